@@ -209,10 +209,11 @@ class Conversation(ABC):
                 hint="`session.request()` begins a turn, one for each answer",
             )
         events: list[Event] = [append(item, at=at, chain=chain) for item in _items_of(reply, name)]
-        if turn is not None:
+        if turn is not None:  # a bill as a log holds it: what a reader says besides is gone
+            usage = reply.usage and Billed(*[getattr(reply.usage, name) for name in Billed.__struct_fields__])
             events.append(
                 turn_completed(
-                    turn, usage=_billed(reply.usage), verdict=reply.verdict, response_id=reply.response_id or None,
+                    turn, usage=usage, verdict=reply.verdict, response_id=reply.response_id or None,
                     at=at, chain=chain,
                 )
             )  # fmt: skip
@@ -359,11 +360,6 @@ def _items_of(reply: Reply, name: str) -> list[AssistantMessage | ToolCall]:
 def _sorted(tools: tuple[Raw, ...]) -> list[bytes]:
     """Return tools so that those of another order are the same: what was sent keeps its places."""
     return sorted(canonical(bytes(tool)) for tool in tools)
-
-
-def _billed(usage: Billed | None) -> Billed | None:
-    """Return a bill as a log holds it; what a reader says besides is gone."""
-    return usage if usage is None else Billed(*[getattr(usage, name) for name in Billed.__struct_fields__])
 
 
 def _is_empty(item: UserMessage) -> bool:

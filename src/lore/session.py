@@ -131,20 +131,15 @@ class Session(Conversation):
         """
         if not isinstance(data, bytes):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise MisuseError("a log is bytes", hint="Path(…).read_bytes()")
-        reader = LoreLog()
-        values = [read.value for read in (*reader.feed(data), *reader.finish())]
-        odd = tuple([value for value in values if isinstance(value, Problem)])
-        events = [value for value in values if not isinstance(value, Problem)]
-        session = cls.restore(events, dialect=dialect, rules=rules, clock=clock)  # pyright: ignore[reportArgumentType]
-        session._noted(odd)
+        events, problems = _read(data)
+        session = cls.restore(events, dialect=dialect, rules=rules, clock=clock)
+        session._noted(tuple(problems))
         return session
 
     @staticmethod
     def events_of(data: bytes) -> list[Event]:
         """Return the events of lines of a log; those that cannot be read are left out."""
-        reader = LoreLog()
-        reads = (*reader.feed(data), *reader.finish())
-        return [read.value for read in reads if not isinstance(read.value, Problem)]  # pyright: ignore[reportReturnType]
+        return _read(data)[0]
 
     @classmethod
     def load(
@@ -276,6 +271,13 @@ class Session(Conversation):
             planner = self._planners[event.chain] = Planner(self.rules, self._saved)
         in_loops = expresses(self.dialect, IN_LOOPS)
         return planner.plan(self._folding.session, self._folding.chain(event.chain), event, in_loops=in_loops)
+
+
+def _read(data: bytes) -> tuple[list[Event], list[Problem]]:
+    reader, events, problems = LoreLog(), list[Event](), list[Problem]()
+    for read in (*reader.feed(data), *reader.finish()):
+        (problems if isinstance(read.value, Problem) else events).append(read.value)  # pyright: ignore[reportArgumentType]
+    return events, problems
 
 
 def header_of(

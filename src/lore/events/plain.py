@@ -76,9 +76,7 @@ def _built(value: object) -> object:
     return value
 
 
-@cache
-def _info(kind: type) -> mi.Type:
-    return mi.type_info(kind)
+_info = cache(mi.type_info)
 
 
 def _check_names(value: object, info: mi.Type, where: str) -> None:

@@ -43,7 +43,7 @@ from lore.model.results import Finding
 from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix.blocks import block_of
 from lore.prefix.tools import name_of
-from lore.prefix.varying import varying
+from lore.prefix.volatile import varying
 
 FEWEST_TEXT = 256  # tokens behind an image: for less nothing is gained
 DOUBT = 2.0  # an estimate is off by less than this factor

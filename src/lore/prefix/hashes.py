@@ -8,6 +8,7 @@ says nothing of is not compared; of messages, the first point that both name and
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from lore.model.cause import Cause
 from lore.model.codes import Code
@@ -21,9 +22,15 @@ def hash_causes(left: PromptHashes, right: PromptHashes, turns: int) -> tuple[Ca
     """Return what moved between two requests; what is seen by hash is strong, and not where a prompt's bytes parted."""
     found: list[Cause] = []
     if left.tools and right.tools:
-        found += _tools(left.tools, right.tools, turns)
-    if left.system and right.system:
-        found += _system(left.system, right.system, turns)
+        added, removed, changed, reordered = _moved(left.tools, right.tools)
+        if added or removed:
+            found.append(_cause(Code.TOOLS_ADDED_OR_REMOVED, HashesMoved("tools", turns, added, removed)))
+        if changed:
+            found.append(_cause(Code.TOOL_DEFINITION_CHANGED, HashesMoved("tools", turns, changed=changed)))
+        if reordered:
+            found.append(_cause(Code.TOOLS_REORDERED, HashesMoved("tools", turns, reordered=reordered)))
+    if left.system and right.system and any(moved := _moved(left.system, right.system)):
+        found.append(_cause(Code.PREFIX_MOVED, HashesMoved("system", turns, *moved)))
     known = dict(left.points)
     parted = next((index for index, value in sorted(right.points) if known.get(index, value) != value), None)
     if parted is not None:
@@ -31,41 +38,22 @@ def hash_causes(left: PromptHashes, right: PromptHashes, turns: int) -> tuple[Ca
     return tuple(found)
 
 
-Pairs = Sequence[tuple[str, str]]
+class _Moved(NamedTuple):
+    """Names of what came, went and has another hash; `reordered` counts what stayed, where that changed its order."""
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    changed: tuple[str, ...]
+    reordered: int
 
 
-def _tools(left: Pairs, right: Pairs, turns: int) -> list[Cause]:
+def _moved(left: Sequence[tuple[str, str]], right: Sequence[tuple[str, str]]) -> _Moved:
     before, after = dict(left), dict(right)
-    added, removed = _only(after, before), _only(before, after)
-    changed = _named([name for name, value in after.items() if before.get(name, value) != value])
+    came, went = [name for name in after if name not in before], [name for name in before if name not in after]
+    changed = [name for name, value in after.items() if before.get(name, value) != value]
     kept = [[name for name in side if name in before and name in after] for side in (before, after)]
-    found: list[Cause] = []
-    if added or removed:
-        found.append(_cause(Code.TOOLS_ADDED_OR_REMOVED, HashesMoved("tools", turns, added, removed)))
-    if changed:
-        found.append(_cause(Code.TOOL_DEFINITION_CHANGED, HashesMoved("tools", turns, changed=changed)))
-    if kept[0] != kept[1]:
-        found.append(_cause(Code.TOOLS_REORDERED, HashesMoved("tools", turns, reordered=len(kept[0]))))
-    return found
-
-
-def _system(left: Pairs, right: Pairs, turns: int) -> list[Cause]:
-    before, after = dict(left), dict(right)
-    added, removed = _only(after, before), _only(before, after)
-    changed = _named([name for name, value in after.items() if before.get(name, value) != value])
-    kept = [[name for name in side if name in before and name in after] for side in (before, after)]
-    reordered = len(kept[0]) if kept[0] != kept[1] else 0
-    if not (added or removed or changed or reordered):
-        return []
-    return [_cause(Code.PREFIX_MOVED, HashesMoved("system", turns, added, removed, changed, reordered))]
-
-
-def _only(these: dict[str, str], others: dict[str, str]) -> tuple[str, ...]:
-    return _named([name for name in these if name not in others])
-
-
-def _named(names: list[str]) -> tuple[str, ...]:
-    return tuple(names[:NAMED])
+    named = [tuple(names[:NAMED]) for names in (came, went, changed)]
+    return _Moved(*named, reordered=len(kept[0]) if kept[0] != kept[1] else 0)
 
 
 def _cause(code: Code, evidence: HashesMoved) -> Cause:

@@ -110,13 +110,13 @@ def without_dropped(prompt: Prompt, endpoint: str) -> Prompt:
     head = prompt.head
     tools = {at for at, segment in enumerate(head) if segment.section == "tools" and is_deferred(segment)}
     header = next((at for at, segment in enumerate(head) if segment.section == "system"), None)
-    if header is not None and not _is_dropped(prompt, header, endpoint):
+    if header is not None and not (
+        is_header(head[header]) and provider_of(endpoint, prompt.model, prompt.dialect) == "anthropic"
+    ):
         header = None
-    if header is None and not tools:
+    gone = tools if header is None else {*tools, header}
+    if not gone:
         return prompt
-    gone: set[int] = set(tools)
-    if header is not None:
-        gone.add(header)
     breakpoints = zip(prompt.breakpoints, prompt.breakpoint_values, strict=True)
     kept = [(place - sum(at < place for at in gone), value) for place, value in breakpoints if place not in gone]
     return replace(
@@ -127,11 +127,6 @@ def without_dropped(prompt: Prompt, endpoint: str) -> Prompt:
         dropped=b"" if header is None else head[header].data,
         deferred=tuple([name_of(head[at]) for at in sorted(tools)]),
     )
-
-
-def _is_dropped(prompt: Prompt, at: int, endpoint: str) -> bool:
-    header = is_header(prompt.head[at])
-    return header and provider_of(endpoint, prompt.model, prompt.dialect) == "anthropic"
 
 
 def is_models(envelope: Segment) -> bool:

@@ -45,11 +45,6 @@ def _at(left: Sequence[Segment], at: int, code: Code, evidence: ToolsChanged) ->
     return Cause(code, "tools", evidence, at, path=left[at].path if at < len(left) else "")
 
 
-def _outside(cause: Cause) -> Cause:
-    """Say of tools with `defer_loading` that they stand outside the prefix: their coming and going moves nothing."""
-    return replace(cause, override="expected", qualifiers=("outside-the-prefix",))
-
-
 def _keys(tools: Sequence[Segment]) -> list[_Key]:
     seen: Counter[str] = Counter()
     found: list[_Key] = []
@@ -81,7 +76,8 @@ def _members(
     if put_off:
         names = [[name_of(tool) for _, tool in some if is_deferred(tool)] for some in (added, removed)]
         evidence = tools_changed(added=names[0], removed=names[1])
-        causes.append(_outside(_at(left, min(at for at, _ in put_off), Code.DEFERRED_TOOLS_LOADED, evidence)))
+        cause = _at(left, min(at for at, _ in put_off), Code.DEFERRED_TOOLS_LOADED, evidence)
+        causes.append(replace(cause, override="expected", qualifiers=("outside-the-prefix",)))  # they move nothing
     removed, added = ([change for change in some if change not in put_off] for some in (removed, added))
     loaded = [change for change in (*removed, *added) if name_of(change[1]) in found]
     if loaded:

@@ -11,13 +11,14 @@ Source of the forms: public threads about broken caches (the catalogue of causes
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice, takewhile, zip_longest
 from typing import NamedTuple
 
 from lore.model.codes import Code
 from lore.model.deferred import pattern
-from lore.model.differences import Varies
+from lore.model.differences import Varies, VaryingKind
 from lore.model.labels import MEMORY_RECALL, Holds, labelled
 from lore.model.vector import common_prefix, common_suffix
 
@@ -301,8 +302,9 @@ def topic(before: str, left: str, right: str) -> str | None:
     It stands under the text `before`; its own first line may be a heading, too. What a program recalled says so,
     whatever lines it has.
     """
-    if any(_recalls(text[:_LOOK_BACK]) for text in (left, right)):
-        return "memory"
+    for text in (left[:_LOOK_BACK], right[:_LOOK_BACK]):
+        if MEMORY_RECALL in text and any(label.holds == "recalled memory" for label in labelled(text)):
+            return "memory"
     for text in (left, right):
         if any(sign.search(text, 0, _LOOK_BACK) for sign in (_GIT_LINE, _GIT_WORDS, _TREE_LINE)):
             return "git"
@@ -362,10 +364,6 @@ def wrapping(left: str, right: str) -> Wrapped | None:
     return Wrapped(rest, holds) if holds or is_reminder(rest) or _TAGGED.fullmatch(rest) else None
 
 
-def _recalls(text: str) -> bool:
-    return MEMORY_RECALL in text and any(label.holds == "recalled memory" for label in labelled(text))
-
-
 def is_reminder(text: str) -> bool:
     """Tell whether a text says that no user wrote it: a reminder, the state of an environment, a hook's output."""
     return _REMINDER.search(text.lstrip()[:300]) is not None
@@ -390,3 +388,76 @@ def volatile_before_history(text: str, more: tuple[str, ...] = ()) -> VolatileWo
     if found is None and (label := next(iter(labelled(text, more)), None)) is not None:
         found = VolatileWord(label.holds, label.line)
     return found
+
+
+_DATED = dict(LABELS)["date"]
+
+# Text of one prompt that is often another one in the next request, session or project.
+_REPOSITORY = pattern(
+    r"(?m)\bgit ?[Ss]tatus\b[^\n]{0,40}:|^(?:On branch |Your branch is |## [\w./-]{1,80}\.\.\.)"
+    r"|^(?:Current|Main) branch(?: \([^)\n]{0,80}\))?: |^Recent commits:|^nothing to commit\b"
+)
+_UUID = pattern(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_TIME = pattern(r"\d:\d")
+_LABELLED = pattern(r"[:=#][ \t\"'`*]{0,8}(?=\D{0,64}\d\D{0,64}\d)")
+MOST = 16  # findings of one prompt: what varies in more places is said of the first ones
+_LINE = 400  # characters of a line around a word that are looked at
+
+
+class VaryingWord(NamedTuple):
+    """What is found, where it begins in the text (in characters), and the words."""
+
+    kind: VaryingKind
+    start: int
+    text: str
+
+
+def varying(text: str) -> list[VaryingWord]:
+    """Return the first `MOST` words of each kind that often vary, in the order of their places, before they changed.
+
+    A word alone says nothing (documentation is full of dates and ids): a date stands in a line that says what it is the
+    date of, an id has a label or is a UUID, a path is the working directory or a temporary one with digits; a line that
+    gives an example is none. Cost O(text), and text behind `LONGEST` characters is not looked through.
+    """
+    text = text[:LONGEST]
+    found: list[VaryingWord] = []
+    counts: Counter[VaryingKind] = Counter()
+    at = 0
+    for before, form, word in varying_words(text):
+        at += len(before)
+        kind = _kind(form, word, _line(text, at))
+        if kind is not None and counts[kind] < MOST:
+            counts[kind] += 1
+            found.append(VaryingWord(kind, at, word))
+        at += len(word)
+    repository = _REPOSITORY.search(text)
+    if repository is not None:
+        found.append(VaryingWord("repository", repository.start(), repository.group()))
+    return sorted(found, key=lambda word: word.start)
+
+
+def _kind(form: str, word: str, line: str) -> VaryingKind | None:
+    if not word or EXAMPLE.search(line):
+        return None
+    digits = sum(map(str.isdigit, word))
+    match form:
+        case "date" if digits and _DATED.search(line):
+            return "clock" if _TIME.search(word) else "date"
+        case "place":
+            return "directory"
+        case "id" if _UUID.fullmatch(word) or _LABELLED.search(word):
+            return "id"
+        case "temporary" if digits >= 2:  # noqa: PLR2004 - `/tmp` and `/tmp/1` stand in documentation
+            return "temporary-path"
+        case "process" if word[:1] in "pP":
+            return "process-id"
+        case "count":
+            return "token-count"
+        case _:
+            return None
+
+
+def _line(text: str, at: int) -> str:
+    start = max(text.rfind("\n", 0, at) + 1, at - _LINE)
+    end = text.find("\n", at, at + _LINE)
+    return text[start : end if end >= 0 else at + _LINE]

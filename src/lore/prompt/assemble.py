@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterable
 from itertools import islice, takewhile
 from operator import attrgetter
 from typing import NamedTuple
@@ -42,12 +43,13 @@ from lore.prompt.base import (
     Verbatim,
     expresses,
 )
-from lore.prompt.inserts import Inserts
 from lore.prompt.layout import is_from_user, is_real, tail_of
 from lore.prompt.system_messages import placement, takes_one_system_message
 
 VOLATILE = "context of this turn"
 MOST_BREAKPOINTS = 4  # breakpoints of a request: Anthropic's API refuses more
+_ORDER = attrgetter("order")
+_BEHIND_ALL = 2**62  # a place that no entry of a timeline has
 LOOK_BACK = 20  # positions: from a breakpoint, a server looks for earlier entries so far back
 
 
@@ -89,7 +91,7 @@ class Assembler:
         self.rules = rules or Rules()
         self._entries: Vector[Entry] = Vector()
         self._in_loops = expresses(dialect, IN_LOOPS)
-        self._inserts = Inserts()
+        self._inserts = _Inserts()
         self._segments: Vector[Segment] = Vector()
         self._groups: list[_End] = []
         self._end = _End()
@@ -199,7 +201,9 @@ class Assembler:
             self._groups.append(self._end)
             first = entries[at].item
             if self._end.results and type(first) is CompactDivider:
-                units = _behind_results(first, units)
+                # A message of its own would read as the user's next turn: it joins the result's. Where nothing was
+                # pruned, all that its summary says stands before it.
+                units = tuple([msgspec.structs.replace(unit, joins=True) for unit in units if first.pruned])
             self._end = self._group(units, at, size, first, segments, omitted)
             at += size
         self._segments = self._segments.extend(segments)
@@ -323,6 +327,74 @@ class Assembler:
         return self._groups[at].breakpoint_at if at < len(self._groups) else -1
 
 
+class _UnchangedInserts(NamedTuple):
+    """How many inserts of a list stay as they were, and the place of the first one behind them (else the largest)."""
+
+    size: int
+    place: int
+
+
+class _OrderedInserts:
+    """Inserts of one kind, in order."""
+
+    def __init__(self) -> None:
+        self._inserts: list[Insert] = []
+
+    def change(self, gone: Iterable[Insert], new: Iterable[Insert]) -> _UnchangedInserts:
+        """Let some go and others come."""
+        left, come = {insert.key: insert for insert in gone}, list(new)
+        same = len(self._inserts)
+        if left or come:
+            same = bisect_left(self._inserts, min(map(_ORDER, (*left.values(), *come))), key=_ORDER)
+            behind = [insert for insert in self._inserts[same:] if insert.key not in left]
+            self._inserts[same:] = sorted((*behind, *come), key=_ORDER)
+        return _UnchangedInserts(same, self._inserts[same].place if same < len(self._inserts) else _BEHIND_ALL)
+
+    def since(self, count: int) -> list[Insert]:
+        """Return the inserts behind the first `count`."""
+        return self._inserts[count:]
+
+
+class _InsertChanges(NamedTuple):
+    """What stays of both lists."""
+
+    inserts: _UnchangedInserts
+    behind: _UnchangedInserts
+
+
+class _Inserts:
+    """The inserts that stand before entries (`all`), and those that stand `behind` results, in their message."""
+
+    def __init__(self) -> None:
+        self.all = _OrderedInserts()
+        self.behind = _OrderedInserts()
+        self._deltas: dict[int, Insert] = {}
+        self._contexts: tuple[Vector[Insert], ...] = (Vector(), Vector())
+
+    def follow(self, chain: Chain) -> _InsertChanges | None:
+        """Take a chain's inserts; None where nothing changed. Costs O(deltas + what differs)."""
+        contexts = (chain.persisted, chain.outside)
+        had, has = self._deltas, chain.deltas
+        gone: list[Insert] = []
+        new: list[Insert] = []
+        if had is not has:
+            gone = [insert for number, insert in had.items() if has.get(number) is not insert]
+            new = [insert for number, insert in has.items() if had.get(number) is not insert]
+        for before, now in zip(self._contexts, contexts, strict=True):
+            if before is not now:
+                same = before.common(now)
+                gone += before.since(same)
+                new += now.since(same)
+        self._deltas, self._contexts = has, contexts
+        if not gone and not new:
+            return None
+        front, behind = (
+            ([insert for insert in gone if insert.behind is so], [insert for insert in new if insert.behind is so])
+            for so in (False, True)
+        )
+        return _InsertChanges(self.all.change(*front), self.behind.change(*behind))
+
+
 class _Due(NamedTuple):
     """Inserts and those behind results up to the end of a group, and its units with those that are new."""
 
@@ -369,14 +441,6 @@ def _far_apart(messages: Vector[Segment], begin: int, end: int) -> tuple[Problem
     return (Problem(Code.BREAKPOINTS_FAR_APART, shown),)
 
 
-def _behind_results(divider: CompactDivider, units: tuple[Unit, ...]) -> tuple[Unit, ...]:
-    """Return what a divider says behind a tool's result, where a message of its own would read as the user's next turn.
-
-    Nothing where nothing was pruned: all that its summary says stands before it. Else it joins the result's message.
-    """
-    return tuple([msgspec.structs.replace(unit, joins=True) for unit in units]) if divider.pruned else ()
-
-
 def _doubled(tools: tuple[Raw, ...]) -> tuple[Problem, ...]:
     """Name tools that are listed twice: providers refuse such a list."""
     counts = Counter(_name(tool) for tool in tools)
@@ -408,14 +472,10 @@ class Unsaid:
         for place, entry in enumerate(entries.since(same), same):
             if isinstance(entry.item, OpaqueItem):
                 self._places.append(place)
-                self._types = self._types.append(_type_of(entry.item))
+                kind = (table(bytes(entry.item.record)) or {}).get("type", b"")
+                self._types = self._types.append(text_of(kind) if kind[:1] == b'"' else "opaque")
         self._entries = entries
         return self._types
-
-
-def _type_of(item: OpaqueItem) -> str:
-    kind = (table(bytes(item.record)) or {}).get("type", b"")
-    return text_of(kind) if kind[:1] == b'"' else "opaque"
 
 
 def rated(prompt: Prompt, *, whole: bool, left_out: int) -> Prompt:

@@ -85,10 +85,11 @@ def system_texts(session: Session, chain: Chain, rules: Rules) -> tuple[SystemTe
         announced = f"[session]\nid: {_on_a_line(session.id)}\n{ANNOUNCED.format(token(session.id))}"
         early = chain.announced or rules.announce_token
         standing = [layer.name for layer in session.start_layers]
+        layers = [text_of(bytes(layer.text)).strip() for layer in session.start_layers]
         known = pinned_text(chain.pinned or (), chain.shown, chain.pinned_layers, standing)
         late = not early and is_announced(chain, rules)  # since a reset: the static block stays as it is
         parts = {
-            "static context": [*_layers(session), announced if early else "", _attachments(session)],
+            "static context": [*layers, announced if early else "", _attachments(session)],
             "pinned knowledge": [announced if late else "", known],
         }
         for origin, some in parts.items():
@@ -120,10 +121,6 @@ def as_one(texts: tuple[SystemText, ...]) -> tuple[SystemText, ...]:
     """Join the texts of several system messages to that of one, blank lines between them."""
     joined = b'"' + b"\\n\\n".join([block.text[1:-1] for block in texts]) + b'"'
     return (SystemText(joined, ", ".join(dict.fromkeys(block.origin for block in texts))),) if texts else ()
-
-
-def _layers(session: Session) -> list[str]:
-    return [text_of(bytes(layer.text)).strip() for layer in session.start_layers]
 
 
 def _attachments(session: Session) -> str:

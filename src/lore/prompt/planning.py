@@ -106,7 +106,11 @@ class Planner:
             return ()
         saved = self._saved(chain, turn, place)
         if saved is not None:
-            return [event for event in saved if not isinstance(event, PromptDelta) or _is_behind(event)]
+            return [
+                event
+                for event in saved
+                if not isinstance(event, PromptDelta) or is_behind(event.selector, event.content)
+            ]
         return self._knowledge(session, chain, turn, place, behind=True) if in_loops else ()
 
     def _saved(self, chain: Chain, turn: TurnStarted, place: int) -> list[Event] | None:
@@ -241,10 +245,6 @@ def _answers_calls(entries: Vector[Entry], place: int) -> bool:
             return True
         before -= 1
     return False
-
-
-def _is_behind(delta: PromptDelta) -> bool:
-    return is_behind(delta.selector, delta.content)
 
 
 def _is_long(chain: Chain, most: int) -> bool:

@@ -39,8 +39,8 @@ _SAID_OTHERWISE = {
 
 def arguments_of(body: bytes, dialect: str) -> dict[str, Any]:
     """Return the keyword arguments for an SDK. Costs O(the body)."""
-    members = cast("dict[str, Any]", decode(body))
-    return _ARGUMENTS.get(dialect, _as_they_are)(members)
+    members, made = cast("dict[str, Any]", decode(body)), _ARGUMENTS.get(dialect)
+    return members if made is None else made(members)
 
 
 def params_of(params: Mapping[str, Any], dialect: str) -> dict[str, Any]:
@@ -62,10 +62,6 @@ def params_of(params: Mapping[str, Any], dialect: str) -> dict[str, Any]:
     top = {key: value for key, value in own.items() if key in _TOP}
     config = {**top.pop("generationConfig", {}), **{key: value for key, value in own.items() if key not in _TOP}}
     return {**top, "generationConfig": config} if config else top
-
-
-def _as_they_are(members: dict[str, Any]) -> dict[str, Any]:
-    return members
 
 
 def _gemini(members: dict[str, Any]) -> dict[str, Any]:

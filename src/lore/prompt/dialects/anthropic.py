@@ -15,7 +15,7 @@ from lore.model.jsonslice import array, table
 from lore.model.turn import Segment
 from lore.prompt.base import IN_LOOPS, CacheMark, Rendered, RenderPlace, Unit, answers, can
 from lore.prompt.dialects.content import NO_SCHEMA, BlockWriter, arguments, described, function_of, outcome
-from lore.prompt.dialects.messages import CACHE_CONTROL, Body, segments_of, strip_breakpoints
+from lore.prompt.dialects.messages import CACHE_CONTROL, Body, Writing, strip_breakpoints
 
 _SIGNS = (b'"tool_use"', b'"tool_result"', b'"input_schema"', b'"thinking"')
 _THINKING = (b'"thinking"', b'"redacted_thinking"')
@@ -77,21 +77,18 @@ class Anthropic(Body):
         return b"{" + made + (b"" if breakpoint is None else b',"cache_control":' + breakpoint) + b"}"
 
     def render(self, unit: Unit, place: RenderPlace) -> Rendered:
-        omitted: list[str] = []
+        writing = Writing(self.root, place, self.keys)
         if unit.role == "results":
-            results = [self._result(call, omitted) for call in unit.calls]
-            parts = [*self.words.all(unit.blocks, omitted), *results]
+            results = [self._result(call, writing.omitted) for call in unit.calls]
+            parts = [*self.words.all(unit.blocks, writing.omitted), *results]
         else:
-            parts = self.words.answer(unit, _call, omitted)
-        if not parts:
-            return Rendered((), place, tuple(omitted))
-        role = "user" if unit.role == "results" else unit.role
-        joins = unit.joins and place.role == role
-        number, first = (place.messages - 1, place.blocks) if joins else (place.messages, 0)
-        segments = segments_of(parts, f"messages[{number}].content", "messages", "block", self.keys, first)
-        if not joins:
-            segments.insert(0, Segment("messages", f"messages[{number}]", f'"role":"{role}"'.encode(), "envelope"))
-        return Rendered(tuple(segments), RenderPlace(number + 1, role, first + len(parts)), tuple(omitted))
+            parts = self.words.answer(unit, _call, writing.omitted)
+        role = self._role(unit.role)
+        if parts and unit.joins and place.role == role:
+            writing.extend(parts)
+        elif parts:
+            writing.open(role, f'"role":"{role}"'.encode(), parts)
+        return writing.done()
 
     def _result(self, call: ToolCall, omitted: list[str]) -> bytes:
         output, failed = outcome(call)

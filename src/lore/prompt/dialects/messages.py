@@ -142,14 +142,11 @@ class Body:
             return None
         role = self._role(unit.role)
         if unit.joins:
-            key = next(iter(self.lists))
-            path, first = f"{self.root}[{place.messages - 1}].{key}", place.blocks
+            if not place.role:
+                return None
+            path, first = f"{self.root}[{place.messages - 1}].{next(iter(self.lists))}", place.blocks
             segments = segments_of(blocks, path, "messages", "block", self.keys, first)
-            return (
-                Rendered(tuple(segments), RenderPlace(place.messages, role, first + len(blocks)))
-                if place.role
-                else None
-            )
+            return Rendered(tuple(segments), RenderPlace(place.messages, role, first + len(blocks)))
         if form[:1] != b"{":  # a text that is all of the input; in a list it is no message
             alone = form[:1] == b'"' and not place.messages
             path, kind = (self.root, "block") if alone else (f"{self.root}[{place.messages}]", "opaque")
@@ -162,7 +159,8 @@ class Body:
             if key == "tool_calls":
                 content |= {key: b"[" + b",".join(calls) + b"]"} if calls else {}
             elif key in self.lists and blocks and hole == TEXT:
-                content[key] = self._as_text(unit) or blocks[0]
+                text = unit.blocks[0] if unit.blocks else None
+                content[key] = bytes(text.text) if isinstance(text, TextBlock) else blocks[0]
             elif key in self.lists and blocks and hole == BLOCKS:
                 content[key] = b"[" + b",".join(blocks) + b"]"
         segments = self.message(filled(form, content), f"{self.root}[{place.messages}]", "messages")
@@ -213,11 +211,6 @@ class Body:
         if isinstance(part, RawBlock):
             return own_bytes(part, self.name)
         return None if isinstance(part, ImageBlock) or self.words.thinking is None else self.words.thinking(part)
-
-    @staticmethod
-    def _as_text(unit: Unit) -> bytes | None:
-        first = unit.blocks[0] if unit.blocks else None
-        return bytes(first.text) if isinstance(first, TextBlock) else None
 
     def first(self, head: tuple[Segment, ...]) -> RenderPlace:
         leading = sum(1 for segment in head if segment.section == "system" and segment.kind == "envelope")
@@ -412,30 +405,19 @@ def write_object(segments: list[Segment], lists: Lists, style: Style = TIGHT) ->
     first = segments[0]
     if first.kind == "opaque":
         return first.data
-    if first.form:
-        return filled(first.form, _contents(segments[1:], lists, style))
-    parts = [first.data] if first.kind == "envelope" and first.data else []
     rest = segments[1:] if first.kind == "envelope" else segments
-    for key, empty in lists.items():
-        own = [segment for segment in rest if segment.path.rpartition(".")[2].partition("[")[0] == key]
-        if len(own) == 1 and own[0].path.endswith(f".{key}"):
-            parts.append(encode(key) + style.colon + own[0].data)
-        elif own:
-            parts.append(encode(key) + style.colon + joined(own, style))
-        elif empty:
-            parts.append(encode(key) + style.colon + empty)
-    return b"{" + style.comma.join(parts) + b"}"
-
-
-def _contents(segments: list[Segment], lists: Lists, style: Style) -> dict[str, bytes]:
-    """Return what the lists of a message hold; those without anything are left out."""
-    found: dict[str, bytes] = {}
+    held: dict[str, bytes] = {}
     for key in lists:
-        own = [segment for segment in segments if segment.path.rpartition(".")[2].partition("[")[0] == key]
+        own = [segment for segment in rest if segment.path.rpartition(".")[2].partition("[")[0] == key]
         if own:
             alone = len(own) == 1 and own[0].path.endswith(f".{key}")
-            found[key] = own[0].data if alone else joined(own, style)
-    return found
+            held[key] = own[0].data if alone else joined(own, style)
+    if first.form:
+        return filled(first.form, held)
+    parts = [first.data] if first.kind == "envelope" and first.data else []
+    contents = ((key, held.get(key, empty)) for key, empty in lists.items())
+    parts += [encode(key) + style.colon + content for key, content in contents if content]
+    return b"{" + style.comma.join(parts) + b"}"
 
 
 class Writing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.prefix.varying import MOST, varying
+from lore.prefix.volatile import MOST, varying
 
 
 @pytest.mark.parametrize(
