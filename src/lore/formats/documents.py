@@ -34,7 +34,10 @@ _RAW = msgspec.json.Decoder(msgspec.Raw)
 Phase: TypeAlias = Literal["before", "inside", "over"]
 
 
-_NEXT = re.compile(rb'[",]|[{\[]++|[}\]]++')  # brackets come many at a time where someone means harm
+# What stands before the next bracket inside a value, and before the next bracket or comma beside values.
+_WITHIN = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
+_BESIDE = re.compile(rb'(?:[^",{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
+_BRACKETS = re.compile(rb"[{\[]++|[}\]]++")  # many at a time where someone means harm
 _STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 
 
@@ -59,21 +62,22 @@ class _Counter(Struct):
                     return -1
                 self.inside, at = False, at + 1
                 continue
-            match = _NEXT.search(data, at)
-            if match is None:
+            start = (_WITHIN if self.depth else _BESIDE).match(data, at).end()  # pyright: ignore[reportOptionalMemberAccess]
+            if start == len(data):
                 return -1
+            match = _BRACKETS.match(data, start)
+            if match is None and data[start] == 0x2C:
+                return start
+            if match is None:  # a string that has no end here
+                self.inside, at = True, start + 1
+                continue
             at = match.end()
-            char = data[at - 1]
-            if char == 0x22:
-                self.inside = True
-            elif char in b"{[":
-                self.depth += at - match.start()
-            elif not self.depth:
-                return match.start()  # a comma, or the end of the array around it
-            elif char != 0x2C:
-                if self.depth <= at - match.start():
-                    return match.start() + self.depth
-                self.depth -= at - match.start()
+            if data[start] in b"{[":
+                self.depth += at - start
+            elif self.depth <= at - start:
+                return start + self.depth  # at depth 0 the end of the array around it
+            else:
+                self.depth -= at - start
         return -1
 
 

@@ -24,7 +24,7 @@ from lore.model import events as e
 from lore.model import items, lenient
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
-from lore.model.jsonslice import array, spans, table
+from lore.model.jsonslice import array, members, table
 from lore.model.mask import cut_masked
 from lore.model.results import AssembledTurn, changes_of
 from lore.model.turn import Fidelity, Prompt, Segment, Turn
@@ -91,9 +91,19 @@ def event_of(data: bytes) -> e.Event | None:
     return event if event is not None and _well_formed(event) else None
 
 
+class _Kind(Struct):
+    kind: Raw = Raw(b"")
+
+
+_KIND = msgspec.json.Decoder(_Kind)
+
+
 def _kind_of(data: bytes) -> str:
-    kinds = [data[m.value : m.end] for m in spans(data) if m.key == "kind"]
-    return text_of(kinds[-1]) if kinds else ""
+    try:
+        kind = bytes(_KIND.decode(data).kind)
+    except (ValueError, RecursionError):
+        kind = next((data[m.value : m.end] for m in reversed(members(data)) if m.key == "kind"), b"")
+    return text_of(kind) if kind else ""
 
 
 def kind_of(line: bytes) -> str:

@@ -5,8 +5,8 @@ and for records with keys that this version does not know. In: bytes and a struc
 tagged structs). Out: the struct; `Raw` fields are exact slices. Raises ValueError (msgspec's
 ValidationError is one) where the text is no JSON or a value has the wrong type.
 
-Cost: one regular-expression match per string or bracket and level; use it only where the fast lane
-has failed.
+Cost: each level is sliced once, by msgspec; where that refuses it (lone surrogates), by one regular-expression match
+per string or bracket. Use it only where the fast lane has failed.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from lore.model.mask import mask
 
 T = TypeVar("T")
 _UNDERSCORE = re.compile("(?<=[a-z0-9])_([a-z])")
+_TABLE = msgspec.json.Decoder(dict[str, Raw])
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
@@ -86,9 +87,17 @@ def _value(raw: bytes, info: mi.Type) -> Any:
             return info.cls()
         case mi.DictType(value_type=item):
             _expect(raw, b"{")
-            return {m.key: _value(raw[m.value : m.end], item) for m in members(raw)}
+            return {key: _value(value, item) for key, value in _sliced(raw).items()}
         case _:
             return _scalar(raw, info)
+
+
+def _sliced(raw: bytes) -> dict[str, bytes]:
+    """Slice the members of an object; of those with one key the last holds."""
+    try:
+        return {key: bytes(value) for key, value in _TABLE.decode(raw).items()}
+    except (ValueError, RecursionError):
+        return {member.key: raw[member.value : member.end] for member in members(raw)}
 
 
 def _expect(raw: bytes, opening: bytes) -> None:
@@ -140,7 +149,7 @@ def _union(raw: bytes, types: tuple[mi.Type, ...]) -> Any:
 def _tagged(raw: bytes, structs: list[mi.StructType]) -> mi.StructType:
     if len(structs) == 1:
         return structs[0]
-    table = {m.key: raw[m.value : m.end] for m in members(raw)}
+    table = _sliced(raw)
     for struct in structs:
         tag = table.get(struct.tag_field or "", table.get("kind", b""))  # an item's tag may be spelled `kind`
         if snake(text_of(tag)) == struct.tag:
@@ -151,12 +160,12 @@ def _tagged(raw: bytes, structs: list[mi.StructType]) -> mi.StructType:
 def _struct(raw: bytes, info: mi.StructType) -> Any:
     _expect(raw, b"{")
     fields = {field.encode_name: field for field in info.fields}
-    values: dict[str, Any] = {}
-    for member in members(raw):
-        key = member.key
+    found: dict[str, bytes] = {}  # the last of each, as the fast lane has it
+    for key, value in _sliced(raw).items():
         field = fields.get(key) or fields.get(snake(key)) or fields.get(camel(key))
         if field is not None:
-            values[field.name] = _value(raw[member.value : member.end], field.type)
+            found[field.name] = value
+    values = {field.name: _value(found[field.name], field.type) for field in info.fields if field.name in found}
     for field in info.fields:
         if field.required and field.name not in values:
             raise msgspec.ValidationError(f"missing field {field.encode_name!r}")
