@@ -18,7 +18,9 @@ from lore.formats.registry import reader_of
 BUDGET = 20  # times what parsing takes
 _HAR = b'{"log":{"version":"1.2","creator":{},"entries":['
 _CALL = b'{"request":{"url":"https://api.anthropic.com/v1/messages","postData":{"text":"{}"}},"response":{},"x":'
+_SAMPLES = b'{"version":2,"status":"success","eval":{},"samples":['
 _BODY = b'{"model":"claude-x","max_tokens":5,"messages":[{"role":"user","content":'
+_TEXT = b'{"kind":"append","item":{"type":"user_message","uuid":"u","text":"x"},'
 _LOG = b'{"kind":"session_started","session_id":"s","model":"claude-x"}\n{"kind":"turn_started","turn":1}\n'
 _YAML = b"interactions:\n- request:\n    method: POST\n    uri: https://api.anthropic.com/v1/messages\n    headers:\n"
 
@@ -44,6 +46,24 @@ def files(size: int) -> dict[str, bytes]:
         "empty lines in a log": _LOG + b"\n" * size,
         "spaces in a log": _LOG + b" " * size + b"\n",
         "one key again and again in a log": _LOG + b'{"kind":"append"' + b',"kind":"append"' * (size // 16) + b"}\n",
+        "one key in a log that has half a character": _LOG
+        + _TEXT
+        + b'"x":"\\ud83d"'
+        + b',"k":1' * (size // 6)
+        + b"}\n",
+        "nothing for entries of HAR": _HAR + b"{}," * (size // 3) + b"{}]}}",
+        "small objects for entries of HAR": _HAR + b'{"a":1},' * (size // 8) + b"{}]}}",
+        "small calls for entries of HAR": _HAR
+        + b'{"request":{"url":"/v1/messages"},"response":{}},' * (size // 49)
+        + b"{}]}}",
+        "texts for entries of HAR": _HAR + b'"",' * (size // 3) + b'""]}}',
+        "nothing for samples of Inspect": _SAMPLES + b"{}," * (size // 3) + b"{}]}",
+        "levels in a log": _LOG
+        + b'{"kind":"append","item":'
+        + b'{"a":' * (size // 6)
+        + b"1"
+        + b"}" * (size // 6)
+        + b"}\n",
         "keys in YAML": _YAML + keys,
     }
 
@@ -54,8 +74,8 @@ def ratios(size: int, pairs: int) -> dict[str, clock.Ratio]:
     plain = json.dumps([entry] * (size // len(json.dumps(entry)))).encode()
     found: dict[str, clock.Ratio] = {}
     for name, data in files(size).items():
-        parse = _parsing(data) if name.endswith("YAML") else _loading(plain)
-        found[name] = clock.alternate(_reading(data), parse, pairs, clock.CPU)
+        parse = parsing(data) if name.endswith("YAML") else _loading(plain)
+        found[name] = clock.alternate(reading(data), parse, pairs, clock.CPU)
     return found
 
 
@@ -68,7 +88,9 @@ def worst(size: int, pairs: int) -> tuple[str, str, str, bool]:
     return f"reading {len(found)} files made to cost, against parsing", f"at most {BUDGET} times", said, not over
 
 
-def _reading(data: bytes) -> Callable[[], object]:
+def reading(data: bytes) -> Callable[[], object]:
+    """Return what recognises a file and reads it."""
+
     def read() -> None:
         reader = reader_of(data[: 256 * 1024])
         if reader is not None:
@@ -82,5 +104,6 @@ def _loading(data: bytes) -> Callable[[], object]:
     return lambda: orjson.loads(data)
 
 
-def _parsing(data: bytes) -> Callable[[], object]:
+def parsing(data: bytes) -> Callable[[], object]:
+    """Return what parses YAML with the C library."""
     return lambda: yaml.load(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))

@@ -73,7 +73,7 @@ def test_joined_values_are_cut_apart_and_nothing_else_is(line, pieces):
         (b"[1]", "not a JSON object"),
         (b"\xff", "bytes that are not UTF-8"),
         (b'"\xff\\ud83d"', "bytes that are not UTF-8"),
-        (b'{"\\ud83d":' + b"[" * 100_000, "nested too deeply"),
+        (b'{"\\ud83d":' + b"[" * 100_000, "nested more than 1,000 levels deep"),
     ],
 )
 def test_a_fault_is_said_in_a_few_words(line, said):

@@ -13,7 +13,7 @@ refuses a value (lone surrogates, NaN, deep nesting) strings and brackets are co
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import ClassVar, Literal, TypeAlias
 
 import msgspec
@@ -22,11 +22,13 @@ from msgspec import Struct
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.captures.repeats import Repeats, exchanges_in
 from lore.formats.http import Http, Judged
-from lore.formats.lines import BEGINNING, BOM, SPACE, Line, array_at, fault, is_crowded, too_many, too_much
+from lore.formats.lines import BEGINNING, BOM, SPACE, Line, array_at, fault, is_crowded, is_deep, too_many, too_much
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import TRAILING
 
 LONGEST = 24 * 1024 * 1024  # bytes of an entry: browsers record videos beside requests
+MOST_SHORT = 10_000  # entries of a document too short for any call; what stands behind them is not read
+_SHORT = 128  # bytes, which a call takes by its address and its headers alone
 _BETWEEN = re.compile(rb"[ \t\r\n,]*")
 _BARE = re.compile(rb'[^{\[\]"]*+')
 _RAW = msgspec.json.Decoder(msgspec.Raw)
@@ -34,10 +36,10 @@ _RAW = msgspec.json.Decoder(msgspec.Raw)
 Phase: TypeAlias = Literal["before", "inside", "over"]
 
 
-# What stands before the next bracket inside a value, and before the next bracket or comma beside values.
-_WITHIN = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
-_BESIDE = re.compile(rb'(?:[^",{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
-_BRACKETS = re.compile(rb"[{\[]++|[}\]]++")  # many at a time where someone means harm
+# The next brackets inside a value, and the next brackets or comma beside values, behind whatever else stands there.
+# Brackets are taken many at a time: so they come where someone means harm.
+_WITHIN = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+([{\[]++|[}\]]++)?', re.DOTALL)
+_BESIDE = re.compile(rb'(?:[^",{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+([{\[]++|[}\]]++|,)?', re.DOTALL)
 _STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 
 
@@ -52,32 +54,31 @@ class _Counter(Struct):
         """Return where the value ends; -1 where more is needed, and the counter stands behind these bytes."""
         if self.escaped and at < len(data):
             self.escaped, at = False, at + 1
-        while at < len(data):
+        size = len(data)
+        while at < size:
             if self.inside:
                 at = _STRING.match(data, at).end()  # pyright: ignore[reportOptionalMemberAccess]
-                if at == len(data):
+                if at == size:
                     return -1
                 if data[at] != 0x22:  # a backslash, and nothing behind it yet
                     self.escaped = True
                     return -1
                 self.inside, at = False, at + 1
                 continue
-            start = (_WITHIN if self.depth else _BESIDE).match(data, at).end()  # pyright: ignore[reportOptionalMemberAccess]
-            if start == len(data):
-                return -1
-            match = _BRACKETS.match(data, start)
-            if match is None and data[start] == 0x2C:
+            match = (_WITHIN if self.depth else _BESIDE).match(data, at)
+            start, end = match.span(1)  # pyright: ignore[reportOptionalMemberAccess]
+            if start < 0:
+                at = match.end()  # pyright: ignore[reportOptionalMemberAccess]
+                if at < size:  # a string that has no end here
+                    self.inside, at = True, at + 1
+            elif data[start] in b"{[":
+                self.depth, at = self.depth + end - start, end
+            elif data[start] == 0x2C:
                 return start
-            if match is None:  # a string that has no end here
-                self.inside, at = True, start + 1
-                continue
-            at = match.end()
-            if data[start] in b"{[":
-                self.depth += at - start
-            elif self.depth <= at - start:
+            elif self.depth <= end - start:
                 return start + self.depth  # at depth 0 the end of the array around it
             else:
-                self.depth -= at - start
+                self.depth, at = self.depth - end + start, end
         return -1
 
 
@@ -86,7 +87,7 @@ class Elements(Struct):
 
     `phase` says where it stands: before the array, inside it, behind it; `line` and `byte` are those of the first
     byte that is pending; `wanted` bytes have to be there before it is worth looking again; `start` is where the array's
-    first element may stand, -1 before it was met.
+    first element may stand, -1 before it was met; `short` counts elements for their reader.
     """
 
     paths: tuple[str, ...]
@@ -98,20 +99,31 @@ class Elements(Struct):
     size: int = 0
     wanted: int = 0
     start: int = -1
+    short: int = 0
     skipping: bool = False
     counter: _Counter = msgspec.field(default_factory=_Counter)
 
     def feed(self, data: bytes) -> list[Line]:
         """Take the next bytes; return the elements that they complete."""
-        if self.phase == "over":
-            return []
-        self.pending.append(data)
-        self.size += len(data)
-        return self._look() if self.size >= self.wanted or self.skipping else []
+        return [*self.cut(data)]
 
     def finish(self) -> list[Line]:
         """Return what is left where no bytes come any more; `rest` says what could not be read."""
-        return self._look(last=True) if self.phase != "over" else []
+        return [*self.cut(last=True)]
+
+    def cut(self, data: bytes = b"", *, last: bool = False) -> Iterator[Line]:
+        """Take the next or the `last` bytes, element by element; who does not ask for all of them has to `stop`."""
+        if self.phase == "over":
+            return
+        if data:
+            self.pending.append(data)
+            self.size += len(data)
+        if self.size >= self.wanted or self.skipping or last:
+            yield from self._look(last=last)
+
+    def stop(self) -> None:
+        """Read no more of the document."""
+        self.phase, self.pending, self.size, self.wanted = "over", [], 0, 0
 
     @property
     def rest(self) -> bytes:
@@ -120,17 +132,17 @@ class Elements(Struct):
             self.pending = [b"".join(self.pending)]
         return self.pending[0] if self.pending else b""
 
-    def _look(self, *, last: bool = False) -> list[Line]:
+    def _look(self, *, last: bool = False) -> Iterator[Line]:
         data = self.rest
         at = 0
         if self.phase == "before":
             at = self._begin(data)
             if at < 0:
                 self._keep(data, data, 0, wanted=2 * len(data))
-                return []
+                return
             self.phase, self.start = "inside", at
             self._pass(data, 0, at)
-        return self._cut(data, at, last=last)
+        yield from self._elements(data, at, last=last)
 
     def _keep(self, rest: bytes, data: bytes, at: int, *, wanted: int) -> None:
         rest = b"" if self.phase == "over" else rest
@@ -157,8 +169,7 @@ class Elements(Struct):
             self.phase = "over"
         return found
 
-    def _cut(self, data: bytes, at: int, *, last: bool) -> list[Line]:
-        found: list[Line] = []
+    def _elements(self, data: bytes, at: int, *, last: bool) -> Iterator[Line]:
         view = memoryview(data)
         passed = at  # what is behind is counted where an element begins
         while True:
@@ -171,7 +182,7 @@ class Elements(Struct):
                     self.phase = "over"
                 if at == len(data) or self.phase == "over":
                     self._keep(b"", data, at, wanted=0)
-                    return found
+                    return
             if self.skipping:
                 end = self.counter.end(data, at)
             elif data[at] in b'{["':
@@ -180,27 +191,27 @@ class Elements(Struct):
                 end = _BARE.match(data, at).end()  # pyright: ignore[reportOptionalMemberAccess]
                 end = end if end < len(data) else -1
             if end < 0:
-                return self._wait(data, at, found)
+                yield from self._wait(data, at)
+                return
             at = end
             if self.skipping:
                 self.skipping, self.counter = False, _Counter()
             else:
                 whole = data[start:at].rstrip(SPACE + b",")
-                found.append(Line(self.line, self.byte, whole if len(whole) <= self.limit else b""))
+                yield Line(self.line, self.byte, whole if len(whole) <= self.limit else b"")
 
-    def _wait(self, data: bytes, at: int, found: list[Line]) -> list[Line]:
+    def _wait(self, data: bytes, at: int) -> Iterator[Line]:
         """Keep an element that is not whole; one that is too long is given up."""
         if self.skipping:
             self._keep(b"", data, at, wanted=0)
         elif len(data) - at > self.limit:
-            found.append(Line(self.line, self.byte, b""))
+            yield Line(self.line, self.byte, b"")
             self.skipping = True
             self.counter = _Counter()
             self.counter.end(data, at)
             self._keep(b"", data, at, wanted=0)
         else:
             self._keep(data[at:], data, at, wanted=min(2 * (len(data) - at), self.limit + 1))
-        return found
 
 
 def _end(view: memoryview, at: int, *, last: bool) -> int:
@@ -251,17 +262,37 @@ class Documents:
         return msgspec.msgpack.encode(self._elements)
 
     def feed(self, data: bytes) -> Iterable[Read]:
-        return self._read_all(self._elements.feed(data))
+        return self._read_all(self._cut(self._elements.cut(data)))
 
     def finish(self) -> Iterable[Read]:
-        found = self._read_all(self._elements.finish())
+        return [*self._read_all(self._cut(self._elements.cut(last=True))), *self._ending()]
+
+    def _cut(self, lines: Iterable[Line]) -> list[Line]:
+        """Take elements as they are cut; where too many entries are short, what is behind them is not read."""
+        found: list[Line] = []
         elements = self._elements
-        if elements.phase == "inside":
-            found.append(self._read(Problem(Code.TORN_LAST_LINE, "the document ends before its list does")))
-        elif elements.phase == "before" and elements.rest.strip():
-            where = " or ".join(path[1:] or "a list" for path in self.paths)
-            found.append(self._read(Problem(Code.UNREADABLE_LINE, f"a document without {where}")))
+        for line in lines:
+            found.append(line)
+            if 0 < len(line.data) < _SHORT:
+                elements.short += 1
+                if elements.short == MOST_SHORT:
+                    elements.stop()
+                    break
         return found
+
+    def _ending(self) -> list[Read]:
+        """Say what of the document was not read, and where that begins."""
+        elements = self._elements
+        if elements.short == MOST_SHORT:
+            reason = f"{MOST_SHORT:,} of its entries are shorter than {_SHORT} bytes"
+            return [self._read(Problem(Code.CAPTURE_TOO_LARGE, f"the rest of the document is passed over: {reason}"))]
+        if elements.phase == "inside":
+            return [self._read(Problem(Code.TORN_LAST_LINE, "the document ends before its list does"))]
+        if elements.start >= 0 or not (elements.phase == "over" or elements.rest.strip()):
+            return []
+        where = " or ".join(path[1:] or "a list" for path in self.paths)
+        within = f" within {BEGINNING // 1024 // 1024} MiB" if elements.phase == "over" and where != "a list" else ""
+        return [Read(Problem(Code.UNREADABLE_LINE, f"a document without {where}{within}"), 1, 0)]
 
     def _read(self, value: Problem) -> Read:
         return Read(value, self._elements.line, self._elements.byte)
@@ -274,7 +305,7 @@ class Documents:
             return [Problem(Code.CAPTURE_TOO_LARGE, f"an entry is passed over: {too_much(self.longest)}")]
         if is_crowded(element.data):
             return [Problem(Code.CAPTURE_TOO_LARGE, f"an entry is passed over: {too_many()}")]
-        found = exchanges_in(element.data, self.call, self._repeats)
+        found = None if is_deep(element.data) else exchanges_in(element.data, self.call, self._repeats)
         return [Problem(Code.UNREADABLE_LINE, f"unreadable entry: {fault(element.data)}")] if found is None else found
 
     def call(self, data: bytes) -> Http | None:

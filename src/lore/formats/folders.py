@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
-from lore.formats.lines import MOST_VALUES, is_crowded, too_many
+from lore.formats.lines import MOST_VALUES, is_crowded, is_deep, too_deep, too_many
 from lore.model.codes import Code, Problem
 from lore.model.turn import Exchange
 
@@ -162,6 +162,8 @@ class PackReader:
         if is_crowded(member.data, self.most):
             reason = f"{header.name} is passed over: {too_many(self.most)}"
             return [self._problem(Code.CAPTURE_TOO_LARGE, reason, number)]
+        if is_deep(member.data):
+            return [self._problem(Code.UNREADABLE_LINE, f"{header.name}: unreadable: {too_deep()}", number)]
         return (placed(value, number, byte, header) for value in self._member(member))
 
     def _problem(self, code: Code, message: str, number: int) -> Read:

@@ -42,7 +42,7 @@ from lore.formats.contents import (
     is_framed,
     opened,
 )
-from lore.formats.lines import is_crowded, too_many
+from lore.formats.lines import is_crowded, is_deep, too_deep, too_many
 from lore.model.canonical import decode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
@@ -99,6 +99,8 @@ def exchanges_of(http: Http) -> list[Judged]:
         return [_unread(http, endpoint, str(error), large=error.large)] if sent else []
     if is_crowded(body):
         return [_unread(http, endpoint, too_many(), large=True)] if sent else []
+    if http.request.form != "json" and is_deep(body):  # what was not kept as text is part of a record
+        return [_unread(http, endpoint, f"it is {too_deep()}")] if sent else []
     members = http.request.members or parts(body)
     if not is_body(members, sent=sent):
         return [_unread(http, endpoint, "it was not recorded" if not body else "it is no request")] if sent else []

@@ -37,6 +37,8 @@ from lore.model.turn import Exchange
 LONGEST = 12 * 1024 * 1024  # bytes of a line: 6 times the longest one that was seen in a real recording
 MOST_VALUES = 300_000  # values of one record: each becomes an object of some hundred bytes
 _SURELY_FEW = 1024 * 1024  # bytes of a record that cannot hold too many
+DEEPEST = 1_000  # levels of a record: parsers refuse what is nested deeper, each at a depth of its own
+_STRETCH = 16 * 1024  # bytes in which few values are nested so deep
 BOM = b"\xef\xbb\xbf"
 SPACE = b" \t\r\n"
 _EMPTY = re.compile(rb"\n++")
@@ -188,18 +190,21 @@ def fault(line: bytes) -> str:
     """Say in a few words why a line is no JSON object; empty where it is one."""
     if not line:
         return too_long()
+    if is_deep(line):
+        return too_deep()
     try:
         line.decode("utf-8")
         value = decode(line)
     except UnicodeDecodeError:
         return "bytes that are not UTF-8"
-    except RecursionError:
-        return "nested too deeply"
+    except RecursionError:  # of one value
+        return too_deep()
     except ValueError as error:
         return str(error).partition(": line")[0]
     return "" if isinstance(value, dict) else "not a JSON object"
 
 
+_BRACKETS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]++|[\]}]++', re.DOTALL)
 _TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|,++', re.DOTALL)
 
 
@@ -217,6 +222,41 @@ def is_crowded(data: bytes, most: int = MOST_VALUES) -> bool:
             if found > most:
                 return True
     return False
+
+
+def is_deep(data: bytes) -> bool:
+    """Tell whether a record is nested deeper than lore reads.
+
+    Costs a count of its brackets, and a look at each only where so many open within a stretch that they may be nested.
+    Brackets that close nothing inside strings may hide a level: then a parser's own depth (1,024) holds.
+    """
+    if len(data) <= DEEPEST or data.count(b"[") + data.count(b"{") <= DEEPEST:
+        return False
+    depth = 0
+    for at in range(0, len(data), _STRETCH):
+        end = at + _STRETCH
+        depth += data.count(b"[", at, end) + data.count(b"{", at, end)
+        if depth > DEEPEST:
+            return _depth(data) > DEEPEST
+        depth = max(0, depth - data.count(b"]", at, end) - data.count(b"}", at, end))
+    return False
+
+
+def _depth(data: bytes) -> int:
+    """Return how deep a record is nested, one level more than lore reads where it is deeper."""
+    depth = 0
+    for match in _BRACKETS.finditer(data):
+        size = match.end() - match.start()
+        first = data[match.start()]
+        depth += size if first in b"[{" else -size if first in b"]}" else 0
+        if depth > DEEPEST:
+            break
+    return min(depth, DEEPEST + 1)
+
+
+def too_deep() -> str:
+    """Say that a record is nested too deeply."""
+    return f"nested more than {DEEPEST:,} levels deep"
 
 
 def too_many(most: int = MOST_VALUES) -> str:
@@ -354,7 +394,7 @@ class LineReader(TextReader):
     def _read(self, lines: Iterable[Line], *, torn: bool = False) -> list[Read]:
         found: list[Read] = []
         for line in lines:
-            reads = self._record(line)
+            reads = None if is_deep(line.data) else self._record(line)
             found += self._damaged(line, torn=torn) if reads is None else reads
         return found
 

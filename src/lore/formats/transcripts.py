@@ -26,6 +26,7 @@ from lore.formats.lines import (
     LineReader,
     fault,
     is_crowded,
+    is_deep,
     problem,
     too_many,
     too_much,
@@ -168,7 +169,7 @@ class TranscriptLines(LineReader, Emitting[M]):
         for line in lines:
             if is_crowded(line.data):
                 self._found.append(problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_many()}", line))
-            elif not (line.data and self._modelled(line)):
+            elif not line.data or is_deep(line.data) or not self._modelled(line):
                 found = self._taken()
                 found += self._damaged(line, torn=torn)
                 self._found = found
@@ -224,11 +225,11 @@ class TranscriptDocument(Emitting[M]):
         records = self._elements.finish()
         found = [*self._headed(), *self._every(records)] if waited else self._every(records)
         elements = self._elements
-        if elements.phase == "inside" or (elements.phase == "before" and elements.rest.strip()):
-            inside = elements.phase == "inside"
-            message = "the document ends before its list does" if inside else "a document without its list of messages"
-            code = Code.TORN_LAST_LINE if inside else Code.UNREADABLE_LINE
-            found.append(problem(code, message, Line(elements.line, elements.byte, b"")))
+        if elements.phase == "inside":
+            message, place = "the document ends before its list does", Line(elements.line, elements.byte, b"")
+            found.append(problem(Code.TORN_LAST_LINE, message, place))
+        elif elements.start < 0 and (elements.phase == "over" or elements.rest.strip()):
+            found.append(problem(Code.UNREADABLE_LINE, "a document without its list of messages", Line(1, 0, b"")))
         self._last()
         return [*found, *self._taken()]
 
@@ -253,7 +254,7 @@ class TranscriptDocument(Emitting[M]):
             large = too_many() if is_crowded(record.data) else "" if record.data else too_much(self.longest)
             if large:
                 self._found.append(problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {large}", record))
-            elif not self._modelled(record):
+            elif is_deep(record.data) or not self._modelled(record):
                 unreadable = f"unreadable record: {fault(record.data)}"
                 self._found.append(problem(Code.UNREADABLE_LINE, unreadable, record))
         return self._taken()

@@ -179,7 +179,45 @@ def table(raw: bytes) -> dict[str, bytes] | None:
         value = validated(raw)
     except (ValueError, RecursionError):
         return None
-    return {m.key: raw[m.value : m.end] for m in members(raw)} if isinstance(value, dict) else None
+    return sliced(raw) if isinstance(value, dict) else None
+
+
+def sliced(raw: bytes) -> dict[str, bytes]:
+    """Slice the values of a JSON object as `table` does, without looking whether it is one; anything else has none."""
+    try:
+        return {key: bytes(value) for key, value in _TABLE.decode(raw).items()}
+    except (ValueError, RecursionError):
+        pass
+    try:
+        found = {key: _unhidden(value) for key, value in _TABLE.decode(_hidden(raw)).items()}
+    except (ValueError, RecursionError):
+        found = None
+    if found is None or _MOVED.search("".join(found)):
+        return {m.key: raw[m.value : m.end] for m in members(raw)}
+    return found
+
+
+# Half a character stands as an escape, which msgspec refuses: `\ud83d`. It takes `\ue83d`, which nobody writes.
+_SURROGATES = (re.compile(rb"\\ud(?=[89a-fA-F])"), rb"\\ue"), (re.compile(rb"\\uD(?=[89a-fA-F])"), rb"\\uE")
+_HIDDEN = (re.compile(rb"\\ue(?=[89a-fA-F])"), rb"\\ud"), (re.compile(rb"\\uE(?=[89a-fA-F])"), rb"\\uD")
+_MOVED = re.compile("[\ue800-\uefff]")
+
+
+def _hidden(raw: bytes) -> bytes:
+    """Write escapes of surrogates as others of as many bytes; ValueError where these stand there already."""
+    if any(escape.search(raw) for escape, _ in _HIDDEN):
+        raise ValueError("escapes of private characters")
+    for escape, other in _SURROGATES:
+        raw = escape.sub(other, raw)
+    return raw
+
+
+def _unhidden(value: msgspec.Raw) -> bytes:
+    raw = bytes(value)
+    if b"\\u" in raw:
+        for escape, other in _HIDDEN:
+            raw = escape.sub(other, raw)
+    return raw
 
 
 _PIECE = 1024 * 1024
@@ -277,6 +315,10 @@ def array(raw: bytes) -> list[bytes]:
         return [*raw.elements]
     try:
         return [bytes(element) for element in _ARRAY.decode(raw)]
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return [_unhidden(element) for element in _ARRAY.decode(_hidden(raw))]
     except (ValueError, RecursionError):
         return [raw[start:end] for start, end in element_ranges(raw)]
 

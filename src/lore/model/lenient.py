@@ -5,8 +5,7 @@ and for records with keys that this version does not know. In: bytes and a struc
 tagged structs). Out: the struct; `Raw` fields are exact slices. Raises ValueError (msgspec's
 ValidationError is one) where the text is no JSON or a value has the wrong type.
 
-Cost: each level is sliced once, by msgspec; where that refuses it (lone surrogates), by one regular-expression match
-per string or bracket. Use it only where the fast lane has failed.
+Cost: each level is sliced once; use it only where the fast lane has failed.
 """
 
 from __future__ import annotations
@@ -21,12 +20,11 @@ from msgspec import Raw
 from msgspec import inspect as mi
 
 from lore.model.canonical import decode, text_of
-from lore.model.jsonslice import array, members, validated
+from lore.model.jsonslice import array, sliced, validated
 from lore.model.mask import mask
 
 T = TypeVar("T")
 _UNDERSCORE = re.compile("(?<=[a-z0-9])_([a-z])")
-_TABLE = msgspec.json.Decoder(dict[str, Raw])
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
@@ -87,17 +85,9 @@ def _value(raw: bytes, info: mi.Type) -> Any:
             return info.cls()
         case mi.DictType(value_type=item):
             _expect(raw, b"{")
-            return {key: _value(value, item) for key, value in _sliced(raw).items()}
+            return {key: _value(value, item) for key, value in sliced(raw).items()}
         case _:
             return _scalar(raw, info)
-
-
-def _sliced(raw: bytes) -> dict[str, bytes]:
-    """Slice the members of an object; of those with one key the last holds."""
-    try:
-        return {key: bytes(value) for key, value in _TABLE.decode(raw).items()}
-    except (ValueError, RecursionError):
-        return {member.key: raw[member.value : member.end] for member in members(raw)}
 
 
 def _expect(raw: bytes, opening: bytes) -> None:
@@ -149,7 +139,7 @@ def _union(raw: bytes, types: tuple[mi.Type, ...]) -> Any:
 def _tagged(raw: bytes, structs: list[mi.StructType]) -> mi.StructType:
     if len(structs) == 1:
         return structs[0]
-    table = _sliced(raw)
+    table = sliced(raw)
     for struct in structs:
         tag = table.get(struct.tag_field or "", table.get("kind", b""))  # an item's tag may be spelled `kind`
         if snake(text_of(tag)) == struct.tag:
@@ -161,7 +151,7 @@ def _struct(raw: bytes, info: mi.StructType) -> Any:
     _expect(raw, b"{")
     fields = {field.encode_name: field for field in info.fields}
     found: dict[str, bytes] = {}  # the last of each, as the fast lane has it
-    for key, value in _sliced(raw).items():
+    for key, value in sliced(raw).items():
         field = fields.get(key) or fields.get(snake(key)) or fields.get(camel(key))
         if field is not None:
             found[field.name] = value

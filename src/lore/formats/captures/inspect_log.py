@@ -22,7 +22,7 @@ from lore.formats.bills import billed_of
 from lore.formats.contents import RecordedBody, array_of, body_of, call_of, message_of, object_of, result_of, text_block
 from lore.formats.documents import Documents
 from lore.formats.folders import PackMember, PackReader
-from lore.formats.lines import BOM, LONGEST, Line, is_crowded, too_many, too_much
+from lore.formats.lines import BOM, LONGEST, Line, is_crowded, is_deep, too_deep, too_many, too_much
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Billed
@@ -69,12 +69,13 @@ class InspectLog(Documents):
         return _OPENING.match(head.removeprefix(BOM).lstrip(b" \t\r\n")) is not None or super().recognises(head)
 
     def feed(self, data: bytes) -> Iterable[Read]:
-        return self._of(self._elements.feed(data))
+        return self._of(self._cut(self._elements.cut(data)))
 
     def finish(self) -> Iterable[Read]:
-        left = self._elements.finish()
-        cut = [self._read(Problem(Code.TORN_LAST_LINE, "the log ends before its samples do"))]
-        return chained(self._of(left), cut if self._elements.phase == "inside" else ())
+        return chained(self._of(self._cut(self._elements.cut(last=True))), self._ending())
+
+    def _ending(self) -> list[Read]:
+        return super()._ending() if self._elements.phase != "before" else []
 
     def _of(self, samples: list[Line]) -> Iterator[Read]:
         """Read samples as they are asked for: what one refers to again and again is put in its places each time."""
@@ -100,6 +101,9 @@ class InspectArchive(PackReader):
 
 def _sampled(data: bytes, name: str = "a sample") -> Iterator[Exchange | Problem]:
     """Read the model calls of one sample."""
+    if is_deep(data):
+        yield Problem(Code.UNREADABLE_LINE, f"{name}: unreadable: {too_deep()}")
+        return
     try:
         sample = _SAMPLE.decode(data)
     except (ValueError, RecursionError) as error:

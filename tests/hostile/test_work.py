@@ -1,0 +1,131 @@
+"""What was made to cost is read at the cost of its bytes. Work is counted, never timed: `make bench` times it.
+
+A call of a function takes about as long as 20 times what a parser takes for a byte: at most one a byte is the budget.
+YAML's parser calls functions of Python itself: at most 20 times as many are YAML's.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from bench import costly
+from helpers.work import calls
+from hostile.captured import WRITERS, capture
+from hostile.formats import FORMATS, recording
+from lore.formats import documents
+from lore.formats.lines import BEGINNING, DEEPEST, is_deep
+from lore.formats.registry import READERS, reader_of
+from lore.model.codes import Code, Problem
+from lore.testing import everything
+
+SIZE = 60_000
+APART = 3_000  # calls that a file takes whatever it holds: readers are imported, patterns compiled
+
+
+@pytest.fixture(autouse=True)
+def few_short_entries(monkeypatch):
+    """As many short entries as a file of 10 MB may have, for one of 60 KB."""
+    monkeypatch.setattr(documents, "MOST_SHORT", 100)
+
+
+@pytest.mark.parametrize("name", costly.files(100))
+def test_a_file_that_was_made_to_cost_takes_a_call_a_byte_at_most(name):
+    files = [costly.files(size)[name] for size in (SIZE, 2 * SIZE)]
+    costly.reading(files[0])()  # what is imported and compiled at its first use
+    first, second = (calls(costly.reading(data)) for data in files)
+    most = len(files[0]) if not name.endswith("YAML") else costly.BUDGET * calls(costly.parsing(files[0]))
+    assert first <= most + APART
+    assert second <= 2.1 * first + APART
+
+
+def problems(data: bytes, name: str | None = None) -> list[Problem]:
+    """What a file's reader has to say of it."""
+    reader = reader_of(data[: 256 * 1024]) if name is None else READERS[name]()
+    assert reader is not None
+    return [read.value for read in everything(reader, data) if isinstance(read.value, Problem)]
+
+
+NESTED = {f"{kind}, {what}": pair for kind in FORMATS for what, pair in {
+    "lists": (kind, b"[", b"]"), "objects": (kind, b'{"a":', b"}")}.items()}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "begin", "end"), NESTED.values(), ids=NESTED)
+def test_a_record_is_read_to_a_depth_of_1000_and_a_deeper_one_is_a_problem(kind, begin, end):
+    """It was the parser that refused, at a depth of its own: 1,024 here, another one under another Python."""
+    whole = recording(kind, value=begin * 900 + b"1" + end * 900)
+    deep = recording(kind, value=begin * DEEPEST + b"1" + end * DEEPEST)
+    assert problems(whole) == []
+    assert [one.message for one in problems(deep) if one.code == Code.UNREADABLE_LINE] == [
+        "unreadable line: nested more than 1,000 levels deep"
+    ]
+
+
+@pytest.mark.parametrize("kind", sorted(WRITERS.keys() - {"vcr", "vcr-parsed", "eval", "litellm", "otel"}))
+def test_a_call_that_is_nested_deeper_is_a_problem_in_every_capture(kind):
+    body = {"model": "claude-x", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}], "metadata": "DEEP"}
+    data = capture(kind, second=body)
+    for quoted in (b'\\"DEEP\\"', b'"DEEP"'):
+        data = data.replace(quoted, b"[" * DEEPEST + b"]" * DEEPEST)
+    found = problems(data)
+    assert len(found) == 1
+    assert "nested more than 1,000 levels deep" in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("data", "deep"),
+    [
+        (b"[" * 1000 + b"]" * 1000, False),
+        (b"[" * 1001 + b"]" * 1001, True),
+        (b'{"a":[' * 501 + b"]}" * 501, True),
+        (b'["' + b"[" * 5000 + b'"]', False),  # in a text
+        (b'["\\"' + b"[" * 5000 + b'"]', False),
+        (b"[" + b"[1]," * 50_000 + b"1]", False),
+        (b"[" + b"[1]," * 50_000 + b"[" * 1000 + b"]" * 1000 + b"]", True),
+        (b"[" * 600 + b" " * 40_000 + b"[" * 600 + b"]" * 1200, True),
+    ],
+)
+def test_depth_is_that_of_brackets_outside_texts(data, deep):
+    assert is_deep(data) is deep
+
+
+def test_short_entries_end_a_document_and_what_is_behind_them_is_said_to_be_lost():
+    """Millions of `{}` took 14 microseconds each, and there was no end to them."""
+    whole = capture("har")
+    begin, end = whole.split(b'"entries": [')
+    data = begin + b'"entries": [' + b"{}," * 150 + end
+    found = everything(READERS["har"](), data)
+    assert [(one.value.code, one.byte) for one in found] == [(Code.CAPTURE_TOO_LARGE, len(begin) + 12 + 99 * 3)]
+    assert "100 of its entries are shorter than 128 bytes" in found[0].value.message
+    assert len(everything(READERS["har"](), data.replace(b"{}," * 150, b"{}," * 99))) == 2
+
+
+@pytest.mark.parametrize("size", [1, 50, 4096])
+def test_short_entries_end_a_document_wherever_it_is_cut(size):
+    data = costly.files(2000)["small objects for entries of HAR"]
+    reader, found = READERS["har"](), []
+    for start in range(0, len(data), size):
+        found += reader.feed(data[start : start + size])
+        reader = READERS["har"].restore(reader.state)
+    assert [*found, *reader.finish()] == everything(READERS["har"](), data)
+
+
+@pytest.mark.parametrize(("name", "list"), [("har", "log.entries"), ("claude-tap", "packets"), ("inspect", "samples")])
+@pytest.mark.parametrize("piece", [BEGINNING, 3 * BEGINNING])
+def test_a_list_that_does_not_begin_in_4_mib_is_said_to_be_missing(name, list, piece):
+    """It was passed over in silence: a file with `--format har` gave no turns and no problem."""
+    data = b'{"x":"' + b"x" * (BEGINNING + 10) + b'","log":{"entries":[{}]},"packets":[{}],"samples":[{}]}'
+    reader = READERS[name]()
+    found = [read for at in range(0, len(data), piece) for read in reader.feed(data[at : at + piece])]
+    found += reader.finish()
+    assert [(one.value.message, one.line, one.byte) for one in found] == [
+        (f"a document without {list} within 4 MiB", 1, 0)
+    ]
+
+
+def test_a_document_that_is_no_list_is_said_to_be_none():
+    assert [one.message for one in problems(b'{"a": 1}', "proxy-list")] == ["a document without a list"]
+
+
+def test_a_session_without_its_list_of_messages_says_so():
+    data = b'{"x":"' + b"x" * (BEGINNING + 10) + b'","messages":[]}'
+    assert [one.message for one in problems(data, "gemini-cli-json")] == ["a document without its list of messages"]
