@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from lore.cache.bills import FIVE_MINUTES, GRACE, ONE_HOUR, Expiry, expiry, gap, lifetime
+from lore.cache.bills import FIVE_MINUTES, GRACE, ONE_HOUR, expiry, gap, lifetime
 from lore.model.events import Billed
+from lore.model.evidence import Paused
 from model.making import body, parsed, turn
 
 ANTHROPIC = parsed(body("x"))
@@ -37,9 +38,9 @@ def test_the_latest_write_that_was_billed_says_how_long_it_lives(usage, prompt, 
     ("answered", "at", "asked", "lives", "found"),
     [
         (None, 0.0, 301.0, FIVE_MINUTES, None),
-        (None, 0.0, FIVE_MINUTES * GRACE + 1, FIVE_MINUTES, Expiry(307.0, FIVE_MINUTES)),
+        (None, 0.0, FIVE_MINUTES * GRACE + 1, FIVE_MINUTES, Paused(307.0, FIVE_MINUTES)),
         (100.0, 0.0, 400.0, FIVE_MINUTES, None),
-        (100.0, 0.0, 500.0, FIVE_MINUTES, Expiry(400.0, FIVE_MINUTES)),
+        (100.0, 0.0, 500.0, FIVE_MINUTES, Paused(400.0, FIVE_MINUTES)),
         (None, 0.0, 400.0, ONE_HOUR, None),
         (None, None, 9999.0, FIVE_MINUTES, None),
         (None, 0.0, None, FIVE_MINUTES, None),

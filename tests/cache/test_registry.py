@@ -46,7 +46,7 @@ def test_an_option_decides():
 def test_an_unknown_name_is_an_error_that_names_the_nearest():
     with pytest.raises(LoreError, match="'antropic'") as raised:
         cache_named("antropic")
-    assert raised.value.hint == "did you mean anthropic?"
+    assert raised.value.hint == "did you mean 'anthropic'?"
 
 
 def test_an_unknown_option_is_an_error_that_names_those_there_are():

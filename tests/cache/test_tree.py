@@ -72,7 +72,7 @@ def test_what_is_said_behind_a_request_leads_to_the_nodes_of_the_next():
     tree = PrefixTree()
     asked = request("ab", output=pieces("cd"))
     tree.path(asked)
-    behind = tree.beyond(asked)
+    behind = tree.generated(asked).nodes
     assert nodes(tree, request("abcde"))[2:4] == behind
 
 

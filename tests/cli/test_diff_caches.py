@@ -106,7 +106,7 @@ def test_the_report_says_it_in_a_line():
 
 def test_a_cache_that_there_is_not_is_an_error():
     ran = lore("diff-prefix", session(*THREE[:2]), "--cache", "antropic")
-    assert (ran.code, "did you mean anthropic?" in ran.err) == (2, True)
+    assert (ran.code, "did you mean 'anthropic'?" in ran.err) == (2, True)
 
 
 @pytest.mark.parametrize("command", ["diff-prefix", "simulate"])

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
-from lore.judge.agreement import Agreement, Transition, agreement
+from lore.judge.agreement import Agreement, Transition
+from lore.model.results.simulate import AgreementResult
 
 
-def test_exact_near_and_far_are_counted_for_both_rules():
+def agreement(rows: Iterable[Transition]) -> AgreementResult:
+    found = Agreement()
+    for row in rows:
+        found = found.plus(row)
+    return found.result()
+
+
+def test_exact_near_and_far_are_counted_beside_the_error_of_the_naive_rule():
     found = agreement([Transition(100, 100, 100), Transition(100, 98, 110), Transition(100, 90, 100)])
-    assert (found.turns, found.exact, found.within, found.error) == (3, 1, 2, 12)
-    assert (found.naive_exact, found.naive_within, found.naive_error) == (2, 2, 10)
-    assert (found.mean_error, found.naive_mean_error) == (4.0, 10 / 3)
+    assert (found.turns, found.exact, found.within_2_percent) == (3, 1, 2)
+    assert (found.mean_absolute_error_tokens, found.naive_mean_absolute_error_tokens) == (4.0, 3.3)
 
 
 def test_drops_are_foreseen_missed_or_false():
@@ -23,11 +32,11 @@ def test_drops_are_foreseen_missed_or_false():
         Transition(0, 2_000, 5_000),
     ]
     found = agreement(rows)
-    assert (found.drops, found.foreseen, found.false_drops) == (3, 2, 1)
+    assert (found.drops, found.drops_predicted, found.false_drops) == (3, 2, 1)
 
 
 def test_silence_is_compared_as_the_naive_rule():
-    assert agreement([Transition(90, None, 100)]).error == 10
+    assert agreement([Transition(90, None, 100)]).mean_absolute_error_tokens == 10
 
 
 @pytest.mark.parametrize(("likely", "score"), [(1.0, 0.5), (0.5, 0.25), (0.0, 0.5), (None, 0.0)])
@@ -36,17 +45,17 @@ def test_chances_are_scored_by_how_far_they_are_from_what_came(likely, score):
     fell = (True, True, False, False)
     rows = [Transition(0 if drop else 5_000, 0, 5_000, float(drop) if likely is None else likely) for drop in fell]
     found = agreement(rows)
-    assert (found.brier, found.base_brier) == (score, 0.25)
+    assert (found.brier_score, found.base_brier_score) == (score, 0.25)
 
 
 def test_prompts_are_counted_apart():
     found = agreement(
         [Transition(100, 100, 100, prompted=True), Transition(100, 50, 100, prompted=True), Transition(100, 100, 100)]
     )
-    assert (found.prompts, found.prompts_within, found.turns) == (2, 1, 3)
+    assert (found.prompts, found.prompts_within_2_percent, found.turns) == (2, 1, 3)
 
 
 def test_of_nothing_there_is_no_mean():
-    assert agreement([]).mean_error is None
-    assert (agreement([]).brier, agreement([]).base_brier) == (None, None)
-    assert Agreement().plus(Agreement(1, 1)).turns == 1
+    found = agreement([])
+    assert found.mean_absolute_error_tokens is None
+    assert (found.brier_score, found.base_brier_score) == (None, None)

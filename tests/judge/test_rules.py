@@ -123,21 +123,21 @@ def test_a_fingerprint_takes_lone_surrogates():
 
 
 def test_a_pair_below_the_budget_is_a_finding():
-    found = list(below_reuse(pair(LEFT, RIGHT), Budgets(min_reuse=0.9), PLACE))
+    found = list(below_reuse(pair(LEFT, RIGHT), 0.9, PLACE))
     assert [(one.code, one.severity, one.turn, one.line) for one in found] == [("LORE401", "error", 2, 7)]
 
 
 @pytest.mark.parametrize(
-    ("budgets", "changes"),
-    [(Budgets(), ()), (Budgets(min_reuse=0.01), ()), (Budgets(min_reuse=0.9), (Change("LORE125", "c"),))],
+    ("limit", "changes"),
+    [(None, ()), (0.01, ()), (0.9, (Change("LORE125", "c"),))],
     ids=["no budget", "within", "expected"],
 )
-def test_a_pair_within_the_budget_or_expected_is_none(budgets, changes):
-    assert list(below_reuse(pair(LEFT, RIGHT, changes=changes), budgets, PLACE)) == []
+def test_a_pair_within_the_budget_or_expected_is_none(limit, changes):
+    assert list(below_reuse(pair(LEFT, RIGHT, changes=changes), limit, PLACE)) == []
 
 
 def test_a_pair_with_nothing_to_reuse_is_within_every_budget():
-    assert list(below_reuse(pair({"messages": []}, LEFT), Budgets(min_reuse=1.0), PLACE)) == []
+    assert list(below_reuse(pair({"messages": []}, LEFT), 1.0, PLACE)) == []
 
 
 @pytest.mark.parametrize(

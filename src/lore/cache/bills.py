@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from lore.model.deferred import pattern
 from lore.model.events import Billed, Counts, OddBill
-from lore.model.evidence import BillUnlikeBody, LifetimeLost
+from lore.model.evidence import BillUnlikeBody, LifetimeLost, Paused
 from lore.model.providers import provider_of
 from lore.model.turn import Prompt, Segment, Turn
 
@@ -41,10 +41,7 @@ _RUNS = ("call", "result")
 NO_POSITION = ("envelope", "thinking")  # kinds that count as no position and take no breakpoint
 _ENDS = 256  # bytes looked at, at either end of a block
 _BLOCKS: tuple[tuple[str, re.Pattern[bytes]], ...] = (
-    (
-        "result",
-        pattern(rb'"type"\s*:\s*"(?:\w{1,40}_result|\w{1,40}_output)"|"(?:functionResponse|toolResult)"\s*:'),
-    ),
+    ("result", pattern(rb'"type"\s*:\s*"\w{1,40}_(?:result|output)"|"(?:functionResponse|toolResult)"\s*:')),
     ("call", pattern(rb'"type"\s*:\s*"(?:\w{0,40}tool_use|\w{1,40}_call)"|"(?:functionCall|toolUse)"\s*:')),
     ("thinking", pattern(rb'"type"\s*:\s*"(?:(?:redacted_)?thinking|reasoning)"|"reasoningContent"\s*:')),
     ("image", pattern(rb'"type"\s*:\s*"(?:input_)?image(?:_url)?"|"inlineData"\s*:')),
@@ -121,13 +118,6 @@ def met_read(usage: Billed | None) -> int | None:
 # how long and how far back what was written is found
 
 
-class Expiry(NamedTuple):
-    """A pause that was longer than what was written before it lives; both in seconds."""
-
-    pause: float
-    lifetime: float
-
-
 def lifetime(turn: Turn, before: float | None) -> float | None:
     """Return how long the latest write lives after this turn; `before` is what held before it."""
     usage = turn.usage
@@ -140,7 +130,7 @@ def lifetime(turn: Turn, before: float | None) -> float | None:
     return before
 
 
-def expiry(left: Turn, right: Turn, lives: float | None, *, missed: bool = False) -> Expiry | None:
+def expiry(left: Turn, right: Turn, lives: float | None, *, missed: bool = False) -> Paused | None:
     """Tell whether what `left` wrote had expired when `right` was asked; None if not, or not known.
 
     `missed` says that the bill shows it was not read: then there is no grace, for what dies in it dies of age.
@@ -149,7 +139,7 @@ def expiry(left: Turn, right: Turn, lives: float | None, *, missed: bool = False
     if start is None or right.at is None or lives is None:
         return None
     pause = right.at - start
-    return Expiry(pause, lives) if pause > lives * (1.0 if missed else GRACE) else None
+    return Paused(pause, lives) if pause > lives * (1.0 if missed else GRACE) else None
 
 
 def kind_of(segment: Segment, envelope: bytes = b"") -> str:
@@ -214,7 +204,10 @@ def gap(left: Prompt, right: Prompt, at: float | None) -> LookbackGap | None:
     """Measure from the left's last breakpoint to the nearest of the right; None where such are not looked up."""
     if any(prompt.fidelity == "reconstructed" or not _is_claudes(prompt) for prompt in (left, right)):
         return None
-    written, breakpoints = _breakpoints(left), _breakpoints(right)
+    written, breakpoints = (
+        (*prompt.breakpoints, *([prompt.stable - 1] if prompt.auto_breakpoint and prompt.stable else ()))
+        for prompt in (left, right)
+    )
     if not written or not breakpoints:
         return None
     rule = lookback(at)
@@ -228,10 +221,6 @@ def gap(left: Prompt, right: Prompt, at: float | None) -> LookbackGap | None:
 
 def _is_claudes(request: Turn | Prompt) -> bool:
     return request.dialect == "anthropic" or "claude" in (request.model or "")
-
-
-def _breakpoints(prompt: Prompt) -> tuple[int, ...]:
-    return (*prompt.breakpoints, prompt.stable - 1) if prompt.auto_breakpoint and prompt.stable else prompt.breakpoints
 
 
 # how much less was read than stood there, and whether a bill fits its body
@@ -340,6 +329,7 @@ def lost_lifetime(turn: Turn) -> LifetimeLost | None:
 
 
 _UNSURE = 0.1  # of a position that is estimated from bytes
+_FAR = 1 + _UNSURE
 
 
 def _asks_for_hours(prompt: Prompt) -> bool:
@@ -362,13 +352,18 @@ def contradiction(turn: Turn, total_bytes: int) -> BillUnlikeBody | None:
     usage = turn.usage
     if usage is None or turn.fidelity not in ("wire", "parsed") or turn.prompt.partial:
         return None
-    found, tokens = None, prompt_tokens(usage)
+    prompt, found, tokens = turn.prompt, None, prompt_tokens(usage)
     if turn.dialect == "anthropic" and turn.call.endpoint and provider_of(turn.call.endpoint, None, "") == "anthropic":
-        found = _unmarked(turn.prompt, usage)
-    found = found or _behind_all(turn.prompt, usage)
+        found = _unmarked(prompt, usage)
+    # all breakpoints ask for an hour and were read, and more was written for five minutes behind them
+    read, short = usage.read_tokens or 0, 0 if usage.write_1h_tokens else usage.write_5m_tokens or 0
+    if not found and read and short and _asks_for_hours(prompt):
+        found = (
+            BillUnlikeBody("five-minutes-unasked", short) if _last_breakpoint(prompt, usage) <= read * _FAR else None
+        )
     if found is None and tokens > total_bytes + SPARE_TOKENS:
         found = BillUnlikeBody("more-tokens-than-bytes", tokens, total_bytes)
-    return None if found is None or has_unseen(turn.prompt) else found
+    return None if found is None or has_unseen(prompt) else found
 
 
 def _unmarked(prompt: Prompt, usage: Billed) -> BillUnlikeBody | None:
@@ -384,26 +379,13 @@ def _unmarked(prompt: Prompt, usage: Billed) -> BillUnlikeBody | None:
     return None
 
 
-def _behind_all(prompt: Prompt, usage: Billed) -> BillUnlikeBody | None:
-    """Return that all breakpoints ask for an hour and were read, and more was written for five minutes behind them."""
-    if not usage.write_5m_tokens or usage.write_1h_tokens or not usage.read_tokens or not _asks_for_hours(prompt):
-        return None
-    if _last_breakpoint(prompt, usage) > usage.read_tokens * (1 + _UNSURE):
-        return None
-    return BillUnlikeBody("five-minutes-unasked", usage.write_5m_tokens)
-
-
 # What a provider makes tokens of that the body does not hold: its own tools, files, pictures behind an address.
 _UNSEEN_PARAMS = ("mcp_servers", "container", "previous_response_id", "conversation", "prompt", "cachedContent")
-
-
 _UNSEEN = pattern(
     rb'"type"\s*:\s*"(?:web_search|web_fetch|code_execution|bash_|computer|text_editor|memory_|tool_search'
     rb"|file_search|image_generation|mcp|local_shell|computer_use|server_tool_use|image|input_image|image_url|document"
     rb'|input_file|file|compaction)|"(?:inlineData|inline_data|fileData|file_data)"'
 )
-
-
 _LOOKED_AT = 4096
 
 

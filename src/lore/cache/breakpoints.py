@@ -226,26 +226,28 @@ class Breakpoints:
             return f"{read + write:,} tokens were cached although the body has no breakpoint"
         last = recorded[-1].place
         self._hours = self._hours | {pending.request.model} if usage.write_1h_tokens else self._hours
-        if self._is_unasked(pending.request, recorded, usage):
-            return (
-                f"{usage.write_5m_tokens or 0:,} tokens were written for five minutes, and no breakpoint asks for them"
-            )
+        short = usage.write_5m_tokens or 0
+        if short and self._is_unasked(pending.request, recorded, read):
+            return f"{short:,} tokens were written for five minutes, and no breakpoint asks for them"
         why = self._ruler.learn(last, read + write) if write or pending.hit in (-1, last) else ""
         if why:
             return why
-        self._stored(pending, last)
+        for latest in pending.request.breakpoints[-1:]:  # the bill shows that there was enough before it
+            node = pending.path.nodes[latest.place]
+            if latest.place >= last and node not in self._entries:
+                self._put(node, self._entry(pending.request, latest))
         self._learn_breakpoints(pending, usage, read)
-        self._learn_suffix(pending, usage, last)
+        uncached, end, model = usage.uncached_tokens, len(pending.request.pieces) - 1, pending.request.model
+        if uncached is not None and last == end:
+            self._suffix[model] = min(uncached, _SUFFIX)
+        elif uncached is not None:
+            self._ruler.learn(end, read + write + uncached - self._suffix.get(model, 0))
         return ""
 
-    def _is_unasked(self, request: Request, recorded: Sequence[Breakpoint], usage: Billed) -> bool:
-        """Tell whether something was written for five minutes that no breakpoint asks for.
-
-        All ask for an hour, and either hours were billed before or all of them stand in what was read.
-        """
-        if not usage.write_5m_tokens or any((breakpoint.lifetime or 0) < ONE_HOUR for breakpoint in recorded):
+    def _is_unasked(self, request: Request, recorded: Sequence[Breakpoint], read: int) -> bool:
+        """Tell whether all breakpoints ask for an hour, and hours were billed before or the read holds all of them."""
+        if any((breakpoint.lifetime or 0) < ONE_HOUR for breakpoint in recorded):
             return False
-        read = usage.read_tokens or 0
         return request.model in self._hours or 0 < self._ruler.position(recorded[-1].place) <= read
 
     def _learn_breakpoints(self, pending: _PendingBill, usage: Billed, read: int) -> None:
@@ -261,40 +263,21 @@ class Breakpoints:
             self._ruler.learn(pending.hit, read)
             return
         if all(self._ruler.known(breakpoint.place) != read for breakpoint in recorded):
-            self._warmed(recorded, read)
+            # what nothing recorded explains was read at the only breakpoint of no known position that it fits
+            unknown = [breakpoint.place for breakpoint in recorded[:-1] if self._ruler.known(breakpoint.place) is None]
+            fitting = [place for place in unknown if self._fits(place, read)]
+            if len(fitting) == 1:
+                self._ruler.learn(fitting[0], read)
         now = {breakpoint.place: breakpoint for breakpoint in pending.request.breakpoints}
         for breakpoint in recorded:
             node = pending.path.nodes[breakpoint.place]
             if self._ruler.known(breakpoint.place) == read and node not in self._entries:
                 self._put(node, self._entry(pending.request, now.get(breakpoint.place, breakpoint)))
 
-    def _stored(self, pending: _PendingBill, billed: int) -> None:
-        """Keep an entry at the last breakpoint: the bill shows that there was enough before the one at `billed`."""
-        last = pending.request.breakpoints[-1] if pending.request.breakpoints else None
-        if last is not None and last.place >= billed and pending.path.nodes[last.place] not in self._entries:
-            self._put(pending.path.nodes[last.place], self._entry(pending.request, last))
-
-    def _warmed(self, recorded: Sequence[Breakpoint], read: int) -> None:
-        """Place a read that nothing recorded explains at the only breakpoint of no known position that it fits."""
-        unknown = [breakpoint.place for breakpoint in recorded[:-1] if self._ruler.known(breakpoint.place) is None]
-        fitting = [place for place in unknown if self._fits(place, read)]
-        if len(fitting) == 1:
-            self._ruler.learn(fitting[0], read)
-
     def _fits(self, place: int, tokens: int) -> bool:
         """Tell whether a position can be this one: what the body does not show (tools, a preamble) comes on top."""
         estimate = self._ruler.position(place)
         return estimate / 2 <= tokens <= 2 * estimate + SLACK
-
-    def _learn_suffix(self, pending: _PendingBill, usage: Billed, last: int) -> None:
-        uncached, end = usage.uncached_tokens, len(pending.request.pieces) - 1
-        if uncached is None:
-            return
-        if last == end:
-            self._suffix[pending.request.model] = min(uncached, _SUFFIX)
-        else:
-            cached = (usage.read_tokens or 0) + (usage.write_tokens or 0)
-            self._ruler.learn(end, cached + uncached - self._suffix.get(pending.request.model, 0))
 
 
 def _recorded(request: Request) -> tuple[Breakpoint, ...]:

@@ -1,7 +1,7 @@
 """What a turn of a transcript may read: from what is known of it before its bill to outcomes with their chances.
 
 In: a lane and a `Situation`, habits (`habits.py`) and what this session showed of them. Out: a level, a `Prediction`.
-Rules: what the log says for sure is the level (`_RULES`, the first that applies: another model, an expiry, another
+Rules: what the log says for sure is the level (the first that applies: another model, an expiry, another
 system prompt, a history that was cut back, else all that stood there); signs, clocks and counts add ways to fall below
 it, by one rule for all (`habits.outcomes`); where nothing was seen the base rate is one. What is predicted is the
 likeliest outcome. A read is never more than the request can hold: read + write + uncached is its estimated total.
@@ -13,7 +13,7 @@ breakpoint looks back so far.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
 from lore.cache.base import UNKNOWN, Outcome, Prediction
@@ -111,17 +111,25 @@ class Situation(NamedTuple):
 
 # the level: what the log says for sure
 
-_Rule: TypeAlias = Callable[[ModelLane, Situation], ReadLevel | None]
-
 
 def level_of(lane: ModelLane, situation: Situation) -> ReadLevel:
-    """Return the level of the first rule that applies."""
-    return next(level for rule in _RULES if (level := rule(lane, situation)) is not None)
+    """Return the level of the first rule that applies; what does not hold any more is let go of.
 
-
-def _other_model(lane: ModelLane, situation: Situation) -> ReadLevel | None:
-    """A model that the chain has not asked yet has nothing of it."""
-    return ReadLevel(0, "model", sure=False) if situation.other_model and not lane.anchors else None
+    A model that the chain has not asked yet has nothing of it; another system prompt or other tools leave what others
+    keep; where history goes on, all that stood there is read.
+    """
+    if situation.other_model and not lane.anchors:
+        return ReadLevel(0, "model", sure=False)
+    expired = _expired(lane, situation)
+    if expired is not None:
+        return expired
+    if situation.moved_head:
+        lane.anchors.clear()
+        return ReadLevel(lane.floor or 0, "session-changed")
+    if situation.same < situation.size:
+        return _cut_back(lane, situation)
+    top = lane.top
+    return ReadLevel(None, "unknown") if top is None else ReadLevel(top.tokens, "goes-on", not lane.guessed)
 
 
 def _expired(lane: ModelLane, situation: Situation) -> ReadLevel | None:
@@ -138,18 +146,8 @@ def _expired(lane: ModelLane, situation: Situation) -> ReadLevel | None:
     return ReadLevel(tokens, "expiry", sign=sign, otherwise=top.tokens)
 
 
-def _head_moved(lane: ModelLane, situation: Situation) -> ReadLevel | None:
-    """Another system prompt or other tools leave what others keep."""
-    if not situation.moved_head:
-        return None
-    lane.anchors.clear()
-    return ReadLevel(lane.floor or 0, "session-changed")
-
-
-def _cut_back(lane: ModelLane, situation: Situation) -> ReadLevel | None:
+def _cut_back(lane: ModelLane, situation: Situation) -> ReadLevel:
     """Where history shrank or changed the last position before that holds, if a breakpoint looks back so far."""
-    if situation.same == situation.size:
-        return None
     top = lane.top
     lane.at(situation.same)
     left = lane.left(situation.same, situation.at)
@@ -159,15 +157,6 @@ def _cut_back(lane: ModelLane, situation: Situation) -> ReadLevel | None:
     if Code.TOOL_RESULT_REWRITTEN in codes and top is not None:
         return ReadLevel(left, "shrunk", sign="cleared", otherwise=top.tokens)
     return ReadLevel(left, "shrunk")
-
-
-def _goes_on(lane: ModelLane, _: Situation) -> ReadLevel:
-    """All that stood there."""
-    top = lane.top
-    return ReadLevel(None, "unknown") if top is None else ReadLevel(top.tokens, "goes-on", not lane.guessed)
-
-
-_RULES: tuple[_Rule, ...] = (_other_model, _expired, _head_moved, _cut_back, _goes_on)
 
 
 def whole_of(chain: ChainLevels, lane: ModelLane, situation: Situation) -> int:
@@ -262,8 +251,7 @@ def _falls(odds: Odds, lane: ModelLane, situation: Situation) -> Iterator[Fall]:
             yield Fall(min(_left(weighed[0], seen, lane), whole), weighed[1], seen.sign)
     if level.why != "goes-on":
         return
-    older = odds.of("older-entry", situation) if situation.soon and situation.earlier is not None else 0.0
-    if older and situation.earlier is not None:
+    if situation.earlier is not None and situation.soon and (older := odds.of("older-entry", situation)):
         alone = False
         yield Fall(min(situation.earlier, whole), older, "older-entry")
     if situation.far:
@@ -275,13 +263,9 @@ def _falls(odds: Odds, lane: ModelLane, situation: Situation) -> Iterator[Fall]:
 
 
 def _left(habit: Habit, seen: Seen, lane: ModelLane) -> int:
-    match habit.moves:
-        case "head":
-            return lane.floor or 0
-        case "history":
-            return lane.head
-        case "text":
-            return lane.head if seen.left is None else seen.left
+    if habit.moves == "head":
+        return lane.floor or 0
+    return lane.head if habit.moves == "history" or seen.left is None else seen.left
 
 
 def prediction_of(odds: Odds, chain: ChainLevels, lane: ModelLane, situation: Situation) -> Prediction:

@@ -111,16 +111,9 @@ class Habits:
         self._found = lru_cache(4096)(self._find)
 
     def find(
-        self,
-        sign: str,
-        *,
-        prompted: bool,
-        first: bool = False,
-        version: str = "",
-        model: str = "",
-        waited: bool = False,
-        provider: str = "anthropic",
-    ) -> Habit | None:
+        self, sign: str, *, prompted: bool, first: bool = False, version: str = "", model: str = "",
+        waited: bool = False, provider: str = "anthropic",
+    ) -> Habit | None:  # fmt: skip
         """Return the row that holds; `prompted`: at a new prompt of the user, `first`: the chain's first occurrence.
 
         `model` is spelled as `rules.normal` spells it; what `waited` for the prompt was shown by an earlier request.
@@ -129,27 +122,14 @@ class Habits:
         return self._found((provider, sign), moments, first, version, model)
 
     def _find(
-        self, sign: tuple[str, str], moments: tuple[Moment, ...], first: bool, version: str, model: str
-    ) -> Habit | None:  # noqa: FBT001
+        self, sign: tuple[str, str], moments: tuple[Moment, ...], first: bool, version: str, model: str  # noqa: FBT001
+    ) -> Habit | None:  # fmt: skip
         number = version_of(version)
-        return next(
-            (
-                row
-                for row in self._by_sign.get(sign, ())
-                if row.moment in moments and _holds(row, first=first, number=number, name=model)
-            ),
-            None,
-        )
-
-
-def _holds(row: Habit, *, first: bool, number: tuple[int, ...], name: str) -> bool:
-    if row.first not in (None, first):
-        return False
-    if (row.since or row.until) and not number:
-        return False
-    if number < row.since or (row.until and number >= row.until):
-        return False
-    return fnmatchcase(name, row.model)
+        return next((
+            row for row in self._by_sign.get(sign, ())
+            if row.moment in moments and row.first in (None, first) and (number or not (row.since or row.until))
+            and row.since <= number and (not row.until or number < row.until) and fnmatchcase(model, row.model)
+        ), None)  # fmt: skip
 
 
 def _rank(row: Habit) -> tuple[bool, bool, bool, bool, bool, tuple[int, ...]]:

@@ -152,19 +152,12 @@ class DeepSeek(MeasuredCache):
             ready = self._units.get(path.nodes[place])
             if ready is not None and ready <= at:
                 return self._ruler.position(place), "a unit that an earlier request ended"
-            part = self._part(request, path, place, at)
-            if part:
-                size = len(request.pieces[place].data)
-                return self._ruler.inside(place, part, size), "a beginning that two requests had in common"
+            data, parts = request.pieces[place].data, self._parts.get(path.begins[place], ())
+            within = (part for part in parts if part.size <= len(data) and part.ready <= at)
+            longest = max((part.size for part in within if _digest(data[: part.size]) == part.digest), default=0)
+            if longest:
+                return self._ruler.inside(place, longest, len(data)), "a beginning that two requests had in common"
         return 0, "no whole unit"
-
-    def _part(self, request: Request, path: TreePath, place: int, at: float) -> int:
-        """Return the bytes of the longest unit that ends within a piece; 0: none does."""
-        data = request.pieces[place].data
-        parts = (
-            part for part in self._parts.get(path.begins[place], ()) if part.size <= len(data) and part.ready <= at
-        )
-        return max((part.size for part in parts if _digest(data[: part.size]) == part.digest), default=0)
 
     def _steps(self, request: Request, path: TreePath, places: int) -> int:
         step = self._interval or int(self._look("block_tokens", request.model, request.at) or 0)
@@ -176,7 +169,7 @@ class DeepSeek(MeasuredCache):
     def _keep(self, request: Request, path: TreePath) -> None:
         began = request.answered if request.answered is not None else request.at
         ready = -math.inf if began is None else began
-        ends = [path.nodes[-1], *self._tree.beyond(request)[-1:]]
+        ends = [path.nodes[-1], *self._tree.generated(request).nodes[-1:]]
         if path.new < len(path.nodes):
             if self._begun(request, path) > self._ruler.position(path.new - 1):
                 parts = self._parts.setdefault(path.begins[path.new], [])

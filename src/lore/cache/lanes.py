@@ -166,9 +166,8 @@ class Rate:
 
     def tokens(self, grown: Growth, output: int | None) -> int:
         """Estimate by how many tokens a prompt grew."""
-        return (
-            self.answer_tokens(grown, output) + round(grown.given / self.bytes_per_token) + grown.images * IMAGE_TOKENS
-        )
+        given = round(grown.given / self.bytes_per_token) + grown.images * IMAGE_TOKENS
+        return self.answer_tokens(grown, output) + given
 
     def learn(self, grown: Growth, output: int | None, tokens: int) -> None:
         """Take by how many tokens it grew; what bytes cannot explain teaches nothing."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
-from itertools import count
+from itertools import count, takewhile
 
 from lore.cache.radix import Keys, Match, Node, Publication, RadixTree
 from lore.errors import LoreError
@@ -96,17 +96,13 @@ class PartialLayers:
     def lock(self, node: Node) -> int:
         """Keep what a request that goes on behind a node needs; return the token since which that is."""
         since = self._since(node)
-        for step in node.path:
-            if step.end <= since:
-                break
+        for step in takewhile(lambda step: step.end > since, node.path):
             step.kept_locks += 1
         return since
 
     def unlock(self, node: Node, since: int) -> None:
         """Keep it no longer for a request that did."""
-        for step in node.path:
-            if step.end <= since:
-                break
+        for step in takewhile(lambda step: step.end > since, node.path):
             step.kept_locks -= 1
             self._offer(step)
 
@@ -115,10 +111,6 @@ class PartialLayers:
         if self._capacity is None:
             return 0
         return max(0, units + self.size + sum(self._own(each) for each in running) - self._capacity)
-
-    def make(self, units: int, running: Iterable[RunningRequest]) -> None:
-        """Throw away until so much is free, or nothing can go."""
-        self.evict(self.short(units, running))
 
     def evict(self, units: int) -> None:
         """Throw away what was used least recently until at least so much went, or nothing can go."""
@@ -199,11 +191,8 @@ class WindowLayers(PartialLayers):
         return whole
 
     def use(self, node: Node) -> None:
-        """Note that the window before the end of a node is read."""
-        now = self._tree.tick()
-        for step in node.path:
-            if node.end - step.end >= self._window + self._tree.page:
-                break
+        now, far = self._tree.tick(), self._window + self._tree.page
+        for step in takewhile(lambda step: node.end - step.end < far, node.path):
             if step.kept is not None:
                 self._keep(step, now)
 
@@ -220,17 +209,15 @@ class WindowLayers(PartialLayers):
 
     def _fill(self, node: Node, gone: int, most: int | None = None) -> None:
         """Take the windows of a node from `gone` on."""
-        begin = max(node.begin, gone)
-        if begin >= node.end:
+        if gone >= node.end:
             return
-        if begin > node.begin:
-            self._tree.cut(node, begin)
+        if gone > node.begin:
+            self._tree.cut(node, gone)
         if most is not None and node.end - node.begin > most:
             self._put(self._tree.cut(node, node.end - most))
         self._put(node)
 
     def cut(self, head: Node, node: Node) -> None:
-        """Share a window, as it was used and kept."""
         head.kept, head.kept_locks = node.kept, node.kept_locks
         self._offer(head)
 
@@ -268,12 +255,8 @@ class WindowLayers(PartialLayers):
         return node.end - node.begin
 
     def _since(self, node: Node) -> int:
-        since = node.end
-        for step in node.path:
-            if node.end - step.end >= self._window:
-                break
-            since = step.begin
-        return since
+        within = [step.begin for step in takewhile(lambda step: node.end - step.end < self._window, node.path)]
+        return within[-1] if within else node.end
 
 
 class StateLayers(PartialLayers):

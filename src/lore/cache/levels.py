@@ -93,13 +93,11 @@ class Levels:
             chain = self._chains[turn.chain] = ChainLevels(charges=self._breakpoints)
         if not self._breakpoints:
             chain.lives = idle_lifetime(self._rules(), self._where, turn)
-            chain.block = int(self._number("block_tokens", turn) or 1)
+            where = self._where
+            block = self._rules().number("block_tokens", where.provider, turn.model, where.platform, turn.at)
+            chain.block = int(block or 1)
         self._now = chain, *_situation(chain, turn, breakpoints=self._breakpoints)
         return self._now
-
-    def _number(self, rule: str, turn: Turn) -> float | None:
-        found = self._rules().number(rule, self._where.provider, turn.model, self._where.platform, turn.at)
-        return None if found is None else float(found)
 
     @property
     def situation(self) -> Situation:
@@ -191,6 +189,7 @@ def _situation(chain: ChainLevels, turn: Turn, *, breakpoints: bool) -> tuple[Mo
     base = size if same == size else 0 if top is None else top.size
     grown = growth(entries, base, at)
     lane.entries, lane.rest = entries, rest
+    far = 0 if top is None or top.size == base else lane.positions(top, at)
     other_model = chain.begun and chain.model != model
     if not breakpoints and grown.thinking:
         chain.waiting.setdefault(_REASONING, WaitingText(base, (), ""))
@@ -202,7 +201,7 @@ def _situation(chain: ChainLevels, turn: Turn, *, breakpoints: bool) -> tuple[Mo
         at=at, stood=chain.stood, size=size, same=same, grown=grown, pause=pause,
         lifetime=chain.lives if lane.top is None else lane.top.lifetime,
         changes=turn.changes, signs=turn.signs, model=model, other_model=other_model,
-        moved_head=moved_head, reach=_reach(lane, top, base, grown, at),
+        moved_head=moved_head, reach=far if top is None or not breakpoints or top.size != base else grown.positions,
         earlier=lane.anchors[-2].tokens if len(lane.anchors) > 1 else None,
         waiting=None if hooks is None else hooks.size, put_back=put_back, hooks=() if hooks is None else hooks.names,
         seen=seen, output=chain.output if base == size and not other_model else None,
@@ -237,22 +236,12 @@ def _note_waiting(chain: ChainLevels, signs: tuple[Sign, ...], size: int | None)
     """Remember text that came behind so many entries; None: history changed, and nobody knows where it stands."""
     for sign in signs:
         before = chain.waiting.get(sign.name)
-        if sign.name not in _WAITING or (before is None and size is None) or not _stands_beside_results(sign):
+        if sign.name not in _WAITING or (before is None and size is None):
             continue
+        if sign.name == _HOOK and sign.names and not any(name.startswith(_BESIDE_RESULTS) for name in sign.names):
+            continue  # hooks of other moments put their text beside a prompt
         names = sign.names if before is None else tuple(dict.fromkeys((*before.names, *sign.names)))
         chain.waiting[sign.name] = WaitingText(before.size if before else size or 0, names, sign.version)
-
-
-def _stands_beside_results(sign: Sign) -> bool:
-    """Tell whether a hook's text does; hooks of other moments put theirs beside a prompt."""
-    return sign.name != _HOOK or not sign.names or any(name.startswith(_BESIDE_RESULTS) for name in sign.names)
-
-
-def _reach(lane: ModelLane, top: Anchor | None, base: int, grown: Growth, at: float | None) -> int:
-    """Count the positions between the last known position that still holds and the end; measured once with `grown`."""
-    if top is None or not lane.breakpoints:
-        return 0
-    return grown.positions if top.size == base else lane.positions(top, at)
 
 
 # learning

@@ -130,9 +130,15 @@ class Recency:
 
     def use(self, request: Request, path: TreePath, lifetime: float | None) -> int:
         """Return how many leading pieces can be read, those at most `lifetime` seconds old; then touch them all."""
-        self._leave(request.chain, path.cut)
+        before = self._used.get(request.chain, -math.inf)
+        for node in path.cut:
+            self._left[node] = max(self._left.get(node, -math.inf), before)
+            self._holders[node].remove(request.chain)
         since = -math.inf if lifetime is None or request.at is None else request.at - lifetime
-        places = self._ripe(path.nodes, self._young(request.chain, path, since), request.at)
+        # what leads to a young prefix is as young
+        low, nodes = path.kept if self._used.get(request.chain, -math.inf) >= since else 0, path.nodes
+        young = bisect_left(nodes, 1, low, max(low, path.new), key=lambda node: not self._is_young(node, since))
+        places = self._ripe(nodes, min(young, path.new), request.at)
         self._hold(request, path)
         return places
 
@@ -146,18 +152,6 @@ class Recency:
         """Return since when a prefix can be read, in seconds since the epoch."""
         number = bisect_right(self._made, node) - 1
         return self._ready[number] if number >= 0 else -math.inf
-
-    def _leave(self, chain: str, cut: Sequence[int]) -> None:
-        used = self._used.get(chain, -math.inf)
-        for node in cut:
-            self._left[node] = max(self._left.get(node, -math.inf), used)
-            self._holders[node].remove(chain)
-
-    def _young(self, chain: str, path: TreePath, since: float) -> int:
-        """Count the leading pieces that are young enough: what leads to a young prefix is as young."""
-        low = path.kept if self._used.get(chain, -math.inf) >= since else 0
-        young = bisect_left(path.nodes, 1, low, max(low, path.new), key=lambda node: not self._is_young(node, since))
-        return min(young, path.new)
 
     def _is_young(self, node: int, since: float) -> bool:
         if self._left.get(node, -math.inf) >= since:  # minus infinity: all are

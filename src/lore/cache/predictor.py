@@ -86,7 +86,10 @@ class _Requests:
         if lives is not None and self.provider == "anthropic":  # nobody else offers the choice
             held = usage is not None and bool(usage.write_tokens) and _all_live(usage, lives)
             if not (held and lives >= ONE_HOUR):  # a bill knows better than the body for how long it was kept
-                breakpoints = tuple([_living(breakpoint, lives) for breakpoint in breakpoints])
+                breakpoints = tuple([
+                    mark if (mark.lifetime or FIVE_MINUTES) == lives else mark._replace(lifetime=lives)
+                    for mark in breakpoints
+                ])  # fmt: skip
         elif not (change.breakpoints and isinstance(self.model, Breakpoints)):
             return breakpoints
         if breakpoints:
@@ -98,11 +101,6 @@ class _Requests:
             self.views.count = None  # from here on bills say what a token is
         odd = "" if turn.usage is None else unbelievable(turn.usage)
         return self.model.learn(None if odd else turn.usage) or odd
-
-
-def _living(breakpoint: Breakpoint, lives: float) -> Breakpoint:
-    """Return a breakpoint that asks for a lifetime; the provider's default is five minutes."""
-    return breakpoint if (breakpoint.lifetime or FIVE_MINUTES) == lives else breakpoint._replace(lifetime=lives)
 
 
 class _LivingLevels(Levels):
@@ -190,16 +188,14 @@ class Predictor:
             key = ("levels", where.provider, where.platform)
         turns = self._turns.get(key)
         if turns is None:
-            levels = key[0] == "levels"
-            turns = self._levels(name, where) if levels else self._requests(key, turn)
-            self._turns[key] = turns
+            lives, marked = self._change.lifetime, name in WITH_BREAKPOINTS
+            turns = self._turns[key] = (
+                _LivingLevels(self.rules, lives, self.touched, where, breakpoints=marked)
+                if key[0] == "levels" else self._requests(key, turn)
+            )  # fmt: skip
         prediction = turns.predict(turn).fitted()
         situation = turns.situation if isinstance(turns, _LivingLevels) else None
         return Predicted(name, prediction, turns.learn(turn), situation)
-
-    def _levels(self, name: str, where: Served) -> _LivingLevels:
-        found = name in WITH_BREAKPOINTS
-        return _LivingLevels(self.rules, self._change.lifetime, self.touched, where, breakpoints=found)
 
     def _requests(self, key: tuple[str, str, str], turn: Turn) -> _Requests:
         """Return the turns of a cache: it looks at requests as its rules say, where they say it."""

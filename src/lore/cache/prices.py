@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from decimal import Decimal
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from lore.model.events import Billed, Counts
+
+if TYPE_CHECKING:
+    from lore.cache.rules import DatedRule
 
 MILLION, THOUSAND = Decimal(1_000_000), 1000
 KINDS = ("uncached", "read", "write", "write_5m", "write_1h", "output")  # of tokens
@@ -111,19 +114,8 @@ class Price(NamedTuple):
         return self.write if self.write is not None else self.write_5m
 
 
-class PriceRow(Protocol):
-    """A dated row, as far as prices need one."""
-
-    @property
-    def value(self) -> object: ...
-    @property
-    def own(self) -> bool: ...
-    @property
-    def platform(self) -> str: ...
-
-
 def rates(
-    find: Callable[[str], PriceRow | None], factors: Iterable[str], *, listed: bool, implicit: bool = False
+    find: Callable[[str], DatedRule | None], factors: Iterable[str], *, listed: bool, implicit: bool = False
 ) -> Price | None:  # fmt: skip
     """Return all rates, each with its factors; a maker's own hold where they are `listed`."""
 
@@ -150,7 +142,7 @@ def rates(
     return Price(uncached, read, write, write_5m, write_1h, output, known)
 
 
-def _sides(find: Callable[[str], PriceRow | None], factors: Iterable[str]) -> dict[str, Decimal] | None:
+def _sides(find: Callable[[str], DatedRule | None], factors: Iterable[str]) -> dict[str, Decimal] | None:
     """Return what multiplies the prices of input and of output; None where a factor is not known."""
     every = Decimal(1)
     for name in factors:

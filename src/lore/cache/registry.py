@@ -6,7 +6,6 @@ A model asks its `Look` for the dated rules of its `provider`; where the same ma
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -21,7 +20,7 @@ from lore.cache.layers import STRATEGIES
 from lore.cache.llama_cpp import LlamaCpp
 from lore.cache.radix import POLICIES
 from lore.cache.sglang import TREES, SGLang
-from lore.errors import LoreError
+from lore.errors import LoreError, did_you_mean
 
 Option: TypeAlias = int | float | bool | str | None
 
@@ -119,9 +118,7 @@ def cache_named(text: str) -> CacheKind:
     name = text.partition(":")[0]
     found = CACHES.get(name)
     if found is None:
-        near = difflib.get_close_matches(name, CACHES, 1)
-        hint = f"did you mean {near[0]}?" if near else "caches: " + ", ".join(CACHES)
-        raise LoreError(f"there is no cache {name!r}", hint=hint)
+        raise LoreError(f"there is no cache {name!r}", hint=did_you_mean(name, CACHES, "caches"))
     return found
 
 

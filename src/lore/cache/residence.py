@@ -200,7 +200,6 @@ class Bounded(Residence):
         raise NotImplementedError
 
     def find(self, nodes: Sequence[int]) -> HeldBlocks:
-        """Return what is held of the path of these nodes."""
         blocks = 0
         for place, node in enumerate(nodes):
             for part in self.names[node].parts:
@@ -219,11 +218,9 @@ class Chunks(Bounded):
         self._held: OrderedDict[int, None] = OrderedDict()  # the least recently used first
 
     def holds(self, block: int) -> bool:
-        """Tell whether a chunk is held."""
         return block in self._held
 
     def begin(self, nodes: Sequence[int], found: HeldBlocks, output: Sequence[int]) -> ServedRequest:
-        """Serve a request that reads what was found."""
         served = super().begin(nodes, HeldBlocks(0, 0), output)
         for block in reversed([block for part in served.take(found.blocks) for block in part.blocks]):
             self._held.move_to_end(block)
@@ -319,7 +316,6 @@ class BlockPool(Bounded):
         return HeldBlocks(place, run, found.blocks if self._layers.full else 0)
 
     def begin(self, nodes: Sequence[int], found: HeldBlocks, output: Sequence[int]) -> PooledRequest:
-        """Serve a request that reads what was found; `output` are the nodes behind it of what it will generate."""
         unit, prompt = self.names.unit, self.names[nodes[-1]].end
         parts = (part for node in chain(nodes, output) for part in self.names[node].parts)
         served = PooledRequest(parts, prompt, (found.seen, (prompt - 1) // unit), len(self._groups))
@@ -336,7 +332,6 @@ class BlockPool(Bounded):
         return served
 
     def fits(self, served: ServedRequest, tokens: int) -> bool:
-        """Tell whether there is room for so many tokens of a request."""
         assert isinstance(served, PooledRequest)
         blocks, chunks = -(-tokens // self.names.unit), min(2, len(self._chunks(served, tokens)))
         needed = 0

@@ -22,7 +22,6 @@ file and row.
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime
@@ -31,7 +30,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from lore.cache.habits import MOMENTS, MOVES, UNSIGNED, Habit, version_of
 from lore.cache.rules import EVIDENCE, PLATFORMS, RULES, DatedRule, RuleKind, Value, normal, seconds, spans
-from lore.errors import LoreError, Where
+from lore.errors import LoreError, Where, did_you_mean
 from lore.model.mask import cut_masked
 from lore.model.state import SIGNS
 
@@ -89,7 +88,7 @@ class _RulePlace(NamedTuple):
         """Raise LoreError for a key that is not known."""
         for key in table:
             if key not in known:
-                raise self.fault(f"unknown key {_shown(key)}", _near(key, known, "known keys"))
+                raise self.fault(f"unknown key {_shown(key)}", did_you_mean(key, known, "known keys"))
 
     def day(self, value: object, key: str) -> date:
         if not isinstance(value, date) or isinstance(value, datetime):
@@ -134,7 +133,7 @@ def _row(place: _RulePlace, table: dict[str, Any]) -> DatedRule:
     place.texts(table, _TEXTS)
     known = RULES.get(table["rule"])
     if known is None:
-        raise place.fault(f"unknown rule {_shown(table['rule'])}", _near(table["rule"], RULES, "known rules"))
+        raise place.fault(f"unknown rule {_shown(table['rule'])}", did_you_mean(table["rule"], RULES, "known rules"))
     since = place.day(table.get("valid_from", ALWAYS), "valid_from")
     return DatedRule(
         rule=table["rule"], value=_value(place, table["value"], table["rule"], known),
@@ -147,17 +146,8 @@ def _row(place: _RulePlace, table: dict[str, Any]) -> DatedRule:
 
 
 _HABIT_TEXTS = (
-    "provider",
-    "sign",
-    "moment",
-    "moves",
-    "model",
-    "from_version",
-    "before_version",
-    "source",
-    "evidence",
-    "note",
-)
+    "provider", "sign", "moment", "moves", "model", "from_version", "before_version", "source", "evidence", "note",
+)  # fmt: skip
 _COUNTS = ("fell", "seen", "sessions")
 _FLAGS = ("first", "derived")
 _HABIT_KEYS = (*_HABIT_TEXTS, *_COUNTS, *_FLAGS, "counted")
@@ -229,7 +219,7 @@ def _one_of(place: _RulePlace, table: dict[str, Any], key: str, known: tuple[Wor
     """Return a text that is one of those known, the first where it is not given."""
     value: Word = table.get(key, known[0])
     if value not in known:
-        hint = _near(value, [word for word in dict.fromkeys(known) if word], f"known for {key}")
+        hint = did_you_mean(value, [word for word in dict.fromkeys(known) if word], f"known for {key}")
         raise place.fault(f"{key} {_shown(value)} is not known", hint)
     return value
 
@@ -269,12 +259,6 @@ def _above(place: _RulePlace, value: object) -> int | None:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= _MOST:
         raise place.fault("above_tokens is no number of tokens", "write above_tokens = 200000")
     return value
-
-
-def _near(word: str, known: Iterable[str], otherwise: str) -> str:
-    names = list(known)
-    near = difflib.get_close_matches(word[:80], names, 1)
-    return f"did you mean {near[0]}?" if near else f"{otherwise}: " + ", ".join(names)
 
 
 def _shown(word: str) -> str:

@@ -273,20 +273,16 @@ def served(endpoint: str, model: str | None, dialect: str, answered_by: str = ""
         return Served(answered_by, "")
     host = provider_of(endpoint, model, dialect)
     if answered_by and (host in GATEWAYS or not endpoint):
-        return _behind(host, named_provider(answered_by), model)
+        answers = named_provider(answered_by)  # nobody that lore knows where the gateway's name for it is not listed
+        if answers not in PLATFORMS:
+            return Served(answers, host if host in PLATFORMS else "")
+        host = answers
     if host in PLATFORMS:
         maker = provider_of("", normal(model), "")
         return Served(maker or ("openai" if host == "azure" else UNKNOWN), host)
     if host == UNKNOWN and not endpoint:  # no host was recorded: the model's name says whose it is
         return Served(provider_of("", normal(model), ""), "")
     return Served(host, "")
-
-
-def _behind(gateway: str, answers: str, model: str | None) -> Served:
-    """Return who answered behind a gateway; nobody that lore knows where the gateway's name for it is not listed."""
-    if answers in PLATFORMS:
-        return Served(provider_of("", normal(model), "") or ("openai" if answers == "azure" else UNKNOWN), answers)
-    return Served(answers, gateway if gateway in PLATFORMS else "")
 
 
 def served_by(turn: Turn) -> Served:

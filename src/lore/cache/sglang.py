@@ -77,6 +77,7 @@ class SGLang(MeasuredCache):
         elif any(value is not None for value in of_states):
             raise LoreError("sglang: strategy and state_… are of the states of a model", hint="states=true")
         self._held.component = self._layers
+        self._counts = capacity is not None or self._layers is not None  # it matters when a token is computed
         self._hybrid = hybrid
         self._events: list[tuple[float, int, int, RunningRequest]] = []
         self._serial = count()
@@ -122,11 +123,6 @@ class SGLang(MeasuredCache):
 
     # memory
 
-    @property
-    def _counts(self) -> bool:
-        """Whether it matters when a token is computed."""
-        return self._capacity is not None or self._layers is not None
-
     def _pages(self, tokens: int) -> int:
         return -(-tokens // self._held.page)
 
@@ -156,7 +152,7 @@ class SGLang(MeasuredCache):
         """Compute a prompt, chunk by chunk, and publish each chunk but the last."""
         if self._layers is not None:
             self._layers.admit(running)
-            self._layers.make(0, self._running)
+            self._layers.evict(self._layers.short(0, self._running))
         while running.length < running.prompt:
             since = running.length
             end = int(min(running.prompt, since + self._chunk))
@@ -241,7 +237,7 @@ class SGLang(MeasuredCache):
             if not end:
                 return
             if not ended:
-                layers.make(int(not layers.per_token), self._running)
+                layers.evict(layers.short(int(not layers.per_token), self._running))
         end = end // page * page
         published = Publication(end, running.priority, running.counted, running.shared, running.gone)
         node = self._held.insert(running.keys, published)

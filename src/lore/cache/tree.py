@@ -93,10 +93,6 @@ class PrefixTree:
         sections.extend([piece.section for piece in pieces])
         return TreePath(nodes, new, alike, like, kept, cut, begins)
 
-    def beyond(self, request: Request) -> list[int]:
-        """Return the nodes of what is said behind the request that was walked last in its chain: its output."""
-        return self.generated(request).nodes
-
     def generated(self, request: Request) -> TreePath:
         """Walk what is said behind the request that was walked last in its chain: its output, from its first piece."""
         steps = list(self._walk(request, self._trails[request.chain], request.output))
@@ -105,16 +101,6 @@ class PrefixTree:
             if step.alike is not None:
                 return TreePath(nodes, place, *step.alike)
         return TreePath(nodes, len(nodes))
-
-    def common(self, node: int, before: int, piece: Piece) -> int:
-        """Count the leading bytes that a piece behind a node shares with that of another node in its place.
-
-        0 where the other does not stand there, or its bytes are not kept any more.
-        """
-        found = self._bytes.get(node)
-        if found is None or found[0] != before or piece.kind == "image":
-            return 0
-        return common_prefix(piece.data, found[1])
 
     def alike(self, left: int, right: int) -> tuple[int, int]:
         """Return how many bytes two pieces have in common at their beginning, and how many the left one has.

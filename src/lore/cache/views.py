@@ -145,7 +145,8 @@ class Views:
             start = seen.prompt.messages.common(prompt.messages)
             same = len(head) + start
             del pieces[same:]
-        envelope = _envelope(prompt, start)
+        before = (prompt.messages[place] for place in range(start - 1, -1, -1))
+        envelope = next((segment.data for segment in before if segment.kind == "envelope"), b"")
         pieces += map(self._counted, self._of_messages((*prompt.messages.since(start), *prompt.tail), envelope))
         return pieces, same
 
@@ -192,12 +193,6 @@ def _whole(value: bytes) -> int | None:
 
 def _values(prompt: Prompt, names: Sequence[str]) -> bytes:
     return b"\x00".join([prompt.params.get(name, b"") for name in names])
-
-
-def _envelope(prompt: Prompt, start: int) -> bytes:
-    """Return the envelope of the message that a segment of the history stands in."""
-    before = (prompt.messages[place] for place in range(start - 1, -1, -1))
-    return next((segment.data for segment in before if segment.kind == "envelope"), b"")
 
 
 def _last(pieces: Sequence[Piece]) -> int:

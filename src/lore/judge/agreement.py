@@ -11,7 +11,6 @@ left out of its sum and counted; money is added as exact decimals and rounded on
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -21,7 +20,7 @@ from lore.cache.billing import unknown_factors
 from lore.cache.bills import DROP
 from lore.cache.prices import Price
 from lore.cache.rules import Rules, billed_by, is_transcript
-from lore.judge.base import CURRENCY, exact, summed
+from lore.judge.base import CURRENCY, added, date_of, exact, summed
 from lore.model.codes import Problem
 from lore.model.results import BilledResult
 from lore.model.results.simulate import (
@@ -65,16 +64,15 @@ class Transition(NamedTuple):
 class Agreement(NamedTuple):
     """Counts of transitions and sums of differences, in tokens; sums of two are the two together.
 
-    `squares` are those of the chance of a drop from what came; `prompts` counts new prompts of the user.
+    `naive` is the error of the naive rule, `squares` are those of the chance of a drop from what came; `prompts` counts
+    new prompts of the user.
     """
 
     turns: int = 0
     exact: int = 0
     within: int = 0
     error: int = 0
-    naive_exact: int = 0
-    naive_within: int = 0
-    naive_error: int = 0
+    naive: int = 0
     drops: int = 0
     foreseen: int = 0
     false_drops: int = 0
@@ -82,46 +80,32 @@ class Agreement(NamedTuple):
     prompts: int = 0
     prompts_within: int = 0
 
-    def plus(self, other: Agreement) -> Agreement:
-        """Return the figures of both."""
-        return Agreement(*map(sum, zip(self, other, strict=True)))  # pyright: ignore[reportArgumentType]
-
-    @property
-    def mean_error(self) -> float | None:
-        """The mean absolute error; None where there was no transition."""
-        return self.error / self.turns if self.turns else None
-
-    @property
-    def brier(self) -> float | None:
-        """The Brier score of the chances of a drop: 0 is perfect; None where there was no transition."""
-        return self.squares / self.turns if self.turns else None
-
-    @property
-    def base_brier(self) -> float | None:
-        """That of always saying the share of transitions that fell."""
-        share = self.drops / self.turns if self.turns else 0.0
-        return share * (1 - share) if self.turns else None
-
-    @property
-    def naive_mean_error(self) -> float | None:
-        """That of the naive rule."""
-        return self.naive_error / self.turns if self.turns else None
-
-
-def agreement(rows: Iterable[Transition]) -> Agreement:
-    """Compare rows with their bills."""
-    found = Agreement()
-    for row in rows:
+    def plus(self, row: Transition) -> Agreement:
+        """Return the figures with one more transition, compared with its bill."""
         off = abs((row.naive if row.predicted is None else row.predicted) - row.billed)
-        bare, within = abs(row.naive - row.billed), off <= SHARE * row.billed
-        found = found.plus(
-            Agreement(
-                1, off == 0, within, off, bare == 0, bare <= SHARE * row.billed, bare,
-                row.fell, row.fell and row.foreseen, row.foreseen and not row.fell, (row.likely - row.fell) ** 2,
-                row.prompted, row.prompted and within,
-            )
+        within = off <= SHARE * row.billed
+        more = (
+            1, off == 0, within, off, abs(row.naive - row.billed), row.fell, row.fell and row.foreseen,
+            row.foreseen and not row.fell, (row.likely - row.fell) ** 2, row.prompted, row.prompted and within,
         )  # fmt: skip
-    return found
+        return Agreement(*map(sum, zip(self, more, strict=True)))  # pyright: ignore[reportArgumentType]
+
+    def result(self) -> AgreementResult:
+        """Return the means (None where there was no transition), and Brier's score: 0 is perfect.
+
+        Beside that stands the score of whoever always says the share of transitions that fell.
+        """
+        count = self.turns
+        share = self.drops / count if count else 0.0
+        return AgreementResult(
+            turns=count, exact=self.exact, within_2_percent=self.within,
+            mean_absolute_error_tokens=round(self.error / count, 1) if count else None,
+            naive_mean_absolute_error_tokens=round(self.naive / count, 1) if count else None,
+            drops=self.drops, drops_predicted=self.foreseen, false_drops=self.false_drops,
+            brier_score=round(self.squares / count, 6) if count else None,
+            base_brier_score=round(share * (1 - share), 6) if count else None,
+            prompts=self.prompts, prompts_within_2_percent=self.prompts_within,
+        )  # fmt: skip
 
 
 GROUPS = ("cause", "model", "project", "day")
@@ -140,7 +124,7 @@ class SimulatedSums:
         """Take a turn of a project, the row by which it is compared with its bill, what was paid at each price."""
         self.turns.append(turn)
         if row is not None:
-            self._agreement = self._agreement.plus(agreement((row,)))
+            self._agreement = self._agreement.plus(row)
         for kind, paid in parts.items():
             self._by_price[kind] = self._by_price.get(kind, Decimal(0)) + paid
         for key in _keys(turn, project):
@@ -155,7 +139,7 @@ class SimulatedSums:
         named = cache or (caches.pop() if len(caches) == 1 else None)
         return Simulated(
             cache=named, rules=RulesUsed(as_of=as_of), turns=self.turns, totals=self._totals(),
-            agreement=_agreed(self._agreement), groups=list(self._ranked()), reliability=reliability,
+            agreement=self._agreement.result(), groups=list(self._ranked()), reliability=reliability,
             what_if=[], notes=list(notes), problems=problems,
         )  # fmt: skip
 
@@ -170,8 +154,8 @@ class SimulatedSums:
             unbilled=len(turns) - len(billed),
             unpriced=sum(turn.cost is None or turn.cost.billed is None for turn in turns),
             predicted=BilledResult(
-                _known(found.uncached_tokens for found in predicted), _known(found.read_tokens for found in predicted),
-                _known(found.write_tokens for found in predicted), None,
+                added(found.uncached_tokens for found in predicted), added(found.read_tokens for found in predicted),
+                added(found.write_tokens for found in predicted), None,
             ),
             billed=BilledResult.sum_of(billed),
             lost_tokens=sum(turn.lost_tokens or 0 for turn in turns if turn.cause and turn.cause.kind != "expected"),
@@ -232,30 +216,8 @@ def _keys(turn: SimulatedTurn, project: str) -> Iterator[tuple[str, str]]:
     yield "model", turn.model or "unknown"
     yield "project", project
     if turn.at is not None:
-        try:
-            yield "day", datetime.fromtimestamp(turn.at, UTC).date().isoformat()
-        except (ValueError, OverflowError, OSError):  # a clock that no calendar holds
-            yield "day", "unknown"
-
-
-def _known(counts: Iterable[int | None]) -> int | None:
-    """Add what is known; None where nothing is."""
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
-
-
-def _rounded(score: float | None) -> float | None:
-    return None if score is None else round(score, 6)
-
-
-def _agreed(found: Agreement) -> AgreementResult:
-    errors = [None if mean is None else round(mean, 1) for mean in (found.mean_error, found.naive_mean_error)]
-    return AgreementResult(
-        turns=found.turns, exact=found.exact, within_2_percent=found.within, mean_absolute_error_tokens=errors[0],
-        naive_mean_absolute_error_tokens=errors[1], drops=found.drops, drops_predicted=found.foreseen,
-        false_drops=found.false_drops, brier_score=_rounded(found.brier), base_brier_score=_rounded(found.base_brier),
-        prompts=found.prompts, prompts_within_2_percent=found.prompts_within,
-    )  # fmt: skip
+        day = date_of(turn.at)
+        yield "day", "unknown" if day is None else day.date().isoformat()
 
 
 # why turns have no price

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, POSITIONS, TOLERANCE_TOKENS, gap, lookback, met_read, prompt_tokens
+from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, POSITIONS, TOLERANCE_TOKENS, gap, lookback, prompt_tokens
 from lore.judge.rewrites import sealed
 from lore.judge.signs import (
     BY_COUNT,
@@ -88,14 +88,12 @@ def _ranked(found: list[Cause], verdict: Cause | None, *, doubted: bool) -> list
     if isinstance(verdict.evidence, ProviderSaid) and against:
         contradicts = tuple([str(cause.code) for cause in against])
         verdict = replace(verdict, evidence=replace(verdict.evidence, contradicts=contradicts))
-    leads = [cause for cause in agree if cause.strength != "weak" and not _is_open(cause)]
+    leads = [  # but what says less than a verdict: neither what changed, nor in which section
+        cause for cause in agree
+        if cause.strength != "weak" and (cause.code != Code.CLIENT_CAUSE_UNKNOWN or cause.section is not None)
+    ]  # fmt: skip
     verdict = replace(verdict, section=None) if doubted else verdict
     return [*leads, verdict, *(cause for cause in agree if cause not in leads), *against]
-
-
-def _is_open(cause: Cause) -> bool:
-    """Tell whether a cause says less than a verdict: neither what changed, nor in which section."""
-    return cause.code == Code.CLIENT_CAUSE_UNKNOWN and cause.section is None
 
 
 def limited(context: PairContext, why: tuple[Cause, ...]) -> tuple[Cause, ...]:
@@ -113,7 +111,7 @@ def limited(context: PairContext, why: tuple[Cause, ...]) -> tuple[Cause, ...]:
 
 def disputed(context: PairContext) -> Cause | None:
     """Return that the read contradicts a verdict: it found the tools and system prompt that are said to differ."""
-    verdict, seen, read = _provider(context), context.situation, met_read(context.right.usage)
+    verdict, seen, read = _provider(context), context.situation, context.read
     if verdict is None or verdict.section not in ("tools", "system") or seen is None:
         return None
     found = None if read is None else head_was_read(seen, read, "")
@@ -140,7 +138,7 @@ def against_level(context: PairContext, cause: Cause) -> RuledOut | None:
     last, or one further in front, found both as they were. Other messages leave the head: a read below it missed more
     than them. What is read of a history that is older than it lives had not expired.
     """
-    read, seen = met_read(context.right.usage), context.situation
+    read, seen = context.read, context.situation
     if read is None or seen is None or isinstance(cause.evidence, Recorded):
         return None
     name = CODES[cause.code].name
@@ -231,22 +229,23 @@ def _lookback(context: PairContext) -> Cause | None:
         return None
     else:
         found = too_far(context)
-    if found is None or _routed_surely(context) is not None:  # what stands between was written elsewhere
+    elsewhere = None if found is None else routed(context)
+    if found is None or (
+        elsewhere is not None and elsewhere.strength != "weak"
+    ):  # what stands between was written there
         return None
     cause = _strong(Code.LOOKBACK_EXCEEDED, found)
-    if routed(context) is not None:  # answers are missing: with their requests breakpoints were sent, here or elsewhere
+    if elsewhere is not None:  # answers are missing: with their requests breakpoints were sent, here or elsewhere
         return replace(cause, strength="weak")
     return replace(cause, override="waste")  # the bill shows the miss
 
 
-def _routed_surely(context: PairContext) -> Cause | None:
-    found = routed(context)
-    return None if found is None or found.strength == "weak" else found
+def _routed(*, weak: bool) -> _Look:
+    def look(context: PairContext) -> Cause | None:
+        found = routed(context)
+        return found if found is not None and (found.strength == "weak") == weak else None
 
-
-def _routed_perhaps(context: PairContext) -> Cause | None:
-    found = routed(context)
-    return found if found is not None and found.strength == "weak" else None
+    return look
 
 
 def too_far(context: PairContext) -> LookbackExceeded | None:
@@ -297,30 +296,8 @@ def _asks_to_shorten(turn: Turn) -> bool:
 
 
 _LOOKS: tuple[_Look, ...] = (
-    _change(Code.COMPACTION),
-    _model,
-    expired,
-    parallel,
-    rerouted,
-    _routed_surely,
-    _edited,
-    _change(Code.TOOL_RESULT_REWRITTEN),
-    _change(Code.REWIND),
-    _by_hash("tools"),
-    _by_hash("system"),
-    _by_hash("messages"),
-    _session,
-    *STRONG,
-    hook_text,
-    reasoning_dropped,
-    _shrunk,
-    restarted,
-    taken_out,
-    older_entry,
-    _routed_perhaps,
-    _lookback,
-    *COUNTED,
-    perhaps_expired,
-    _idle,
-    *WEAK,
-)
+    _change(Code.COMPACTION), _model, expired, parallel, rerouted, _routed(weak=False), _edited,
+    _change(Code.TOOL_RESULT_REWRITTEN), _change(Code.REWIND), _by_hash("tools"), _by_hash("system"),
+    _by_hash("messages"), _session, *STRONG, hook_text, reasoning_dropped, _shrunk, restarted, taken_out, older_entry,
+    _routed(weak=True), _lookback, *COUNTED, perhaps_expired, _idle, *WEAK,
+)  # fmt: skip

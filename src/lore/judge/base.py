@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import NamedTuple, Protocol
 
@@ -168,6 +169,20 @@ def summed(parts: Iterable[float | None]) -> float | None:
     return float(round(sum(known, start=Decimal(0)), 6)) if known else None
 
 
+def added(counts: Iterable[int | None]) -> int | None:
+    """Add counts that are known; None where none is."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def date_of(at: float) -> datetime | None:
+    """Return a time in UTC; None where the clock is one that no calendar holds."""
+    try:
+        return datetime.fromtimestamp(at, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
 def price_of(rules: Rules, turn: Turn, *, model: str | None = None, size: int | None = None) -> Price | None:
     """Return the prices of a turn's bill, those of another `model` where one is given; None where nobody knows them.
 
@@ -207,11 +222,8 @@ def paid_again(price: Price, bill: Billed | None, tokens: int | None) -> float |
     return float(paid / MILLION)
 
 
-BILLED = BY_BILL | {
-    Code.LIFETIME_LOST,
-    Code.VERDICT_DISAGREES,
-    Code.BILL_CONTRADICTS_BODY,
-}  # what bills, times and verdicts say
+# what bills, times and verdicts say
+BILLED = BY_BILL | {Code.LIFETIME_LOST, Code.VERDICT_DISAGREES, Code.BILL_CONTRADICTS_BODY}
 
 
 def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[tuple[int, Finding]]:

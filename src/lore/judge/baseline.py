@@ -74,14 +74,11 @@ class BaselineRecorder:
             key, first = self._first[fingerprint]
             # Where two share a fingerprint, what is written of them must not depend on which came first.
             about = f"{first.name} in {first.section}" if first.section and first.json_path else first.name
+            chain, place = lasting_chain(first.chain), lasting_path(first.json_path)
             yield BaselineEntry(
-                fingerprint=fingerprint, code=first.code, path=mask(key), chain=_masked(lasting_chain(first.chain)),
-                json_path=_masked(lasting_path(first.json_path)), message=about, count=count,
+                fingerprint=fingerprint, code=first.code, path=mask(key), chain=chain and mask(chain),
+                json_path=place and mask(place), message=about, count=count,
             )  # fmt: skip
-
-
-def _masked(text: str | None) -> str | None:
-    return None if text is None else mask(text)
 
 
 def belongs(code: str, severity: str) -> bool:

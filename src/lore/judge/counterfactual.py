@@ -72,14 +72,11 @@ def played(verdict: TurnVerdict, prediction: Prediction, stood: int | None) -> P
     exact = bills_writes(turn) if billed else turn.dialect in BILLS_WRITES
     if pair is not None and billed and pair.left.usage is not None:
         stood = cached(pair.left.usage) if exact else prompt_tokens(pair.left.usage)
-    breaks = () if pair is None else tuple(_breaks(pair))
-    return Played(turn.chain, usage if billed else _predicted(prediction), stood, breaks, exact)
-
-
-def _predicted(prediction: Prediction) -> Billed | None:
-    if prediction.read is None or prediction.uncached is None:
-        return None
-    return Billed(prediction.uncached, prediction.read, prediction.write, 0, None, prediction.write_1h)
+    read, uncached = prediction.read, prediction.uncached
+    if not billed:
+        known = read is not None and uncached is not None
+        usage = Billed(uncached, read, prediction.write, 0, None, prediction.write_1h) if known else None
+    return Played(turn.chain, usage, stood, () if pair is None else tuple(_breaks(pair)), exact)
 
 
 def _breaks(pair: Pair) -> Iterator[Break]:
@@ -109,17 +106,12 @@ def remaining(breaks: Iterable[Break], without: Callable[[Break], bool]) -> int 
     gone = [cause for cause in every if without(cause) and cause.code not in UNEXPLAINED]
     if not gone:
         return None
-    left = [
-        cause
-        for cause in every
-        if cause not in gone
-        and (cause.leads or cause.strength != "weak")
-        and not (
-            cause.code == BY_VERDICT
-            and any(other.strength != "weak" and fits(other.code, other.section, cause.section) for other in gone)
-        )
-    ]
-    return max((cause.loses for cause in left), default=0)
+    left = [cause for cause in every if cause not in gone and (cause.leads or cause.strength != "weak")]
+    sure = [cause for cause in gone if cause.strength != "weak"]
+    return max((
+        cause.loses for cause in left
+        if cause.code != BY_VERDICT or not any(fits(other.code, other.section, cause.section) for other in sure)
+    ), default=0)  # fmt: skip
 
 
 def otherwise(turns: Iterable[Played], without: Callable[[Break], bool]) -> Iterator[Otherwise]:
@@ -157,16 +149,10 @@ def _back(turn: Played, paid: Billed, more: int, without: Callable[[Break], bool
 def reading(paid: Billed, back: int) -> Billed:
     """Return a bill of which so many tokens more were read by the pass that met what stood in the cache."""
     met = paid.met
-    if not back:
-        return paid
-    if met is paid:
-        return _reading(paid, back)
-    return replace(
-        paid,
-        iterations=tuple(
-            [_reading(iteration, back) if iteration is met else iteration for iteration in paid.iterations]
-        ),
-    )
+    if not back or met is paid:
+        return _reading(paid, back) if back else paid
+    passes = [_reading(iteration, back) if iteration is met else iteration for iteration in paid.iterations]
+    return replace(paid, iterations=tuple(passes))
 
 
 _CountsT = TypeVar("_CountsT", bound=Counts)

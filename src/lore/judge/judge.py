@@ -16,7 +16,6 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from lore.cache.bills import BYTES_PER_TOKEN, TOLERANCE_TOKENS, cached, has_unseen, met_read, prompt_tokens
@@ -29,7 +28,7 @@ from lore.judge.base import TURN_RULES, TurnRule, TurnVerdict, paid_again, price
 from lore.judge.laws import Laws, UnderMinimum
 from lore.judge.pair import Pair, is_remark
 from lore.judge.pairs import Extension, Look, Pairs, unknown
-from lore.judge.reads import Beside, Reads, ReadShort, Unread
+from lore.judge.reads import Beside, ReadShort, Unread
 from lore.judge.request_laws import MOST, ROOM
 from lore.judge.witnesses import started_in_parallel
 from lore.model.cause import Cause
@@ -55,17 +54,15 @@ class _Pace(NamedTuple):
     tails: int
 
 
-def _costing(cause: Cause, daily: float) -> Cause:
-    """Return a replaced tail with its cost; `daily` is what one token a turn costs in a day."""
-    evidence = cause.evidence
-    if not isinstance(evidence, TailReplaced):
-        return cause
-    return replace(cause, evidence=replace(evidence, dollars_a_day=round(evidence.tokens * daily, 6)))
+def _weighed(cause: Cause, price: Price, daily: float, bill: Billed | None, lost: int | None) -> Cause:
+    """Return a replaced tail with what it costs, a cold compaction with what it and a warm one had cost.
 
-
-def _weighed(cause: Cause, price: Price, bill: Billed | None, lost: int | None) -> Cause:
-    """Return a cold compaction with what its prompt cost, and what a warm one had cost."""
+    `daily` is how many turns replace their tail in a day.
+    """
     evidence = cause.evidence
+    if isinstance(evidence, TailReplaced) and daily and price.uncached is not None:
+        each = daily * float(price.uncached / MILLION)
+        return replace(cause, evidence=replace(evidence, dollars_a_day=round(evidence.tokens * each, 6)))
     if not isinstance(evidence, ColdCompaction) or bill is None or bill.iterations:
         return cause
     paid = price.of(replace(bill, output_tokens=0, server_tools=()))
@@ -121,7 +118,9 @@ class Judge:
         self, rules: Callable[[], Rules], *, tolerance: float = 0.02, quick: bool = False, labels: tuple[str, ...] = ()
     ) -> None:
         self._chained = Chained(lambda: rules().habits)
-        self._rules = ChainRules(rules, tolerance, labels)
+        self._rules: dict[str, list[TurnRule]] = {}  # of the chains that go on
+        self._tolerance, self._labels = tolerance, labels
+        self._beside, self._heads = Beside(), dict[int, int]()  # what chains of a recording know of one another
         self._levels: _DeferredLevels | None = None  # of transcripts alone
         self._quick = quick
         self._dated = rules
@@ -156,8 +155,19 @@ class Judge:
             verdict = verdict._replace(pair=pair)
         verdict = self._priced(verdict)
         if turn.basis is None:  # what is rebuilt from a log is not what was sent
-            self._rules.turn(turn, verdict.pair)
+            if turn.chain not in self._rules:
+                self._rules[turn.chain] = self._chain_rules()
+            for rule in self._rules[turn.chain]:
+                rule.turn(turn, verdict.pair)
         return verdict
+
+    def _chain_rules(self) -> list[TurnRule]:
+        rules, beside = self._dated, self._beside
+        own: list[TurnRule] = [
+            Laws(rules, self._labels), ReadShort(rules, self._tolerance, beside), Unread(beside),
+            UnderMinimum(rules, self._heads),
+        ]  # fmt: skip
+        return [*own, *(make() for make in TURN_RULES.values())]
 
     def _priced(self, verdict: TurnVerdict) -> TurnVerdict:
         """Add the prices of a turn that lost tokens, and what a replaced tail costs a day; rules are read only then."""
@@ -175,12 +185,8 @@ class Judge:
         price = price_of(self._dated(), turn) if daily or (turn.usage is not None and verdict.lost_tokens) else None
         if price is None:
             return verdict
-        causes = pair.causes
-        if daily and price.uncached is not None:
-            each = daily * float(price.uncached / MILLION)
-            causes = tuple([_costing(cause, each) for cause in causes])
-        causes = tuple([_weighed(cause, price, turn.usage, verdict.lost_tokens) for cause in causes])
-        return verdict._replace(pair=replace(pair, causes=causes, price=price))
+        causes = [_weighed(cause, price, daily, turn.usage, verdict.lost_tokens) for cause in pair.causes]
+        return verdict._replace(pair=replace(pair, causes=tuple(causes), price=price))
 
     def forget(self, chains: Iterable[str], place: Place) -> list[Finding]:
         """Let go of chains that no turn will continue; return what was found in them as a whole."""
@@ -188,12 +194,19 @@ class Judge:
         for chain in chains:
             self._chained.forget([chain])
             self._paces.pop(chain, None)
-            found += self._rules.ended(chain, place)
+            found += self._ended(chain, place)
         return found
 
     def finish(self, place: Place) -> list[Finding]:
         """Return what was found in the chains that are left, when there are no more turns."""
-        return [finding for chain in self._rules.chains for finding in self._rules.ended(chain, place)]
+        return [finding for chain in list(self._rules) for finding in self._ended(chain, place)]
+
+    def _ended(self, chain: str, place: Place) -> list[Finding]:
+        """Return what was found in a chain that goes on no more."""
+        found = [result for rule in self._rules.pop(chain, ()) for result in rule.findings(place)]
+        if any(result.code == Code.BREAKPOINTS_MISSING for result in found):  # that says where breakpoints stand, too
+            return [result for result in found if result.code != Code.PROMPT_UNDER_MINIMUM]
+        return found
 
 
 def cacheable(pair: Pair, rules: Callable[[], Rules]) -> Pair:
@@ -212,15 +225,13 @@ def cacheable(pair: Pair, rules: Callable[[], Rules]) -> Pair:
             whole = turn.basis is None and not turn.prompt.partial and not has_unseen(turn.prompt)
             if not whole and not prompt_tokens(turn.usage):
                 continue
-            short = tuple([_too_short(cause) for cause in pair.causes])
-            return replace(pair, causes=short, lost=(0,) * len(pair.lost), uncacheable=True)
+            causes = [
+                cause if is_remark(cause) or cause.kind == "expected"
+                else replace(cause, qualifiers=(*cause.qualifiers, "under-minimum"))
+                for cause in pair.causes
+            ]  # fmt: skip
+            return replace(pair, causes=tuple(causes), lost=(0,) * len(pair.lost), uncacheable=True)
     return pair
-
-
-def _too_short(cause: Cause) -> Cause:
-    if is_remark(cause) or cause.kind == "expected":
-        return cause
-    return replace(cause, qualifiers=(*cause.qualifiers, "under-minimum"))
 
 
 HIGHEST_MINIMUM = 6144  # tokens: of some models on Vertex; no provider documents a higher one (2026-10)
@@ -238,45 +249,6 @@ def _above_minimum(pair: Pair, minimum: int | None) -> Pair:
 def _by_levels(foreseen: Predicted, turn: Turn) -> bool:
     """Tell whether a prediction followed the levels of the cache that served the turn, and not of one asked for."""
     return foreseen.situation is not None and foreseen.cache == cache_of(turn, served_by(turn))
-
-
-class ChainRules:
-    """Ask the rules that follow whole chains; those of a chain are made when its first turn comes."""
-
-    def __init__(self, rules: Callable[[], Rules], tolerance: float, labels: tuple[str, ...] = ()) -> None:
-        self._rules: dict[str, list[TurnRule]] = {}
-        self._dated = rules
-        self._tolerance, self._labels = tolerance, labels
-        self._between: tuple[Beside, Reads] | None = None  # what the chains of a recording know of one another
-        self._heads: dict[int, int] = {}
-
-    def _made(self) -> list[TurnRule]:
-        beside, reads = self._between = self._between or (Beside(), Reads())
-        own: list[TurnRule] = [
-            Laws(self._dated, self._labels), ReadShort(self._dated, self._tolerance, beside), Unread(reads),
-            UnderMinimum(self._dated, self._heads),
-        ]  # fmt: skip
-        return [*own, *(make() for make in TURN_RULES.values())]
-
-    @property
-    def chains(self) -> list[str]:
-        """The chains that have not ended."""
-        return list(self._rules)
-
-    def turn(self, turn: Turn, pair: Pair | None) -> None:
-        """Take the next turn of any chain."""
-        rules = self._rules.get(turn.chain)
-        if rules is None:
-            rules = self._rules[turn.chain] = self._made()
-        for rule in rules:
-            rule.turn(turn, pair)
-
-    def ended(self, chain: str, place: Place) -> list[Finding]:
-        """Return what was found in a chain that goes on no more."""
-        found = [result for rule in self._rules.pop(chain, ()) for result in rule.findings(place)]
-        if any(result.code == Code.BREAKPOINTS_MISSING for result in found):  # that says where breakpoints stand, too
-            return [result for result in found if result.code != Code.PROMPT_UNDER_MINIMUM]
-        return found
 
 
 HELD = 0.5  # of a conversation's texts that stand in a request for its summary
@@ -375,19 +347,15 @@ class Chained:
 
     def _sibling(self, turn: Turn) -> Turn | None:
         """Return the first turn of a chain that wrote the head of this one too late for it to be read."""
-        bill = turn.usage
+        bill, prompt = turn.usage, turn.prompt
         if bill is None or bill.read_tokens is None or not bill.write_tokens:
             return None
         for start in self._starts:
-            early = started_in_parallel(start, turn)
-            wrote = start.usage is not None and start.usage.write_tokens
-            if (
-                early is not None
-                and wrote
-                and start.prompt.head == turn.prompt.head
-                and start.prompt.model == turn.prompt.model
-            ):
-                return start if bill.read_tokens <= (start.usage and start.usage.read_tokens or 0) else None
+            other = start.usage
+            if other is None or not other.write_tokens or started_in_parallel(start, turn) is None:
+                continue
+            if start.prompt.head == prompt.head and start.prompt.model == prompt.model:
+                return start if bill.read_tokens <= (other.read_tokens or 0) else None
         return None
 
 
@@ -402,11 +370,8 @@ def _head_of(turn: Turn) -> Turn:
     """Return a turn of its tools and system prompt alone: what it shares with its siblings."""
     whole = turn.prompt
     breakpoints = [breakpoint for breakpoint in whole.breakpoints if breakpoint < len(whole.head)]
-    head: Prompt = msgspec.structs.replace(
-        whole,
-        messages=Vector(),
-        tail=(),
-        breakpoints=tuple(breakpoints),
+    head: Prompt = replace(
+        whole, messages=Vector(), tail=(), breakpoints=tuple(breakpoints),
         breakpoint_values=whole.breakpoint_values[: len(breakpoints)],
-    )
-    return msgspec.structs.replace(turn, source=head)
+    )  # fmt: skip
+    return replace(turn, source=head)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from lore.cache.rules import Rules
 from lore.judge.base import finding
 from lore.judge.pair import Pair
-from lore.judge.request_laws import LARGE, below_minimum, missing_breakpoints, request_laws, volatile_head
+from lore.judge.request_laws import LARGE, below_minimum, missing_breakpoints, path_at, request_laws, volatile_head
 from lore.model.canonical import printable, text_of
 from lore.model.codes import CauseKind, Code
 from lore.model.evidence import BelowMinimum, Evidence, OrphanPair, ProgramText, VolatileText
@@ -105,13 +105,8 @@ class Laws:
             if cause.code == Code.BILLING_HEADER_CHANGED and cause.harmless:
                 self._say(Code.BILLING_HEADER_CHANGED, turn, "system", cause.path, cause.evidence)
             elif cause.code in _VOLATILE and cause.position in pair.left.prompt.breakpoints:
-                self._say(
-                    Code.BREAKPOINT_ON_VOLATILE,
-                    turn,
-                    cause.section or "",
-                    cause.path,
-                    VolatileText(_VOLATILE[cause.code], on_breakpoint=True),
-                )
+                marked = VolatileText(_VOLATILE[cause.code], on_breakpoint=True)
+                self._say(Code.BREAKPOINT_ON_VOLATILE, turn, cause.section or "", cause.path, marked)
 
     def _shape(self, turn: Turn) -> None:
         for broken in request_laws(turn, self._rules):
@@ -153,9 +148,8 @@ class Laws:
             return
         text = block.text[:LONGEST]
         if made_by_program(text, self._labels):
-            self._say(
-                Code.TEXT_AFTER_TOOL_RESULT, turn, "messages", segment.path, ProgramText(printable(mask(text)[:60]))
-            )
+            shown = ProgramText(printable(mask(text)[:60]))
+            self._say(Code.TEXT_AFTER_TOOL_RESULT, turn, "messages", segment.path, shown)
 
     def _orphans(self, turn: Turn) -> None:
         if turn.call.previous or b'"item_reference"' in turn.prompt.params.get("input", b""):
@@ -167,9 +161,8 @@ class Laws:
                 waiting[call.name] += 1
                 paths[call.name] = call.path
             elif waiting[call.name] <= 0:
-                self._say(
-                    Code.ORPHAN_TOOL_PAIR, turn, "messages", call.path, OrphanPair("result", printable(call.name))
-                )
+                alone = OrphanPair("result", printable(call.name))
+                self._say(Code.ORPHAN_TOOL_PAIR, turn, "messages", call.path, alone)
                 return
             else:
                 waiting[call.name] -= 1
@@ -183,16 +176,16 @@ class Laws:
     def _missing(self, turn: Turn, pair: Pair | None) -> None:
         """Find a long prompt that is sent again and again without a breakpoint where nothing is cached without one."""
         prompt = turn.prompt
-        if (
-            pair is None or Code.BREAKPOINTS_MISSING in self._held or prompt.fidelity == "structural"
-        ):  # breakpoints are not in such bodies
+        if pair is None or Code.BREAKPOINTS_MISSING in self._held:
+            return
+        if prompt.fidelity == "structural":  # breakpoints are not in such bodies
             return
         if any(bill is not None and (bill.read_tokens or bill.write_tokens) for bill in (turn.usage, pair.left.usage)):
             return
         missing = missing_breakpoints(turn, pair.bytes.left, self._rules)
         if missing is not None:
-            last = prompt.at(prompt.breakpoints[-1]) if prompt.breakpoints else None
-            self._say(Code.BREAKPOINTS_MISSING, turn, "messages", "" if last is None else last.path, missing)
+            last = path_at(prompt, prompt.breakpoints[-1] if prompt.breakpoints else -1)
+            self._say(Code.BREAKPOINTS_MISSING, turn, "messages", last, missing)
 
 
 def _message_start(prompt: Prompt, place: int) -> int:
@@ -215,7 +208,7 @@ _MEMBERS = (
 
 def _call_of(segment: Segment, envelope: bytes) -> _ToolPart | None:
     """Return the call or the result that a segment is; None for all else."""
-    data = segment.data
+    data, path = segment.data, segment.path
     ends = data if len(data) <= 2 * _ENDS else data[:_ENDS] + data[-_ENDS:]
     if not any(sign in ends for sign in _SIGNS):
         return None
@@ -224,14 +217,12 @@ def _call_of(segment: Segment, envelope: bytes) -> _ToolPart | None:
     own = table(data) or {}
     for kind, key, answers in _CALL_IDS:
         if own.get("type") == kind and key in own:
-            return _ToolPart(0, text_of(own[key]), answers, segment.path)
+            return _ToolPart(0, text_of(own[key]), answers, path)
     for member, key, answers in _MEMBERS:
         inner = table(own.get(member, b"")) or {}
         if key in inner:
-            return _ToolPart(0, text_of(inner[key]), answers, segment.path)
-    if ".tool_calls[" in segment.path and "id" in own:
-        return _ToolPart(0, text_of(own["id"]), answers=False, path=segment.path)
-    return None
+            return _ToolPart(0, text_of(inner[key]), answers, path)
+    return _ToolPart(0, text_of(own["id"]), False, path) if ".tool_calls[" in path and "id" in own else None  # noqa: FBT003
 
 
 def _of_envelope(segment: Segment) -> _ToolPart | None:
@@ -270,16 +261,11 @@ class UnderMinimum:
         elif usage is not None and None in (usage.read_tokens, usage.write_tokens):
             return  # half of what would show a cache is not told
         elif prompt.breakpoints or prompt.auto_breakpoint:
-            self._take(turn)
-
-    def _take(self, turn: Turn) -> None:
-        found = below_minimum(turn, self._rules)
-        if found is None:
-            self._silent = True
-        elif self._held is None:
-            self._held = _TooShort(turn, found)
-        else:
-            self._held = self._held._replace(times=self._held.times + 1)
+            found, held = below_minimum(turn, self._rules), self._held
+            if found is None:
+                self._silent = True
+            else:
+                self._held = _TooShort(turn, found) if held is None else held._replace(times=held.times + 1)
 
     def findings(self, place: Place) -> Iterator[Finding]:
         """Say it once: of the chain, or of a beginning that several chains sent."""

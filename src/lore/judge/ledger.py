@@ -15,17 +15,15 @@ Cost O(1) a turn.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from decimal import Decimal
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from lore.cache.bills import DROP, block_tokens, met_read, position, self_contradiction, total, within_bill
-from lore.cache.forecast import Situation
+from lore.cache.habits import Tally
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import Lifetime, Rules, lifetime_after
-from lore.judge.base import TurnVerdict, exact, lasting_path, paid_again, price_of
+from lore.judge.base import TurnVerdict, date_of, exact, lasting_path, paid_again, price_of
 from lore.judge.pair import is_remark
 from lore.judge.spending import CauseSums, LedgerRequest, Sums
 from lore.model.codes import UNEXPLAINED, Code, Reader
@@ -46,17 +44,8 @@ from lore.model.turn import Turn
 
 NAMES = 3  # of what a cause names
 
-_LISTS = (
-    "servers",
-    "hooks",
-    "names",
-    "changed",
-    "added",
-    "removed",
-    "loaded",
-    "put_off",
-    "ids",
-)  # the first that holds any
+# the first that holds any
+_LISTS = ("servers", "hooks", "names", "changed", "added", "removed", "loaded", "put_off", "ids")
 _DIGITS = 9  # of a dollar
 
 
@@ -119,16 +108,15 @@ def named_by(evidence: Evidence) -> tuple[str, ...]:
     if isinstance(evidence, ModelChanged):
         return tuple(model for model in (evidence.before, evidence.after) if model is not None)
     if isinstance(evidence, RoutedElsewhere):
-        return tuple(name for name in (evidence.provider_after or evidence.deployment_after,) if name)
-    if isinstance(evidence, Rerouted):
-        return tuple(name for name in (evidence.host_after,) if name)
-    for member in _LISTS:
-        names: tuple[str, ...] = getattr(evidence, member, ())
-        if names:
-            return names[:NAMES]
-    field: str | None = getattr(evidence, "field", None)
-    path = lasting_path(getattr(evidence, "path", None))
-    return tuple(name for name in (field or path,) if name)
+        name = evidence.provider_after or evidence.deployment_after
+    elif isinstance(evidence, Rerouted):
+        name = evidence.host_after
+    else:
+        for names in (getattr(evidence, member, ()) for member in _LISTS):
+            if names:
+                return names[:NAMES]
+        name = getattr(evidence, "field", None) or lasting_path(getattr(evidence, "path", None))
+    return (name,) if name else ()
 
 
 # how reliably a provider reads what stood in its cache: is it the client, or the provider?
@@ -139,16 +127,11 @@ _OWN = {*UNEXPLAINED, Code.READ_SHORT_OF_PREDICTION, Code.OLDER_ENTRY_SERVED, Co
         Code.ERROR_BETWEEN}  # fmt: skip
 
 
-class _Tally(NamedTuple):
-    appends: int = 0
-    read: int = 0
-
-
 class Reliability:
     """Counts of appends, and of those that were read."""
 
     def __init__(self) -> None:
-        self._tallies: dict[tuple[str, str], _Tally] = {}
+        self._tallies: dict[tuple[str, str], Tally] = {}
 
     def take(self, verdict: TurnVerdict, stood: int | None) -> None:
         """Count a turn where it is a pure append to what `stood` in the cache, in tokens; None: not known."""
@@ -156,19 +139,18 @@ class Reliability:
         if was_read is None:
             return
         for key in _keys(verdict.turn):
-            before = self._tallies.get(key, _Tally())
-            self._tallies[key] = _Tally(before.appends + 1, before.read + was_read)
+            self._tallies[key] = self._tallies.get(key, Tally()).plus(fell=not was_read)
 
     def results(self) -> list[ReliabilityResult]:
         """Return a row a key, the whole first, then each dimension: hours in their order, the most frequent first."""
         order = {by: number for number, by in enumerate(("all", "model", "hour", "gateway", "key"))}
         rows = sorted(
             self._tallies.items(),
-            key=lambda row: (order[row[0][0]], row[0][0] != "hour" and -row[1].appends, row[0][1]),
+            key=lambda row: (order[row[0][0]], row[0][0] != "hour" and -row[1].seen, row[0][1]),
         )
         return [
-            ReliabilityResult(by=by, name=name, appends=found.appends, read=found.read,
-                              share=round(found.read / found.appends, 4))
+            ReliabilityResult(by=by, name=name, appends=found.seen, read=found.seen - found.fell,
+                              share=round((found.seen - found.fell) / found.seen, 4))
             for (by, name), found in rows
         ]  # fmt: skip
 
@@ -182,18 +164,18 @@ def append_read(verdict: TurnVerdict, stood: int | None) -> bool | None:
 
 
 def is_append(verdict: TurnVerdict) -> bool:
-    """Tell whether only the provider can have moved the prefix of a turn."""
+    """Tell whether only the provider can have moved the prefix of a turn.
+
+    A transcript goes on by the same model and history, in time, with nothing left out by rule.
+    """
     if not verdict.compared and verdict.pair is None:
         return False
     if any(cause.code not in _OWN and (not is_remark(cause) or cause.code == Code.TAIL_REPLACED)
            for cause in verdict.causes):  # fmt: skip
         return False
     seen = None if verdict.foreseen is None else verdict.foreseen.situation
-    return seen is None or _goes_on(seen)
-
-
-def _goes_on(seen: Situation) -> bool:
-    """Tell whether a transcript goes on: the same model and history, in time, and nothing left out by rule."""
+    if seen is None:
+        return True
     if seen.same < seen.size or seen.moved_head or seen.other_model or seen.changes:
         return False
     if seen.pause is not None and seen.lifetime is not None and seen.pause > seen.lifetime:
@@ -206,10 +188,8 @@ def _keys(turn: Turn) -> Iterator[tuple[str, str]]:
     yield "all", ""
     yield "model", turn.answering_model or "unknown"
     if turn.at is not None:
-        try:
-            yield "hour", f"{datetime.fromtimestamp(turn.at, UTC):%H}:00"
-        except (ValueError, OverflowError, OSError):  # a clock that no calendar holds
-            yield "hour", "unknown"
+        time = date_of(turn.at)
+        yield "hour", "unknown" if time is None else f"{time:%H}:00"
     host = turn.call.endpoint.partition("/")[0]
     if host:
         yield "gateway", host

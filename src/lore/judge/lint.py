@@ -21,7 +21,7 @@ from lore.cache.registry import cache_named
 from lore.cache.rules import Rules, minimum_tokens
 from lore.cache.views import Count
 from lore.judge.base import price_of
-from lore.judge.outlook import NEAR, Outlook, Sized, outlook_of, path_at, sized_of
+from lore.judge.outlook import NEAR, Outlook, Sized, outlook_of, sized_of
 from lore.judge.request_laws import (
     LARGE,
     UNPUBLISHED,
@@ -30,6 +30,7 @@ from lore.judge.request_laws import (
     ignored_breakpoints,
     missing_breakpoints,
     needs_breakpoints,
+    path_at,
     request_laws,
     volatile_head,
 )
@@ -99,10 +100,7 @@ class Linter:
         sized = self._sized(turn)
         price = None if self._cache else price_of(self._rules, turn, size=sized.upto[-1] if sized.upto else 0)
         found = [*request_laws(turn, lambda: self._rules), *self._of_head(turn), *self._of_place(sized)]
-        return [
-            Defect(broken, self._stake(broken, sized, price), _text_at(turn, broken), _detail(broken))
-            for broken in found
-        ]  # fmt: skip
+        return [_defect(turn, broken, _stake(broken, sized, price)) for broken in found]
 
     def outlook(self, turn: Turn) -> Outlook:
         """Return what a request would come to if it were sent, and sent again."""
@@ -210,49 +208,18 @@ class Linter:
             path = path_at(prompt, places[-1])
             yield Broken(Code.BREAKPOINTS_FAR_APART, "messages", path, evidence, "expected", places[-1])
 
-    # what it comes to
-
-    def _stake(self, broken: Broken, sized: Sized, price: Price | None) -> Stake:
-        """Return what is paid again in each request for which a law is broken."""
-        upto, last, at = sized.upto, sized.last, broken.at
-        if not upto:
-            return Stake()
-        match broken.code:
-            case Code.VOLATILE_BEFORE_HISTORY | Code.BREAKPOINT_ON_VOLATILE | Code.VARYING_TEXT_IN_PREFIX:
-                tokens = upto[last] - sized.kept(at) if at <= last else 0
-            case Code.TOOLS_UNSORTED:
-                tokens = sized.tokens(at, last)
-            case Code.BREAKPOINTS_MISSING:
-                tokens = upto[-1] - (upto[at] if at >= 0 and self._reads(broken) else 0)
-            case Code.BREAKPOINTS_FAR_APART:
-                tokens = upto[at] - sized.kept(min(at, len(sized.prompt.head)))
-            case Code.IMAGE_BEFORE_TEXT if isinstance(broken.evidence, ImageBeforeText):
-                tokens = broken.evidence.tokens
-            case _:
-                return Stake()
-        writes = sized.marked and broken.code != Code.BREAKPOINTS_MISSING
-        return Stake(tokens, _again(price, tokens, writes=writes))
-
-    @staticmethod
-    def _reads(broken: Broken) -> bool:
-        """Tell whether what stands before the last breakpoint is enough to be cached."""
-        found = broken.evidence
-        return isinstance(found, BreakpointsMissing) and (found.behind or 0) >= found.minimum
-
 
 # what stands where
 
 
-def _detail(broken: Broken) -> str:
-    if isinstance(broken.evidence, BelowMinimum):
-        return "" if broken.evidence.marked else "unmarked"
-    return next((value for name in ("reason", "setting", "kind") if (value := getattr(broken.evidence, name, ""))), "")
-
-
-def _text_at(turn: Turn, broken: Broken) -> str:
-    """Return the text from where a law is broken, up to a line's end: how its place in the body is found."""
-    segment = turn.prompt.at(broken.at) if broken.start and broken.at >= 0 else None
-    return "" if segment is None else _text_of(segment)
+def _defect(turn: Turn, broken: Broken, stake: Stake) -> Defect:
+    """Return a broken law with the text from where it is broken: how its place in the body is found."""
+    evidence, segment = broken.evidence, turn.prompt.at(broken.at) if broken.start and broken.at >= 0 else None
+    if isinstance(evidence, BelowMinimum):
+        detail = "" if evidence.marked else "unmarked"
+    else:
+        detail = next((value for name in ("reason", "setting", "kind") if (value := getattr(evidence, name, ""))), "")
+    return Defect(broken, stake, "" if segment is None else _text_of(segment), detail)
 
 
 def _text_of(segment: Segment) -> str:
@@ -279,16 +246,13 @@ def _varying(head: tuple[Segment, ...], surely: list[Broken]) -> Iterator[Broken
             kind = "expected" if word.kind in _BY_SESSION else None
             code = Code.VARYING_TEXT_IN_PREFIX
             broken = Broken(code, segment.section, segment.path, evidence, kind, at, word.start)
-            if word.kind not in seen and not any(_is_part(broken, sure) for sure in surely):
+            if word.kind not in seen and not any(
+                isinstance(sure.evidence, VolatileText) and sure.at == at
+                and 0 <= word.start - sure.start < len(sure.evidence.excerpt)
+                for sure in surely
+            ):  # fmt: skip
                 seen.add(word.kind)
                 yield broken
-
-
-def _is_part(varies: Broken, sure: Broken) -> bool:
-    """Tell whether what varies is a part of what surely does."""
-    if varies.at != sure.at or not isinstance(sure.evidence, VolatileText):
-        return False
-    return 0 <= varies.start - sure.start < len(sure.evidence.excerpt)
 
 
 def _unsorted(head: tuple[Segment, ...]) -> Iterator[Broken]:
@@ -344,6 +308,28 @@ def _positions(prompt: Prompt, start: int, end: int, *, runs: bool) -> int:
 
 
 # money
+
+
+def _stake(broken: Broken, sized: Sized, price: Price | None) -> Stake:
+    """Return what is paid again in each request for which a law is broken."""
+    upto, last, at = sized.upto, sized.last, broken.at
+    if not upto:
+        return Stake()
+    match broken.code:
+        case Code.VOLATILE_BEFORE_HISTORY | Code.BREAKPOINT_ON_VOLATILE | Code.VARYING_TEXT_IN_PREFIX:
+            tokens = upto[last] - sized.kept(at) if at <= last else 0
+        case Code.TOOLS_UNSORTED:
+            tokens = sized.tokens(at, last)
+        case Code.BREAKPOINTS_MISSING if isinstance(found := broken.evidence, BreakpointsMissing):
+            tokens = upto[-1] - (upto[at] if at >= 0 and (found.behind or 0) >= found.minimum else 0)
+        case Code.BREAKPOINTS_FAR_APART:
+            tokens = upto[at] - sized.kept(min(at, len(sized.prompt.head)))
+        case Code.IMAGE_BEFORE_TEXT if isinstance(broken.evidence, ImageBeforeText):
+            tokens = broken.evidence.tokens
+        case _:
+            return Stake()
+    writes = sized.marked and broken.code != Code.BREAKPOINTS_MISSING
+    return Stake(tokens, _again(price, tokens, writes=writes))
 
 
 def _again(price: Price | None, tokens: int, *, writes: bool) -> float | None:

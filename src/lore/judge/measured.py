@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import MAXYEAR
 from difflib import SequenceMatcher
 from itertools import groupby
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from lore.judge.base import added, date_of
 from lore.model.measured import EXTERNAL, PROCESS, Extent, Measurement
 from lore.model.results.measured import MeasuredLog, MeasuredResult, MeasuredRow
 
@@ -71,13 +72,22 @@ def compared(logs: Sequence[LogMeasures], turns: Sequence[Foreseen]) -> Measured
         return alone
     for pairing, pairs in (("id", _by_id), ("size", _by_size), ("order", _by_order)):
         if found := pairs(measures, known):
-            rows = [_row(pair) for pair in found]
+            rows = [
+                replace(_sums((request,), (turn,), turn.at), turn=turn.turn, chain=turn.chain, path=turn.path)
+                for request, turn in found
+            ]
             return replace(alone, pairing=pairing, rows=rows, **_shares(rows))
     shift = _shift(measures, known)
-    rows = [] if shift is None else _by_time([_moved(measure, shift) for measure in measures], known)
+    moved = measures if not shift else [
+        measure if measure.at is None else replace(measure, at=measure.at + shift) for measure in measures
+    ]  # fmt: skip
+    rows = [] if shift is None else _by_time(moved, known)
     if any(row.share is not None and row.predicted_share is not None for row in rows):
         return replace(alone, pairing="time", rows=rows, shifted_seconds=shift or None, **_shares(rows))
-    if None not in (_range(measure.at for measure in measures if measure.clock != "start"), _range_of(known)):
+    if None not in (
+        _range(measure.at for measure in measures if measure.clock != "start"),
+        _range(turn.at for turn in known),
+    ):
         return replace(alone, apart=True)
     rows = [_sums(measures, known, None)]
     return replace(alone, pairing="totals", rows=rows, **_shares(rows))
@@ -157,18 +167,12 @@ def _by_order(measures: list[Measurement], turns: list[Foreseen]) -> list[_Pair]
     return [_Pair(measure, turn) for measure, turn in zip(measures, turns, strict=True)]
 
 
-def _row(pair: _Pair) -> MeasuredRow:
-    measure, turn = pair
-    row = _sums((measure,), (turn,), turn.at)
-    return replace(row, turn=turn.turn, chain=turn.chain, path=turn.path)
-
-
 # stretches of time
 
 
 def _shift(measures: list[Measurement], turns: list[Foreseen]) -> float | None:
     """Return what to add to a log's times, so that they meet those of the turns; None where they never do."""
-    found, wanted = _range(measure.at for measure in measures), _range_of(turns)
+    found, wanted = _range(measure.at for measure in measures), _range(turn.at for turn in turns)
     clock = measures[0].clock
     if found is None or wanted is None or clock == "start":
         return None
@@ -187,17 +191,12 @@ def _years(at: float, wanted: float) -> Iterator[float]:
 
     A log that goes on over the end of February is a day off before it where the year has no 29th.
     """
-    try:
-        time, year = datetime.fromtimestamp(at, UTC), datetime.fromtimestamp(wanted, UTC).year
-        for near in (year, year - 1, year + 1):
-            if (time.month, time.day) != (2, 29) or near % 4 == 0:
-                yield time.replace(year=near).timestamp() - at
-    except (ValueError, OverflowError, OSError):  # a clock that is damaged
+    time, then = date_of(at), date_of(wanted)
+    if time is None or then is None or not 1 < then.year < MAXYEAR:  # a clock that is damaged
         return
-
-
-def _moved(measure: Measurement, shift: float) -> Measurement:
-    return measure if not shift or measure.at is None else replace(measure, at=measure.at + shift)
+    for near in (then.year, then.year - 1, then.year + 1):
+        if (time.month, time.day) != (2, 29) or near % 4 == 0:
+            yield time.replace(year=near).timestamp() - at
 
 
 def _by_time(measures: list[Measurement], turns: Sequence[Foreseen]) -> list[MeasuredRow]:
@@ -252,8 +251,7 @@ def _windows(timed: list[Measurement], turns: Sequence[Foreseen]) -> list[Measur
 def _sums(measures: Sequence[Measurement], turns: Iterable[Foreseen], at: float | None) -> MeasuredRow:
     """Sum both sides. A window's rate is the last one that was said."""
     prompt, cached, requests = (
-        _added(getattr(measure, name) for measure in measures)
-        for name in ("prompt_tokens", "cached_tokens", "requests")
+        added(getattr(measure, name) for measure in measures) for name in ("prompt_tokens", "cached_tokens", "requests")
     )
     share = cached / prompt if prompt and cached is not None else None
     if share is None and measures:
@@ -272,24 +270,14 @@ def _shares(rows: list[MeasuredRow]) -> dict[str, float | None]:
     both = [row for row in rows if row.share is not None and row.predicted_share is not None]
     if not both:
         return {}
-    prompt, cached = _added(row.prompt_tokens for row in both), _added(row.cached_tokens for row in both)
+    prompt, cached = added(row.prompt_tokens for row in both), added(row.cached_tokens for row in both)
     if not prompt or cached is None:
         return {"share": both[-1].share, "predicted_share": both[-1].predicted_share}
-    sizes, reads = _added(row.predicted_prompt_tokens for row in both), _added(row.predicted_tokens for row in both)
+    sizes, reads = added(row.predicted_prompt_tokens for row in both), added(row.predicted_tokens for row in both)
     predicted = min(1.0, reads / sizes) if sizes and reads is not None else None
     return {"share": cached / prompt, "predicted_share": predicted}
-
-
-def _added(counts: Iterable[int | None]) -> int | None:
-    """Sum what is known; None where nothing is."""
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
 
 
 def _range(times: Iterable[float | None]) -> tuple[float, float] | None:
     known = [at for at in times if at is not None]
     return (min(known), max(known)) if known else None
-
-
-def _range_of(turns: Iterable[Foreseen]) -> tuple[float, float] | None:
-    return _range(turn.at for turn in turns)

@@ -20,6 +20,7 @@ from lore.cache.rules import Rules, Served, cache_of, seconds, served_by
 from lore.cache.tree import PrefixTree, Ruler
 from lore.cache.views import Count, View, Views, lifetime_of
 from lore.judge.base import price_of
+from lore.judge.request_laws import path_at
 from lore.model.events import Billed
 from lore.model.turn import Prompt, Turn
 
@@ -94,12 +95,6 @@ class Sized(NamedTuple):
     def tokens(self, start: int, end: int) -> int:
         """Return the tokens of the segments from `start` up to and with `end`."""
         return max(0, self.upto[end] - (self.upto[start - 1] if start > 0 else 0)) if self.upto else 0
-
-
-def path_at(prompt: Prompt, at: int) -> str:
-    """Return the path of the segment at a position; empty where there is none."""
-    segment = prompt.at(at) if at >= 0 else None
-    return "" if segment is None else segment.path
 
 
 def sized_of(turn: Turn, cache: str | None = None, count: Count | None = None) -> Sized:

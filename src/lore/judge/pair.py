@@ -25,31 +25,16 @@ from lore.prefix.causes import limit_of
 from lore.prefix.overlap import Overlap, PairSums, place_of
 
 # Causes that only bills and clocks show, so that no bytes say what they cost.
-BY_BILL = frozenset(
-    (
-        Code.LOOKBACK_EXCEEDED,
-        Code.CACHE_EXPIRED,
-        Code.PARALLEL_START,
-        Code.ENDPOINT_CHANGED,
-        Code.OLDER_ENTRY_SERVED,
-        Code.BILLED_READ_FELL,
-        Code.SERVER_SIDE_MISS,
-        Code.REASONING_DROPPED_BY_TEMPLATE,
-        *(f"LORE{n}" for n in range(157, 169)),
-        Code.ROUTED_ELSEWHERE,
-        Code.COLD_COMPACTION,
-    )
-)
+BY_BILL = frozenset((
+    Code.LOOKBACK_EXCEEDED, Code.CACHE_EXPIRED, Code.PARALLEL_START, Code.ENDPOINT_CHANGED, Code.OLDER_ENTRY_SERVED,
+    Code.BILLED_READ_FELL, Code.SERVER_SIDE_MISS, Code.REASONING_DROPPED_BY_TEMPLATE, Code.ROUTED_ELSEWHERE,
+    Code.COLD_COMPACTION, *(f"LORE{n}" for n in range(157, 169)),
+))  # fmt: skip
 # What is worth saying of a pair though nothing was lost by it.
-REMARKS = frozenset(
-    (
-        Code.LIFETIME_LOST,
-        Code.CHANGE_AFTER_LAST_BREAKPOINT,
-        Code.TAIL_REPLACED,
-        Code.VERDICT_DISAGREES,
-        Code.BILL_CONTRADICTS_BODY,
-    )
-)
+REMARKS = frozenset((
+    Code.LIFETIME_LOST, Code.CHANGE_AFTER_LAST_BREAKPOINT, Code.TAIL_REPLACED, Code.VERDICT_DISAGREES,
+    Code.BILL_CONTRADICTS_BODY,
+))  # fmt: skip
 
 
 class Pair(Struct, frozen=True):
@@ -119,17 +104,11 @@ def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[in
         (counted, "counted") if counted is not None else (round(pair.lost[number] / pair.bytes_per_token), "estimated")
     )
     if pair.short is not None:
-        unbilled = min(tokens, _unbilled(pair)) if pair.lost[number] else 0
+        left, right, unbilled = pair.left, pair.right, 0
+        if pair.lost[number] and not bills_writes(left) and not read_again(left, right) and left.chain == right.chain:
+            unbilled = min(tokens, prompt_tokens(left.usage) - (met_read(right.usage) or 0))
         tokens, source = (unbilled, source) if unbilled > pair.short else (pair.short, "recorded")
     return within_bill(pair.right.usage, tokens), source
-
-
-def _unbilled(pair: Pair) -> int:
-    """Return how many tokens may have been lost that no bill says were cached: writes are billed by few providers."""
-    left, right = pair.left, pair.right
-    if bills_writes(left) or read_again(left, right) or left.chain != right.chain:
-        return 0
-    return prompt_tokens(left.usage) - (met_read(right.usage) or 0)
 
 
 # what each witness says, and how they contradict one another
@@ -174,18 +153,17 @@ class Sizes(NamedTuple):
 
 def columns(context: PairContext, causes: tuple[Cause, ...], sizes: Sizes | None) -> Columns:
     """Put a pair into its three columns; `sizes` is None where its bytes were not measured."""
-    disagreement = next((cause.evidence for cause in causes if cause.code == Code.VERDICT_DISAGREES), None)
-    dispute = disagreement if isinstance(disagreement, Disputed) else _unexplained(context, causes)
-    alone = context.right.verdict is None and (context.fell is None or not context.billed)
-    agree = None if alone else dispute is None
-    return Columns(_bytes(context, sizes), _billed(context), verdict_evidence(context.right.verdict), agree, dispute)
-
-
-def _unexplained(context: PairContext, causes: tuple[Cause, ...]) -> Disputed | None:
-    """Return that bytes and bill contradict where nothing that was recorded explains it."""
-    if not any(cause.code in UNEXPLAINED for cause in causes):
-        return None
-    return Disputed("unexplained", tokens=context.fell)
+    verdict, fell = context.right.verdict, context.fell
+    disputed = next((cause.evidence for cause in causes if cause.code == Code.VERDICT_DISAGREES), None)
+    if not isinstance(disputed, Disputed):  # bytes and bill contradict where nothing that was recorded explains it
+        unexplained = any(cause.code in UNEXPLAINED for cause in causes)
+        disputed = Disputed("unexplained", tokens=fell) if unexplained else None
+    there = cached(context.left.usage)
+    known = context.billed and context.read is not None and there is not None and fell is not None
+    billed = BilledColumn(context.read, there if known else None, fell if known else None)
+    alone = verdict is None and (fell is None or not context.billed)
+    agree = None if alone else disputed is None
+    return Columns(_bytes(context, sizes), billed, verdict_evidence(verdict), agree, disputed)
 
 
 def _bytes(context: PairContext, sizes: Sizes | None) -> BytesColumn:
@@ -197,13 +175,6 @@ def _bytes(context: PairContext, sizes: Sizes | None) -> BytesColumn:
     where = place_of(left.prompt, right.prompt, found.common)
     behind = found.common >= limit_of(left.prompt)
     return BytesColumn(False, sizes.shared, sizes.left, "" if where is None else where.path, behind)  # noqa: FBT003
-
-
-def _billed(context: PairContext) -> BilledColumn:
-    read, there = met_read(context.right.usage), cached(context.left.usage)
-    if read is None or not context.billed or there is None or context.fell is None:
-        return BilledColumn(read, None, None)
-    return BilledColumn(read, there, context.fell)
 
 
 def dispute(context: PairContext, causes: tuple[Cause, ...], sizes: Sizes, *, broken: bool) -> Disputed | None:
@@ -219,25 +190,18 @@ def dispute(context: PairContext, causes: tuple[Cause, ...], sizes: Sizes, *, br
     return (_against_bill(context, sizes) if bytes_part else None) or _against_verdict(context, bytes_part=bytes_part)
 
 
-_OTHER = frozenset(
-    (
-        Code.MODEL_CHANGED,
-        Code.CACHE_EXPIRED,
-        Code.PARALLEL_START,
-        Code.ENDPOINT_CHANGED,
-        Code.ROUTED_ELSEWHERE,
-        Code.CONTINUATION,
-        Code.CHAIN_RESTARTED,
-    )
-)
+_OTHER = frozenset((
+    Code.MODEL_CHANGED, Code.CACHE_EXPIRED, Code.PARALLEL_START, Code.ENDPOINT_CHANGED, Code.ROUTED_ELSEWHERE,
+    Code.CONTINUATION, Code.CHAIN_RESTARTED,
+))  # fmt: skip
 
 
 def _against_bill(context: PairContext, sizes: Sizes) -> Disputed | None:
     """Compare what the bytes share with what was read, in tokens by the bill's own measure."""
-    read, there = met_read(context.right.usage), cached(context.left.usage)
-    if context.fell != 0 or not read or not there:
+    read, there = context.read, cached(context.left.usage)
+    if context.fell != 0 or not read or not there or there < TOLERANCE_TOKENS:
         return None
-    if context.found.common >= limit_of(context.left.prompt) or there < TOLERANCE_TOKENS:
+    if context.found.common >= limit_of(context.left.prompt):
         return None
     held = sizes.shared / sizes.per_token
     if read <= held * ESTIMATED + TOLERANCE_TOKENS:

@@ -39,7 +39,7 @@ from lore.judge.witnesses import ESTIMATED, PairContext, by_shape, expired, othe
 from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.events import PromptHashes
-from lore.model.evidence import BillUnlikeBody, Disputed, LifetimeLost, VolatileText, WithinBlock
+from lore.model.evidence import BillUnlikeBody, LifetimeLost, VolatileText, WithinBlock
 from lore.model.turn import Turn
 from lore.prefix.causes import causes, limit_of, recorded
 from lore.prefix.ends import End
@@ -57,15 +57,9 @@ def unknown() -> None:
 
 
 class Extension(NamedTuple):
-    """A turn that extends the one before; `pair` where its bill fell all the same.
+    """A turn that extends the one before; `pair`, its bytes not measured, where its bill fell all the same."""
 
-    That pair's figures of bytes are not measured: they are 0.
-    """
-
-    pair: Pair | None
-
-
-_WHOLE = Extension(None)
+    pair: Pair | None = None
 
 
 class Pairs:
@@ -101,7 +95,7 @@ class Pairs:
         there, read = cached(left.usage), met_read(turn.usage)
         if there is not None and read and read >= there and turn.hashes is None:  # most: all that stood there was read
             self._go_on(turn)
-            return _WHOLE
+            return Extension()
         if there is None and self._own(left, turn) is not None:
             return None
         short = shortfall(left, turn) if self._billed else None
@@ -135,12 +129,8 @@ class Pairs:
                 del self._hashed[next(iter(self._hashed))]
 
     def _unmeasured(self, left: Turn, right: Turn, fell: int | None, short: int | None, look: Look) -> Pair:
-        found = Overlap(0, 0, 0, covered=True, covered_canonical=True)
-        context = self._context(left, right, found, fell, look)
-        why = self._of_bill(context) if fell else context.moved
-        three = columns(context, why, None)
-        nothing = PairSums(0, 0, 0)
-        return Pair(left, right, found, nothing, 0, why, (0,) * len(why), fell, short, BYTES_PER_TOKEN, three)
+        context = self._context(left, right, _COVERED, fell, look)
+        return _pair_of_bills(context, self._of_bill(context) if fell else context.moved, short)
 
     def _unread(self, left: Turn, right: Turn, look: Look, pair: Pair | None) -> Pair | None:
         """Return a pair with the cause of a turn that read nothing, as the one before; itself where there is none.
@@ -152,18 +142,16 @@ class Pairs:
         last = self._read
         base = last if last is not None and of_one_cache(last, right) and right.extends(last) else left
         short = shortfall(base, right)
-        found, fell = Overlap(0, 0, 0, covered=True, covered_canonical=True), fall(base, short)
-        context = self._context(base, right, found, fell, look, left)._replace(situation=look())
+        context = self._context(base, right, _COVERED, fall(base, short), look, left)._replace(situation=look())
         cause = cause_of(context)
         if cause is None:
             return pair
-        three = columns(context, (cause,), None)
+        made = _pair_of_bills(context, (cause,), short)
         if pair is None:
-            sums = PairSums(0, 0, 0)
-            return Pair(base, right, found, sums, 0, (cause,), (0,), fell, short, BYTES_PER_TOKEN, three)
-        why, lost = (cause, *pair.causes), (0, *pair.lost)
-        return replace(pair, causes=why, lost=lost, fell=fell, short=short,
-                       columns=three._replace(bytes=pair.columns.bytes))  # fmt: skip
+            return made
+        three = made.columns._replace(bytes=pair.columns.bytes)
+        return replace(pair, causes=(cause, *pair.causes), lost=(0, *pair.lost), fell=made.fell, short=short,
+                       columns=three)  # fmt: skip
 
     def advance(self, turn: Turn, look: Look = unknown, end: End | None = None) -> Pair | None:
         """Take the next turn; None for the first, and for one that failed.
@@ -177,7 +165,9 @@ class Pairs:
         if end is not None:
             pair = self._pair(end.turn, turn, look, end.used)
         elif own is not None:
-            pair = self._pair(own, _of_one_model(turn), look, own)
+            changes = tuple([change for change in turn.changes if change.cause != Code.MODEL_CHANGED])
+            same = turn if len(changes) == len(turn.changes) else replace(turn, changes=changes)
+            pair = self._pair(own, same, look, own)
         elif left is not None:
             pair = self._pair(left, turn, look)
             if not pair.fell and self._billed and reads_nothing(left, turn):
@@ -241,28 +231,14 @@ class Pairs:
         lives = self._lives if used is None else lifetime(left, self._lives)
         positions = self._positions if used is None else ()
         return PairContext(
-            left,
-            right,
-            found,
-            fell,
-            lives,
-            positions,
-            self._billed,
-            situation,
-            used,
-            self._shown,
-            self._habits,
+            left, right, found, fell, lives, positions, self._billed, situation, used, self._shown, self._habits,
             self._moved(right),
-        )
-
-    def _measure(self, left: Turn) -> None:
-        """Measure the left turn, if turns passed since the last one that was measured."""
-        before = self._measured
-        if before is not left:
-            self._sizes.advance(left.prompt, 0 if before is None else overlap(before.prompt, left.prompt).common)
+        )  # fmt: skip
 
     def _pair(self, left: Turn, right: Turn, look: Look, used: Turn | None = None) -> Pair:
-        self._measure(left)
+        before = self._measured
+        if before is not left:  # turns passed since the last one that was measured
+            self._sizes.advance(left.prompt, 0 if before is None else overlap(before.prompt, left.prompt).common)
         found = overlap(left.prompt, right.prompt)
         tail = None
         if not found.covered and not right.is_rebuilt and right.fidelity != "rendered":
@@ -306,17 +282,12 @@ class Pairs:
         block, short = block_tokens(left), shortfall(left, right)
         if short is not None and short > block:
             return why
-        end = len(left.prompt.head) + last_message(left.prompt)
-        gone = [
-            (sizes.wanted - begin - _inside(context, cause)) / sizes.per_token
-            for cause, begin in zip(why, begins, strict=True)
-        ]
-        return tuple(
-            [
-                _within_a_block(cause, round(lost), block) if cause.position >= end and lost <= block else cause
-                for cause, lost in zip(why, gone, strict=True)
-            ]
-        )
+        end, found = len(left.prompt.head) + last_message(left.prompt), list[Cause]()
+        for cause, begin in zip(why, begins, strict=True):
+            lost = (sizes.wanted - begin - _inside(context, cause)) / sizes.per_token
+            within = cause.position >= end and lost <= block
+            found.append(_within_a_block(cause, round(lost), block) if within else cause)
+        return tuple(found)
 
     def _with_tail(
         self, context: PairContext, why: tuple[Cause, ...], tail: ReplacedTail, ratio: float
@@ -328,17 +299,8 @@ class Pairs:
         if context.fell and [cause.code for cause in why] == [Code.BILLED_READ_FELL]:
             if left.prompt.auto_breakpoint or any(segment.breakpoint is not None for segment in tail.segments):
                 marked = VolatileText(" and ".join(evidence.holds) or "text that is replaced each turn", "", True)  # noqa: FBT003
-                why = (
-                    Cause(
-                        Code.BREAKPOINT_ON_VOLATILE,
-                        "messages",
-                        marked,
-                        position,
-                        "waste",
-                        evidence.path,
-                        strength="strong",
-                    ),
-                )
+                code = Code.BREAKPOINT_ON_VOLATILE
+                why = (Cause(code, "messages", marked, position, "waste", evidence.path, strength="strong"),)
             elif context.fell <= evidence.tokens * ESTIMATED + block_tokens(left):
                 why = ()
         return (*why, Cause(Code.TAIL_REPLACED, "messages", evidence, position, path=evidence.path))
@@ -370,8 +332,9 @@ class Pairs:
 
     def _gone_elsewhere(self, context: PairContext) -> tuple[Cause, ...]:
         """Return the cause of a request to another place, where no bill says that its cache was read there."""
-        moved = rerouted(context) if self._billed and context.fell != 0 else None
-        moved = routed(context) if moved is None and self._billed and context.fell else moved
+        if not self._billed or context.fell == 0:
+            return ()
+        moved = rerouted(context) or (routed(context) if context.fell else None)
         return () if moved is None else (moved,)
 
     def _of_bill(self, context: PairContext) -> tuple[Cause, ...]:
@@ -388,29 +351,33 @@ class Pairs:
         broken = any(not is_remark(cause) for cause in why)
         if self._billed:
             if Code.BILL_CONTRADICTS_BODY not in self._noted:
-                found += self._once(
-                    Code.BILL_CONTRADICTS_BODY, contradiction(left, sums.left) or contradiction(right, sums.right)
-                )
+                unlike = contradiction(left, sums.left) or contradiction(right, sums.right)
+                found += self._once(Code.BILL_CONTRADICTS_BODY, unlike)
             hour = self._hour or _wrote_for_an_hour(right)
-            lost = None if hour else lost_lifetime(left) or lost_lifetime(right)
-            found += self._once(Code.LIFETIME_LOST, lost)
-            if context.fell is None and not broken and not right.is_rebuilt:
-                far = too_far(context) if routed(context) is None else None
+            found += self._once(Code.LIFETIME_LOST, None if hour else lost_lifetime(left) or lost_lifetime(right))
+            if context.fell is None and not broken and not right.is_rebuilt and routed(context) is None:
+                far = too_far(context)
                 found += [] if far is None else [Cause(Code.LOOKBACK_EXCEEDED, "messages", far, context.found.common)]
-        # a bill that contradicts its body is no witness
-        disputed = None
-        if Code.BILL_CONTRADICTS_BODY not in self._noted:
+        if Code.BILL_CONTRADICTS_BODY not in self._noted:  # such a bill is no witness
             disputed = dispute(context, why, sizes, broken=broken)
-        return [
-            *found,
-            *([Cause(Code.VERDICT_DISAGREES, None, disputed, context.found.common)] if disputed is not None else []),
-        ]
+            if disputed is not None:
+                found.append(Cause(Code.VERDICT_DISAGREES, None, disputed, context.found.common))
+        return found
 
-    def _once(self, code: Code, evidence: BillUnlikeBody | LifetimeLost | Disputed | None) -> list[Cause]:
+    def _once(self, code: Code, evidence: BillUnlikeBody | LifetimeLost | None) -> list[Cause]:
         if evidence is None or code in self._noted:
             return []
         self._noted.add(code)
         return [Cause(code, None, evidence)]
+
+
+_COVERED = Overlap(0, 0, 0, covered=True, covered_canonical=True)
+
+
+def _pair_of_bills(context: PairContext, why: tuple[Cause, ...], short: int | None) -> Pair:
+    """Return a pair of which no bytes were measured."""
+    return Pair(context.left, context.right, context.found, PairSums(0, 0, 0), 0, why, (0,) * len(why), context.fell,
+                short, BYTES_PER_TOKEN, columns(context, why, None))  # fmt: skip
 
 
 class Hashed(NamedTuple):
@@ -446,27 +413,24 @@ def _goes_on(left: Turn, right: Turn) -> bool:
     return right.extends(left) if right.basis is not None else overlap(left.prompt, right.prompt).covered
 
 
-def _of_one_model(turn: Turn) -> Turn:
-    """Return a turn as it follows the last one of its own model: no change of model stands between."""
-    changes = tuple([change for change in turn.changes if change.cause != Code.MODEL_CHANGED])
-    return turn if len(changes) == len(turn.changes) else replace(turn, changes=changes)
-
-
 def _wrote_for_an_hour(turn: Turn) -> bool:
     return turn.usage is not None and bool(turn.usage.write_1h_tokens)
 
 
+def _is_of_bytes(cause: Cause) -> bool:
+    """Tell whether bytes show that a cause broke the prefix, and it was not to be expected."""
+    return cause.kind != "expected" and cause.code not in BY_BILL and not is_remark(cause)
+
+
 def _read_all_the_same(cause: Cause) -> Cause:
     """Say of what bytes show that it lost nothing, where the bill read all that was to be cached."""
-    if cause.kind == "expected" or cause.strength != "certain" or cause.code in BY_BILL or is_remark(cause):
+    if cause.strength != "certain" or not _is_of_bytes(cause):
         return cause
     return replace(cause, override="expected", qualifiers=(*cause.qualifiers, "nothing-lost"))
 
 
 def _within_a_block(cause: Cause, tokens: int, block: int) -> Cause:
-    if cause.kind == "expected" or cause.code in BY_BILL or is_remark(cause):
-        return cause
-    if cause.code == Code.IMAGE_CHANGED:  # its bytes do not say how many tokens an image is
+    if not _is_of_bytes(cause) or cause.code == Code.IMAGE_CHANGED:  # bytes do not say how many tokens an image is
         return cause
     within = Cause(cause.code, cause.section, WithinBlock(tokens, block), cause.position, path=cause.path)
     return replace(
@@ -476,9 +440,8 @@ def _within_a_block(cause: Cause, tokens: int, block: int) -> Cause:
 
 def _lost(context: PairContext, cause: Cause, begins: int, wanted: int) -> int:
     """Weigh a cause in bytes: from where it begins to where the left wanted to be cached."""
-    if cause.code in BY_BILL or cause.strength != "certain" or is_remark(cause):
-        return 0
-    return max(0, wanted - begins - _inside(context, cause))
+    by_bytes = cause.code not in BY_BILL and cause.strength == "certain" and not is_remark(cause)
+    return max(0, wanted - begins - _inside(context, cause)) if by_bytes else 0
 
 
 def _inside(context: PairContext, cause: Cause) -> int:

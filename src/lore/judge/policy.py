@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from lore.errors import LoreError
 from lore.judge.base import RULES, finding, findings_of
@@ -93,11 +93,9 @@ class Policy(Struct, frozen=True):
 
     def known(self, where: str = "") -> None:
         """Raise LoreError for a selector that names no code. Plug-ins must be loaded, as they bring codes."""
-        given: list[tuple[str, Iterable[str]]] = [
-            (name, getattr(self, name)) for name in ("select", "ignore", "count_as_waste")
-        ]
-        for entry in self.per_path:
-            given += [(f"per_path.{name}", getattr(entry, name)) for name in ("select", "ignore", "count_as_waste")]
+        given: list[tuple[str, Iterable[str]]] = []
+        for prefix, settings in (("", self), *(("per_path.", entry) for entry in self.per_path)):
+            given += [(prefix + name, getattr(settings, name)) for name in ("select", "ignore", "count_as_waste")]
         given.append(("exempt.code", [entry.code for entry in self.exempt]))
         for name, selectors in given:
             for selector in selectors:
@@ -107,22 +105,20 @@ class Policy(Struct, frozen=True):
         """Return what holds for one recording; `path` is relative, its parts joined by `/`."""
         entries = [(number, entry) for number, entry in enumerate(self.per_path) if matches_path(entry.path, path)]
         select = next((entry.select for _, entry in reversed(entries) if entry.select), self.select)
-        below = budgets
         for _, entry in entries:
-            below = entry.budgets.over(below)
+            budgets = entry.budgets.over(budgets)
+        limited = [
+            next((number for number, entry in reversed(entries) if getattr(entry, name) is not None), -1)
+            for name in Limited._fields
+        ]
         return Ruling(
             select=select,
             ignore=(*self.ignore, *(code for _, entry in entries for code in entry.ignore)),
             count_as_waste=(*self.count_as_waste, *(code for _, entry in entries for code in entry.count_as_waste)),
             exempt=tuple((n, entry) for n, entry in enumerate(self.exempt) if matches_path(entry.path, path)),
-            min_reuse=below.min_reuse,
+            min_reuse=budgets.min_reuse,
             max_tail_tokens=self.max_tail_tokens,
-            limited=Limited(
-                *(
-                    next((number for number, entry in reversed(entries) if getattr(entry, name) is not None), -1)
-                    for name in Limited._fields
-                )
-            ),
+            limited=Limited(*limited),
         )
 
 
@@ -165,11 +161,6 @@ class Ruling(NamedTuple):
     min_reuse: float | None = None
     limited: Limited = Limited()
     max_tail_tokens: int = MAX_TAIL_TOKENS
-
-    @property
-    def budgets(self) -> Budgets:
-        """What every pair of it is held to."""
-        return Budgets(min_reuse=self.min_reuse)
 
     def rule(self, finding: Finding) -> Ruled:
         """Decide about a finding."""
@@ -240,9 +231,8 @@ _ANY = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 @lru_cache(maxsize=1024)
 def _path(pattern: str) -> re.Pattern[str]:
     text = pattern.removeprefix("./").rstrip("/")
-    if text in ("", "."):  # the folder of the settings
-        return re.compile(r"(?!\.\./).*", re.DOTALL)
-    return re.compile("".join(map(_part, _PARTS.findall(text))) + "(?:/.*)?", re.DOTALL)
+    folder = text in ("", ".")  # of the settings
+    return re.compile(r"(?!\.\./).*" if folder else "".join(map(_part, _PARTS.findall(text))) + "(?:/.*)?", re.DOTALL)
 
 
 def _part(part: str) -> str:
@@ -291,41 +281,27 @@ class Budgets(Struct, frozen=True):
 
     def over(self, other: Budgets) -> Budgets:
         """Return these budgets, those that are not set taken from `other`."""
-        return Budgets(
-            other.min_reuse if self.min_reuse is None else self.min_reuse,
-            other.max_breaks if self.max_breaks is None else self.max_breaks,
-            other.max_lost_tokens if self.max_lost_tokens is None else self.max_lost_tokens,
-        )
+        return replace(other, **{name: value for name, value in asdict(self).items() if value is not None})
 
 
-def below_reuse(pair: Pair, budgets: Budgets, place: Place) -> Iterable[Finding]:
+def below_reuse(pair: Pair, limit: float | None, place: Place) -> Iterable[Finding]:
     """Find a pair that reuses less than the budget."""
-    limit, reuse = budgets.min_reuse, pair.reuse
+    reuse = pair.reuse
     if limit is None or reuse is None or reuse >= limit or (pair.causes and pair.worst == "expected"):
         return
     yield finding(
-        Code.REUSE_BELOW_BUDGET,
-        place,
-        OverBudget("reuse", reuse, limit),
-        line=pair.right.line,
-        chain=pair.right.chain,
-        turn=pair.right.number,
-        dialect=pair.right.prompt.dialect,
-        fidelity=pair.right.prompt.fidelity,
-    )
+        Code.REUSE_BELOW_BUDGET, place, OverBudget("reuse", reuse, limit), line=pair.right.line, chain=pair.right.chain,
+        turn=pair.right.number, dialect=pair.right.prompt.dialect, fidelity=pair.right.prompt.fidelity,
+    )  # fmt: skip
 
 
 def over_budget(summary: Summary, budgets: Budgets, place: Place, of: str = "") -> Iterable[Finding]:
     """Find sums that exceed the budget; `of` says what they are the sums of, where not of the whole run."""
-    breaks = summary.breaks - summary.expected
+    breaks, lost = summary.breaks - summary.expected, summary.lost_tokens
     if budgets.max_breaks is not None and breaks > budgets.max_breaks:
         yield finding(Code.BREAKS_ABOVE_BUDGET, place, OverBudget("breaks", breaks, budgets.max_breaks, of))
-    if budgets.max_lost_tokens is not None and summary.lost_tokens > budgets.max_lost_tokens:
-        yield finding(
-            Code.LOST_TOKENS_ABOVE_BUDGET,
-            place,
-            OverBudget("lost-tokens", summary.lost_tokens, budgets.max_lost_tokens, of),
-        )
+    if (most := budgets.max_lost_tokens) is not None and lost > most:
+        yield finding(Code.LOST_TOKENS_ABOVE_BUDGET, place, OverBudget("lost-tokens", lost, most, of))
 
 
 # what becomes of the findings of a pair
@@ -375,7 +351,7 @@ def judge_pair(pair: Pair, place: Place, ruling: Ruling) -> list[Decided]:
     )
     if pair.causes and not left:
         return decided
-    budget = below_reuse(replace(pair, causes=left), ruling.budgets, place)
+    budget = below_reuse(replace(pair, causes=left), ruling.min_reuse, place)
     return [*decided, *(decide(finding, ruling) for finding in budget)]
 
 
@@ -392,9 +368,7 @@ def _of_cause(pair: Pair, number: int, finding: Finding, ruling: Ruling) -> Deci
     decided = decide(finding, ruling)
     if is_remark(pair.causes[number]):
         return decided
-    lost = lost_tokens(pair, number)[0]
-    reasons = tuple([reason.reason for reason in finding.ruled_out if reason.out])
-    found = decided.found._replace(
-        is_break=True, lost_tokens=lost, lost_dollars=finding.lost_dollars, ruled_out=reasons
-    )
-    return decided._replace(found=found)
+    return decided._replace(found=decided.found._replace(
+        is_break=True, lost_tokens=lost_tokens(pair, number)[0], lost_dollars=finding.lost_dollars,
+        ruled_out=tuple([reason.reason for reason in finding.ruled_out if reason.out]),
+    ))  # fmt: skip

@@ -36,7 +36,7 @@ from lore.cache.predictor import Predictor
 from lore.cache.rules import Rules
 from lore.judge.base import finding
 from lore.judge.pair import Pair, is_remark
-from lore.judge.unexplained import same_parameters
+from lore.judge.unexplained import changed_parameters
 from lore.judge.witnesses import since
 from lore.model.codes import UNEXPLAINED, Code
 from lore.model.evidence import ReadBelowForecast, WritesUnread
@@ -53,15 +53,15 @@ UNTIMED = 60.0  # seconds within which a response has surely begun, where its be
 
 
 class Beside:
-    """The chains of one recording that go on, the latest last, and how many predictions may still be made.
+    """The chains of one recording that go on, the latest last, what they read, how many predictions may still be made.
 
     A recording in which every conversation misses says so often enough; it must not cost more than the others.
     """
 
     def __init__(self) -> None:
         self.chains: OrderedDict[str, ReadShort] = OrderedDict()
-        self._turns = 0
-        self._asked = 0
+        self._turns = self._asked = 0
+        self._most: dict[str | None, dict[str, int]] = {}  # that the two chains of each model that read most did
 
     def goes_on(self, chain: str, rule: ReadShort) -> None:
         """Take a turn of a chain."""
@@ -75,6 +75,19 @@ class Beside:
             return False
         self._asked += 1
         return True
+
+    def note(self, turn: Turn, read: int) -> None:
+        """Take what a turn read."""
+        found = self._most.setdefault(turn.model, {})
+        if read <= found.get(turn.chain, 0):
+            return
+        found[turn.chain] = read
+        if len(found) > 2:
+            del found[min(found, key=found.__getitem__)]
+
+    def most_read(self, turn: Turn) -> int:
+        """Return the most that another chain of the turn's model read."""
+        return max((read for chain, read in self._most.get(turn.model, {}).items() if chain != turn.chain), default=0)
 
 
 class _ShortRead(NamedTuple):
@@ -173,13 +186,19 @@ class ReadShort:
         if foreseen is None or foreseen.prediction.confidence == "ceiling":
             return
         expected = foreseen.prediction.read
-        if expected is None or not foreseen.cache:
+        if not expected or not foreseen.cache:
             return
-        exact = expected in _billed_positions(before)
+        bills = [earlier.usage for earlier in before if earlier.usage is not None]
+        exact = any(expected in (cached(bill), bill.write_1h_tokens) for bill in bills)  # a position that a bill told
         surely = expected if exact else expected / (ANOTHER if read else ESTIMATED)
         if surely - read <= self._tolerated(turn):
             return
-        made = _ShortRead(turn, _evidence(turn, before, foreseen, read, exact=exact), expected - read, not exact)
+        wrote = before[-1]
+        evidence = ReadBelowForecast(
+            expected, read, exact, foreseen.cache, foreseen.prediction.reason, wrote.number,
+            wrote.chain if wrote.chain != turn.chain else None, since(wrote, turn) or 0.0, turn.model,
+        )  # fmt: skip
+        made = _ShortRead(turn, evidence, expected - read, not exact)
         self._held = made if self._held is None else self._held._replace(times=self._held.times + 1)
 
     def _foreseen(self, turns: Sequence[Turn]) -> Predicted | None:
@@ -231,7 +250,7 @@ def _comparable(left: Turn, right: Turn) -> bool:
         return False
     if (left.call.answered_by, left.call.deployment) != (right.call.answered_by, right.call.deployment):
         return False
-    if place_in(left.call.endpoint) != place_in(right.call.endpoint) or not same_parameters(left, right):
+    if place_in(left.call.endpoint) != place_in(right.call.endpoint) or changed_parameters(left, right):
         return False
     pause = since(left, right)
     late = SOON if left.answered_at is not None and left.answered_at != left.at else UNTIMED
@@ -257,51 +276,14 @@ def _whole(turn: Turn) -> Turn:
     return structs.replace(turn, usage=bill)
 
 
-def _billed_positions(turns: Sequence[Turn]) -> set[int]:
-    """Return the positions of breakpoints that the bills of such turns told."""
-    bills = [turn.usage for turn in turns if turn.usage is not None]
-    return {*(cached(bill) or 0 for bill in bills), *(bill.write_1h_tokens or 0 for bill in bills)} - {0}
-
-
-def _evidence(
-    turn: Turn, before: Sequence[Turn], foreseen: Predicted, read: int, *, exact: bool
-) -> ReadBelowForecast:  # fmt: skip
-    wrote, prediction = before[-1], foreseen.prediction
-    chain = wrote.chain if wrote.chain != turn.chain else None
-    return ReadBelowForecast(
-        prediction.read or 0, read, exact, foreseen.cache, prediction.reason, wrote.number, chain,
-        since(wrote, turn) or 0.0, turn.model,
-    )  # fmt: skip
-
-
 FEWEST = 2  # writes that went unread
 
 
-class Reads:
-    """The most that a chain of each model read, and the most that another one did."""
-
-    def __init__(self) -> None:
-        self._most: dict[str | None, dict[str, int]] = {}
-
-    def note(self, turn: Turn, read: int) -> None:
-        """Take what a turn read."""
-        found = self._most.setdefault(turn.model, {})
-        if read <= found.get(turn.chain, 0):
-            return
-        found[turn.chain] = read
-        if len(found) > 2:
-            del found[min(found, key=found.__getitem__)]
-
-    def beside(self, turn: Turn) -> int:
-        """Return the most that another chain of the turn's model read."""
-        return max((read for chain, read in self._most.get(turn.model, {}).items() if chain != turn.chain), default=0)
-
-
 class Unread:
-    """Follow the bills of one chain."""
+    """Follow the bills of one chain; `beside` is its recording's."""
 
-    def __init__(self, reads: Reads) -> None:
-        self._reads = reads
+    def __init__(self, beside: Beside) -> None:
+        self._beside = beside
         self._silent = False
         self._base: int | None = None  # the lowest position behind which this chain wrote
         self._first: Turn | None = None
@@ -314,7 +296,7 @@ class Unread:
             return
         read = met_read(usage)
         if read:
-            self._reads.note(turn, read)
+            self._beside.note(turn, read)
         if self._silent:
             return
         if self._base is not None and (read is None or read > self._base or pair is None or pair.short is None):
@@ -345,9 +327,6 @@ class Unread:
         turn = self._first
         if self._silent or turn is None or self._writes < FEWEST or self._tokens <= TOLERANCE_TOKENS:
             return
-        if self._reads.beside(turn) > (self._base or 0):
-            return
-        unread = WritesUnread(self._tokens, self._writes)
-        yield finding(
-            Code.WRITES_NEVER_READ, place, unread, at=turn, lost_tokens=self._tokens, tokens="recorded"
-        )  # fmt: skip
+        if self._beside.most_read(turn) <= (self._base or 0):
+            unread = WritesUnread(self._tokens, self._writes)
+            yield finding(Code.WRITES_NEVER_READ, place, unread, at=turn, lost_tokens=self._tokens, tokens="recorded")

@@ -64,20 +64,20 @@ class Broken(NamedTuple):
 def request_laws(turn: Turn, rules: Callable[[], Rules]) -> Iterator[Broken]:
     """Yield what is broken in breakpoints and settings, where that is surely so."""
     prompt = turn.prompt
-    yield from _number(prompt)
+    number = len(prompt.breakpoints) + prompt.auto_breakpoint
+    if number > MOST_BREAKPOINTS:
+        at, count = prompt.breakpoints[-1], BreakpointsCount(number, MOST_BREAKPOINTS)
+        yield Broken(Code.TOO_MANY_BREAKPOINTS, "messages", path_at(prompt, at), count, at=at)
     if prompt.breakpoints:
         yield from _unmarkable(turn)
         yield from _order(prompt)
     yield from settings(turn, rules)
 
 
-def _number(prompt: Prompt) -> Iterator[Broken]:
-    number = len(prompt.breakpoints) + prompt.auto_breakpoint
-    if number > MOST_BREAKPOINTS:
-        at = prompt.breakpoints[-1]
-        last = prompt.at(at)
-        path = "" if last is None else last.path
-        yield Broken(Code.TOO_MANY_BREAKPOINTS, "messages", path, BreakpointsCount(number, MOST_BREAKPOINTS), at=at)
+def path_at(prompt: Prompt, at: int) -> str:
+    """Return the path of the segment at a position; empty where there is none."""
+    segment = prompt.at(at) if at >= 0 else None
+    return "" if segment is None else segment.path
 
 
 # which breakpoints count
@@ -238,10 +238,10 @@ def up_to_last(prompt: Prompt, billed: int) -> float:
 
 def settings(turn: Turn, rules: Callable[[], Rules]) -> Iterator[Broken]:
     """Yield fields that a provider refuses, or that work against the cache."""
-    params = turn.prompt.params
-    if turn.prompt.dialect == "gemini":
-        yield from _cached_content(turn)
-    elif turn.prompt.dialect.startswith("openai") and not params.keys().isdisjoint(_FIELDS):
+    prompt = turn.prompt
+    if prompt.dialect == "gemini":
+        yield from _cached_content(prompt)
+    elif prompt.dialect.startswith("openai") and not prompt.params.keys().isdisjoint(_FIELDS):
         yield from _of_openai(turn, rules)
 
 
@@ -249,15 +249,12 @@ _FIELDS = frozenset(("prompt_cache_key", "prompt_cache_retention", "store", "tru
 _BESIDE = ("toolConfig", "tool_config")
 
 
-def _cached_content(turn: Turn) -> Iterator[Broken]:
-    prompt = turn.prompt
-    key = next((key for key in ("cachedContent", "cached_content") if prompt.params.get(key, b"null") != b"null"), "")
-    if not key:
-        return
-    beside = next((segment.path for segment in prompt.head), "") or next(
-        (name for name in _BESIDE if prompt.params.get(name, b"null") != b"null"), ""
-    )
-    if beside:
+def _cached_content(prompt: Prompt) -> Iterator[Broken]:
+    def given(*names: str) -> str:
+        return next((name for name in names if prompt.params.get(name, b"null") != b"null"), "")
+
+    beside = next((segment.path for segment in prompt.head), "") or given(*_BESIDE)
+    if beside and given("cachedContent", "cached_content"):
         yield _setting("cached-content-beside", beside.partition("[")[0], kind="waste")
 
 
@@ -306,10 +303,8 @@ def _setting(
 
 def ignored_breakpoints(turn: Turn) -> Iterator[Broken]:
     """Yield the first breakpoint of a request whose cache takes none: harmless, and no help."""
-    prompt = turn.prompt
-    cache = cache_of(turn, served_by(turn))
+    cache, at = cache_of(turn, served_by(turn)), next(iter(turn.prompt.breakpoints), -1)
     takes = takes_breakpoints(cache) or takes_breakpoints(cache.removesuffix("-implicit"))
-    if cache and not takes and prompt.breakpoints and (segment := prompt.at(prompt.breakpoints[0])) is not None:
-        evidence = BreakpointNotTaken("automatic-cache")
-        at = prompt.breakpoints[0]
-        yield Broken(Code.BREAKPOINT_NOT_TAKEN, segment.section, segment.path, evidence, "expected", at)
+    if cache and not takes and at >= 0 and (segment := turn.prompt.at(at)) is not None:
+        ignored = BreakpointNotTaken("automatic-cache")
+        yield Broken(Code.BREAKPOINT_NOT_TAKEN, segment.section, segment.path, ignored, "expected", at)

@@ -67,8 +67,11 @@ def rewritten(left: Prompt, right: Prompt, common: int) -> Cause | None:
     begin = left.messages.common(right.messages)
     if begin == len(left.messages):
         return None
-    if not same_head(left, right):
-        return _moved_behind(left, right, common)
+    if not same_head(left, right):  # a compaction may put the same instructions behind the messages that it keeps
+        summary = _behind_kept(left, right, 0) if _shrank(left, right, 0) else None
+        if summary is None or not keeps_system(left, right):
+            return None
+        return replace(_caused(left, right, 0, summary.path, "is-summary"), position=common)
     return _summed_up(left, right, begin) or _rewound(left, right, begin) or _replaced(left, right, begin)
 
 
@@ -81,8 +84,7 @@ def _rewound(left: Prompt, right: Prompt, begin: int) -> Cause | None:
     gone = [segment for segment in left.messages.since(start) if segment.kind == "envelope"]
     if any(map(is_models, rest)) or not any(map(is_models, gone)):
         return None
-    old = {segment.data for segment in left.messages.since(start) if segment.kind != "envelope"}
-    if any(segment.data in old for segment in right.messages.since(start) if segment.kind != "envelope"):
+    if not _sent(left, start).isdisjoint(_sent(right, start)):
         return None
     return Cause(Code.REWIND, "messages", MessagesTakenBack(len(gone)), len(left.head) + begin)
 
@@ -91,10 +93,9 @@ def _turn_at(prompt: Prompt, place: int) -> int | None:
     """Return where the message of the user begins that a place is in; None for another message."""
     if place >= len(prompt.messages):
         return None
-    while place > 0 and prompt.messages[place].kind != "envelope":
-        place -= 1
-    message = prompt.messages[place]
-    return place if message.kind == "envelope" and b'"user"' in message.data else None
+    start = _message_at(prompt, place)
+    message = prompt.messages[start]
+    return start if message.kind == "envelope" and b'"user"' in message.data else None
 
 
 class _Text(NamedTuple):
@@ -129,14 +130,6 @@ def _behind_kept(left: Prompt, right: Prompt, begin: int) -> Segment | None:
     return summary if answers and answers.isdisjoint(_answers(right, begin)) else None
 
 
-def _moved_behind(left: Prompt, right: Prompt, common: int) -> Cause | None:
-    """Return the compaction that put the same instructions behind the messages it kept; `common` segments are equal."""
-    summary = _behind_kept(left, right, 0) if _shrank(left, right, 0) else None
-    if summary is None or not keeps_system(left, right):
-        return None
-    return replace(_caused(left, right, 0, summary.path, "is-summary"), position=common)
-
-
 def _answers(prompt: Prompt, begin: int) -> set[bytes]:
     """Return what the model said or called from a place on."""
     found: set[bytes] = set()
@@ -157,7 +150,9 @@ def _replaced(left: Prompt, right: Prompt, begin: int) -> Cause | None:
     gone = _gone(left, right, begin)
     if not any(segment.kind == "envelope" and is_models(segment) for segment in gone):
         return None
-    if not _kept(left, right, begin) or is_placeholder(new.segment):
+    if not begin and _sent(left).isdisjoint(_sent(right)):  # another conversation, perhaps
+        return None
+    if is_placeholder(new.segment):
         return None
     path = new.segment.path
     if is_headed(new.segment) or retells(new.segment, gone):
@@ -168,14 +163,15 @@ def _replaced(left: Prompt, right: Prompt, begin: int) -> Cause | None:
 def _caused(
     left: Prompt, right: Prompt, begin: int, path: str, says: Literal["is-summary", "sums-up", "unclear"]
 ) -> Cause:
-    found = SummaryFound(path, says, _count(left), _count(right))
+    found = SummaryFound(path, says, _messages(left), _messages(right))
     return Cause(Code.COMPACTION, "messages", found, len(left.head) + begin)
 
 
 def _new_texts(left: Prompt, right: Prompt, begin: int) -> Iterator[_Text]:
     """Iterate over the texts behind the divergence that nobody sent before, up to the first that was sent."""
-    sent = {segment.data for segment in left.messages if segment.kind != "envelope"}
-    envelope = _envelope_at(right, begin)
+    sent = _sent(left)
+    at = _message_at(right, begin)
+    envelope = right.messages[at] if at >= 0 and right.messages[at].kind == "envelope" else None
     for segment in islice(right.messages.since(begin), _OPENING):
         if segment.kind == "envelope":
             envelope = segment
@@ -185,16 +181,17 @@ def _new_texts(left: Prompt, right: Prompt, begin: int) -> Iterator[_Text]:
             yield _Text(segment, envelope is not None and is_models(envelope))
 
 
-def _envelope_at(prompt: Prompt, place: int) -> Segment | None:
+def _message_at(prompt: Prompt, place: int) -> int:
+    """Return the place of the envelope of the message that a place is in; 0 where there is none before it."""
     place = min(place, len(prompt.messages) - 1)
     while place > 0 and prompt.messages[place].kind != "envelope":
         place -= 1
-    return prompt.messages[place] if place >= 0 and prompt.messages[place].kind == "envelope" else None
+    return place
 
 
 def _gone(left: Prompt, right: Prompt, begin: int) -> list[Segment]:
     """Return what stands in the left alone, envelopes of its messages among it."""
-    kept = {segment.data for segment in right.messages.since(begin) if segment.kind != "envelope"}
+    kept = _sent(right, begin)
     found: list[Segment] = []
     envelope: Segment | None = None
     for segment in left.messages.since(begin):
@@ -204,14 +201,6 @@ def _gone(left: Prompt, right: Prompt, begin: int) -> list[Segment]:
             found += [segment] if envelope is None else [envelope, segment]
             envelope = None
     return found
-
-
-def _kept(left: Prompt, right: Prompt, begin: int) -> bool:
-    """Tell whether it is surely the same conversation: its beginning stands there yet, or later messages do."""
-    if begin:
-        return True
-    sent = {segment.data for segment in left.messages if segment.kind != "envelope"}
-    return any(segment.data in sent for segment in right.messages if segment.kind != "envelope")
 
 
 def _goes_on_alike(left: Prompt, right: Prompt, begin: int) -> bool:
@@ -227,9 +216,9 @@ def _goes_on_alike(left: Prompt, right: Prompt, begin: int) -> bool:
 
 def _shrank(left: Prompt, right: Prompt, begin: int) -> bool:
     """Tell whether messages became fewer, what one turn added set aside: an answer, and what was said to it."""
-    if _count(right) <= _count(left):
+    if _messages(right) <= _messages(left):
         return True
-    sent = {segment.data for segment in left.messages if segment.kind != "envelope"}
+    sent = _sent(left)
     kept = messages = answers = 0
     spoke = False
     for segment in right.messages.since(begin):
@@ -241,11 +230,12 @@ def _shrank(left: Prompt, right: Prompt, begin: int) -> bool:
         answers += models and not spoke
         spoke = models
     known = sum(segment.kind == "envelope" for segment in islice(left.messages, begin))
-    return answers <= 1 + (kept > 0) and known + max(kept, 1) < _count(left)
+    return answers <= 1 + (kept > 0) and known + max(kept, 1) < _messages(left)
 
 
-def _count(prompt: Prompt) -> int:
-    return sum(segment.kind == "envelope" for segment in prompt.messages)
+def _sent(prompt: Prompt, begin: int = 0) -> set[bytes]:
+    """Return what stands in messages from a place on, without their envelopes."""
+    return {segment.data for segment in prompt.messages.since(begin) if segment.kind != "envelope"}
 
 
 # replaced tails
@@ -277,7 +267,10 @@ def replaced_tail(left: Prompt, right: Prompt) -> ReplacedTail | None:
         return None
     begin, place = found
     tail = tuple(left.messages.since(begin))
-    envelope, around = _envelope_of(left, begin), b""  # behind a result in its own message, text is no result
+    envelope, around = (
+        left.messages[_message_at(left, begin)],
+        b"",
+    )  # behind a result in its own message, text is no result
     for segment in tail:
         around = segment.data if segment.kind == "envelope" else around
         if segment.kind == "envelope" and (b"_output" in around or b"tool_call_id" in around):  # a result is a message
@@ -325,15 +318,9 @@ def _gives_way(left: Prompt, right: Prompt, begin: int, place: int, end: int) ->
     return follows.kind == "envelope" and is_models(follows)
 
 
-def _messages(prompt: Prompt, place: int) -> int:
+def _messages(prompt: Prompt, place: int = 0) -> int:
     """Count the messages that begin at a place or behind it."""
     return sum(segment.kind == "envelope" for segment in prompt.messages.since(place))
-
-
-def _envelope_of(prompt: Prompt, place: int) -> Segment:
-    while place > 0 and prompt.messages[place].kind != "envelope":
-        place -= 1
-    return prompt.messages[place]
 
 
 def _users_run(prompt: Prompt) -> int:

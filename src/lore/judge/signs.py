@@ -12,12 +12,12 @@ prompt fell in 2 of 16, in results of tools in none of 66 (6.7 % and 1 % without
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from lore.cache.bills import DROP, cached, met_read, total
+from lore.cache.bills import DROP, cached, total
 from lore.cache.forecast import Seen
 from lore.cache.rules import normal
 from lore.judge.witnesses import PairContext
@@ -65,18 +65,10 @@ def _found(context: PairContext, name: str) -> Sign | None:
     return next((sign for sign in context.right.signs if sign.name == name), None)
 
 
-def _strong(name: str) -> _Look:
+def _sign(name: str, *, weak: bool = True) -> _Look:
     def look(context: PairContext) -> Cause | None:
         sign = _found(context, name)
-        return None if sign is None else _cause(sign, weak=False)
-
-    return look
-
-
-def _weak(name: str) -> _Look:
-    def look(context: PairContext) -> Cause | None:
-        sign = _found(context, name)
-        return None if sign is None else _cause(sign)
+        return None if sign is None else _cause(sign, weak=weak)
 
     return look
 
@@ -93,14 +85,10 @@ def confirmed(cause: Cause) -> Cause:
     return replace(cause, strength="strong", override=None if CODES[cause.code].kind == "waste" else "waste")
 
 
-def _read(context: PairContext) -> int | None:
-    return met_read(context.right.usage)
-
-
 def _left_the_floor(context: PairContext) -> bool:
     """Tell whether exactly that was read which other tools or another system prompt leave."""
     seen = context.situation
-    return seen is not None and seen.floor is not None and _read(context) == seen.floor
+    return seen is not None and seen.floor is not None and context.read == seen.floor
 
 
 def _fell_before(context: PairContext, name: str) -> bool:
@@ -163,7 +151,7 @@ def _skill(context: PairContext) -> Cause | None:
     if row is None or row.derived:
         return None
     found = Cause(Code.SKILL_LOADED, "messages", SignSeen("skill"), strength="weak")
-    return confirmed(found) if waited.left is not None and _read(context) == waited.left else found
+    return confirmed(found) if waited.left is not None and context.read == waited.left else found
 
 
 def hook_text(context: PairContext) -> Cause | None:
@@ -171,7 +159,7 @@ def hook_text(context: PairContext) -> Cause | None:
     seen = context.situation
     if seen is None or seen.waiting is None or not seen.grown.prompted:
         return None
-    exact = _read(context) == seen.put_back
+    exact = context.read == seen.put_back
     evidence = HookText(seen.waiting, seen.hooks, exact)
     found = Cause(Code.HOOK_TEXT_MOVED, "messages", evidence, strength="weak", override=_OPEN)
     return confirmed(found) if exact else found
@@ -185,7 +173,7 @@ def dropped_reasoning(context: PairContext) -> Seen | None:
 
 def reasoning_dropped(context: PairContext) -> Cause | None:
     """Return that a provider left out what the model thought before this prompt of the user, and the read shows it."""
-    dropped, read = dropped_reasoning(context), _read(context)
+    dropped, read = dropped_reasoning(context), context.read
     if dropped is None or dropped.left is None or read is None or read < dropped.left - DROP:
         return None
     evidence = ReasoningDropped(dropped.size, dropped.left, exact=read <= dropped.left + DROP)
@@ -212,7 +200,7 @@ def taken_out(context: PairContext) -> Cause | None:
         return None if boundary is None else _cause(boundary, weak=False)
     evidence = TotalShrank(before, after, cached(left.usage) or 0, boundary=boundary is not None)
     least = None if seen is None else seen.least
-    if least is not None and (_read(context) or 0) < least:
+    if least is not None and (context.read or 0) < least:
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, None, evidence, strength="strong")
     if boundary is None and not any(isinstance(entry.item, ToolCall) for entry in right.basis.entries):
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, "messages", evidence, strength="strong")
@@ -224,42 +212,18 @@ def taken_out(context: PairContext) -> Cause | None:
 
 
 def _seen(sign: Sign) -> SignSeen | ToolsAnnounced:
-    servers = tuple(dict.fromkeys(_servers((*sign.names, *sign.removed))))
+    names = (*sign.names, *sign.removed)
+    parts = (name.split("__", 2) for name in names)  # `mcp__SERVER__TOOL`, as clients spell it
+    servers = tuple(dict.fromkeys(part[1] for part in parts if len(part) == 3 and part[0] == "mcp"))
     if sign.name == "tools-delta":
         return ToolsAnnounced(sign.names, sign.removed, servers)
-    names = (*sign.names, *sign.removed)
     return SignSeen(sign.name, names, servers, sign.before or None, sign.after or None)
 
 
-def _servers(names: tuple[str, ...]) -> Iterator[str]:
-    """Yield the MCP servers of tools: `mcp__SERVER__TOOL`, as clients spell it."""
-    for name in names:
-        parts = name.split("__", 2)
-        if len(parts) == 3 and parts[0] == "mcp":
-            yield parts[1]
-
-
-STRONG: tuple[_Look, ...] = (_strong("client-version"), _strong("effort"))
-COUNTED: tuple[_Look, ...] = (
-    _habit("tool-reference"),
-    _habit("no-thinking"),
-    _skill,
-    _tools_announced,
-)
-WEAK: tuple[_Look, ...] = tuple(
-    map(
-        _weak,
-        (
-            "resume",
-            "api-error",
-            "slash-command",
-            "date",
-            "memory",
-            "instructions",
-            "permission-mode",
-            "interrupt",
-            "instructions-delta",
-            "skill",
-        ),
-    )  # fmt: skip
-)
+STRONG: tuple[_Look, ...] = (_sign("client-version", weak=False), _sign("effort", weak=False))
+COUNTED: tuple[_Look, ...] = (_habit("tool-reference"), _habit("no-thinking"), _skill, _tools_announced)
+_WEAK = (
+    "resume", "api-error", "slash-command", "date", "memory", "instructions", "permission-mode", "interrupt",
+    "instructions-delta", "skill",
+)  # fmt: skip
+WEAK: tuple[_Look, ...] = tuple(map(_sign, _WEAK))

@@ -39,20 +39,12 @@ from lore.model.turn import Turn
 FINDINGS_KEPT = 10_000  # findings of each severity: a longer report is read by nobody; the summary counts all
 PROBLEMS_KEPT = 10_000  # problems in all: each file keeps few, but there may be many files
 TOP = 3  # causes that cost most
-UNJUDGED = (
-    Code.REQUEST_NOT_JUDGED,
-    Code.UNDECODABLE_REQUEST,
-    Code.REQUEST_NOT_KEPT,
-)  # requests were recorded, and could not be judged
-UNREAD = (
-    *UNJUDGED,
-    Code.UNREADABLE_LINE,
-    Code.MALFORMED_RECORD,
-    Code.LINE_TOO_LONG,
-    Code.CAPTURE_TOO_LARGE,
-    Code.CASSETTE_REFUSED,
-    Code.ARCHIVE_REFUSED,
-)  # so may be more of a file
+# requests were recorded, and could not be judged
+UNJUDGED = (Code.REQUEST_NOT_JUDGED, Code.UNDECODABLE_REQUEST, Code.REQUEST_NOT_KEPT)
+UNREAD = (  # so may be more of a file
+    *UNJUDGED, Code.UNREADABLE_LINE, Code.MALFORMED_RECORD, Code.LINE_TOO_LONG, Code.CAPTURE_TOO_LARGE,
+    Code.CASSETTE_REFUSED, Code.ARCHIVE_REFUSED,
+)  # fmt: skip
 _STAND_IN = re.compile(r"line-\d+$")  # what a reader calls a record without a name: another file has it, too
 
 
@@ -371,12 +363,11 @@ class RunTotals:
 
     def over(self, budgets: Budgets, policy: Policy, place: Place) -> Iterator[Finding]:
         """Find the sums that exceed a budget, of the run or of an entry of `per_path`."""
+        held = [(budgets, place, ""), *((entry.budgets, Place(entry.path), entry.path) for entry in policy.per_path)]
         for name in Limited._fields:
-            sums = self._limited.get((name, -1), Summary())
-            yield from over_budget(sums, _only(budgets, name), place)
-            for entry, limits in enumerate(policy.per_path):
-                sums = self._limited.get((name, entry), Summary())
-                yield from over_budget(sums, _only(limits.budgets, name), Place(limits.path), limits.path)
+            for number, (limits, where, path) in enumerate(held, -1):
+                sums = self._limited.get((name, number), Summary())
+                yield from over_budget(sums, Budgets(**{name: getattr(limits, name)}), where, path)
 
     def conclude(
         self, findings: Iterable[Finding], ruling: Ruling, shown: Callable[[Finding], Finding] | None = None
@@ -418,10 +409,6 @@ def _unseen(format: str, what: str, sealed: str, found: list[int | None]) -> Uns
     return Unseen(format, what, len(found), known[(len(known) - 1) // 2], sealed, known[0], known[-1])
 
 
-def _only(budgets: Budgets, name: str) -> Budgets:
-    return Budgets(**{name: getattr(budgets, name)})
-
-
 def _without_copies(result: FileResult, compared: Mapping[str, bool], dropped: set[int]) -> None:
     """Take copied requests out of a file's result. A chain of which nothing is left was none."""
     sums, gone, left = result.summary, Counter[str](), list[Judged]()
@@ -456,18 +443,13 @@ def unseen_tokens(turn: Turn) -> int | None:
     basis, whole = turn.basis, None if turn.usage is None else total(turn.usage.met)
     if basis is None or whole is None or turn.number != 1 or basis.fidelity != "structural":
         return None
-    if not all(isinstance(entry.item, UserMessage) for entry in basis.entries):  # it goes on with another log's history
+    items = [entry.item for entry in basis.entries]
+    messages = [item for item in items if isinstance(item, UserMessage)]
+    if len(messages) < len(items):  # it goes on with another log's history
         return None
     system, tools = basis.rest[1:3]
-    texts = [*_texts(turn), *([system] if isinstance(system, Raw) and not is_absent(system) else [])]
+    texts = [block.text for item in messages for block in item.blocks or () if isinstance(block, TextBlock)]
+    texts += [system] if isinstance(system, Raw) and not is_absent(system) else []
     known = sum(len(text_of(bytes(text)).encode("utf-8", "surrogatepass")) for text in texts)
     known += sum(len(bytes(tool)) for tool in cast("tuple[Raw, ...] | None", tools) or ())
     return max(0, whole - round(known / _BYTES_PER_TOKEN))
-
-
-def _texts(turn: Turn) -> Iterator[Raw]:
-    assert turn.basis is not None
-    for entry in turn.basis.entries:
-        item = entry.item
-        blocks = item.blocks or () if isinstance(item, UserMessage) else ()
-        yield from (block.text for block in blocks if isinstance(block, TextBlock))

@@ -53,7 +53,7 @@ _PASSING = frozenset(("metadata", "stream", "stream_options", "user", "max_token
 
 def unexplained(context: PairContext) -> Cause:
     """Return the cause of a fall that nothing explains, with what was ruled out."""
-    there, read = cached(context.left.usage) or 0, met_read(context.right.usage) or 0
+    there, read = cached(context.left.usage) or 0, context.read or 0
     fell = ReadFell(context.fell, there, read) if context.fell else NothingRead(prompt_tokens(context.left.usage))
     reasons = tuple(_reasons(context))
     implicit = context.situation is not None and context.situation.implicit
@@ -92,15 +92,13 @@ def _reasons(context: PairContext) -> Iterator[RuledOut]:
         return
     yield _breakpoints(context)
     yield _endpoint(left.call, right.call)
-    changed = _changed(left, right)
+    changed = changed_parameters(left, right)
     yield RuledOut("parameters", not changed, detail=", ".join(changed))
-    edits = _edits(right)
-    if edits:
-        yield RuledOut(
-            "the provider's own editing of the context",
-            right.call.edits is not None and "compact" not in edits,
-            detail=edits,
-        )
+    management = right.prompt.params.get("context_management", b"")
+    edits = ", ".join(dict.fromkeys(found.decode() for found in _EDIT.findall(management[:_LOOKED_AT])))
+    if edits:  # they change the prompt, and no body shows it
+        out = right.call.edits is not None and "compact" not in edits
+        yield RuledOut("the provider's own editing of the context", out, detail=edits)
 
 
 _HEAD = "tools and system prompt"
@@ -108,7 +106,7 @@ _HEAD = "tools and system prompt"
 
 def _level(context: PairContext) -> tuple[RuledOut, ...]:
     """Return what the read itself rules out: it found the head as it was, or missed more than messages."""
-    seen, read = context.situation, met_read(context.right.usage)
+    seen, read = context.situation, context.read
     if seen is None or read is None:
         return ()
     whole = head_was_read(seen, read, _HEAD)
@@ -183,20 +181,10 @@ def _endpoint(before: Call, after: Call) -> RuledOut:
     return RuledOut("endpoint", same, detail=after.endpoint.partition("/")[0])
 
 
-def _changed(left: Turn, right: Turn) -> list[str]:
+def changed_parameters(left: Turn, right: Turn) -> list[str]:
+    """Name the parameters in which two requests differ, but for those that are another in every request."""
     before, after = left.prompt.params, right.prompt.params
     return [name for name in sorted({*before, *after} - _PASSING) if before.get(name) != after.get(name)]
-
-
-def same_parameters(left: Turn, right: Turn) -> bool:
-    """Tell whether two requests differ in no parameter that lasts longer than one of them."""
-    return not _changed(left, right)
-
-
-def _edits(turn: Turn) -> str:
-    """Name the edits that a request asks the provider for: they change the prompt, and no body shows it."""
-    management = turn.prompt.params.get("context_management", b"")
-    return ", ".join(dict.fromkeys(found.decode() for found in _EDIT.findall(management[:_LOOKED_AT])))
 
 
 _EDIT = re.compile(rb'"((?:clear_|compact)\w{0,60})"')

@@ -48,7 +48,7 @@ from lore.model.evidence import (
     RoutedElsewhere,
 )
 from lore.model.providers import named_provider, place_in, provider_by_id
-from lore.model.turn import Call, Segment, Turn
+from lore.model.turn import Segment, Turn
 from lore.prefix.likeness import is_models
 from lore.prefix.overlap import Overlap, size
 from lore.prefix.purpose import compacts
@@ -92,6 +92,11 @@ class PairContext(NamedTuple):
     habits: Callable[[], Habits] = Habits
     moved: tuple[Cause, ...] = ()
 
+    @property
+    def read(self) -> int | None:
+        """What the right read of what stood before, in tokens; None where no bill says it."""
+        return met_read(self.right.usage)
+
 
 def by_shape(context: PairContext) -> Cause | None:
     """Return the expected cause that the messages show: a restart, a compaction, a rewind."""
@@ -121,7 +126,7 @@ def _cold(context: PairContext) -> Cause | None:
     elif context.found.covered or not _reads_little(context, usage, read or 0):
         return None
     else:
-        differs = tuple([part for part in HEAD if _part(left, part) != _part(right, part)]) or ("messages",)
+        differs = _differing(left, right)
     if not differs or expired(context) or parallel(context):
         return None
     evidence = ColdCompaction(differs, cached(left.usage) or 0, read or 0, _warm(left, usage))
@@ -147,11 +152,12 @@ def _reads_little(context: PairContext, usage: Billed, read: int) -> bool:
     return read <= shared * tokens * ESTIMATED + TOLERANCE_TOKENS
 
 
-def _part(turn: Turn, section: str) -> list[bytes]:
-    return [segment.data for segment in turn.prompt.head if segment.section == section]
-
-
-HEAD = ("tools", "system")
+def _differing(left: Turn, right: Turn) -> tuple[str, ...]:
+    parts = [{
+        section: [segment.data for segment in turn.prompt.head if segment.section == section]
+        for section in ("tools", "system")
+    } for turn in (left, right)]  # fmt: skip
+    return tuple([section for section, part in parts[0].items() if part != parts[1][section]]) or ("messages",)
 
 
 def other_api(context: PairContext) -> Cause | None:
@@ -178,7 +184,7 @@ def expired(context: PairContext) -> Cause | None:
     gone = expiry(context.used or context.left, context.right, lives, missed=bool(context.fell))
     if gone is None or not context.billed:
         return None
-    return Cause(Code.CACHE_EXPIRED, "time", Paused(gone.pause, gone.lifetime), strength="strong")
+    return Cause(Code.CACHE_EXPIRED, "time", gone, strength="strong")
 
 
 def perhaps_expired(context: PairContext) -> Cause | None:
@@ -186,7 +192,7 @@ def perhaps_expired(context: PairContext) -> Cause | None:
     if lives_of(context) is not None or not _bills_no_lifetime(context) or not context.billed:
         return None
     gone = expiry(context.used or context.left, context.right, FIVE_MINUTES, missed=bool(context.fell))
-    return None if gone is None else Cause(Code.CACHE_EXPIRED, "time", Paused(gone.pause, None), strength="weak")
+    return None if gone is None else Cause(Code.CACHE_EXPIRED, "time", Paused(gone.seconds, None), strength="weak")
 
 
 def _bills_no_lifetime(context: PairContext) -> bool:
@@ -215,7 +221,7 @@ def parallel(context: PairContext) -> Cause | None:
 
 def older_entry(context: PairContext) -> Cause | None:
     """Return that exactly the entry before the last one was served, as happens within seconds."""
-    soon, read = since(context.left, context.right), met_read(context.right.usage)
+    soon, read = since(context.left, context.right), context.read
     if soon is None or not 0 <= soon <= SOON or not read or not context.billed:
         return None
     earlier = None if context.situation is None else context.situation.earlier
@@ -257,8 +263,8 @@ def rerouted(context: PairContext) -> Cause | None:
 def routed(context: PairContext) -> Cause | None:
     """Tell whether another provider, or another deployment, stands behind the router."""
     before, after = context.left.call, context.right.call
-    found = None
-    if before.answered_by and after.answered_by and _who(before) != _who(after):
+    found, who = None, [named_provider(call.answered_by) or call.answered_by for call in (before, after)]
+    if all(who) and who[0] != who[1]:
         found = RoutedElsewhere(before.answered_by, after.answered_by)
     elif before.deployment and after.deployment and before.deployment != after.deployment:
         found = RoutedElsewhere(deployment_before=before.deployment, deployment_after=after.deployment)
@@ -267,10 +273,6 @@ def routed(context: PairContext) -> Cause | None:
     if context.right.basis is not None or not context.found.covered or not context.billed:
         return None
     return _between(context)
-
-
-def _who(call: Call) -> str:
-    return named_provider(call.answered_by) or call.answered_by
 
 
 def _between(context: PairContext) -> Cause | None:
@@ -284,15 +286,12 @@ def _between(context: PairContext) -> Cause | None:
         return None
     own = next((ids for ids in (answers[0], *reversed(list(_answers(left.messages)))) if ids), list[str]())
     between = {begin for ids in answers[1:] for begin in ids}
-    foreign = bool(_providers(own) and _providers(between) - _providers(own))
+    known, others = ({*map(provider_by_id, begins)} - {""} for begins in (own, between))
+    foreign = bool(known and others - known)
     evidence = RoutedElsewhere(unreceived=len(answers) - 1, ids=tuple(sorted({*own, *between})) if foreign else ())
     if foreign:
         return Cause(Code.ROUTED_ELSEWHERE, "outside", evidence, strength="strong")
     return Cause(Code.ROUTED_ELSEWHERE, "outside", evidence, override="unattributable", strength="weak")
-
-
-def _providers(begins: Iterable[str]) -> set[str]:
-    return {provider for provider in map(provider_by_id, begins) if provider}
 
 
 def _answers(segments: Iterable[Segment]) -> Iterator[list[str]]:
