@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from lore.compaction.base import SourceText, SummaryAnswer, SummaryError
+from lore.compaction.base import SummaryAnswer, SummaryError
 from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
 from lore.compaction.hooks import Continuous
@@ -17,6 +17,7 @@ from lore.model.items import CompactDivider
 from lore.session import event
 from lore.store.session import StoredSession
 from lore.store.sqlite import Memory
+from lore.untrusted import SourceText
 from model.making import ANSWER, said, user
 
 pytestmark = pytest.mark.usefixtures("state")

@@ -11,8 +11,7 @@ from lore.compaction.base import GivenUpError, SummaryAnswer, SummaryError, Summ
 from lore.compaction.extractive import Extractive
 from lore.compaction.passes import FEWEST, TRIES, summarized
 from lore.compaction.settings import Compaction
-from lore.compaction.transcripts import transcript, transcript_request
-from lore.compaction.untrusted import TRUNCATED
+from lore.compaction.transcripts import TRUNCATED, transcript, transcript_request
 
 WINDOW = Compaction(summarizer_window=4_000, summary_tokens=200)
 

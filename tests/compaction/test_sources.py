@@ -12,8 +12,8 @@ from compaction.programs import program
 from lore.compaction.base import Window
 from lore.compaction.commands import ContextRequest, check_sources, outside_context, stamp
 from lore.compaction.settings import Compaction, ContextSource
-from lore.compaction.untrusted import wrapped
 from lore.errors import LoreError
+from lore.untrusted import wrapped
 
 ENVIRON = {"PATH": os.defpath, "HOME": "/h", "LANG": "C.UTF-8", "AWS_SECRET_ACCESS_KEY": "s", "OPENAI_API_KEY": "k"}
 ASKING = ContextRequest("session-1", Window(1_700_000_000.0, 1_700_003_600.9), agent="main", user="u1")

@@ -20,7 +20,7 @@ from cli.running import lore, process, put
 from compaction.remembering import ANN, AT, SAID, Model, entries, memory, topics
 from helpers.waiting import Script
 from lore.compaction.activity import Tracker, tokens_of
-from lore.compaction.base import SourceText, SummaryAnswer, SummaryError
+from lore.compaction.base import SummaryAnswer, SummaryError
 from lore.compaction.executor import Dependencies, execute, judged
 from lore.compaction.hooks import Continuous
 from lore.compaction.memory.agent_memory import remembering_of
@@ -29,13 +29,13 @@ from lore.compaction.memory.identities import SHARED, MemoryBucket, bucket
 from lore.compaction.settings import Compaction, ContextSource, MemorySettings
 from lore.compaction.store_watch import Hands, Watch
 from lore.compaction.transcripts import instructions
-from lore.compaction.untrusted import context_refresh
 from lore.model.events import MAIN, CompactApplied, Knowledge, SessionStarted, ToolResultCleared
 from lore.run.rules import packaged
 from lore.run.stored.memory import audited, everything, wiped
 from lore.session import event
 from lore.store.session import StoredSession
 from lore.store.sqlite import Memory
+from lore.untrusted import SourceText, context_refresh
 from model.making import Fold, append, call, header, log, record, said, started, user
 
 KEY = b"a key of the store"

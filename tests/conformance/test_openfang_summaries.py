@@ -12,12 +12,13 @@ import pytest
 
 from compaction.programs import program
 from helpers.strategies.talks import talk
-from lore.compaction.base import SourceText, SummaryAnswer, SummaryError, SummaryRequest, Window
+from lore.compaction.base import SummaryAnswer, SummaryError, SummaryRequest, Window
 from lore.compaction.commands import SECONDS, ContextRequest, outside_context
 from lore.compaction.extractive import Extractive
 from lore.compaction.passes import FEWEST, summarized
 from lore.compaction.settings import Compaction, ContextSource
-from lore.compaction.untrusted import context_refresh, truncated, wrapped
+from lore.compaction.transcripts import truncated
+from lore.untrusted import SourceText, context_refresh, wrapped
 
 KEY = b"kept beside the session"
 ASKING = ContextRequest("s", Window(0.0, 900.0))

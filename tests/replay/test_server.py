@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lore.cli.main import main
-from lore.compaction.endpoints import Deadline, is_near
+from lore.endpoints import Deadline, is_near
 from lore.run.replaying.server import Probed
 from replay.engines import VLLM, serving, status
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from lore.compaction.base import SourceText
 from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.trial import verdict
 from lore.compaction.trial_plan import PromptChange, most_context, rebilled
-from lore.compaction.untrusted import context_refresh
 from lore.model.events import Billed
 from lore.recording.opening import Options
 from lore.run.rules import packaged
 from lore.run.stored.compaction import dry_run
+from lore.untrusted import SourceText, context_refresh
 from model.making import header, log, record, said, user
 
 PAUSE = 3_600

@@ -14,12 +14,13 @@ import pytest
 
 from compaction.remembering import SAID
 from helpers.storing import opened
-from lore.compaction.base import SourceText, SummaryAnswer
+from lore.compaction.base import SummaryAnswer
 from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
 from lore.compaction.memory.buckets import audit_log, read
 from lore.compaction.memory.identities import bucket
 from lore.compaction.store_watch import Stopping, WatchStoppedError, interruptible
+from lore.untrusted import SourceText
 from run.test_idle_memory_watch import begun, exchange
 
 POLICY = """[compaction]

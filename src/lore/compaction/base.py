@@ -36,13 +36,6 @@ class Window(NamedTuple):
     end: float
 
 
-class SourceText(NamedTuple):
-    """What one source of outside context said: its name in the configuration, and its words."""
-
-    name: str
-    text: str
-
-
 class Shortened(NamedTuple):
     """A tool's result that an overflow cuts: what the most recent call of this id says from then on."""
 

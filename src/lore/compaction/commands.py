@@ -28,7 +28,6 @@ from typing import NamedTuple
 from lore.compaction.base import (
     BYTES_PER_TOKEN,
     GivenUpError,
-    SourceText,
     SummaryAnswer,
     SummaryError,
     SummaryRequest,
@@ -36,13 +35,13 @@ from lore.compaction.base import (
     Window,
 )
 from lore.compaction.settings import Compaction, ContextSource
-from lore.compaction.transcripts import fresh, instructions, transcript
-from lore.compaction.untrusted import harmless, inert, one_line, truncated
+from lore.compaction.transcripts import fresh, instructions, transcript, truncated
 from lore.errors import LoreError
 from lore.model.canonical import encode
 from lore.model.mask import mask
 from lore.store.base import Tell
 from lore.store.registry import silent
+from lore.untrusted import SourceText, harmless, inert, one_line
 
 NESTED = "LORE_NESTED"  # set for what lore runs while it compacts: whoever sees it does not compact
 MOST_BYTES = 1024 * 1024  # bytes of an answer; a summary or a context has thousands

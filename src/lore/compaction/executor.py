@@ -20,23 +20,12 @@ from msgspec import Raw, structs
 
 from lore.cache.bills import total, unbelievable
 from lore.compaction.activity import Tracker, in_tokens, messages, overhead, tokens_of
-from lore.compaction.base import (
-    Done,
-    Firing,
-    SourceText,
-    Summarizer,
-    SummaryError,
-    SummaryRequest,
-    TimelineCut,
-    Trigger,
-    Window,
-)  # fmt: skip
+from lore.compaction.base import Done, Firing, Summarizer, SummaryError, SummaryRequest, TimelineCut, Trigger, Window
 from lore.compaction.costs import BillScale, Cache, PromptSizes, cheapest
 from lore.compaction.extractive import Extractive
 from lore.compaction.passes import summarized
 from lore.compaction.policy import due, kept, latest, next_stage, opening, pruned, summary_room, with_results
 from lore.compaction.settings import Compaction
-from lore.compaction.untrusted import context_refresh
 from lore.model.canonical import encode, text_of
 from lore.model.events import CompactApplied, CompactStarted, ContextPersisted, Event, PatchToolCall, ToolResultCleared
 from lore.model.items import NULL, CompactDivider, is_absent
@@ -44,6 +33,7 @@ from lore.model.state import Chain, Entry, Session, settled
 from lore.prompt.layout import is_real
 from lore.store.base import Tell
 from lore.store.registry import silent
+from lore.untrusted import SourceText, context_refresh
 
 if TYPE_CHECKING:
     from lore.compaction.memory.agent_memory import AgentMemory

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple, cast
 from lore.compaction.activity import is_injected, is_message
 from lore.compaction.base import BYTES_PER_TOKEN, SummaryAnswer, SummaryRequest
 from lore.compaction.transcripts import clipped, is_tick, result_of, words
-from lore.compaction.untrusted import cut_bytes, harmless, one_line
 from lore.model.canonical import decode, text_of
 from lore.model.items import AssistantMessage, CompactDivider, ToolCall, UserMessage, is_absent
 from lore.model.state import Entry
+from lore.untrusted import cut_bytes, harmless, one_line
 
 _HEAD = "Of {} messages that left the context (the session's log keeps them), put together by rule, without a model:"
 _OWN = re.compile(r"\AOf ([0-9]{1,9}) messages that left the context ")

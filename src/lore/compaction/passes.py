@@ -29,13 +29,13 @@ from lore.compaction.base import (
 )
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
-from lore.compaction.transcripts import PROMPT, fresh, input_of, piece_of, result_of, words
-from lore.compaction.untrusted import harmless, one_line, truncated
+from lore.compaction.transcripts import PROMPT, fresh, input_of, piece_of, result_of, truncated, words
 from lore.model.canonical import encode, text_of
 from lore.model.items import NULL, AssistantMessage, CompactDivider, OpaqueItem, ToolCall, UserMessage
 from lore.model.state import Entry
 from lore.store.base import Tell
 from lore.store.registry import silent
+from lore.untrusted import harmless, one_line
 
 SAFETY = 1.2  # estimates fall short by so much
 SHARE = 0.4  # of the window that a part takes: its answer, and tokens that are shorter than thought, need room

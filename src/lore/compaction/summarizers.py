@@ -18,7 +18,6 @@ from typing import Any, cast
 from lore.compaction.base import (
     BYTES_PER_TOKEN,
     GivenUpError,
-    SourceText,
     Summarizer,
     SummaryAnswer,
     SummaryError,
@@ -27,7 +26,12 @@ from lore.compaction.base import (
     Window,
 )
 from lore.compaction.commands import NESTED, ContextRequest, SummaryCommand, check_sources, is_nested, outside_context
-from lore.compaction.endpoints import (  # fmt: skip
+from lore.compaction.executor import Dependencies
+from lore.compaction.extractive import Extractive
+from lore.compaction.locks import boundary_key, state_folder
+from lore.compaction.settings import Compaction
+from lore.compaction.transcripts import instructions, transcript_request
+from lore.endpoints import (  # fmt: skip
     Endpoint,
     HttpAnswer,
     HttpRequest,
@@ -41,17 +45,12 @@ from lore.compaction.endpoints import (  # fmt: skip
     shown,
     url_of,
 )
-from lore.compaction.executor import Dependencies
-from lore.compaction.extractive import Extractive
-from lore.compaction.locks import boundary_key, state_folder
-from lore.compaction.settings import Compaction
-from lore.compaction.transcripts import instructions, transcript_request
-from lore.compaction.untrusted import harmless, one_line
 from lore.errors import LoreError
 from lore.model.canonical import decode, encode
 from lore.model.mask import mask
 from lore.store.base import Tell
 from lore.store.registry import silent
+from lore.untrusted import SourceText, harmless, one_line
 
 MOST_BYTES = 4 * 1024 * 1024  # bytes of an answer; a summary has thousands
 PAUSES = (0.5, 2.0, 8.0)  # seconds before each further try

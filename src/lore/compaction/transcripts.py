@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from lore.compaction.activity import is_injected
-from lore.compaction.base import SummaryRequest
-from lore.compaction.untrusted import harmless, one_line
+from lore.compaction.base import BYTES_PER_TOKEN, SummaryRequest
 from lore.model.canonical import text_of
 from lore.model.items import (
     AssistantMessage,
@@ -29,7 +28,9 @@ from lore.model.items import (
 )
 from lore.model.state import Entry
 from lore.prompt.layout import TICKS
+from lore.untrusted import cut_bytes, harmless, one_line
 
+TRUNCATED = "…[truncated]"
 MOST = 2_000  # characters of a call's input, and of its result
 _FIRST_LINE = re.compile(r"^(?=\[(?:user|assistant|tool|note|scheduled|injected|summary)\b)", re.MULTILINE)
 
@@ -136,6 +137,13 @@ def clipped(text: str, most: int = MOST) -> str:
         return text
     end = most // 4
     return f"{text[: most - end]} […{len(text) - most} characters left out…] {text[len(text) - end :]}"
+
+
+def truncated(text: str, cap_tokens: int) -> str:
+    """Cut a text to so many tokens (UTF-8 bytes / 4) at a code point, and say so behind them."""
+    most = max(0, cap_tokens) * BYTES_PER_TOKEN
+    kept = cut_bytes(text, most)
+    return text if len(kept) == len(text) else kept + TRUNCATED
 
 
 def is_tick(item: UserMessage) -> bool:

@@ -24,7 +24,7 @@ from lore.cache.bills import ONE_HOUR, total, unbelievable
 from lore.cache.prices import Price
 from lore.cache.rules import Rules
 from lore.compaction.activity import TimelineSizes, Tracker, in_tokens, messages, overhead
-from lore.compaction.base import Firing, SourceText, Trigger
+from lore.compaction.base import Firing, Trigger
 from lore.compaction.costs import (
     FREE,
     BillScale,
@@ -41,7 +41,6 @@ from lore.compaction.executor import compacted, in_estimates, shorter, timestamp
 from lore.compaction.extractive import Extractive
 from lore.compaction.policy import FULL, PolicyInput, due, kept, pruned, silence
 from lore.compaction.settings import Compaction
-from lore.compaction.untrusted import context_refresh
 from lore.fold.step import Folding
 from lore.model.canonical import encode
 from lore.model.events import Append, Billed, CompactApplied, Event, TurnStarted
@@ -50,6 +49,7 @@ from lore.model.results.simulate import CompactedSide, CompactedTotals, Figures,
 from lore.model.state import Chain, Entry, Session, settled
 from lore.model.turn import seconds
 from lore.store.registry import silent
+from lore.untrusted import SourceText, context_refresh
 
 
 class Counterfactual:

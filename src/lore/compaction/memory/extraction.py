@@ -41,13 +41,13 @@ from lore.compaction.base import (
 from lore.compaction.memory.buckets import SECTIONS, STATED, Structure
 from lore.compaction.memory.statements import listed, replaces, statement_of
 from lore.compaction.transcripts import again
-from lore.compaction.untrusted import one_line
 from lore.model.canonical import decode, encode, printable, text_of
 from lore.model.inserts import normalised
 from lore.model.items import AssistantMessage, TextBlock, UserMessage, is_absent
 from lore.model.mask import mask
 from lore.model.state import Entry
 from lore.prompt.layout import TICKS, is_real
+from lore.untrusted import one_line
 
 T = TypeVar("T")
 Role = Literal["user", "assistant"]

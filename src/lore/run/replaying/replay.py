@@ -24,7 +24,7 @@ from lore.cache.predictor import Predictor
 from lore.cache.prices import MILLION
 from lore.cache.registry import configured
 from lore.cache.rules import Rules
-from lore.compaction.endpoints import HttpAnswer
+from lore.endpoints import HttpAnswer
 from lore.errors import LoreError
 from lore.formats.catalogue import lacks_of
 from lore.formats.contents import ContentError, unpacked

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.request import getproxies, proxy_bypass
 
 from lore import __version__
-from lore.compaction.endpoints import (
+from lore.endpoints import (
     Endpoint,
     HttpAnswer,
     HttpRequest,
@@ -33,12 +33,12 @@ from lore.compaction.endpoints import (
     shown,
     url_of,
 )
-from lore.compaction.untrusted import harmless, one_line
 from lore.errors import LoreError
 from lore.model.canonical import decode
 from lore.model.mask import cut_masked, mask
 from lore.model.providers import LLAMA_CPP, UNKNOWN, provider_of
 from lore.model.turn import http_seconds
+from lore.untrusted import harmless, one_line
 
 if TYPE_CHECKING:
     from lore.prompt.sending import SentBody

@@ -18,9 +18,9 @@ from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import SplitResult, urlsplit
 
-from lore.compaction.untrusted import one_line
 from lore.errors import LoreError
 from lore.model.canonical import decode
+from lore.untrusted import one_line
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState

@@ -12,13 +12,12 @@ import hmac
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import NamedTuple
 
-from lore.compaction.base import BYTES_PER_TOKEN, SourceText
 from lore.errors import LoreError
 from lore.model.labels import CONTEXT_REFRESH
 from lore.model.mask import cut_masked
 
-TRUNCATED = "…[truncated]"
 _LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _TERMINAL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, cursor
@@ -33,6 +32,13 @@ _UNSEEN = re.compile(
 )
 _OPENING = re.compile(r"<(?=<<|\|)")
 _SOURCE = re.compile(r"^(?=[ \t]*\[[ \t]*source\b)", re.IGNORECASE | re.MULTILINE)
+
+
+class SourceText(NamedTuple):
+    """What one source of outside context said: its name in the configuration, and its words."""
+
+    name: str
+    text: str
 
 
 def harmless(text: str) -> str:
@@ -59,13 +65,6 @@ def cut_bytes(text: str, most: int) -> str:
     text = text[: max(0, most)]
     data = text.encode("utf-8", "replace")
     return text if len(data) <= most else data[: max(0, most)].decode("utf-8", "ignore")
-
-
-def truncated(text: str, cap_tokens: int) -> str:
-    """Cut a text to so many tokens (UTF-8 bytes / 4) at a code point, and say so behind them."""
-    most = max(0, cap_tokens) * BYTES_PER_TOKEN
-    kept = cut_bytes(text, most)
-    return text if len(kept) == len(text) else kept + TRUNCATED
 
 
 def heading(at: float) -> str:

@@ -9,19 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.compaction.base import SourceText
-from lore.compaction.untrusted import (
-    TRUNCATED,
-    context_refresh,
-    cut_bytes,
-    harmless,
-    heading,
-    inert,
-    one_line,
-    truncated,
-    wrapped,
-)
+from lore.compaction.transcripts import TRUNCATED, truncated
 from lore.errors import LoreError
+from lore.untrusted import SourceText, context_refresh, cut_bytes, harmless, heading, inert, one_line, wrapped
 
 KEY = b"a secret of this store"
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202e\u2066\u2028\ufeff\U000e0041\ud800-\udfff]")
