@@ -81,7 +81,7 @@ SIZES = [
     "('{0}' * 9999).format('a' * 9999)", "'a'.encode()", "(1).to_bytes(10**9)",
     "'%1000000000d' is odd", "'%1000000000d' is divisibleby(7)", "'a'|round(9, 'floor')", "[1]|round(9, 'ceil')",
     "'%.*f' % (1000000000, 1)", "'%*d'|format(1000000000, 1)", "'%00000000000000999999999d' % 1",
-    "'%999999999d' is even",
+    "'%999999999d' is even", "('a' * 9999).strip('b' * 9999)", "('a' * 9999).rfind('b' * 9999)",
 ]  # fmt: skip
 GRAPHS = {
     "text that doubles": grown("'aaaaaaaaaa'", "ns.s ~ ns.s", "ns.s"),

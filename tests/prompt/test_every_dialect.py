@@ -15,7 +15,7 @@ from lore.model.items import ImageBlock, RawBlock, TextBlock, ThinkingBlock, Too
 from lore.model.turn import Memo, Prompt
 from lore.model.vector import Vector
 from lore.prompt.assemble import Assembler
-from lore.prompt.base import RenderPlace, Rules, Unit
+from lore.prompt.base import Rules, Spot, Unit
 from lore.prompt.dialects import DIALECTS, dialect_of
 from model.making import Fold, append, assembled, dumps, parsed, started, user
 
@@ -121,7 +121,7 @@ def test_whatever_is_said_is_written_and_read_back_and_never_moved(dialect):
 def test_every_block_is_written_or_named(dialect):
     @given(st.sampled_from(["user", "assistant", "system"]), blocks)
     def law(role, some):
-        made = DIALECTS[dialect].render(Unit(role, some), RenderPlace())
+        made = DIALECTS[dialect].render(Unit(role, some), Spot())
         written = sum(one.kind != "envelope" for one in made.segments)
         items = sum(one.kind == "envelope" and b'"role"' not in one.data for one in made.segments)
         points = sum(one.breakpoint is not None for one in made.segments)

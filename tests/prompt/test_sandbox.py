@@ -157,7 +157,7 @@ def _fits(source, work, **variables):
 SCRIPT = """
 import locale, sys
 from lore.prompt.dialects.template import JinjaTemplate
-from lore.prompt.base import RenderPlace, Unit
+from lore.prompt.base import Spot, Unit
 from lore.model.items import TextBlock
 from lore.model.turn import Prompt
 from lore.model.vector import Vector
@@ -168,7 +168,7 @@ except locale.Error:
     pass
 t = JinjaTemplate("{{ strftime_now('%A %d %B %Y %H:%M %c %p') }}{% for k in {'b': 1, 'a': 2, 'c': 3} %}{{ k }}"
     "{% endfor %}{{ ['x', 'y', 'z', 'x']|unique|list }}{{ messages }}", now="2026-08-01T23:30:00Z")
-u = t.render(Unit("user", (TextBlock(Raw(b'"hi"')),)), RenderPlace())
+u = t.render(Unit("user", (TextBlock(Raw(b'"hi"')),)), Spot())
 sys.stdout.buffer.write(t.write(Prompt(dialect="template", fidelity="reconstructed", messages=Vector(u.segments))))
 """
 

@@ -37,8 +37,8 @@ from lore.prompt.base import (
     Finishing,
     RecordedForms,
     Rendered,
-    RenderPlace,
     Rules,
+    Spot,
     Unit,
     Verbatim,
     expresses,
@@ -74,7 +74,7 @@ class _End(Struct, frozen=True, gc=False):
     told: int = 0
     segments: int = 0
     omitted: int = 0
-    place: RenderPlace = RenderPlace()
+    place: Spot = Spot()
     results: bool = False
     model: bool = False
     breakpoint_at: int = -1
@@ -262,7 +262,7 @@ class Assembler:
         later = [unit for insert in behind for unit in layout.inserted(insert, behind=True)]
         return _Due(due, told, (*said, *units, *later))
 
-    def _rendered(self, unit: Unit, place: RenderPlace) -> Rendered:
+    def _rendered(self, unit: Unit, place: Spot) -> Rendered:
         own = self._verbatim.verbatim(unit.message, place) if unit.message and self._verbatim is not None else None
         if self._as_recorded is not None and self._is_recorded:
             own = self._as_recorded.recorded(unit, place)

@@ -54,7 +54,7 @@ class Unit(Struct, frozen=True, gc=False):
         yield from self.blocks[at:]
 
 
-class RenderPlace(Struct, frozen=True, gc=False):
+class Spot(Struct, frozen=True, gc=False):
     """Where the next unit goes: messages so far, the last one's role and number of blocks.
 
     The role is the dialect's own word for it, empty where there is no message.
@@ -69,7 +69,7 @@ class Rendered(Struct, frozen=True, gc=False):
     """A unit as segments, the place behind them, and what the dialect cannot express."""
 
     segments: tuple[Segment, ...]
-    after: RenderPlace
+    after: Spot
     omitted: tuple[str, ...] = ()
 
 
@@ -149,11 +149,11 @@ class Dialect(Protocol):
         """Render tools (as given) and the system prompt (JSON strings)."""
         ...
 
-    def first(self, head: tuple[Segment, ...]) -> RenderPlace:
+    def first(self, head: tuple[Segment, ...]) -> Spot:
         """Return the place behind the head."""
         ...
 
-    def render(self, unit: Unit, place: RenderPlace) -> Rendered:
+    def render(self, unit: Unit, place: Spot) -> Rendered:
         """Render a unit at a place. A unit that nothing can be said of renders as nothing."""
         ...
 
@@ -174,7 +174,7 @@ class Dialect(Protocol):
 class Verbatim(Protocol):
     """A dialect that takes messages of its own API as they were recorded."""
 
-    def verbatim(self, message: bytes, place: RenderPlace) -> Rendered | None:
+    def verbatim(self, message: bytes, place: Spot) -> Rendered | None:
         """Render a message at a place, to the byte; None where it is not this API's."""
         ...
 
@@ -183,7 +183,7 @@ class Verbatim(Protocol):
 class RecordedForms(Protocol):
     """A dialect that writes messages of recorded requests as these had them."""
 
-    def recorded(self, unit: Unit, place: RenderPlace) -> Rendered | None:
+    def recorded(self, unit: Unit, place: Spot) -> Rendered | None:
         """Render a unit as its request had it, to the byte; None where it does not hold all of that."""
         ...
 

@@ -79,6 +79,11 @@ class Meter:
             total += size
         return total
 
+    def admit(self, name: str, *args: Any, **kwargs: Any) -> None:
+        """Charge what an operation can amplify, by all that it takes."""
+        if name in _AMPLIFIERS:
+            _AMPLIFIERS[name](self, *args, **kwargs)
+
     def settled(self, value: Any) -> Any:
         """Charge a result, and turn an iterator into a list."""
         if isinstance(value, str):
@@ -167,7 +172,7 @@ def _percent(meter: Meter, text: Any, *args: Any, **kwargs: Any) -> None:
     return None
 
 
-AMPLIFIERS: dict[str, Callable[..., None]] = {
+_AMPLIFIERS: dict[str, Callable[..., None]] = {
     "-": _numbers, "/": _numbers, "//": _numbers, "odd": _numbers, "even": _numbers, "divisibleby": _numbers,
     "*": _repeats, "**": _power, "%": _percent, "format": _percent, "round": _rounds,
     "sum": _sums,
@@ -194,7 +199,7 @@ _SLOW = _words("rfind rindex rpartition rsplit strip lstrip rstrip")  # each wit
 def _metered(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a filter or a test that charges for what it does."""
     passed = getattr(getattr(function, "jinja_pass_arg", None), "name", "")
-    shallow, amplifies = name in _SHALLOW, AMPLIFIERS.get(name)
+    shallow, amplifies = name in _SHALLOW, _AMPLIFIERS.get(name)
 
     @pass_context  # also keeps the compiler from computing it
     def metered(context: Context, value: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -294,8 +299,8 @@ def call_method(
         meter.weigh(owner)
     if name == "join":
         _joins(meter, args[0] if args else (), owner)
-    elif name in AMPLIFIERS:
-        AMPLIFIERS[name](meter, owner, *args, **kwargs)
+    else:
+        meter.admit(name, owner, *args, **kwargs)
     return method(*args, **kwargs)
 
 

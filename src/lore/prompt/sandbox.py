@@ -32,19 +32,7 @@ from jinja2.utils import Cycler, Joiner, pass_context
 from jinja2.visitor import NodeTransformer
 
 from lore.errors import LoreError, Where
-from lore.prompt.meter import (
-    AMPLIFIERS,
-    FILTERS,
-    MADE,
-    METER,
-    TESTS,
-    WORK,
-    Meter,
-    SandboxError,
-    call_method,
-    meter_of,
-    shown,
-)
+from lore.prompt.meter import FILTERS, MADE, METER, TESTS, WORK, Meter, SandboxError, call_method, meter_of, shown
 
 MAX_SOURCE = 65_536  # characters of a template, three times the longest in use; compiling takes quadratic time
 MAX_DEPTH = 64  # levels of calls: macros, recursive loops, blocks
@@ -160,8 +148,7 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         meter = meter_of(context)
-        if operator in AMPLIFIERS:
-            AMPLIFIERS[operator](meter, left, right)
+        meter.admit(operator, left, right)
         return meter.settled(self.binop_table[operator](left, right))
 
     def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:

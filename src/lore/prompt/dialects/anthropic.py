@@ -13,7 +13,7 @@ from lore.model.canonical import encode
 from lore.model.items import ThinkingBlock, ToolCall, blocks_of
 from lore.model.jsonslice import array, table
 from lore.model.turn import Segment
-from lore.prompt.base import IN_LOOPS, CacheMark, Rendered, RenderPlace, Unit, answers, can
+from lore.prompt.base import IN_LOOPS, CacheMark, Rendered, Spot, Unit, answers, can
 from lore.prompt.dialects.content import NO_SCHEMA, BlockWriter, arguments, described, function_of, outcome
 from lore.prompt.dialects.messages import CACHE_CONTROL, Body, Writing, strip_breakpoints
 
@@ -76,7 +76,7 @@ class Anthropic(Body):
         breakpoint = strip_breakpoints(raw).breakpoint
         return b"{" + made + (b"" if breakpoint is None else b',"cache_control":' + breakpoint) + b"}"
 
-    def render(self, unit: Unit, place: RenderPlace) -> Rendered:
+    def render(self, unit: Unit, place: Spot) -> Rendered:
         writing = Writing(self.root, place, self.keys)
         if unit.role == "results":
             results = [self._result(call, writing.omitted) for call in unit.calls]

@@ -19,7 +19,7 @@ from lore.model.canonical import encode
 from lore.model.items import Block, RawBlock, ThinkingBlock, ToolCall
 from lore.model.jsonslice import array, first_element, table
 from lore.model.turn import Fidelity, Memo, Prompt, Section, Segment
-from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, CacheMark, Rendered, RenderPlace, Unit, answers, can, cannot
+from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, CacheMark, Rendered, Spot, Unit, answers, can, cannot
 from lore.prompt.dialects.content import (
     NO_SCHEMA,
     BlockWriter,
@@ -114,7 +114,7 @@ class Bedrock(Body):
         texts = [text if text[:1] == b"{" else self.words.text(text) for text in system]
         return (*found, *segments_of(texts, "system", "system", "text"))
 
-    def render(self, unit: Unit, place: RenderPlace) -> Rendered:
+    def render(self, unit: Unit, place: Spot) -> Rendered:
         writing = Writing(self.root, place)
         parts = [self._result(call, writing.omitted) for call in unit.calls] if unit.role == "results" else []
         breakpoints = self._say(unit.blocks if unit.role == "results" else unit.parts, parts, writing.omitted)

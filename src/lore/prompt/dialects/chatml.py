@@ -28,7 +28,7 @@ from lore.prompt.base import (
     CacheMark,
     Capability,
     Rendered,
-    RenderPlace,
+    Spot,
     Unit,
     answers,
     can,
@@ -151,10 +151,10 @@ class ChatML(RenderedText):
             found.append(Segment("system", f"system[{number}]", _utf8(space + decoded(raw)), kind="text"))
         return tuple(found)
 
-    def first(self, head: tuple[Segment, ...]) -> RenderPlace:
-        return RenderPlace(1, "system") if head else RenderPlace()
+    def first(self, head: tuple[Segment, ...]) -> Spot:
+        return Spot(1, "system") if head else Spot()
 
-    def render(self, unit: Unit, place: RenderPlace) -> Rendered:
+    def render(self, unit: Unit, place: Spot) -> Rendered:
         omitted = ["thinking"] * len(thoughts(unit.blocks))
         parts = texts(unit.blocks, omitted)
         if unit.role == "results":
@@ -174,7 +174,7 @@ class ChatML(RenderedText):
             end = f"{_END}\n" if number else ""
             opening = f"{end}{_START}{'user' if role == 'tool' else role}\n"
             segments.insert(0, Segment("messages", f"messages[{number}]", _utf8(opening), kind="envelope"))
-        return Rendered(tuple(segments), RenderPlace(number + 1, role, first + len(parts)), tuple(omitted))
+        return Rendered(tuple(segments), Spot(number + 1, role, first + len(parts)), tuple(omitted))
 
     def finish(self, prompt: Prompt) -> Prompt:
         """Return the prompt as what it is: rendered text."""

@@ -18,7 +18,7 @@ from lore.model.canonical import encode
 from lore.model.items import ToolCall
 from lore.model.jsonslice import array, table
 from lore.model.turn import Fidelity, Memo, Prompt, Segment
-from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, Rendered, RenderPlace, Unit, answers, can, cannot
+from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, Rendered, Spot, Unit, answers, can, cannot
 from lore.prompt.dialects.content import (
     BlockWriter,
     arguments,
@@ -102,7 +102,7 @@ class Gemini(Body):
     def _role(self, role: str) -> str:
         return "model" if role == "assistant" else super()._role(role)
 
-    def render(self, unit: Unit, place: RenderPlace) -> Rendered:
+    def render(self, unit: Unit, place: Spot) -> Rendered:
         writing = Writing(self.root, place)
         if unit.role == "results":
             parts = [_result(call, writing.omitted) for call in unit.calls]

@@ -19,7 +19,7 @@ from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ToolCall
 from lore.model.jsonslice import array, element_ranges, spans, table, without_member
 from lore.model.turn import Fidelity, Kind, Memo, Prompt, Section, Segment
 from lore.model.vector import Vector
-from lore.prompt.base import USUAL, CacheMark, Capability, Rendered, RenderPlace, Unit
+from lore.prompt.base import USUAL, CacheMark, Capability, Rendered, Spot, Unit
 from lore.prompt.dialects.content import BlockWriter, apart, kind_of, own_bytes
 from lore.prompt.dialects.recorded import BLOCKS, TEXT, TIGHT, Style, body_of, filled, taken_apart
 
@@ -130,7 +130,7 @@ class Body:
         own = table(form) or {}
         return next((key for key in ("system", "instructions") if own.get(key) == TEXT), "")
 
-    def recorded(self, unit: Unit, place: RenderPlace) -> Rendered | None:
+    def recorded(self, unit: Unit, place: Spot) -> Rendered | None:
         """Render a unit as its request had it: a message in its form, or more blocks of the message before."""
         if unit.role == "results":
             return self._recorded_results(unit, place)
@@ -146,11 +146,11 @@ class Body:
                 return None
             path, first = f"{self.root}[{place.messages - 1}].{next(iter(self.lists))}", place.blocks
             segments = segments_of(blocks, path, "messages", "block", self.keys, first)
-            return Rendered(tuple(segments), RenderPlace(place.messages, role, first + len(blocks)))
+            return Rendered(tuple(segments), Spot(place.messages, role, first + len(blocks)))
         if form[:1] != b"{":  # a text that is all of the input; in a list it is no message
             alone = form[:1] == b'"' and not place.messages
             path, kind = (self.root, "block") if alone else (f"{self.root}[{place.messages}]", "opaque")
-            return Rendered((Segment("messages", path, form, kind),), RenderPlace(place.messages + 1, role))
+            return Rendered((Segment("messages", path, form, kind),), Spot(place.messages + 1, role))
         calls = [self._as_block(call) or b"" for call in unit.calls] if "tool_calls" in self.lists else []
         if calls:
             blocks = [self._as_block(block) or b"" for block in unit.blocks]
@@ -165,9 +165,9 @@ class Body:
                 content[key] = b"[" + b",".join(blocks) + b"]"
         segments = self.message(filled(form, content), f"{self.root}[{place.messages}]", "messages")
         segments[0].form = form
-        return Rendered(segments, RenderPlace(place.messages + 1, role, len(blocks)))
+        return Rendered(segments, Spot(place.messages + 1, role, len(blocks)))
 
-    def _recorded_results(self, unit: Unit, place: RenderPlace) -> Rendered | None:
+    def _recorded_results(self, unit: Unit, place: Spot) -> Rendered | None:
         """Render results as they were sent: the first of a message brings it, the others stand in it."""
         messages: list[list[bytes]] = []
         for call in unit.calls:
@@ -192,7 +192,7 @@ class Body:
         for segment in segments:
             if segment.breakpoint is not None:
                 segment.breakpoint = None
-        return Rendered(tuple(segments), RenderPlace(place.messages + len(messages), self._role("results"), count))
+        return Rendered(tuple(segments), Spot(place.messages + len(messages), self._role("results"), count))
 
     def is_message(self, raw: bytes) -> bool:
         """Tell whether a result is a whole message; else it is a block of one."""
@@ -212,11 +212,11 @@ class Body:
             return own_bytes(part, self.name)
         return None if isinstance(part, ImageBlock) or self.words.thinking is None else self.words.thinking(part)
 
-    def first(self, head: tuple[Segment, ...]) -> RenderPlace:
+    def first(self, head: tuple[Segment, ...]) -> Spot:
         leading = sum(1 for segment in head if segment.section == "system" and segment.kind == "envelope")
-        return RenderPlace(leading, "system") if self.system_envelope is not None and leading else RenderPlace()
+        return Spot(leading, "system") if self.system_envelope is not None and leading else Spot()
 
-    def verbatim(self, message: bytes, place: RenderPlace) -> Rendered | None:
+    def verbatim(self, message: bytes, place: Spot) -> Rendered | None:
         """Render a message as it was recorded: sliced where it would be written so again, else as one piece."""
         content = (table(message) or {}).get("content", b"")
         kinds = [kind_of(table(block) or {}) for block in array(content)] if content[:1] == b"[" else []
@@ -226,7 +226,7 @@ class Body:
         segments = self.message(message, path, "messages")
         if write_object(list(segments), self.lists) != message:
             segments = (Segment("messages", path, message, kind="opaque"),)
-        return Rendered(segments, RenderPlace(place.messages + 1))  # without a role: nothing is joined to it
+        return Rendered(segments, Spot(place.messages + 1))  # without a role: nothing is joined to it
 
     def breakpoint(self, model: str | None, ttl: str) -> CacheMark | None:
         return None
@@ -426,7 +426,7 @@ class Writing:
     What was recorded with a breakpoint is content without it: that of these `keys` is kept beside it.
     """
 
-    def __init__(self, root: str, place: RenderPlace, keys: tuple[str, ...] = (CACHE_CONTROL, BREAKPOINT)) -> None:
+    def __init__(self, root: str, place: Spot, keys: tuple[str, ...] = (CACHE_CONTROL, BREAKPOINT)) -> None:
         self.root = root
         self.place = place
         self.keys = keys
@@ -437,7 +437,7 @@ class Writing:
         """Begin a message."""
         path = f"{self.root}[{self.place.messages}]"
         self.segments.append(Segment("messages", path, envelope, kind="envelope"))
-        self.place = RenderPlace(self.place.messages + 1, role)
+        self.place = Spot(self.place.messages + 1, role)
         self.extend(parts, key)
 
     def extend(self, parts: list[bytes], key: str = "content") -> None:
@@ -445,7 +445,7 @@ class Writing:
         place = self.place
         path = f"{self.root}[{place.messages - 1}].{key}"
         self.segments += segments_of(parts, path, "messages", keys=self.keys, first=place.blocks)
-        self.place = RenderPlace(place.messages, place.role, place.blocks + len(parts))
+        self.place = Spot(place.messages, place.role, place.blocks + len(parts))
 
     def merge(self, role: str, parts: list[bytes], key: str = "content") -> None:
         """Add blocks to the last message if it has this role, else begin one: for APIs whose roles alternate."""

@@ -19,18 +19,7 @@ from lore.model.items import Block, RawBlock, TextBlock, ToolCall
 from lore.model.jsonslice import table
 from lore.model.providers import has_exact_breakpoints
 from lore.model.turn import Segment
-from lore.prompt.base import (
-    BEHIND,
-    IN_LOOPS,
-    SEVERAL_LEADING,
-    CacheMark,
-    Rendered,
-    RenderPlace,
-    Unit,
-    answers,
-    can,
-    cannot,
-)
+from lore.prompt.base import BEHIND, IN_LOOPS, SEVERAL_LEADING, CacheMark, Rendered, Spot, Unit, answers, can, cannot
 from lore.prompt.dialects.content import (
     NO_SCHEMA,
     BlockWriter,
@@ -104,7 +93,7 @@ class OpenAIChat(_OpenAI):
     def system(self, members: dict[str, bytes]) -> list[Segment]:
         return []
 
-    def render(self, unit: Unit, place: RenderPlace) -> Rendered:
+    def render(self, unit: Unit, place: Spot) -> Rendered:
         writing = Writing(self.root, place)
         results = unit.role == "results"
         for call in unit.calls if results else ():
@@ -196,7 +185,7 @@ class OpenAIResponses(_OpenAI):
     def is_message(self, raw: bytes) -> bool:
         return True
 
-    def recorded(self, unit: Unit, place: RenderPlace) -> Rendered | None:
+    def recorded(self, unit: Unit, place: Spot) -> Rendered | None:
         if unit.role == "results" or unit.form is not None:
             return super().recorded(unit, place)
         items = [
@@ -207,9 +196,9 @@ class OpenAIResponses(_OpenAI):
             if item is None:
                 return None
             segments += self.as_sent(item, f"input[{number}]", "messages")
-        return Rendered(tuple(segments), RenderPlace(place.messages + len(items), "assistant"))
+        return Rendered(tuple(segments), Spot(place.messages + len(items), "assistant"))
 
-    def render(self, unit: Unit, place: RenderPlace) -> Rendered:
+    def render(self, unit: Unit, place: Spot) -> Rendered:
         writing = Writing(self.root, place)
         if unit.role == "assistant":
             self._answer(unit, writing)
@@ -253,7 +242,7 @@ class OpenAIResponses(_OpenAI):
     def _write_item(self, raw: bytes, writing: Writing) -> None:
         count = writing.place.messages
         writing.segments += self.message(raw, f"input[{count}]", "messages")
-        writing.place = RenderPlace(count + 1, "assistant")
+        writing.place = Spot(count + 1, "assistant")
 
     def takes_breakpoint(self, segment: Segment) -> bool:
         own = table(segment.data) or {} if segment.kind == "block" else {}

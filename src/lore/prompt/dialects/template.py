@@ -25,17 +25,7 @@ from lore.model.canonical import decode, encode
 from lore.model.items import ToolCall
 from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector, common_prefix
-from lore.prompt.base import (
-    IN_CONVERSATION,
-    IN_LOOPS,
-    SEVERAL_LEADING,
-    Rendered,
-    RenderPlace,
-    Unit,
-    answers,
-    can,
-    cannot,
-)
+from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, SEVERAL_LEADING, Rendered, Spot, Unit, answers, can, cannot
 from lore.prompt.dialects.chatml import TEXT_ANSWERS, RenderedText, result, texts, thoughts, whole
 from lore.prompt.dialects.content import apart, as_function
 from lore.prompt.sandbox import WORK, Sandbox
@@ -121,18 +111,18 @@ class JinjaTemplate(RenderedText):
         texts = [Segment("system", path.format(number), text, "text") for number, text in enumerate(system)]
         return (*listed, *texts)
 
-    def first(self, head: tuple[Segment, ...]) -> RenderPlace:
+    def first(self, head: tuple[Segment, ...]) -> Spot:
         texts = sum(1 for segment in head if segment.section == "system")
-        return RenderPlace(texts if self._several else 1, "system") if texts else RenderPlace()
+        return Spot(texts if self._several else 1, "system") if texts else Spot()
 
-    def render(self, unit: Unit, place: RenderPlace) -> Rendered:
+    def render(self, unit: Unit, place: Spot) -> Rendered:
         omitted: list[str] = []
         content, thinking = texts(unit.blocks, omitted), thoughts(unit.blocks)
         if content and not thinking and _is_joined(unit, place):
             space = "" if unit.joins else "\n"  # what is injected is parted from the user's words by a blank line
             text = encode(space + "\n".join(content))
             block = Segment("messages", f"messages[{place.messages - 1}].content", text)
-            after = place if unit.joins else RenderPlace(place.messages, _role(unit, "user"), place.blocks + 1)
+            after = place if unit.joins else Spot(place.messages, _role(unit, "user"), place.blocks + 1)
             return Rendered((block,), after, tuple(omitted))
         results = unit.calls if unit.role == "results" else ()
         messages: list[dict[str, object]] = [
@@ -152,7 +142,7 @@ class JinjaTemplate(RenderedText):
             for number, message in enumerate(messages, place.messages)
         ]
         role = _role(unit, str(messages[-1]["role"]))
-        return Rendered(tuple(segments), RenderPlace(place.messages + len(messages), role, 1), tuple(omitted))
+        return Rendered(tuple(segments), Spot(place.messages + len(messages), role, 1), tuple(omitted))
 
     def finish(self, prompt: Prompt) -> Prompt:
         """Return the prompt as text: what is rendered without the tail, and the rest.
@@ -243,7 +233,7 @@ class JinjaTemplate(RenderedText):
         return whole(self._sandbox.render({**given, **self._tokens}, work))
 
 
-def _is_joined(unit: Unit, place: RenderPlace) -> bool:
+def _is_joined(unit: Unit, place: Spot) -> bool:
     """Tell whether a text extends the last message: it asks to, or what lore put in stands before a user's words.
 
     Templates whose roles must alternate would refuse two messages of the user.
