@@ -9,10 +9,11 @@ import pytest
 from msgspec import structs
 
 from lore.compaction.settings import Compaction, ContextSource
-from lore.compaction.trial import verdict
+from lore.compaction.trial import TrialOutcome
 from lore.compaction.trial_plan import PromptChange, most_context, rebilled
 from lore.model.events import Billed
 from lore.recording.opening import Options
+from lore.report.sentences.trial import verdict
 from lore.run.rules import packaged
 from lore.run.stored.compaction import dry_run
 from lore.untrusted import SourceText, context_refresh
@@ -178,7 +179,10 @@ def test_prompts_never_get_shorter_by_all_they_are(tried):
     """A session whose prompts shrank to a three-hundredth was said to be 100% shorter."""
     totals = tried(talk(12), **OFTEN).totals
     long = structs.replace(totals.without, prompt_tokens=1_000 * totals.compacted.prompt_tokens)
-    assert "99% shorter" in verdict(structs.replace(totals, without=long), Compaction(**OFTEN), "now")
+    totals = structs.replace(totals, without=long)
+    assert "99% shorter" in verdict(
+        TrialOutcome(Compaction(**OFTEN), "now", [], totals, 12, is_timed=True, pause=None, refused=0)
+    )
 
 
 BILL = Billed(uncached_tokens=10, read_tokens=9_000, write_tokens=490, write_5m_tokens=490, output_tokens=7)

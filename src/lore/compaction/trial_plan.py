@@ -173,7 +173,7 @@ class TrialPlan:
 
     def __init__(self, empty: Session, settings: Compaction, rules: Rules, moment: Moment) -> None:
         self.session = Counterfactual(empty)
-        self.moment = moment
+        self.moment: Moment = moment
         self.ledger = TrialLedger()
         self.firings: list[TrialFiring] = []
         self.overfull = self.refused = 0

@@ -26,7 +26,7 @@ from lore.compaction.memory.extraction import asking
 from lore.compaction.settings import TRIED, WINDOWS, Compaction, MemorySettings
 from lore.compaction.store_watch import Hands, IdleSettings, Watch
 from lore.compaction.summarizers import dependencies_of, refuse_nested, summarizer_of
-from lore.compaction.trial import UNCONFIGURED, Trial, ended_first
+from lore.compaction.trial import Trial, ended_first
 from lore.errors import LoreError
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, SessionStarted, encode
@@ -39,6 +39,7 @@ from lore.recording.events import session_log
 from lore.recording.opening import Options
 from lore.recording.request_session import session_of
 from lore.recording.writing import HINT_CONVERT, appending, written
+from lore.report.sentences.trial import UNCONFIGURED, notes, verdict
 from lore.store.base import Tell
 from lore.store.registry import address_of, open_there, scheme_of
 from lore.store.registry import shown as shown_url
@@ -205,7 +206,11 @@ def dry_run(path: str, options: Options, settings: Compaction | None, rules: Rul
             trial.before(event)
             recording.apply(read, event)
             trial.after(event)
-        return trial.result(recording.shown, recording.problems.kept)
+        outcome = trial.result()
+    return DryRun(
+        session=recording.shown, configured=True, when=outcome.moment, triggers=outcome.triggers, totals=outcome.totals,
+        answer=verdict(outcome), notes=list(notes(outcome)), problems=list(recording.problems.kept),
+    )  # fmt: skip
 
 
 WORTH = 0.1  # of a session's cost

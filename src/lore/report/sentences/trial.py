@@ -1,0 +1,104 @@
+"""What a policy would have come to on a recorded session, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lore.compaction.activity import UNTIMED
+from lore.compaction.policy import CALM
+from lore.compaction.trial import TrialOutcome
+from lore.compaction.trial_plan import most_context
+from lore.model.results.simulate import CompactedTotals
+from lore.report.plain import counted
+from lore.report.sentences.evidence import money_of
+
+UNCONFIGURED = (
+    "Nothing is configured: without a [compaction] table in lore.toml, or --policy FILE, no session is ever compacted."
+)
+NO_TRIGGER = "The policy switches no trigger on: set continuous_interval, gap_secs or window."
+
+
+def verdict(outcome: TrialOutcome) -> str:
+    """Answer in a few sentences; what is estimated says so."""
+    settings, totals = outcome.settings, outcome.totals
+    if not (settings.continuous_interval or settings.gap_secs or settings.window):
+        return NO_TRIGGER
+    if not totals.turns:
+        return "The recording holds no turn: there is nothing to compact."
+    if not totals.fired:
+        return f"No: no trigger would have fired in {counted(totals.turns, 'turn')}, so it would have changed nothing."
+    before, after = totals.without, totals.compacted
+    share = 1 - after.prompt_tokens / before.prompt_tokens if before.prompt_tokens else 0.0
+    change = f"{min(share, 0.99):.0%} shorter" if share >= 0 else f"{-share:.0%} longer"  # never to nothing
+    longest = f"the longest {after.largest_tokens:,} tokens instead of {before.largest_tokens:,}"
+    sentences = [_verdict(totals), f"Prompts would have been {change} in all, {longest}."]
+    if totals.overfull is not None and totals.overfull[0]:
+        full, fuller = totals.overfull
+        sentences.append(f"{counted(full, 'turn')} filled over 90 % of the window; with it {fuller:,} would.")
+    if outcome.moment == "later":
+        sentences.append("Here it is cheapest to wait with cadences until the cache has gone cold anyway.")
+    return " ".join(sentences)
+
+
+def _verdict(totals: CompactedTotals) -> str:
+    known, cost, refreshed = totals.saved_without_summaries, totals.without.cost, totals.refreshed
+    done = totals.fired - refreshed
+    parts = [counted(done, "compaction")] if done or not refreshed else []
+    if refreshed:
+        parts.append(f"asking outside sources {counted(refreshed, 'time')}")
+    times = " and ".join(parts)
+    if known is None or cost is None:
+        return f"Unknown in money: no price or no bill is known for these turns; the policy comes to {times}."
+    was = "the main chain was billed" if totals.without.figures == "recorded" else "the main chain cost, estimated"
+    share = f" ({abs(known) / cost:.0%} of the {money_of(cost)} that {was})" if cost else ""
+    besides = f", before what {times} would have cost for the summaries (not known)" if totals.saved is None else ""
+    if known > 0:
+        return f"Yes: {times} would have saved about {money_of(known)}{share}, estimated{besides}."
+    if known < 0:
+        why = "each rewrites the cache, and what follows does not pay for that"
+        if not done:
+            why = "what sources say is paid for in every turn behind it"
+        return f"Not in money: {times} would have cost about {money_of(-known)} more{share}, estimated{besides}: {why}."
+    return f"No: {times} would have come too late to save anything{besides}."
+
+
+def notes(outcome: TrialOutcome) -> Iterator[str]:
+    """Yield what has to be known to read the figures; where nothing fired, how far each trigger that is on was."""
+    settings, totals = outcome.settings, outcome.totals
+    near: list[str] = []
+    if settings.continuous_interval:
+        exchanges = counted(outcome.exchanges, "user exchange")
+        near.append(f"{exchanges} (continuous_interval {settings.continuous_interval:,})")
+    if settings.gap_secs and outcome.is_timed:
+        pause = "no pause" if outcome.pause is None else f"longest pause {outcome.pause:,.0f} s"
+        near.append(f"{pause} (gap_secs {settings.gap_secs:,})")
+    if settings.window:
+        most = settings.window * CALM // 100
+        near.append(f"longest prompt {totals.without.largest_tokens:,} tokens (overflow above {most:,})")
+    if near and totals.turns and not totals.fired:
+        yield f"how near it came: {', '.join(near)}"
+    if settings.gap_secs and not outcome.is_timed:
+        yield UNTIMED
+    if outcome.refused:
+        times = "once" if outcome.refused == 1 else f"{outcome.refused:,} times"
+        yield f"{times} a trigger was due and pruned nothing: the prompt would not have become shorter"
+    if totals.fired:
+        yield "the agent is taken to have gone on as it did: whether it would have missed what was pruned, no bill says"
+    if totals.fired and settings.summarizer != "extractive":
+        yield f"summaries are estimated as the extractive ones; {settings.summarizer} was not asked"
+    if totals.fired and settings.context_sources:
+        share = f"a compaction is counted with the {most_context(settings):,} tokens that they may add"
+        yield f"context sources are not asked in a dry run: {share}"
+    if totals.unbilled:
+        unbilled = counted(totals.unbilled, "turn")
+        yield f"{unbilled} without a bill: prompts and costs are estimated, without what was answered"
+    if totals.unpriced:
+        unpriced = counted(totals.unpriced, "turn")
+        yield f"{unpriced} without a price, or whose cache nobody knows, are left out of the costs"
+    if settings.when == "cheapest" and totals.fired:
+        yield "the cheapest moment is chosen in hindsight, the same for all cadences of the session"
+    if totals.overfull is not None and totals.overfull[1]:
+        yield "what stays fills over 90 % of the window even so: shorten tools and system prompt, or raise window"
+    if totals.recorded:
+        stay = "stay" if totals.recorded > 1 else "stays"
+        yield f"{counted(totals.recorded, 'compaction')} of the recording {stay} on both sides"
