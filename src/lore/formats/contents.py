@@ -93,7 +93,7 @@ def opened(content: Content, encoding: str = "", *, binary: Callable[[bytes], bo
         data = unpacked(_decoded(content.raw), encoding)
         return data if binary is not None and binary(data) else _checked(data)
     if content.form == "text":
-        text = text_in(content.raw)
+        text = body_text(content.raw)
         found = unpacked(text, encoding)
         return text if found is text else _checked(found)
     return content.raw
@@ -108,7 +108,7 @@ def _checked(data: bytes) -> bytes:
     return data
 
 
-def text_in(raw: bytes) -> bytes:
+def body_text(raw: bytes) -> bytes:
     """Return the text of a JSON string that holds a body, without white space around it."""
     return raw.text if isinstance(raw, SlicedText) else unescaped(raw).strip()
 

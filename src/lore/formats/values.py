@@ -27,6 +27,7 @@ _MILLISECONDS = _LATEST  # a larger number counts milliseconds, as JavaScript do
 _SECOND = [f"{number:02}" for number in range(60)]  # written before: a format costs more than all else of a time
 _THOUSANDTH = [f".{number:03}Z" for number in range(1_000)]
 _TEXTS = frozenset(("text", "input_text", "output_text"))
+_QUOTE = 0x22
 
 
 class _TextValue(Struct, frozen=True):
@@ -48,23 +49,31 @@ class Other(Struct, frozen=True, gc=False):
 class Parts(Generic[K]):
     """Blocks of content, `known` ones told apart by their type; one that is none of these stays verbatim.
 
-    `are_sound` tells whether what should be JSON strings are some, which the decoder leaves raw.
+    `texts` says of each kind which of its values should be a JSON string, which the decoder leaves raw.
     """
 
-    def __init__(self, known: Any, are_sound: Callable[[Sequence[K]], bool]) -> None:
+    def __init__(self, known: Any, texts: Mapping[type, Callable[[Any], Raw]]) -> None:
         self._all: Callable[[bytes | Raw], list[K]] = msgspec.json.Decoder(list[known]).decode
         self._one: msgspec.json.Decoder[K] = msgspec.json.Decoder(known)
-        self._are_sound = are_sound
+        self._texts = texts
 
     def decode(self, content: bytes | Raw) -> Sequence[K | Other]:
         """Decode an array of blocks."""
         try:
             parts = self._all(content)
-            if self._are_sound(parts):
+            if self.are_sound(parts):
                 return parts
         except (ValueError, RecursionError):
             pass
         return [self._part(raw) for raw in array(bytes(content))]
+
+    def are_sound(self, parts: Sequence[object]) -> bool:
+        """Tell whether what should be JSON strings are some."""
+        for part in parts:
+            text_of = self._texts.get(type(part))
+            if text_of is not None and memoryview(text_of(part))[0] != _QUOTE:
+                return False
+        return True
 
     def _part(self, raw: bytes) -> K | Other:
         try:
@@ -74,7 +83,7 @@ class Parts(Generic[K]):
         config, known = part.__struct_config__, {"type", *part.__struct_fields__}
         strict = config.forbid_unknown_fields  # which the slow lane does not heed
         odd = strict and any(member.key not in known for member in members(raw))
-        return part if not odd and self._are_sound((part,)) else Other(Raw(raw))
+        return part if not odd and self.are_sound((part,)) else Other(Raw(raw))
 
 
 class OfType(Protocol):

@@ -19,11 +19,12 @@ from lore.formats.answers import ParsedAnswer, answered
 from lore.formats.base import Read
 from lore.formats.bills import billed_of
 from lore.formats.captures.repeats import Repeats
-from lore.formats.contents import Content, kept, text_in
+from lore.formats.contents import Content, body_text, kept
 from lore.formats.folders import PackHeader, PackMember, PackReader, placed
 from lore.formats.http import ASKED, call_of, content_answer, endpoint_of, headers_of, is_body, status_of
 from lore.formats.lines import BOM, SPACE, Line, Lines, RecordReader, fault, is_crowded, problem, split_joined, too_many
 from lore.formats.plain_chat import signs
+from lore.formats.values import text_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import MAIN
@@ -158,7 +159,7 @@ def _exchange(data: bytes, repeats: Repeats) -> Exchange | None:
         repeats.see(body, body, body)
         return Exchange(body, "wire", call=call_of({}, record))
     given = record.get(key, b"")
-    body, fidelity = (text_in(given), "wire") if given[:1] == b'"' else (given, "parsed")
+    body, fidelity = (body_text(given), "wire") if given[:1] == b'"' else (given, "parsed")
     members = parts(body)
     if not is_body(members):
         return None
@@ -166,7 +167,7 @@ def _exchange(data: bytes, repeats: Repeats) -> Exchange | None:
     repeats.see(given, body, data)
     answer = _answer(record)
     headers = headers_of(record.get("headers", b""))
-    url = text_of(record["url"]) if record.get("url", b"")[:1] == b'"' else ""
+    url = text_in(record.get("url", b""))
     status = next((found for key in _STATUS if (found := status_of(record.get(key, b""))) is not None), None)
     at = next((found for key in _TIMES if (found := seconds_in(record.get(key, b"null"))) is not None), None)
     call = call_of(headers, members, endpoint=endpoint_of(url, headers), status=status)

@@ -26,6 +26,7 @@ from lore.formats.base import Read
 from lore.formats.contents import LARGEST, NO_CONTENT, Content, unescaped
 from lore.formats.http import Http, Judged, exchanges_of, headers_of, status_of
 from lore.formats.lines import Line, LineReader, each, is_crowded, placed, problem, too_many
+from lore.formats.values import text_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.jsonslice import array, table
@@ -167,8 +168,8 @@ def _read(call: _OpenCall) -> list[Judged]:
     request, response = call.request.members, call.response.members
     return exchanges_of(
         Http(
-            url=_text(request, "url"),
-            method=_text(request, "method"),
+            url=text_in(request.get("url", b"")),
+            method=text_in(request.get("method", b"")),
             headers=headers_of(request.get("headers", b"")),
             request=joined(call.request.bodies),
             status=status_of(response.get("status", b"")),
@@ -177,7 +178,7 @@ def _read(call: _OpenCall) -> list[Judged]:
             at=seconds_in(request.get("at", b"null")),
             answered=seconds_in(response.get("at", b"null")) if "status" in response else None,
             ended=_ended(call),
-            account=_text(request, "account"),
+            account=text_in(request.get("account", b"")),
         )
     )
 
@@ -191,11 +192,6 @@ def _ended(call: _OpenCall) -> float | None:
         return began + float(passed[0]) / 1000 if passed and began is not None else seconds_in(call.response.last)
     except ValueError:
         return None
-
-
-def _text(members: dict[str, bytes], key: str) -> str:
-    raw = members.get(key, b"")
-    return text_of(raw) if raw[:1] == b'"' else ""
 
 
 def joined(pieces: list[tuple[bool, bytes]]) -> Content:

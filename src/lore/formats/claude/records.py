@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -199,6 +200,10 @@ class OddContentError(ValueError):
         self.record = record
 
 
+_PARTS = Parts[Known](
+    Known,
+    {TextBlock: attrgetter("text"), ClaudeThinking: attrgetter("thinking"), ClaudeImage: attrgetter("source.data")},
+)
 _RECORD = msgspec.json.Decoder(ClaudeRecord)
 _LOOSE = msgspec.json.Decoder(_RawRecord)
 _MESSAGE = msgspec.json.Decoder(_RawMessage)
@@ -223,7 +228,7 @@ def decode_record(data: bytes) -> ClaudeRecord | None:
         return _loosely(data, snake=_SNAKE.search(data) is not None)
     if record.parent_uuid is None and record.uuid is not None and _SNAKE.search(data) is not None:
         return _loosely(data, snake=True)
-    if record.message is not None and not _are_sound(record.message.content):
+    if record.message is not None and not _PARTS.are_sound(record.message.content):
         return _loosely(data, snake=False)
     return record
 
@@ -249,22 +254,6 @@ def parts_in(message: ClaudeMessage | None) -> Sequence[Part]:
     if message is None:
         raise ValueError("content is neither text nor blocks")
     return message.content
-
-
-def _are_sound(parts: Sequence[Part]) -> bool:
-    """Tell whether what should be JSON strings are some: the decoder leaves them raw."""
-    for part in parts:
-        if type(part) is TextBlock:
-            text = part.text
-        elif type(part) is ClaudeThinking:
-            text = part.thinking
-        elif type(part) is ClaudeImage:
-            text = part.source.data
-        else:
-            continue
-        if memoryview(text)[0] != _QUOTE:
-            return False
-    return True
 
 
 def is_text(raw: Raw) -> bool:
@@ -301,9 +290,6 @@ def _message(raw: bytes) -> ClaudeMessage:
     fields: dict[str, Any] = msgspec.structs.asdict(message)
     fields["content"] = parts
     return ClaudeMessage(**fields)
-
-
-_PARTS = Parts[Known](Known, _are_sound)
 
 
 def parts_of(content: bytes) -> list[Part]:

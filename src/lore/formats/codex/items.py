@@ -18,7 +18,7 @@ from typing import Generic, TypeAlias, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.formats.values import Kinds
+from lore.formats.values import Kinds, text_in
 from lore.model import lenient
 from lore.model.canonical import encode, text_of
 from lore.model.events import PatchToolCall
@@ -412,9 +412,9 @@ def signs_of_search(payload: CodexPayload) -> tuple[Sign, ...]:
     found: list[str] = []
     for tool in array(bytes(payload.tools)) if bytes(memoryview(payload.tools)[:1]) == b"[" else ():
         own = table(tool) or {}
-        name = text_of(own.get("name", b'""')) if own.get("name", b"")[:1] == b'"' else ""
+        name = text_in(own.get("name", b""))
         inner = array(own["tools"]) if own.get("tools", b"")[:1] == b"[" else []
-        names = [text_of(held["name"]) for held in map(table, inner) if held and held.get("name", b"")[:1] == b'"']
+        names = filter(None, (text_in((table(held) or {}).get("name", b"")) for held in inner))
         found += [f"{name}__{each}" for each in names] or [name]
     return (Sign("tool-reference", bounded(found)),)
 
@@ -422,14 +422,12 @@ def signs_of_search(payload: CodexPayload) -> tuple[Sign, ...]:
 def parent_of(source: Raw) -> str | None:
     """Return the thread that spawned a subagent; None where the source says nothing of it."""
     spawned = table((table((table(bytes(source)) or {}).get("subagent", b"")) or {}).get("thread_spawn", b"")) or {}
-    parent = spawned.get("parent_thread_id", b"")
-    return text_of(parent) if parent[:1] == b'"' else None
+    return text_in(spawned.get("parent_thread_id", b"")) or None
 
 
 def thread_before(base: Raw) -> str | None:
     """Return the log that holds the history before this one; None where this one holds all."""
-    named = (table(bytes(base)) or {}).get("thread_id", b"")
-    return text_of(named) if named[:1] == b'"' else None
+    return text_in((table(bytes(base)) or {}).get("thread_id", b"")) or None
 
 
 def is_empty(text: Raw) -> bool:

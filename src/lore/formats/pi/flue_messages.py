@@ -14,24 +14,21 @@ import msgspec
 from msgspec import Raw
 
 from lore.formats.bills import billed_of
-from lore.formats.contents import unescaped
+from lore.formats.pi.messages import STOPS, PiCall, block_of, dialect_of, parts_of
 from lore.model.canonical import text_of
 from lore.model.events import Billed, PatchToolCall
 from lore.model.items import (
     NULL,
     AssistantMessage,
     Block,
-    ImageBlock,
     Item,
     OpaqueItem,
-    RawBlock,
     Status,
     TextBlock,
-    ThinkingBlock,
     ToolCall,
     UserMessage,
 )  # fmt: skip
-from lore.model.jsonslice import array, is_json, table
+from lore.model.jsonslice import table
 
 Members: TypeAlias = dict[str, bytes]
 
@@ -39,13 +36,6 @@ ENTRIES = ("message", "compaction", "branch_summary")
 ROLES = ("user", "assistant", "toolResult")
 _INJECTED = "context_injection"
 _SUMMARY, _BRANCH = "[Context Summary]", "[Branch Summary]"  # how flue opens what it puts into a prompt
-STOPS = {"toolUse": "tool_use", "stop": "end_turn", "length": "max_tokens"}
-# The wire that a message went over, by the beginning of its name -> the dialect of its body.
-_DIALECTS = {
-    "anthropic": "anthropic", "openai-completions": "openai-chat", "mistral": "openai-chat", "google": "gemini",
-    "openai-responses": "openai-responses", "openai-codex-responses": "openai-responses",
-    "azure-openai-responses": "openai-responses", "bedrock": "bedrock",
-}  # fmt: skip
 
 
 class FlueAnswer(NamedTuple):
@@ -119,14 +109,11 @@ def _spoken(name: str, message: Members) -> tuple[Item, ...]:
     stop = word(message, "stopReason")
     blocks: list[Block] = []
     calls: list[ToolCall] = []
-    for number, raw in enumerate(array(message["content"])):
-        own = table(raw) or {}
-        if word(own, "type") == "toolCall" and "id" in own:
-            given = own.get("arguments", b"{}")
-            call_id = word(own, "id")
-            calls.append(ToolCall(f"{name}:{number}", call_id, word(own, "name"), Raw(given), response_id=response))
+    for number, part in enumerate(parts_of(Raw(message["content"]))):
+        if type(part) is PiCall:
+            calls.append(ToolCall(f"{name}:{number}", part.id, part.name, part.arguments, response_id=response))
         else:
-            blocks.append(_block(raw, own))
+            blocks.append(block_of(part))
     if not blocks:
         return tuple(calls)
     said = AssistantMessage(name, blocks=tuple(blocks), stop_reason=STOPS.get(stop, stop) or None, response_id=response)
@@ -134,35 +121,7 @@ def _spoken(name: str, message: Members) -> tuple[Item, ...]:
 
 
 def _blocks(content: bytes) -> tuple[Block, ...]:
-    return tuple([_block(raw, table(raw) or {}) for raw in array(content)])
-
-
-def _block(raw: bytes, own: Members) -> Block:
-    kind, text = word(own, "type"), own.get("text", b"")
-    if kind == "text" and text[:1] == b'"':
-        return TextBlock(Raw(text))
-    if kind == "image" and own.get("data", b"")[:1] == b'"' and word(own, "mimeType"):
-        return ImageBlock(word(own, "mimeType"), Raw(own["data"]))
-    if kind == "thinking" and own.get("thinking", b"")[:1] == b'"':
-        return _thinking(own)
-    return RawBlock(Raw(raw))
-
-
-def _thinking(own: Members) -> Block:
-    """Return reasoning: a provider's own item, which stands where others have a signature, as it was given."""
-    signature = own.get("thinkingSignature", b"null")
-    if signature[:2] == b'"{':
-        item = unescaped(signature)
-        if is_json(item) and "type" in (table(item) or {}):
-            return RawBlock(Raw(item))
-    if own.get("redacted") == b"true" and signature[:1] == b'"':
-        return RawBlock(Raw(b'{"type":"redacted_thinking","data":' + signature + b"}"))
-    return ThinkingBlock(Raw(own["thinking"]), word(own, "thinkingSignature") or None)
-
-
-def dialect_of(wire: str) -> str | None:
-    """Return the dialect of what went over a wire of this name; None where it is none of lore's."""
-    return next((dialect for begin, dialect in _DIALECTS.items() if wire.startswith(begin)), None)
+    return tuple(map(block_of, parts_of(Raw(content))))
 
 
 def call_of(own: Members) -> str:

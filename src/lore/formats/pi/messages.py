@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import TypeAlias
 
 import msgspec
@@ -22,8 +23,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from lore.formats.bills import apart
 from lore.formats.contents import unescaped
-from lore.formats.pi.flue_messages import STOPS
-from lore.formats.values import Other, Parts, result_of
+from lore.formats.values import Other, Parts, result_of, text_in
 from lore.model import lenient
 from lore.model.canonical import decode, encode, text_of
 from lore.model.events import Billed, PatchToolCall
@@ -156,25 +156,19 @@ def parts_of(content: Raw) -> Sequence[Part]:
     return _PARTS.decode(content)
 
 
-def _are_sound(parts: Sequence[Part]) -> bool:
-    for part in parts:
-        if type(part) is PiText:
-            text = part.text
-        elif type(part) is PiThinking:
-            text = part.thinking
-        elif type(part) is PiImage:
-            text = part.data
-        else:
-            continue
-        if memoryview(text)[0] != _QUOTE:
-            return False
-    return True
-
-
-_PARTS = Parts[Known](Known, _are_sound)
+_PARTS = Parts[Known](
+    Known, {PiText: attrgetter("text"), PiThinking: attrgetter("thinking"), PiImage: attrgetter("data")}
+)
 
 
 Made: TypeAlias = tuple[Item, ...] | PatchToolCall
+STOPS = {"toolUse": "tool_use", "stop": "end_turn", "length": "max_tokens"}
+# The wire that a message went over, by the beginning of its name -> the dialect of its body.
+_DIALECTS = {
+    "anthropic": "anthropic", "openai-completions": "openai-chat", "mistral": "openai-chat", "google": "gemini",
+    "openai-responses": "openai-responses", "openai-codex-responses": "openai-responses",
+    "azure-openai-responses": "openai-responses", "bedrock": "bedrock",
+}  # fmt: skip
 GIVEN_UP = ("error", "aborted")  # how a response ended that no later prompt holds
 _INJECTED = "context_injection"
 _COMPACTED = (
@@ -222,7 +216,7 @@ def summed(name: str, text: Raw) -> UserMessage:
 def _user(name: str, parts: Sequence[Part], source: str) -> UserMessage:
     if len(parts) == 1 and isinstance(parts[0], PiText):
         return UserMessage(name, text=parts[0].text, source=source)
-    return UserMessage(name, blocks=tuple(map(_block, parts)), source=source)
+    return UserMessage(name, blocks=tuple(map(block_of, parts)), source=source)
 
 
 def _spoken(name: str, message: PiMessage) -> tuple[Item, ...]:
@@ -238,7 +232,7 @@ def _spoken(name: str, message: PiMessage) -> tuple[Item, ...]:
             uuid = item_name(name, len(items))
             items.append(ToolCall(uuid, part.id, part.name, part.arguments, response_id=response))
         else:
-            blocks.append(_block(part))
+            blocks.append(block_of(part))
     if blocks:
         items.append(_message(name, items, blocks, message, response))
     return tuple(items)
@@ -265,7 +259,8 @@ def calls_of(message: PiMessage) -> list[str]:
         return []
 
 
-def _block(part: Part) -> Block:
+def block_of(part: Part) -> Block:
+    """Convert a block; a call in a place where none belongs is kept as the block that it is."""
     match part:
         case PiText():
             return TextBlock(part.text)
@@ -300,7 +295,7 @@ def _typed(item: bytes) -> bytes:
 
 def _result(message: PiMessage, at: str | None) -> PatchToolCall:
     parts: Sequence[Part] = () if is_absent(message.content) else parts_of(message.content)
-    output = result_of(tuple(map(_block, parts)))
+    output = result_of(tuple(map(block_of, parts)))
     status = "failed" if _is_true(message.is_error) else "completed"
     return PatchToolCall(call_id=message.tool_call_id, status=status, output=output, detail=message.details, at=at)
 
@@ -315,24 +310,19 @@ def has_image(made: Made) -> bool:
 
 def _ran(message: PiMessage) -> str:
     """Say what a command of the user did, as the client tells the model."""
-    command, output = _text(message.command) or _text(message.code), _text(message.output)
+    command, output = text_in(message.command) or text_in(message.code), text_in(message.output)
     lines = f"Ran `{command}`\n" + (f"```\n{output}\n```" if output else "(no output)")
     code: object = decode(bytes(message.exit_code))
     if _is_true(message.cancelled):
         lines += "\n\n(command cancelled)"
     elif code is not None and code != 0:
         lines += f"\n\nCommand exited with code {code}"
-    path = _text(message.full_output_path)
+    path = text_in(message.full_output_path)
     return lines + (f"\n\n[Output truncated. Full output: {path}]" if _is_true(message.truncated) and path else "")
 
 
 def _is_true(raw: Raw) -> bool:
     return bytes(raw) == b"true"
-
-
-def _text(raw: Raw) -> str:
-    own = bytes(raw)
-    return text_of(own) if own[:1] == b'"' else ""
 
 
 def summary_of(summary: Raw) -> Raw:
@@ -358,3 +348,8 @@ def billed(usage: PiUsage | None, dialect: str | None) -> Billed | None:
     if usage is None or not any(counts):
         return None
     return apart(*counts, client="pi", dialect=dialect, total=usage.total_tokens, hour=usage.cache_write_1h)
+
+
+def dialect_of(wire: str) -> str | None:
+    """Return the dialect of what went over a wire of this name; None where it is none of lore's."""
+    return next((dialect for begin, dialect in _DIALECTS.items() if wire.startswith(begin)), None)

@@ -30,7 +30,6 @@ from lore.formats.base import Clock
 from lore.formats.bills import name_of
 from lore.formats.lines import each
 from lore.formats.pi import messages
-from lore.formats.pi.flue_messages import dialect_of
 from lore.formats.pi.messages import PiEntry, PiMessage, item_name
 from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
 from lore.formats.values import stamp_at
@@ -379,7 +378,7 @@ class Pi(TranscriptLines[PiMemory]):
         """Make a response a turn."""
         memory, at = self._memory, entry.timestamp
         turns, level = memory.turns, memory.level
-        dialect = dialect_of(message.api)
+        dialect = messages.dialect_of(message.api)
         if (message.model, dialect) != (turns.model, memory.dialect):
             turns.model, memory.dialect = message.model or turns.model, dialect or memory.dialect
             self._emit(e.SessionChanged(model=message.model, dialect=dialect))
