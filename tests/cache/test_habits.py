@@ -8,8 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from lore.cache.base import Outcome
 from lore.cache.bills import DROP
-from lore.cache.habits import UNCOUNTED, UNSIGNED, WEIGHT, Fall, Habit, Habits, Tally, chance, outcomes, version_of
+from lore.cache.habits import UNCOUNTED, UNSIGNED, WEIGHT, Habit, Habits, Tally, chance, outcomes, version_of
 from lore.model.state import SIGNS
 from lore.run.rules import packaged
 
@@ -111,14 +112,14 @@ def test_without_a_fall_one_outcome_is_certain():
 
 
 def test_the_deepest_fall_decides_and_falls_to_one_place_are_one_outcome():
-    falls = [Fall(500, 0.5, "a"), Fall(100, 0.2, "b"), Fall(500, 0.5, "c"), Fall(900, 1.0, "no fall")]
+    falls = [Outcome(500, 0.5, "a"), Outcome(100, 0.2, "b"), Outcome(500, 0.5, "c"), Outcome(900, 1.0, "no fall")]
     found = {outcome.read: (round(outcome.probability, 3), outcome.why) for outcome in outcomes(900, "goes-on", falls)}
     assert found == {100: (0.2, "b"), 500: (0.6, "a"), 900: (0.2, "goes-on")}
     assert outcomes(900, "goes-on", falls)[0].read == 500
 
 
 def test_outcomes_that_are_no_drop_apart_speak_for_one_another():
-    found = outcomes(20_300, "hidden-request", [Fall(20_000, 0.6, "goes-on"), Fall(9_000, 0.48, "skill")])
+    found = outcomes(20_300, "hidden-request", [Outcome(20_000, 0.6, "goes-on"), Outcome(9_000, 0.48, "skill")])
     assert [(outcome.read, round(outcome.probability, 3)) for outcome in found] == [
         (20_000, 0.312), (9_000, 0.48), (20_300, 0.208),
     ]  # fmt: skip
@@ -127,7 +128,7 @@ def test_outcomes_that_are_no_drop_apart_speak_for_one_another():
 @given(st.integers(0, 10_000), st.lists(st.tuples(st.integers(0, 12_000), st.floats(0, 1))))
 @example(1_001, [(0, 0.5), (0, 0.5), (1, 0.0)])  # what is likelier than not stands first, whatever lies between
 def test_outcomes_sum_to_one_and_none_is_above_what_stands(read, drawn):
-    found = outcomes(read, "goes-on", [Fall(where, likely, "x") for where, likely in drawn])
+    found = outcomes(read, "goes-on", [Outcome(where, likely, "x") for where, likely in drawn])
     assert abs(sum(outcome.probability for outcome in found) - 1) < 1e-9
     assert all(0 <= outcome.read <= read and 0 <= outcome.probability <= 1 for outcome in found)
     assert len({outcome.read for outcome in found}) == len(found)

@@ -17,7 +17,7 @@ from judge.judged import opened
 from lore.cache.bills import met_read
 from lore.cache.prices import Price
 from lore.judge.base import paid_again
-from lore.judge.counterfactual import reading
+from lore.judge.savings import reading
 from lore.model.events import Billed, Iteration
 
 FALLBACK = "claude-sonnet-4-6"

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from lore.cache.base import UNKNOWN, Breakpoint, Confidence, Look, Outcome, Piece, Prediction, Request
 from lore.cache.bills import FIVE_MINUTES, GRACE, ONE_HOUR, positions
-from lore.cache.habits import Fall, outcomes
+from lore.cache.habits import outcomes
 from lore.cache.tree import SLACK, PrefixTree, Ruler, TreePath
 from lore.model.events import Billed
 
@@ -133,7 +133,7 @@ class Breakpoints:
         An entry may outlive its time; right after it was written an older one may be served. Costs O(places looked at).
         """
         soon = self._look("ready_after", request.model, request.at) or 0.0
-        read, falls = self._ruler.position(hit), list[Fall]()
+        read, falls = self._ruler.position(hit), list[Outcome]()
         for place in self._places(request, path, breakpoints) if breakpoints else ():
             entry, tokens = self._entries.get(path.nodes[place]), self._ruler.position(place)
             if entry is None or place == hit:
@@ -141,13 +141,13 @@ class Breakpoints:
             why = _unreadable(entry, request.at)
             if place > hit and why == EXPIRED and not falls:
                 chance = self._look(EXPIRIES[entry.lifetime >= ONE_HOUR], request.model, request.at)
-                falls += [] if chance is None else [Fall(read, chance, reason)]
+                falls += [] if chance is None else [Outcome(read, chance, reason)]
                 read, reason = (read, reason) if chance is None else (tokens, "an entry that outlived its time")
             elif place < hit and not why:
                 written = self._entries[path.nodes[hit]].ready
                 new = written is not None and request.at is not None and request.at - written < soon
                 chance = self._look("habit:older-entry", request.model, request.at) if new else None
-                falls += [] if chance is None else [Fall(tokens, chance, "an entry before the newest")]
+                falls += [] if chance is None else [Outcome(tokens, chance, "an entry before the newest")]
                 break
         return outcomes(read, reason, falls)
 

@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 from lore.cache.base import UNKNOWN, Outcome, Prediction
 from lore.cache.bills import DROP, ONE_HOUR, POSITIONS, SOON, lookback
-from lore.cache.habits import SURE, UNSIGNED, WEIGHT, Fall, Habit, Habits, Tally, chance, outcomes
+from lore.cache.habits import SURE, UNSIGNED, WEIGHT, Habit, Habits, Tally, chance, outcomes
 from lore.cache.lanes import ChainLevels, Growth, ModelLane
 from lore.cache.rules import normal
 from lore.model.codes import Code
@@ -27,7 +27,6 @@ from lore.model.state import Change, Sign
 Key: TypeAlias = tuple[str, bool, bool]  # a habit's sign; whether at a new prompt, and for the first time in the chain
 Tallies: TypeAlias = dict[Key, Tally]
 AGAIN: Key = ("again", False, False)  # of falls without a sign: how many read what was read before them
-CERTAIN = ("session-changed", "compaction", "shrunk", "model")  # levels of which no habit is learned
 
 
 class ReadLevel(NamedTuple):
@@ -41,6 +40,11 @@ class ReadLevel(NamedTuple):
     sure: bool = True
     sign: str = ""
     otherwise: int = 0
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the log says for sure why it is so: no habit is learned of it then."""
+        return not self.sign and self.why in ("session-changed", "compaction", "shrunk", "model")
 
 
 class Seen(NamedTuple):
@@ -208,11 +212,11 @@ def _outcomes(odds: Odds, lane: ModelLane, situation: Situation) -> tuple[Outcom
     read, why = min(level.tokens, whole), level.why
     falls = list(_falls(odds, lane, situation))
     if level.sign:
-        falls.append(Fall(read, odds.of(level.sign, situation), why))
+        falls.append(Outcome(read, odds.of(level.sign, situation), why))
         read, why = min(level.otherwise, whole), "goes-on"
     elif why == "goes-on" and not situation.other_model and (rises := odds.of("hidden-request", situation)):
         risen = min(read + lane.answer_tokens(situation.grown, situation.output), whole)
-        falls.append(Fall(read, 1.0 - rises, why))
+        falls.append(Outcome(read, 1.0 - rises, why))
         if risen > read:
             read, why = risen, "hidden-request"
     return _with_deeper(odds, lane, situation, outcomes(read, why, falls))
@@ -241,25 +245,25 @@ def _with_deeper(odds: Odds, lane: ModelLane, situation: Situation, found: tuple
     return tuple(every) if below else found
 
 
-def _falls(odds: Odds, lane: ModelLane, situation: Situation) -> Iterator[Fall]:
+def _falls(odds: Odds, lane: ModelLane, situation: Situation) -> Iterator[Outcome]:
     """Yield the ways to fall that signs and clocks show, else the base rate."""
     level, whole, alone = situation.level, situation.whole, not situation.level.sign
     for seen in situation.seen:
         weighed = odds.weighed(seen, situation)
         if weighed is not None:
             alone = False
-            yield Fall(min(_left(weighed[0], seen, lane), whole), weighed[1], seen.sign)
+            yield Outcome(min(_left(weighed[0], seen, lane), whole), weighed[1], seen.sign)
     if level.why != "goes-on":
         return
     if situation.earlier is not None and situation.soon and (older := odds.of("older-entry", situation)):
         alone = False
-        yield Fall(min(situation.earlier, whole), older, "older-entry")
+        yield Outcome(min(situation.earlier, whole), older, "older-entry")
     if situation.far:
         alone = False
-        yield Fall(min(lane.head, whole), odds.of("lookback", situation), "lookback")
+        yield Outcome(min(lane.head, whole), odds.of("lookback", situation), "lookback")
     if alone:
         left = lane.left_by_falls if situation.implicit else lane.head
-        yield Fall(min(left, whole), odds.of("no-sign", situation), "no-sign")
+        yield Outcome(min(left, whole), odds.of("no-sign", situation), "no-sign")
 
 
 def _left(habit: Habit, seen: Seen, lane: ModelLane) -> int:

@@ -153,19 +153,12 @@ def version_of(text: str) -> tuple[int, ...]:
 _HALF = 0.5  # more than that is the likeliest in any case
 
 
-class Fall(NamedTuple):
-    """A way in which a request reads less: so many tokens, how likely by itself, and why."""
-
-    read: int
-    probability: float
-    why: str
-
-
-def outcomes(read: int, why: str, falls: Sequence[Fall]) -> tuple[Outcome, ...]:
+def outcomes(read: int, why: str, falls: Sequence[Outcome]) -> tuple[Outcome, ...]:
     """Return what may be read, the likeliest first: `read` where nothing falls. Probabilities sum to 1.
 
-    Falls are independent, and the deepest that happens decides; those to the same place are one outcome. What lies
-    within `DROP` tokens of an outcome speaks for it: a hidden request or none, a prompt then stands there all the same.
+    Falls are outcomes that read less, each as likely as by itself: they are independent, and the deepest that happens
+    decides; those to the same place are one outcome. What lies within `DROP` tokens of an outcome speaks for it: a
+    hidden request or none, a prompt then stands there all the same.
     """
     if not falls:
         return (Outcome(read, 1.0, why),)

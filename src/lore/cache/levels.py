@@ -14,31 +14,10 @@ from typing import NamedTuple
 
 from lore.cache.base import Prediction
 from lore.cache.bills import DROP, ONE_HOUR, POSITIONS, SOON, lifetime, lookback, position, total, unbelievable
-from lore.cache.forecast import (
-    AGAIN,
-    CERTAIN,
-    Key,
-    Odds,
-    ReadLevel,
-    Seen,
-    Situation,
-    Tallies,
-    level_of,
-    prediction_of,
-    whole_of,
-)
+from lore.cache.forecast import AGAIN, Key, Odds, ReadLevel, Seen, Situation, Tallies, level_of, prediction_of, whole_of
 from lore.cache.habits import Tally
 from lore.cache.lanes import Anchor, ChainLevels, Growth, ModelLane, WaitingText, growth
-from lore.cache.rules import (
-    ANTHROPIC,
-    WITH_BREAKPOINTS,
-    Rules,
-    Served,
-    cache_of,
-    idle_lifetime,
-    is_transcript,
-    served_by,
-)
+from lore.cache.rules import WITH_BREAKPOINTS, Rules, Served, cache_of, idle_lifetime, is_transcript, served_by
 from lore.model.codes import Code
 from lore.model.events import Billed
 from lore.model.state import Sign
@@ -46,6 +25,7 @@ from lore.model.turn import Turn
 
 # caches whose transcripts are predicted by levels
 BY_LEVEL = WITH_BREAKPOINTS | {"openai", "openai-breakpoint", "gemini", "deepseek", "kimi", "xai", "qwen-implicit"}
+_ANTHROPIC = Served("anthropic", "")
 _HOOK, _REASONING = "hook-context", "reasoning"
 _WAITING = (_HOOK, "skill")  # signs of text that may be moved at the next prompt of the user
 _BESIDE_RESULTS = "PostToolUse"  # hooks whose text stands beside results
@@ -71,7 +51,7 @@ class Levels:
     """
 
     def __init__(
-        self, rules: Callable[[], Rules], tallies: Tallies | None = None, where: Served = ANTHROPIC, *,
+        self, rules: Callable[[], Rules], tallies: Tallies | None = None, where: Served = _ANTHROPIC, *,
         breakpoints: bool = True,
     ) -> None:  # fmt: skip
         self._chains: dict[str, ChainLevels] = {}
@@ -360,9 +340,7 @@ def _count_habits(tallies: Tallies, situation: Situation, read: int, foreseen: i
     `foreseen` is where a fall without a sign would have ended, in tokens.
     """
     level, stood, prompted = situation.level, situation.stood, situation.grown.prompted
-    if level.why in CERTAIN and not level.sign:
-        return
-    if stood is None or level.tokens is None or situation.other_model or level.why == "first":
+    if level.is_certain or stood is None or level.tokens is None or situation.other_model or level.why == "first":
         return
     fell = read < stood - DROP
     if level.sign:

@@ -62,27 +62,35 @@ class Price(NamedTuple):
         return paid
 
     def _of_counts(self, usage: Counts) -> Decimal | None:
-        write, short, hour = usage.write_tokens, usage.write_5m_tokens, usage.write_1h_tokens
-        if write is None and (short is None or hour is None):
-            if short is not None or hour is not None or self.writes_are_charged:
-                return None
-            write = 0
-        short, hour = short or 0, hour or 0
-        counts = (
-            (usage.uncached_tokens, self.uncached), (usage.read_tokens, self.read), (short, self.write_5m),
-            (hour, self.write_1h), (0 if write is None else write - short - hour, self._write),
-            (usage.output_tokens, self.output),
-        )  # fmt: skip
+        lives = (usage.write_5m_tokens, usage.write_1h_tokens)
+        said = any(count is not None for count in lives)
+        if usage.write_tokens is None and None in lives and (said or self.writes_are_charged):
+            return None
         paid = Decimal(0)
-        for count, price in counts:
+        for count, price in self._counted(usage).values():
             if count is None or count < 0 or (count and price is None):
                 return None
             paid += count * (price or 0)
         return paid / MILLION
 
+    def _counted(self, usage: Counts) -> dict[str, tuple[int | None, Decimal | None]]:
+        """Return the tokens of each kind, with their price; where nobody says what was written, that is 0."""
+        hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0
+        write = 0 if usage.write_tokens is None else usage.write_tokens - short - hour
+        return {
+            "uncached": (usage.uncached_tokens, self.uncached), "read": (usage.read_tokens, self.read),
+            "write_1h": (hour, self.write_1h), "write_5m": (short, self.write_5m),
+            "write": (write, self.write if self.write is not None else self.write_5m),
+            "output": (usage.output_tokens, self.output),
+        }  # fmt: skip
+
     def parts(self, bill: Counts) -> dict[str, Decimal]:
         """Return what a bill cost by kind of price; kinds whose count or price is not known are left out."""
-        found = [self._parts_of_counts(bill)]
+        counted = self._counted(bill).items()
+        found = [{
+            kind: count * price / MILLION for kind, (count, price) in counted
+            if count and (count > 0 or kind != "write") and price is not None
+        }]  # fmt: skip
         if isinstance(bill, Billed):
             tools = dict(self.tools)
             found += [{name: count * tools[name] / THOUSAND} for name, count in bill.server_tools if name in tools]
@@ -93,25 +101,10 @@ class Price(NamedTuple):
             parts[kind] = parts.get(kind, Decimal(0)) + paid
         return parts
 
-    def _parts_of_counts(self, usage: Counts) -> dict[str, Decimal]:
-        hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0
-        counts = {
-            "uncached": (usage.uncached_tokens, self.uncached), "read": (usage.read_tokens, self.read),
-            "write_1h": (hour, self.write_1h), "write_5m": (short, self.write_5m),
-            "write": (max(0, (usage.write_tokens or 0) - hour - short), self._write),
-            "output": (usage.output_tokens, self.output),
-        }  # fmt: skip
-        return {kind: count * price / MILLION for kind, (count, price) in counts.items() if count and price is not None}
-
     @property
     def writes_are_charged(self) -> bool:
         """Whether there is a price of writing."""
         return any(price is not None for price in (self.write, self.write_5m, self.write_1h))
-
-    @property
-    def _write(self) -> Decimal | None:
-        """The price of what is written without a lifetime."""
-        return self.write if self.write is not None else self.write_5m
 
 
 def rates(

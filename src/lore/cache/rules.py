@@ -260,9 +260,6 @@ class Served(NamedTuple):
     platform: str
 
 
-ANTHROPIC = Served("anthropic", "")
-
-
 @lru_cache(_MANY)
 def served(endpoint: str, model: str | None, dialect: str, answered_by: str = "") -> Served:
     """Name provider and platform of a request; behind a gateway, those of who answered, whatever the model's name.

@@ -21,35 +21,14 @@ from msgspec.structs import replace
 
 from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, POSITIONS, TOLERANCE_TOKENS, gap, lookback, prompt_tokens
 from lore.judge.rewrites import sealed
-from lore.judge.signs import (
-    BY_COUNT,
-    COUNTED,
-    STRONG,
-    WEAK,
-    confirmed,
-    hook_text,
-    reasoning_dropped,
-    restarted,
-    taken_out,
-)
+from lore.judge.signs import BY_COUNT, COUNTED, STRONG, WEAK, confirmed
 from lore.judge.unexplained import head_was_read, unexplained
-from lore.judge.witnesses import (
-    CLIENTS,
-    PairContext,
-    expired,
-    older_entry,
-    parallel,
-    perhaps_expired,
-    rerouted,
-    routed,
-    verdict_evidence,
-)
+from lore.judge.witnesses import CLIENTS, PairContext, expired, older_entry, parallel, perhaps_expired, rerouted, routed
 from lore.model.cause import Cause
 from lore.model.codes import CODES, Code
 from lore.model.evidence import (
     Disputed,
     EditedByProvider,
-    HistoryShrank,
     LookbackExceeded,
     ModelChanged,
     Paused,
@@ -168,7 +147,7 @@ _WHOLE_HEAD = frozenset((Code.CLIENT_UPDATED, Code.CLIENT_RESTARTED, Code.SESSIO
 
 def _provider(context: PairContext) -> Cause | None:
     """Take a verdict of the provider that says that the client changed something; others say nothing of the client."""
-    verdict = verdict_evidence(context.right.verdict)
+    verdict = context.verdict
     section = None if verdict is None else CLIENTS.get(verdict.reason)
     if verdict is None or section is None:
         return None
@@ -185,7 +164,7 @@ def _change(code: Code) -> _Look:
     return look
 
 
-def _strong(code: Code, evidence: Recorded | SignSeen | ToolsAnnounced | HistoryShrank | LookbackExceeded) -> Cause:
+def _strong(code: Code, evidence: Recorded | SignSeen | ToolsAnnounced | LookbackExceeded) -> Cause:
     return Cause(code, CODES[code].section, evidence, strength="strong")
 
 
@@ -209,13 +188,6 @@ def _by_hash(section: str) -> _Look:
         return lead if lead is None else replace(lead, also=tuple(filter(None, others)))
 
     return look
-
-
-def _shrunk(context: PairContext) -> Cause | None:
-    seen = context.situation
-    if seen is None or seen.same >= seen.size:
-        return None
-    return _strong(Code.REWIND, HistoryShrank(seen.same, seen.size))
 
 
 def _lookback(context: PairContext) -> Cause | None:
@@ -298,6 +270,6 @@ def _asks_to_shorten(turn: Turn) -> bool:
 _LOOKS: tuple[_Look, ...] = (
     _change(Code.COMPACTION), _model, expired, parallel, rerouted, _routed(weak=False), _edited,
     _change(Code.TOOL_RESULT_REWRITTEN), _change(Code.REWIND), _by_hash("tools"), _by_hash("system"),
-    _by_hash("messages"), _session, *STRONG, hook_text, reasoning_dropped, _shrunk, restarted, taken_out, older_entry,
-    _routed(weak=True), _lookback, *COUNTED, perhaps_expired, _idle, *WEAK,
+    _by_hash("messages"), _session, *STRONG, older_entry, _routed(weak=True), _lookback, *COUNTED, perhaps_expired,
+    _idle, *WEAK,
 )  # fmt: skip

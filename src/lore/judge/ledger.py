@@ -28,13 +28,7 @@ from lore.judge.pair import is_remark
 from lore.judge.spending import CauseSums, LedgerRequest, Sums
 from lore.model.codes import UNEXPLAINED, Code, Reader
 from lore.model.events import MAIN
-from lore.model.evidence import (
-    Evidence,
-    ModelChanged,
-    Paused,
-    Rerouted,
-    RoutedElsewhere,
-)
+from lore.model.evidence import Evidence, ModelChanged, Paused, Rerouted, RoutedElsewhere
 from lore.model.ledger import LedgerRow, Loss, Spent
 from lore.model.results import BilledResult
 from lore.model.results.overview import SpendingCause

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from lore.cache.bills import TOLERANCE_TOKENS, bills_writes, cached, met_read, prompt_tokens, read_again, within_bill
 from lore.cache.prices import Price
-from lore.judge.witnesses import ESTIMATED, SECTIONS, PairContext, verdict_evidence
+from lore.judge.witnesses import ESTIMATED, SECTIONS, PairContext
 from lore.model.cause import Cause
 from lore.model.codes import UNEXPLAINED, Code
 from lore.model.evidence import Disputed, ProviderSaid
@@ -153,7 +153,7 @@ class Sizes(NamedTuple):
 
 def columns(context: PairContext, causes: tuple[Cause, ...], sizes: Sizes | None) -> Columns:
     """Put a pair into its three columns; `sizes` is None where its bytes were not measured."""
-    verdict, fell = context.right.verdict, context.fell
+    fell = context.fell
     disputed = next((cause.evidence for cause in causes if cause.code == Code.VERDICT_DISAGREES), None)
     if not isinstance(disputed, Disputed):  # bytes and bill contradict where nothing that was recorded explains it
         unexplained = any(cause.code in UNEXPLAINED for cause in causes)
@@ -161,9 +161,9 @@ def columns(context: PairContext, causes: tuple[Cause, ...], sizes: Sizes | None
     there = cached(context.left.usage)
     known = context.billed and context.read is not None and there is not None and fell is not None
     billed = BilledColumn(context.read, there if known else None, fell if known else None)
-    alone = verdict is None and (fell is None or not context.billed)
+    alone = context.right.verdict is None and (fell is None or not context.billed)
     agree = None if alone else disputed is None
-    return Columns(_bytes(context, sizes), billed, verdict_evidence(verdict), agree, disputed)
+    return Columns(_bytes(context, sizes), billed, context.verdict, agree, disputed)
 
 
 def _bytes(context: PairContext, sizes: Sizes | None) -> BytesColumn:

@@ -16,6 +16,8 @@ from msgspec.structs import replace
 
 from lore.cache.bills import (
     BYTES_PER_TOKEN,
+    DROP,
+    bills_writes,
     block_tokens,
     bytes_per_token,
     cached,
@@ -34,7 +36,7 @@ from lore.cache.habits import Habits, Tally
 from lore.judge.attribution import attribute, disputed, limited, too_far
 from lore.judge.pair import BY_BILL, Pair, Sizes, columns, dispute, is_remark
 from lore.judge.rewrites import ReplacedTail, evidence_of, last_message, replaced_tail, without_tail
-from lore.judge.unexplained import cause_of, of_one_cache, reads_nothing
+from lore.judge.unexplained import cause_of
 from lore.judge.witnesses import ESTIMATED, PairContext, by_shape, expired, other_api, parallel, rerouted, routed
 from lore.model.cause import Cause
 from lore.model.codes import Code
@@ -104,7 +106,7 @@ class Pairs:
         if (fell or moved) and recorded(turn.changes):
             return None
         pair = self._unmeasured(left, turn, fell, short, look) if fell or (moved and fell is None) else None
-        if not fell and self._billed and reads_nothing(left, turn):
+        if not fell and self._billed and _reads_nothing(left, turn):
             pair = self._unread(left, turn, look, pair)
         self._go_on(turn)
         return Extension(pair)
@@ -140,7 +142,7 @@ class Pairs:
         if pair is not None and pair.is_break:
             return pair
         last = self._read
-        base = last if last is not None and of_one_cache(last, right) and right.extends(last) else left
+        base = last if last is not None and _of_one_cache(last, right) and right.extends(last) else left
         short = shortfall(base, right)
         context = self._context(base, right, _COVERED, fall(base, short), look, left)._replace(situation=look())
         cause = cause_of(context)
@@ -170,7 +172,7 @@ class Pairs:
             pair = self._pair(own, same, look, own)
         elif left is not None:
             pair = self._pair(left, turn, look)
-            if not pair.fell and self._billed and reads_nothing(left, turn):
+            if not pair.fell and self._billed and _reads_nothing(left, turn):
                 pair = self._unread(left, turn, look, pair)
         self._go_on(turn, own)
         return pair
@@ -411,6 +413,21 @@ def _cache_of(turn: Turn) -> tuple[str | None, str]:
 def _goes_on(left: Turn, right: Turn) -> bool:
     """Tell whether all of a prompt stands at the beginning of the other."""
     return right.extends(left) if right.basis is not None else overlap(left.prompt, right.prompt).covered
+
+
+def _reads_nothing(left: Turn, right: Turn) -> bool:
+    """Tell whether a bill reads nothing of a log that goes on, and the bill before it read nothing to speak of."""
+    if right.basis is None or met_read(right.usage) != 0 or right.changes:
+        return False
+    there = cached(left.usage)
+    if there is None or there > DROP or not prompt_tokens(left.usage) or bills_writes(left) or bills_writes(right):
+        return False
+    return _of_one_cache(left, right) and right.extends(left)
+
+
+def _of_one_cache(left: Turn, right: Turn) -> bool:
+    """Tell whether two turns of a log were asked of one model, and the same provider answered."""
+    return (left.model, left.call.answered_by) == (right.model, right.call.answered_by)
 
 
 def _wrote_for_an_hour(turn: Turn) -> bool:

@@ -23,7 +23,7 @@ from lore.cache.rules import normal
 from lore.judge.witnesses import PairContext
 from lore.model.cause import Cause
 from lore.model.codes import CODES, Code
-from lore.model.evidence import HookText, ReasoningDropped, SignSeen, ToolsAnnounced, TotalShrank
+from lore.model.evidence import HistoryShrank, HookText, ReasoningDropped, SignSeen, ToolsAnnounced, TotalShrank
 from lore.model.items import ToolCall
 from lore.model.state import Sign
 
@@ -97,7 +97,7 @@ def _fell_before(context: PairContext, name: str) -> bool:
     return tally is not None and tally.seen >= _AGAIN and tally.fell == tally.seen
 
 
-def restarted(context: PairContext) -> Cause | None:
+def _restarted(context: PairContext) -> Cause | None:
     """Return that a new process of the client went on; two signs of it, or the exact level, confirm it."""
     sign = _found(context, "restart")
     if sign is None:
@@ -154,7 +154,7 @@ def _skill(context: PairContext) -> Cause | None:
     return confirmed(found) if waited.left is not None and context.read == waited.left else found
 
 
-def hook_text(context: PairContext) -> Cause | None:
+def _hook_text(context: PairContext) -> Cause | None:
     """Return that a hook's text is taken out of the history when the user speaks again."""
     seen = context.situation
     if seen is None or seen.waiting is None or not seen.grown.prompted:
@@ -171,7 +171,7 @@ def dropped_reasoning(context: PairContext) -> Seen | None:
     return None if seen is None else next((sign for sign in seen.seen if sign.sign == "reasoning"), None)
 
 
-def reasoning_dropped(context: PairContext) -> Cause | None:
+def _reasoning_dropped(context: PairContext) -> Cause | None:
     """Return that a provider left out what the model thought before this prompt of the user, and the read shows it."""
     dropped, read = dropped_reasoning(context), context.read
     if dropped is None or dropped.left is None or read is None or read < dropped.left - DROP:
@@ -181,7 +181,7 @@ def reasoning_dropped(context: PairContext) -> Cause | None:
     return Cause(Code.REASONING_DROPPED_BY_TEMPLATE, "messages", evidence, strength=strength)
 
 
-def taken_out(context: PairContext) -> Cause | None:
+def _taken_out(context: PairContext) -> Cause | None:
     """Return that the client took something out: the prompt shrank, or the log says so and not which results.
 
     Where the history holds no result of a tool, none was cleared, and a read below the head missed more than messages:
@@ -220,7 +220,19 @@ def _seen(sign: Sign) -> SignSeen | ToolsAnnounced:
     return SignSeen(sign.name, names, servers, sign.before or None, sign.after or None)
 
 
-STRONG: tuple[_Look, ...] = (_sign("client-version", weak=False), _sign("effort", weak=False))
+def _shrunk(context: PairContext) -> Cause | None:
+    """Return that the history is shorter than it was, or another from some place on."""
+    seen = context.situation
+    if seen is None or seen.same >= seen.size:
+        return None
+    about = CODES[Code.REWIND].section
+    return Cause(Code.REWIND, about, HistoryShrank(seen.same, seen.size), strength="strong")
+
+
+STRONG: tuple[_Look, ...] = (
+    _sign("client-version", weak=False), _sign("effort", weak=False), _hook_text, _reasoning_dropped, _shrunk,
+    _restarted, _taken_out,
+)  # fmt: skip
 COUNTED: tuple[_Look, ...] = (_habit("tool-reference"), _habit("no-thinking"), _skill, _tools_announced)
 _WEAK = (
     "resume", "api-error", "slash-command", "date", "memory", "instructions", "permission-mode", "interrupt",

@@ -17,30 +17,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lore.cache.bills import (
-    DROP,
-    FIVE_MINUTES,
-    POSITIONS,
-    SOON,
-    bills_writes,
-    cached,
-    gap,
-    met_read,
-    prompt_tokens,
-    total,
-)
+from lore.cache.bills import DROP, FIVE_MINUTES, POSITIONS, SOON, cached, gap, prompt_tokens, total
 from lore.cache.forecast import Situation
 from lore.judge.signs import SHRANK, dropped_reasoning
-from lore.judge.witnesses import (
-    CLIENTS,
-    PairContext,
-    expired,
-    lives_of,
-    parallel,
-    since,
-    started_in_parallel,
-    verdict_evidence,
-)
+from lore.judge.witnesses import CLIENTS, PairContext, expired, lives_of, parallel, since, started_in_parallel
 from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.evidence import NothingRead, ReadFell, RuledOut
@@ -79,7 +59,7 @@ def _reasons(context: PairContext) -> Iterator[RuledOut]:
         if not situation.implicit:
             yield RuledOut("lookback", situation.reach <= POSITIONS, count=situation.reach, limit=POSITIONS)
         yield from _signs(context)
-    verdict = verdict_evidence(right.verdict)
+    verdict = context.verdict
     if verdict is not None and verdict.reason not in CLIENTS:
         yield RuledOut("what the provider says", out=False, detail=verdict.reason or verdict.other)
     if right.is_rebuilt:
@@ -192,21 +172,6 @@ _LOOKED_AT = 4096
 
 
 # turns that read nothing, as the one before: the bill did not fall, and the cache was missed again
-
-
-def reads_nothing(left: Turn, right: Turn) -> bool:
-    """Tell whether a bill reads nothing of a log that goes on, and the bill before it read nothing to speak of."""
-    if right.basis is None or met_read(right.usage) != 0 or right.changes:
-        return False
-    there = cached(left.usage)
-    if there is None or there > DROP or not prompt_tokens(left.usage) or bills_writes(left) or bills_writes(right):
-        return False
-    return of_one_cache(left, right) and right.extends(left)
-
-
-def of_one_cache(left: Turn, right: Turn) -> bool:
-    """Tell whether two turns of a log were asked of one model, and the same provider answered."""
-    return (left.model, left.call.answered_by) == (right.model, right.call.answered_by)
 
 
 def cause_of(context: PairContext) -> Cause | None:

@@ -20,22 +20,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from lore.cache.bills import (
-    FIVE_MINUTES,
-    ONE_HOUR,
-    SOON,
-    TOLERANCE_TOKENS,
-    cached,
-    expiry,
-    met_read,
-    prompt_tokens,
-)
+from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, SOON, TOLERANCE_TOKENS, cached, expiry, met_read, prompt_tokens
 from lore.cache.forecast import Situation
 from lore.cache.habits import Habits, Tally
 from lore.judge.rewrites import rewritten, sealed
 from lore.model.cause import Cause
 from lore.model.codes import Code
-from lore.model.events import Billed, Verdict
+from lore.model.events import Billed
 from lore.model.evidence import (
     ChainRestarted,
     ColdCompaction,
@@ -58,14 +49,6 @@ SECTIONS = {"tools_changed": "tools", "system_changed": "system", "messages_chan
 CLIENTS = SECTIONS | {"model_changed": "model"}  # those that say that the client changed something
 REASONS = frozenset((*CLIENTS, "previous_message_not_found", "unavailable"))
 ESTIMATED = 1.25  # an estimate of tokens from bytes is rarely off by more
-
-
-def verdict_evidence(verdict: Verdict | None) -> ProviderSaid | None:
-    """Return the provider's verdict as evidence; a reason that lore does not know is content."""
-    if verdict is None:
-        return None
-    known = verdict.reason if verdict.reason in REASONS else ""
-    return ProviderSaid(known, "" if known else verdict.reason, verdict.missed_tokens)
 
 
 class PairContext(NamedTuple):
@@ -96,6 +79,15 @@ class PairContext(NamedTuple):
     def read(self) -> int | None:
         """What the right read of what stood before, in tokens; None where no bill says it."""
         return met_read(self.right.usage)
+
+    @property
+    def verdict(self) -> ProviderSaid | None:
+        """The provider's verdict as evidence; a reason that lore does not know is content."""
+        said = self.right.verdict
+        if said is None:
+            return None
+        known = said.reason if said.reason in REASONS else ""
+        return ProviderSaid(known, "" if known else said.reason, said.missed_tokens)
 
 
 def by_shape(context: PairContext) -> Cause | None:

@@ -34,10 +34,9 @@ from lore.formats.catalogue import lacks_of
 from lore.judge import savings
 from lore.judge.agreement import SimulatedSums, Transition, Unpriced
 from lore.judge.base import CURRENCY, TurnVerdict, findings_of, paid_again, price_of
-from lore.judge.counterfactual import played
 from lore.judge.ledger import Reliability
 from lore.judge.measured import LogMeasures
-from lore.judge.savings import NotedSaving, Paid, Run, turns_of
+from lore.judge.savings import NotedSaving, Played, Run, played, turns_of
 from lore.model.codes import Code, Problem, Reader
 from lore.model.events import Billed, Counts, OddBill
 from lore.model.place import Place
@@ -159,7 +158,7 @@ def _play(
     files: list[Input], request: SimulateRequest, options: Options, rules: Rules, cache: str | None,
     logs: Sequence[LogMeasures], told: Sequence[Problem], change: WhatIf,
 ) -> Run:  # fmt: skip
-    sums, found, turns = SimulatedSums(), list(told), list[Paid]()
+    sums, found, turns = SimulatedSums(), list(told), list[Played]()
     predictor = Predictor(rules, cache, change, None if options.counter is None else options.counter.count)
     simulation = Simulation(predictor, dated=request.dated, reader=request.reader, redact=request.redact)
     measuring = Measuring(logs)
@@ -256,7 +255,7 @@ class PlayedTurn(NamedTuple):
     result: SimulatedTurn
     row: Transition | None
     parts: dict[str, Decimal]
-    paid: Paid
+    paid: Played
     byte: int | None
     verdict: TurnVerdict
 
@@ -324,7 +323,8 @@ class Simulation:
             result = _result(verdict, predicted, price, place, causes, partial=partial)
             self._turns[turn.chain, turn.number] = result
             parts = price.parts(turn.usage) if price and turn.usage and price.of(turn.usage) is not None else {}
-            paid = Paid(again, price, place.reader, _contradicted(turn, predicted))
+            contradicted = _contradicted(turn, predicted)
+            paid = again._replace(price=price, reader=place.reader, contradicted=contradicted)
             yield PlayedTurn(result, _row(turn, predicted, left), parts, paid, turn.byte, verdict)
         self._turns.clear()
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.judge.counterfactual import Break, Played, otherwise, reading, remaining
+from lore.judge.savings import Break, Played, otherwise, reading, remaining
 from lore.model.events import Billed
 
 CODES = ("LORE102", "LORE128", "LORE110", "LORE159", "LORE301")
