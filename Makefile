@@ -4,7 +4,7 @@
 # make bench   the bars: speed as ratios in one run, and how true verdicts and predictions are on real recordings
 # make soak    long runs: whole matrices of cases, growing sessions, many generated ones, 300 killed writers for each store, a million requests of blocks
 # make attack  every class of hostile input, from a fixed seed: how many inputs, how many failures (part of make soak)
-# make fuzz    any bytes give events and problems, nothing else (SECONDS=60 for each fuzzer)
+# make fuzz    any bytes give events and problems, nothing else (INPUTS=2000 for each fuzzer, from SEED=24)
 # make docs    the reference of the public modules, as pages in build/docs, its links checked
 # make golden  write the golden outputs of the commands anew
 # make pictures  draw the pictures of the README anew
@@ -18,7 +18,8 @@
 
 PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
-SECONDS ?= 60
+INPUTS ?= 2000
+SEED ?= 24
 ifeq ($(OS),Windows_NT)
 BIN := .venv/Scripts
 else
@@ -111,8 +112,8 @@ attack: .venv/dev
 
 fuzz: .venv/dev
 	@$(PIP) install --only-binary :all: atheris 2>/dev/null || true
-	$(BIN)/python tests/fuzz/guided.py --seconds $(SECONDS)
-	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)
+	$(BIN)/python tests/fuzz/guided.py --inputs $(INPUTS) --seed $(SEED)
+	$(BIN)/python tests/fuzz/run.py --inputs $(INPUTS) --seed $(SEED)
 
 docs: .venv/dev
 	$(BIN)/python tests/reference/build.py build/docs

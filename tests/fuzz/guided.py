@@ -1,6 +1,6 @@
 """Fuzz every reader, and `diff-prefix`, guided by which code an input reaches (atheris).
 
-    python tests/fuzz/guided.py [--seconds N] [--target NAME]
+    python tests/fuzz/guided.py [--inputs N] [--seed N] [--target NAME]
 
 Each target runs in a process of its own, first on what the project holds, then, where there are any, with real
 recordings among the inputs. What breaks a law of `properties` is made smaller and kept as `run.py` does:
@@ -60,7 +60,7 @@ def inputs(target: str, *, private: bool) -> list[bytes]:
     return [one[: LONGEST // 2] + SEPARATOR + other[: LONGEST // 2] for one, other in pairs]
 
 
-def fuzz(target: str, seconds: int, folder: Path, *, private: bool) -> None:
+def fuzz(target: str, count: int, seed: int, folder: Path, *, private: bool) -> None:
     """Fuzz one target in this process, with a folder for its inputs; never returns."""
     import atheris  # noqa: PLC0415 # pyright: ignore[reportMissingImports]
 
@@ -80,15 +80,23 @@ def fuzz(target: str, seconds: int, folder: Path, *, private: bool) -> None:
             kept.add(signature)
             run.keep(signature, data, examine, private=private, end=".diff" if target == DIFF else ".bin")
 
-    options = [f"-max_total_time={seconds}", f"-max_len={LONGEST}", "-timeout=0", "-rss_limit_mb=4096", "-verbosity=0"]
+    options = [
+        f"-runs={count}",
+        f"-seed={seed}",
+        f"-max_len={LONGEST}",
+        "-timeout=0",
+        "-rss_limit_mb=4096",
+        "-verbosity=0",
+    ]
     atheris.Setup([sys.argv[0], *options, str(known)], once)
     atheris.Fuzz()
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Fuzz every target for its share of the time; say what was found."""
+    """Fuzz every target with its share of the inputs; say what was found."""
     parser = argparse.ArgumentParser(description="Fuzz lore, guided by coverage.")
-    parser.add_argument("--seconds", type=int, default=60, help="in all")
+    parser.add_argument("--inputs", type=int, default=2000, help="in all")
+    parser.add_argument("--seed", type=int, default=24)
     parser.add_argument("--target", action="append", choices=TARGETS, help="fuzz this one (repeatable)")
     parser.add_argument("--one", nargs=2, metavar=("INPUTS", "FOLDER"), help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
@@ -97,25 +105,26 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"no atheris for Python {version} here: fuzzing by mutation only")
         return 0
     if given.one:
-        fuzz(given.target[0], given.seconds, Path(given.one[1]), private=given.one[0] == "private")
+        fuzz(given.target[0], given.inputs, given.seed, Path(given.one[1]), private=given.one[0] == "private")
     from fuzz import run, samples  # noqa: PLC0415
 
     targets, rounds = given.target or TARGETS, ["public", *(["private"] if samples.CORPUS.is_dir() else [])]
-    share = max(1, given.seconds // (len(targets) * len(rounds)))
+    share = max(1, given.inputs // (len(targets) * len(rounds)))
     before, failed = _kept(run.PRIVATE, samples.SEEDS), False
     for target in targets:
         for one in rounds:
-            print(f"{target}, {one} inputs: {share} s", flush=True)
-            failed = _run_one(target, one, share) or failed
+            print(f"{target}: {share:,} {one} inputs", flush=True)
+            failed = _run_one(target, one, share, given.seed) or failed
     found = _kept(run.PRIVATE, samples.SEEDS) - before
     print(f"{len(found)} new inputs broke something" + (", and a target did not end well" if failed else ""))
     return 1 if found or failed else 0
 
 
-def _run_one(target: str, inputs: str, seconds: int) -> bool:
+def _run_one(target: str, inputs: str, count: int, seed: int) -> bool:
     """Fuzz one target in a process of its own; return whether it did not end well."""
     with tempfile.TemporaryDirectory(prefix="lore-guided-") as folder:
-        words = (sys.executable, __file__, "--seconds", str(seconds), "--target", target, "--one", inputs, folder)
+        said = ("--inputs", str(count), "--seed", str(seed), "--target", target, "--one", inputs, folder)
+        words = (sys.executable, __file__, *said)
         return bool(subprocess.run(words, check=False, stderr=subprocess.DEVNULL).returncode)
 
 

@@ -146,3 +146,11 @@ def test_a_turn_where_a_whole_session_is_read_says_what_to_leave_out(tmp_path):
     with pytest.raises(LoreError) as failed:
         next(pieces(str(tmp_path / "none.jsonl")))
     assert failed.value.hint == ""
+
+
+@pytest.mark.parametrize("name", ["ftp://x", "FTP://host/log.jsonl#2", "file:///etc/hosts", "gopher://x"])
+def test_an_address_of_another_scheme_says_which_there_are(name):
+    """`lore check ftp://x` said "no such file or directory"."""
+    with pytest.raises(LoreError, match="lore reads nothing from (?i:ftp|file|gopher)://") as failed:
+        next(pieces(name))
+    assert "s3://" in failed.value.hint

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 import time
@@ -21,7 +22,8 @@ LISTENING: list[bool] = []
 
 
 def _hear(event, args):
-    if LISTENING and event == "open" and isinstance(args[0], str) and "logs" in args[0] and os.path.isfile(args[0]):
+    named = LISTENING and event == "open" and isinstance(args[0], str)
+    if named and "logs" in args[0] and not args[0].endswith(".py") and os.path.isfile(args[0]):
         OPENED.append(args[0])
 
 
@@ -61,7 +63,7 @@ def records(monkeypatch):
     seals = []
     opened = state.CheckState.open
     monkeypatch.setattr(state.CheckState, "open", lambda self, config: opened(self, config) or seals.append(self._seal))
-    return lambda data: list(state._records(data, seals[-1]))
+    return lambda data: list(state._records(io.BytesIO(data), seals[-1]))
 
 
 def files():
@@ -248,7 +250,7 @@ def test_what_no_run_took_for_long_goes(monkeypatch, records):
     assert records(_segment().read_bytes())
     monkeypatch.setattr(state, "SEGMENTS", 0)
     made = state.CheckState
-    monkeypatch.setattr(state, "State", lambda *args, **named: made(*args, **named, now=time.time() + 61 * 86_400))
+    monkeypatch.setattr(state, "CheckState", lambda *args, **named: made(*args, **named, now=time.time() + 61 * 86_400))
     for path in Path("logs").rglob("*.*"):
         path.unlink()
     put("logs/other.jsonl", session(session_id="other"))
@@ -301,6 +303,25 @@ def test_a_segment_that_could_not_be_read_is_not_thrown_away(monkeypatch):
         settle()
         assert "could not be read (input/output error)" in check()[1]
     assert len(list(Path("kept").glob("*.state"))) == 2
+
+
+class _Counted(io.BytesIO):
+    """A segment that counts the bytes that were asked of it."""
+
+    asked = 0
+
+    def read(self, size=-1):
+        self.asked += size
+        return super().read(size)
+
+
+@pytest.mark.parametrize(("length", "most"), [(2**32 - 1, 100), (state._LARGEST + 1, 100), (50, 200)])
+def test_a_forged_segment_is_not_held_before_its_digest_was_checked(length, most):
+    """Whoever could write to the folder had lore read 2 GiB before the first digest was looked at."""
+    head = state._HEAD.pack(b"k" * 16, length, b"d" * 16)
+    file = _Counted(state._MAGIC + (head + b"x" * 50) * 1000)
+    assert list(state._records(file, b"seal")) == []
+    assert file.asked <= most
 
 
 def test_segments_are_merged_once_at_the_end(monkeypatch):

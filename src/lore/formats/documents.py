@@ -24,6 +24,7 @@ from lore.formats.captures.repeats import Repeats, exchanges_in
 from lore.formats.http import Http, Judged
 from lore.formats.lines import BEGINNING, BOM, SPACE, Line, array_at, fault, is_crowded, is_deep, too_many, too_much
 from lore.model.codes import Code, Problem
+from lore.model.deferred import pattern
 from lore.model.jsonslice import TRAILING
 
 LONGEST = 24 * 1024 * 1024  # bytes of an entry: browsers record videos beside requests
@@ -38,9 +39,9 @@ Phase: TypeAlias = Literal["before", "inside", "over"]
 
 # The next brackets inside a value, and the next brackets or comma beside values, behind whatever else stands there.
 # Brackets are taken many at a time: so they come where someone means harm.
-_WITHIN = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+([{\[]++|[}\]]++)?', re.DOTALL)
-_BESIDE = re.compile(rb'(?:[^",{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+([{\[]++|[}\]]++|,)?', re.DOTALL)
-_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
+_WITHIN = pattern(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+([{\[]++|[}\]]++)?', re.DOTALL)
+_BESIDE = pattern(rb'(?:[^",{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+([{\[]++|[}\]]++|,)?', re.DOTALL)
+_STRING = pattern(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 
 
 class _Counter(Struct):

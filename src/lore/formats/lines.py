@@ -30,6 +30,7 @@ from msgspec import Struct
 from lore.formats.base import Clock, Read, Yields
 from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
+from lore.model.deferred import pattern
 from lore.model.jsonslice import array, is_json
 from lore.model.measured import Measurement
 from lore.model.turn import Exchange
@@ -204,7 +205,7 @@ def fault(line: bytes) -> str:
     return "" if isinstance(value, dict) else "not a JSON object"
 
 
-_BRACKETS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]++|[\]}]++', re.DOTALL)
+_BRACKETS = pattern(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]++|[\]}]++', re.DOTALL)
 _TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|,++', re.DOTALL)
 
 

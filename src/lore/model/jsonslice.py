@@ -17,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from lore.model.canonical import decode, printable, refuse_constant
+from lore.model.deferred import pattern
 
 # Possessive: a string without an end must fail at once, not after every way to cut it into pieces.
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]', re.DOTALL)
@@ -198,9 +199,9 @@ def sliced(raw: bytes) -> dict[str, bytes]:
 
 
 # Half a character stands as an escape, which msgspec refuses: `\ud83d`. It takes `\ue83d`, which nobody writes.
-_SURROGATES = (re.compile(rb"\\ud(?=[89a-fA-F])"), rb"\\ue"), (re.compile(rb"\\uD(?=[89a-fA-F])"), rb"\\uE")
-_HIDDEN = (re.compile(rb"\\ue(?=[89a-fA-F])"), rb"\\ud"), (re.compile(rb"\\uE(?=[89a-fA-F])"), rb"\\uD")
-_MOVED = re.compile("[\ue800-\uefff]")
+_SURROGATES = (pattern(rb"\\ud(?=[89a-fA-F])"), rb"\\ue"), (pattern(rb"\\uD(?=[89a-fA-F])"), rb"\\uE")
+_HIDDEN = (pattern(rb"\\ue(?=[89a-fA-F])"), rb"\\ud"), (pattern(rb"\\uE(?=[89a-fA-F])"), rb"\\uD")
+_MOVED = pattern("[\ue800-\uefff]")
 
 
 def _hidden(raw: bytes) -> bytes:

@@ -25,6 +25,7 @@ from lore.formats.folders import OPENING
 from lore.formats.foreign import SQLITE
 from lore.formats.lines import LONGEST, is_document, may_be_recording
 from lore.model.canonical import text_of
+from lore.model.deferred import pattern
 from lore.model.events import MAIN
 from lore.model.jsonslice import table
 from lore.model.vector import common_prefix
@@ -227,10 +228,17 @@ def folder_hint(path: str) -> str:
     return "name a file in it; `lore check` takes folders" if filesystem.is_folder(path) else "name a regular file"
 
 
+_SCHEME = pattern(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+
+
 def unreadable(path: str, error: OSError) -> LoreError:
     """Say that a file cannot be read, and why."""
     if isinstance(error, LoreError):  # of a remote one
         return error
+    if _SCHEME.match(path) and not os.path.lexists(path):
+        message = f"cannot read {show(path)}: lore reads nothing from {path.partition('://')[0]}://"
+        hint = f"addresses that it reads begin with {', '.join(filesystem.SCHEMES)}"
+        return LoreError(message, hint=hint, where=Where(show(path)))
     reason = (error.strerror or str(error)).lower()
     hint = "a whole session is read here: leave #TURN out" if parse_name(path).turn is not None else ""
     return LoreError(f"cannot read {show(path)}: {reason}", hint=hint, where=Where(show(path)))

@@ -20,7 +20,7 @@ from lore.store.registry import has_options, shown
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-_SCHEMES = ("s3://", "gs://", "az://", "abfs://", "abfss://", "http://", "https://")
+SCHEMES = ("s3://", "gs://", "az://", "abfs://", "abfss://", "http://", "https://")
 
 
 class Status(NamedTuple):
@@ -44,7 +44,7 @@ class FolderEntry(NamedTuple):
 
 def is_remote(path: str) -> bool:
     """Tell whether a name is one of a remote recording or folder; one that names an endpoint is a store's."""
-    return "://" in path[:8] and path[:8].lower().startswith(_SCHEMES) and not has_options(path)
+    return "://" in path[:8] and path[:8].lower().startswith(SCHEMES) and not has_options(path)
 
 
 def exists(path: str) -> bool:

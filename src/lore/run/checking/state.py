@@ -31,6 +31,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from hmac import compare_digest
+from typing import BinaryIO
 
 import msgspec
 
@@ -53,8 +54,8 @@ BATCH_BYTES = 1024**3  # or so much that was judged
 _DAY = 86_400.0
 _MAGIC = b"lore state 2\n"
 _HEAD = struct.Struct("<16sI16s")  # key, length of what follows, digest of both
-_LARGEST = 256 * 1024 * 1024  # bytes of a record, unpacked: more is no record
-_LARGEST_SEGMENT = 2 * 1024**3  # bytes: more was not written by lore, and is not held
+_LARGEST = 256 * 1024 * 1024  # bytes of a record, packed or unpacked: more is no record
+_LARGEST_SEGMENT = 2 * 1024**3  # bytes of records that lore takes of one file
 SHORTEST_KEY = 16  # characters
 _SEGMENT = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}\.state")
 
@@ -118,7 +119,7 @@ class CheckState:
             if _SEGMENT.fullmatch(name) and name.startswith(self._maker):
                 try:
                     with filesystem.opened(self._root + name) as file:
-                        self._records.update(_records(file.read(_LARGEST_SEGMENT), self._seal))
+                        self._records.update(_records(file, self._seal))
                     self._segments.add(name)
                 except FileNotFoundError:  # merged by another run meanwhile
                     continue
@@ -316,14 +317,16 @@ def _unpacked(packed: bytes) -> bytes:
     return data
 
 
-def _records(data: bytes, seal: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the records of a segment as far as it is whole."""
-    at = len(_MAGIC)
-    while data.startswith(_MAGIC) and at + _HEAD.size <= len(data):
-        key, length, check = _HEAD.unpack_from(data, at)
-        at += _HEAD.size
-        packed = data[at : at + length]
-        if length < 4 or len(packed) != length or not compare_digest(_check(key, packed, seal), check):
+def _records(file: BinaryIO, seal: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the records of a segment as far as it is whole; what its digest does not hold for is not kept."""
+    left = _LARGEST_SEGMENT - len(_MAGIC)
+    begun = file.read(len(_MAGIC)) == _MAGIC
+    while begun and len(head := file.read(_HEAD.size)) == _HEAD.size:
+        key, length, check = _HEAD.unpack(head)
+        left -= _HEAD.size + length
+        if not 4 <= length <= _LARGEST or left < 0:
+            return
+        packed = file.read(length)
+        if len(packed) != length or not compare_digest(_check(key, packed, seal), check):
             return
         yield key, packed
-        at += length
