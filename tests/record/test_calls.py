@@ -7,8 +7,7 @@ import json
 
 from lore.formats.captures.lore_capture import LoreCapture
 from lore.model.turn import Exchange
-from lore.record.calls import RecordedCall, Writer
-from lore.record.journal import Journal
+from lore.record.journal import Journal, RecordedCall, Writer
 from lore.testing import everything
 
 OPENING = b'{"lore_capture":1}\n'

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 import pytest
 
-from lore.record.signing import NotSignedError, Signer, signature_of
+from lore.record.forwarding import NotSignedError, Signer, signature_of
 from lore.record.upstreams import routes_of
 from record.conftest import recording
 from record.standin import TEXT, StandIn, served

@@ -11,8 +11,8 @@ from cli.running import compacted, session
 from lore.errors import LoreError
 from lore.files import try_lock
 from lore.formats.lore_log import LoreLog
-from lore.recording import checkpoint_file
 from lore.recording.opening import Options
+from lore.run import checkpoints as checkpoint_file
 from lore.run.checkpoints import fold_resumed
 from lore.run.folding import fold
 from model.making import dumps, record, user
@@ -102,7 +102,7 @@ def test_a_log_that_is_another_is_folded_anew_and_the_checkpoint_replaced(desk, 
 
 
 def test_a_change_in_the_middle_is_found_with_verify(desk, monkeypatch):
-    monkeypatch.setattr("lore.recording.checkpoint_file.BLOCK", 64)
+    monkeypatch.setattr("lore.run.checkpoints.BLOCK", 64)
     desk.resume(LOG)
     changed = LOG.replace(b"answer", b"ANSWER")
     desk.log.write_bytes(changed)
@@ -302,7 +302,7 @@ def test_a_checkpoint_that_cannot_be_written_does_not_cost_the_answer(desk):
 def test_a_checkpoint_of_another_version_is_refused(desk, monkeypatch):
     desk.resume(LOG)
     with monkeypatch.context() as patch:
-        patch.setattr("lore.recording.checkpoint_file.__version__", "9.9")
+        patch.setattr("lore.run.checkpoints.__version__", "9.9")
         assert "of lore 0" in (desk.resume(LOG + MORE).refused or "")
     desk.saved.write_bytes(checkpoint_file.MAGIC + b'"version":99}\n')
     assert "of another version" in (desk.resume(LOG).refused or "")

@@ -339,86 +339,21 @@ def without_member(raw: bytes, key: str) -> bytes:
     return raw
 
 
-class _Container:
-    """An object or array on the way to a byte: where it starts, and which of its members is being read."""
-
-    __slots__ = ("array", "base", "begin", "index", "key")
-
-    def __init__(self, base: int, *, array: bool) -> None:
-        self.base = base
-        self.array = array
-        self.index = 0
-        self.key: bytes | None = None
-        self.begin = base + 1  # where the text of the member's value may begin
-
-    def step(self) -> str:
-        """The step from this container to the value that is being read."""
-        return f"[{self.index}]" if self.array else "." + printable(key_text(self.key or b'""'))
-
-    @property
-    def in_key(self) -> bool:
-        """Whether the next string is a key."""
-        return not self.array and self.key is None
-
-
-def leaf_at(raw: bytes, offset: int) -> Leaf:
-    """Name the innermost value that holds byte `offset` of a JSON value; the root where none does.
-
-    An offset in punctuation, white space or a key belongs to the container around it. One pass over the
-    bytes before the offset, whatever the nesting: the path is joined once, where the value is found.
-    """
-    stack: list[_Container] = []
-    for match in _TOKEN.finditer(raw):
-        start, end = match.span()
-        char = raw[start : start + 1]
-        inside = stack[-1] if stack else None
-        if inside is not None and char in (b",", b"}", b"]") and not inside.in_key:
-            value, after = _trim(raw, inside.begin, start)  # a number or a name has no token of its own
-            if value <= offset < after:
-                return Leaf(_path(stack), value)
-        if start > offset:
-            break
-        if char == b'"' and inside is not None:
-            if inside.in_key:
-                inside.key = match.group()
-            elif offset < end:
-                return Leaf(_path(stack), start)
-        elif char in (b"{", b"["):
-            stack.append(_Container(start, array=char == b"["))
-        elif char in (b"}", b"]") and stack:
-            if offset == start:
-                break
-            stack.pop()
-        elif char == b":" and inside is not None:
-            inside.begin = end
-        elif inside is not None:
-            inside.index, inside.key, inside.begin = inside.index + 1, None, end
-    return Leaf(_path(stack[:-1]), stack[-1].base) if stack else Leaf("", 0)
-
-
-def _path(stack: list[_Container]) -> str:
-    return "".join([container.step() for container in stack])
-
-
-_SMALL = 4096  # bytes that are looked through token by token
-
-
 def leaf_in(raw: bytes, offset: int) -> Leaf:
-    """Name the innermost value as `leaf_at` does, of JSON text that is whole.
+    """Name the innermost value that holds byte `offset` of JSON text that is whole; the root where none does.
 
-    What does not hold the byte is passed over at a decoder's speed, whatever it holds.
+    An offset in punctuation, white space or a key belongs to the container around it. Costs each container on the way,
+    sliced at a decoder's speed.
     """
-    path, base = "", 0
-    while len(raw) > _SMALL and raw[:1] in (b"{", b"["):
+    path, base = list[str](), 0
+    while raw[:1] in (b"{", b"["):
         found = next(((step, start, end) for step, start, end in _values(raw) if start <= offset < end), None)
         if found is None:
             break
         step, start, end = found
-        path, base, offset, raw = path + step, base + start, offset - start, raw[start:end]
-    if raw[:1] not in (b"{", b"["):
-        return Leaf(path, base)
-    leaf = leaf_at(raw, offset)
-    return Leaf(path + leaf.path, base + leaf.start)
+        path.append(step)
+        base, offset, raw = base + start, offset - start, raw[start:end]
+    return Leaf("".join(path), base)
 
 
 def _values(raw: bytes) -> Iterator[tuple[str, int, int]]:

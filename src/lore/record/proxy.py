@@ -4,9 +4,9 @@ In: an ASGI application's calls (uvicorn), routes, an open journal. Out: answers
 status, headers but those of the connection, bytes still compressed; and records. Rules: what passes to a client stands
 in the file before; a chunk is passed before the next is read; who leaves is not waited for. Only the server of a route
 is spoken to, and only requests that name this server as their host are taken (DNS rebinding), none that a page in a
-browser sends. A request that AWS's clients signed for this address is signed anew for its server (`signing.py`), where
-its address holds the token of this run: whoever else can reach the port signs nothing with the user's credentials.
-What cannot be written down passes all the same.
+browser sends. A request that AWS's clients signed for this address is signed anew for its server, where its address
+holds the token of this run: whoever else can reach the port signs nothing with the user's credentials. What cannot be
+written down passes all the same.
 
 Cost: memory of a call is bounded by `PIECE`, of one that is signed by its body. Sources: RFC 9112, 3.2.2
 (absolute-form) and 6.1 (two lengths); RFC 9113, 3.4 (PRI); ASGI 3.0; WHATWG Fetch Metadata; read on 2026-11-23.
@@ -25,11 +25,18 @@ import httpx
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
-from lore.record.calls import COMPLETE, STOPPED, RecordedCall, Writer
-from lore.record.forwarding import passed_on, reason, request_of
-from lore.record.journal import Journal
+from lore.record.forwarding import (
+    LARGEST,
+    NotSignedError,
+    Signature,
+    Signer,
+    passed_on,
+    reason,
+    request_of,
+    signature_of,
+)
+from lore.record.journal import COMPLETE, STOPPED, Journal, RecordedCall, Writer
 from lore.record.kept import account, line_of, moment, request_headers, response_headers, url_of
-from lore.record.signing import LARGEST, NotSignedError, Signature, Signer, signature_of
 from lore.record.upstreams import Route, Routes
 
 _NOT_GIVEN = "lore signs only what comes to the address that it set as AWS_ENDPOINT_URL_BEDROCK_RUNTIME"
@@ -97,16 +104,6 @@ class _Body(httpx.AsyncByteStream):
                 side.end(self._call.clock())
             if chunk:
                 yield chunk
-
-
-class _Gathered(httpx.AsyncByteStream):
-    """A body that is whole."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        yield self._data
 
 
 class Proxy:
@@ -278,7 +275,7 @@ class Proxy:
         )  # fmt: skip
         chunked = (b"transfer-encoding", b"chunked") in headers
         pairs = passed_on(headers, request=True)
-        return request_of(request.method, origin, target, pairs, _Gathered(bytes(data)), chunked=chunked)
+        return request_of(request.method, origin, target, pairs, httpx.ByteStream(bytes(data)), chunked=chunked)
 
     def _nowhere(self) -> str:
         names = ", ".join(f"/{route.name}/" for route in self._routes.routes)

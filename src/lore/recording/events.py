@@ -12,17 +12,20 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain as chained
 
+import msgspec
+
 from lore.errors import LoreError
 from lore.fold.step import Folding
 from lore.formats.base import HOLDS, Clock, Read, Reader
 from lore.formats.lines import Lines
 from lore.formats.lore_log import LoreLog
-from lore.formats.registry import READERS
+from lore.formats.registry import READERS, recognise
 from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import is_absent
+from lore.model.measured import Measurement
 from lore.model.state import Chain, Session
-from lore.model.turn import Basis, Call, Fidelity, Turn, TurnPrompt
+from lore.model.turn import Basis, Call, Exchange, Fidelity, Turn, TurnPrompt
 from lore.prefix.likeness import without_dropped
 from lore.prompt.assemble import Assembler, Unsaid, rated
 from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
@@ -31,7 +34,6 @@ from lore.prompt.planning import SAVED_KINDS, Planner, SavedEvents
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording, Template, load_plugins
 from lore.recording.overrides import Completion, completed
-from lore.recording.subagents import SessionChains
 
 _PLAIN = (e.Append, e.PatchToolCall, e.TurnCompleted)
 
@@ -264,6 +266,81 @@ class EventRecording(Recording):
     def _lacks_tools_alone(self) -> bool:
         """Whether the session was recorded in a format that holds all of a prompt but the client's own tools."""
         return getattr(READERS.get(self._folding.session.format), "own_tools", True) is False
+
+
+class SessionChains:
+    """The chains of one session, its own file's and those of its companions: subagents beside it, or in a folder.
+
+    Each file has a fresh reader, and its header is dropped, for the session's own holds; a chain whose name is taken
+    (or is `main`) goes by its file's name, so that chains of two files are never mixed up; a file that cannot be read
+    is a problem, not the end.
+    """
+
+    def __init__(self, paths: Sequence[str], problems: Problems, known: Collection[str] = ()) -> None:
+        self._paths = paths
+        self._problems = problems
+        self._taken = {e.MAIN, *known}
+        self._started = bool(known)
+
+    def noted(self, reads: Iterator[Read]) -> Iterator[Read]:
+        """Pass on the session's own reads, and remember its chains."""
+        for read in reads:
+            self._started = self._started or isinstance(read.value, e.SessionStarted)
+            self._taken.add(e.MAIN if isinstance(read.value, Problem | Exchange | Measurement) else read.value.chain)
+            yield read
+
+    def reads(self) -> Iterator[tuple[str, Read]]:
+        """Yield what the companions hold, each read with the name of its file."""
+        for path in self._paths:
+            shown = corpus.show(path)
+            try:
+                for read in self._file(path, shown):
+                    yield shown, read
+            except LoreError as error:
+                self._problems.add(Problem(Code.UNREADABLE_FILE, error.message), shown)
+
+    def _file(self, path: str, shown: str) -> Iterator[Read]:
+        opened = corpus.open_head(path)
+        kind = recognise(opened.head)
+        if kind is None or kind.yields != "events":
+            raise LoreError(f"{shown} is no session log")
+        reader = kind()
+        stored = corpus.is_in_database(path)
+        stem = shown.rpartition("#")[2] if stored else os.path.splitext(os.path.basename(shown))[0]
+        names: dict[str, str] = {}
+        for data in opened.data:
+            yield from self._renamed(reader.feed(data), names, stem, shown)
+        yield from self._renamed(reader.finish(), names, stem, shown)
+
+    def _renamed(self, found: Iterable[Read], names: dict[str, str], stem: str, shown: str) -> Iterator[Read]:
+        for read in found:
+            event = read.value
+            if isinstance(event, Problem):
+                self._problems.add(event, shown)
+                continue
+            if isinstance(event, Exchange | Measurement | Turn) or (
+                isinstance(event, e.SessionStarted) and self._started
+            ):
+                continue
+            if not isinstance(event, e.OpaqueEvent):
+                read = Read(self._named(event, names, stem), read.line, read.byte)
+            yield read
+
+    def _named(self, event: e.Event, names: dict[str, str], stem: str) -> e.Event:
+        self._started = self._started or isinstance(event, e.SessionStarted)
+        name = names.get(event.chain)
+        if name is None:
+            name = names[event.chain] = self._free(event.chain, stem)
+        return event if name == event.chain else msgspec.structs.replace(event, chain=name)
+
+    def _free(self, chain: str, stem: str) -> str:
+        """Choose a name that no other chain has: the chain's own, else its file's, else that with a number."""
+        name, number = chain, 1
+        while name in self._taken:
+            name = stem if number == 1 else f"{stem}-{number}"
+            number += 1
+        self._taken.add(name)
+        return name
 
 
 def session_log(recording: Recording, instead: str, *, hint: str) -> EventRecording:

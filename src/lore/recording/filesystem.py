@@ -20,6 +20,7 @@ from lore.store.registry import has_options, shown
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+LARGEST = 16 * 1024 * 1024  # bytes of a file that is read whole: a message, a list of folders
 SCHEMES = ("s3://", "gs://", "az://", "abfs://", "abfss://", "http://", "https://")
 
 
@@ -47,6 +48,13 @@ def is_remote(path: str) -> bool:
     return "://" in path[:8] and path[:8].lower().startswith(SCHEMES) and not has_options(path)
 
 
+def _remote():  # noqa: ANN202 - the module, with its types
+    """Return who asks services: few names are remote, and importing it takes time."""
+    from lore.recording import remote  # noqa: PLC0415 - as it says
+
+    return remote
+
+
 def exists(path: str) -> bool:
     """Tell whether anything has this name."""
     return (is_file(path) or is_folder(path)) if is_remote(path) else os.path.lexists(path)
@@ -56,10 +64,8 @@ def is_file(path: str) -> bool:
     """Tell whether a file has this name."""
     if not is_remote(path):
         return os.path.isfile(path)
-    from lore.recording import remote  # noqa: PLC0415 - few names are remote
-
-    with suppress(remote.MissingError, remote.DeniedError):
-        return remote.is_file(path)
+    with suppress(_remote().MissingError, _remote().DeniedError):
+        return _remote().is_file(path)
     return False
 
 
@@ -67,10 +73,8 @@ def is_folder(path: str) -> bool:
     """Tell whether a folder has this name."""
     if not is_remote(path):
         return os.path.isdir(path)
-    from lore.recording import remote  # noqa: PLC0415 - as above
-
-    with suppress(remote.MissingError, remote.DeniedError):
-        return remote.is_folder(path)
+    with suppress(_remote().MissingError, _remote().DeniedError):
+        return _remote().is_folder(path)
     return False
 
 
@@ -84,26 +88,32 @@ def status(path: str) -> Status:
     if not is_remote(path):
         about = os.stat(path)
         return Status(about.st_size, about.st_mtime)
-    from lore.recording import remote  # noqa: PLC0415 - as above
-
-    found = remote.status(path)
+    found = _remote().status(path)
     return Status(found.size or 0, found.written, found.tag)
 
 
 def tag_read(path: str) -> str:
     """Return the ETag that a remote file had when it was read last, else the one that it has now; raises OSError."""
-    from lore.recording import remote  # noqa: PLC0415 - as above
-
-    return remote.tag_read(path)
+    return _remote().tag_read(path)
 
 
 def opened(path: str) -> BinaryIO:
     """Open a file to be read, anywhere in it; raises OSError."""
     if not is_remote(path):
         return open(path, "rb")
-    from lore.recording import remote  # noqa: PLC0415 - as above
+    return _remote().opened(path)
 
-    return remote.opened(path)
+
+def small_file(path: str) -> bytes:
+    """Return a file that an agent put beside its logs, here; empty where there is none, or a larger one than any is."""
+    try:
+        if not os.path.isfile(path):  # a pipe might never end
+            return b""
+        with open(path, "rb") as file:
+            data = file.read(LARGEST + 1)
+    except (OSError, ValueError):
+        return b""
+    return data if len(data) <= LARGEST else b""
 
 
 def names(folder: str) -> list[str]:
@@ -117,9 +127,7 @@ def entries(folder: str) -> Iterator[FolderEntry | os.DirEntry[str]]:
         with os.scandir(folder) as found:
             yield from found
         return
-    from lore.recording import remote  # noqa: PLC0415 - as above
-
-    yield from (FolderEntry(each.key.rstrip("/"), each.key.endswith("/")) for each in remote.entries(folder))
+    yield from (FolderEntry(each.key.rstrip("/"), each.key.endswith("/")) for each in _remote().entries(folder))
 
 
 def files(folder: str) -> dict[str, float]:
@@ -127,9 +135,7 @@ def files(folder: str) -> dict[str, float]:
     if not is_remote(folder):
         with os.scandir(folder) as found:
             return {entry.name: entry.stat().st_mtime for entry in found if entry.is_file(follow_symlinks=False)}
-    from lore.recording import remote  # noqa: PLC0415 - as above
-
-    return {each.key: each.about.written or 0.0 for each in remote.entries(folder) if not each.key.endswith("/")}
+    return {each.key: each.about.written or 0.0 for each in _remote().entries(folder) if not each.key.endswith("/")}
 
 
 def write(path: str, data: bytes) -> None:
@@ -138,9 +144,7 @@ def write(path: str, data: bytes) -> None:
         with replaced(path, private=True) as file:
             file.write(data)
         return
-    from lore.recording import remote  # noqa: PLC0415 - as above
-
-    remote.write(path, data)
+    _remote().write(path, data)
 
 
 def delete(path: str) -> None:
@@ -148,9 +152,7 @@ def delete(path: str) -> None:
     if not is_remote(path):
         os.unlink(path)
         return
-    from lore.recording import remote  # noqa: PLC0415 - as above
-
-    remote.delete(path)
+    _remote().delete(path)
 
 
 def walk(folder: str, failed_on: Callable[[str, LoreError | OSError], None]) -> Iterator[
@@ -163,9 +165,7 @@ def walk(folder: str, failed_on: Callable[[str, LoreError | OSError], None]) -> 
     if not is_remote(folder):
         yield from os.walk(folder, onerror=lambda error: failed_on(str(error.filename or folder), error))
         return
-    from lore.recording import remote  # noqa: PLC0415 - as above
-
-    with remote.listing(folder) as tree:
+    with _remote().listing(folder) as tree:
         yield from tree.walk(folder, failed_on)
 
 
@@ -173,9 +173,7 @@ def listed(folder: str) -> AbstractContextManager[object]:
     """List a remote folder once, with all below it, for what is asked until the end."""
     if not is_remote(folder):
         return nullcontext()
-    from lore.recording import remote  # noqa: PLC0415 - as above
-
-    return remote.listing(folder)
+    return _remote().listing(folder)
 
 
 def refuse_output(path: str) -> None:

@@ -20,7 +20,8 @@ from datetime import UTC, datetime
 from itertools import count, islice
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
+from msgspec.structs import asdict
 
 from lore.errors import LoreError
 from lore.fold.step import Folding
@@ -28,7 +29,6 @@ from lore.formats.base import Read
 from lore.formats.outputs import output_items
 from lore.model import events as e
 from lore.model.canonical import canonical
-from lore.model.items import NULL
 from lore.model.jsonslice import array, is_json, parts, table
 from lore.model.mask import cut_masked
 from lore.model.state import Session
@@ -107,8 +107,7 @@ def session_of(recording: Recording, instead: str, *, hint: str) -> EventRecordi
     return RequestSession(recording)
 
 
-@dataclass(slots=True)
-class _RequestHead:
+class _RequestHead(Struct, frozen=True):
     """What a request says besides its messages, as a session keeps it."""
 
     dialect: str
@@ -196,19 +195,7 @@ class RequestEvents:
         if self._started:
             return []
         self._started, chain.head = True, head
-        return [
-            e.SessionStarted(
-                session_id=call.session,
-                at=at,
-                model=head.model,
-                dialect=head.dialect,
-                system=head.system,
-                tools=head.tools,
-                params=head.params,
-                form=head.form,
-                chain=chain.name,
-            )  # fmt: skip
-        ]
+        return [e.SessionStarted(session_id=call.session, at=at, chain=chain.name, **asdict(head))]
 
     def _whole(self, exchange: Exchange, turn: Turn, dialect: Body) -> tuple[bytes, Prompt]:
         """Return a request's body with all that it continues, on one line, and its prompt with nothing left out."""
@@ -323,48 +310,20 @@ def _end(chain: _RequestChain, exchange: Exchange) -> list[e.Event]:
             error=f"HTTP status {status}",
         )  # fmt: skip
         return [failed]
-    return [
-        e.TurnCompleted(
-            turn=chain.number,
-            chain=chain.name,
-            at=at,
-            usage=exchange.usage,
-            verdict=exchange.verdict,
-            response_id=exchange.response_id or None,
-        )  # fmt: skip
-    ]
+    completed = e.TurnCompleted(
+        turn=chain.number, chain=chain.name, at=at, usage=exchange.usage, verdict=exchange.verdict,
+        response_id=exchange.response_id or None,
+    )  # fmt: skip
+    return [completed]
 
 
 def _changes(chain: _RequestChain, head: _RequestHead) -> list[e.Event]:
     """Return how a request's head differs from what the session says; a new chain says it all."""
-    before = chain.head
-    if before is None:
-        return [
-            e.SessionChanged(
-                chain=chain.name,
-                model=head.model,
-                dialect=head.dialect,
-                system=head.system,
-                tools=head.tools,
-                params=head.params,
-                form=head.form,
-                observed=True,
-            )  # fmt: skip
-        ]
-    if before == head:
+    if chain.head == head:
         return []
-    return [
-        e.SessionChanged(
-            chain=chain.name,
-            observed=True,
-            model=None if head.model == before.model else head.model,
-            dialect=None if head.dialect == before.dialect else head.dialect,
-            system=NULL if head.system == before.system else head.system,
-            tools=None if head.tools == before.tools else head.tools,
-            params=NULL if head.params == before.params else head.params,
-            form=NULL if head.form == before.form else head.form,
-        )  # fmt: skip
-    ]
+    known = {} if chain.head is None else asdict(chain.head)
+    changed = {name: said for name, said in asdict(head).items() if name not in known or known[name] != said}
+    return [e.SessionChanged(chain=chain.name, observed=True, **changed)]
 
 
 def _as_items(segments: Iterable[Segment], dialect: Body) -> Iterator[Segment]:

@@ -32,7 +32,7 @@ from lore.formats.foreign import SQLITE
 from lore.formats.opencode.records import OpenCodeSession
 from lore.formats.values import LATEST_MS
 from lore.model.mask import cut_masked
-from lore.recording import corpus
+from lore.recording import corpus, filesystem
 from lore.recording.agents import databases
 
 _TABLES = {"session": frozenset(("id",)), "message": frozenset(("id", "session_id", "data")),
@@ -49,7 +49,6 @@ _PIECE = 256 * 1024  # bytes of a document at a time, about
 _UNREADABLE = "unreadable"
 _TITLE = 60  # characters of a session's title that are shown
 _SHOWN = 20  # sessions of a database that are named where one has to be chosen
-_LARGEST = 16 * 1024 * 1024  # bytes of a file of the storage folder
 _RAW: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
 
 
@@ -224,19 +223,18 @@ def _missing(connection: sqlite3.Connection, tables: Mapping[str, frozenset[str]
 
 
 def _document(connection: sqlite3.Connection, session: str, info: dict[str, object]) -> Iterator[bytes]:
-    yield b'{"info":' + _info(info) + b',"messages":['
     if connection.execute(_INDEXED).fetchone() is None:
         connection.execute("create index lore_parts on part (message_id, id)")  # of the copy
     order = "time_created, id" if "time_created" in databases.columns_of(connection, "message") else "id"
     query = f"select id, data from message where session_id = ? order by {order}"  # noqa: S608 - words of this file
-    before = b""
-    for name, data in connection.execute(query, (session,)):
-        parts = connection.execute("select id, data from part where message_id = ? order by id", (name,))
-        yield from _message(
-            before, _named(str(name), data, "role"), (_named(str(p), text, "type") for p, text in parts)
-        )
-        before = b",\n"
-    yield b"]}\n"
+    of_message = "select id, data from part where message_id = ? order by id"
+
+    def messages() -> Iterator[Iterator[bytes]]:
+        for name, data in connection.execute(query, (session,)):
+            parts = connection.execute(of_message, (name,))
+            yield _message(_named(str(name), data, "role"), (_named(str(p), text, "type") for p, text in parts))
+
+    return _framed(_info(info), messages())
 
 
 def _first(connection: sqlite3.Connection, query: str, session: str) -> dict[str, object] | None:
@@ -248,19 +246,25 @@ def _first(connection: sqlite3.Connection, query: str, session: str) -> dict[str
 
 def _typed(connection: sqlite3.Connection, session: str, info: dict[str, object]) -> Iterator[bytes]:
     """Write a session of version 2: a message a row, each with its type."""
-    yield b'{"info":' + _info(info) + b',"messages":['
     order = "seq" if "seq" in databases.columns_of(connection, "session_message") else "id"
     query = f"select id, type, data from session_message where session_id = ? order by {order}"  # noqa: S608 - own words
-    before = b""
-    for name, kind, data in connection.execute(query, (session,)):
-        yield before + _named(str(name), data, "type", str(kind))
-        before = b",\n"
+    rows = connection.execute(query, (session,))
+    return _framed(_info(info), ((_named(str(name), data, "type", str(kind)),) for name, kind, data in rows))
+
+
+def _framed(info: bytes, messages: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
+    """Write a session as an export has it: what it is, then its messages, each in pieces."""
+    yield b'{"info":' + info + b',"messages":['
+    for number, message in enumerate(messages):
+        if number:
+            yield b",\n"
+        yield from message
     yield b"]}\n"
 
 
-def _message(before: bytes, info: bytes, parts: Iterable[bytes]) -> Iterator[bytes]:
+def _message(info: bytes, parts: Iterable[bytes]) -> Iterator[bytes]:
     """Write a message in pieces, so that one of many parts is never held whole."""
-    piece = bytearray(before + b'{"info":' + info + b',"parts":[')
+    piece = bytearray(b'{"info":' + info + b',"parts":[')
     comma = b""
     for part in parts:
         piece += comma
@@ -339,7 +343,7 @@ def _in_databases(path: str) -> Iterator[str]:
 def session_of(path: str) -> OpenCodeSession | None:
     """Return what a session's file says of it; None where it is damaged."""
     try:
-        return msgspec.json.decode(_read(path), type=OpenCodeSession)
+        return msgspec.json.decode(filesystem.small_file(path), type=OpenCodeSession)
     except (ValueError, RecursionError):
         return None
 
@@ -353,20 +357,23 @@ def storage_stream(path: str) -> Iterator[bytes]:
     """Yield a session of a storage folder."""
     folder = _messages(path)
     storage = os.path.dirname(os.path.dirname(folder))
-    yield b'{"info":' + _head(path) + b',"messages":['
-    before = b""
-    for _, name in sorted((_created(os.path.join(folder, f"{name}.json")), name) for name in _names(folder)):
-        info = _named(name, _read(os.path.join(folder, f"{name}.json")), "role")
-        parts = os.path.join(storage, "part", name)
-        files = (_named(part, _read(os.path.join(parts, f"{part}.json")), "type") for part in _names(parts))
-        yield from _message(before, info, files)
-        before = b",\n"
-    yield b"]}\n"
+
+    def messages() -> Iterator[Iterator[bytes]]:
+        for _, name in sorted((_created(os.path.join(folder, f"{name}.json")), name) for name in _names(folder)):
+            info = _named(name, filesystem.small_file(os.path.join(folder, f"{name}.json")), "role")
+            parts = os.path.join(storage, "part", name)
+            files = (
+                _named(part, filesystem.small_file(os.path.join(parts, f"{part}.json")), "type")
+                for part in _names(parts)
+            )
+            yield _message(info, files)
+
+    return _framed(_head(path), messages())
 
 
 def _head(path: str) -> bytes:
     """Return a session's own file, in the order of members that an export has."""
-    found = _object(_read(path)) or {}
+    found = _object(filesystem.small_file(path)) or {}
     first = {key: found.pop(key) for key in ("id", "slug", "projectID", "directory", "version") if key in found}
     first.setdefault("slug", Raw(b'""'))
     members = [json.dumps(key).encode() + b":" + bytes(value) for key, value in {**first, **found}.items()]
@@ -376,7 +383,7 @@ def _head(path: str) -> bytes:
 def _created(path: str) -> float:
     """Return when a message was made, in ms; 0 where its file does not say so."""
     try:
-        return float(json.loads(_read(path))["time"]["created"])
+        return float(json.loads(filesystem.small_file(path))["time"]["created"])
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return 0.0
 
@@ -388,15 +395,3 @@ def _names(folder: str) -> list[str]:
     except (OSError, ValueError):
         return []
     return [name.removesuffix(".json") for name in names]
-
-
-def _read(path: str) -> bytes:
-    """Return the bytes of a file; none of one that is too long or cannot be read."""
-    try:
-        if not os.path.isfile(path):  # a pipe might never end
-            return b""
-        with open(path, "rb") as file:
-            data = file.read(_LARGEST + 1)
-    except (OSError, ValueError):
-        return b""
-    return data if len(data) <= _LARGEST else b""

@@ -20,6 +20,7 @@ import msgspec
 from lore.formats.lines import SPACE, each
 from lore.model.canonical import decode
 from lore.model.jsonslice import array, is_json, table
+from lore.recording import filesystem
 
 _LINES = 40
 _BEGINNING = 8_192  # bytes of a document whose first object is longer than what was read
@@ -36,7 +37,6 @@ _NAMED = re.compile(rb'"(?:cwd|directory|working_dir)"\s*:\s*("(?:[^"\\]++|\\.)+
 _ROOT = ".project_root"
 _FOLDERS = "kimi.json"
 _LONGEST = 4_096  # bytes of a path
-_LARGEST = 4 * 1024 * 1024  # bytes of a list of folders
 
 
 class _Folder(msgspec.Struct, frozen=True):
@@ -80,7 +80,9 @@ def _by_digest(path: str) -> str | None:
     """Look in Kimi CLI's list of folders for the one whose digest names the folder of its sessions."""
     projects, name = os.path.split(os.path.dirname(os.path.abspath(path)))
     try:
-        listed = msgspec.json.decode(_read(os.path.join(os.path.dirname(projects), _FOLDERS)), type=_Folders)
+        listed = msgspec.json.decode(
+            filesystem.small_file(os.path.join(os.path.dirname(projects), _FOLDERS)), type=_Folders
+        )
     except (ValueError, RecursionError):
         return None
     digest = name.rpartition("_")[2]  # a remote folder's has the name of its kind before it
@@ -90,11 +92,11 @@ def _by_digest(path: str) -> str | None:
 def _of_task(path: str) -> str | None:
     """Look beside a task of Roo Code, or in Cline's list of all tasks."""
     folder = path if os.path.isdir(path) else os.path.dirname(path)
-    found = _text(table(_read(os.path.join(folder, "history_item.json"))), ("workspace",))
+    found = _text(table(filesystem.small_file(os.path.join(folder, "history_item.json"))), ("workspace",))
     tasks, name = os.path.split(os.path.abspath(folder))
     if found is not None:
         return found
-    listed = _read(os.path.join(os.path.dirname(tasks), "state", "taskHistory.json"))
+    listed = filesystem.small_file(os.path.join(os.path.dirname(tasks), "state", "taskHistory.json"))
     rows = (table(row) for row in (array(listed) if is_json(listed) else ()))
     return next((_text(row, ("cwdOnTaskInitialization",)) for row in rows if _text(row, ("id",)) == name), None)
 
@@ -105,19 +107,9 @@ def _by_session(path: str) -> str | None:
     sessions, name = os.path.split(session)
     if agents != "agents":
         return None
-    listed = _read(os.path.join(os.path.dirname(os.path.dirname(sessions)), "session_index.jsonl"))
+    listed = filesystem.small_file(os.path.join(os.path.dirname(os.path.dirname(sessions)), "session_index.jsonl"))
     rows = (table(line) for line in each(listed))
     return next((_text(row, ("workDir",)) for row in rows if _text(row, ("sessionId",)) == name), None)
-
-
-def _read(path: str) -> bytes:
-    """Return a file that an agent put beside its logs; empty where there is none, or a larger one than any is."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(_LARGEST + 1)
-    except (OSError, ValueError):
-        return b""
-    return data if len(data) <= _LARGEST else b""
 
 
 def _text(own: dict[str, bytes] | None, names: tuple[str, ...]) -> str | None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.recording import checkpoint_file
-from lore.recording.checkpoint_file import Digester, UnusableError, recognised
+from lore.run import checkpoints as checkpoint_file
+from lore.run.checkpoints import Digester, UnusableError, recognised
 
 
 @pytest.fixture(autouse=True)
