@@ -119,6 +119,7 @@ def test_a_credential_at_the_end_of_a_json_string_leaves_its_quote(sample):
         "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5",
         "class='sk-estimator-doc-link-label' sk-top-container-wrapper",
         '"PWD": "~/work/project", --password-store=basic --use-mock-keychain, cookie: chocolate with walnuts',
+        'next_token = self.cloudhsmv2_backend.list_tags, "PasswordLastUsed": "2016-09-08T21:47:36Z"',
         "https://git.example.org/a/b.git git+ssh://git@host/x, mail user.name@example.org",
     ],
 )

@@ -63,9 +63,10 @@ _MEASURED = 256  # characters of a value that are looked at to say whether it is
 _ENTROPY = 3.0  # bits a character: words have fewer, as has what is made up of a few characters
 _PIECE = pattern(r"[A-Za-z0-9+/]{10,}")
 _UUID = pattern(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
-_CODE = pattern(
-    r"[A-Za-z_][A-Za-z_.-]*|[0-9.,+-]+|[$<%{*~/.-].*|(.)\1+", re.DOTALL
-)  # no password: a name, a number, a place
+_CODE = pattern(  # no password: a name, a number, a place, a time
+    r"[A-Za-z_][A-Za-z_.-]*|[0-9.,+-]+|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.+-]+Z?|[$<%{*~/.-].*|(.)\1+", re.DOTALL
+)
+_DOTTED = pattern(r"[a-z_]+(?:\.[a-z_][a-z0-9_]*)+")  # a name in a program
 _NO_WORD = pattern(r"[0-9]|[A-Za-z]{16}")
 _COOKIE = pattern(r"=[^;\s]{8}")
 
@@ -209,7 +210,8 @@ def _random(value: str) -> bool:
     value = value[:_MEASURED]
     mixed = any(re.search("[0-9]", piece) and re.search("[A-Za-z]", piece) for piece in _PIECE.findall(value))
     shares = [count / len(value) for count in Counter(value).values()]
-    return mixed and -sum(share * math.log2(share) for share in shares) >= _ENTROPY
+    told = mixed and _DOTTED.fullmatch(value) is None
+    return told and -sum(share * math.log2(share) for share in shares) >= _ENTROPY
 
 
 def _names_user(value: str) -> bool:
