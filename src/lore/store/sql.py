@@ -187,9 +187,7 @@ class SqlStore(AddingStore):
                 damage += orphans(tx)
         except DamagedError as error:
             damage.append(Damage(None, None, "tables", error.message, "the sessions that can be listed"))
-        seen = list(filter(None, map(self._verify, names)))  # None: deleted since it was listed
-        damage += [each for session in seen for each in session.damage]
-        return Verified(len(seen), sum(session.events for session in seen), tuple(damage), self.notes())
+        return Verified.of(map(self._verify, names), damage, self.notes())  # None: deleted since it was listed
 
     def _verify(self, session_id: str) -> Verified | None:
         try:

@@ -32,6 +32,7 @@ from lore.store.base import (
     Store,
     Tell,
     UnknownSessionError,
+    Verified,
 )  # fmt: skip
 from lore.store.deltas import with_forks
 from lore.store.lines import good_id
@@ -103,12 +104,10 @@ def _session(summary: SessionSummary) -> SessionRow:
 
 def verified(store: Store, session_ids: Sequence[str]) -> StoreVerified:
     """Recompute every digest of these sessions, by default of all; raises UnknownSessionError."""
-    results = [store.verify(name) for name in dict.fromkeys(session_ids)] if session_ids else [store.verify()]
+    found = Verified.of([*map(store.verify, dict.fromkeys(session_ids))] if session_ids else [store.verify()])
     return StoreVerified(
-        store=store.url, sessions=sum(result.sessions for result in results),
-        events=sum(result.events for result in results),
-        damage=[StoredDamage(*astuple(damage)) for result in results for damage in result.damage],
-        notes=list(dict.fromkeys(note for result in results for note in result.notes)),
+        store=store.url, sessions=found.sessions, events=found.events,
+        damage=[StoredDamage(*astuple(damage)) for damage in found.damage], notes=list(dict.fromkeys(found.notes)),
     )  # fmt: skip
 
 
