@@ -13,7 +13,7 @@ import pytest
 
 from lore.store.base import ConflictError, Head, StoreError
 from lore.store.postgres import Postgres
-from lore.store.registry import silent
+from lore.store.registry import open_store, silent
 from lore.testing.stores.scenarios import add, begun, events, header, message
 
 FORKED = pytest.mark.skipif(sys.platform != "linux", reason="a fork here may not use what its parent loaded")
@@ -37,6 +37,23 @@ def opening(database):
     yield another
     for store in opened:
         store.close()
+
+
+def test_two_that_save_a_new_session_at_once_are_both_answered(opening, monkeypatch):
+    """The one that came second had looked for the session before it was there, and was refused."""
+    memory, first, second = open_store("memory:"), opening(), opening()
+    begun(memory, message("u1"))
+    data, find, found = memory.load("s"), second._find, []
+
+    def late(tx, session_id, *, write=False):
+        if not found:
+            found.append(first.save(data))
+            return None
+        return find(tx, session_id, write=write)
+
+    monkeypatch.setattr(second, "_find", late)
+    assert second.save(data) == found[0]
+    assert events(first) == data.events
 
 
 WRITER = """

@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from msgspec.structs import replace
 
 from lore.store import sqlite as module
 from lore.store.base import StoreError
@@ -14,7 +15,7 @@ from lore.testing import StoreContract
 from lore.testing.stores.scenarios import add, begun, header, message
 from store.harness import HarnessScenarios
 from store.old_schemas import make
-from store.sqlite_files import half_done, locked_down, opened, picture
+from store.sqlite_files import asked, half_done, locked_down, opened, picture
 
 
 class TestSqlite(StoreContract, HarnessScenarios):
@@ -226,3 +227,19 @@ def test_a_delta_asks_the_same_of_a_long_session_as_of_a_short_one(tmp_path):
         head = add(store, *(message(f"u{number}") for number in range(3, 3000)))
         long = work(store, lambda: add(store, message("u3000"), base=head))
     assert short == long
+
+
+def test_a_session_that_is_saved_in_full_grows_by_what_is_new(tmp_path):
+    """All of its rows were deleted and written anew each time."""
+    file = tmp_path / "s.db"
+    with opened(file) as store:
+        begun(store, message("u1"))
+        data = store.load("s")
+        rows = asked(file, "SELECT rowid, line FROM events ORDER BY number")
+        assert store.save(data) == data.head
+        more = replace(data, events=(*data.events, message("u2")), project_id="p", metadata=b'{"k":1}')
+        store.save(more)
+        assert asked(file, "SELECT rowid, line FROM events ORDER BY number")[:-1] == rows
+        assert store.load("s").events == more.events
+        assert (store.list("p")[0].turns, store.load("s").metadata) == (0, b'{"k":1}')
+        assert store.verify().damage == ()
