@@ -157,7 +157,7 @@ class Checkpoint(Struct, frozen=True):
     data: bytes
 
 
-class Damage(Struct, frozen=True):
+class DamagedPlace(Struct, frozen=True):
     """Something stored that is not as it was written: where, what, and what of it can be recovered.
 
     `number` is the event's, None where it is not one event's. With `session_id` None all of the store is meant.
@@ -170,16 +170,21 @@ class Damage(Struct, frozen=True):
     recoverable: str
 
 
+Damage = DamagedPlace  # its name in stores of others that were written before
+
+
 class Verified(Struct, frozen=True):
     """What was looked at, and what is damaged. `notes` are no damage, but a person should know them."""
 
     sessions: int
     events: int
-    damage: tuple[Damage, ...] = ()
+    damage: tuple[DamagedPlace, ...] = ()
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, sessions: Iterable[Verified | None], damage: Iterable[Damage] = (), notes: Iterable[str] = ()) -> Self:
+    def of(
+        cls, sessions: Iterable[Verified | None], damage: Iterable[DamagedPlace] = (), notes: Iterable[str] = ()
+    ) -> Self:
         """Put together what was found of each session (None: it was deleted meanwhile), and what of the store."""
         found = [each for each in sessions if each is not None]
         return cls(

@@ -192,7 +192,7 @@ class Addition(NamedTuple):
         return Addition(_begun(header, digests[0]), self.notes, events[1:], digests[1:], header.line)
 
 
-class SessionView(ABC):
+class StoredView(ABC):
     """A stored session under its lock, as a store of this package shows it to what decides."""
 
     @property
@@ -225,7 +225,7 @@ class SessionView(ABC):
         return self.state.metadata
 
 
-Decide = Callable[[SessionView | None], tuple[_T, Addition | None]]
+Decide = Callable[[StoredView | None], tuple[_T, Addition | None]]
 
 
 class AddingStore(ABC):
@@ -248,7 +248,7 @@ class AddingStore(ABC):
         data = SessionData(session_id=found.session_id, head=NOTHING, events=(found.line,), project_id=found.project_id,
                            created_at=found.at)  # fmt: skip
 
-        def begin(known: SessionView | None) -> tuple[Head, Addition | None]:
+        def begin(known: StoredView | None) -> tuple[Head, Addition | None]:
             if known is not None:
                 return same_header(known.header().line, found, known.head), None
             return _whole(data, digests_of(data.events), None)
@@ -261,7 +261,7 @@ class AddingStore(ABC):
         return self._write(data.session_id, lambda known: _whole(data, digests, None if known is None else known.state))
 
     def save_delta(self, session_id: str, delta: SessionDelta) -> Head:
-        def add(known: SessionView | None) -> tuple[Head, Addition | None]:
+        def add(known: StoredView | None) -> tuple[Head, Addition | None]:
             if known is None:
                 raise self._unknown(session_id)
             settled, state = settle(delta, known), known.state
@@ -278,7 +278,7 @@ class AddingStore(ABC):
     def move(self, session_id: str, project_id: str) -> None:
         good_id(project_id, "project id")
 
-        def change(known: SessionView | None) -> tuple[None, Addition | None]:
+        def change(known: StoredView | None) -> tuple[None, Addition | None]:
             if known is None:
                 raise self._unknown(session_id)
             if known.state.project_id == project_id:

@@ -35,8 +35,8 @@ from lore.formats.lines import fault
 from lore.model.canonical import encode
 from lore.store.base import (
     Checkpoint,
-    Damage,
     DamagedError,
+    DamagedPlace,
     Salvaged,
     SessionSummary,
     StoreError,
@@ -200,7 +200,7 @@ class Jsonl(LogStore):
         if session_id is not None and not os.path.lexists(paths[0]):
             raise self._unknown(session_id)
         logs = (verify_log(self._folder, path) for path in paths)
-        damage, notes = list[Damage](), list[str]()
+        damage, notes = list[DamagedPlace](), list[str]()
         if session_id is None:
             damage, notes = self._bindings.verify()
             if left := len(self._folder.leftovers()):
@@ -354,14 +354,14 @@ class _Bindings:
         if keys := [key for key, session_id in self._known().sessions.items() if session_id in gone]:
             self.change(dict.fromkeys(keys))
 
-    def verify(self) -> tuple[list[Damage], list[str]]:
+    def verify(self) -> tuple[list[DamagedPlace], list[str]]:
         """Say what is damaged, and which bindings lead nowhere."""
         try:
             known = self._known()
         except StoreError as error:
             return [unread(self.path, error)], []
         damage = [
-            Damage(None, None, f"{self.path}, byte {at}", "a binding is damaged", "the bindings behind it")
+            DamagedPlace(None, None, f"{self.path}, byte {at}", "a binding is damaged", "the bindings behind it")
             for at in known.damaged
         ]
         notes: list[str] = []

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from lore.formats.lines import BOM, LONGEST, fault
 from lore.model.events import Saved
 from lore.model.items import is_absent
-from lore.store.base import EMPTY, Damage, DamagedError, Head, StoreError, Verified
+from lore.store.base import EMPTY, DamagedError, DamagedPlace, Head, StoreError, Verified
 from lore.store.jsonl_folder import LOG, TORN, Folder, name_of, read_range, read_small, stamp_of
 from lore.store.jsonl_log import LogState, LogView
 from lore.store.jsonl_records import BEGIN, Fault, LogPart, is_record, read, read_record
@@ -134,7 +134,7 @@ class LogFile(LogView):
 
 def verify_log(folder: Folder, path: str) -> Verified | None:
     """Recompute every digest of a log, and look at what was cut off it. None where it was deleted meanwhile."""
-    session_id, damage, notes = None, list[Damage](), list[str]()
+    session_id, damage, notes = None, list[DamagedPlace](), list[str]()
     aside = folder.beside(path, TORN)
     try:
         with folder.reading(path) as descriptor:
@@ -145,14 +145,16 @@ def verify_log(folder: Folder, path: str) -> Verified | None:
             except DamagedError as error:
                 is_misnamed = "whose file is" in error.message
                 saved = "all events: give the file that name" if is_misnamed else "the other events"
-                damage.append(Damage(None, 1, f"{path}, byte 0", error.message, saved))
+                damage.append(DamagedPlace(None, 1, f"{path}, byte 0", error.message, saved))
             torn = read_range(descriptor, part.end, _ALL)
     except FileNotFoundError:
         return None
     except StoreError as error:  # a symbolic link, a disk that does not answer, a lock that is held
         return Verified(1, 0, (unread(path, error),))
     for found in part.faults:
-        damage.append(Damage(session_id, found.number, f"{path}, byte {found.byte}", found.message, found.recoverable))
+        damage.append(
+            DamagedPlace(session_id, found.number, f"{path}, byte {found.byte}", found.message, found.recoverable)
+        )
     if part.plain:
         notes.append(f"{path}: {part.plain:,} events were appended by another program, without a digest")
     if torn and not part.faults:
@@ -168,9 +170,9 @@ def verify_log(folder: Folder, path: str) -> Verified | None:
     return Verified(1, len(part.lines), tuple(damage), tuple(notes))
 
 
-def unread(path: str, error: StoreError) -> Damage:
+def unread(path: str, error: StoreError) -> DamagedPlace:
     """Return the damage of a file that cannot be read."""
-    return Damage(None, None, path, error.message, "not known")
+    return DamagedPlace(None, None, path, error.message, "not known")
 
 
 def _recoverable(data: bytes) -> str:

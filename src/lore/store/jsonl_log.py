@@ -18,7 +18,7 @@ from lore.errors import Where
 from lore.model.events import Saved
 from lore.model.items import NULL
 from lore.store.base import EMPTY, DamagedError, DeltaRow, SessionData, SessionState, SessionSummary
-from lore.store.deltas import AddingStore, Addition, SessionView
+from lore.store.deltas import AddingStore, Addition, StoredView
 from lore.store.jsonl_records import Fault, LogPart, on_one_line, with_lines
 from lore.store.lines import NOTHING, put_together, rows_of
 
@@ -40,7 +40,7 @@ class LogState(SessionState, frozen=True, kw_only=True):
         return SessionSummary(**{name: getattr(self, name) for name in SessionSummary.__struct_fields__})
 
 
-class LogView(SessionView):
+class LogView(StoredView):
     """A session whose log is read from the place on that is asked for."""
 
     place: str  # how its file or object is named to a person

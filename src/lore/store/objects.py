@@ -38,8 +38,8 @@ import msgspec
 
 from lore.store.base import (
     Checkpoint,
-    Damage,
     DamagedError,
+    DamagedPlace,
     Salvaged,
     SessionSummary,
     Tell,
@@ -222,10 +222,10 @@ class Objects(LogStore):
                 return None
             if key_of(stored.state.session_id) != key:
                 message = f"the object says it is session {stored.state.session_id!r}"
-                return Verified(1, 0, (Damage(None, None, place, message, "all events"),))
+                return Verified(1, 0, (DamagedPlace(None, None, place, message, "all events"),))
             events, damage = self._sessions.log(stored).damage()
         except DamagedError as error:
-            return Verified(1, 0, (Damage(None, None, place, error.message, "the events in its parts"),))
+            return Verified(1, 0, (DamagedPlace(None, None, place, error.message, "the events in its parts"),))
         return Verified(1, events, tuple(damage))
 
     def salvage(self, session_id: str) -> Salvaged:

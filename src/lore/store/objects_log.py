@@ -32,8 +32,8 @@ from lore.errors import Where
 from lore.formats.lines import fault
 from lore.store.base import (
     ConflictError,
-    Damage,
     DamagedError,
+    DamagedPlace,
     FormatError,
     Salvaged,
     SessionSummary,
@@ -225,7 +225,7 @@ class ObjectLog(LogView):
             raise self.damaged(self._fault(part, missing))
         return read_header(part.lines[0])
 
-    def damage(self) -> tuple[int, list[Damage]]:
+    def damage(self) -> tuple[int, list[DamagedPlace]]:
         """Read all of the log; return how many events are there, and what is damaged."""
         events, found = 0, list[Fault]()
         for part, missing in self._runs():
@@ -236,7 +236,9 @@ class ObjectLog(LogView):
                 found.append(Fault(None, last.end, "the log does not end as it is stored", "the events before"))
         name = self._state.session_id
         return events, [
-            Damage(name, each.number, f"{self.place}, byte {each.byte} of the log", each.message, each.recoverable)
+            DamagedPlace(
+                name, each.number, f"{self.place}, byte {each.byte} of the log", each.message, each.recoverable
+            )
             for each in found
         ]
 

@@ -21,8 +21,8 @@ from msgspec.structs import replace
 
 from lore.store.base import (
     Checkpoint,
-    Damage,
     DamagedError,
+    DamagedPlace,
     DeltaRow,
     Salvaged,
     SessionData,
@@ -64,7 +64,7 @@ class SqlStore(AddingStore):
         leave it as StoreError or DamagedError.
         """
 
-    def integrity(self) -> Sequence[Damage]:
+    def integrity(self) -> Sequence[DamagedPlace]:
         """Return what the database itself finds damaged in its files; else that is found where events are read."""
         return ()
 
@@ -186,7 +186,7 @@ class SqlStore(AddingStore):
                 names = sorted(_parents(tx))
                 damage += orphans(tx)
         except DamagedError as error:
-            damage.append(Damage(None, None, "tables", error.message, "the sessions that can be listed"))
+            damage.append(DamagedPlace(None, None, "tables", error.message, "the sessions that can be listed"))
         return Verified.of(map(self._verify, names), damage, self.notes())  # None: deleted since it was listed
 
     def _verify(self, session_id: str) -> Verified | None:
@@ -195,7 +195,7 @@ class SqlStore(AddingStore):
                 session = self._find(tx, session_id)
                 return None if session is None else verify_session(session)
         except DamagedError as error:
-            damage = Damage(session_id, None, "sessions row", error.message, "nothing is known of it")
+            damage = DamagedPlace(session_id, None, "sessions row", error.message, "nothing is known of it")
             return Verified(1, 0, (damage,))
 
     def salvage(self, session_id: str) -> Salvaged:
@@ -274,7 +274,7 @@ def _add(tx: Transaction, session: SqlSession | None, addition: Addition) -> boo
     return True
 
 
-def _damaged(damage: Sequence[Damage], session_id: str) -> DamagedError:
+def _damaged(damage: Sequence[DamagedPlace], session_id: str) -> DamagedError:
     """Return the error for the first place that is damaged."""
     if not damage:
         return DamagedError(f"session {session_id!r} is not as it was written", hint=HINT)

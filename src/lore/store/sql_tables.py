@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Protocol
 from msgspec.structs import asdict
 
 from lore.store.base import DamagedError, DeltaRow, FormatError, Head, SessionState, SessionSummary, StoreError
-from lore.store.deltas import SessionView
+from lore.store.deltas import StoredView
 from lore.store.lines import IDLE, SEED, Row, SessionHeader, activity, note, read_header, rows_of
 
 Value = int | str | bytes | None
@@ -98,7 +98,7 @@ _KINDS = (
 )  # fmt: skip
 
 
-class SqlSession(SessionView):
+class SqlSession(StoredView):
     """A session in a transaction: each look is one row, whatever its length."""
 
     def __init__(self, tx: Transaction, row: tuple[Any, ...]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from lore.store.base import Damage, DeltaRow, Head, Salvaged, StoreError, Verified
+from lore.store.base import DamagedPlace, DeltaRow, Head, Salvaged, StoreError, Verified
 from lore.store.lines import SEED, activity, follow, note, put_together, read_header, rows_of
 from lore.store.sql_tables import Event, SqlSession, Transaction, events_of, kept_rows
 
@@ -35,7 +35,9 @@ def verify_session(session: SqlSession) -> Verified:
     """Compare all that is stored of one session with what its events say. Costs O(bytes)."""
     read = _read(session)
     saved = _recoverable(read.whole)
-    return Verified(1, len(read.events), tuple(Damage(session.summary.session_id, *each, saved) for each in read.found))
+    return Verified(
+        1, len(read.events), tuple(DamagedPlace(session.summary.session_id, *each, saved) for each in read.found)
+    )
 
 
 def salvaged(session: SqlSession) -> Salvaged:
@@ -170,10 +172,10 @@ _ORPHANS = {
 }  # fmt: skip
 
 
-def orphans(tx: Transaction) -> list[Damage]:
+def orphans(tx: Transaction) -> list[DamagedPlace]:
     """Return the rows that belong to no session."""
     return [
-        Damage(None, None, f"{table} of {name!r}", f"{count} rows belong to no session", "the rows themselves")
+        DamagedPlace(None, None, f"{table} of {name!r}", f"{count} rows belong to no session", "the rows themselves")
         for table, sql in _ORPHANS.items()
         for name, count in tx.execute(sql)
     ]

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 from lore.files import database_uri, make_folder, synchronise_folder
 from lore.model.canonical import printable
-from lore.store.base import Damage, DamagedError, FormatError, StoreError, Tell
+from lore.store.base import DamagedError, DamagedPlace, FormatError, StoreError, Tell
 from lore.store.registry import BESIDE, silent
 from lore.store.sql import SqlStore
 from lore.store.sql_tables import LATEST, SQLITE, STEPS, TABLES, Transaction, Value, refuse_newer, take
@@ -254,14 +254,14 @@ class Sqlite(SqlStore):
 
     # the whole store
 
-    def integrity(self) -> Sequence[Damage]:
+    def integrity(self) -> Sequence[DamagedPlace]:
         place, saved = f"file {printable(self._path)}", "the sessions in which nothing else is named"
         try:
             with self.transaction(write=False) as tx:
                 messages = [text for (text,) in tx.execute(f"PRAGMA integrity_check({_MOST_FOUND})")]
         except DamagedError as error:
             messages = [error.message]
-        return [Damage(None, None, place, text, saved) for text in messages if text != "ok"]
+        return [DamagedPlace(None, None, place, text, saved) for text in messages if text != "ok"]
 
     def notes(self) -> tuple[str, ...]:
         files = [Path(beside(self._path, end)) for end in ("", *BESIDE)]
