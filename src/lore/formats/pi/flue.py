@@ -58,7 +58,7 @@ class FlueMemory(Struct):
     needs; `named` is the leaf of a header,
     which holds when all that follows it was read; `answers` were turns already, `calls` are the items of
     calls; `replayed` counts what came again,
-    `removed` is what could not be removed because of that.
+    `removed` is what could not be removed because of that. `place` is where problems stand: a line and its byte.
     """
 
     entries: dict[str, FlueEntry] = {}
@@ -74,6 +74,7 @@ class FlueMemory(Struct):
     calls: dict[str, str] = {}
     replayed: int = 0
     removed: list[str] = []
+    place: tuple[int, int] = (1, 0)
 
 
 class _Walk(NamedTuple):
@@ -84,11 +85,10 @@ class _Walk(NamedTuple):
 
 
 class FluePath:
-    """The path, and the events of every change of it; `place` is where problems stand: a line and its byte."""
+    """The path, and the events of every change of it."""
 
     def __init__(self, state: FlueMemory | None = None) -> None:
         self.state = state or FlueMemory()
-        self.place = (1, 0)
         self._places: dict[str, int] = {}  # of the path's entries
         self._folds: list[int] = []  # the places of its compactions
         self._found: list[Read] = []
@@ -120,10 +120,10 @@ class FluePath:
         answer = messages.answer_of(table(last.raw) or {}) if last and last.kind == "assistant" else None
         at = state.created or (messages.word(table(first.raw) or {}, "timestamp") if first else "") or None
         state.model = answer.model if answer else None
-        place = self.place
-        self.place = (first.line, first.byte) if first else (1, 0)
+        place = self.state.place
+        self.state.place = (first.line, first.byte) if first else (1, 0)
         self.emit(e.SessionStarted(session_id="", at=at, model=state.model, dialect=answer.dialect if answer else None))
-        self.place = place
+        self.state.place = place
         for name in waiting:
             self._follow(name)
 
@@ -137,7 +137,7 @@ class FluePath:
         self.lead(state.named or (state.path[-1] if state.path else ""), final=True)
         root = state.entries[state.path[0]] if state.path else None
         if root is not None and root.parent:
-            self.place = root.line, root.byte
+            self.state.place = root.line, root.byte
             loop = root.parent in state.entries
             shown = f"the parents of {state.path[0]!r} form a circle" if loop else f"parent {root.parent!r} is missing"
             self.problem(Code.DANGLING_PARENT, f"{shown}: the session begins here, as flue would read it")
@@ -356,11 +356,11 @@ class FluePath:
             self.emit(e.Remove(uuids=found))
 
     def emit(self, event: e.Event, entry: FlueEntry | None = None) -> None:
-        line, byte = (entry.line, entry.byte) if entry is not None else self.place
+        line, byte = (entry.line, entry.byte) if entry is not None else self.state.place
         self._found.append(Read(event, line, byte))
 
     def problem(self, code: Code, message: str) -> None:
-        line, byte = self.place
+        line, byte = self.state.place
         self._found.append(Read(Problem(code, message, line=line, byte=byte), line, byte))
 
 
@@ -404,7 +404,7 @@ class Flue(RecordReader):
 
     def _values(self, data: bytes, line: Line) -> Sequence[Read]:
         own, path = table(data) or {}, self._path
-        path.place = line.number, line.byte
+        path.state.place = line.number, line.byte
         if own.get("entries", b"")[:1] == b"[":
             self._session(data, own, line)
         elif _is_delta(own):
@@ -440,7 +440,7 @@ class Flue(RecordReader):
         number, before = line.number + line.data.count(b"\n", 0, start), 0
         for begin, end in ranges:
             number += listed.count(b"\n", before, begin)
-            path.place, before = (number, line.byte + start + begin), begin
+            path.state.place, before = (number, line.byte + start + begin), begin
             self._put(listed[begin:end])
         path.state.named = ""
         path.lead(messages.word(own, "leafId"))
@@ -462,7 +462,7 @@ class Flue(RecordReader):
         if not kind:
             shown = printable(cut_masked(messages.word(own, "type"), 60))
             path.problem(Code.UNKNOWN_RECORD, f"entry {name!r} of unknown type {shown!r}; kept as opaque")
-        path.put(name, FlueEntry(raw, kind, messages.word(own, "parentId"), *path.place))
+        path.put(name, FlueEntry(raw, kind, messages.word(own, "parentId"), *path.state.place))
 
     def _rest(self) -> Sequence[Read]:
         self._path.finish()
