@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import faulthandler
+import os
 import sys
 import tempfile
 import traceback
@@ -28,7 +29,12 @@ SHOWN = 5  # failures of a class
 def attacked(make: Callable[[Random, int], Attacks], chance: Random, count: int) -> tuple[int, list[str]]:
     """Run one class in an empty folder; return how many inputs it had, and what failed."""
     tried, failed = 0, []
-    with tempfile.TemporaryDirectory(prefix="lore-attack-") as folder, contextlib.chdir(folder):
+    with (
+        tempfile.TemporaryDirectory(prefix="lore-attack-", ignore_cleanup_errors=True) as folder,
+        contextlib.chdir(folder),
+    ):
+        for name, place in {"HOME": folder, "LORE_STATE": "state", "XDG_CACHE_HOME": "cache"}.items():
+            os.environ[name] = os.path.join(folder, place)  # what commands keep goes with the folder
         for attack in make(chance, count):
             tried += 1
             try:

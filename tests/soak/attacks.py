@@ -28,7 +28,15 @@ from lore.prompt.sandbox import Sandbox
 from model.test_mask import SECRETS
 from store.killing import kills
 
-COMMANDS = (("check", "--json"), ("check",), ("diff-prefix",), ("fold", "--json"), ("simulate",), ("lint",))
+FILE = "FILE"  # in the words of a command: the input
+COMMANDS = tuple(
+    tuple(words.split()) for words in (
+        "check FILE --json", "check FILE", "diff-prefix FILE", "diff-prefix FILE other.jsonl --json",
+        "fold FILE --json", "simulate FILE", "lint FILE", "assemble FILE", "assemble FILE --all",
+        "convert FILE --to lore", "compact FILE --dry-run", "compare FILE other.jsonl", "statusline FILE",
+    )
+)  # fmt: skip
+ASKED = ("sql", "select count(*) from turns", FILE)  # takes a second: of every tenth input
 REPORTS = ("terminal", "json", "jsonl", "markdown", "junit", "sarif", "github", "html=page.html")
 TEXTS = ("terminal", "markdown", "junit", "sarif", "github")  # that show a character by its code
 ENDED = (0, 1, 2, 3)  # exit codes that are answers
@@ -65,8 +73,9 @@ def commands(file: str, data: bytes, chosen: tuple[tuple[str, ...], ...] = COMMA
 
     def run() -> None:
         Path(file).write_bytes(data)
-        for first, *others in chosen:
-            answered(first, file, *others)
+        Path("other.jsonl").write_bytes(recording("bodies"))
+        for words in (*chosen, *([ASKED] if len(data) % 10 == 0 else [])):
+            answered(*(file if word == FILE else word for word in words))
 
     return run
 

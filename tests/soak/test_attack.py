@@ -9,6 +9,13 @@ import pytest
 from soak import attack, attacks
 
 
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    """What a class sets is taken back."""
+    for name in ("HOME", "LORE_STATE", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, "")
+
+
 @pytest.mark.parametrize("name", attacks.CLASSES)
 def test_lore_holds_against_some_inputs_of_every_class(name):
     make, _ = attacks.CLASSES[name]
