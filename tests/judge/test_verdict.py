@@ -144,7 +144,9 @@ def test_the_bill_of_a_turn_is_not_known_to_what_foresees_it():
         talk.ask()
         for number, one in enumerate((bill(10_000, 2_000), bill(12_000, 300), last)):
             talk.turn(one, signs=("effort",) if number == 2 else ())
-            verdict = judge.turn(talk.last, levels.turn(talk.last))
+            levels.take(talk.last)
+            levels.situation()
+            verdict = judge.turn(talk.last, levels.seen)
             talk.use()
         found.append((lead(verdict), verdict.foreseen.prediction.read, verdict.was_foreseen))
     assert found == [("LORE120", 10_000, True), ("LORE120", 10_000, True), (None, 10_000, None)]

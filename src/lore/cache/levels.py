@@ -27,6 +27,7 @@ from lore.model.turn import Turn
 BY_LEVEL = WITH_BREAKPOINTS | {"openai", "openai-breakpoint", "gemini", "deepseek", "kimi", "xai", "qwen-implicit"}
 _ANTHROPIC = Served("anthropic", "")
 _HOOK, _REASONING = "hook-context", "reasoning"
+WAITING = 512  # turns of a recording
 _WAITING = (_HOOK, "skill")  # signs of text that may be moved at the next prompt of the user
 _BESIDE_RESULTS = "PostToolUse"  # hooks whose text stands beside results
 
@@ -117,37 +118,47 @@ class Levels:
 
 
 class Transcripts:
-    """Predict by levels the turns of one recording that holds neither system prompt nor tools; leave others alone."""
+    """Predict by levels the turns of one recording that holds neither system prompt nor tools; leave others alone.
+
+    Most turns lose nothing, and nobody asks what levels say of them: turns wait until somebody does, at most `WAITING`
+    of them, and are followed in their order. `seen` is what was said of the latest one that somebody asked about.
+    """
 
     def __init__(self, rules: Callable[[], Rules]) -> None:
         self._rules = rules
         self._levels: dict[Served, Levels] = {}
+        self._waiting: list[Turn] = []
+        self.seen: Predicted | None = None
 
-    def turn(self, turn: Turn) -> Predicted | None:
-        """Predict a turn, then take its bill; None for a turn that levels say nothing of."""
-        name, levels = self._levels_of(turn)
-        if levels is None:
-            return None
-        prediction = levels.predict(turn)
-        return Predicted(name, prediction, levels.learn(turn), levels.situation)
+    def take(self, turn: Turn, foreseen: Predicted | None = None) -> None:
+        """Take the next turn; `foreseen` is what levels said of it, where somebody followed them already."""
+        self.seen = foreseen
+        if foreseen is None:
+            self._waiting.append(turn)
+            if len(self._waiting) > WAITING:
+                self._follow()
 
-    def follow(self, turn: Turn) -> None:
-        """Take a turn that nobody asks about."""
-        _, levels = self._levels_of(turn)
-        if levels is not None:
-            levels.follow(turn)
+    def situation(self) -> Situation | None:
+        """Return what was known of the turn before its bill; None where levels say nothing of it."""
+        if self._waiting:
+            self._follow()
+        return None if self.seen is None or self.seen.odd else self.seen.situation
 
-    def _levels_of(self, turn: Turn) -> tuple[str, Levels | None]:
-        if not is_transcript(turn) or turn.failed:
-            return "", None
-        where = served_by(turn)
-        name = cache_of(turn, where)
-        if name not in BY_LEVEL:
-            return name, None
-        levels = self._levels.get(where)
-        if levels is None:
-            levels = self._levels[where] = Levels(self._rules, where=where, breakpoints=name in WITH_BREAKPOINTS)
-        return name, levels
+    def _follow(self) -> None:
+        latest, waiting, self._waiting = self._waiting[-1], self._waiting, []
+        for turn in waiting:
+            where = served_by(turn)
+            name = cache_of(turn, where)
+            if turn.failed or name not in BY_LEVEL or not is_transcript(turn):
+                continue
+            levels = self._levels.get(where)
+            if levels is None:
+                levels = self._levels[where] = Levels(self._rules, where=where, breakpoints=name in WITH_BREAKPOINTS)
+            if turn is latest:
+                prediction = levels.predict(turn)
+                self.seen = Predicted(name, prediction, levels.learn(turn), levels.situation)
+            else:
+                levels.follow(turn)
 
 
 # the situation

@@ -126,8 +126,7 @@ class LlamaCpp(MeasuredCache):
         self._put(slot, request, laid, at)
         read = self._billed(laid, min(found, max(0, laid.prompt - 1)))
         exact = counted and alone and not more and not self._dropped
-        confidence = "ceiling" if self._hybrid else "exact" if exact else "rule"
-        return self._predicted(request, min(read, max(0, self._total(request) - 1)), confidence, reason)
+        return self._read(request, read, reason, exact=exact, hybrid=self._hybrid)
 
     # which slot
 

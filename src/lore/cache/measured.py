@@ -92,6 +92,11 @@ class MeasuredCache:
             self._loose[request.chain] = loose
         return False
 
+    def _read(self, request: Request, read: int, reason: str, *, exact: bool, hybrid: bool) -> Prediction:
+        """Predict what an engine reads, which computes one token at least; of a `hybrid` model the most is said."""
+        confidence = "ceiling" if hybrid else "exact" if exact else "rule"
+        return self._predicted(request, min(read, max(0, self._total(request) - 1)), confidence, reason)
+
     def _predicted(
         self, request: Request, read: int, confidence: Confidence, reason: str, written: int = 0
     ) -> Prediction:

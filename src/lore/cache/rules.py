@@ -44,38 +44,27 @@ _MULTIPLES = (
     "write", "write_5m", "write_1h", "read", "read_implicit", "input", "output",
     "fast", "priority", "flex", "batch", "us", "regional", "peak",
 )  # fmt: skip
+_WHOLE: dict[str, tuple[str, ...]] = {
+    "tokens": (
+        "minimum_tokens", "minimum_implicit", "block_tokens", "recomputed_tokens", "cache_reuse", "checkpoint_step",
+    ),
+    "positions": ("lookback",), "breakpoints": ("max_breakpoints", "compared_breakpoints"),
+    "requests": ("requests_per_minute",), "MiB": ("cache_ram",), "checkpoints": ("checkpoints",),
+}  # fmt: skip
+_NUMBERS: dict[str, tuple[str, ...]] = {
+    "seconds": ("lifetime", "lifetime_implicit", "lifetime_long", "ready_after"), "multiple": ("lifetime_grace",),
+    "share": ("slot_similarity", "output_recorded"), "usd_per_mtok": tuple([f"price_{kind}" for kind in KINDS]),
+    "usd_per_thousand_requests": tuple([f"price_{tool}" for tool in TOOLS]),
+    "usd_per_mtok_hour": ("price_storage_hour",),
+}  # fmt: skip
+_FLAGS = ("refreshed_by_reads", "lookback_runs", "partial_blocks", "caches_output", "list_prices")
+_TEXTS = {"order": "sections", "eviction": "policy", "peak_hours": "hours"}
 RULES: dict[str, RuleKind] = {
-    "minimum_tokens": RuleKind("whole", "tokens"),
-    "minimum_implicit": RuleKind("whole", "tokens"),
-    "block_tokens": RuleKind("whole", "tokens"),
-    "recomputed_tokens": RuleKind("whole", "tokens"),
-    "cache_reuse": RuleKind("whole", "tokens"),
-    "checkpoint_step": RuleKind("whole", "tokens"),
-    "lifetime": RuleKind("number", "seconds"),
-    "lifetime_implicit": RuleKind("number", "seconds"),
-    "lifetime_long": RuleKind("number", "seconds"),
-    "lifetime_grace": RuleKind("number", "multiple"),
-    "ready_after": RuleKind("number", "seconds"),
-    "refreshed_by_reads": RuleKind("flag", "flag"),
-    "lookback": RuleKind("whole", "positions"),
-    "lookback_runs": RuleKind("flag", "flag"),
-    "max_breakpoints": RuleKind("whole", "breakpoints"),
-    "compared_breakpoints": RuleKind("whole", "breakpoints"),
-    "requests_per_minute": RuleKind("whole", "requests"),
-    "order": RuleKind("text", "sections"),
-    "eviction": RuleKind("text", "policy"),
-    "partial_blocks": RuleKind("flag", "flag"),
-    "caches_output": RuleKind("flag", "flag"),
-    "slot_similarity": RuleKind("number", "share"),
-    "cache_ram": RuleKind("whole", "MiB"),
-    "checkpoints": RuleKind("whole", "checkpoints"),
-    "peak_hours": RuleKind("text", "hours"),
-    "list_prices": RuleKind("flag", "flag"),
-    "output_recorded": RuleKind("number", "share"),
-    **{f"price_{kind}": RuleKind("number", "usd_per_mtok") for kind in KINDS},
-    **{f"price_{tool}": RuleKind("number", "usd_per_thousand_requests") for tool in TOOLS},
-    "price_storage_hour": RuleKind("number", "usd_per_mtok_hour"),
+    **{rule: RuleKind("whole", unit) for unit, rules in _WHOLE.items() for rule in rules},
+    **{rule: RuleKind("number", unit) for unit, rules in _NUMBERS.items() for rule in rules},
     **{f"multiple_{name}": RuleKind("number", "multiple") for name in _MULTIPLES},
+    **dict.fromkeys(_FLAGS, RuleKind("flag", "flag")),
+    **{rule: RuleKind("text", unit) for rule, unit in _TEXTS.items()},
 }
 # Facts that no prediction uses: they stand in the tables to be read.
 FOR_READING = frozenset((

@@ -93,7 +93,8 @@ class SGLang(MeasuredCache):
         self._share(request, path, laid)
         keys, prompt = Keys(laid.nodes, laid.ends), laid.prompt
         if self._capacity is not None and self._pages(keys.ends[-1]) > self._capacity:
-            return self._said(request, path, 0, "memory cannot hold the request")
+            reason = "memory cannot hold the request"
+            return self._read(request, 0, reason, exact=self._counted(request, path), hybrid=self._hybrid)
         running = RunningRequest(keys, prompt, self._held.match(keys, max(0, prompt - 1)), request.priority)
         held = running.shared
         self._lock(running, running.node)
@@ -101,12 +102,8 @@ class SGLang(MeasuredCache):
         self._prefill(running)
         self._begin(request, running)
         read = self._billed(laid, held) // self._held.page * self._held.page
-        return self._said(request, path, read, "pages that are held" if read else "no page is held")
-
-    def _said(self, request: Request, path: TreePath, read: int, reason: str) -> Prediction:
-        counted = self._counted(request, path)
-        confidence = "ceiling" if self._hybrid else "exact" if counted else "rule"
-        return self._predicted(request, min(read, max(0, self._total(request) - 1)), confidence, reason)
+        reason = "pages that are held" if read else "no page is held"
+        return self._read(request, read, reason, exact=self._counted(request, path), hybrid=self._hybrid)
 
     def _share(self, request: Request, path: TreePath, laid: Laid) -> None:
         """Note what the first new piece of a request, and of its output, has in common with one in its place."""

@@ -14,7 +14,7 @@ Sources: what explained 958 drops of 38,782 billed transitions, and how likely a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -83,8 +83,14 @@ def limited(context: PairContext, why: tuple[Cause, ...]) -> tuple[Cause, ...]:
     verdict = _provider(context) if context.fell and context.right.is_rebuilt else None
     if verdict is None or not why or any(fits(cause.code, cause.section, verdict.section) for cause in why):
         return why
-    found, doubt = [*why, *_fitting(context, verdict, {cause.code for cause in why})], disputed(context)
-    lead, *beside = _ranked(found, verdict, doubted=doubt is not None)
+    seen = [cause for look in _LOOKS if (cause := look(context)) is not None]
+    known, doubt = {cause.code for cause in why}, disputed(context)
+    fitting = [  # what else was seen that is about the verdict's section
+        cause for cause in seen
+        if cause.code not in known and fits(cause.code, cause.section, verdict.section)
+        and against_level(context, cause) is None
+    ]  # fmt: skip
+    lead, *beside = _ranked([*why, *fitting], verdict, doubted=doubt is not None)
     return (replace(lead, also=tuple(beside)), *([] if doubt is None else [doubt]))
 
 
@@ -98,16 +104,6 @@ def disputed(context: PairContext) -> Cause | None:
         return None
     evidence = Disputed("head-was-read", verdict.evidence.reason, round(found.limit or 0), read)
     return Cause(Code.VERDICT_DISAGREES, None, evidence)
-
-
-def _fitting(context: PairContext, verdict: Cause, known: set[str]) -> Iterator[Cause]:
-    """Yield what else was seen that is about the verdict's section."""
-    for look in _LOOKS:
-        cause = look(context)
-        if cause is None or cause.code in known or not fits(cause.code, cause.section, verdict.section):
-            continue
-        if against_level(context, cause) is None:
-            yield cause
 
 
 def against_level(context: PairContext, cause: Cause) -> RuledOut | None:

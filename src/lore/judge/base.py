@@ -212,13 +212,11 @@ def paid_again(price: Price, bill: Billed | None, tokens: int | None) -> float |
         return None
     hour = min(tokens, usage.write_1h_tokens or 0)
     short = min(tokens - hour, max(0, (usage.write_tokens or 0) - (usage.write_1h_tokens or 0)))
-    read, parts = price.read, (
-        (hour, price.write_1h), (short, price.write_5m if price.write_5m is not None else price.write),
-        (tokens - hour - short, price.uncached),
-    )  # fmt: skip
-    paid = sum(
-        (count * ((each if each is not None else price.uncached) - read) for count, each in parts), start=0 * read
-    )
+    short_lived = price.write_5m if price.write_5m is not None else price.write
+    parts = ((hour, price.write_1h), (short, short_lived), (tokens - hour - short, price.uncached))
+    paid = Decimal(0)
+    for count, each in parts:
+        paid += count * ((price.uncached if each is None else each) - price.read)
     return float(paid / MILLION)
 
 
@@ -232,6 +230,7 @@ def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[tu
     What is said once a chain (a billing header that the provider takes out) is left to the rules of chains.
     """
     found: list[tuple[int, Finding]] = []
+    partial = any(turn.prompt.partial for turn in (pair.left, pair.right) if turn.basis is None)
     for number, cause in enumerate(pair.causes):
         if cause.code == Code.BILLING_HEADER_CHANGED and cause.harmless:
             continue
@@ -245,10 +244,9 @@ def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[tu
             section=CODES[cause.code].section or cause.section or (where and where.section),
             json_path=cause.path or None if where is None else where.path, offset=where and where.offset,
             lost_bytes=pair.lost[number], lost_tokens=tokens, lost_dollars=dollars, tokens=source,
-            fidelity=pair.right.fidelity,
-            strength=cause.strength, more=cause.more, qualifiers=cause.qualifiers, ruled_out=cause.ruled_out,
-            paused=cause.paused, skipped=cause.skipped,
-            also=tuple(map(_also, cause.also)), partial=_partial(pair, cause),
+            fidelity=pair.right.fidelity, strength=cause.strength, more=cause.more, qualifiers=cause.qualifiers,
+            ruled_out=cause.ruled_out, paused=cause.paused, skipped=cause.skipped,
+            also=tuple(map(_also, cause.also)), partial=partial and cause.code != Code.CONTINUATION,
             is_break=not is_remark(cause),
         )  # fmt: skip
         if made.severity == "error" and pair.uncacheable and source == "recorded":
@@ -285,12 +283,6 @@ def _where(pair: Pair, cause: Cause) -> PromptPlace | None:
     if pair.overlap.covered or (cause.path and cause.position != pair.overlap.common):
         return None
     return place_of(pair.left.prompt, pair.right.prompt, max(cause.position, pair.overlap.common))
-
-
-def _partial(pair: Pair, cause: Cause) -> bool:
-    """Tell whether a cause rests on less than the whole prompt; only recorded requests can be partial."""
-    sides = (turn.prompt.partial for turn in (pair.left, pair.right) if turn.basis is None)
-    return cause.code != Code.CONTINUATION and any(sides)
 
 
 def _also(cause: Cause) -> AlsoSeen:

@@ -19,7 +19,6 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from lore.cache.bills import BYTES_PER_TOKEN, TOLERANCE_TOKENS, cached, has_unseen, met_read, prompt_tokens
-from lore.cache.forecast import Situation
 from lore.cache.habits import Habits
 from lore.cache.levels import Predicted, Transcripts
 from lore.cache.prices import MILLION, Price
@@ -44,7 +43,6 @@ from lore.prefix.purpose import compacts, held_in
 
 DAY = 86_400.0  # seconds
 PACE = 600.0  # seconds that a chain has to last before what it costs a day is said
-WAITING = 512  # turns of a recording
 
 
 class _Pace(NamedTuple):
@@ -73,39 +71,6 @@ def _weighed(cause: Cause, price: Price, daily: float, bill: Billed | None, lost
     return replace(cause, evidence=replace(evidence, dollars=round(float(paid), 6), warm_dollars=warm))
 
 
-class _DeferredLevels:
-    """What levels say of a transcript's turn, made when it is asked: most turns lose nothing, and nobody asks.
-
-    Turns wait until then, at most `WAITING` of them, and are followed in their order.
-    """
-
-    def __init__(self, rules: Callable[[], Rules]) -> None:
-        self._transcripts = Transcripts(rules)
-        self._waiting: list[Turn] = []
-        self.seen: Predicted | None = None
-
-    def take(self, turn: Turn, foreseen: Predicted | None) -> None:
-        """Take the next turn; `foreseen` is what levels said of it, where somebody followed them already."""
-        self.seen = foreseen
-        if foreseen is None:
-            self._waiting.append(turn)
-            if len(self._waiting) > WAITING:
-                self._follow()
-
-    def situation(self) -> Situation | None:
-        """Return what was known of the turn before its bill; None where levels say nothing of it."""
-        if self._waiting:
-            self._follow()
-        return None if self.seen is None or self.seen.odd else self.seen.situation
-
-    def _follow(self) -> None:
-        *before, latest = self._waiting
-        for turn in before:
-            self._transcripts.follow(turn)
-        self.seen = self._transcripts.turn(latest)
-        self._waiting.clear()
-
-
 class Judge:
     """Judge the turns of one recording.
 
@@ -121,7 +86,7 @@ class Judge:
         self._rules: dict[str, list[TurnRule]] = {}  # of the chains that go on
         self._tolerance, self._labels = tolerance, labels
         self._beside, self._heads = Beside(), dict[int, int]()  # what chains of a recording know of one another
-        self._levels: _DeferredLevels | None = None  # of transcripts alone
+        self._levels: Transcripts | None = None  # of transcripts alone
         self._quick = quick
         self._dated = rules
         self._paces: dict[str, _Pace] = {}
@@ -140,8 +105,10 @@ class Judge:
         """Judge the next turn; `foreseen` is a prediction made before its bill was read, by whatever cache."""
         levels, look = None, unknown
         if is_transcript(turn):
-            levels = self._levels = self._levels or _DeferredLevels(self._dated)
-            levels.take(turn, foreseen if foreseen is not None and _by_levels(foreseen, turn) else None)
+            levels = self._levels = self._levels or Transcripts(self._dated)
+            # somebody may have followed the levels of a cache that was asked for, and not of the one that served it
+            own = foreseen is not None and foreseen.situation and foreseen.cache == cache_of(turn, served_by(turn))
+            levels.take(turn, foreseen if own else None)
             look = levels.situation
         extension = self._chained.extended(turn, look) if self._quick else None
         pair = self._chained.advance(turn, look) if extension is None else extension.pair
@@ -244,11 +211,6 @@ def _above_minimum(pair: Pair, minimum: int | None) -> Pair:
     left = [number for number, cause in enumerate(pair.causes) if not isinstance(cause.evidence, NothingRead)]
     return replace(pair, causes=tuple([pair.causes[number] for number in left]),
                    lost=tuple([pair.lost[number] for number in left]))  # fmt: skip
-
-
-def _by_levels(foreseen: Predicted, turn: Turn) -> bool:
-    """Tell whether a prediction followed the levels of the cache that served the turn, and not of one asked for."""
-    return foreseen.situation is not None and foreseen.cache == cache_of(turn, served_by(turn))
 
 
 HELD = 0.5  # of a conversation's texts that stand in a request for its summary

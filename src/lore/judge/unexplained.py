@@ -70,7 +70,11 @@ def _reasons(context: PairContext) -> Iterator[RuledOut]:
         marks = "" if situation is not None and situation.implicit else "breakpoints, "
         yield RuledOut(f"{head}{marks}parameters and endpoint", None)
         return
-    yield _breakpoints(context)
+    found = gap(left.prompt, right.prompt, right.at)
+    if found is None or found.new < 0:
+        yield RuledOut("breakpoints", None if found is None else False)
+    else:
+        yield RuledOut("breakpoints", not found.exceeded, count=found.new, limit=found.allowed)
     yield _endpoint(left.call, right.call)
     changed = changed_parameters(left, right)
     yield RuledOut("parameters", not changed, detail=", ".join(changed))
@@ -139,19 +143,9 @@ def _starts(context: PairContext) -> Iterator[RuledOut]:
         yield RuledOut("a parallel start", None)
         yield RuledOut("an older entry", None)
         return
-    unknown = context.left.answered_at is None
-    out = None if unknown else started_in_parallel(context.left, context.right) is None
-    yield RuledOut("a parallel start", out)
+    early = started_in_parallel(context.left, context.right)
+    yield RuledOut("a parallel start", None if context.left.answered_at is None else early is None)
     yield RuledOut("an older entry", out=True, seconds=pause if pause > SOON else None)
-
-
-def _breakpoints(context: PairContext) -> RuledOut:
-    found = gap(context.left.prompt, context.right.prompt, context.right.at)
-    if found is None:
-        return RuledOut("breakpoints", None)
-    if found.new < 0:
-        return RuledOut("breakpoints", out=False)
-    return RuledOut("breakpoints", not found.exceeded, count=found.new, limit=found.allowed)
 
 
 def _endpoint(before: Call, after: Call) -> RuledOut:
