@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lore.cache.bills import LOOKBACKS
 from lore.cache.rule_file import parse
-from lore.cache.rules import Rules, seconds, spans
+from lore.cache.rules import DatedRules, seconds, spans
 from lore.run.rules import packaged
 
 
@@ -22,7 +22,7 @@ def day(text):
 def rules(*rows, head=""):
     """Rules of rows that are written in short: a rule, a value, further keys."""
     text = "".join(f"[[rules]]\nprovider='p'\nrule='{rule}'\nvalue={value}\n{more}\n" for rule, value, more in rows)
-    return Rules(parse(head + text, "t.toml").rows)
+    return DatedRules(parse(head + text, "t.toml").rows)
 
 
 def test_the_nearest_model_pattern_holds_then_the_platform_then_the_latest_date():
@@ -75,8 +75,8 @@ def test_a_time_that_is_none_does_not_spoil_the_price_of_another():
 
 def test_without_a_time_what_is_announced_does_not_hold_yet():
     rows = parse("[[rules]]\nrule='lifetime'\nprovider='p'\nrows=[{value=1},{value=2,valid_from=2027-01-01}]", "t").rows
-    assert Rules(rows, date(2026, 10, 24)).number("lifetime", "p", "m") == 1
-    assert Rules((), date(2026, 10, 24)).overridden_by(rows).number("lifetime", "p", "m") == 2
+    assert DatedRules(rows, date(2026, 10, 24)).number("lifetime", "p", "m") == 1
+    assert DatedRules((), date(2026, 10, 24)).overridden_by(rows).number("lifetime", "p", "m") == 2
     assert packaged().price("gemini", "gemini-3.8-flash").uncached == Decimal("0.75")
     assert packaged().price("gemini", "gemini-3.8-flash", at=day("2027-01-01")) is None
 
@@ -227,11 +227,11 @@ def test_a_users_row_takes_the_place_of_the_same_row():
 
 
 def test_the_day_on_which_the_tables_were_checked_is_not_newer_than_itself():
-    made = Rules((), date(2026, 10, 24))
+    made = DatedRules((), date(2026, 10, 24))
     assert not made.newer(day("2026-10-24T23:59:59"))
     assert made.newer(day("2026-10-25"))
     assert not made.newer(None)
-    assert not Rules(()).newer(day("2026-10-25"))
+    assert not DatedRules(()).newer(day("2026-10-25"))
 
 
 def test_the_tables_say_what_the_lookback_of_checks_says():

@@ -7,7 +7,7 @@ import json
 
 from helpers.schemas import valid
 from lore.cache.rule_file import parse
-from lore.cache.rules import Rules
+from lore.cache.rules import DatedRules
 from lore.report.console import console
 from lore.report.forms.json_report import render
 from lore.report.simulation import write_rules
@@ -21,7 +21,7 @@ def shown(result):
 
 
 def made(text):
-    return listed(Rules(parse(text, "own.toml").rows))
+    return listed(DatedRules(parse(text, "own.toml").rows))
 
 
 def test_a_row_a_line_then_the_sources_and_how_many():
@@ -73,7 +73,7 @@ def test_text_of_a_file_is_never_obeyed_by_a_terminal():
 
 def test_nothing_to_show_is_a_header_and_a_count():
     assert shown(listed(packaged(), provider="nobody", model="x"))[-1].startswith("1 row")  # the one of any provider
-    assert shown(listed(Rules(())))[-1] == "0 rows"
+    assert shown(listed(DatedRules(())))[-1] == "0 rows"
 
 
 def test_json_is_what_the_schema_says():

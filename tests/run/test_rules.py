@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lore.cache.base import Simulate
-from lore.cache.rules import Rules, seconds
+from lore.cache.rules import DatedRules, seconds
 from lore.config import Loaded, Settings
 from lore.errors import LoreError
 from lore.run.rules import LARGEST, chosen, listed, load, packaged, stale
@@ -81,7 +81,7 @@ def test_all_rows_are_listed_or_those_that_can_hold_for_a_provider_or_a_model(tm
 
 
 def test_a_recording_after_the_tables_draws_a_note():
-    rules = Rules((), date(2026, 10, 24))
+    rules = DatedRules((), date(2026, 10, 24))
     assert stale(rules, seconds(date(2026, 10, 24))) is None
     assert "2026-10-24" in stale(rules, seconds(date(2026, 10, 25)))
     assert stale(rules, None) is None

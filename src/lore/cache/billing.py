@@ -16,7 +16,7 @@ from typing import Literal
 
 from lore.cache.habits import version_of
 from lore.cache.prices import Price
-from lore.cache.rules import Rules, Served
+from lore.cache.rules import DatedRules, Served
 from lore.model.canonical import text_of
 from lore.model.deferred import pattern
 from lore.model.events import Billed, Counts
@@ -29,7 +29,7 @@ _ADVISOR = "advisor_message"
 
 
 def bill_price(
-    rules: Rules, where: Served, model: str | None, at: float | None, bill: Billed | None, *,
+    rules: DatedRules, where: Served, model: str | None, at: float | None, bill: Billed | None, *,
     size: int | None = None, asked: Mapping[str, bytes] | None = None, endpoint: str = "", instead: str | None = None,
     implicit: bool = False,
 ) -> Price | None:  # fmt: skip
@@ -54,8 +54,8 @@ def bill_price(
 
 
 def _factors(
-    rules: Rules, where: Served, model: str | None, at: float | None, bill: Billed | None, asked: Mapping[str, bytes],
-    endpoint: str,
+    rules: DatedRules, where: Served, model: str | None, at: float | None, bill: Billed | None,
+    asked: Mapping[str, bytes], endpoint: str,
 ) -> Iterator[str]:  # fmt: skip
     found: dict[str, None] = {}
     for name in ("speed", "service_tier", "inference_geo"):
@@ -73,7 +73,7 @@ def _factors(
 
 
 def unknown_factors(
-    rules: Rules, where: Served, model: str | None, at: float | None, bill: Billed | None,
+    rules: DatedRules, where: Served, model: str | None, at: float | None, bill: Billed | None,
     asked: Mapping[str, bytes] | None = None,
 ) -> list[str]:  # fmt: skip
     """Name what multiplies a bill's prices by nobody knows how much, where the list price itself is known."""
@@ -92,17 +92,17 @@ _LOCATION = pattern(r"/locations/(?!global/)[a-z0-9-]+/")
 _PROFILE = pattern(r"(?:(?P<region>[a-z-]+)\.)?(?:anthropic|openai)\.")
 
 
-def partial_output(rules: Rules, bill: Counts) -> bool:
+def partial_output(rules: DatedRules, bill: Counts) -> bool:
     """Tell whether the program that noted a bill is known to keep only a part of its output tokens, by its version."""
     return isinstance(bill, Billed) and is_partial(rules, bill.client)
 
 
-def is_partial(rules: Rules, client: str) -> bool:
+def is_partial(rules: DatedRules, client: str) -> bool:
     """Tell whether a program, by name and version, is known to note only a part of the output tokens."""
     return bool(client) and recorded_output(rules, client) not in (None, 1)
 
 
-def recorded_output(rules: Rules, client: str) -> Decimal | Literal["unknown"] | None:
+def recorded_output(rules: DatedRules, client: str) -> Decimal | Literal["unknown"] | None:
     """Return which share of the output tokens a program's version notes; None where no row says anything of it."""
     name, _, version = client.rpartition(" ")
     row = rules.find("output_recorded", name, ".".join(map(str, version_of(version))))

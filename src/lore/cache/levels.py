@@ -17,7 +17,7 @@ from lore.cache.bills import DROP, ONE_HOUR, POSITIONS, SOON, lifetime, lookback
 from lore.cache.forecast import AGAIN, Key, Odds, ReadLevel, Seen, Situation, Tallies, level_of, prediction_of, whole_of
 from lore.cache.habits import Tally
 from lore.cache.lanes import Anchor, ChainLevels, Growth, ModelLane, WaitingText, growth
-from lore.cache.rules import WITH_BREAKPOINTS, Rules, Served, cache_of, idle_lifetime, is_transcript, served_by
+from lore.cache.rules import WITH_BREAKPOINTS, DatedRules, Served, cache_of, idle_lifetime, is_transcript, served_by
 from lore.model.codes import Code
 from lore.model.events import Billed
 from lore.model.state import Sign
@@ -52,7 +52,7 @@ class Levels:
     """
 
     def __init__(
-        self, rules: Callable[[], Rules], tallies: Tallies | None = None, where: Served = _ANTHROPIC, *,
+        self, rules: Callable[[], DatedRules], tallies: Tallies | None = None, where: Served = _ANTHROPIC, *,
         breakpoints: bool = True,
     ) -> None:  # fmt: skip
         self._chains: dict[str, ChainLevels] = {}
@@ -124,7 +124,7 @@ class Transcripts:
     of them, and are followed in their order. `seen` is what was said of the latest one that somebody asked about.
     """
 
-    def __init__(self, rules: Callable[[], Rules]) -> None:
+    def __init__(self, rules: Callable[[], DatedRules]) -> None:
         self._rules = rules
         self._levels: dict[Served, Levels] = {}
         self._waiting: list[Turn] = []

@@ -19,7 +19,7 @@ from lore.cache.forecast import Situation
 from lore.cache.habits import Tally, chance
 from lore.cache.levels import BY_LEVEL, Levels, Predicted
 from lore.cache.registry import Option, cache_named, configured, make
-from lore.cache.rules import WITH_BREAKPOINTS, Rules, Served, cache_of, is_transcript, normal, served_by
+from lore.cache.rules import WITH_BREAKPOINTS, DatedRules, Served, cache_of, is_transcript, normal, served_by
 from lore.cache.views import PLAIN, VIEWS, Count, Views, automatic
 from lore.model.events import Billed
 from lore.model.providers import ENGINES
@@ -111,7 +111,7 @@ class _LivingLevels(Levels):
     """
 
     def __init__(
-        self, rules: Rules, lives: float | None, touched: Touched, where: Served, *, breakpoints: bool
+        self, rules: DatedRules, lives: float | None, touched: Touched, where: Served, *, breakpoints: bool
     ) -> None:
         lives = lives if breakpoints else None  # nobody else offers the choice
         self._recorded = Levels(lambda: rules, None, where, breakpoints=breakpoints)
@@ -146,7 +146,7 @@ class Predictor:
     """
 
     def __init__(
-        self, rules: Rules, cache: str | None = None, change: WhatIf = NO_CHANGE, count: Count | None = None
+        self, rules: DatedRules, cache: str | None = None, change: WhatIf = NO_CHANGE, count: Count | None = None
     ) -> None:  # fmt: skip
         self.rules = rules
         self._count = count
@@ -212,7 +212,7 @@ class Predictor:
         )
 
 
-def _bound(rules: Rules, provider: str, platform: str) -> Look:
+def _bound(rules: DatedRules, provider: str, platform: str) -> Look:
     """Return the rules of one provider on one platform, as models look them up; chances of habits by their sign."""
 
     def look(rule: str, model: str | None, at: float | None) -> float | None:

@@ -1,6 +1,6 @@
 """Prices: what the tokens of a bill cost by kind, the other passes of its response, and tools that the provider ran.
 
-In: rows, as `Rules` finds them; bills. Out: a `Price`, exact sums in US dollars (`Decimal`). Rules: a count or a price
+In: rows (`DatedRules`), bills. Out: a `Price`, exact sums in US dollars (`Decimal`). Rules: a count or a price
 that is not known makes the cost unknown, unless nothing is counted at that price. What is written without a lifetime is
 paid at `write`, where a provider has no such price at `write_5m`, its default. Requests of tools cost the same however
 tokens are multiplied.

@@ -102,7 +102,7 @@ class DatedRule(NamedTuple):
         return self.rule, self.provider, self.model, self.platform, self.above_tokens or 0, self.since
 
 
-class Rules:
+class DatedRules:
     """Rows to look up in. `as_of` is the newest date on which a table was checked; None: no table says.
 
     `habits` are what was counted of clients and caches.
@@ -123,13 +123,13 @@ class Rules:
 
     def overridden_by(
         self, rows: Iterable[DatedRule], as_of: date | None = None, habits: Iterable[Habit] = ()
-    ) -> Rules:
+    ) -> DatedRules:
         """Return these rules under a user's rows: one of them that matches holds, whatever the others say."""
         own, counted = tuple(row._replace(own=True) for row in rows), tuple(row._replace(own=True) for row in habits)
         keys = {row.key for row in (*own, *counted)}
         left = [row for row in self.rows if row.key not in keys]
         others = [row for row in self.habits.rows if row.key not in keys]
-        return Rules((*own, *left), as_of or self.as_of, (*counted, *others))
+        return DatedRules((*own, *left), as_of or self.as_of, (*counted, *others))
 
     def find(
         self, rule: str, provider: str, model: str | None, platform: str = "", at: float | None = None,
@@ -306,7 +306,7 @@ def is_transcript(turn: Turn) -> bool:
     return turn.basis is not None
 
 
-def minimum_tokens(rules: Rules, turn: Turn) -> int | None:
+def minimum_tokens(rules: DatedRules, turn: Turn) -> int | None:
     """Return the fewest tokens that the turn's model caches; None where nobody knows."""
     where = served_by(turn)
     found = rules.number("minimum_tokens", where.provider, turn.model, where.platform, turn.at)
@@ -353,7 +353,7 @@ class Lifetime(NamedTuple):
     billed: bool = False
 
 
-def lifetime_after(turn: Turn, before: Lifetime, rules: Callable[[], Rules]) -> Lifetime:
+def lifetime_after(turn: Turn, before: Lifetime, rules: Callable[[], DatedRules]) -> Lifetime:
     """Return how long what stands in the cache after a turn lives; `before` is what held before it in its chain."""
     where = served_by(turn)
     breakpoints = cache_of(turn, where) in WITH_BREAKPOINTS
@@ -363,7 +363,7 @@ def lifetime_after(turn: Turn, before: Lifetime, rules: Callable[[], Rules]) -> 
     return Lifetime() if breakpoints else Lifetime(idle_lifetime(rules(), where, turn), billed=False)
 
 
-def idle_lifetime(rules: Rules, where: Served, turn: Turn) -> float | None:
+def idle_lifetime(rules: DatedRules, where: Served, turn: Turn) -> float | None:
     """Return how long a cache without breakpoints keeps what is not used; a rule of implicit caches comes first."""
     of_implicit = rules.find("lifetime_implicit", where.provider, turn.model, where.platform, turn.at)
     rule = "lifetime" if of_implicit is None else "lifetime_implicit"

@@ -15,7 +15,7 @@ from msgspec import Raw
 from lore.cache.billing import bill_price, partial_output
 from lore.cache.bills import FIVE_MINUTES, ONE_HOUR
 from lore.cache.prices import Price
-from lore.cache.rules import Rules, served
+from lore.cache.rules import DatedRules, served
 from lore.compaction.activity import tokens_of
 from lore.compaction.base import Done
 from lore.compaction.settings import Compaction
@@ -160,7 +160,7 @@ def known_sum(*parts: Decimal | None) -> Decimal | None:
     return sum(known, start=FREE) if len(known) == len(parts) else None
 
 
-def summary_price(rules: Rules, settings: Compaction, read: int, at: float | None) -> Decimal | None:
+def summary_price(rules: DatedRules, settings: Compaction, read: int, at: float | None) -> Decimal | None:
     """Return what the configured summariser is paid for a summary of so many tokens; None where nobody knows."""
     if settings.summarizer == "extractive" or not read:
         return FREE
@@ -175,7 +175,7 @@ def summary_price(rules: Rules, settings: Compaction, read: int, at: float | Non
 class Prices:
     """Look up what a turn's tokens cost and how long its cache lives, by dated rules."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: DatedRules) -> None:
         self._rules = rules
         self._lives: float | None = None
 
@@ -223,7 +223,7 @@ def dollars(amount: Decimal | None) -> float | None:
     return None if amount is None else float(round(amount, 6))
 
 
-def cache_of(session: Session, chain: Chain, rules: Rules, now: float, size: int = 0) -> Cache:
+def cache_of(session: Session, chain: Chain, rules: DatedRules, now: float, size: int = 0) -> Cache:
     """Return the prices and the lifetime of a chain's cache, as billed last, else as the rules say."""
     prices, bill = Prices(rules), None if chain.last is None else chain.last.usage
     if bill is not None:
@@ -233,7 +233,7 @@ def cache_of(session: Session, chain: Chain, rules: Rules, now: float, size: int
 
 
 def fired_of(
-    session: Session, chain: Chain, scale: BillScale, made: Done, settings: Compaction, rules: Rules, now: float
+    session: Session, chain: Chain, scale: BillScale, made: Done, settings: Compaction, rules: DatedRules, now: float
 ) -> Fired:  # fmt: skip
     """Describe what was made, with its cost as far as the prices of the chain's model are known."""
     folding = Folding(session)

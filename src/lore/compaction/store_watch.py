@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
-from lore.cache.rules import Rules
+from lore.cache.rules import DatedRules
 from lore.compaction.activity import UNTIMED, Tracker
 from lore.compaction.base import Firing, SummaryAnswer, SummaryRequest
 from lore.compaction.costs import cache_of
@@ -183,7 +183,7 @@ class Watch:
     """
 
     def __init__(
-        self, store: Store, settings: Compaction | None, rules: Rules, hands: Hands, idle: IdleSettings = _NOTHING,
+        self, store: Store, settings: Compaction | None, rules: DatedRules, hands: Hands, idle: IdleSettings = _NOTHING,
         *, divider: DividerPlace = "before",
     ) -> None:  # fmt: skip
         self._store, self._settings, self._rules, self._hands = store, settings, rules, hands

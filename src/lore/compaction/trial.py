@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from lore.cache.rules import Rules
+from lore.cache.rules import DatedRules
 from lore.compaction.costs import Moment
 from lore.compaction.policy import AFTER_TURN
 from lore.compaction.settings import Compaction
@@ -79,7 +79,7 @@ class Trial:
     moment is to be the cheapest, a second plan waits with its cadences for a cold cache.
     """
 
-    def __init__(self, recorded: Callable[[], Session], settings: Compaction, rules: Rules) -> None:
+    def __init__(self, recorded: Callable[[], Session], settings: Compaction, rules: DatedRules) -> None:
         moments: tuple[Moment, ...] = ("now", "later") if settings.when == "cheapest" else ("now",)
         self._recorded, self._settings = recorded, settings
         self._plans = [TrialPlan(recorded(), settings, rules, moment) for moment in moments]

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from lore.cache.bills import ONE_HOUR, total, unbelievable
 from lore.cache.prices import Price
-from lore.cache.rules import Rules
+from lore.cache.rules import DatedRules
 from lore.compaction.activity import TimelineSizes, Tracker, in_tokens, messages, overhead
 from lore.compaction.base import Firing, Trigger
 from lore.compaction.costs import (
@@ -171,7 +171,7 @@ class TrialPlan:
     `refused` counts firings that prune nothing, since the prompt would not have become shorter.
     """
 
-    def __init__(self, empty: Session, settings: Compaction, rules: Rules, moment: Moment) -> None:
+    def __init__(self, empty: Session, settings: Compaction, rules: DatedRules, moment: Moment) -> None:
         self.session = Counterfactual(empty)
         self.moment: Moment = moment
         self.ledger = TrialLedger()
@@ -357,7 +357,7 @@ class _OpenRequest(NamedTuple):
 class Accounts:
     """The sums of one recording's main chain, and of each plan."""
 
-    def __init__(self, rules: Rules, plans: list[TrialPlan], settings: Compaction) -> None:
+    def __init__(self, rules: DatedRules, plans: list[TrialPlan], settings: Compaction) -> None:
         self._prices, self._plans, self._settings = Prices(rules), plans, settings
         self._recorded, self._sizes = TrialLedger(), TimelineSizes()
         self._open: _OpenRequest | None = None

@@ -19,7 +19,7 @@ from msgspec import UNSET
 from lore.cache.billing import unknown_factors
 from lore.cache.bills import DROP
 from lore.cache.prices import Price
-from lore.cache.rules import Rules, billed_by, is_transcript
+from lore.cache.rules import DatedRules, billed_by, is_transcript
 from lore.judge.base import CURRENCY, added, date_of, exact, summed
 from lore.model.codes import Problem
 from lore.model.results import BilledResult
@@ -228,7 +228,7 @@ _SHOWN = 5  # names of one kind
 class Unpriced:
     """Gather what is missing of turns that have no price."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: DatedRules) -> None:
         self._rules = rules
         self._models: set[str] = set()
         self._factors: set[str] = set()

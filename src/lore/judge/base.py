@@ -26,7 +26,7 @@ from lore.cache.billing import bill_price
 from lore.cache.bills import DROP, ONE_HOUR, cached, prompt_tokens
 from lore.cache.levels import Predicted
 from lore.cache.prices import MILLION, Price
-from lore.cache.rules import Rules, billed_by, is_transcript
+from lore.cache.rules import DatedRules, billed_by, is_transcript
 from lore.judge.pair import BY_BILL, Pair, is_remark, lost_tokens
 from lore.model.canonical import decode
 from lore.model.cause import Cause
@@ -183,7 +183,7 @@ def date_of(at: float) -> datetime | None:
         return None
 
 
-def price_of(rules: Rules, turn: Turn, *, model: str | None = None, size: int | None = None) -> Price | None:
+def price_of(rules: DatedRules, turn: Turn, *, model: str | None = None, size: int | None = None) -> Price | None:
     """Return the prices of a turn's bill, those of another `model` where one is given; None where nobody knows them.
 
     `size` is how many tokens the prompt has where no bill says it.

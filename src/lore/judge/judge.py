@@ -22,7 +22,7 @@ from lore.cache.bills import BYTES_PER_TOKEN, TOLERANCE_TOKENS, cached, has_unse
 from lore.cache.habits import Habits
 from lore.cache.levels import Predicted, Transcripts
 from lore.cache.prices import MILLION, Price
-from lore.cache.rules import Rules, cache_of, is_transcript, minimum_tokens, served_by
+from lore.cache.rules import DatedRules, cache_of, is_transcript, minimum_tokens, served_by
 from lore.judge.base import TURN_RULES, TurnRule, TurnVerdict, paid_again, price_of
 from lore.judge.laws import Laws, UnderMinimum
 from lore.judge.pair import Pair, is_remark
@@ -80,8 +80,9 @@ class Judge:
     """
 
     def __init__(
-        self, rules: Callable[[], Rules], *, tolerance: float = 0.02, quick: bool = False, labels: tuple[str, ...] = ()
-    ) -> None:
+        self, rules: Callable[[], DatedRules], *, tolerance: float = 0.02, quick: bool = False,
+        labels: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
         self._chained = Chained(lambda: rules().habits)
         self._rules: dict[str, list[TurnRule]] = {}  # of the chains that go on
         self._tolerance, self._labels = tolerance, labels
@@ -176,7 +177,7 @@ class Judge:
         return found
 
 
-def cacheable(pair: Pair, rules: Callable[[], Rules]) -> Pair:
+def cacheable(pair: Pair, rules: Callable[[], DatedRules]) -> Pair:
     """Return a pair that lost nothing where a prompt of it is shorter than what its model caches, else the pair.
 
     A bill says how long a prompt was, and that it was cached all the same; else bytes do, with room for the estimate.

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.rules import Rules
+from lore.cache.rules import DatedRules
 from lore.judge.base import finding
 from lore.judge.pair import Pair
 from lore.judge.request_laws import LARGE, below_minimum, missing_breakpoints, path_at, request_laws, volatile_head
@@ -62,7 +62,7 @@ class Laws:
     `labels` are those of the settings, by which a program's own text is known besides those of `model/labels.py`.
     """
 
-    def __init__(self, rules: Callable[[], Rules], labels: tuple[str, ...] = ()) -> None:
+    def __init__(self, rules: Callable[[], DatedRules], labels: tuple[str, ...] = ()) -> None:
         self._rules, self._labels = rules, labels
         self._held: dict[str, _BrokenLaw] = {}
         self._calls: list[_ToolPart] = []
@@ -244,7 +244,7 @@ class _TooShort(NamedTuple):
 class UnderMinimum:
     """Follow the turns of one chain; `heads` counts the chains that sent the same beginning too short."""
 
-    def __init__(self, rules: Callable[[], Rules], heads: dict[int, int]) -> None:
+    def __init__(self, rules: Callable[[], DatedRules], heads: dict[int, int]) -> None:
         self._rules = rules
         self._heads = heads
         self._silent = False

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from lore.cache.bills import DROP, block_tokens, met_read, position, self_contradiction, total, within_bill
 from lore.cache.habits import Tally
 from lore.cache.prices import MILLION, Price
-from lore.cache.rules import Lifetime, Rules, lifetime_after
+from lore.cache.rules import DatedRules, Lifetime, lifetime_after
 from lore.judge.base import TurnVerdict, date_of, exact, lasting_path, paid_again, price_of
 from lore.judge.pair import is_remark
 from lore.judge.spending import CauseSums, LedgerRequest, Sums
@@ -46,7 +46,7 @@ _DIGITS = 9  # of a dollar
 class LedgerRows:
     """Make the rows of one recording."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: DatedRules) -> None:
         self._rules = rules
         self._stood: dict[str, int | None] = {}
 
@@ -199,7 +199,7 @@ Worded = Callable[[SpendingCause], SpendingCause]
 class RunningSums:
     """Sums of a session that grows; `worded` gives a cause its words."""
 
-    def __init__(self, rules: Callable[[], Rules], worded: Worded) -> None:
+    def __init__(self, rules: Callable[[], DatedRules], worded: Worded) -> None:
         self._rules, self._worded = rules, worded
         self._rows: LedgerRows | None = None
         self._sums = Sums()

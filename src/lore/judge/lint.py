@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from lore.cache.bills import kind_of, positions
 from lore.cache.prices import MILLION, Price
 from lore.cache.registry import cache_named
-from lore.cache.rules import Rules, minimum_tokens
+from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.views import Count
 from lore.judge.base import price_of
 from lore.judge.outlook import NEAR, Outlook, Sized, outlook_of, sized_of
@@ -88,7 +88,7 @@ class Linter:
     """
 
     def __init__(
-        self, rules: Rules, labels: tuple[str, ...] = (), cache: str | None = None, count: Count | None = None
+        self, rules: DatedRules, labels: tuple[str, ...] = (), cache: str | None = None, count: Count | None = None
     ) -> None:  # fmt: skip
         self._rules, self._labels, self._cache, self._count = rules, labels, cache, count
         self._heads: dict[tuple[tuple[Segment, ...], tuple[int, ...]], list[Broken]] = {}

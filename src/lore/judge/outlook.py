@@ -16,7 +16,7 @@ from lore.cache.bills import has_unseen
 from lore.cache.predictor import Predictor
 from lore.cache.prices import Price
 from lore.cache.registry import cache_named, takes_breakpoints
-from lore.cache.rules import Rules, Served, cache_of, seconds, served_by
+from lore.cache.rules import DatedRules, Served, cache_of, seconds, served_by
 from lore.cache.tree import PrefixTree, Ruler
 from lore.cache.views import Count, View, Views, lifetime_of
 from lore.judge.base import price_of
@@ -113,7 +113,7 @@ def sized_of(turn: Turn, cache: str | None = None, count: Count | None = None) -
     return Sized(turn, upto, where, name, takes_breakpoints(name), count)
 
 
-def outlook_of(sized: Sized, rules: Rules) -> Outlook:
+def outlook_of(sized: Sized, rules: DatedRules) -> Outlook:
     """Predict the request sent, and sent again."""
     turn, prompt, where, at = sized.turn, sized.prompt, sized.where, sized.turn.at
     tokens = sized.upto[-1] if sized.upto else 0
@@ -145,14 +145,14 @@ def outlook_of(sized: Sized, rules: Rules) -> Outlook:
     )  # fmt: skip
 
 
-def _default(sized: Sized, rules: Rules) -> float | None:
+def _default(sized: Sized, rules: DatedRules) -> float | None:
     turn, where = sized.turn, sized.where
     rule = "lifetime_implicit" if sized.cache == "qwen-implicit" else "lifetime"
     found = rules.number(rule, where.provider, turn.model, where.platform, turn.at)
     return None if found is None else float(found)
 
 
-def _marks(sized: Sized, rules: Rules) -> tuple[MarkedPlace, ...]:
+def _marks(sized: Sized, rules: DatedRules) -> tuple[MarkedPlace, ...]:
     prompt, default = sized.prompt, _default(sized, rules)
     values = zip(prompt.breakpoints, prompt.breakpoint_values, strict=False)
     return tuple(
@@ -160,7 +160,7 @@ def _marks(sized: Sized, rules: Rules) -> tuple[MarkedPlace, ...]:
     )
 
 
-def _lifetime(sized: Sized, rules: Rules) -> float | None:
+def _lifetime(sized: Sized, rules: DatedRules) -> float | None:
     """Return how long lives what the last breakpoint writes; elsewhere what the rules say."""
     prompt, asked = sized.prompt, b""
     if sized.marked:

@@ -33,7 +33,7 @@ from lore.cache.bills import (
 )
 from lore.cache.levels import Predicted
 from lore.cache.predictor import Predictor
-from lore.cache.rules import Rules
+from lore.cache.rules import DatedRules
 from lore.judge.base import finding
 from lore.judge.pair import Pair, is_remark
 from lore.judge.unexplained import changed_parameters
@@ -101,7 +101,7 @@ class _ShortRead(NamedTuple):
 class ReadShort:
     """Follow the turns of one chain; `beside` is its recording's."""
 
-    def __init__(self, rules: Callable[[], Rules], tolerance: float, beside: Beside) -> None:
+    def __init__(self, rules: Callable[[], DatedRules], tolerance: float, beside: Beside) -> None:
         self._rules = rules
         self._tolerance = tolerance
         self._beside = beside

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from lore.cache.bills import BYTES_PER_TOKEN, FIVE_MINUTES, has_unseen, prompt_tokens
 from lore.cache.registry import takes_breakpoints
-from lore.cache.rules import Rules, cache_of, minimum_tokens, served_by
+from lore.cache.rules import DatedRules, cache_of, minimum_tokens, served_by
 from lore.cache.views import lifetime_of
 from lore.model.canonical import printable, text_of
 from lore.model.codes import CauseKind, Code
@@ -61,7 +61,7 @@ class Broken(NamedTuple):
     start: int = 0
 
 
-def request_laws(turn: Turn, rules: Callable[[], Rules]) -> Iterator[Broken]:
+def request_laws(turn: Turn, rules: Callable[[], DatedRules]) -> Iterator[Broken]:
     """Yield what is broken in breakpoints and settings, where that is surely so."""
     prompt = turn.prompt
     number = len(prompt.breakpoints) + prompt.auto_breakpoint
@@ -184,7 +184,7 @@ def needs_breakpoints(turn: Turn) -> bool:
     return provider in ("anthropic", "bedrock", "vertex", "openrouter") or served_by(turn).provider == "anthropic"
 
 
-def missing_breakpoints(turn: Turn, size: int, rules: Callable[[], Rules]) -> BreakpointsMissing | None:
+def missing_breakpoints(turn: Turn, size: int, rules: Callable[[], DatedRules]) -> BreakpointsMissing | None:
     """Return that a prompt of which `size` bytes will be sent again has no breakpoint behind enough; None: it has.
 
     Whether it is needed at all (nothing is cached without one, enough stands there) is asked first.
@@ -204,7 +204,7 @@ def missing_breakpoints(turn: Turn, size: int, rules: Callable[[], Rules]) -> Br
     return None
 
 
-def below_minimum(turn: Turn, rules: Callable[[], Rules]) -> BelowMinimum | None:
+def below_minimum(turn: Turn, rules: Callable[[], DatedRules]) -> BelowMinimum | None:
     """Return how short the prefix up to the last breakpoint is; None where it is long enough, or that is not known."""
     billed = prompt_tokens(turn.usage)
     estimate = up_to_last(turn.prompt, billed)
@@ -236,7 +236,7 @@ def up_to_last(prompt: Prompt, billed: int) -> float:
 # fields of the request
 
 
-def settings(turn: Turn, rules: Callable[[], Rules]) -> Iterator[Broken]:
+def settings(turn: Turn, rules: Callable[[], DatedRules]) -> Iterator[Broken]:
     """Yield fields that a provider refuses, or that work against the cache."""
     prompt = turn.prompt
     if prompt.dialect == "gemini":
@@ -258,7 +258,7 @@ def _cached_content(prompt: Prompt) -> Iterator[Broken]:
         yield _setting("cached-content-beside", beside.partition("[")[0], kind="waste")
 
 
-def _of_openai(turn: Turn, rules: Callable[[], Rules]) -> Iterator[Broken]:
+def _of_openai(turn: Turn, rules: Callable[[], DatedRules]) -> Iterator[Broken]:
     params, model = turn.prompt.params, turn.model
     key = params.get("prompt_cache_key", b"")
     if key[:1] == b'"' and (length := len(text_of(key))) > LONGEST_KEY:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lore.cache.base import Simulate
 
 if TYPE_CHECKING:
-    from lore.cache.rules import Rules
+    from lore.cache.rules import DatedRules
     from lore.judge.judge import Judge
 
 
@@ -28,7 +28,7 @@ class Dated(NamedTuple):
         if self.path:
             dated(self.path)
 
-    def rules(self) -> Rules:
+    def rules(self) -> DatedRules:
         """Return the rules; they are read once a process."""
         return dated(self.path)
 
@@ -43,7 +43,7 @@ PACKAGED = Dated()
 
 
 @cache
-def dated(path: str) -> Rules:
+def dated(path: str) -> DatedRules:
     """Return the rules in force, read once a process."""
     from lore.run.rules import load  # noqa: PLC0415 - what most recordings never need is loaded when it is asked
 

@@ -16,7 +16,7 @@ from msgspec import UNSET
 
 from lore.cache.predictor import Predictor
 from lore.cache.registry import cache_named
-from lore.cache.rules import Rules
+from lore.cache.rules import DatedRules
 from lore.errors import LoreError
 from lore.formats.catalogue import lacks_of
 from lore.judge.base import TurnVerdict
@@ -52,7 +52,7 @@ class Caches:
     each).
     """
 
-    def __init__(self, rules: Rules, names: Sequence[str] = ()) -> None:
+    def __init__(self, rules: DatedRules, names: Sequence[str] = ()) -> None:
         load_plugins()
         for name in names:
             cache_named(name)

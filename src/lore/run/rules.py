@@ -13,7 +13,7 @@ from pathlib import Path
 from lore.cache.billing import recorded_output
 from lore.cache.habits import Habit, Tally, chance
 from lore.cache.rule_file import RuleTable, parse
-from lore.cache.rules import FOR_READING, DatedRule, Rules, normal
+from lore.cache.rules import FOR_READING, DatedRule, DatedRules, normal
 from lore.config import Loaded
 from lore.errors import LoreError, Where
 from lore.model.results.simulate import HabitResult, RuleResult, RulesResult
@@ -23,18 +23,18 @@ LARGEST = 4 * 1024 * 1024  # bytes of a user's file: the packaged ones together 
 
 
 @cache
-def packaged() -> Rules:
+def packaged() -> DatedRules:
     """Return lore's own tables, read once."""
     folder = resources.files("lore.cache").joinpath("data")
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
     tables = [parse(folder.joinpath(name).read_text("utf-8"), name) for name in names]
-    return Rules(
+    return DatedRules(
         [row for table in tables for row in table.rows], _newest(table.as_of for table in tables),
         [habit for table in tables for habit in table.habits],
     )  # fmt: skip
 
 
-def load(path: str | None = None) -> Rules:
+def load(path: str | None = None) -> DatedRules:
     """Return the rules in force; `path` names a user's file. Raises LoreError for one that cannot be read."""
     if path is None:
         return packaged()
@@ -42,7 +42,7 @@ def load(path: str | None = None) -> Rules:
     return packaged().overridden_by(table.rows, _newest((packaged().as_of, table.as_of)), table.habits)
 
 
-def chosen(given: str | None, settings: Loaded) -> Rules:
+def chosen(given: str | None, settings: Loaded) -> DatedRules:
     """Return the rules in force: the file that was given, else that of the settings, beside whose file it stands."""
     named = settings.settings.simulate.rules
     if given is not None or named is None:
@@ -50,7 +50,7 @@ def chosen(given: str | None, settings: Loaded) -> Rules:
     return load(str(Path(named) if settings.file is None else settings.file.parent / named))
 
 
-def listed(rules: Rules, *, provider: str | None = None, model: str | None = None) -> RulesResult:
+def listed(rules: DatedRules, *, provider: str | None = None, model: str | None = None) -> RulesResult:
     """Return all rows, or those that can hold for a provider's or a model's requests."""
     name = None if model is None else normal(model)
     rows = [
@@ -66,14 +66,14 @@ def listed(rules: Rules, *, provider: str | None = None, model: str | None = Non
     return RulesResult(as_of=None if rules.as_of is None else rules.as_of.isoformat(), rules=rows, habits=habits)
 
 
-def stale(rules: Rules, at: float | None) -> str | None:
+def stale(rules: DatedRules, at: float | None) -> str | None:
     """Say that something was recorded after the tables were checked; None where it was not, or nothing tells."""
     if not rules.newer(at):
         return None
     return f"recorded after {rules.as_of}, the day of the rules and prices: they may have changed since"
 
 
-def output_note(partial: Mapping[str, int], rules: Rules) -> str:
+def output_note(partial: Mapping[str, int], rules: DatedRules) -> str:
     """Say that output tokens of some turns are a part of the truth; `partial` counts them by who noted them."""
     shares: dict[str, list[str]] = {}
     for client in sorted(partial):

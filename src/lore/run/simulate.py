@@ -28,7 +28,7 @@ from lore.cache.levels import Predicted
 from lore.cache.predictor import NO_CHANGE, Predictor, WhatIf
 from lore.cache.prices import Price
 from lore.cache.registry import CACHES, takes_breakpoints
-from lore.cache.rules import Rules, cache_of, is_transcript, served_by
+from lore.cache.rules import DatedRules, cache_of, is_transcript, served_by
 from lore.errors import LoreError
 from lore.formats.catalogue import lacks_of
 from lore.judge import savings
@@ -82,7 +82,7 @@ class SimulateRequest(NamedTuple):
     measured: Sequence[str] = ()
 
 
-def simulate(request: SimulateRequest, options: Options, rules: Rules) -> Iterator[Simulated]:
+def simulate(request: SimulateRequest, options: Options, rules: DatedRules) -> Iterator[Simulated]:
     """Yield a result for each cache. Raises LoreError for what was named and is no recording.
 
     Where it is interrupted, what was simulated until then is the last result, and nothing is said of changes.
@@ -155,7 +155,7 @@ def _every_fix(base: Run, play: _Play, *, once: bool) -> tuple[list[Saving], lis
 
 
 def _play(
-    files: list[Input], request: SimulateRequest, options: Options, rules: Rules, cache: str | None,
+    files: list[Input], request: SimulateRequest, options: Options, rules: DatedRules, cache: str | None,
     logs: Sequence[LogMeasures], told: Sequence[Problem], change: WhatIf,
 ) -> Run:  # fmt: skip
     sums, found, turns = SimulatedSums(), list(told), list[Played]()
@@ -214,7 +214,7 @@ def _play(
     return Run(result, turns, predictor.touched, simulation.transcripts, simulation.bodies)
 
 
-def _notes(turns: Sequence[SimulatedTurn], rules: Rules, simulation: Simulation) -> Iterator[str]:
+def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simulation) -> Iterator[str]:
     old = stale(rules, max((turn.at for turn in turns if turn.at is not None), default=None))
     if old is not None:
         yield old

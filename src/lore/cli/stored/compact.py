@@ -28,7 +28,7 @@ from lore.cli.common import (
 from lore.cli.pages import Open, Page, page_target, read_twice, write_pages
 
 if TYPE_CHECKING:
-    from lore.cache.rules import Rules
+    from lore.cache.rules import DatedRules
     from lore.cli.pages import PageTarget
     from lore.compaction.settings import Compaction, MemorySettings
     from lore.config import Loaded
@@ -163,7 +163,7 @@ def _policy(name: str | None, settings: Loaded, summarizer: str | None) -> Compa
 
 
 def _compact(
-    session: str, options: Options, policy: Compaction | None, rules: Rules, trigger: str, output: str | None, *,
+    session: str, options: Options, policy: Compaction | None, rules: DatedRules, trigger: str, output: str | None, *,
     memory: MemorySettings, force: bool, as_json: bool, color: bool | None, verbose: bool,
 ) -> int:  # fmt: skip
     import signal
@@ -207,7 +207,7 @@ def _end(number: int, _: object) -> None:
     raise SystemExit(128 + number)
 
 
-def _watch(url: str, policy: Compaction | None, rules: Rules, settings: Loaded, interval: float) -> int:
+def _watch(url: str, policy: Compaction | None, rules: DatedRules, settings: Loaded, interval: float) -> int:
     import signal
 
     from lore.compaction.store_watch import Hands, IdleSettings, Stopping

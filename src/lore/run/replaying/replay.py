@@ -23,7 +23,7 @@ from lore.cache.llama_cpp import SLOTS
 from lore.cache.predictor import Predictor
 from lore.cache.prices import MILLION
 from lore.cache.registry import configured
-from lore.cache.rules import Rules
+from lore.cache.rules import DatedRules
 from lore.endpoints import HttpAnswer
 from lore.errors import LoreError
 from lore.formats.catalogue import lacks_of
@@ -86,7 +86,7 @@ class ReplayRequest(NamedTuple):
     layouts: tuple[Layout, ...]
     outputs: dict[str, str]
     options: Options
-    rules: Rules
+    rules: DatedRules
     dated: Dated = PACKAGED
     cache: str | None = None
     model: str | None = None

@@ -22,7 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 import lore
-from lore.cache.rules import Rules
+from lore.cache.rules import DatedRules
 from lore.errors import LoreError
 from lore.files import make_folder, replaced
 from lore.model.ledger import Ledger, LedgerRow
@@ -76,7 +76,7 @@ class Ledgers:
         self.read_bytes = 0
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> DatedRules:
         """The dated rules, read when they are first asked for."""
         return self._dated.rules()
 
@@ -187,7 +187,7 @@ class Ledgers:
 class LedgerMaker:
     """Makes the ledger of a recording that is judged, be it for that alone."""
 
-    def __init__(self, file: Input, options: Options, rules: Rules, problems: Problems) -> None:
+    def __init__(self, file: Input, options: Options, rules: DatedRules, problems: Problems) -> None:
         """Open the recording; raises LoreError."""
         opened, self._bytes = corpus.open_head(file.path), _Bytes()
         counted = opened._replace(data=self._bytes.of(opened.data))

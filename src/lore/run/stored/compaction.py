@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.rules import Rules
+from lore.cache.rules import DatedRules
 from lore.compaction.activity import UNTIMED, Tracker
 from lore.compaction.base import Done, Trigger
 from lore.compaction.costs import cache_of, fired_of
@@ -60,7 +60,7 @@ class Compacting:
     """A session that is compacted: its state, what was tracked of it, and what is done to it."""
 
     def __init__(
-        self, path: str, options: Options, settings: Compaction, rules: Rules, request: CompactRequest
+        self, path: str, options: Options, settings: Compaction, rules: DatedRules, request: CompactRequest
     ) -> None:
         self._path, self._settings, self._rules, self._request = path, settings, rules, request
         self._address = address_of(path)
@@ -139,7 +139,7 @@ class Compacting:
 
 
 def compact(
-    path: str, options: Options, settings: Compaction | None, rules: Rules, request: CompactRequest
+    path: str, options: Options, settings: Compaction | None, rules: DatedRules, request: CompactRequest
 ) -> Compacted:
     """Compact a session where the trigger is due; raises SummaryError without a summary, LoreError for all else."""
     if corpus.parse_name(path).turn is not None and address_of(path) is None:
@@ -161,7 +161,7 @@ def compact(
 
 
 def _to_file(
-    path: str, options: Options, settings: Compaction, rules: Rules, request: CompactRequest, output: str
+    path: str, options: Options, settings: Compaction, rules: DatedRules, request: CompactRequest, output: str
 ) -> Compacted:  # fmt: skip
     """Write the log with the events behind its own; what was read stays as it is."""
     if output == corpus.STDIN or scheme_of(output) is not None:
@@ -191,7 +191,7 @@ def _shown(path: str) -> str:
     return corpus.show(shown_url(path))
 
 
-def dry_run(path: str, options: Options, settings: Compaction | None, rules: Rules) -> DryRun:
+def dry_run(path: str, options: Options, settings: Compaction | None, rules: DatedRules) -> DryRun:
     """Try a policy on a recording; raises LoreError for recordings of requests, which hold no events."""
     hint = "name a session log; requests are judged by `lore check` and `lore simulate`"
     recording = session_of(options.open(path, Problems()), "events: there is no session to compact", hint=hint)
@@ -217,7 +217,7 @@ WORTH = 0.1  # of a session's cost
 
 
 def earlier(
-    path: str, dollars: float | None, largest: int | None, options: Options, rules: Rules
+    path: str, dollars: float | None, largest: int | None, options: Options, rules: DatedRules
 ) -> EarlierCompaction | None:  # fmt: skip
     """Return what compacting a session sooner would have saved, where that is a tenth of its cost in `dollars`.
 
@@ -240,7 +240,7 @@ _NOTHING = IdleSettings()
 
 
 def watch(
-    url: str, settings: Compaction | None, rules: Rules, hands: Hands, remembered: IdleSettings = _NOTHING,
+    url: str, settings: Compaction | None, rules: DatedRules, hands: Hands, remembered: IdleSettings = _NOTHING,
     *, divider: DividerPlace = "before",
 ) -> int:  # fmt: skip
     """Watch a store, folding its sessions with this `divider`.
