@@ -97,12 +97,15 @@ class Weighed(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The better moment, its `cost`, and what the next requests cost compacted `now`, or `later`, in a cold cache."""
+    """What the next requests cost, compacted `now`, or `later`, in a cold cache; None is unknown."""
 
-    moment: Moment
-    cost: Decimal | None
     now: Decimal | None
     later: Decimal | None
+
+    @property
+    def moment(self) -> Moment:
+        """The better moment: now, where either is not known."""
+        return "now" if self.now is None or self.later is None or self.now <= self.later else "later"
 
 
 def stretch(size: int, stands: int, grown: int, turns: int, cache: Cache) -> Decimal | None:
@@ -136,17 +139,14 @@ def pays_after(sizes: PromptSizes, cache: Cache, *, warm: bool, summary: Decimal
     return None if each <= 0 else 1 + int((-first / each).to_integral_value(ROUND_CEILING))
 
 
-def cheapest(
-    sizes: PromptSizes, cache: Cache, turns: int, until: int, *, warm: bool, summary: Decimal | None = FREE
-) -> Choice:  # fmt: skip
+def cheapest(sizes: PromptSizes, cache: Cache, turns: int, until: int, *, warm: bool) -> Choice:
     """Choose between compacting now and when the cache has gone cold anyway, `until` requests from here."""
     until, grown = min(until, turns), sizes.grown
     cold, now = turns - until, weigh(sizes, cache, until, warm=warm)
-    begun = known_sum(now.compacted, stretch(sizes.after + grown * until, 0, grown, cold, cache), summary)
-    waited = known_sum(now.without, stretch(sizes.after, 0, grown, cold, cache), summary if cold else FREE)
-    if begun is None or waited is None or begun <= waited:
-        return Choice("now", begun, begun, waited)
-    return Choice("later", waited, begun, waited)
+    return Choice(
+        known_sum(now.compacted, stretch(sizes.after + grown * until, 0, grown, cold, cache)),
+        known_sum(now.without, stretch(sizes.after, 0, grown, cold, cache)),
+    )
 
 
 def summary_cost(price: Price | None, read: int, answered: int) -> Decimal | None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,10 +25,12 @@ from lore.compaction.extractive import Extractive
 from lore.compaction.passes import summarized
 from lore.compaction.policy import due, kept, latest, next_stage, opening, pruned, summary_room, with_results
 from lore.compaction.settings import Compaction
-from lore.model.canonical import encode, text_of
+from lore.compaction.transcripts import summary_in
+from lore.model.canonical import encode
 from lore.model.events import CompactApplied, CompactStarted, ContextPersisted, Event, PatchToolCall, ToolResultCleared
 from lore.model.items import NULL, CompactDivider, is_absent
 from lore.model.state import Chain, Entry, Session, settled
+from lore.model.turn import timestamp
 from lore.prompt.layout import is_real
 from lore.store.base import Tell
 from lore.store.registry import silent
@@ -298,16 +299,8 @@ def waits(
     return cheapest(sizes, cache, 2 * until, until, warm=True).moment == "later"
 
 
-def timestamp(at: float) -> str:
-    """Write a time, in seconds since 1970, as a log does."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 def request_of(chain: Chain, firing: Firing, settings: Compaction) -> SummaryRequest:
     """Return what a summariser is asked for a firing; the summary among the pruned entries is the previous one."""
-    gone, previous = pruned(chain.entries, firing.cut), ""
-    for entry in gone:
-        if isinstance(entry.item, CompactDivider) and not is_absent(entry.item.summary):
-            previous = text_of(bytes(entry.item.summary))
-    tokens = summary_room(gone, settings.summary_tokens)
-    return SummaryRequest(gone, opening(chain.entries, firing.cut), previous, tokens)
+    gone = pruned(chain.entries, firing.cut)
+    room = summary_room(gone, settings.summary_tokens)
+    return SummaryRequest(gone, opening(chain.entries, firing.cut), summary_in(gone), room)

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, cast
 
 from lore.compaction.activity import is_injected, is_message
 from lore.compaction.base import BYTES_PER_TOKEN, SummaryAnswer, SummaryRequest
-from lore.compaction.transcripts import clipped, is_tick, result_of, words
-from lore.model.canonical import decode, text_of
-from lore.model.items import AssistantMessage, CompactDivider, ToolCall, UserMessage, is_absent
+from lore.compaction.transcripts import clipped, is_tick, result_of, summary_in, words
+from lore.model.canonical import decode
+from lore.model.items import AssistantMessage, ToolCall, UserMessage
 from lore.model.state import Entry
 from lore.untrusted import cut_bytes, harmless, one_line
 
@@ -116,13 +116,7 @@ def _exchange(talk: UserExchange) -> tuple[str, ...]:
 
 def _before(request: SummaryRequest) -> tuple[int, dict[str, _SectionLines]]:
     """Read the summary that is replaced, the request's, else that of the last divider: its messages, its sections."""
-    text = request.previous
-    for entry in reversed(request.entries):
-        if text:
-            break
-        if isinstance(entry.item, CompactDivider) and not is_absent(entry.item.summary):
-            text = text_of(bytes(entry.item.summary))
-    text = harmless(text).strip()
+    text = harmless(request.previous or summary_in(request.entries)).strip()
     own = _OWN.match(text)
     if own is not None:
         return int(own[1]), _read(text)

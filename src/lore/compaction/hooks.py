@@ -36,7 +36,7 @@ from lore.compaction.activity import UNTIMED, Tracker
 from lore.compaction.base import Done, Firing, SummaryError, Trigger
 from lore.compaction.commands import is_nested
 from lore.compaction.costs import Cache
-from lore.compaction.executor import Dependencies, Prepared, finish, judged, prepare, timestamp, waits
+from lore.compaction.executor import Dependencies, Prepared, finish, judged, prepare, waits
 from lore.compaction.locks import trylock
 from lore.compaction.memory.agent_memory import AgentMemory, is_idle
 from lore.compaction.memory.extraction import Mark, is_enough, mark_of
@@ -45,6 +45,7 @@ from lore.compaction.settings import Compaction, Sessions
 from lore.errors import LoreError
 from lore.model.events import MAIN
 from lore.model.state import Chain, settled
+from lore.model.turn import timestamp
 from lore.session import Session
 from lore.store.deltas import lines_of
 from lore.store.registry import noted

@@ -22,7 +22,7 @@ from lore.cache.rules import DatedRules
 from lore.compaction.activity import UNTIMED, Tracker
 from lore.compaction.base import Firing, SummaryAnswer, SummaryRequest
 from lore.compaction.costs import cache_of
-from lore.compaction.executor import Dependencies, execute, judged, timestamp, waits
+from lore.compaction.executor import Dependencies, execute, judged, waits
 from lore.compaction.extractive import Extractive
 from lore.compaction.locks import trylock
 from lore.compaction.memory.agent_memory import WINDOW, AgentMemory, is_idle, remembering_of
@@ -34,6 +34,7 @@ from lore.compaction.summarizers import dependencies_of, summarizer_of
 from lore.errors import LoreError
 from lore.model.events import MAIN, Event, SessionStarted, encode
 from lore.model.state import Chain, DividerPlace, settled
+from lore.model.turn import timestamp
 from lore.prompt.base import Rules as Assembly
 from lore.prompt.layout import is_real
 from lore.session import Session

@@ -7,7 +7,7 @@ that looks like the first line of a message gets a backslash: nobody can speak i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from lore.compaction.activity import is_injected
 from lore.compaction.base import BYTES_PER_TOKEN, SummaryRequest
@@ -75,6 +75,12 @@ def transcript_request(request: SummaryRequest) -> Iterator[str]:
     if request.opening:
         yield "[note: the assistant keeps the end of the user's last exchange. It began with:]\n\n"
         yield from transcript(request.opening[:1])
+
+
+def summary_in(entries: Sequence[Entry]) -> str:
+    """Return the latest summary among entries; empty where there is none."""
+    dividers = [entry.item for entry in entries if isinstance(entry.item, CompactDivider)]
+    return next((text_of(bytes(item.summary)) for item in reversed(dividers) if not is_absent(item.summary)), "")
 
 
 def fresh(request: SummaryRequest) -> tuple[Entry, ...]:

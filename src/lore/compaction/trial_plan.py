@@ -37,7 +37,7 @@ from lore.compaction.costs import (
     known_sum,
     summary_price,
 )
-from lore.compaction.executor import compacted, in_estimates, shorter, timestamp
+from lore.compaction.executor import compacted, in_estimates, shorter
 from lore.compaction.extractive import Extractive
 from lore.compaction.policy import FULL, PolicyInput, due, kept, pruned, silence
 from lore.compaction.settings import Compaction
@@ -47,7 +47,7 @@ from lore.model.events import Append, Billed, CompactApplied, Event, TurnStarted
 from lore.model.results import BilledResult
 from lore.model.results.simulate import CompactedSide, CompactedTotals, Figures, Fired
 from lore.model.state import Chain, Entry, Session, settled
-from lore.model.turn import seconds
+from lore.model.turn import seconds, timestamp
 from lore.store.registry import silent
 from lore.untrusted import SourceText, context_refresh
 

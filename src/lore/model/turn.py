@@ -343,6 +343,11 @@ def seconds(time: str | float | None) -> float | None:
     return _parsed(time) if isinstance(time, str) else time
 
 
+def timestamp(seconds: float) -> str:
+    """Write a time, in seconds since the epoch, as logs do: RFC 3339, to the millisecond."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 @lru_cache(1024)  # a turn's times are asked for by each room that looks at clocks
 def _parsed(time: str) -> float | None:
     try:

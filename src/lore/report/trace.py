@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 from typing import NamedTuple
@@ -23,6 +22,7 @@ from lore.judge.spending import LedgerRequest
 from lore.model.codes import CODES
 from lore.model.ledger import LedgerRow
 from lore.model.results.trace import Argument, Trace, TraceEvent
+from lore.model.turn import timestamp
 from lore.report.plain import visible
 from lore.report.redacted.findings import digest, redacted_chain, redacted_model
 
@@ -101,7 +101,7 @@ def trace_of(requests: Iterable[LaneRequest], *, redact: bool = False) -> Trace:
         agent = next(iter(sessions[session].values()))[0].agent
         events += _session(f"{visible(agent)}: {visible(session)}", placed, begin, ids, words)
     untimed = sum(not lane.timed for lanes in laid.values() for lane in lanes)
-    about = {"writer": f"lore {lore.__version__}", "begin": _time(begin) if known else "not recorded"}
+    about = {"writer": f"lore {lore.__version__}", "begin": timestamp(begin / SECOND) if known else "not recorded"}
     if untimed:
         about["note"] = f"{UNTIMED} (lanes: {untimed:,} of {sum(map(len, laid.values())):,})"
     return Trace(traceEvents=events, otherData=about)
@@ -145,10 +145,6 @@ def _moved(lane: TraceLane, begin: int) -> TraceLane:
 def _microseconds(time: float | None) -> int | None:
     """Return a time in microseconds; None for one that is not recorded, or that no calendar holds."""
     return round(time * SECOND) if time is not None and 0 < time < LATEST else None
-
-
-def _time(microseconds: int) -> str:
-    return datetime.fromtimestamp(microseconds / SECOND, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _session(
@@ -215,7 +211,7 @@ def _arguments(drawn: Slice, words: TraceWords) -> Iterator[tuple[str, Argument]
     """Yield what a viewer shows of a request, in the order of the members."""
     row, loss, spent = drawn.row, drawn.row.loss, drawn.row.spent
     yield "turn", row.number
-    yield "sent", _time(drawn.begin) if drawn.timed else "not recorded: one turn a second"
+    yield "sent", timestamp(drawn.begin / SECOND) if drawn.timed else "not recorded: one turn a second"
     yield "response_began_after", f"{(row.answered or 0) - (row.at or 0):.3f} s" if drawn.measured else "not recorded"
     if row.model is not None:
         yield "model", words.model(row.model)

@@ -19,7 +19,7 @@ from lore.cache.rules import DatedRules
 from lore.compaction.activity import UNTIMED, Tracker
 from lore.compaction.base import Done, Trigger
 from lore.compaction.costs import cache_of, fired_of
-from lore.compaction.executor import execute, judged, scale_of, timestamp, waits
+from lore.compaction.executor import execute, judged, scale_of, waits
 from lore.compaction.locks import trylock
 from lore.compaction.memory.agent_memory import AgentMemory, remembering_of
 from lore.compaction.memory.extraction import asking
@@ -33,6 +33,7 @@ from lore.model.events import Event, SessionStarted, encode
 from lore.model.results.page import EarlierCompaction
 from lore.model.results.simulate import Compacted, DryRun
 from lore.model.state import DividerPlace
+from lore.model.turn import timestamp
 from lore.recording import corpus
 from lore.recording.base import Problems, collected_seldom
 from lore.recording.events import session_log
