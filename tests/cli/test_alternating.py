@@ -52,3 +52,13 @@ def test_what_an_alternating_template_wrote_is_reused_whole_in_the_next_turn(tem
     for one in made.lines:
         assert one["keep_bytes"] == stable
         stable += sum(len(part["data"].encode()) for part in one["append"]) - one["tail_bytes"]
+
+
+def test_only_the_turn_that_is_asked_for_is_rendered(tmp_path):
+    """Every turn up to it was rendered, each with all of its history: 300 turns took half a minute, one takes one."""
+    path = tmp_path / "late.jinja"
+    path.write_text("{% if messages|length < 4 %}{{ raise_exception('too early') }}{% endif %}{{ messages|length }}")
+    codes = [lore("assemble", KNOWS, "--template", str(path), "--turn", str(turn)).code for turn in (1, 4)]
+    every = lore("assemble", KNOWS, "--template", str(path), "--all")
+    assert (codes, every.code) == ([2, 0], 2)
+    assert "too early" in every.err

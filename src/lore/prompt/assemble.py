@@ -103,8 +103,11 @@ class Assembler:
         self._params_of: Raw = NULL
         self._params: dict[str, bytes] = {}
 
-    def assemble(self, session: Session, chain: Chain) -> Assembled:
-        """Return the prompt of the chain's latest turn. Costs O(what changed since the last call)."""
+    def assemble(self, session: Session, chain: Chain, *, finished: bool = True) -> Assembled:
+        """Return the prompt of the chain's latest turn. Costs O(what changed since the last call).
+
+        `finished`: as the dialect sends it; else `finish` makes that of it, for those that are looked at.
+        """
         odd = self._headed(session, chain)
         first = self.dialect.first(self._head)
         if session.is_own != self._is_own:  # of others no breakpoint is placed
@@ -126,9 +129,18 @@ class Assembler:
             breakpoints=placed.positions, breakpoint_values=placed.values, breakpoint_members=placed.members,
             form=self._form(session, chain),
         )  # fmt: skip
-        if self._finishing is not None:
-            prompt = self._finishing.finish(prompt)
-        return Assembled(prompt, (*odd, *problems, *placed.problems), self._omitted)
+        return Assembled(
+            self.finish(prompt) if finished else prompt, (*odd, *problems, *placed.problems), self._omitted
+        )
+
+    @property
+    def finishes(self) -> bool:
+        """Whether the dialect makes another prompt of each that is assembled."""
+        return self._finishing is not None
+
+    def finish(self, prompt: Prompt) -> Prompt:
+        """Return a prompt as the dialect sends it; most send it as it is."""
+        return prompt if self._finishing is None else self._finishing.finish(prompt)
 
     def _headed(self, session: Session, chain: Chain) -> tuple[Problem, ...]:
         """Render tools and system prompt where they changed; say what is wrong with them then."""

@@ -25,7 +25,8 @@ from lore.model.codes import Code, Problem
 from lore.model.items import is_absent
 from lore.model.measured import Measurement
 from lore.model.state import Chain, Session
-from lore.model.turn import Basis, Call, Exchange, Fidelity, Turn, TurnPrompt
+from lore.model.turn import Basis, Call, Exchange, Fidelity, Prompt, Turn, TurnPrompt
+from lore.model.vector import Vector
 from lore.prefix.likeness import without_dropped
 from lore.prompt.assemble import Assembler, Unsaid, rated
 from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
@@ -244,8 +245,8 @@ class EventRecording(Recording):
         return turn
 
     def _make(self, turn: Turn, assembler: Assembler, chain: Chain, read: Read) -> None:
-        """Make a prompt at once: what is wrong with it is said where it is met."""
-        prompt, problems, turn.omitted = assembler.assemble(self._folding.session, chain)
+        """Make a prompt at once: what is wrong with it is said where it is met. A template renders when asked."""
+        prompt, problems, turn.omitted = assembler.assemble(self._folding.session, chain, finished=False)
         for problem in problems:
             self.problems.add(problem, self.reading, read.line, read.byte)
         if self.watchful or self.is_whole(chain):
@@ -253,7 +254,7 @@ class EventRecording(Recording):
             prompt = rated(prompt, whole=self.is_whole(chain), left_out=len(turn.unsaid) + len(turn.omitted))
         if prompt.form and not self.watchful:
             prompt = without_dropped(prompt, turn.call.endpoint)
-        turn.source = prompt
+        turn.source = partial(_finished, assembler, prompt, turn.omitted) if assembler.finishes else prompt
 
     def is_whole(self, chain: Chain) -> bool:
         """Tell whether another tool's session says all of its prompt that lore itself does not write."""
@@ -376,6 +377,10 @@ def holds_any(data: Iterable[bytes], words: Collection[bytes]) -> bool:
             return True
         before = piece[-64:]
     return False
+
+
+def _finished(assembler: Assembler, prompt: Prompt, omitted: Vector[str]) -> TurnPrompt:
+    return TurnPrompt(assembler.finish(prompt), omitted)
 
 
 def _made(assembler: Assembler, session: Session, chain: Chain, *, whole: bool = False) -> TurnPrompt:
