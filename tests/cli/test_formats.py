@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.running import lore
-from lore.formats.catalogue import ROWS, formats
-from lore.formats.registry import BUILT_IN, READERS
+from lore.formats.registry import BUILT_IN, FORMATS, READERS, formats
 from lore.model.items import is_absent
 from lore.recording.base import UnrecognisedError
 from lore.recording.opening import Options
@@ -21,10 +20,10 @@ CORPUS = Path(os.environ.get("LORE_CORPUS") or ROOT.parent / "shared" / "corpus"
 
 
 def test_every_format_has_a_row_and_says_what_it_is():
-    assert sorted(BUILT_IN - ROWS.keys()) == []
-    assert sorted(ROWS.keys() - BUILT_IN) == []
-    answers = [row for row in formats() if row.name in BUILT_IN]
-    assert not [row.name for row in answers if "unknown" in row.answers]
+    rows = [row for row in formats() if row.name in BUILT_IN]
+    assert {row.name for row in rows} == BUILT_IN
+    assert all(row.title and row.fidelity for row in rows)
+    assert not [row.name for row in rows if "unknown" in FORMATS[row.name]]
 
 
 def test_the_manual_says_the_same_fidelity():
@@ -38,7 +37,7 @@ def test_the_manual_says_the_same_fidelity():
         for name in re.findall(r"`([a-z-]+)`", names):
             said[name] += fidelity
     for row in formats():
-        assert row.answers.fidelity in said[row.name], row.name
+        assert row.fidelity in said[row.name], row.name
 
 
 def test_a_person_reads_a_line_a_format_and_what_is_only_named():
@@ -95,7 +94,7 @@ def test_recordings_hold_what_the_table_says():
         found.update(["tools"] if any(chain.tools for chain in chains) else [])
         found.update(["compaction"] if recording.boundaries else [])
     for name, found in seen.items():
-        row = ROWS[name]
+        row = FORMATS[name]
         assert "requests" in found, name
         for what in ("bills", "system_prompt", "tools", "compaction"):
             if getattr(row, what) == "no":

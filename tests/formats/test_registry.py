@@ -8,7 +8,7 @@ import sys
 from lore.formats.captures import litellm, lore_capture
 from lore.formats.captures import recorders as captures
 from lore.formats.claude import records as claude_records
-from lore.formats.registry import _SIGNS, BUILT_IN, ENGINE_LOGS, READERS
+from lore.formats.registry import BUILT_IN, ENGINE_LOGS, FORMATS, READERS
 
 LOOK = """
 import sys
@@ -28,11 +28,11 @@ def test_signs_are_the_words_that_readers_look_for():
     def quoted(words):
         return tuple(f'"{word}"'.encode() for word in words)
 
-    assert _SIGNS["claude-code"] == claude_records.MARKERS
-    assert _SIGNS["lore-capture"] == (lore_capture.OPENING,)
-    assert _SIGNS["proxy"] == quoted(captures.BODY)
-    assert _SIGNS["litellm"] == quoted((*litellm.PAYLOAD, *litellm.ANSWERED))
+    assert FORMATS["claude-code"].signs == claude_records.MARKERS
+    assert FORMATS["lore-capture"].signs == (lore_capture.OPENING,)
+    assert FORMATS["proxy"].signs == quoted(captures.BODY)
+    assert FORMATS["litellm"].signs == quoted((*litellm.PAYLOAD, *litellm.ANSWERED))
 
 
-def test_signs_and_engine_logs_are_those_of_known_readers():
-    assert {*_SIGNS, *ENGINE_LOGS} <= BUILT_IN <= set(READERS)
+def test_engine_logs_are_those_of_known_readers():
+    assert {*ENGINE_LOGS} <= BUILT_IN <= set(READERS)

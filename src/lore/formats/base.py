@@ -1,4 +1,4 @@
-"""What a reader is, and the table of readers.
+"""What a reader is, .
 
 A reader is fed bytes, cut anywhere, and gives back what each whole line held: events (a session log),
 exchanges (recorded requests; an engine's log also what it measured of its cache) or turns (prompts that stand ready),
@@ -7,7 +7,7 @@ remembers: a reader restored from it goes on exactly where the other stopped. Ru
 input; what it cannot model becomes an opaque event with a problem; what it cannot read, a problem with line
 and byte.
 
-How to add one: write a class with the members of `Reader` in its own file, add it to `READERS` (or
+How to add one: write a class with the members of `Reader` in its own file, add a row to `FORMATS` (or
 publish it under the entry-point group `lore.formats`), and run `lore.testing.ReaderContract` on it.
 """
 

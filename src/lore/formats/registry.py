@@ -1,119 +1,146 @@
-"""The table of readers, in the order in which they are asked whether a file is theirs.
+"""The table of formats, in the order in which their readers are asked whether a file is theirs.
 
-A reader's module is imported when its reader is first asked for: of a small file most of the time would go into them.
+A row says where a format's reader stands, which is imported when it is first asked for (of a small file most of the
+time would go into that); what the format is for a person: whose it is, how near its prompts are to what was sent, what
+it can answer; and what its files show in their beginning. Rules: `some` is for what a format records in a part of its
+files, or shows without recording it (a history that was replaced, of requests); what a log lacks of its prompts is said
+by its reader (`unseen`). Readers of other packages have no row: they say what they are themselves, the rest is unknown.
 """
 
 from __future__ import annotations
 
-from lore.formats.base import Reader
+from typing import NamedTuple
+
+from lore.formats.base import HOLDS, Reader
 from lore.formats.captures.bodies import Bodies
 from lore.formats.folders import OPENING
 from lore.formats.http import is_plain_request
 from lore.formats.lines import SPACE, each, is_crowded, may_be_recording
 from lore.model.deferred import Places
 from lore.model.jsonslice import Sliced, table
+from lore.model.results.found import FormatResult, Holds
+
+
+class Format(NamedTuple):
+    """A format: the module and class of its reader, what it is, its fidelity, and what it records.
+
+    Its reader need not look where the first record of a file lacks one of `members`, or none of `signs` stands in the
+    beginning; `packed` are folders and archives, which `folders` makes one stream of.
+    """
+
+    place: str
+    title: str
+    fidelity: str
+    requests: Holds = "unknown"
+    bills: Holds = "unknown"
+    system_prompt: Holds = "unknown"
+    tools: Holds = "unknown"
+    compaction: Holds = "unknown"
+    members: frozenset[str] = frozenset()
+    signs: tuple[bytes, ...] = ()
+    packed: bool = False
+
+
+def _log(
+    place: str, title: str, *signs: bytes, fidelity: str = "reconstructed", members: frozenset[str] = frozenset(),
+    packed: bool = False, **answers: Holds,
+) -> Format:  # fmt: skip
+    """Return the row of an agent's session log: system prompt and tools are in few of them."""
+    usual = Format(place, title, fidelity, "yes", "yes", "no", "no", "yes", members, signs, packed)
+    return usual._replace(**answers)
+
+
+def _requests(
+    place: str, title: str, fidelity: str, *signs: bytes, bills: Holds = "yes", packed: bool = False
+) -> Format:
+    """Return the row of recorded requests: whole prompts, and a compaction as far as they show it."""
+    return Format(place, title, fidelity, "yes", bills, "yes", "yes", "some", signs=signs, packed=packed)
+
 
 # Text, of which a line may be JSON: the only ones that are asked where a file cannot be JSON.
 ENGINE_LOGS = ("engine-metrics", "vllm-log", "sglang-log", "llama-log")
-# Module and class of each, in the order in which they are asked.
-_BUILT_IN: dict[str, str] = {
-    "sidecode": "sidecode:Sidecode",  # before lore, whose own reader takes any event
-    "lore": "lore_log:LoreLog",
-    "gemini-cli": "agents.gemini:GeminiCli",
-    "gemini-cli-json": "agents.gemini:GeminiCliDocument",
-    "kimi-code": "kimi.code:KimiCode",
-    "kimi-cli": "kimi.cli:KimiCli",
-    "kimi-cli-session": "kimi.cli:KimiCliSession",
-    "qwen-code": "agents.qwen:QwenCode",  # before Claude Code, whose records have the same members around messages
-    "claude-code": "claude.reader:ClaudeCode",
-    "codex": "codex.reader:Codex",
-    "copilot": "copilot.reader:Copilot",
-    "pi": "pi.reader:Pi",
-    "opencode": "opencode.reader:OpenCode",
-    "assembled": "lore_log:AssembledLog",
-    "flue": "pi.flue:Flue",
-    "openfang": "agents.openfang:OpenFang",
-    "openhands": "agents.openhands:OpenHands",
-    "mini-swe-agent": "agents.swe_agent:MiniSweAgent",
-    "swe-agent": "agents.swe_agent:SweAgent",
-    "cline": "agents.cline:Cline",
-    "cline-task": "agents.cline:ClineTask",
-    "har": "captures.recorders:Har",
-    "vcr": "captures.vcr:Vcr",
-    "claude-tap": "captures.recorders:ClaudeTap",
-    "cassette": "captures.recorders:Cassette",
-    "lore-capture": "captures.lore_capture:LoreCapture",
-    "proxy": "captures.recorders:ProxyLines",
-    "proxy-list": "captures.recorders:ProxyList",
-    "body-pairs": "captures.bodies:BodyPairs",
-    "completions": "captures.litellm:Completions",
-    "inspect-archive": "captures.inspect_log:InspectArchive",
-    "inspect": "captures.inspect_log:InspectLog",
-    "claude-events": "captures.telemetry:ClaudeEvents",
-    "otel-genai": "captures.telemetry:GenAI",
-    "litellm": "captures.litellm:LiteLLM",
-    "engine-metrics": "engines.prometheus:EngineMetrics",
-    "vllm-log": "engines.vllm:VllmLog",
-    "sglang-log": "engines.sglang:SglangLog",
-    "llama-log": "engines.llama:LlamaLog",
-    "bodies": "captures.bodies:Bodies",
-    "chat": "plain_chat.reader:Chat",
-    "chat-json": "plain_chat.reader:ChatDocument",
-}
 LAST = frozenset(("chat", "chat-json"))  # of which a file is only where no reader of another package takes it
-BUILT_IN = frozenset(_BUILT_IN)
-# Members of the first record of each file of a format: where they are not there, its reader need not look.
-_OPENINGS = {
-    "sidecode": frozenset(("kind",)), "lore": frozenset(("kind",)), "assembled": frozenset(("turn", "chain")),
-    "gemini-cli": frozenset(("sessionId", "projectHash")), "kimi-code": frozenset(("type", "protocol_version")),
+FORMATS: dict[str, Format] = {
+    # before lore, whose own reader takes any event
+    "sidecode": _log("sidecode:Sidecode", "sidecode's event deltas", bills="some", members=frozenset(("kind",))),
+    "lore": _log("lore_log:LoreLog", "lore's own session log", system_prompt="yes", tools="yes",
+        members=frozenset(("kind",))),
+    "gemini-cli": _log("agents.gemini:GeminiCli", "Gemini CLI's chats, JSON Lines",
+        members=frozenset(("sessionId", "projectHash"))),
+    "gemini-cli-json": _log("agents.gemini:GeminiCliDocument", "Gemini CLI's chats, JSON documents", b'"projectHash"',
+        compaction="no"),
+    "kimi-code": _log("kimi.code:KimiCode", "Kimi Code's wire.jsonl", fidelity="structural", system_prompt="some",
+        tools="some", members=frozenset(("type", "protocol_version"))),
+    "kimi-cli": _log("kimi.cli:KimiCli", "one file of such a session", b'"timestamp"', b'"role"', b'"protocol_version"',
+        bills="some", system_prompt="some", compaction="some"),
+    "kimi-cli-session": _log("kimi.cli:KimiCliSession", "sessions of Kimi CLI, a folder each", fidelity="structural",
+        system_prompt="some", packed=True),
+    # before Claude Code, whose records have the same members around messages
+    "qwen-code": _log("agents.qwen:QwenCode", "Qwen Code's chats", b'"parentUuid"'),
+    "claude-code": _log("claude.reader:ClaudeCode", "Claude Code's session logs", b'"sessionId"', b'"session_id"',
+        b'"leafUuid"', b'"messageId"'),
+    "codex": _log("codex.reader:Codex", "Codex CLI's rollouts", b'"payload"', fidelity="structural",
+        system_prompt="yes", tools="some"),
+    "copilot": _log("copilot.reader:Copilot", "GitHub Copilot CLI's events.jsonl", b'"parentId"', fidelity="structural",
+        bills="some", system_prompt="yes"),
+    "pi": _log("pi.reader:Pi", "sessions of pi, oh-my-pi and OpenClaw", b'"session"'),
+    "opencode": _log("opencode.reader:OpenCode", "sessions of OpenCode and Kilo CLI", b'"info"'),
+    "assembled": Format("lore_log:AssembledLog", "what `lore assemble --all` writes", "as written", "yes", "no", "yes",
+        "yes", "some", members=frozenset(("turn", "chain"))),
+    "flue": _log("pi.flue:Flue", "sessions of flue", b'"parentId"', b'"leafId"', b'"newEntries"', b'"removedEntryIds"'),
+    "openfang": _log("agents.openfang:OpenFang", "openfang's sessions as message lines", b'"role"', bills="no",
+        system_prompt="some", compaction="no"),
+    "openhands": _log("agents.openhands:OpenHands", "OpenHands' conversations (V1), a folder each",
+        fidelity="structural", system_prompt="yes", tools="some", packed=True),
+    "mini-swe-agent": _log("agents.swe_agent:MiniSweAgent", "mini-swe-agent's trajectories", b'"mini_version"',
+        b'"mini-swe-agent', fidelity="structural", system_prompt="yes", compaction="no"),
+    "swe-agent": _log("agents.swe_agent:SweAgent", "SWE-agent's trajectories", b'"trajectory"', fidelity="structural",
+        bills="no", system_prompt="some", compaction="no"),
+    "cline": _log("agents.cline:Cline", "one file of such a task; sessions of Cline's command line", b'"ts"',
+        b'"system_prompt"', b'"metrics"', bills="some", system_prompt="some"),
+    "cline-task": _log("agents.cline:ClineTask", "tasks of Cline, Roo Code and Kilo Code, a folder each", packed=True),
+    "har": _requests("captures.recorders:Har", "HAR files of browsers and proxies", "wire", b'"entries"'),
+    "vcr": _requests("captures.vcr:Vcr", "VCR cassettes, YAML and JSON", "wire", b"interactions"),
+    "claude-tap": _requests("captures.recorders:ClaudeTap", "exports of claude-tap", "parsed", b'"packets"'),
+    "cassette": _requests("captures.recorders:Cassette", "JSON cassettes with entries", "parsed", b'"entries"'),
+    "lore-capture": _requests("captures.lore_capture:LoreCapture", "captures of `lore record`", "wire",
+        b'"lore_capture"'),
+    "proxy": _requests("captures.recorders:ProxyLines", "logs of recording proxies, JSON Lines", "parsed", b'"body"',
+        b'"parsed_body"', b'"body_raw"', b'"rawBody"', b'"postData"'),
+    "proxy-list": _requests("captures.recorders:ProxyList", "logs of recording proxies, one document", "parsed",
+        b'"headers"'),
+    "body-pairs": _requests("captures.bodies:BodyPairs", "a folder of request and response files", "wire", packed=True),
+    "completions": _requests("captures.litellm:Completions", "a folder of LiteLLM completions, a file a request",
+        "structural", packed=True),
+    "inspect-archive": _requests("captures.inspect_log:InspectArchive", "logs of Inspect evaluations, .eval", "parsed",
+        packed=True),
+    "inspect": _requests("captures.inspect_log:InspectLog", "logs of Inspect evaluations, JSON", "parsed", b'"eval"'),
+    "claude-events": _requests("captures.telemetry:ClaudeEvents", "request bodies in Claude Code's telemetry events",
+        "wire", b"api_request_body", b"api_response_body"),
+    "otel-genai": _requests("captures.telemetry:GenAI", "OpenTelemetry spans of model calls", "structural",
+        b'"gen_ai.'),
+    "litellm": _requests("captures.litellm:LiteLLM", "LiteLLM's logging payloads", "structural", b'"model_parameters"',
+        b'"proxy_server_request"', b'"standard_logging_object"', b'"litellm_params"', b'"hidden_params"', b'"args"',
+        b'"kwargs"', b'"cost"'),
+    "engine-metrics": Format("engines.prometheus:EngineMetrics", "scrapes of engines' metrics: hit rates over time",
+        "none", "no", "some", "no", "no", "no", signs=(b"# HELP", b"# TYPE")),
+    "vllm-log": Format("engines.vllm:VllmLog", "vLLM's log: hit rates over time, bodies at DEBUG", "structural", "some",
+        "no", "some", "some", "no", signs=(b'"levelname"',)),
+    "sglang-log": Format("engines.sglang:SglangLog", "SGLang's log: what each request read, bodies", "structural",
+        "some", "some", "some", "some", "no", signs=(b'"request_parameters"', b'"event"')),
+    "llama-log": Format("engines.llama:LlamaLog", "llama-server's log: what each request read", "none", "no", "yes",
+        "no", "no", "no", signs=(b'"log"',)),
+    "bodies": _requests("captures.bodies:Bodies", "request bodies, alone or with their responses", "wire",
+        bills="some"),
+    "chat": _log("plain_chat.reader:Chat", "plain chats, a message or a conversation a line", b'"role"', b'"from"',
+        b'"type"', requests="some", bills="some", system_prompt="some", compaction="no"),
+    "chat-json": _log("plain_chat.reader:ChatDocument", "plain chats, one JSON document", b'"role"', b'"from"',
+        b'"type"', requests="some", bills="some", system_prompt="some", compaction="no"),
 }  # fmt: skip
-# Folders and archives, which `folders` makes one stream of.
-_PACKED = frozenset(("kimi-cli-session", "openhands", "cline-task", "body-pairs", "completions", "inspect-archive"))
-# One of these stands in the beginning of each file of a format: where none does, its reader need not look.
-_SIGNS: dict[str, tuple[bytes, ...]] = {
-    "claude-code": (b'"sessionId"', b'"session_id"', b'"leafUuid"', b'"messageId"'),
-    "flue": (b'"parentId"', b'"leafId"', b'"newEntries"', b'"removedEntryIds"'),
-    "codex": (b'"payload"',),
-    "copilot": (b'"parentId"',),
-    "pi": (b'"session"',),
-    "kimi-cli": (b'"timestamp"', b'"role"', b'"protocol_version"'),
-    "qwen-code": (b'"parentUuid"',),
-    "gemini-cli-json": (b'"projectHash"',),
-    "opencode": (b'"info"',),
-    "openfang": (b'"role"',),
-    "mini-swe-agent": (b'"mini_version"', b'"mini-swe-agent'),
-    "swe-agent": (b'"trajectory"',),
-    "cline": (b'"ts"', b'"system_prompt"', b'"metrics"'),
-    "har": (b'"entries"',),
-    "vcr": (b"interactions",),
-    "claude-tap": (b'"packets"',),
-    "cassette": (b'"entries"',),
-    "lore-capture": (b'"lore_capture"',),
-    "proxy": (b'"body"', b'"parsed_body"', b'"body_raw"', b'"rawBody"', b'"postData"'),
-    "proxy-list": (b'"headers"',),
-    "inspect": (b'"eval"',),
-    "claude-events": (b"api_request_body", b"api_response_body"),
-    "otel-genai": (b'"gen_ai.',),
-    "chat": (b'"role"', b'"from"', b'"type"'),
-    "chat-json": (b'"role"', b'"from"', b'"type"'),
-    "engine-metrics": (b"# HELP", b"# TYPE"),
-    "vllm-log": (b'"levelname"',),
-    "sglang-log": (b'"request_parameters"', b'"event"'),
-    "llama-log": (b'"log"',),
-    "litellm": (
-        b'"model_parameters"',
-        b'"proxy_server_request"',
-        b'"standard_logging_object"',
-        b'"litellm_params"',
-        b'"hidden_params"',
-        b'"args"',
-        b'"kwargs"',
-        b'"cost"',
-    ),  # fmt: skip
-}
-
-
-READERS: Places[type[Reader]] = Places("lore.formats", _BUILT_IN)
+BUILT_IN = frozenset(FORMATS)
+READERS: Places[type[Reader]] = Places("lore.formats", {name: row.place for name, row in FORMATS.items()})
+_NEITHER = "the system prompt and the schemas of tools"
+_BY_PURPOSE = {"events": "reconstructed", "exchanges": "parsed", "turns": "as written"}
 
 
 def recognise(head: bytes) -> type[Reader] | None:
@@ -133,12 +160,34 @@ def reader_of(head: bytes) -> Reader | None:
     if len(line) == len(head.strip(SPACE)) and is_plain_request(opening):
         return Bodies(Sliced.of(line, opening))  # by far the most in folders of bodies: the others need not look
     for name in READERS:
+        row = FORMATS.get(name)
         if (
-            name in BUILT_IN
-            and opening.keys() >= _OPENINGS.get(name, frozenset())
-            and (name not in _PACKED or head.startswith(OPENING))
-            and (name not in _SIGNS or any(sign in head for sign in _SIGNS[name]))
+            row is not None
+            and opening.keys() >= row.members
+            and (not row.packed or head.startswith(OPENING))
+            and (not row.signs or any(sign in head for sign in row.signs))
             and READERS[name].recognises(head)
         ):
             return READERS[name]()
     return None
+
+
+def formats() -> list[FormatResult]:
+    """Return all formats that lore reads: session logs first, each kind in the order in which its readers are asked."""
+    order = list(HOLDS)
+    found: list[FormatResult] = []
+    for name, kind in sorted(READERS.items(), key=lambda item: order.index(item[1].yields)):
+        row = FORMATS.get(name)
+        if row is None:
+            title = next(iter((kind.__doc__ or "").strip().splitlines()), "") or name
+            row = Format("", title.rstrip("."), _BY_PURPOSE[kind.yields], "yes")
+        lacks = lacks_of(name) or None
+        found.append(FormatResult(name, row.title, HOLDS[kind.yields], *row[2:8], lacks=lacks))
+    return found
+
+
+def lacks_of(name: str) -> str:
+    """Say what logs of a format do not hold of their prompts; empty where they hold all, or nothing is known of it."""
+    row = FORMATS.get(name)
+    neither = row is not None and row.system_prompt == row.tools == "no"
+    return getattr(READERS.get(name), "unseen", "") or (_NEITHER if neither else "")

@@ -18,7 +18,7 @@ from lore.cache.predictor import Predictor
 from lore.cache.registry import cache_named
 from lore.cache.rules import DatedRules
 from lore.errors import LoreError
-from lore.formats.catalogue import lacks_of
+from lore.formats.registry import lacks_of
 from lore.judge.base import TurnVerdict
 from lore.judge.judge import cacheable
 from lore.judge.pairs import Pairs

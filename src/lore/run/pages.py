@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from lore.cache.bills import BYTES_PER_TOKEN, total
 from lore.cache.predictor import NO_CHANGE, Predictor
 from lore.errors import LoreError
-from lore.formats.catalogue import lacks_of
+from lore.formats.registry import lacks_of
 from lore.judge.base import TurnVerdict
 from lore.judge.ledger import LedgerRows
 from lore.judge.pair import Pair

@@ -30,7 +30,7 @@ from lore.cache.prices import Price
 from lore.cache.registry import CACHES, takes_breakpoints
 from lore.cache.rules import DatedRules, cache_of, is_transcript, served_by
 from lore.errors import LoreError
-from lore.formats.catalogue import lacks_of
+from lore.formats.registry import lacks_of
 from lore.judge import savings
 from lore.judge.agreement import SimulatedSums, Transition, Unpriced
 from lore.judge.base import CURRENCY, TurnVerdict, findings_of, paid_again, price_of

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from lore.cache.bills import self_contradiction
 from lore.cache.levels import Predicted
 from lore.errors import LoreError
-from lore.formats.catalogue import lacks_of
-from lore.formats.registry import READERS
+from lore.formats.registry import READERS, lacks_of
 from lore.judge.base import TurnVerdict
 from lore.judge.judge import Judge
 from lore.judge.policy import Budgets, Policy, Ruling

@@ -26,8 +26,8 @@ from lore.cache.registry import configured
 from lore.cache.rules import DatedRules
 from lore.endpoints import HttpAnswer
 from lore.errors import LoreError
-from lore.formats.catalogue import lacks_of
 from lore.formats.contents import ContentError, unpacked
+from lore.formats.registry import lacks_of
 from lore.model.jsonslice import table
 from lore.model.providers import ENGINES, LLAMA_CPP
 from lore.model.results.replay import LayoutComparison, Replayed, ReplayedLayout, ReplayEstimate
