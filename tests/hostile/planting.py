@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from cli.running import lore
 from lore.model.results.tables import TABLES
 
-NAMES = {"requests": "r.jsonl", "captured": "r.har", "log": "home/.claude/projects/-work/s.jsonl"}
+NAMES = {"requests": "r.jsonl", "session": "l.jsonl", "captured": "r.har", "log": "home/.claude/projects/-work/s.jsonl"}
 Where = tuple[str | int, ...]
 
 
@@ -80,6 +80,18 @@ PLACES = {
     "attachment": Place("log", ("attachment", "type")),
     "tool that came": Place("log", ("attachment", "addedNames", 0)),
     "file name": Place("requests", ()),
+    "id of a session": Place("session", ("session_id",)),
+    "user": Place("session", ("user_id",)),
+    "project": Place("session", ("project_id",)),
+    "layer": Place("session", ("text",)),
+    "context": Place("session", ("context", "memory_recall")),
+    "part of a context": Place("session", ("context", "current_time"), member=True),
+    "id of what is known": Place("session", ("id",)),
+    "category": Place("session", ("category",)),
+    "title of what is known": Place("session", ("title",)),
+    "what is known": Place("session", ("content",)),
+    "summary": Place("session", ("summary",)),
+    "sign": Place("session", ("before",)),
 }
 
 
@@ -139,6 +151,27 @@ def _log(turn: int) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def _session(turn: int) -> list[dict[str, Any]]:
+    """Return the events of a turn of lore's own log."""
+    begin = {"kind": "session_started", "v": 1, "session_id": "s", "user_id": "u", "project_id": "p",
+             "at": "2026-11-20T10:00:00Z", "model": "claude-opus-4-5", "system": "be exact", "tools": []}  # fmt: skip
+    at = f"2026-11-2{turn}T10:00:00Z"
+    item = {"kind": "user_message", "uuid": f"u{turn}", "text": "go"}
+    said = {"kind": "assistant_message", "uuid": f"a{turn}", "text": "yes"}
+    usage = {"read_tokens": 0, "write_tokens": 9_000, "uncached_tokens": 1, "output_tokens": 5}
+    return [
+        *([begin] if turn == 0 else []),
+        {"kind": "layer", "name": f"rules{turn}", "when": "every_turn", "text": "be brief"},
+        {"kind": "knowledge", "op": "add", "id": f"k-1234{turn}", "category": "c", "title": "t", "content": "x"},
+        {"kind": "append", "item": item},
+        {"kind": "observed", "name": "effort", "before": "low", "after": "high"},
+        {"kind": "turn_started", "turn": turn + 1, "at": at, "context": {"memory_recall": "m", "current_time": "noon"}},
+        {"kind": "append", "item": said},
+        {"kind": "turn_completed", "turn": turn + 1, "at": at, "usage": usage},
+        *([{"kind": "compact_applied", "uuid": "c", "trigger": "manual", "summary": "s"}] if turn == 1 else []),
+    ]
+
+
 def planted(place: Place, texts: tuple[str, str]) -> dict[str, bytes]:
     """Return the files of a recording that holds the first text at a place until it holds the second."""
     name = NAMES[place.recording]
@@ -148,6 +181,9 @@ def planted(place: Place, texts: tuple[str, str]) -> dict[str, bytes]:
             if not place.where:
                 name = _file_name(texts[0])
             return {name: _lines(bodies)}
+        case "session":
+            events = [_put(event, place, texts[turn // 2]) for turn in range(4) for event in _session(turn)]
+            return {name: _lines(events)}
         case "captured":
             return {name: _har([_put(_captured(turn), place, text) for turn, text in enumerate(texts)])}
         case _:
@@ -197,14 +233,19 @@ def _har(records: list[dict[str, Any]]) -> bytes:
 
 
 class Command(NamedTuple):
-    """Words of a command line, with FILE for the recording; whether it answers with content as it was recorded."""
+    """Words of a command line, with FILE for the recording; whether it answers with content as it was recorded.
+
+    `of`: the one kind of recordings that it takes; `then` are commands after it.
+    """
 
     words: tuple[str, ...]
     verbatim: bool = False
     redacts: bool = True
-    logs: bool = False
+    of: str = ""
+    then: tuple[tuple[str, ...], ...] = ()
 
 
+STORE = ("--store", "sqlite:s.db")
 FORMS = ("terminal", "json", "jsonl", "markdown", "junit", "sarif", "github", "html=page.html")
 COMMANDS = {
     **{f"check {form}": Command(("check", "FILE", "--report", form)) for form in FORMS},
@@ -245,11 +286,17 @@ COMMANDS = {
     "statusline": Command(("statusline", "FILE")),
     "statusline json": Command(("statusline", "FILE", "--json")),
     "watch": Command(("watch", "FILE", "--json")),
-    "sessions": Command(("sessions", "--all"), logs=True),
-    "sessions json": Command(("sessions", "--all", "--json"), logs=True),
-    "overview": Command(("--since", "2026-01-01", "--by", "project"), logs=True),
-    "overview json": Command(("--since", "2026-01-01", "--by", "model", "--json"), logs=True),
-    "overview page": Command(("--since", "2026-01-01", "--report", "html=page.html"), logs=True),
+    "knowledge": Command(("knowledge", "list", "FILE"), redacts=False, of="session"),
+    "knowledge json": Command(("knowledge", "list", "FILE", "--json"), redacts=False, of="session"),
+    "store": Command(("store", "import", "FILE", *STORE), redacts=False,
+                     then=(("store", "list", *STORE), ("store", "verify", *STORE))),
+    "store json": Command(("store", "import", "FILE", "--json", *STORE), redacts=False,
+                          then=(("store", "list", "--json", *STORE), ("store", "verify", "--json", *STORE))),
+    "sessions": Command(("sessions", "--all"), of="log"),
+    "sessions json": Command(("sessions", "--all", "--json"), of="log"),
+    "overview": Command(("--since", "2026-01-01", "--by", "project"), of="log"),
+    "overview json": Command(("--since", "2026-01-01", "--by", "model", "--json"), of="log"),
+    "overview page": Command(("--since", "2026-01-01", "--report", "html=page.html"), of="log"),
     **({
         "sql": Command(("sql", "select * from findings", "FILE")),
         "sql json": Command(("sql", "select * from turns", "FILE", "--json")),
@@ -266,7 +313,11 @@ def shown(command: Command, name: str, *options: str) -> str:
     before = set(_files())
     ran = lore(*(name if word == "FILE" else word for word in command.words), *options)
     assert ran.code != 70, ran.err
-    written = [file for file in _files() if file not in before and file.parts[0] not in ("home", "state")]
+    for words in command.then:
+        after = lore(*words)
+        ran = ran._replace(out=ran.out + after.out, err=ran.err + after.err)
+    kept = ("home", "state", "s.db", "s.db-wal", "s.db-shm")
+    written = [file for file in _files() if file not in before and file.parts[0] not in kept]
     texts = [file.read_text("utf-8", "replace") for file in written if file.suffix != ".parquet"]
     for folder in {file.parent for file in written if file.suffix == ".parquet"}:
         texts += [lore("sql", f"select * from {table}", str(folder), "--json").out for table in TABLES]

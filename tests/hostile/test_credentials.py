@@ -97,7 +97,7 @@ def _cases() -> Iterator[object]:
 def test_no_credential_is_shown(place, spelled, kinds, tmp_path, monkeypatch):
     """42 of 66 kinds were, and of a known one that changed the piece around the change."""
     at = PLACES[place]
-    commands = [name for name, command in COMMANDS.items() if at.recording == "log" or not command.logs]
+    commands = [name for name, command in COMMANDS.items() if command.of in ("", at.recording)]
     monkeypatch.setenv("HOME", "home")
     monkeypatch.setattr("time.sleep", _interrupted)
     for number, kind in enumerate(kinds):

@@ -20,10 +20,12 @@ SHOWN_BY = dict.fromkeys(PLACES, "diff-prefix json") | {
     "file name": "check verbose", "answer": "fold json", "version": "check json", "folder": "simulate json",
     "lifetime": "check json", "host": "check json",
     **dict.fromkeys(["branch", "session id", "client", "said", "answer's id", "agent"], "fold json"),
-    **dict.fromkeys(["time", "attachment"], "fold json"),
+    **dict.fromkeys(["time", "attachment", "id of a session"], "fold json"),
+    **dict.fromkeys(["user", "project"], "store json"), "id of what is known": "knowledge json",
+    **dict.fromkeys(["part of a context", "sign"], "check json"),
     **dict.fromkeys([
         "parameter", "member of a body", "url", "request header", "name of a header", "response header", "request id",
-        "error of a server", "stop reason", "counter", "record type", "title",
+        "error of a server", "context", "layer", "stop reason", "counter", "record type", "title",
     ]),
 }  # fmt: skip
 
@@ -45,10 +47,13 @@ def _cases(*, redacted: bool) -> Iterator[object]:
     for number, (place, at) in enumerate(PLACES.items()):
         able = [
             name for name, command in COMMANDS.items()
-            if (at.recording == "log" or not command.logs) and (command.redacts or not redacted)
+            if command.of in ("", at.recording) and (command.redacts or not redacted)
         ]  # fmt: skip
         for name in able:
-            marks = () if name in (able[number * 5 % len(able)], SHOWN_BY[place]) else pytest.mark.soak
+            always = name == (
+                SHOWN_BY[place] if number % 2 and SHOWN_BY[place] in able else able[number * 5 % len(able)]
+            )
+            marks = () if always else pytest.mark.soak
             yield pytest.param(place, name, id=f"{place}, {name}", marks=marks)
 
 
