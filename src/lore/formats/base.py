@@ -1,4 +1,4 @@
-"""What a reader is, .
+"""What a reader is.
 
 A reader is fed bytes, cut anywhere, and gives back what each whole line held: events (a session log),
 exchanges (recorded requests; an engine's log also what it measured of its cache) or turns (prompts that stand ready),
