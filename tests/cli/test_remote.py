@@ -321,15 +321,15 @@ def test_a_list_that_holds_what_nobody_asked_for_is_that_of_its_folder(bucket, m
     bucket.keep("b/p/a.jsonl", session())
     with remote.listing("s3://b/p/") as tree:
         tree.add([
-            remote.RemoteEntry("p/huge.jsonl", remote.ObjectStatus(2**64 - 1, 1.0, "t")),
-            remote.RemoteEntry("qq/evil/x.jsonl", remote.ObjectStatus(1, 1.0, "t")),
-            remote.RemoteEntry("etc/passwd", remote.ObjectStatus(1, 1.0, "t")),
+            remote.RemoteEntry("p/huge.jsonl", remote.Status(2**64 - 1, 1.0, "t")),
+            remote.RemoteEntry("qq/evil/x.jsonl", remote.Status(1, 1.0, "t")),
+            remote.RemoteEntry("etc/passwd", remote.Status(1, 1.0, "t")),
         ])  # fmt: skip
         walked = [(folder, names, sorted(files)) for folder, names, files in tree.walk("s3://b/p/", pytest.fail)]
         assert walked == [("s3://b/p/", [], ["a.jsonl", "huge.jsonl"])]
         monkeypatch.setattr(remote_tree, "MOST", 2)
         with pytest.raises(remote.RemoteError, match="more than 2 objects"):
-            tree.add(remote.RemoteEntry(f"p/{number}", remote.ObjectStatus()) for number in itertools.count())
+            tree.add(remote.RemoteEntry(f"p/{number}", remote.Status()) for number in itertools.count())
 
 
 def test_no_name_of_a_list_leads_out_of_its_folder(bucket):

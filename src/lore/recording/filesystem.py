@@ -25,10 +25,10 @@ SCHEMES = ("s3://", "gs://", "az://", "abfs://", "abfss://", "http://", "https:/
 
 
 class Status(NamedTuple):
-    """Bytes, and seconds since the epoch (None: unknown); the ETag of a remote one."""
+    """What is known of a file: bytes, seconds since the epoch (None: unknown), and the ETag of a remote one."""
 
-    size: int
-    written: float | None
+    size: int | None = None
+    written: float | None = None
     tag: str = ""
 
 
@@ -88,8 +88,7 @@ def status(path: str) -> Status:
     if not is_remote(path):
         about = os.stat(path)
         return Status(about.st_size, about.st_mtime)
-    found = _remote().status(path)
-    return Status(found.size or 0, found.written, found.tag)
+    return _remote().status(path)
 
 
 def tag_read(path: str) -> str:

@@ -192,8 +192,8 @@ def _known(file: Input) -> Input:
     except OSError:  # a folder that is one recording, else let opening it say what is wrong
         members = [filesystem.status(os.path.join(file.path, name)) for name in packed.members(file.path)]
         times = [about.written for about in members if about.written is not None]
-        return file._replace(size=sum(about.size for about in members), written=max(times, default=None))
-    return file._replace(size=about.size, written=about.written, tag=about.tag)
+        return file._replace(size=sum(about.size or 0 for about in members), written=max(times, default=None))
+    return file._replace(size=about.size or 0, written=about.written, tag=about.tag)
 
 
 # patterns

@@ -137,7 +137,7 @@ def size_of(folder: str) -> int:
     total = 0
     for name in members(folder):
         with suppress(OSError):  # reading it will say what is wrong
-            total += filesystem.status(os.path.join(folder, name)).size
+            total += filesystem.status(os.path.join(folder, name)).size or 0
     return total
 
 
@@ -217,7 +217,7 @@ class PairedRequest(Struct):
 def _table(path: str) -> dict[str, bytes]:
     """Return the members of a file's JSON object; none where it cannot be read (whoever reads it says why)."""
     try:
-        if filesystem.status(path).size > LONGEST:
+        if (filesystem.status(path).size or 0) > LONGEST:
             return {}
         with filesystem.opened(path) as file:
             return table(file.read(LONGEST)) or {}
@@ -311,7 +311,7 @@ def _linked(requests: list[PairedRequest]) -> list[PairedRequest]:
 def archive_stream(path: str) -> Iterator[bytes]:
     """Yield the pack of an archive: its samples, if it is an Inspect log; else one that no reader knows."""
     kind = "inspect-archive"
-    total = filesystem.status(path).size
+    total = filesystem.status(path).size or 0
     if (size := _directory(path, total)) > LARGEST_DIRECTORY:
         yield from _member(PackHeader(kind, os.path.basename(path)), fault=f"its directory has {size:,} bytes")
         return

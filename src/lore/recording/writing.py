@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Generator, Iterable
 from contextlib import closing, contextmanager, suppress
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, TypeAlias
 
 from lore.compaction.memory.identities import refuse_reserved
 from lore.errors import LoreError, Where
@@ -71,16 +71,8 @@ def spare_recordings(path: str) -> None:
         raise LoreError(f"{corpus.show(path)} is a recording", hint="name another file")
 
 
-class Appender(Protocol):
-    """What was read and is now appended to."""
-
-    def append(self, events: Iterable[Event]) -> bool:
-        """Append events, if there are any; tell whether a log's last line was torn before."""
-        ...
-
-
 class LogAppender:
-    """A lore log that is locked for reading and then appending."""
+    """A lore log that is locked, read, and then appended to."""
 
     def __init__(self, descriptor: int, path: str) -> None:
         self._descriptor = descriptor
@@ -230,3 +222,6 @@ class StoredAppender:
         except ConflictError as error:
             raise LoreError(error.message, hint="nothing was written: run the command again") from None
         return False
+
+
+Appender: TypeAlias = LogAppender | StoredAppender

@@ -64,9 +64,8 @@ def run(
     from lore.errors import LoreError
     from lore.recording import corpus
     from lore.recording.base import Problems
-    from lore.recording.converting import convert
+    from lore.recording.converting import DeltaReplay, convert, converted_requests, read_rows
     from lore.recording.opening import Options
-    from lore.recording.replaying import Replay, converted_requests, read_rows
 
     to = to or ("lore" if deltas is None else "bodies")
     if to not in FORMATS:
@@ -77,7 +76,7 @@ def run(
         raise LoreError("--save-deltas writes the rows of --deltas", hint="give --deltas ROWS")
     problems = Problems()
     options = Options(format=format, completion=completion(system, tools), log=log(verbose))
-    replay = Replay(read_rows(deltas, problems) if deltas is not None else [])
+    replay = DeltaReplay(read_rows(deltas, problems) if deltas is not None else [])
     rows = () if deltas is None else (deltas, deltas.rpartition("#")[0])
     if to == "lore":
         made = convert(corpus.parse_name(session), options, problems)

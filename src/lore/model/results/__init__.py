@@ -6,7 +6,7 @@ Unknown is None, never 0. Offsets are bytes, ranges half-open.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, TypeVar
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
@@ -18,6 +18,7 @@ from lore.model.turn import Fidelity, Kind, Section
 
 Reset: TypeAlias = Literal["compaction", "rewind", "cache_reset", "session_changed"]
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
+S = TypeVar("S", bound=Struct)
 
 # What a turn's changes are called here, the most severe first; back again, the first code of a name holds.
 RESETS: tuple[tuple[str, Reset], ...] = (
@@ -34,6 +35,14 @@ class CommandResult(Struct, frozen=True, kw_only=True):
     """What a command answers; `schema` is the version of all results."""
 
     schema: int = 2
+
+
+def filled(kind: type[S], source: object, **own: object) -> S:
+    """Make a result of what `source` holds under the names of its fields, and of its `own` values."""
+    found = {
+        name: getattr(source, name) for name in kind.__struct_fields__ if name not in own and hasattr(source, name)
+    }
+    return kind(**found, **own)
 
 
 class Side(Struct, frozen=True):
@@ -175,7 +184,7 @@ class VerdictResult(Struct, frozen=True):
     @classmethod
     def of(cls, verdict: Verdict) -> VerdictResult:
         """Return a provider's verdict."""
-        return cls(verdict.reason, verdict.missed_tokens, verdict.source)
+        return filled(cls, verdict)
 
 
 class ColumnsResult(Struct, frozen=True):

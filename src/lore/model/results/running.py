@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from lore.model.codes import CauseKind
-from lore.model.results import CommandResult
+from lore.model.results import CommandResult, filled
 from lore.model.running import Running
 
 
@@ -56,14 +56,5 @@ class RunningSession(CommandResult, frozen=True, kw_only=True):
 def running_session(running: Running, path: str) -> RunningSession:
     """Return a session as JSON shows it."""
     last = running.last_break
-    return RunningSession(
-        path=path, format=running.format, session_id=running.session or None, model=running.model, turn=running.turn,
-        used_at=running.used_at, expires_at=running.expires_at, lifetime=running.lifetime, billed=running.billed,
-        prompt_tokens=running.prompt_tokens, read_tokens=running.read_tokens, requests=running.requests,
-        breaks=running.breaks, paid_again_tokens=running.paid_again_tokens,
-        paid_again_dollars=running.paid_again_dollars, unexplained_tokens=running.unexplained_tokens,
-        last_break=None if last is None else RunningBreak(
-            code=last.code, kind=last.kind, turn=last.turn, at=last.at, lost_tokens=last.lost_tokens,
-            dollars=last.dollars, says=last.says, fix=last.fix,
-        ),
-    )  # fmt: skip
+    shown = None if last is None else filled(RunningBreak, last)
+    return filled(RunningSession, running, path=path, session_id=running.session or None, last_break=shown)

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
 
 from lore.errors import LoreError, Where
 from lore.model.mask import cut_masked
-from lore.recording.filesystem import is_remote
+from lore.recording.filesystem import Status, is_remote
 from lore.store.registry import shown
 
 if TYPE_CHECKING:
@@ -70,19 +70,11 @@ class ChangedError(RemoteError):
     """The object is not the one that was begun."""
 
 
-class ObjectStatus(NamedTuple):
-    """What is known of an object: bytes, seconds since the epoch (None: unknown), its ETag (empty: it has none)."""
-
-    size: int | None = None
-    written: float | None = None
-    tag: str = ""
-
-
 class RemoteEntry(NamedTuple):
     """An object of a list; of a folder the key ends in `/`."""
 
     key: str
-    about: ObjectStatus = ObjectStatus()
+    about: Status = Status()
 
 
 class Source(Protocol):
@@ -90,11 +82,11 @@ class Source(Protocol):
 
     binds: bool  # the ETag that `read` gives is of the very bytes that it yields, not one asked for before
 
-    def about(self, key: str) -> ObjectStatus:
+    def about(self, key: str) -> Status:
         """Return what is known of an object; raises MissingError."""
         ...
 
-    def read(self, key: str, start: int, tag: str) -> tuple[ObjectStatus, Iterator[bytes]]:
+    def read(self, key: str, start: int, tag: str) -> tuple[Status, Iterator[bytes]]:
         """Read an object from a byte on, if it still has this ETag (empty: whichever); `size` is that of all of it."""
         ...
 
@@ -354,7 +346,7 @@ def _whole(path: str) -> bytes | None:
 # what there is
 
 
-def status(path: str) -> ObjectStatus:
+def status(path: str) -> Status:
     """Return what is known of an object: what its list says, else what the service does. Raises RemoteError."""
     place = place_of(path)
     tree = _tree_of(place)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from lore.errors import Where
 from lore.model.canonical import printable
+from lore.recording.filesystem import Status
 from lore.recording.remote import (
     HINT,
     PIECE,
@@ -28,7 +29,6 @@ from lore.recording.remote import (
     ChangedError,
     DeniedError,
     MissingError,
-    ObjectStatus,
     RemoteEntry,
     RemoteError,
     again,
@@ -149,13 +149,13 @@ class ByObstore:
         except (BaseError, ValueError) as error:
             raise place.failed("", error) from None
 
-    def about(self, key: str) -> ObjectStatus:
+    def about(self, key: str) -> Status:
         if self._is_odd(key):
             return self._fsspec(key).about(key)
         with self._asked(key):
             return _about(self._store.head(key))
 
-    def read(self, key: str, start: int, tag: str) -> tuple[ObjectStatus, Iterator[bytes]]:
+    def read(self, key: str, start: int, tag: str) -> tuple[Status, Iterator[bytes]]:
         if self._is_odd(key):
             return self._fsspec(key).read(key, start, tag)
         options: GetOptions = {"if_match": tag} if tag else {}
@@ -259,8 +259,8 @@ class _OddError(Exception):
     """A listing holds a name that obstore refuses, and with it all others."""
 
 
-def _about(meta: ObjectMeta) -> ObjectStatus:
-    return ObjectStatus(meta["size"], meta["last_modified"].timestamp(), meta["e_tag"] or "")
+def _about(meta: ObjectMeta) -> Status:
+    return Status(meta["size"], meta["last_modified"].timestamp(), meta["e_tag"] or "")
 
 
 # fsspec
@@ -286,14 +286,14 @@ class ByFsspec:
         with self._asked(""):
             self._files = cast("Any", import_module("fsspec")).filesystem(service, **options)
 
-    def about(self, key: str) -> ObjectStatus:
+    def about(self, key: str) -> Status:
         with self._asked(key):
             found = self._files.info(self._name(key))
             if found.get("type") == "directory":
                 raise missing(self._place.path(key))
             return _said(found)
 
-    def read(self, key: str, start: int, tag: str) -> tuple[ObjectStatus, Iterator[bytes]]:
+    def read(self, key: str, start: int, tag: str) -> tuple[Status, Iterator[bytes]]:
         about = self.about(key)
         if tag and about.tag != tag:
             raise ChangedError(key)
@@ -358,7 +358,7 @@ class ByFsspec:
             raise self._place.failed(key, error, doing) from None
 
 
-def _said(found: dict[str, Any]) -> ObjectStatus:
+def _said(found: dict[str, Any]) -> Status:
     """Return what a filesystem says of an object, each in words of its own."""
     written = next(
         (found[name] for name in ("LastModified", "last_modified", "updated", "mtime") if name in found), None
@@ -368,4 +368,4 @@ def _said(found: dict[str, Any]) -> ObjectStatus:
             written = datetime.fromisoformat(written)
     moment = written.timestamp() if isinstance(written, datetime) else None
     tag = next((str(found[name]) for name in ("ETag", "etag", "e_tag") if found.get(name)), "")
-    return ObjectStatus(found.get("size"), moment, tag)
+    return Status(found.get("size"), moment, tag)

@@ -12,7 +12,8 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from lore.errors import LoreError
-from lore.recording.remote import ObjectStatus, RemoteEntry, RemoteError, RemotePlace
+from lore.recording.filesystem import Status
+from lore.recording.remote import RemoteEntry, RemoteError, RemotePlace
 from lore.store.registry import shown
 
 MOST = 100_000_000  # names of a list: one that goes on behind them may have no end
@@ -90,18 +91,18 @@ class Tree:
         inside = f"{place.key}/".startswith(self._prefix)
         return inside and place.root == self._place.root and place.scheme == self._place.scheme
 
-    def about(self, key: str) -> ObjectStatus | None:
+    def about(self, key: str) -> Status | None:
         """Return what is known of an object; None where there is none."""
         folder, slash, name = key.rpartition("/")
         query = "SELECT size, written, tag FROM object WHERE folder = ? AND name = ?"
         row = self._database.execute(query, (folder + slash, name)).fetchone()
-        return None if row is None else ObjectStatus(*row)
+        return None if row is None else Status(*row)
 
     def files(self, folder: str) -> Iterator[RemoteEntry]:
         """Yield the objects directly in a folder, in the order of their names."""
         name = ""
         while rows := self._database.execute(_OBJECTS, (folder, name)).fetchall():
-            yield from (RemoteEntry(name, ObjectStatus(*about)) for name, *about in rows)
+            yield from (RemoteEntry(name, Status(*about)) for name, *about in rows)
             name = rows[-1][0]
 
     def folders(self, folder: str) -> list[str]:

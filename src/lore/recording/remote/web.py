@@ -27,6 +27,7 @@ from urllib.request import getproxies, proxy_bypass
 from lore.errors import Where
 from lore.model.canonical import printable
 from lore.model.mask import cut_masked
+from lore.recording.filesystem import Status
 from lore.recording.remote import (
     HINT,
     LONGEST_PAUSE,
@@ -34,7 +35,6 @@ from lore.recording.remote import (
     BrokenError,
     ChangedError,
     DeniedError,
-    ObjectStatus,
     RemoteError,
     missing,
 )
@@ -66,12 +66,12 @@ class Web:
         self._errors = (httpx.HTTPError, httpx.StreamError, OSError)
         self._no_url = (httpx.InvalidURL, httpx.UnsupportedProtocol, ValueError)
 
-    def about(self, key: str) -> ObjectStatus:
+    def about(self, key: str) -> Status:
         about, body = self.read(key, 0, "")
         body.close()
         return about
 
-    def read(self, key: str, start: int, tag: str) -> tuple[ObjectStatus, Generator[bytes]]:
+    def read(self, key: str, start: int, tag: str) -> tuple[Status, Generator[bytes]]:
         if len(key) > _LONGEST_NAME:
             raise RemoteError(f"{cut_masked(shown(key), 80)}…: a name of more than {_LONGEST_NAME:,} characters")
         headers = {} if not tag else {"If-Match": tag} if tag.startswith('"') else {"If-Unmodified-Since": tag}
@@ -87,7 +87,7 @@ class Web:
             _give_up_a_drip(response, key)
         return about, self._body(response, key, about, start)
 
-    def _body(self, response: httpx.Response, key: str, about: ObjectStatus, start: int) -> Generator[bytes]:
+    def _body(self, response: httpx.Response, key: str, about: Status, start: int) -> Generator[bytes]:
         read = start
         try:
             with self._asked(key):
@@ -113,7 +113,8 @@ class Web:
                 _refuse_inner(key, named, url.host, addresses(url.host, port))
             response = self._client.send(self._client.build_request("GET", url, headers=headers), stream=True)
             stream = response.extensions.get("network_stream")
-            if url.host != named and stream is not None and not _by_proxy(url):  # a name may change its address
+            proxied = url.scheme in getproxies() and not proxy_bypass(url.host)
+            if url.host != named and stream is not None and not proxied:  # a name may change its address
                 _refuse_inner(key, named, url.host, [str(stream.get_extra_info("server_addr")[0])])
             if response.status_code not in (301, 302, 303, 307, 308) or "location" not in response.headers:
                 if url.host != named:
@@ -127,7 +128,7 @@ class Web:
         raise RemoteError(f"cannot read {shown(key)}: redirected more than {REDIRECTS} times", where=Where(shown(key)))
 
     @staticmethod
-    def _checked(response: httpx.Response, key: str, start: int) -> ObjectStatus:
+    def _checked(response: httpx.Response, key: str, start: int) -> Status:
         """Return what an answer says of the whole file; raises RemoteError where it is not what was asked for."""
         status, name = response.status_code, shown(key)
         host = response.url.host
@@ -164,7 +165,7 @@ class Web:
         with suppress(ValueError, OverflowError):
             written = parsedate_to_datetime(modified).timestamp() if modified else None
         tag = response.headers.get("etag", "")
-        return ObjectStatus(size, written, "" if packed else tag if tag.startswith('"') else modified)
+        return Status(size, written, "" if packed else tag if tag.startswith('"') else modified)
 
     @contextmanager
     def _asked(self, key: str) -> Generator[None]:
@@ -234,7 +235,3 @@ def _depth(address: str) -> int:
     if found.is_loopback or found.is_unspecified:
         return 2
     return 0 if found.is_global and not found.is_multicast else 1
-
-
-def _by_proxy(url: httpx.URL) -> bool:
-    return url.scheme in getproxies() and not proxy_bypass(url.host)

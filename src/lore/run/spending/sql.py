@@ -172,7 +172,7 @@ def _bucket() -> Any:
 
         def info(self, path: str, **_: object) -> dict[str, object]:
             path = path.removeprefix(f"{_SCHEME}://")
-            return {"name": path, "size": filesystem.status(path).size, "type": "file"}
+            return {"name": path, "size": filesystem.status(path).size or 0, "type": "file"}
 
         def modified(self, path: str) -> datetime:
             return datetime.fromtimestamp(0, UTC)  # nothing is kept by it
