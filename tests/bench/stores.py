@@ -25,7 +25,7 @@ from store.s3_server import CREDENTIALS, ObjectServer
 from store.server import Server, binaries
 
 BATCH = 4_000_000  # bytes of events that are saved at once where only the session's length counts
-SAMPLED = 25  # saving in full is measured at every so manieth turn, and counted as often
+SAMPLED = 25  # writing a session whole is measured at every so manieth turn, and counted as often
 Lines = tuple[bytes, ...]
 Figures = tuple[str, str, str, bool | None]
 
@@ -146,8 +146,8 @@ def requests(turns: int) -> Figures:
 
 
 def written(folder: Path, turns: int) -> Figures:
-    """What a session writes that is saved by delta, against one that is saved in full each turn."""
-    measure = f"bytes written for a {turns:,}-turn session saved in full each turn against by delta, per store"
+    """What a session writes that is saved by delta, against one that is written whole each turn."""
+    measure = f"bytes written for a {turns:,}-turn session written whole each turn against by delta, per store"
     bar = "at least 100 times as many"
     if not Path("/proc/self/io").exists():
         return measure, bar, "this system does not say", None
@@ -158,11 +158,11 @@ def written(folder: Path, turns: int) -> Figures:
             if name == "memory":
                 continue
             store = open_store(url)
-            by_delta, in_full = _by_delta(store, url, turns), _in_full(store, url, turns)
-            said.append(f"{name} {in_full / by_delta:,.0f} ({by_delta / 1e6:,.1f} MB by delta)")
-            least = min(least, in_full / by_delta)
+            by_delta, whole = _by_delta(store, url, turns), _whole(store, url, turns)
+            said.append(f"{name} {whole / by_delta:,.0f} ({by_delta / 1e6:,.1f} MB by delta)")
+            least = min(least, whole / by_delta)
             store.close()
-    return measure, bar, "; ".join(said) + f"; in full measured every {SAMPLED} turns", least >= 100
+    return measure, bar, "; ".join(said) + f"; whole measured every {SAMPLED} turns", least >= 100
 
 
 def _by_delta(store: Store, url: str, turns: int) -> float:
@@ -173,13 +173,15 @@ def _by_delta(store: Store, url: str, turns: int) -> float:
     return _bytes(url) - before
 
 
-def _in_full(store: Store, url: str, turns: int) -> float:
+def _whole(store: Store, url: str, turns: int) -> float:
     events: list[bytes] = []
     total = 0.0
     for number, lines in enumerate(islice(_turns("full", turns), turns), 1):
         events += lines
         if number % SAMPLED == 0:
             data = SessionData(session_id="full", head=Head(0, "", ""), events=tuple(events))
+            if number > SAMPLED:
+                store.delete("full")  # else only what is new is written
             before = _bytes(url)
             store.save(data)
             total += (_bytes(url) - before) * SAMPLED
