@@ -16,17 +16,13 @@ from lore.cache.billing import bill_price, partial_output
 from lore.cache.bills import FIVE_MINUTES, ONE_HOUR
 from lore.cache.prices import Price
 from lore.cache.rules import DatedRules, served
-from lore.compaction.activity import tokens_of
-from lore.compaction.base import Done
 from lore.compaction.settings import Compaction
-from lore.fold.step import Folding
 from lore.model.events import Billed
 from lore.model.items import NULL, is_absent
 from lore.model.jsonslice import table
 from lore.model.providers import provider_of
-from lore.model.results.simulate import CompactionCost, Fired
+from lore.model.results.simulate import CompactionCost
 from lore.model.state import Chain, Session
-from lore.model.turn import seconds
 
 Moment = Literal["now", "later"]
 FREE = Decimal(0)
@@ -230,25 +226,3 @@ def cache_of(session: Session, chain: Chain, rules: DatedRules, now: float, size
         prices.learn(bill)
     model = chain.model or session.model
     return prices.cache(model, now, size, session.dialect or "", bill=bill, params=chain.params)
-
-
-def fired_of(
-    session: Session, chain: Chain, scale: BillScale, made: Done, settings: Compaction, rules: DatedRules, now: float
-) -> Fired:  # fmt: skip
-    """Describe what was made, with its cost as far as the prices of the chain's model are known."""
-    folding = Folding(session)
-    for event in made.events:
-        folding.apply(event)
-    after = folding.chain(chain.id)
-    sizes = PromptSizes(scale.prompt(tokens_of(chain.entries)), scale.prompt(tokens_of(after.entries)), scale.head)
-    sizes = sizes._replace(after=sizes.after + made.context_tokens)
-    cache = cache_of(session, chain, rules, now, sizes.before)
-    end = None if chain.last is None else seconds(chain.last.at)
-    summary = summary_price(rules, settings, max(0, sizes.before - sizes.head) if made.pruned else 0, now)
-    if not made.rewrites:
-        sizes = sizes._replace(head=sizes.before)
-    return Fired(
-        trigger=made.trigger, turn=0 if chain.turn is None else chain.turn.turn, at=now, kept=made.kept,
-        pruned=made.pruned, context_tokens=made.context_tokens, before_tokens=sizes.before, after_tokens=sizes.after,
-        cost=cost_of(sizes, cache, cache.is_warm(None if end is None else now - end), summary),
-    )  # fmt: skip

@@ -16,9 +16,9 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from lore.cache.rules import DatedRules
-from lore.compaction.activity import UNTIMED, Tracker
+from lore.compaction.activity import UNTIMED, Tracker, tokens_of
 from lore.compaction.base import Done, Trigger
-from lore.compaction.costs import cache_of, fired_of
+from lore.compaction.costs import PromptSizes, cache_of, cost_of, summary_price
 from lore.compaction.executor import execute, judged, scale_of, waits
 from lore.compaction.locks import trylock
 from lore.compaction.memory.agent_memory import AgentMemory, remembering_of
@@ -28,12 +28,13 @@ from lore.compaction.store_watch import Hands, IdleSettings, Watch
 from lore.compaction.summarizers import dependencies_of, refuse_nested, summarizer_of
 from lore.compaction.trial import Trial, ended_first
 from lore.errors import LoreError
+from lore.fold.step import Folding
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, SessionStarted, encode
 from lore.model.results.page import EarlierCompaction
-from lore.model.results.simulate import Compacted, DryRun
+from lore.model.results.simulate import Compacted, DryRun, Fired
 from lore.model.state import DividerPlace
-from lore.model.turn import timestamp
+from lore.model.turn import seconds, timestamp
 from lore.recording import corpus
 from lore.recording.base import Problems, collected_seldom
 from lore.recording.events import session_log
@@ -127,15 +128,34 @@ class Compacting:
         """Return what was done: the events are written to `place`, or nothing is."""
         if isinstance(made, str):
             return _result(self._path, made, problems=self._problems)
-        session, chain, now = self._session, self._chain, self._request.clock()
-        fired = fired_of(session, chain, scale_of(self._tracker, chain), made, self._settings, self._rules, now)
         verb = "appended to" if place == self._path else "written behind the log, in"
         written = _shown(place)
         events = "1 event was" if len(made.events) == 1 else f"{len(made.events):,} events were"
         answer = f"{events} {verb} {written}."
         return replace(
-            _result(self._path, answer, problems=self._problems), triggers=[fired], events=len(made.events),
+            _result(self._path, answer, problems=self._problems), triggers=[self._fired(made)], events=len(made.events),
             written=written, notes=[f"nothing was pruned: {made.refused}"] if made.refused else [],
+        )  # fmt: skip
+
+    def _fired(self, made: Done) -> Fired:
+        """Describe what was made, with its cost as far as the prices of the chain's model are known."""
+        session, chain, now = self._session, self._chain, self._request.clock()
+        folding, scale = Folding(session), scale_of(self._tracker, chain)
+        for event in made.events:
+            folding.apply(event)
+        before, after = (scale.prompt(tokens_of(held.entries)) for held in (chain, folding.chain(chain.id)))
+        sizes = PromptSizes(before, after + made.context_tokens, scale.head if made.rewrites else before)
+        cache = cache_of(session, chain, self._rules, now, before)
+        read = max(0, before - scale.head) if made.pruned else 0
+        end = None if chain.last is None else seconds(chain.last.at)
+        cost = cost_of(
+            sizes, cache, cache.is_warm(None if end is None else now - end),
+            summary_price(self._rules, self._settings, read, now),
+        )  # fmt: skip
+        return Fired(
+            trigger=made.trigger, turn=0 if chain.turn is None else chain.turn.turn, at=now, kept=made.kept,
+            pruned=made.pruned, context_tokens=made.context_tokens, before_tokens=before, after_tokens=sizes.after,
+            cost=cost,
         )  # fmt: skip
 
 
