@@ -22,6 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.formats.bills import billed_from, billed_of
+from lore.formats.values import count_in, text_in
 from lore.model.canonical import decode, encode, text_of
 from lore.model.events import Billed, ContextEdit, Verdict
 from lore.model.jsonslice import array, first_element, parts, table
@@ -109,7 +110,7 @@ def edits_in(raw: bytes) -> tuple[ContextEdit, ...] | None:
         members = table(edit) or {}
         kind, tokens = text_of(members.get("type", b'""')), members.get("cleared_input_tokens", b"")
         if kind:
-            found.append(ContextEdit(cut_masked(kind, LONGEST_NAME), _whole(tokens)))
+            found.append(ContextEdit(cut_masked(kind, LONGEST_NAME), count_in(tokens)))
     return tuple(found)
 
 
@@ -120,8 +121,7 @@ def answer_in(members: dict[str, bytes]) -> ParsedAnswer:
     created = seconds_in(members.get("created_at", members.get("created", b"null")))
     verdict = verdict_of(members.get("diagnostics", b"null"))
     bill = billed_from(timed) if timed else billed_of(usage, members.get("service_tier", b""))
-    provider = members.get("provider", b"")
-    by = text_of(provider) if provider[:1] == b'"' else _engine(members) or (LLAMA_CPP if timed else "")
+    by = text_in(members.get("provider", b"")) or _engine(members) or (LLAMA_CPP if timed else "")
     return ParsedAnswer(
         bill, id_in(members), verdict, output_in(members), created, by,
         edits_in(members.get("context_management", b"")),
@@ -135,16 +135,16 @@ def timed_usage(members: dict[str, bytes], usage: bytes = b"") -> dict[str, Any]
     """
     if "timings" not in members and "tokens_evaluated" not in members:
         return {}
-    timings = {key: _whole(raw) for key, raw in (table(members.get("timings", b"")) or {}).items()}
+    timings = {key: count_in(raw) for key, raw in (table(members.get("timings", b"")) or {}).items()}
     given = _decoded(usage)
     if given and ("prompt_tokens" not in given or given.get("prompt_tokens_details")):
         return {}
-    total = _whole(members.get("tokens_evaluated", encode(given.get("prompt_tokens"))))
+    total = count_in(members.get("tokens_evaluated", encode(given.get("prompt_tokens"))))
     cached, computed = timings.get("cache_n"), timings.get("prompt_n")
     if cached is None and computed is not None and total is not None and computed <= total:
         cached = total - computed
     if cached is None and computed is None and total is not None:
-        kept = _whole(members.get("tokens_cached", b""))
+        kept = count_in(members.get("tokens_cached", b""))
         cached = kept if kept is not None and kept <= total else None
     if cached is None:
         return {}
@@ -163,10 +163,6 @@ def _decoded(usage: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return cast("dict[str, Any]", value)
-
-
-def _whole(raw: bytes) -> int | None:
-    return int(raw) if raw.isdigit() and len(raw) < 10 else None
 
 
 def id_in(members: dict[str, bytes]) -> str:
@@ -223,7 +219,7 @@ def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
         inner = table(members.get("response", members.get("message", b""))) or {}
         for side in (members, inner):
             response_id = response_id or id_in(side)
-            provider = provider or (text_of(side["provider"]) if side.get("provider", b"")[:1] == b'"' else "")
+            provider = provider or text_in(side.get("provider", b""))
             provider = provider or _engine(side)
             said = edits_in(side.get("context_management", b""))
             edits = said if said or edits is None else edits

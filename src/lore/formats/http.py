@@ -43,6 +43,7 @@ from lore.formats.contents import (
     opened,
 )
 from lore.formats.lines import is_crowded, is_deep, too_deep, too_many
+from lore.formats.values import text_in
 from lore.model.canonical import decode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
@@ -251,7 +252,7 @@ def account_of(headers: Headers) -> str:
 def session_in(body: dict[str, bytes]) -> str:
     """Find the conversation that a body names; a key that groups requests for a cache is better than nothing."""
     metadata = table(body.get("metadata", b"")) or {}
-    user = text_of(metadata["user_id"]) if metadata.get("user_id", b"")[:1] == b'"' else ""
+    user = text_in(metadata.get("user_id", b""))
     naming = table(user.encode("utf-8", "backslashreplace")) if user.startswith("{") else None
     named = _IN_USER.search(user)
     client = table(body.get("client_metadata", b"")) or {}
@@ -269,8 +270,7 @@ def links(body: dict[str, bytes]) -> dict[str, str]:
 
 
 def _text(members: dict[str, bytes], key: str) -> str:
-    raw = members.get(key, b"")
-    return real(text_of(raw)) if raw[:1] == b'"' else ""
+    return real(text_in(members.get(key, b"")))
 
 
 _CONVERSE = ("modelId", "inferenceConfig", "toolConfig")

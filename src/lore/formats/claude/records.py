@@ -207,7 +207,6 @@ _PARTS = Parts[Known](
 _RECORD = msgspec.json.Decoder(ClaudeRecord)
 _LOOSE = msgspec.json.Decoder(_RawRecord)
 _MESSAGE = msgspec.json.Decoder(_RawMessage)
-_QUOTE = ord('"')
 _COMPACT = msgspec.json.Decoder(Compact)
 _UNDERSCORED = re.compile(rb'"[a-z]+_')
 _SNAKE = re.compile(
@@ -254,11 +253,6 @@ def parts_in(message: ClaudeMessage | None) -> Sequence[Part]:
     if message is None:
         raise ValueError("content is neither text nor blocks")
     return message.content
-
-
-def is_text(raw: Raw) -> bool:
-    """Tell whether JSON is a string, without a copy of it."""
-    return memoryview(raw)[0] == _QUOTE
 
 
 def _loosely(data: bytes, *, snake: bool) -> ClaudeRecord | None:

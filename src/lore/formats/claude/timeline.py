@@ -19,6 +19,7 @@ from msgspec import Raw, Struct
 
 from lore.formats.claude import records
 from lore.formats.transcripts import TranscriptMemory
+from lore.formats.values import opens
 from lore.model import events as e
 from lore.model import items, lenient
 from lore.model.canonical import encode, text_of
@@ -188,7 +189,7 @@ def spoken(uuid: str, part: records.Part, stop_reason: str | None, response: str
 
 def output_of(content: Raw) -> Raw:
     """Convert a result's content: a text stays, a list becomes lore's blocks, nothing an empty text."""
-    if records.is_text(content):
+    if opens(content) == '"':
         return content
     text = bytes(content)
     if text[:1] == b"[":

@@ -36,6 +36,7 @@ from lore.formats.codex.thread import (
     uuid_of,
 )
 from lore.formats.lines import each
+from lore.formats.values import count_in
 from lore.model import events as e
 from lore.model.canonical import decode
 from lore.model.codes import Code
@@ -217,7 +218,7 @@ class Codex(CodexResponses):
 
     def _rolled_back(self, record: items.CodexLine[items.Happened]) -> None:
         self._settle()
-        taken = self._memory.history.roll_back(_whole(record.payload.num_turns))
+        taken = self._memory.history.roll_back(count_in(record.payload.num_turns) or 0)
         if taken:
             self._emit(e.Remove(uuids=taken, at=record.timestamp))
 
@@ -280,11 +281,6 @@ class Codex(CodexResponses):
         self._found += [read for earlier in self._held[:-1] for read in earlier]
         memory.waiting, self._held = [], []
         self._end(response, held, billed(usage, memory.version), name)
-
-
-def _whole(raw: Raw) -> int:
-    value = decode(bytes(raw))
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def _happened(reader: Codex, record: items.CodexLine[items.Happened]) -> None:
