@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -16,12 +17,13 @@ from helpers.strategies.spelling import Style, write
 from lore.errors import LoreError
 from lore.model import events as e
 from lore.model.items import AssistantMessage, CompactDivider, ToolCall, UserMessage
+from lore.model.turn import Exchange, Memo, Turn
 from lore.prompt.dialects import DIALECTS
 from lore.recording.base import Problems
 from lore.recording.converting import convert
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
-from lore.recording.request_session import MARKS, WRITTEN_OUT, RequestSession, session_of
+from lore.recording.request_session import MARKS, WRITTEN_OUT, RequestEvents, RequestSession, session_of
 from lore.recording.requests import RequestRecording
 from lore.run.folding import fold
 from model.making import dumps
@@ -295,3 +297,14 @@ def test_every_field_of_a_recorded_request_is_read_back():
         file.write(data)
         file.flush()
         assert [read.value for read in Options().open(file.name).reads()][1] == started
+
+
+# Numbers began anew, and two messages of the chain had one name.
+def test_names_go_on_where_a_chain_goes_on_in_another_dialect():
+    made, names = RequestEvents("bodies", Counter()), []
+    for number, dialect in enumerate(("anthropic", "openai-chat"), 1):
+        body = dumps({"model": "m", "messages": [{"role": "user", "content": dialect}]})
+        turn = Turn("main", number, DIALECTS[dialect].parse(body, "wire", Memo()))
+        events = made.take(Exchange(body, "wire"), turn)
+        names += [event.item.uuid for event in events if isinstance(event, e.Append)]
+    assert names == ["m1", "m2"]

@@ -142,33 +142,22 @@ def size_of(folder: str) -> int:
 
 
 def folder_stream(folder: str, names: list[str]) -> Iterator[bytes]:
-    """Yield the pack of a folder; `names` are its members."""
+    """Yield the pack of a folder; `names` are its members. A file of Kimi CLI's is several, a piece each."""
     for header in ordered(folder, names):
-        if header.lore_pack == KIMI_SESSION:
-            yield from _in_pieces(folder, header)
-            continue
         limit = LARGEST if header.lore_pack in _WHOLE else LONGEST
         shown = msgspec.structs.replace(header, name=printable(os.fsencode(header.name).decode("utf-8", "replace")))
         try:
             with filesystem.opened(os.path.join(folder, header.name)) as file:
+                if header.lore_pack == KIMI_SESSION:
+                    yield from _member(shown, file.read(PIECE))  # an empty file is an empty member
+                    while data := file.read(PIECE):
+                        yield from _member(shown, data)
+                    continue
                 data = _read(file.read, limit)
         except OSError as error:
             yield from _member(shown, fault=(error.strerror or str(error)).lower())
             continue
         yield from _member(shown, data or b"", fault="" if data is not None else f"longer than {limit >> 20} MiB")
-
-
-def _in_pieces(folder: str, header: PackHeader) -> Iterator[bytes]:
-    """Yield a file as members of its name, of at most a piece each; an empty one is an empty member."""
-    shown = msgspec.structs.replace(header, name=printable(os.fsencode(header.name).decode("utf-8", "replace")))
-    try:
-        with filesystem.opened(os.path.join(folder, header.name)) as file:
-            data = file.read(PIECE)
-            yield from _member(shown, data)
-            while data := file.read(PIECE):
-                yield from _member(shown, data)
-    except OSError as error:
-        yield from _member(shown, fault=(error.strerror or str(error)).lower())
 
 
 def ordered(folder: str, names: list[str]) -> list[PackHeader]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import count
 from typing import NamedTuple
 
 import msgspec
@@ -172,11 +171,11 @@ class Sent:
 class ItemReader:
     """Read messages of one chain in one dialect; `numbers` make names that no other item of the chain has."""
 
-    def __init__(self, dialect: Body, chain: str, numbers: Iterator[int] | None = None) -> None:
+    def __init__(self, dialect: Body, chain: str, numbers: Iterator[int]) -> None:
         self.dialect = dialect
         self._chain = chain
         self._shape = _SHAPES[dialect.name]
-        self._numbers = numbers or count(1)
+        self.numbers = numbers
         self._items = dialect.name == "openai-responses"  # each item is a message of its own
         self._key = next(iter(dialect.lists))
 
@@ -217,7 +216,7 @@ class ItemReader:
             if not size:
                 found.append(self._said(raws[at]))
                 continue
-            name = response_id if not at and response_id else f"r{next(self._numbers)}"
+            name = response_id if not at and response_id else f"r{next(self.numbers)}"
             found += self._answered(raws[at : at + size], raws[at + size :], name, ended=ended)
         return found
 
@@ -377,7 +376,7 @@ class ItemReader:
 
     def name(self) -> str:
         """Return a name that nothing else of the chain has."""
-        return f"m{next(self._numbers)}"
+        return f"m{next(self.numbers)}"
 
 
 class _ResultMessage(NamedTuple):

@@ -152,9 +152,9 @@ class RequestEvents:
             return []
         chain = self._chains.get(turn.chain)
         if chain is None or chain.reader.dialect is not dialect:
-            before = chain
+            before, numbers = chain, count(1) if chain is None else chain.reader.numbers
             chain = _RequestChain(
-                turn.chain, ItemReader(dialect, turn.chain, count(1)), Assembler(dialect, rules=Rules())
+                turn.chain, ItemReader(dialect, turn.chain, numbers), Assembler(dialect, rules=Rules())
             )
             if before is not None:
                 chain.sent, chain.head, chain.open, chain.number = before.sent, before.head, before.open, before.number
