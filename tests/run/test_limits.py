@@ -20,7 +20,9 @@ UNITS = {
     "anchors", "bits", "blocks", "bodies", "breakpoints", "bytes", "calls", "characters", "clients", "columns", "days",
     "deltas", "differences", "entries", "events", "fields", "findings", "items", "layers", "levels", "lines",
     "messages", "names", "parts", "problems", "processes", "programs", "requests", "rows", "seconds", "segments",
-    "series", "sessions", "slots", "tables", "texts", "times", "tokens", "tools", "topics", "units", "values",
+    "answers", "breaks", "chains", "files", "folders", "inputs", "logs", "objects", "patterns",
+    "places", "positions", "sentences", "series", "sessions", "signs", "turns", "slots", "tables",
+    "texts", "times", "tokens", "tools", "topics", "units", "values",
 }  # fmt: skip
 CAPS = {limit.name: limit for limit in limits.listed().limits}
 
@@ -78,6 +80,33 @@ def test_no_cap_hides_as_a_bare_number():
         and any(isinstance(right, ast.Constant) and isinstance(right.value, int) and right.value >= 1000
                 for right in node.comparators)
     ]  # fmt: skip
+    assert bare == []
+
+
+SAFE = {  # what is no cap: the bytes that there are, the thousandths of a second, a made session of a contract suite
+    "range(256)", "range(1000)", "range(1, 2500)",
+}  # fmt: skip
+
+
+def bounds(node):
+    """Return the numbers by which an expression bounds what it takes: in a slice, a range, a cache."""
+    if isinstance(node, ast.Slice):
+        return [part.operand if isinstance(part, ast.UnaryOp) else part for part in (node.lower, node.upper)]
+    if isinstance(node, ast.Call) and ast.unparse(node.func) in ("range", "islice", "lru_cache", "deque"):
+        return [*node.args, *(named.value for named in node.keywords)]
+    return []
+
+
+def test_no_slice_range_or_cache_has_a_cap_without_a_name():
+    """`lore limits` did not list what was cut at a bare `[:4096]`, nor how much a bare `lru_cache(65536)` holds."""
+    bare = [
+        f"{module}:{node.lineno if hasattr(node, 'lineno') else 0}: {ast.unparse(node)}"
+        for module, tree in modules()
+        for node in ast.walk(tree)
+        if ast.unparse(node) not in SAFE
+        for part in bounds(node)
+        if isinstance(part, ast.Constant) and type(part.value) is int and part.value >= 256
+    ]
     assert bare == []
 
 

@@ -24,6 +24,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from lore.cache.base import Outcome
 from lore.cache.bills import DROP
 
+_MOST_FOUND = 4_096  # signs whose habit is remembered: a recording may name any
 PRIOR = 0.5  # occurrences of each kind that are assumed before any was counted (Jeffreys)
 WEIGHT = 4.0  # occurrences: what one session does it does again, so that few of its own turns outweigh other sessions
 SURE = 0.9  # a probability from here on is near 1
@@ -108,7 +109,7 @@ class Habits:
         self._by_sign: dict[tuple[str, str], list[Habit]] = {}
         for row in sorted(self.rows, key=_rank, reverse=True):
             self._by_sign.setdefault((row.provider, row.sign), []).append(row)
-        self._found = lru_cache(4096)(self._find)
+        self._found = lru_cache(_MOST_FOUND)(self._find)
 
     def find(
         self, sign: str, *, prompted: bool, first: bool = False, version: str = "", model: str = "",

@@ -47,7 +47,7 @@ _WEIGHT = 2_000.0  # tokens' worth of the rate that holds before anything was le
 _SCARCE = 16.0  # bytes a token: an output count below that share of what is visible is a count of its beginning
 _ENVELOPE = 600  # bytes of a record that no prompt holds
 _IMAGE = b'"type":"image"'
-_LOOKED_AT = 256
+_LOOKED_AT = 256  # bytes of an output or a block in which it says what it is
 _REASONING = re.compile(rb'"type"\s*:\s*"(?:reasoning|redacted_thinking)"')
 _FAR = 200  # entries behind a position that are surely more than `POSITIONS`
 

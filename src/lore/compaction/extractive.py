@@ -217,6 +217,7 @@ _DECIDED = re.compile(
 )
 _SIGNS = ("deci", "go with", "going with", "we'll", "we will", "we should", "chose", "opted", "settled on", "agreed",
           "root cause", "problem", "issue", "bug", "reason")  # fmt: skip
+_MOST_ASKED = 400  # characters of a line, its end, in which a question is sought
 _SHORTEST = 24  # characters of a sentence that says something by itself
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|\n")
 _WRAPPER = re.compile(r"\s*<([a-z]+(?:[-_][a-z]+)+)>")
@@ -368,7 +369,7 @@ def _question(text: str) -> str:
     line = text.rstrip().rpartition("\n")[2].strip(" *_`)")
     if not line.endswith(_ASKS):
         return ""
-    parts = re.split(r"(?<=[.!?？])\s+", line[-400:])
+    parts = re.split(r"(?<=[.!?？])\s+", line[-_MOST_ASKED:])
     return one_line(parts[-1], 200)
 
 

@@ -101,6 +101,7 @@ _KINDS = (
     (b"\x89PNG", "a picture", ""),
     (b"PAR1", "a Parquet file", "write its rows as JSON Lines"),
 )
+_LOOKED_AT = 4_096  # bytes of a beginning in which a NUL shows that it is no text
 _SHOWN = 6  # members or tables that are named
 
 
@@ -178,7 +179,7 @@ def looks_like(head: bytes) -> tuple[str, str]:
     for magic, what, hint in _KINDS:
         if head.startswith(magic):
             return what, hint
-    if b"\x00" in head[:4096]:
+    if b"\x00" in head[:_LOOKED_AT]:
         return "a binary file", ""
     first = head.removeprefix(BOM).lstrip(SPACE)[:1]
     if first not in (b"{", b"["):

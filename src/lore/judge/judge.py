@@ -28,7 +28,7 @@ from lore.judge.laws import Laws, UnderMinimum
 from lore.judge.pair import Pair, is_remark
 from lore.judge.pairs import Extension, Look, Pairs, unknown
 from lore.judge.reads import Beside, ReadShort, Unread
-from lore.judge.request_laws import MOST, ROOM
+from lore.judge.request_laws import MOST, UNDERRATED
 from lore.judge.witnesses import started_in_parallel
 from lore.model.cause import Cause
 from lore.model.codes import Code
@@ -188,7 +188,7 @@ def cacheable(pair: Pair, rules: Callable[[], DatedRules]) -> Pair:
     if there and prompt_tokens(pair.left.usage) < (minimum_tokens(rules(), pair.left) or 0):
         return pair
     for turn, size in sides:
-        tokens = prompt_tokens(turn.usage) or size / BYTES_PER_TOKEN * ROOM
+        tokens = prompt_tokens(turn.usage) or size / BYTES_PER_TOKEN * UNDERRATED
         if 0 < tokens < MOST and not cached(turn.usage) and tokens < (minimum_tokens(rules(), turn) or 0):
             whole = turn.basis is None and not turn.prompt.partial and not has_unseen(turn.prompt)
             if not whole and not prompt_tokens(turn.usage):
@@ -216,7 +216,7 @@ def _above_minimum(pair: Pair, minimum: int | None) -> Pair:
 
 HELD = 0.5  # of a conversation's texts that stand in a request for its summary
 COPIES = 4096  # calls of a recording that a copy is known by
-SIBLINGS = 16  # first turns that a fan-out is looked for in
+SIBLINGS = 16  # turns, the first of chains, in which a fan-out is sought
 
 
 class Chained:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from lore.cache.rules import DatedRules
 from lore.judge.base import finding
 from lore.judge.pair import Pair
-from lore.judge.request_laws import LARGE, below_minimum, missing_breakpoints, path_at, request_laws, volatile_head
+from lore.judge.request_laws import LARGEST, below_minimum, missing_breakpoints, path_at, request_laws, volatile_head
 from lore.model.canonical import printable, text_of
 from lore.model.codes import CauseKind, Code
 from lore.model.evidence import BelowMinimum, Evidence, OrphanPair, ProgramText, VolatileText
@@ -136,12 +136,12 @@ class Laws:
                 results = results or made.answers
                 if at >= same:
                     self._calls.append(made._replace(position=at))
-            elif before and at >= same and segment.kind == "block" and b'"user"' in envelope[:4096]:
+            elif before and at >= same and segment.kind == "block" and b'"user"' in envelope[:_LOOKED_AT]:
                 self._reads_as_a_turn(turn, segment, envelope)
         self._orphans(turn)
 
     def _reads_as_a_turn(self, turn: Turn, segment: Segment, envelope: bytes) -> None:
-        if len(segment.data) > LARGE:
+        if len(segment.data) > LARGEST:
             return
         block = block_of(segment, envelope)
         if block.kind != "text" or block.text is None:
@@ -197,6 +197,7 @@ def _message_start(prompt: Prompt, place: int) -> int:
 
 
 _CALL_IDS = ((b'"tool_use"', "id", False), (b'"tool_result"', "tool_use_id", True))
+_LOOKED_AT = 4_096  # bytes of an envelope in which its role is sought
 _ENDS = 512  # bytes of a long block at whose beginning or end its own type or member stands
 _SIGNS = (b"tool_use", b"tool_result", b"tool_call", b"call_id", b"toolUse", b"toolResult", b"functionCall",
           b"functionResponse", b"function_call", b"function_response", b'"function"')  # fmt: skip

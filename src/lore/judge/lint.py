@@ -23,7 +23,7 @@ from lore.cache.views import Count
 from lore.judge.base import price_of
 from lore.judge.outlook import NEAR, Outlook, Sized, outlook_of, sized_of
 from lore.judge.request_laws import (
-    LARGE,
+    LARGEST,
     UNPUBLISHED,
     Broken,
     below_minimum,
@@ -236,7 +236,7 @@ def _varying(head: tuple[Segment, ...], surely: list[Broken]) -> Iterator[Broken
     """Find text in tools and system prompt that often varies, each kind once; not what is told as surely varying."""
     seen: set[str] = set()
     for at, segment in enumerate(head):
-        if segment.kind == "envelope" or len(segment.data) > LARGE:
+        if segment.kind == "envelope" or len(segment.data) > LARGEST:
             continue
         words = varying(text := _text_of(segment))
         hidden = mask(text) if words else ""

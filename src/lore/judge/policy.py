@@ -228,7 +228,10 @@ _PARTS = re.compile(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]/]*\]|.", re.DOTALL)
 _ANY = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
-@lru_cache(maxsize=1024)
+_MOST_PATHS = 1_024  # patterns of paths that are kept compiled
+
+
+@lru_cache(maxsize=_MOST_PATHS)
 def _path(pattern: str) -> re.Pattern[str]:
     text = pattern.removeprefix("./").rstrip("/")
     folder = text in ("", ".")  # of the settings

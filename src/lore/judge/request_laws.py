@@ -35,8 +35,8 @@ from lore.prefix.blocks import block_of
 from lore.prefix.volatile import volatile_before_history
 
 MOST_BREAKPOINTS = 4  # breakpoints of a request: Anthropic's API refuses more
-LARGE = 4 * 1024 * 1024  # bytes of a text that is not decoded: an emoji makes each character cost four
-ROOM = 1.5  # an estimate from bytes may be too low by this factor
+LARGEST = 4 * 1024 * 1024  # bytes of a text that is not decoded: an emoji makes each character cost four
+UNDERRATED = 1.5  # an estimate from bytes may be too low by this factor
 MOST = 16_384  # tokens: no provider asks for more, so nothing is looked up
 FEWEST = 512  # tokens: no model of breakpoints caches less, so for less nothing is looked up
 UNPUBLISHED = 4096  # tokens: what any model asks for at most stands for a minimum that nobody knows
@@ -109,7 +109,7 @@ def _reason(turn: Turn, segment: Segment, at: int, value: bytes) -> Unmarkable |
     if segment.kind == "tool":
         deferred = b'"defer_loading"' in segment.data and (table(segment.data) or {}).get("defer_loading") == b"true"
         return "deferred-tool" if deferred else _lifetime(prompt, value)
-    if len(segment.data) <= LARGE:
+    if len(segment.data) <= LARGEST:
         block = block_of(segment)
         if block.kind == "thinking":
             return "thinking"
@@ -156,7 +156,7 @@ def volatile_head(prompt: Prompt, labels: tuple[str, ...] = ()) -> Iterator[Brok
     """Find text in the system prompt that is surely made anew for each request, and breakpoints on it."""
     places = frozenset(prompt.breakpoints)
     for at, segment in enumerate(prompt.head):
-        if segment.section != "system" or segment.kind == "envelope" or len(segment.data) > LARGE:
+        if segment.section != "system" or segment.kind == "envelope" or len(segment.data) > LARGEST:
             continue
         text = block_of(segment).text or ""
         found = volatile_before_history(text, labels)
@@ -193,13 +193,13 @@ def missing_breakpoints(turn: Turn, size: int, rules: Callable[[], DatedRules]) 
     if not needs_breakpoints(turn) or size < FEWEST * BYTES_PER_TOKEN or prompt.auto_breakpoint:
         return None
     fewest = minimum_tokens(rules(), turn) or UNPUBLISHED
-    if size < fewest * BYTES_PER_TOKEN * ROOM:
+    if size < fewest * BYTES_PER_TOKEN * UNDERRATED:
         return None
     tokens = round(size / BYTES_PER_TOKEN)
     if not prompt.breakpoints:
         return BreakpointsMissing(tokens, fewest)
     cached = sum(len(segment.data) for segment in islice(prompt, prompt.breakpoints[-1] + 1))
-    if cached / BYTES_PER_TOKEN * ROOM < fewest:
+    if cached / BYTES_PER_TOKEN * UNDERRATED < fewest:
         return BreakpointsMissing(tokens, fewest, round(cached / BYTES_PER_TOKEN))
     return None
 
@@ -208,7 +208,7 @@ def below_minimum(turn: Turn, rules: Callable[[], DatedRules]) -> BelowMinimum |
     """Return how short the prefix up to the last breakpoint is; None where it is long enough, or that is not known."""
     billed = prompt_tokens(turn.usage)
     estimate = up_to_last(turn.prompt, billed)
-    most = min(estimate * ROOM, billed) if billed else estimate * ROOM
+    most = min(estimate * UNDERRATED, billed) if billed else estimate * UNDERRATED
     if most >= MOST:
         return None
     least = minimum_tokens(rules(), turn)
@@ -223,7 +223,7 @@ def up_to_last(prompt: Prompt, billed: int) -> float:
     """Estimate the tokens up to the last breakpoint (without one, all) from bytes: their share of a bill, if any."""
     upto = len(prompt) if prompt.auto_breakpoint or not prompt.breakpoints else prompt.breakpoints[-1] + 1
     if billed:
-        every = [len(segment.data) for segment in prompt] if billed < MOST / ROOM else []
+        every = [len(segment.data) for segment in prompt] if billed < MOST / UNDERRATED else []
         return billed * sum(every[:upto]) / max(1, sum(every)) if every else billed
     size, most = 0, MOST * BYTES_PER_TOKEN
     for segment in islice(prompt, upto):

@@ -47,7 +47,8 @@ _OPENING = 8  # segments behind the divergence in which a summary would stand
 LONGEST = 16_384  # segments behind the model's last message that are looked at
 _ROLES = frozenset(("user", "system", "developer", "tool", "function"))  # another one is a text of the recording
 _CLOCK = re.compile(r"(?<![\d:.])(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\d:])")
-_LARGE = 262_144  # bytes of a block that is not looked into for what varies
+_LOOKED_AT = 16_384  # characters of a text in which its topic is sought
+_LARGEST = 262_144  # bytes of a block that is not looked into for what varies
 
 
 def sealed(left: Prompt, right: Prompt, begin: int) -> Cause | None:
@@ -368,13 +369,13 @@ def _volatile(segments: Sequence[Segment]) -> list[str]:
     """Name what makes a tail another one each turn: what its labels say, a clock, an id, a token count, a topic."""
     found: list[str] = []
     for segment in segments:
-        if segment.kind == "envelope" or len(segment.data) > _LARGE:
+        if segment.kind == "envelope" or len(segment.data) > _LARGEST:
             continue
         text = block_of(segment, b"").text or ""
         varies = surely_varies(text)
         clock = varies is None and _CLOCK.search(text) is not None  # it need not vary surely: it was replaced
         labels = labelled(text)
-        about = None if labels else topic("", text[:16_384], "")
+        about = None if labels else topic("", text[:_LOOKED_AT], "")
         found += [
             *[label.holds for label in labels],
             *([varies.what] if varies is not None else ["a clock"] if clock else ()),

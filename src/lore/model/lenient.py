@@ -24,6 +24,7 @@ from lore.model.jsonslice import array, sliced, validated
 from lore.model.mask import mask
 
 T = TypeVar("T")
+_LOOKED_AT = 4_096  # bytes of a value in which a credential is sought before its beginning is shown
 _UNDERSCORE = re.compile("(?<=[a-z0-9])_([a-z])")
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
@@ -96,7 +97,7 @@ def _expect(raw: bytes, opening: bytes) -> None:
 
 
 def _beginning(raw: bytes, size: int) -> bytes:
-    return mask(raw[:4096].decode("latin-1")).encode("latin-1")[:size]  # half a credential has no known form
+    return mask(raw[:_LOOKED_AT].decode("latin-1")).encode("latin-1")[:size]  # half a credential has no known form
 
 
 def _scalar(raw: bytes, info: mi.Type) -> Any:

@@ -348,7 +348,10 @@ def timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-@lru_cache(1024)  # a turn's times are asked for by each room that looks at clocks
+_MOST_TIMES = 1_024  # texts of times that are remembered: each room that looks at clocks asks for them
+
+
+@lru_cache(_MOST_TIMES)
 def _parsed(time: str) -> float | None:
     try:
         parsed = datetime.fromisoformat(time)

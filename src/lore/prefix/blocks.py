@@ -46,12 +46,15 @@ class BlockParts(NamedTuple):
     text: str | None
 
 
+_LOOKED_AT = 4_096  # bytes of an envelope that say what its blocks are
+
+
 def block_of(segment: Segment, envelope: bytes = b"") -> BlockParts:
     """Look at a segment that stands in a message with this envelope."""
     data = segment.data
     if segment.kind == "envelope":
         return BlockParts("envelope", table(segment.json) or {}, None)
-    around = envelope[:4096]
+    around = envelope[:_LOOKED_AT]
     if data[:1] == b'"':
         return BlockParts(_around(around) or "text", {}, text_of(data))
     own = table(data) or {}
@@ -67,7 +70,7 @@ def kind_of(segment: Segment, envelope: bytes) -> str:
         return "envelope"
     found = _KIND.search(segment.data, 0, 96) or _KIND.search(segment.data, max(0, len(segment.data) - 96))
     own = b"" if found is None else found[1] or found[2]
-    return f"{own.decode()} {_around(envelope[:4096]) or by_model(envelope)}"
+    return f"{own.decode()} {_around(envelope[:_LOOKED_AT]) or by_model(envelope)}"
 
 
 def _around(envelope: bytes) -> BlockKind | None:

@@ -31,6 +31,9 @@ BEFORE = 24_000  # characters before the first difference in which the heading i
 WINDOW = 131_072  # characters behind the first difference that are compared line by line: causes repeat
 ROOM = 24_576  # characters that are looked through for words and headings, in all differences of a pair
 LARGEST = 4_194_304  # bytes of two blocks whose texts are compared piece by piece
+_LOOKED_AT = 2_048  # characters of each side of a difference that say what it is about
+_MOST_LINE = 400  # characters of a line that are looked at or shown
+_MOST_CONTEXT = 4_000  # characters before a sentence in which its heading is sought
 _EACH = 64  # characters that a look costs by itself
 _SENTENCES = re.compile(r"(?<=[.!?;>|])[ \t]+|(?<=>)(?=[^\s<])|(?<=[^\s>])(?=<)|[\t|]")
 
@@ -240,8 +243,8 @@ def _of_lines(lines: _LinePair, gap: DifferingRanges, room: Room) -> list[Reason
     if whole:
         return whole
     if room.left <= 0:
-        return [Reason(None, "", left[:400], right[:400])]
-    before = "".join([line[:400] + "\n" for line in lines.left[max(0, gap.left.start - 60) : gap.left.start]])
+        return [Reason(None, "", left[:_MOST_LINE], right[:_MOST_LINE])]
+    before = "".join([line[:_MOST_LINE] + "\n" for line in lines.left[max(0, gap.left.start - 60) : gap.left.start]])
     if len(gap.left) == len(gap.right) <= MOST:
         found: list[Reason] = []
         for at, other in zip(gap.left, gap.right, strict=True):
@@ -276,7 +279,7 @@ def _of_sentences(before: str, left: str, right: str, room: Room) -> list[Reason
             for at, to in zip(gap.left, gap.right, strict=True):
                 left, right = sentences[at], others[to]
                 if left != right:
-                    context = before + " ".join(sentences[max(0, at - 20) : at])[-4000:] + "\n"
+                    context = before + " ".join(sentences[max(0, at - 20) : at])[-_MOST_CONTEXT:] + "\n"
                     found += _known(left, right, room) or [_about(context, left, right, room)]
             continue
         found += known or [_about(before, left, right, room)]
@@ -284,7 +287,7 @@ def _of_sentences(before: str, left: str, right: str, room: Room) -> list[Reason
 
 
 def _about(before: str, left: str, right: str, room: Room) -> Reason:
-    if not room.take(left[:2048], right[:2048], before[-2048:]):
+    if not room.take(left[:_LOOKED_AT], right[:_LOOKED_AT], before[-_LOOKED_AT:]):
         return Reason(None, "", left, right)
     about = topic(before, left, right)
     code, what = TOPICS[about] if about is not None else numbered(left, right) or (None, "")

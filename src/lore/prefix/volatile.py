@@ -108,6 +108,7 @@ _VARIES = pattern(
 )
 _MAY = pattern(r"\d|/|\\|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
                   rf"|(?i:cwd|pwd|director|workspace|nonce|token|uuid| id\b|key)|{_JOUR}")  # fmt: skip
+_MOST_OPENING = 300  # characters of a text in which it says that no user wrote it
 _LONG_WORD = 1_024  # characters behind a difference in which a word that varies is still seen to have begun
 _AROUND = 200  # characters around a difference in which a word that varies may have begun
 _KINDS = tuple(kind for kind, _ in _FORMS)
@@ -182,7 +183,7 @@ def numbered(left: str, right: str) -> tuple[Code, Varies] | None:
     return next((_NAMES[kind] for kind, label in LABELS if label.search(left)), None)
 
 
-_PLACES = 256  # places of one text that are looked at
+_MOST_PLACES = 256  # places of one text that are looked at
 _BEFORE, _AFTER = 96, 160  # characters around a sign that belong to what it is a sign of
 
 # Signs begin with a letter that stands for itself, so that they are found at the speed of a search for it.
@@ -229,7 +230,7 @@ def surely_varies(text: str) -> VolatileWord | None:
     """Find text that is made anew for each request, whether or not it changed yet; None where there is none."""
     low = text[:LONGEST].lower()
     for what, signs, form in _SURE:
-        for at in islice(signs(low), _PLACES):
+        for at in islice(signs(low), _MOST_PLACES):
             match = form.search(text, max(0, at - _BEFORE), at + _AFTER)
             if match is not None and not (form is _NOW and EXAMPLE.search(match.group())):
                 return VolatileWord(what, match.group())
@@ -366,7 +367,7 @@ def wrapping(left: str, right: str) -> Wrapped | None:
 
 def is_reminder(text: str) -> bool:
     """Tell whether a text says that no user wrote it: a reminder, the state of an environment, a hook's output."""
-    return _REMINDER.search(text.lstrip()[:300]) is not None
+    return _REMINDER.search(text.lstrip()[:_MOST_OPENING]) is not None
 
 
 def made_by_program(text: str, more: tuple[str, ...] = ()) -> bool:

@@ -416,7 +416,11 @@ def _names_of_companions(folder: str) -> tuple[str, ...]:
         return ()
 
 
-@lru_cache(maxsize=4096)
+_MOST_LISTED = 4_096  # folders whose companions are remembered
+_MOST_NAMED = 65_536  # files whose session is remembered
+
+
+@lru_cache(maxsize=_MOST_LISTED)
 def _listed_companions(folder: str, *_: int) -> tuple[str, ...]:
     """List a folder once for all of the sessions in it; where it changes, it has another time."""
     return tuple(sorted(name for name in filesystem.names(folder) if is_companion(name)))
@@ -476,7 +480,7 @@ def session_named(path: str) -> str | None:
         return None
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=_MOST_NAMED)
 def _named_in(path: str, *_: object) -> str | None:
     """Read the beginning of a file once for all sessions that lie beside it, as long as it stays as it is."""
     with filesystem.opened(path) as file:

@@ -202,7 +202,7 @@ def in_time(reads: Iterable[Read]) -> Iterator[Read]:
         yield heapq.heappop(waiting)[-1]
 
 
-REMEMBERED = 48 * 1024 * 1024
+REMEMBERED = 48 * 1024 * 1024  # bytes of responses that later requests may go on from
 OVERHEAD = 512  # bytes that a response costs apart from what it added
 _ITEM = re.compile(r"input\[(\d+)\]")
 CONTINUING = "openai-responses"

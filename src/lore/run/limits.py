@@ -1,6 +1,6 @@
 """Find the caps of the program, each in the line that declares it: what `lore limits` answers.
 
-A cap is a constant of a module whose name says so (`MOST_BYTES`, `_LONGEST`, `KEPT_DAYS`, ...); the comment behind it
+A cap is a constant of a module whose name says so (`MOST_BYTES`, `_LONGEST`, `LOOKED_AT`, ...); the comment behind it
 begins with its unit and says what it is of. The source is read, no module is imported: what an extra would need is
 listed without it. Cost: one read of the package's source (4 MB).
 """
@@ -16,7 +16,10 @@ from importlib.resources.abc import Traversable
 from lore.errors import LoreError
 from lore.model.results.found import Limit, LimitsResult
 
-NAMES = re.compile(r"(?:^|_)(?:MOST|LONGEST|LARGEST|DEEPEST|MAX|LIMIT|KEPT|WORK)(?:_|$)")
+NAMES = re.compile(
+    r"(?:^|_)(?:MOST|LONGEST|LARGEST|DEEPEST|MAX|LIMIT|KEPT|WORK|LOOKED_AT|LOOKED_INTO|LOOK_BACK|WAITING|COPIES|SIBLINGS"
+    r"|WITNESSES|MANY|REMEMBERED|ATTEMPTS|ROOM|RATIO|BEGINNING|CANDIDATES|WALKS|CUTS|REPLAYED|LISTED)(?:_|$)"
+)
 _CONSTANT = re.compile(r"^(_?[A-Z][A-Z_]*) = ([0-9][0-9_.*<\- ]*)(?:  # ([a-z]+)[:;,]? (.+))?$", re.MULTILINE)
 
 

@@ -37,7 +37,7 @@ from lore.report.forms.lint import redacted_request, worded_lint
 from lore.report.redacted.findings import redacted_error, redacted_problem
 from lore.run.checking.check import CheckContext
 
-WAITING = 64
+WAITING = 64  # requests that are held: the latest of so many conversations
 _NUMBERS = str.maketrans("", "", "0123456789")
 _HINT = "`lore lint` reads request bodies and captures of them: `lore assemble PATH | lore lint -` for a session"
 

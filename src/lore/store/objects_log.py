@@ -297,7 +297,7 @@ class ObjectLog(LogView):
 
 # sessions by their ids
 
-ATTEMPTS = 100  # of one write, each of which another writer, or the same one, was faster than
+ATTEMPTS = 100  # times that one write is tried, each of which another writer, or the same one, was faster than
 UNANSWERED = 3  # times that a write is sent again which was not answered, beside those of the client
 SLOWEST = 3600.0  # seconds that a writer has from its first part to the session's object: far less than GRACE
 _REMEMBERED = 64  # sessions whose object is kept: it may be asked for again, or built on

@@ -368,7 +368,10 @@ class Cursor:
         self._cursor.executemany(_spelled(sql), values)
 
 
-@lru_cache(maxsize=256)
+_MOST_SPELLED = 256  # texts of statements that are remembered as they are spelled
+
+
+@lru_cache(maxsize=_MOST_SPELLED)
 def _spelled(sql: str) -> LiteralString:
     """Spell a statement as psycopg wants it; none of lore's holds a question mark that is not a value's place."""
     return cast("LiteralString", sql.replace("%", "%%").replace("?", "%s"))

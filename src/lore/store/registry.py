@@ -112,10 +112,11 @@ _PLACED = ("sqlite", "jsonl")  # whose URL names a file or a folder
 BESIDE = ("-wal", "-shm", "-journal")  # what sqlite keeps beside its file
 _OPTIONS = pattern(r"\?\w+=")
 _STAMPED: set[str] = set()  # URLs in buckets where a store was found
-_CUTS = 16  # of a hostile name, not every `#` is tried
+_MOST_SAID = 1_024  # texts of a store that are said once each
+_CUTS = 16  # places of a hostile name: not every `#` is tried
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=_MOST_SAID)
 def say_once(text: str) -> None:
     """Write a store's notes to standard error while it is read by name.
 

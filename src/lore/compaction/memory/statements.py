@@ -172,7 +172,10 @@ _COLOUR = re.compile(r"\bcolou?rs?\b")
 _SWITCHES = _words("on off true false enabled disabled yes no")
 
 
-@lru_cache(4_096)
+_MOST_READ = 4_096  # sentences that are remembered as they were read
+
+
+@lru_cache(_MOST_READ)
 def statement_of(text: str) -> Statement | None:
     """Read a sentence; None where it is no statement of a form that is known. Costs O(its length); safe in threads."""
     if len(text) > LONGEST or text.rstrip().endswith("?"):

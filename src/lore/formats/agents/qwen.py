@@ -128,7 +128,7 @@ _DIALECTS = {"gemini": "gemini", "vertex-ai": "gemini", "anthropic": "anthropic"
 _CHAT = "openai-chat"
 _FAILED = frozenset(("error", "cancelled"))
 _API_ERROR = b"qwen-code.api_error"
-_LOOKED_AT = 64  # lines
+_LOOKED_AT = 64  # lines of a beginning in which a sign is sought
 _NO_INPUT = Raw(b"{}")
 _TAKEN = -1  # the place of a record on a branch that was left
 

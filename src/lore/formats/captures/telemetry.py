@@ -303,7 +303,7 @@ def _call(own: dict[str, bytes]) -> bytes:
     return call_of(own.get("id", b'""'), own.get("name", b'""'), own.get("arguments", b"{}"))
 
 
-WAITING = 16
+WAITING = 16  # requests that wait for what others say of them
 _REQUEST, _RESPONSE = "api_request_body", "api_response_body"
 
 

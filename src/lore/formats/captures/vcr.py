@@ -33,7 +33,7 @@ _LIST = re.compile(
     rb"^(?:http_)?interactions:[ \t]*(?:#[^\n]*)?\r?\n(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?=( *)-[ \t\r\n])", re.MULTILINE
 )
 _WORD = re.compile(rb"\s*(?:-[\w \t]*)?\s*$")  # an item that is a word is no call, and millions of them may come
-_BEGINNING = 1024 * 1024
+_BEGINNING = 1024 * 1024  # bytes in which the list of interactions has to begin
 _TOO_LONG = f"an interaction is passed over: {too_much(LONGEST)}"
 
 

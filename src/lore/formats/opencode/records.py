@@ -174,6 +174,7 @@ def variant_of(info: OpenCodeInfo) -> str | None:
 
 # Parts that no model sees.
 SILENT = frozenset(("step-start", "step-finish", "patch", "snapshot", "retry", "agent"))
+_MOST_URL = 2_000  # characters of a file's address that are kept
 _READ = frozenset(("text/plain", "application/x-directory"))  # files that stand in the prompt as the client's text
 _MARKER = Raw(b'"What did we do so far?"')
 _SUBTASK = Raw(b'"The following tool was executed by the user"')
@@ -229,7 +230,7 @@ def _file(part: OpenCodePart) -> Block:
     begin, comma, data = url.partition(b",")
     if is_image(part) and comma and begin.startswith(b'"data:') and begin.endswith(b";base64"):
         return ImageBlock(part.mime, Raw(b'"' + data))
-    return RawBlock(Raw(encode({"type": "file", "mime": part.mime, "url": text_in(part.url)[:2_000]})))
+    return RawBlock(Raw(encode({"type": "file", "mime": part.mime, "url": text_in(part.url)[:_MOST_URL]})))
 
 
 def said(part: OpenCodePart, name: str, response: str) -> AssistantMessage | ToolCall | None:

@@ -27,7 +27,7 @@ ERRORS = (sqlite3.Error, OSError, ValueError, OverflowError)
 Stamps = tuple[tuple[int, int, int], ...]  # of a database and its logs of changes: inode, bytes, nanoseconds
 _LOGS = ("-wal", "-journal")
 _WAL_HEADER = 32  # bytes; another one where the log was begun anew
-_ATTEMPTS = 5
+_ATTEMPTS = 5  # times that a database is copied which is written meanwhile
 _STEPS = 1_000_000  # between two looks at how many there were
 _STEPS_AT_LEAST, _STEPS_A_BYTE = 20_000_000, 10  # what an honest file needs is less than one a byte
 

@@ -113,7 +113,10 @@ def _member(path: str) -> FamilyMember | None:
         return None
 
 
-@lru_cache(maxsize=65_536)
+_MOST_READ = 65_536  # files of which is remembered what they say of their session
+
+
+@lru_cache(maxsize=_MOST_READ)
 def _read(path: str, *_: int) -> FamilyMember | None:
     """Read what a file says of its session; None where it is no session's."""
     if opencode_store.is_session_file(path):

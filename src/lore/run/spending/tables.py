@@ -250,7 +250,8 @@ def _text(value: object) -> str | None:
     return None if value is None else _masked(str(value)).encode("utf-8", "backslashreplace").decode()
 
 
-_masked = lru_cache(4_096)(mask)  # names come again and again
+_MOST_MASKED = 4_096  # texts that are remembered as they are shown: names come again and again
+_masked = lru_cache(_MOST_MASKED)(mask)
 
 
 def _texts(value: object) -> list[str | None]:

@@ -234,6 +234,7 @@ def dry_run(path: str, options: Options, settings: Compaction | None, rules: Dat
     )  # fmt: skip
 
 
+_MOST_TOLD = 1_024  # texts that a watch says once each
 WORTH = 0.1  # of a session's cost
 
 
@@ -276,6 +277,6 @@ def watch(
         dependencies_of(settings, hands.tell, "")  # what cannot be had is said before anything is read
     elif not remembered.is_on:
         raise LoreError("nothing is configured: no session would ever be compacted", hint="give --policy FILE")
-    with closing(open_there(url, lru_cache(1_024)(hands.tell))) as store:  # a damaged session is told once
+    with closing(open_there(url, lru_cache(_MOST_TOLD)(hands.tell))) as store:  # a damaged session is told once
         hands.tell(f"watching {shown_url(url)}")
         return Watch(store, settings, rules, hands, remembered, divider=divider).run()
