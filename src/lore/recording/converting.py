@@ -6,11 +6,11 @@ header names the format that the session was recorded in, and comes first; conte
 nothing is masked; of lore's own logs a record with keys of its own is copied as it stands.
 
 Or (`--to bodies`) in: a capture of the requests that a gateway received, and rows of its `session_prompt_deltas`: JSON
-(an array, as `sqlite3 -json` prints it, or a row a line), or the database itself, of which a copy is read. Out: a line
-a request, as the format `bodies` reads it, each body as it was but for the deltas that were put in; and the rows as
-they stand in the end. Rules: a row belongs to the conversation of its session (a capture that names none has one: the
-rows', where they are of one session), not to calls beside it and subagents; it is there from the first request on that
-has a message behind its place. A row that is corrupt is a problem, and never the end.
+(an array, as `sqlite3 -json` prints it, or a row a line), or the database itself, which is opened to be read. Out: a
+line a request, as the format `bodies` reads it, each body as it was but for the deltas that were put in; and the rows
+as they stand in the end. Rules: a row belongs to the conversation of its session (a capture that names none has one:
+the rows', where they are of one session), not to calls beside it and subagents; it is there from the first request on
+that has a message behind its place. A row that is corrupt is a problem, and never the end.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import NamedTuple
 import msgspec
 
 from lore.errors import LoreError, Where
+from lore.files import database_uri
 from lore.formats.base import HOLDS, Read
 from lore.formats.foreign import SQLITE
 from lore.formats.lines import BOM, SPACE, Lines, each, fault, is_crowded
@@ -218,20 +219,19 @@ def _records(path: str) -> Iterator[bytes]:
 
 
 def _selected(path: str) -> Iterator[bytes]:
-    """Read the table of a database."""
-    from lore.recording.agents import databases  # noqa: PLC0415 - rows are seldom given so
+    """Read the table of a database, which nothing is written to."""
+    import sqlite3  # noqa: PLC0415 - rows are seldom given so
 
     try:
-        with closing(databases.connect(path)) as connection:
+        with closing(sqlite3.connect(database_uri(os.path.realpath(path), "mode=ro"), uri=True)) as connection:
             connection.text_factory = bytes
             cursor = connection.execute(f"SELECT * FROM {_TABLE} ORDER BY session_id, seq")  # noqa: S608 - a constant
             names = [str(column[0]) for column in cursor.description]
             for values in cursor:
                 pairs = zip(names, values, strict=True)
                 yield b"{" + b",".join([encode_json(key) + b":" + _value(value) for key, value in pairs]) + b"}"
-    except databases.ERRORS as error:
-        message = f"{corpus.show(path)}: {databases.reason_of(error)}"
-        raise LoreError(message, hint=_HINT, where=Where(corpus.show(path))) from None
+    except sqlite3.Error as error:
+        raise LoreError(f"{corpus.show(path)}: {error}", hint=_HINT, where=Where(corpus.show(path))) from None
 
 
 def _value(value: object) -> bytes:
