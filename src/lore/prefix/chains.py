@@ -112,19 +112,13 @@ class _KnownChain:
         return self.latest.who.may_be(request.who) and self.latest.who.same_place(request.who)
 
 
-def _unread(streamed: Streamed) -> bytes:
-    """Read nothing of an output that came in pieces."""
-    del streamed
-    return b""
-
-
 class Chains:
     """Follow the chains of one recording; `remembered` bounds the bytes of prompts that are kept for it.
 
     `joined` puts an output together that came in pieces; it is asked only where nothing else tells the chain.
     """
 
-    def __init__(self, remembered: int = REMEMBERED, *, joined: Callable[[Streamed], bytes] = _unread) -> None:
+    def __init__(self, remembered: int = REMEMBERED, *, joined: Callable[[Streamed], bytes] = lambda _: b"") -> None:
         self._chains: dict[str, _KnownChain] = {}  # the latest touched last
         self._alike: dict[int, dict[str, _KnownChain]] = {}  # by a hash of the first message; the latest last
         self._responses: dict[str, _KnownChain] = {}  # by a chain's latest response

@@ -8,7 +8,7 @@ through a filter. Nothing is computed while compiling.
 Why work is counted here and no child process with limits renders instead, measured over the attacks of
 `tests/hostile/test_templates.py` with Jinja's sandbox alone in such a child: 23 to 39 of 116 ended by a signal, three
 rendered or not by the limits that were set (so by the machine), values showed addresses; without a limit on memory,
-which macOS and Windows do not have, nothing holds what multiplies. A rendering of 2.5 MB takes 22 ms here, 31 ms
+which macOS and Windows do not have, nothing holds what multiplies. A rendering of 2.5 MB takes 20 ms here, 31 ms
 there, where the child itself takes another 106 ms.
 
 How engines set up the environment: Hugging Face transformers, `apply_chat_template` (trimmed blocks, loop
