@@ -1,8 +1,9 @@
-"""The pure rooms touch neither disk nor clock nor screen, and every public module says what it is for."""
+"""The pure rooms touch neither disk nor clock nor screen; modules say what they are for; one name is one class."""
 
 from __future__ import annotations
 
 import ast
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,25 @@ def test_the_scan_sees_what_it_looks_for(code):
 @pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_module_says_what_it_is_for(path):
     assert ast.get_docstring(ast.parse(path.read_text("utf-8")))
+
+
+def test_no_two_modules_have_a_class_of_the_same_name():
+    """A name that stood for nine things had to be read with its import beside it."""
+    where = defaultdict(set)
+    for path in ROOT.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                where[node.name].add(path.relative_to(ROOT).as_posix())
+    assert {name: files for name, files in where.items() if len(files) > 1} == {}
+
+
+def test_no_folder_has_more_files_than_a_reader_takes_in():
+    files = Counter(path.parent.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
+    assert {folder: count for folder, count in files.items() if count > 25} == {}
+
+
+def test_the_map_is_no_longer_than_a_page_and_names_every_room():
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert len(text.splitlines()) <= 120
+    rooms = [path.name for path in ROOT.iterdir() if path.is_dir() and any(path.glob("*.py"))]
+    assert [room for room in rooms if f"`{room}/`" not in text] == []

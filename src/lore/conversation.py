@@ -34,7 +34,7 @@ from lore.model.events import MAIN, Billed, Event
 from lore.model.items import AssistantMessage, Block, TextBlock, ToolCall, UserMessage, is_absent, is_blank
 from lore.model.mask import cut_masked
 from lore.model.providers import dialects_for
-from lore.model.state import Session as State
+from lore.model.state import FoldedSession as State
 from lore.model.turn import Prompt
 from lore.prompt.base import Dialect
 from lore.sdk.objects import awaited, plain

@@ -37,7 +37,7 @@ from lore.model import checkpoint
 from lore.model.codes import Problem
 from lore.model.events import MAIN, Event, TurnStarted, encode
 from lore.model.providers import SPOKEN_TO, dialects_for
-from lore.model.state import Session as State
+from lore.model.state import FoldedSession as State
 from lore.model.turn import Prompt
 from lore.prompt.assemble import Assembled, Assembler
 from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses

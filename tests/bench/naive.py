@@ -13,7 +13,7 @@ from lore.fold.step import step
 from lore.formats.lore_log import LoreLog
 from lore.model.codes import Problem
 from lore.model.events import MAIN, TurnStarted
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 from lore.model.turn import Memo, Prompt
 from lore.model.vector import common_prefix
 from lore.prefix.overlap import overlap
@@ -23,7 +23,7 @@ from lore.prompt.dialects import DIALECTS
 
 def judge(path: Path) -> int:
     """Compare every turn with the one before; return how many pairs extend it."""
-    state, reader, extended = Session(), LoreLog(), 0
+    state, reader, extended = FoldedSession(), LoreLog(), 0
     dialect = DIALECTS["anthropic"]
     before: tuple[bytes, Prompt] | None = None
     for read in [*reader.feed(path.read_bytes()), *reader.finish()]:

@@ -14,7 +14,7 @@ from helpers.storing import STAMPS, embedded, opened
 from lore.errors import LoreError
 from lore.fold.step import Folding
 from lore.model import checkpoint
-from lore.model.state import Session as State
+from lore.model.state import FoldedSession as State
 from lore.session import event
 from lore.store.base import ConflictError, FormatError, Head, SessionDelta, StoreError
 from lore.store.deltas import save_delta

@@ -226,16 +226,16 @@ def test_what_the_layout_writes_is_in_the_table():
     """One table: each part of a context that has a label is known by it, and no other."""
     from msgspec import Raw  # noqa: PLC0415
 
-    from lore.model.state import Session  # noqa: PLC0415
+    from lore.model.state import FoldedSession  # noqa: PLC0415
 
     context = {
         "memory_recall": "m", "current_time": "10:00", "working_context": "w", "slash_command": "/go", "overlay": "o",
         "restart_notice": "r",
     }  # fmt: skip
-    text = layout.tail_of(Session(id="s"), Raw(json.dumps(context).encode()), authority=False).text
+    text = layout.tail_of(FoldedSession(id="s"), Raw(json.dumps(context).encode()), authority=False).text
     assert [label.holds for label in labelled(text)] == [
         "recalled memory", "a clock", "the working context", "a slash command", "an overlay", "a restart notice",
     ]  # fmt: skip
-    quoted = layout.tail_of(Session(id="s"), Raw(json.dumps(context).encode()), authority=True).text
+    quoted = layout.tail_of(FoldedSession(id="s"), Raw(json.dumps(context).encode()), authority=True).text
     assert labelled(quoted)[0].holds == "quoted data"
     assert set(labels.LABELS.values()) < {*labels.Holds.__args__}

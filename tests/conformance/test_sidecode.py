@@ -14,7 +14,7 @@ from lore.fold.step import step
 from lore.formats.lore_log import LoreLog
 from lore.model import checkpoint
 from lore.model.items import AssistantMessage, CompactDivider, ToolCall, UserMessage
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 from lore.prompt.assemble import Assembler
 from lore.prompt.dialects import DIALECTS
 
@@ -51,7 +51,7 @@ class Folded:
 
     def __init__(self, *records) -> None:
         self.log = b"".join(write(record) + b"\n" for record in (STARTED, *records))
-        self.state = Session()
+        self.state = FoldedSession()
         self.problems = []
         for event in events_of(self.log):
             self.state, found = step(self.state, event)
@@ -279,7 +279,7 @@ def test_cold_equals_live_across_a_compaction_for_a_cut_at_every_byte():
     live = Folded(*ACROSS)
     for at in range(len(live.log) + 1):
         reader = LoreLog()
-        state = _fold(Session(), reader.feed(live.log[:at]))
+        state = _fold(FoldedSession(), reader.feed(live.log[:at]))
         cold = LoreLog.restore(reader.state)
         rest = [*cold.feed(live.log[at:]), *cold.finish()]
         state = _fold(checkpoint.load(checkpoint.dump(state)), rest)

@@ -10,7 +10,7 @@ from lore.fold.step import Folding
 from lore.formats.base import Reader
 from lore.model.codes import Problem
 from lore.model.events import Event
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 from lore.testing import everything
 
 
@@ -24,9 +24,9 @@ def codes(reader: type[Reader], data: bytes) -> list[str]:
     return [found.value.code for found in everything(reader(), data) if isinstance(found.value, Problem)]
 
 
-def folded(reader: type[Reader], data: bytes) -> Session:
+def folded(reader: type[Reader], data: bytes) -> FoldedSession:
     """The session at the end of a file; nothing in it may be a problem of the fold."""
-    folding = Folding(Session(format=reader.name))
+    folding = Folding(FoldedSession(format=reader.name))
     for event in events(reader, data):
         assert folding.apply(event) == ()
     return folding.state()

@@ -24,7 +24,7 @@ from lore.model.codes import Problem
 from lore.model.events import Event
 from lore.model.results import Summary
 from lore.model.results.store import UsageResult
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.run.folding import fold
@@ -60,7 +60,7 @@ def used(path: Path) -> UsageResult:
     return fold(str(path), Options()).result.usage
 
 
-def folded(session: Session, reads: Iterable[Read]) -> Session:
+def folded(session: FoldedSession, reads: Iterable[Read]) -> FoldedSession:
     """The session after these reads; problems stay out."""
     for found in reads:
         if not isinstance(found.value, Problem):
@@ -117,7 +117,7 @@ def assert_parts_are_the_whole(reader: type[Reader], path: Path, places: Iterabl
     whole = everything(reader(), data)
     chance = random.Random(path.name)
     reads: list[Read] = []
-    reading, session, at = reader(), Session(), 0
+    reading, session, at = reader(), FoldedSession(), 0
     for place in sorted([*(chance.randint(0, len(data)) for _ in range(CUTS)), *places]):
         found = [*reading.feed(data[at:place])]
         session = folded(session, found)
@@ -125,4 +125,4 @@ def assert_parts_are_the_whole(reader: type[Reader], path: Path, places: Iterabl
         reading, session, at = reader.restore(reading.state), checkpoint.load(checkpoint.dump(session)), place
     last = everything(reading, data[at:])
     assert shown([*reads, *last]) == shown(whole)
-    assert checkpoint.dump(folded(session, last)) == checkpoint.dump(folded(Session(), whole))
+    assert checkpoint.dump(folded(session, last)) == checkpoint.dump(folded(FoldedSession(), whole))

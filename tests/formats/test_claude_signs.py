@@ -12,7 +12,7 @@ from lore.formats.claude.reader import ClaudeCode
 from lore.formats.registry import READERS
 from lore.model import events as e
 from lore.model.codes import Problem
-from lore.model.state import LONGEST, MOST_NAMES, SIGNS, Session, Sign
+from lore.model.state import LONGEST, MOST_NAMES, SIGNS, FoldedSession, Sign
 from lore.testing import everything
 
 
@@ -206,7 +206,7 @@ def test_a_standing_field_is_a_sign_where_it_changes_and_belongs_to_the_turn_tha
     more = asked("u2", "on", "a1", **{field: "1"}), answered("a2", "r2", text("x"), "u2", **{field: "2"})
     assert observed(*first, more[0]) == []
     assert observed(*first, *more) == [Sign(name, before="1", after="2")]
-    fold = Folding(Session())
+    fold = Folding(FoldedSession())
     for read in everything(ClaudeCode(), joined(*first, *more)):
         fold.apply(read.value)
     version = "2" if field == "version" else ""

@@ -15,7 +15,7 @@ from lore.formats.copilot.reader import Copilot
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.items import ToolCall
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 from lore.testing import everything
 
 FILES = recordings("copilot/*.jsonl")
@@ -81,7 +81,7 @@ def test_every_chain_says_the_system_prompt_that_the_log_says(path: Path) -> Non
         for record in records(path)
         if record["type"] == "system.message"
     ]
-    state = folded(Session(), everything(Copilot(), path.read_bytes()))
+    state = folded(FoldedSession(), everything(Copilot(), path.read_bytes()))
     for chain, text in dict(prompts).items():
         assert json.loads(bytes(state.chains[chain].system)) == text
 

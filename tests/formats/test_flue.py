@@ -27,7 +27,7 @@ from lore.model.items import (
     UserMessage,
 )  # fmt: skip
 from lore.model.jsonslice import table
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 from lore.testing import ReaderContract, everything
 from model.making import dumps
 
@@ -53,9 +53,9 @@ def events(data: bytes):
     return [one.value for one in everything(Flue(), data)]
 
 
-def folded(data: bytes) -> Session:
+def folded(data: bytes) -> FoldedSession:
     """The state at the end; nothing in it may be a problem of the fold."""
-    folding = Folding(Session(format="flue"))
+    folding = Folding(FoldedSession(format="flue"))
     for one in events(data):
         if not isinstance(one, Problem):
             assert folding.apply(one) == (), one

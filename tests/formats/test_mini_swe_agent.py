@@ -13,7 +13,7 @@ from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import AssistantMessage, ThinkingBlock, ToolCall, UserMessage
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 from lore.testing import ReaderContract
 
 INFO = {"model_stats": {"api_calls": 2}, "config": {"model": {"model_name": "deepseek/deepseek-chat"}}}
@@ -95,7 +95,7 @@ def read(data: bytes) -> list[e.Event]:
     return events(MiniSweAgent, data)
 
 
-def session(data: bytes) -> Session:
+def session(data: bytes) -> FoldedSession:
     """The session at the end of a file."""
     return folded(MiniSweAgent, data)
 

@@ -13,7 +13,7 @@ from lore.formats.registry import recognise
 from lore.model.codes import Problem
 from lore.model.events import Append, SessionStarted, TurnStarted
 from lore.model.items import AssistantMessage, ImageBlock, ThinkingBlock, ToolCall, UserMessage
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 from lore.testing import ReaderContract, everything
 from model.making import dumps
 
@@ -42,9 +42,9 @@ def lines(*messages) -> bytes:
     return b"".join(dumps(one) + b"\n" for one in messages)
 
 
-def folded(data: bytes) -> Session:
+def folded(data: bytes) -> FoldedSession:
     """The state at the end; nothing in it may be a problem of the fold."""
-    folding = Folding(Session(format="openfang"))
+    folding = Folding(FoldedSession(format="openfang"))
     for one in everything(OpenFang(), data):
         if not isinstance(one.value, Problem):
             assert folding.apply(one.value) == ()

@@ -18,7 +18,7 @@ from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.items import AssistantMessage, RawBlock, ThinkingBlock, ToolCall, UserMessage
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 from lore.recording.opening import kind_of
 from lore.testing import ReaderContract, everything
 from model.making import dumps
@@ -106,9 +106,9 @@ def values(data: bytes, reader: Any = Chat) -> list[Any]:
     return [found.value for found in everything(reader(), data)]
 
 
-def folded(data: bytes, reader: Any = Chat) -> Session:
+def folded(data: bytes, reader: Any = Chat) -> FoldedSession:
     """The session at the end; the fold must find nothing odd."""
-    folding = Folding(Session(format=reader.name))
+    folding = Folding(FoldedSession(format=reader.name))
     for value in values(data, reader):
         if not isinstance(value, Problem):
             assert folding.apply(value) == ()

@@ -14,7 +14,7 @@ from lore.formats.sidecode import Sidecode
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.items import AssistantMessage, ImageBlock, RawBlock, TextBlock, ToolCall, UserMessage
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 from lore.testing import ReaderContract, everything
 
 SESSION = (Path(__file__).parents[2] / "fixtures/sidecode/session.jsonl").read_bytes()
@@ -53,7 +53,7 @@ def events(*records):
 
 
 def folded(*records):
-    state = Session(format="sidecode")
+    state = FoldedSession(format="sidecode")
     for event in events(*records):
         state = step(state, event).state
     return state
@@ -170,7 +170,7 @@ def test_images_are_blocks_behind_the_text():
 
 def test_patches_join_and_the_item_that_was_shared_stays_as_it_was():
     first, *patches = events(said("a1", ""), *({"kind": "patch_text", "uuid": "a1", "deltaText": t} for t in "ab"))
-    state = step(Session(), first).state
+    state = step(FoldedSession(), first).state
     shared = state.main().entries[0].item
     for event in patches:
         state = step(state, event).state

@@ -32,7 +32,7 @@ from lore.model.codes import Problem
 from lore.model.events import Event, TurnStarted
 from lore.model.jsonslice import table
 from lore.model.measured import Measurement
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 from lore.model.turn import Exchange, Memo, Turn
 from lore.prompt.assemble import Assembler
 from lore.prompt.base import POLICIES, Rules
@@ -112,12 +112,12 @@ def _cuts(reader: type[Reader], data: bytes, whole: list[Read]) -> None:
         assert second.state == first.state, f"the state of {reader.name} does not survive being saved, cut at {cut}"
         after = [*second.feed(data[cut:]), *second.finish()]
         assert _shown([*before, *after]) == shown, f"{reader.name} reads something else when cut at {cut}"
-        state = checkpoint.load(checkpoint.dump(_folded(Session(), before)))
-        cold, live = _folded(state, after), _folded(Session(), whole)
+        state = checkpoint.load(checkpoint.dump(_folded(FoldedSession(), before)))
+        cold, live = _folded(state, after), _folded(FoldedSession(), whole)
         assert checkpoint.dump(cold) == checkpoint.dump(live), f"{reader.name} folds to something else, cut at {cut}"
 
 
-def _folded(state: Session, reads: list[Read]) -> Session:
+def _folded(state: FoldedSession, reads: list[Read]) -> FoldedSession:
     for read in reads:
         if isinstance(read.value, EVENTS):
             state = step(state, cast("Event", read.value)).state
@@ -125,7 +125,7 @@ def _folded(state: Session, reads: list[Read]) -> Session:
 
 
 def _folds(reader: type[Reader], reads: list[Read]) -> None:
-    state = Session(format=reader.name)
+    state = FoldedSession(format=reader.name)
     assemblers = {
         (name, policy): Assembler(dialect, Rules(tail=policy))
         for name, dialect in DIALECTS.items()
@@ -144,7 +144,7 @@ def _folds(reader: type[Reader], reads: list[Read]) -> None:
     _assembles(state, assemblers)
 
 
-def _assembles(state: Session, assemblers: dict[Any, Assembler]) -> None:
+def _assembles(state: FoldedSession, assemblers: dict[Any, Assembler]) -> None:
     """Assemble the main chain with an assembler that saw it before; any chain with a fresh one."""
     for (name, policy), old in assemblers.items():
         dialect = DIALECTS[name]

@@ -22,7 +22,7 @@ from lore.model.evidence import (
     Paused,
     ProviderSaid,
     ReadFell,
-    Recorded,
+    RecordedChange,
     Rerouted,
 )
 from lore.model.place import Place
@@ -286,7 +286,7 @@ def test_a_compaction_comes_before_what_else_happened():
     change = talk.compact()
     before = talk.last
     one = dropped(talk, changes=(change,), after=900.0, signs=("slash-command",))
-    assert (told(one), one.evidence) == (("LORE125", "strong", "expected"), Recorded("LORE125", change.detail))
+    assert (told(one), one.evidence) == (("LORE125", "strong", "expected"), RecordedChange("LORE125", change.detail))
     covered = Overlap(0, 0, 0, covered=True, covered_canonical=True)
     context = PairContext(before, talk.last, covered, 2_300, 300.0, (), billed=True, situation=talk.situation)
     assert [one.code, *beside(attribute(context))] == ["LORE125", "LORE128", "LORE143", "LORE162"]
@@ -306,7 +306,7 @@ def test_results_that_were_cleared_lead_and_are_foreseen():
     talk.use()
     talk.turn(bill(10_000, 9_000), changes=(Change("LORE117", "1 tool results cleared"),))
     assert (talk.lead.code, talk.lead.strength, talk.verdict.was_foreseen) == ("LORE117", "strong", True)
-    assert talk.lead.evidence == Recorded("LORE117", "1 tool results cleared")
+    assert talk.lead.evidence == RecordedChange("LORE117", "1 tool results cleared")
 
 
 HOSTS = Rerouted(host_before="a.example", host_after="b.example")

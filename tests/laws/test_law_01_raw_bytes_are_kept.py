@@ -11,7 +11,7 @@ from lore.formats.captures.bodies import Bodies
 from lore.formats.registry import recognise
 from lore.model.events import OpaqueEvent
 from lore.model.jsonslice import members
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 from lore.model.turn import Exchange, Memo
 from lore.prompt.assemble import Assembler
 from lore.prompt.dialects import DIALECTS, dialect_of
@@ -72,7 +72,7 @@ def test_text_is_assembled_as_the_log_spells_it(dialect, text, style):
     spelled = write(text if text.strip() else "x", style)  # what is blank is not said
     item = b'{"type":"user_message","uuid":"u","text":' + spelled + b"}"
     log = b'{"kind":"session_started","session_id":"s"}\n{"kind":"append","item":' + item + b"}\n"
-    state = Session()
+    state = FoldedSession()
     for event in events_of(log):
         state = step(state, event).state
     prompt = Assembler(dialect).assemble(state, state.main()).prompt
@@ -83,7 +83,7 @@ def test_text_is_assembled_as_the_log_spells_it(dialect, text, style):
 def test_a_calls_input_is_assembled_as_the_log_spells_it(spelled):
     call = b'{"type":"tool_call","uuid":"t","call_id":"c","name":"n","input":{"v" :' + spelled + b"}}"
     log = b'{"kind":"session_started","session_id":"s"}\n{"kind":"append","item":' + call + b"}\n"
-    state = Session()
+    state = FoldedSession()
     for event in events_of(log):
         state = step(state, event).state
     dialect = DIALECTS["anthropic"]

@@ -12,11 +12,11 @@ from lore.formats.registry import recognise
 from lore.model import checkpoint
 from lore.model import events as e
 from lore.model.codes import Problem
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 
 
-def _folded(events) -> Session:
-    state = Session()
+def _folded(events) -> FoldedSession:
+    state = FoldedSession()
     for event in events:
         state = step(state, event).state
     return state
@@ -24,16 +24,16 @@ def _folded(events) -> Session:
 
 @given(any_events())
 def test_any_event_in_any_state_gives_a_state_and_problems(events):
-    state = Session()
+    state = FoldedSession()
     for event in events:
         state, problems = step(state, event)
-        assert isinstance(state, Session)
+        assert isinstance(state, FoldedSession)
         assert all(isinstance(problem, Problem) for problem in problems)
 
 
 @given(any_events())
 def test_stepping_leaves_the_state_before_as_it_was(events):
-    state = Session()
+    state = FoldedSession()
     for event in events:
         before = checkpoint.dump(state)
         after = step(state, event).state
@@ -43,7 +43,7 @@ def test_stepping_leaves_the_state_before_as_it_was(events):
 
 @given(any_events())
 def test_states_that_were_left_behind_never_change(events):
-    states, dumps, state = [], [], Session()
+    states, dumps, state = [], [], FoldedSession()
     for event in events:
         states.append(state)
         dumps.append(checkpoint.dump(state))
@@ -53,7 +53,7 @@ def test_states_that_were_left_behind_never_change(events):
 
 @given(any_events())
 def test_stepping_twice_from_one_state_gives_the_same_twice(events):
-    state = Session()
+    state = FoldedSession()
     for event in events:
         once, again = step(state, event), step(state, event)
         assert checkpoint.dump(once.state) == checkpoint.dump(again.state)
@@ -77,7 +77,7 @@ def test_two_branches_from_one_state_do_not_see_each_other(stem, one, other):
 
 @given(lore_logs(damage=False, odd_lines=False))
 def test_a_real_session_leaves_its_states_behind_unchanged(log):
-    state = Session()
+    state = FoldedSession()
     for event in log.events:
         before = checkpoint.dump(state)
         after = step(state, event).state
@@ -118,7 +118,7 @@ def test_stepping_over_a_recording_leaves_states_unchanged(recording):
     if reader.yields != "events":
         pytest.skip("holds bodies, not events")
     events = events_of(data, reader)
-    state = Session(format=reader.name)
+    state = FoldedSession(format=reader.name)
     every = max(1, len(events) // 8)
     kept = []
     for number, event in enumerate(events):

@@ -14,13 +14,13 @@ from lore.formats.lore_log import LoreLog
 from lore.formats.registry import recognise
 from lore.model import checkpoint
 from lore.model.codes import Problem
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 from lore.model.turn import Exchange
 
 cuts = st.lists(st.floats(0, 1), min_size=1, max_size=6)
 
 
-def _fold(state: Session, reads) -> tuple[Session, list[Problem]]:
+def _fold(state: FoldedSession, reads) -> tuple[FoldedSession, list[Problem]]:
     problems: list[Problem] = []
     for read in reads:
         if not isinstance(read.value, Problem | Exchange):
@@ -35,14 +35,14 @@ class _Warm:
     def __init__(self, reader, data: bytes) -> None:
         self.reader, self.data = reader, data
         self.reads = read_all(reader(), data)
-        self.state, self.problems = _fold(Session(format=reader.name), self.reads)
+        self.state, self.problems = _fold(FoldedSession(format=reader.name), self.reads)
         self.saved = checkpoint.dump(self.state)
 
     def assert_same_when_cut(self, at: int) -> None:
         """Read to the cut, save, load, read the rest; compare what was read, folded and said."""
         live = self.reader()
         reads = live.feed(self.data[:at])
-        state, problems = _fold(Session(format=self.reader.name), reads)
+        state, problems = _fold(FoldedSession(format=self.reader.name), reads)
         reader = self.reader.restore(live.state)
         rest = [*reader.feed(self.data[at:]), *reader.finish()]
         state, more = _fold(checkpoint.load(checkpoint.dump(state)), rest)
@@ -87,12 +87,12 @@ def test_a_reader_that_was_saved_at_the_end_still_says_where_it_stood(reader, ma
 
 @given(any_events(max_size=24), st.integers(0, 24))
 def test_a_state_saved_between_any_two_events_folds_on_the_same(events, at):
-    live = Session()
+    live = FoldedSession()
     problems = []
     for event in events:
         live, found = step(live, event)
         problems.append(found)
-    cold = Session()
+    cold = FoldedSession()
     said = []
     for number, event in enumerate(events):
         if number == at:
@@ -142,7 +142,7 @@ def test_a_call_that_was_replaced_under_its_uuid_is_forgotten_live_as_cold():
     from lore.model import events as e  # noqa: PLC0415
     from lore.model.items import ToolCall  # noqa: PLC0415
 
-    state = Session()
+    state = FoldedSession()
     for call_id in ("c1", "c2"):
         state = step(state, e.Append(item=ToolCall("t1", call_id, "n", Raw(b"{}")))).state
     event = e.PatchToolCall(call_id="c1", status="completed", output=Raw(b'"late"'))

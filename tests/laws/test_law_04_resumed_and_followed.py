@@ -25,7 +25,7 @@ from lore.formats.lore_log import LoreLog
 from lore.model import checkpoint
 from lore.model.codes import Problem
 from lore.model.events import Event
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 from lore.model.vector import WIDTH
 from lore.recording.opening import Options
 from lore.run.checkpoints import fold_resumed
@@ -79,9 +79,9 @@ def test_the_command_writes_the_same_bytes_wherever_the_log_was_cut(log, form, t
         Path("ck").unlink()
 
 
-def _whole(reader, data: bytes) -> tuple[list[Event], Session]:
+def _whole(reader, data: bytes) -> tuple[list[Event], FoldedSession]:
     """All events of what was read, and the state that they give; nothing is closed."""
-    made, state = [], Session(format=reader.name)
+    made, state = [], FoldedSession(format=reader.name)
     for read in reader().feed(data):
         if not isinstance(read.value, Problem):
             made.append(read.value)
@@ -106,14 +106,14 @@ def test_a_log_that_is_followed_gives_its_events_from_any_cursor_on(log, made, b
         except LoreError:
             return  # nothing that could be read yet
     place = since.number
-    live = Session(format=name)
+    live = FoldedSession(format=name)
     for event in events[:place]:
         live = step(live, event).state
     for line in lines:
         epoch, _, number = line.cursor.partition(":")
         assert epoch == since.epoch
         if line.snapshot is not msgspec.UNSET:
-            place, live = int(number), Session(format=name)
+            place, live = int(number), FoldedSession(format=name)
             for event in events[:place]:
                 live = step(live, event).state
             main = live.main()

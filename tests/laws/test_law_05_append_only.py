@@ -18,7 +18,7 @@ from lore.formats.registry import recognise
 from lore.model import checkpoint
 from lore.model import events as e
 from lore.model.items import ToolCall, UserMessage
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 from lore.model.turn import Memo
 from lore.prefix.overlap import overlap
 from lore.prompt.assemble import Assembler
@@ -41,7 +41,7 @@ class _Witness:
         self.sent: dict[str, set[str]] = {}
         self.entitled: set[str] = set()
 
-    def see(self, state: Session, event: e.Event) -> None:
+    def see(self, state: FoldedSession, event: e.Event) -> None:
         sent = self.sent.setdefault(event.chain, set())
         match event:
             case e.TurnStarted():
@@ -63,7 +63,7 @@ class _Witness:
 
 def _prompts(events, dialect, rules, format="lore", watch=True):
     """Yield, for each turn, its prompt, the one before it in its chain, and whether it may differ."""
-    folding, witness = Folding(Session(format=format)), _Witness()
+    folding, witness = Folding(FoldedSession(format=format)), _Witness()
     planners, assemblers, last, numbers = {}, {}, {}, {}
     for event in events:
         if watch:
@@ -131,7 +131,7 @@ def test_following_any_events_gives_what_a_fresh_assembler_gives(events, shape):
 
 @given(any_events(), shapes)
 def test_what_left_out_is_said_the_same_by_a_fresh_assembler(events, shape):
-    state, assembler = Session(), Assembler(*shape)
+    state, assembler = FoldedSession(), Assembler(*shape)
     for event in events:
         state = step(state, event).state
         if isinstance(event, e.TurnStarted) and event.chain == "main":
@@ -164,7 +164,7 @@ def test_knowledge_that_comes_after_the_pin_does_not_lengthen_a_pinned_id(dialec
         e.TurnStarted(turn=2),
     ]
     bodies = []
-    state = Session()
+    state = FoldedSession()
     for event in events:
         state = step(state, event).state
         if isinstance(event, e.TurnStarted):
@@ -178,7 +178,7 @@ def test_parallel_calls_stay_one_message_when_something_between_them_was_taken_b
         return e.Append(item=ToolCall(uuid, call_id, "n", Raw(b"{}"), status="completed", response_id="r"))
 
     def prompt_of(events):
-        state = Session()
+        state = FoldedSession()
         for event in (e.SessionStarted(session_id="s"), e.TurnStarted(turn=1), *events):
             state = step(state, event).state
         return list(Assembler(dialect).assemble(state, state.main()).prompt)

@@ -12,7 +12,7 @@ from lore.cli.main import main
 from lore.fold.step import step
 from lore.formats.bills import billed_of
 from lore.model import events as e
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 
 COUNTS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 FIDELITIES = {"wire", "parsed", "structural", "reconstructed", "rendered"}
@@ -56,7 +56,7 @@ def test_a_fold_knows_only_the_counts_that_were_recorded(answer, name):
 
 @given(any_events())
 def test_a_count_that_no_turn_recorded_is_never_summed(events):
-    state = Session()
+    state = FoldedSession()
     recorded = set()
     for event in events:
         state = step(state, event).state
@@ -68,7 +68,7 @@ def test_a_count_that_no_turn_recorded_is_never_summed(events):
 
 
 def test_a_closing_that_takes_its_usage_back_leaves_null():
-    state = Session()
+    state = FoldedSession()
     for event in (
         e.TurnStarted(turn=1),
         e.TurnCompleted(turn=1, usage=e.Billed(uncached_tokens=5)),

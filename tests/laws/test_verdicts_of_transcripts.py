@@ -18,7 +18,7 @@ from judge.judged import Judged
 from lore.judge.base import findings_of
 from lore.judge.witnesses import CLIENTS
 from lore.model.codes import Code
-from lore.model.evidence import ProviderSaid, Recorded
+from lore.model.evidence import ProviderSaid, RecordedChange
 from lore.model.place import Place
 from lore.model.state import SIGNS, Sign
 
@@ -98,7 +98,7 @@ def said_and_shown(talk, cause, reason, verdict):
         whole = cause.code in WHOLE_HEAD and section in ("tools", "system")
         assert cause.section in (None, section) or whole
         if cause.kind == "expected":
-            assert isinstance(cause.evidence, Recorded) or cause.code in (
+            assert isinstance(cause.evidence, RecordedChange) or cause.code in (
                 Code.REWIND,
                 Code.MODEL_CHANGED,
                 Code.COMPACTION,
@@ -109,5 +109,5 @@ def said_and_shown(talk, cause, reason, verdict):
         shown = [made for _, made in findings_of(verdict.pair, PLACE)]
         assert [also.code for made in shown for also in made.also if also.contradicted] == [o.code for o in against]
     read, seen = talk.last.usage.read_tokens, talk.situation
-    if cause.section in ("tools", "system") and not isinstance(cause.evidence, Recorded | ProviderSaid):
+    if cause.section in ("tools", "system") and not isinstance(cause.evidence, RecordedChange | ProviderSaid):
         assert seen.earlier is None or read < seen.earlier

@@ -11,7 +11,7 @@ from lore.fold.step import step
 from lore.formats.lore_log import LoreLog
 from lore.model.codes import Problem
 from lore.model.events import Event
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 from lore.model.turn import Memo, Prompt, Turn
 from lore.prompt.assemble import Assembler
 from lore.prompt.base import Rules
@@ -65,7 +65,7 @@ class Fold:
     """Fold events one by one and keep what was wrong."""
 
     def __init__(self, *events: Event) -> None:
-        self.state = Session(format="lore")
+        self.state = FoldedSession(format="lore")
         self.problems: list[Problem] = []
         self.take(*events)
 
@@ -120,7 +120,7 @@ def from_log(data: bytes) -> Fold:
     return made
 
 
-def assembled(state: Session, dialect: str = "anthropic", policy: str = "system", chain: str = "main") -> Prompt:
+def assembled(state: FoldedSession, dialect: str = "anthropic", policy: str = "system", chain: str = "main") -> Prompt:
     """The prompt of a chain's latest turn, from a fresh assembler."""
     made = Assembler(DIALECTS[dialect], Rules(tail=policy))  # pyright: ignore[reportArgumentType]
     return made.assemble(state, state.chain(chain)).prompt

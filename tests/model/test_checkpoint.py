@@ -11,7 +11,7 @@ from lore.errors import LoreError
 from lore.fold.step import step
 from lore.model import checkpoint
 from lore.model.items import ToolCall
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 from model.making import Fold, append, call, event, said, started, user
 
 EVENTS = [
@@ -67,13 +67,13 @@ def test_lone_surrogates_survive_a_checkpoint():
 
 
 def test_an_empty_session_can_be_saved():
-    assert checkpoint.load(checkpoint.dump(Session())) == Session()
+    assert checkpoint.load(checkpoint.dump(FoldedSession())) == FoldedSession()
 
 
 def test_a_checkpoint_of_another_version_is_refused(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint, "VERSION", 127)
-        data = checkpoint.dump(Session())
+        data = checkpoint.dump(FoldedSession())
     with pytest.raises(LoreError, match="version 127"):
         checkpoint.load(data)
 

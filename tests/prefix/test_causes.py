@@ -290,13 +290,13 @@ def test_a_credential_in_the_evidence_is_masked_whole():
 def test_a_result_that_came_after_its_call_was_sent_is_named(dialect):
     """The user was told to shorten results when they are created."""
     from lore.fold.step import step  # noqa: PLC0415
-    from lore.model.state import Session  # noqa: PLC0415
+    from lore.model.state import FoldedSession  # noqa: PLC0415
     from lore.prompt.assemble import Assembler  # noqa: PLC0415
     from lore.prompt.dialects import DIALECTS  # noqa: PLC0415
     from model.making import append, call, event, started, user  # noqa: PLC0415
 
     late = event("patch_tool_call", call_id="c", status="completed", output="done")
-    state, assembler, prompts = Session(), Assembler(DIALECTS[dialect]), []
+    state, assembler, prompts = FoldedSession(), Assembler(DIALECTS[dialect]), []
     begin = [append(user("u")), event("turn_started", turn=1), append(call("t", "c", status="running"))]
     for one in (started(), *begin, event("turn_started", turn=2), late, event("turn_started", turn=3)):
         state = step(state, one).state

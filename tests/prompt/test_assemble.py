@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from lore.fold.step import step
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 from lore.prompt.assemble import Assembler
 from lore.prompt.base import Rules
 from lore.prompt.dialects import DIALECTS
@@ -45,7 +45,7 @@ EVENTS = [
 
 
 def states(events):
-    state = Session(format="lore")
+    state = FoldedSession(format="lore")
     for one in events:
         state, _ = step(state, one)
         yield one, state

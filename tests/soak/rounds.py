@@ -22,7 +22,7 @@ from lore.judge.policy import Budgets
 from lore.model import checkpoint
 from lore.model.codes import Problem
 from lore.model.results import Checked
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 from lore.prompt.assemble import Assembler
 from lore.prompt.dialects import DIALECTS
 from lore.recording.corpus import parse_name
@@ -92,8 +92,8 @@ def holds(path: Path, turns: int) -> None:
 def cold_equals_live(path: Path, cuts: int) -> None:
     """Read and fold in pieces, everything saved and loaded in between; then assemble."""
     data = path.read_bytes()
-    live = _fold(Session(), LoreLog(), [data], last=True)[0]
-    state, reader = Session(), LoreLog()
+    live = _fold(FoldedSession(), LoreLog(), [data], last=True)[0]
+    state, reader = FoldedSession(), LoreLog()
     size = len(data) // cuts + 1
     for start in range(0, len(data), size):
         state, reader = _fold(state, reader, [data[start : start + size]], last=start + size >= len(data))
@@ -105,7 +105,7 @@ def cold_equals_live(path: Path, cuts: int) -> None:
         assert dialect.write(mine) == dialect.write(theirs)
 
 
-def _fold(state: Session, reader: LoreLog, pieces: list[bytes], *, last: bool) -> tuple[Session, LoreLog]:
+def _fold(state: FoldedSession, reader: LoreLog, pieces: list[bytes], *, last: bool) -> tuple[FoldedSession, LoreLog]:
     reads = [read for piece in pieces for read in reader.feed(piece)]
     for read in [*reads, *(reader.finish() if last else [])]:
         assert not isinstance(read.value, Problem), read.value

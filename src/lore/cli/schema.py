@@ -33,7 +33,7 @@ def schemas() -> dict[str, type[Struct]]:
         "knowledge-written": store.KnowledgeWritten,
         "simulate": simulate.Simulated,
         "simulate-rules": simulate.RulesResult,
-        "record": record.Recorded,
+        "record": record.RecordResult,
         "replay": replay.Replayed,
         "compact": simulate.DryRun,
         "compact-written": simulate.Compacted,

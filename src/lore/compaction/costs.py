@@ -219,7 +219,7 @@ def dollars(amount: Decimal | None) -> float | None:
     return None if amount is None else float(round(amount, 6))
 
 
-def cache_of(session: Session, chain: Chain, rules: DatedRules, now: float, size: int = 0) -> Cache:
+def cache_of(session: FoldedSession, chain: Chain, rules: DatedRules, now: float, size: int = 0) -> Cache:
     """Return the prices and the lifetime of a chain's cache, as billed last, else as the rules say."""
     prices, bill = Prices(rules), None if chain.last is None else chain.last.usage
     if bill is not None:

@@ -29,7 +29,7 @@ from lore.compaction.transcripts import summary_in
 from lore.model.canonical import encode
 from lore.model.events import CompactApplied, CompactStarted, ContextPersisted, Event, PatchToolCall, ToolResultCleared
 from lore.model.items import NULL, CompactDivider, is_absent
-from lore.model.state import Chain, Entry, Session, settled
+from lore.model.state import Chain, Entry, FoldedSession, settled
 from lore.model.turn import timestamp
 from lore.prompt.layout import is_real
 from lore.store.base import Tell
@@ -41,7 +41,13 @@ if TYPE_CHECKING:
 
 
 def compacted(
-    session: Session, chain: str, firing: Firing, summary: str, context: str | None = None, *, at: str | None = None
+    session: FoldedSession,
+    chain: str,
+    firing: Firing,
+    summary: str,
+    context: str | None = None,
+    *,
+    at: str | None = None,
 ) -> tuple[Event, ...]:
     """Return the events of a compaction. `chain` names the chain that `firing` was judged on, as it is now.
 
@@ -173,7 +179,8 @@ class Dependencies(NamedTuple):
 
 
 def execute(
-    session: Session, chain: str, firing: Firing, settings: Compaction, dependencies: Dependencies, *, at: float | None
+    session: FoldedSession, chain: str, firing: Firing, settings: Compaction, dependencies: Dependencies, *,
+    at: float | None,
 ) -> Done:  # fmt: skip
     """Return the events of a firing that was judged on a chain as it is here; raises SummaryError, LoreError."""
     done = finish(session, chain, prepare(session, chain, firing, settings, dependencies), at=at)
@@ -181,7 +188,9 @@ def execute(
     return done
 
 
-def prepare(session: Session, chain: str, firing: Firing, settings: Compaction, dependencies: Dependencies) -> Prepared:
+def prepare(
+    session: FoldedSession, chain: str, firing: Firing, settings: Compaction, dependencies: Dependencies
+) -> Prepared:
     """Learn from what is pruned, ask the sources and the summariser: slow. Raises SummaryError, LoreError."""
     held, tell = settled(session.chain(chain)), dependencies.tell
     if firing.final:
@@ -223,7 +232,7 @@ def _audited(dependencies: Dependencies, request: SummaryRequest, settings: Comp
             dependencies.memory.note_summary(len(faults), failure)
 
 
-def finish(session: Session, chain: str, prepared: Prepared, *, at: float | None) -> Done | None:
+def finish(session: FoldedSession, chain: str, prepared: Prepared, *, at: float | None) -> Done | None:
     """Make the events of what was prepared, on the session as it is by now; None where what was to go has changed."""
     held, firing = settled(session.chain(chain)), prepared.firing
     if len(held.entries) < firing.cut.place or _ids(held, firing) != prepared.ids:

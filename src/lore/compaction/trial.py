@@ -19,7 +19,7 @@ from lore.formats.base import Read
 from lore.model.events import MAIN, Append, CompactApplied, Event, TurnCanceled, TurnCompleted, TurnFailed, TurnStarted
 from lore.model.items import AssistantMessage, ToolCall
 from lore.model.results.simulate import CompactedTotals, Fired
-from lore.model.state import Chain, Session
+from lore.model.state import Chain, FoldedSession
 from lore.model.turn import seconds
 from lore.prompt.layout import is_real
 
@@ -79,7 +79,7 @@ class Trial:
     moment is to be the cheapest, a second plan waits with its cadences for a cold cache.
     """
 
-    def __init__(self, recorded: Callable[[], Session], settings: Compaction, rules: DatedRules) -> None:
+    def __init__(self, recorded: Callable[[], FoldedSession], settings: Compaction, rules: DatedRules) -> None:
         moments: tuple[Moment, ...] = ("now", "later") if settings.when == "cheapest" else ("now",)
         self._recorded, self._settings = recorded, settings
         self._plans = [TrialPlan(recorded(), settings, rules, moment) for moment in moments]

@@ -46,7 +46,7 @@ from lore.model.canonical import encode
 from lore.model.events import Append, Billed, CompactApplied, Event, TurnStarted
 from lore.model.results import BilledResult
 from lore.model.results.simulate import CompactedSide, CompactedTotals, Figures, Fired
-from lore.model.state import Chain, Entry, Session, settled
+from lore.model.state import Chain, Entry, FoldedSession, settled
 from lore.model.turn import seconds, timestamp
 from lore.store.registry import silent
 from lore.untrusted import SourceText, context_refresh
@@ -60,7 +60,7 @@ class Counterfactual:
     tokens that were added without pruning since the last request. Call `sent` with each request.
     """
 
-    def __init__(self, empty: Session) -> None:
+    def __init__(self, empty: FoldedSession) -> None:
         self._folding = Folding(empty)
         self._sizes = TimelineSizes()
         self._gone: set[str] = set()
@@ -86,7 +86,7 @@ class Counterfactual:
         return self._folding.chain(name)
 
     @property
-    def state(self) -> Session:
+    def state(self) -> FoldedSession:
         """The session as it is here. Costs O(chains)."""
         return self._folding.state()
 
@@ -171,7 +171,7 @@ class TrialPlan:
     `refused` counts firings that prune nothing, since the prompt would not have become shorter.
     """
 
-    def __init__(self, empty: Session, settings: Compaction, rules: DatedRules, moment: Moment) -> None:
+    def __init__(self, empty: FoldedSession, settings: Compaction, rules: DatedRules, moment: Moment) -> None:
         self.session = Counterfactual(empty)
         self.moment: Moment = moment
         self.ledger = TrialLedger()

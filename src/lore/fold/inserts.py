@@ -19,14 +19,14 @@ from lore.model.events import CacheReset, ContextPersisted, Event, PromptDelta
 from lore.model.inserts import Insert, delta_news, insert_texts, is_behind, place_in, with_place
 from lore.model.items import is_absent
 from lore.model.shortened import shown_ids
-from lore.model.state import Chain, Session
+from lore.model.state import Chain, FoldedSession
 
 MOST = 256  # deltas between two resets; lore itself makes 8, and each is looked at in every turn
 
 _replace = msgspec.structs.replace
 
 
-def pin(chain: Chain, session: Session) -> None:
+def pin(chain: Chain, session: FoldedSession) -> None:
     """Pin what is known, for the chain's first turn and after each reset. Costs O(entries known)."""
     chain.pinned = tuple(session.knowledge.values())
     chain.pinned_layers = session.late_layers

@@ -19,7 +19,7 @@ from lore.model.codes import Code
 from lore.model.events import Knowledge
 from lore.model.inserts import normalised
 from lore.model.mask import mask
-from lore.model.state import Fact, Session
+from lore.model.state import Fact, FoldedSession
 
 DERIVED = 12  # hex digits of an id that lore derives
 LONGEST_ID = 200  # characters of an entry's id: it is written with each change of the entry
@@ -31,13 +31,13 @@ class Learned:
 
     __slots__ = ("_aliases", "_facts", "_removed", "_titles")
 
-    def __init__(self, state: Session) -> None:
+    def __init__(self, state: FoldedSession) -> None:
         self._facts = dict(state.knowledge)
         self._aliases = dict(state.aliases)
         self._titles = dict(state.titles)
         self._removed = dict(state.removed)
 
-    def into(self, state: Session) -> Session:
+    def into(self, state: FoldedSession) -> FoldedSession:
         """Return the state with what was learned; nothing may be changed here from then on."""
         return msgspec.structs.replace(
             state, knowledge=self._facts, aliases=self._aliases, titles=self._titles, removed=self._removed
@@ -110,7 +110,7 @@ class Fields(NamedTuple):
     content: str | None = None
 
 
-def find(state: Session, name: str, shortest: int) -> str:
+def find(state: FoldedSession, name: str, shortest: int) -> str:
     """Return the id that is meant: the very id, the short form that the main chain's prompt shows, or a prefix.
 
     A prefix has at least `shortest` characters, and no other id has it.

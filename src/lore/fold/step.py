@@ -24,7 +24,7 @@ from lore.model.codes import Code
 from lore.model.items import is_absent
 from lore.model.jsonslice import table
 from lore.model.mask import cut_masked, mask
-from lore.model.state import LONGEST, SIGNS, Chain, ClosedTurn, OpenTurn, Session, Sign, Totals, Waiting, bounded
+from lore.model.state import LONGEST, SIGNS, Chain, ClosedTurn, FoldedSession, OpenTurn, Sign, Totals, Waiting, bounded
 
 _ENDS = {e.TurnCompleted: "completed", e.TurnFailed: "failed", e.TurnCanceled: "canceled"}
 MOST_TOKENS = 10**9  # tokens of a request: none has as many
@@ -37,11 +37,11 @@ _replace = msgspec.structs.replace
 class FoldStep(NamedTuple):
     """The state after an event, and what was wrong with the event."""
 
-    state: Session
+    state: FoldedSession
     problems: Problems = ()
 
 
-def step(state: Session, event: e.Event) -> FoldStep:
+def step(state: FoldedSession, event: e.Event) -> FoldStep:
     """Apply one event. Costs O(1), compaction and removal O(items that they move), knowledge O(entries)."""
     folding = Folding(state)
     problems = folding.apply(event)
@@ -56,14 +56,14 @@ class Folding:
 
     __slots__ = ("_chains", "_learned", "_own", "_session")
 
-    def __init__(self, state: Session) -> None:
+    def __init__(self, state: FoldedSession) -> None:
         self._session = state
         self._learned: Learned | None = None
         self._chains = state.chains
         self._own: dict[str, Chain] = {}
 
     @property
-    def session(self) -> Session:
+    def session(self) -> FoldedSession:
         """What all chains share; its `chains` are up to date only in `state()`. Costs O(1), after changes of
         what is known once O(entries).
         """
@@ -160,7 +160,7 @@ class Folding:
         self._own.pop(name, None)
         self._chains = {known: chain for known, chain in self._chains.items() if known != name}
 
-    def state(self) -> Session:
+    def state(self) -> FoldedSession:
         """Return the state after all events so far. Costs O(chains)."""
         if self._own or self._chains is not self.session.chains:
             known = self._chains
@@ -277,7 +277,7 @@ def _add(totals: Totals, usage: e.Billed | None, sign: int = 1) -> Totals:
     return Totals(totals.turns, uncached, read, write, output, clients)
 
 
-def _session_started(state: Session, event: e.SessionStarted) -> FoldStep:
+def _session_started(state: FoldedSession, event: e.SessionStarted) -> FoldStep:
     if state.started:
         return FoldStep(state, problem(Code.BAD_HEADER, "a second session_started; the first holds"))
     opened = _replace(
@@ -333,7 +333,7 @@ def tool_name(tool: Raw) -> str:
     return text_of(inner.get("name", bytes(tool)))
 
 
-def _layer(state: Session, event: e.Layer) -> FoldStep:
+def _layer(state: FoldedSession, event: e.Layer) -> FoldStep:
     if event.when not in ("once_at_start", "every_turn"):
         return FoldStep(
             state, problem(Code.MALFORMED_RECORD, f"layer {event.name!r} has unknown `when` {event.when!r}")
@@ -372,7 +372,7 @@ def _unchanged(_: Chain, __: e.CompactStarted | e.Saved) -> Problems:
     return ()
 
 
-def _opaque(state: Session, _: e.OpaqueEvent) -> FoldStep:
+def _opaque(state: FoldedSession, _: e.OpaqueEvent) -> FoldStep:
     return FoldStep(_replace(state, opaque=state.opaque + 1))
 
 
@@ -395,7 +395,7 @@ _ON_CHAIN: dict[type, Callable[[Chain, Any], Problems]] = {
     e.Saved: _unchanged,
 }
 
-_ON_SESSION: dict[type, Callable[[Session, Any], FoldStep]] = {
+_ON_SESSION: dict[type, Callable[[FoldedSession, Any], FoldStep]] = {
     e.SessionStarted: _session_started,
     e.Layer: _layer,
     e.OpaqueEvent: _opaque,

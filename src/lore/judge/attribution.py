@@ -33,7 +33,7 @@ from lore.model.evidence import (
     ModelChanged,
     Paused,
     ProviderSaid,
-    Recorded,
+    RecordedChange,
     RuledOut,
     SignSeen,
     ToolsAnnounced,
@@ -114,7 +114,7 @@ def against_level(context: PairContext, cause: Cause) -> RuledOut | None:
     than them. What is read of a history that is older than it lives had not expired.
     """
     read, seen = context.read, context.situation
-    if read is None or seen is None or isinstance(cause.evidence, Recorded):
+    if read is None or seen is None or isinstance(cause.evidence, RecordedChange):
         return None
     name = CODES[cause.code].name
     if cause.section in ("tools", "system"):
@@ -154,13 +154,13 @@ def _change(code: Code) -> _Look:
     def look(context: PairContext) -> Cause | None:
         for change in context.right.changes:
             if change.cause == code:
-                return _strong(code, Recorded(code, change.detail))
+                return _strong(code, RecordedChange(code, change.detail))
         return None
 
     return look
 
 
-def _strong(code: Code, evidence: Recorded | SignSeen | ToolsAnnounced | LookbackExceeded) -> Cause:
+def _strong(code: Code, evidence: RecordedChange | SignSeen | ToolsAnnounced | LookbackExceeded) -> Cause:
     return Cause(code, CODES[code].section, evidence, strength="strong")
 
 
@@ -175,7 +175,7 @@ def _session(context: PairContext) -> Cause | None:
     found = _change(Code.SESSION_CHANGED)(context)
     if found is not None or context.situation is None or not context.situation.moved_head:
         return found
-    return _strong(Code.SESSION_CHANGED, Recorded(Code.SESSION_CHANGED, "tools or system prompt differ"))
+    return _strong(Code.SESSION_CHANGED, RecordedChange(Code.SESSION_CHANGED, "tools or system prompt differ"))
 
 
 def _by_hash(section: str) -> _Look:

@@ -20,7 +20,7 @@ from lore.errors import LoreError
 from lore.model import lenient
 from lore.model.inserts import Insert
 from lore.model.items import Item, ToolCall
-from lore.model.state import Chain, DividerPlace, Entry, Index, Session, settled
+from lore.model.state import Chain, DividerPlace, Entry, FoldedSession, Index, settled
 from lore.model.vector import Vector
 
 VERSION = 10
@@ -108,7 +108,7 @@ class SavedState(NamedTuple):
     kept: int
 
 
-def save(state: Session, *, at: int = 0, known: memoryview | None = None) -> SavedState:
+def save(state: FoldedSession, *, at: int = 0, known: memoryview | None = None) -> SavedState:
     """Encode a state whose texts will stand at `at`; what was loaded of `known` stays where it is.
 
     Costs O(what is not in `known`, and 256 entries a chain), and a little an entry and an insert.
@@ -148,7 +148,7 @@ def _encoded(chunk: Sequence[Entry]) -> bytes | memoryview:
     return msgspec.msgpack.encode(columns)
 
 
-def restore(head: bytes | memoryview, data: memoryview, divider: DividerPlace | None = None) -> Session:
+def restore(head: bytes | memoryview, data: memoryview, divider: DividerPlace | None = None) -> FoldedSession:
     """Decode what `save` gave, whose texts lie in `data`; raises LoreError where it is none, or of another version.
 
     A state that was folded with another setting than `divider` is refused, too: to fold on would mix the two. Costs
@@ -184,13 +184,13 @@ def _chain(saved: _SavedChain, data: memoryview) -> Chain:
     return chain
 
 
-def dump(state: Session) -> bytes:
+def dump(state: FoldedSession) -> bytes:
     """Encode a state as bytes that stand alone. Costs O(items that it holds)."""
     saved = save(state)
     return b"".join(sealed(saved.texts, saved.head))
 
 
-def load(data: bytes, divider: DividerPlace | None = None) -> Session:
+def load(data: bytes, divider: DividerPlace | None = None) -> FoldedSession:
     """Decode what `dump` gave; raises LoreError where it is none, as `restore` does."""
     whole = memoryview(data)
     try:
@@ -249,7 +249,7 @@ def _decode_vector(kind: Any, value: Any) -> Any:
 
 _HEAD = msgspec.msgpack.Decoder(_StateHead)
 _COLUMNS = msgspec.msgpack.Decoder(_Columns)
-_SESSION = msgspec.json.Decoder(Session, dec_hook=_decode_vector)
+_SESSION = msgspec.json.Decoder(FoldedSession, dec_hook=_decode_vector)
 _CHAIN = msgspec.json.Decoder(Chain, dec_hook=_decode_vector)
 _ITEMS: msgspec.json.Decoder[list[Item]] = msgspec.json.Decoder(list[Item])
 _INSERTS = msgspec.json.Decoder(list[Insert])

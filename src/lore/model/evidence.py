@@ -31,7 +31,7 @@ class Damage(EvidenceFact, frozen=True):
 # What the log records
 
 
-class Recorded(EvidenceFact, frozen=True):
+class RecordedChange(EvidenceFact, frozen=True, tag="recorded"):
     """An event of the log that entitles the next prompt to differ: a compaction, a rewind, a changed session."""
 
     event: Own
@@ -414,12 +414,10 @@ class Unneeded(EvidenceFact, frozen=True):
 
 
 Evidence: TypeAlias = (
-    Told | Damage | Recorded | ModelChanged | SignSeen | ToolsAnnounced | HookText | ReasoningDropped | HistoryShrank
-    | TotalShrank | Paused | ParallelStart | OlderEntry | ChainRestarted | MessagesTakenBack | SummaryFound
-    | ColdCompaction
-    | EditedByProvider | TailReplaced | Rerouted
-    | RoutedElsewhere
-    | LookbackExceeded | ProviderSaid | ReadFell | NothingRead | WithinBlock | LifetimeLost | BillUnlikeBody | Disputed
-    | BreakpointsCount | VolatileText | ProgramText | OrphanPair | BreakpointsMissing | WritesUnread | BelowMinimum
-    | ReadBelowForecast | OverBudget | Unneeded | Difference | RequestFact
+    Told | Damage | RecordedChange | ModelChanged | SignSeen | ToolsAnnounced | HookText | ReasoningDropped
+    | HistoryShrank | TotalShrank | Paused | ParallelStart | OlderEntry | ChainRestarted | MessagesTakenBack
+    | SummaryFound | ColdCompaction | EditedByProvider | TailReplaced | Rerouted | RoutedElsewhere
+    | LookbackExceeded | ProviderSaid | ReadFell | NothingRead | WithinBlock | LifetimeLost | BillUnlikeBody
+    | Disputed | BreakpointsCount | VolatileText | ProgramText | OrphanPair | BreakpointsMissing | WritesUnread
+    | BelowMinimum | ReadBelowForecast | OverBudget | Unneeded | Difference | RequestFact
 )  # fmt: skip

@@ -289,7 +289,7 @@ def _joined(text: Raw, deltas: list[Raw]) -> Raw:
     return Raw(b'"' + b"".join([bytes(piece)[1:-1] for piece in pieces]) + b'"')
 
 
-class Session(Struct, frozen=True):
+class FoldedSession(Struct, frozen=True):
     """The state of a whole session.
 
     `aliases` maps ids of known entries to the ids that they are known under, `titles` what identifies an

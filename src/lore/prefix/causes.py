@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from lore.model.cause import SPELLINGS, Cause, Qualifier
 from lore.model.codes import CODES, Code
 from lore.model.differences import BehindBreakpoint, HeaderChanged, PartialPrompt, PromptParted, TailWithoutBreakpoint
-from lore.model.evidence import ModelChanged, Recorded
+from lore.model.evidence import ModelChanged, RecordedChange
 from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.state import Change
 from lore.model.turn import Call, Prompt, Segment
@@ -118,7 +118,7 @@ def _order(cause: Cause) -> tuple[bool, int, str]:
 def recorded(changes: Iterable[Change]) -> tuple[Cause, ...]:
     """Return the expected causes among the changes that a session recorded."""
     return tuple(
-        Cause(change.cause, CODES[change.cause].section, Recorded(change.cause, change.detail))
+        Cause(change.cause, CODES[change.cause].section, RecordedChange(change.cause, change.detail))
         for change in changes
         if change.cause in _EXPECTED
     )

@@ -27,7 +27,7 @@ from lore.model.inserts import Insert
 from lore.model.items import NULL, CompactDivider, Item, OpaqueItem, TextBlock, is_absent
 from lore.model.jsonslice import table
 from lore.model.mask import cut_masked
-from lore.model.state import Chain, Entry, Session
+from lore.model.state import Chain, Entry, FoldedSession
 from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector
 from lore.prompt import layout
@@ -103,7 +103,7 @@ class Assembler:
         self._params_of: Raw = NULL
         self._params: dict[str, bytes] = {}
 
-    def assemble(self, session: Session, chain: Chain, *, finished: bool = True) -> Assembled:
+    def assemble(self, session: FoldedSession, chain: Chain, *, finished: bool = True) -> Assembled:
         """Return the prompt of the chain's latest turn. Costs O(what changed since the last call).
 
         `finished`: as the dialect sends it; else `finish` makes that of it, for those that are looked at.
@@ -142,7 +142,7 @@ class Assembler:
         """Return a prompt as the dialect sends it; most send it as it is."""
         return prompt if self._finishing is None else self._finishing.finish(prompt)
 
-    def _headed(self, session: Session, chain: Chain) -> tuple[Problem, ...]:
+    def _headed(self, session: FoldedSession, chain: Chain) -> tuple[Problem, ...]:
         """Render tools and system prompt where they changed; say what is wrong with them then."""
         form = self._form(session, chain)
         self._is_recorded = bool(form)
@@ -172,7 +172,7 @@ class Assembler:
             return ()
         return _doubled(chain.tools or ())
 
-    def _form(self, session: Session, chain: Chain) -> bytes:
+    def _form(self, session: FoldedSession, chain: Chain) -> bytes:
         """Return how the chain's requests were written, where they were recorded in this dialect."""
         is_own = self.dialect.name == (chain.dialect or session.dialect)
         return bytes(chain.form) if is_own and chain.is_recorded else b""
@@ -283,7 +283,7 @@ class Assembler:
             segment.origin = unit.origin
         return rendered
 
-    def _tail(self, session: Session, chain: Chain) -> tuple[tuple[Segment, ...], tuple[Problem, ...]]:
+    def _tail(self, session: FoldedSession, chain: Chain) -> tuple[tuple[Segment, ...], tuple[Problem, ...]]:
         context = chain.turn.context if chain.turn is not None else NULL
         if not session.is_own or (is_absent(context) and not session.turn_layers):
             return (), ()
@@ -300,7 +300,7 @@ class Assembler:
         unit = Unit("system" if own else "user", blocks, joins=not own, origin=VOLATILE)
         return self._rendered(unit, self._end.place).segments, problems
 
-    def _with_breakpoints(self, session: Session, chain: Chain) -> _Breakpoints:
+    def _with_breakpoints(self, session: FoldedSession, chain: Chain) -> _Breakpoints:
         """Place the cache breakpoints; sessions of other tools keep those that they recorded."""
         if self.rules.breakpoints == "none":
             return _Breakpoints()

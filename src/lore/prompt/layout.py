@@ -47,7 +47,7 @@ from lore.model.items import (
 from lore.model.jsonslice import array, table
 from lore.model.mask import cut_masked
 from lore.model.shortened import token
-from lore.model.state import Chain, Entry, Session
+from lore.model.state import Chain, Entry, FoldedSession
 from lore.prompt.base import BEHIND, Role, Rules, Unit
 from lore.prompt.knowledge import ANNOUNCED, pinned_text
 
@@ -73,7 +73,7 @@ def is_announced(chain: Chain, rules: Rules) -> bool:
     return chain.announced or rules.announce_token or bool(chain.pinned or chain.pinned_layers)
 
 
-def system_texts(session: Session, chain: Chain, rules: Rules) -> tuple[SystemText, ...]:
+def system_texts(session: FoldedSession, chain: Chain, rules: Rules) -> tuple[SystemText, ...]:
     """Return the blocks of the system prompt."""
     system = bytes(chain.system)
     texts = [system] if system[:1] == b'"' else array(system)
@@ -123,7 +123,7 @@ def as_one(texts: tuple[SystemText, ...]) -> tuple[SystemText, ...]:
     return (SystemText(joined, ", ".join(dict.fromkeys(block.origin for block in texts))),) if texts else ()
 
 
-def _attachments(session: Session) -> str:
+def _attachments(session: FoldedSession) -> str:
     names = "\n".join(f"  - {_on_a_line(name)}" for name in session.attachments)
     return f"[attachments]\n{names}" if names else ""
 
@@ -239,7 +239,7 @@ class _WrongTypeError(Exception):
     pass
 
 
-def tail_of(session: Session, context: Raw, *, authority: bool) -> TailText:
+def tail_of(session: FoldedSession, context: Raw, *, authority: bool) -> TailText:
     """Render a turn's context; `authority` wraps quoted text as data."""
     parts: list[str] = []
     problems: list[Problem] = []

@@ -27,7 +27,7 @@ from lore.model.events import MAIN, CacheReset, ContextPersisted, Event, Layer, 
 from lore.model.inserts import DeltaNews, delta_news, is_behind, place_in, selector, signature, with_place
 from lore.model.items import NULL, ToolCall, is_absent
 from lore.model.shortened import shown_ids
-from lore.model.state import Chain, Entry, Fact, Session
+from lore.model.state import Chain, Entry, Fact, FoldedSession
 from lore.model.vector import Vector
 from lore.prompt.base import Rules
 from lore.prompt.knowledge import News, delta_text
@@ -84,7 +84,7 @@ class Planner:
         self._signs: dict[str, str] = {}
         self._settled: tuple[object, ...] = ()
 
-    def plan(self, session: Session, chain: Chain, turn: TurnStarted, *, in_loops: bool = False) -> list[Event]:
+    def plan(self, session: FoldedSession, chain: Chain, turn: TurnStarted, *, in_loops: bool = False) -> list[Event]:
         """Return the events that come before a turn. Costs O(1) where nothing changed, else O(entries known).
 
         `in_loops` says that the dialect has a place for what is known behind a tool's results.
@@ -99,7 +99,7 @@ class Planner:
         events += saved if saved is not None else self._knowledge(session, chain, turn, place)
         return [*events, *self._context(session, chain, turn, place)]
 
-    def _in_loop(self, session: Session, chain: Chain, turn: TurnStarted, *, in_loops: bool) -> Iterable[Event]:
+    def _in_loop(self, session: FoldedSession, chain: Chain, turn: TurnStarted, *, in_loops: bool) -> Iterable[Event]:
         """Tell what is new behind the last result of a loop: as the log says, or where the loop has gone on long."""
         place = len(chain.entries)
         if not _answers_calls(chain.entries, place):
@@ -122,7 +122,7 @@ class Planner:
         return [_replace(delta, selector=with_place(delta.selector, place)) for delta in deltas] or None
 
     def _knowledge(
-        self, session: Session, chain: Chain, turn: TurnStarted, place: int, *, behind: bool = False
+        self, session: FoldedSession, chain: Chain, turn: TurnStarted, place: int, *, behind: bool = False
     ) -> Iterable[Event]:
         if chain.pinned is None:
             return  # the turn itself pins what is known
@@ -147,7 +147,7 @@ class Planner:
         seq = self._log.seq(chain.id, chain.seqs)
         yield PromptDelta(seq=seq, selector=chosen, content=_content(text), turn=turn.turn, chain=_name(chain))
 
-    def _context(self, session: Session, chain: Chain, turn: TurnStarted, place: int) -> Iterable[Event]:
+    def _context(self, session: FoldedSession, chain: Chain, turn: TurnStarted, place: int) -> Iterable[Event]:
         """Write the turn's context into history, or the latest one that still waits; as the log says, if it does."""
         context, number = turn.context, turn.turn
         if is_absent(context) and chain.waiting is not None:
@@ -163,7 +163,7 @@ class Planner:
             if text:
                 yield ContextPersisted(turn=number, insert_at=place, content=_content(text), chain=_name(chain))
 
-    def _news(self, session: Session, chain: Chain) -> News:
+    def _news(self, session: FoldedSession, chain: Chain) -> News:
         """Compare what is known with what the prompt says."""
         stated = self.stated(chain)
         for name, fact in session.knowledge.items():

@@ -24,7 +24,7 @@ from lore.formats.base import Read, Reader
 from lore.model.codes import Problem
 from lore.model.deferred import Places
 from lore.model.measured import Measurement
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 from lore.model.turn import Turn
 from lore.plugins import published
 from lore.recording import corpus
@@ -101,9 +101,9 @@ class Recording:
         return self.reader.yields == "events"
 
     @property
-    def state(self) -> Session:
+    def state(self) -> FoldedSession:
         """The session after what was read so far: requests alone make none."""
-        return Session(format=self.reader.name)
+        return FoldedSession(format=self.reader.name)
 
     @property
     def measures_nothing(self) -> str:

@@ -24,7 +24,7 @@ from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import is_absent
 from lore.model.measured import Measurement
-from lore.model.state import Chain, Session
+from lore.model.state import Chain, FoldedSession
 from lore.model.turn import Basis, Call, Exchange, Fidelity, Prompt, Turn, TurnPrompt
 from lore.model.vector import Vector
 from lore.prefix.likeness import without_dropped
@@ -63,7 +63,7 @@ class EventRecording(Recording):
         self._template = template
         self._saved: SavedEvents | None = None
         self._planners: dict[str, Planner] = {}
-        self._folding = Folding(Session(format=self.reader.name, divider=rules.divider))
+        self._folding = Folding(FoldedSession(format=self.reader.name, divider=rules.divider))
         self._unsaid: dict[str, Unsaid] = {}
         self._assemblers: dict[str, Assembler] = {}
         self._over: list[str] = []
@@ -97,13 +97,13 @@ class EventRecording(Recording):
             yield read
         self.reading = self.shown
 
-    def resume(self, reader: Reader, state: Session) -> None:
+    def resume(self, reader: Reader, state: FoldedSession) -> None:
         """Go on where another run stopped."""
         self.reader, self._folding = reader, Folding(state)
         self._saved = SavedEvents()  # what was derived stands in the state; to look through the log costs too much
 
     @property
-    def state(self) -> Session:
+    def state(self) -> FoldedSession:
         """The session after what was read so far."""
         return self._folding.state()
 
@@ -205,7 +205,7 @@ class EventRecording(Recording):
             load_plugins()
         return READERS.get(origin, type(self.reader)).clock
 
-    def dialect_for(self, state: Session, chain: Chain | None = None) -> Dialect:
+    def dialect_for(self, state: FoldedSession, chain: Chain | None = None) -> Dialect:
         """Return the dialect asked for, else the chain's, else the session's own, else Anthropic's."""
         if self._template is not None and self._dialect is None:
             from lore.prompt.dialects.template import JinjaTemplate  # noqa: PLC0415 - jinja2 is slow to import
@@ -383,6 +383,6 @@ def _finished(assembler: Assembler, prompt: Prompt, omitted: Vector[str]) -> Tur
     return TurnPrompt(assembler.finish(prompt), omitted)
 
 
-def _made(assembler: Assembler, session: Session, chain: Chain, *, whole: bool = False) -> TurnPrompt:
+def _made(assembler: Assembler, session: FoldedSession, chain: Chain, *, whole: bool = False) -> TurnPrompt:
     made = assembler.assemble(session, chain)
     return TurnPrompt(rated(made.prompt, whole=whole, left_out=0), made.omitted)

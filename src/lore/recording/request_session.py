@@ -31,7 +31,7 @@ from lore.model import events as e
 from lore.model.canonical import canonical
 from lore.model.jsonslice import array, is_json, parts, table
 from lore.model.mask import cut_masked
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 from lore.model.turn import Call, Exchange, Memo, Prompt, Segment, Turn
 from lore.model.vector import Vector
 from lore.prefix.purpose import is_summary
@@ -141,7 +141,7 @@ class RequestEvents:
     def __init__(self, format: str, unkept: Counter[tuple[str, ...]]) -> None:
         self._lacking = unkept
         self._chains: dict[str, _RequestChain] = {}
-        self._folding = Folding(Session(format=format))
+        self._folding = Folding(FoldedSession(format=format))
         self._started = False
         self._memo: dict[str, Memo] = {}
 

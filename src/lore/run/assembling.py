@@ -32,7 +32,7 @@ from lore.model.results import (
     WholeTurn,
     reset_of,
 )
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix.overlap import ChainSums, overlap, since, size
 from lore.prompt.assemble import Assembler, Unsaid, rated
@@ -70,7 +70,7 @@ class Assembly(NamedTuple):
     unkept: tuple[str, ...] = ()
 
 
-def unsaved(state: Session) -> tuple[Event, ...]:
+def unsaved(state: FoldedSession) -> tuple[Event, ...]:
     """Return the events that were derived from a lore log and that it does not hold yet."""
     return tuple(event for chain in state.chains.values() for event in inserts.unsaved(chain))
 

@@ -32,7 +32,7 @@ from lore.files import replaced, try_lock
 from lore.model.checkpoint import CRC, SavedState, restore, save, sealed, unsealed
 from lore.model.codes import Problem
 from lore.model.results.store import TurnResult
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 from lore.recording import corpus, filesystem
 from lore.recording.base import Problems, collected_seldom
 from lore.recording.opening import Options, reader_named
@@ -219,7 +219,7 @@ def _read_file(path: str) -> memoryview:
         raise LoreError(f"cannot open {shown!r}: {error}") from None
 
 
-def store(path: str, known: LogCheckpoint, state: Session, data: memoryview | None) -> LoreError | None:
+def store(path: str, known: LogCheckpoint, state: FoldedSession, data: memoryview | None) -> LoreError | None:
     """Write a checkpoint, behind `data` where the file holds that; return why it cannot be done, where it cannot.
 
     Costs O(what changed), and O(items) once in as many runs as double the file.
@@ -240,7 +240,7 @@ def _head(known: LogCheckpoint, saved: SavedState) -> bytes:
     return msgspec.msgpack.encode(msgspec.structs.replace(known, session=saved.head))
 
 
-def _append(path: str, known: LogCheckpoint, state: Session, data: memoryview) -> bool:
+def _append(path: str, known: LogCheckpoint, state: FoldedSession, data: memoryview) -> bool:
     """Append to a file that holds `data`; False where it holds something else by now, or is better written whole."""
     saved, last = save(state, at=len(data), known=data), data[-CRC:]
     more = b"".join(sealed(saved.texts, _head(known, saved), crc32(last, int.from_bytes(last, "big"))))

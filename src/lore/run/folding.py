@@ -40,7 +40,7 @@ from lore.model.results.store import (
     TurnResult,
     UsageResult,
 )
-from lore.model.state import Chain, Entry, Session, Totals
+from lore.model.state import Chain, Entry, FoldedSession, Totals
 from lore.model.vector import Vector
 from lore.recording.base import Problems, Recording, collected_seldom
 from lore.recording.events import session_log
@@ -221,7 +221,7 @@ def fold(
         return folding.result(only_pruned=only_pruned)
 
 
-def main_name(state: Session) -> str:
+def main_name(state: FoldedSession) -> str:
     """Return the name of the chain that is shown, without joining any text that still arrives."""
     return MAIN if MAIN in state.chains else next(iter(state.chains), MAIN)
 

@@ -35,7 +35,7 @@ from lore.events.strict import JSON, check, kind_of, named, time_of
 from lore.model.canonical import encode as encode_json
 from lore.model.codes import Problem
 from lore.model.events import MAIN, Event, Remove, SessionStarted, encode
-from lore.model.state import Session as State
+from lore.model.state import FoldedSession as State
 from lore.model.turn import Prompt
 from lore.prompt.base import Dialect, Rules
 from lore.sdk.objects import awaited

@@ -54,7 +54,7 @@ from lore.model.events import (
 )
 from lore.model.jsonslice import spans, without_member
 from lore.model.results.store import StoreAppended
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 from lore.store.base import EMPTY, ConflictError, DamagedError, Head, SessionData, SessionDelta, Store
 from lore.store.deltas import is_same, save_delta
 from lore.store.lines import NOTHING, SessionHeader, follow, leaf_of, read_header
@@ -404,7 +404,7 @@ def _unnumbered(line: bytes) -> bytes:
 # behind another writer
 
 
-def rebased(held: Sequence[Event], stored: Session, new: Iterable[Event]) -> list[Event]:
+def rebased(held: Sequence[Event], stored: FoldedSession, new: Iterable[Event]) -> list[Event]:
     """Return held events as they fit behind the `new` ones of another writer, which `stored` has."""
     others = [(event.chain, event.item.uuid) for event in new if isinstance(event, Append)]
     uuids = _uuids(held, stored, {(event.chain, event.item.uuid) for event in held if isinstance(event, Append)})
@@ -432,7 +432,7 @@ def rebased(held: Sequence[Event], stored: Session, new: Iterable[Event]) -> lis
     return [event for event in map(moved, held) if event is not None]
 
 
-def _uuids(held: Sequence[Event], stored: Session, taken: set[tuple[str, str]]) -> dict[tuple[str, str], str]:
+def _uuids(held: Sequence[Event], stored: FoldedSession, taken: set[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """Return new uuids of held items, by chain and uuid, where another item has theirs."""
     found: dict[tuple[str, str], str] = {}
     for event in held:
@@ -450,7 +450,7 @@ def _uuids(held: Sequence[Event], stored: Session, taken: set[tuple[str, str]]) 
     return found
 
 
-def _turns(held: Sequence[Event], stored: Session) -> dict[tuple[str, int], int]:
+def _turns(held: Sequence[Event], stored: FoldedSession) -> dict[tuple[str, int], int]:
     """Return new numbers of the turns that began, by chain and number, where another turn has theirs."""
     found: dict[tuple[str, int], int] = {}
     latest: dict[str, int] = {}

@@ -7,7 +7,7 @@ from functools import cache
 from lore.fold.step import Folding
 from lore.formats.claude.reader import ClaudeCode
 from lore.model.codes import Problem
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 
 
 @cache
@@ -15,7 +15,7 @@ def entries_of(path):
     """The main chain's entries of a Claude Code session; none for other recordings."""
     if path.parent.name != "claude-code":
         return ()
-    reader, folding = ClaudeCode(), Folding(Session())
+    reader, folding = ClaudeCode(), Folding(FoldedSession())
     for one in (*reader.feed(path.read_bytes()), *reader.finish()):
         if not isinstance(one.value, Problem):
             folding.apply(one.value)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lore import Session, event
 from lore.formats.lore_log import LoreLog
 from lore.model import events as e
-from lore.model.state import Session as State
+from lore.model.state import FoldedSession as State
 from lore.model.turn import Prompt, Segment
 from lore.prompt.base import POLICIES, Rules
 from lore.prompt.dialects import dialect_names

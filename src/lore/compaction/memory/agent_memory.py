@@ -70,7 +70,7 @@ from lore.model.canonical import encode, printable
 from lore.model.events import Event, Knowledge, SessionStarted
 from lore.model.items import CompactDivider
 from lore.model.mask import mask
-from lore.model.state import Session
+from lore.model.state import FoldedSession
 from lore.model.turn import seconds_in
 from lore.store.base import Store, StoreError, Tell
 from lore.store.registry import silent
@@ -229,7 +229,7 @@ PREFIX, CATEGORY = "memory.", "Memory"
 NO_COUNTS: Mapping[str, int] = {}
 
 
-def topics_events(topics: Iterable[Topic], state: Session, *, at: str | None = None) -> tuple[Event, ...]:
+def topics_events(topics: Iterable[Topic], state: FoldedSession, *, at: str | None = None) -> tuple[Event, ...]:
     """Return what a session is to be told of visible topics, in the order of their names: apply it before the turn."""
     wanted = {PREFIX + topic.topic: topic for topic in topics}
     events: list[Event] = []
@@ -459,7 +459,7 @@ class AgentMemory:
             self._tell(f"nothing was remembered by {self._who}: {error.message}")
             return Rested(ExtractionResult(failure=error.message), ConsolidationResult(failure=error.message))
 
-    def events(self, state: Session) -> tuple[Event, ...]:
+    def events(self, state: FoldedSession) -> tuple[Event, ...]:
         """Return what the session is to be told before its next turn begins; nothing, and told, where memory fails."""
         at = self._clock()
         try:

@@ -22,7 +22,7 @@ class RecordedUpstream(Struct, frozen=True, kw_only=True):
     unanswered: Count
 
 
-class Recorded(CommandResult, frozen=True, kw_only=True):
+class RecordResult(CommandResult, frozen=True, kw_only=True):
     """`lore record --json`. `bytes` were added to `file` (None: nothing was
     recorded, and no file was left). Of the `calls`, `model_requests` are what commands judge, and
     `unparsed` says how often something of a call to a model cannot be read; both None where the file cannot be. `lost`

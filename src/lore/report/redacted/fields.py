@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Shown(NamedTuple):
+class FieldTreatment(NamedTuple):
     """What is treated alike, how it is shown, and the fields that hold it; `kept`: as it is."""
 
     what: str
@@ -20,32 +20,32 @@ class Shown(NamedTuple):
 
 
 SHOWN = {
-    "content": Shown(
+    "content": FieldTreatment(
         "text of messages, system prompts, tools and results; reasons and errors of providers, sources; projects; "
         "hosts of gateways",
         "length and 8 digits of the SHA-256",
         ("message", "left", "right", "reason", "source", "project", "gateway", "server", "section", "failed",
          "Comparison.notes", "says", "tokens", "GroupResult.name", "ReliabilityResult.name"),
     ),
-    "name": Shown(
+    "name": FieldTreatment(
         "names of tools, servers, hooks, skills, commands and files; members of bodies and schemas that are a "
         "writer's own",
         "the same",
         ("names", "client", "clients", "json_path", "DivergenceResult.path", "CauseResult.path", "cached_to",
          "LintBreakpoint.path"),
     ),
-    "id": Shown(
+    "id": FieldTreatment(
         "ids of sessions and responses; chains and agents with names of their own",
         "8 digits of the SHA-256",
         ("chain", "session", "session_id", "id", "response", "response_id", "pruned"),
     ),
-    "model": Shown(
+    "model": FieldTreatment(
         "a model's name",
         "as it is where all its words are those of public models (`us.anthropic.claude-opus-5-v1:0`); any other "
         "(`ft:gpt-4o:acme:…`) as length and digits",
         ("model", "models"),
     ),
-    "own": Shown(
+    "own": FieldTreatment(
         "members of request shapes (`messages[3].content`), formats, dialects, codes, counts, times, tokens, prices",
         "as they are",
         ("code", "codes", "name", "kind", "fix", "plain", "actor", "strength", "qualifiers", "fidelity", "confidence",
@@ -57,7 +57,7 @@ SHOWN = {
          "ComparedCause.says"),
         kept=True,
     ),
-    "file": Shown(
+    "file": FieldTreatment(
         "the file or folder that you named, and line and byte in it",
         "as they are: call it otherwise where its name says too much",
         ("path", "file", "looked", "command", "recording", "capture", "DryRun.session", "Side.name",

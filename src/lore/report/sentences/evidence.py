@@ -49,7 +49,7 @@ def listed(names: Iterable[str], most: int = SHOWN) -> str:
 # what the log records
 
 
-def _recorded(fact: e.Recorded) -> str:
+def _recorded(fact: e.RecordedChange) -> str:
     return fact.detail or CODES[fact.event].name
 
 
@@ -316,7 +316,7 @@ SENTENCES: dict[type[EvidenceFact], Callable[[Any], str]] = (
     | {
         e.Told: "{0.text}".format,
         e.Damage: _damage,
-        e.Recorded: _recorded,
+        e.RecordedChange: _recorded,
         e.ModelChanged: "model changed from {0.before} to {0.after}".format,
         e.SignSeen: _sign,
         e.ToolsAnnounced: _announced,

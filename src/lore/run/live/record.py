@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from lore import __version__
 from lore.errors import LoreError
 from lore.formats.captures.lore_capture import LoreCapture
-from lore.model.results.record import Recorded, RecordedUpstream
+from lore.model.results.record import RecordedUpstream, RecordResult
 from lore.model.turn import Exchange
 from lore.record.upstreams import Routes
 from lore.run.loopback import ADDRESS, listening
@@ -132,11 +132,11 @@ class CaptureProxy:
         written()
         self._journal.close()
 
-    def summary(self, exit_code: int | None) -> Recorded:
+    def summary(self, exit_code: int | None) -> RecordResult:
         """Return what was recorded, once it has stopped. Reads what this run wrote."""
         counts, file = self.counts, self.left
         readable = (0, 0) if file is None else _readable(self.path, self._journal.begin)
-        return Recorded(
+        return RecordResult(
             file=file, bytes=self._journal.end - self._journal.begin, calls=counts.calls,
             model_requests=readable and readable[0], unparsed=readable and readable[1], lost=counts.lost,
             refused=counts.refused, exit_code=exit_code,

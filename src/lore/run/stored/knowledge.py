@@ -16,7 +16,7 @@ from lore.model.events import Event, Knowledge
 from lore.model.inserts import signature
 from lore.model.results.store import KnowledgeResult, KnowledgeWritten, KnownFact
 from lore.model.shortened import SHORTEST_ID
-from lore.model.state import Chain, Fact, Session
+from lore.model.state import Chain, Fact, FoldedSession
 from lore.prompt.base import Rules
 from lore.prompt.planning import Planner
 from lore.recording import corpus
@@ -41,13 +41,13 @@ def add(path: str, options: Options, name: str | None, fields: Fields) -> Writte
         raise LoreError("an entry without words", hint="say what is known with --content or --title")
     chosen = derived_id(fields) if name is None else chosen_id(name)
 
-    def known_as(state: Session) -> str:
+    def known_as(state: FoldedSession) -> str:
         if chosen in state.knowledge:
             return chosen
         same = state.titles.get(identity(*(value or "" for value in fields)))
         return state.aliases.get(chosen, chosen) if same is None else same
 
-    def events(state: Session) -> list[Event]:
+    def events(state: FoldedSession) -> list[Event]:
         known = state.knowledge.get(known_as(state))
         if known is not None and updated(known, fields) == known:
             return []
@@ -62,7 +62,7 @@ def update(path: str, options: Options, name: str, fields: Fields) -> WrittenKno
     if all(value is None for value in fields):
         raise LoreError("nothing to update", hint="give --category, --title or --content")
 
-    def events(state: Session) -> list[Event]:
+    def events(state: FoldedSession) -> list[Event]:
         known = state.knowledge[find(state, name, SHORTEST_ID)]
         return [] if updated(known, fields) == known else [Knowledge(op="update", id=known.id, **fields._asdict())]
 
@@ -72,10 +72,10 @@ def update(path: str, options: Options, name: str, fields: Fields) -> WrittenKno
 def remove(path: str, options: Options, names: Sequence[str]) -> WrittenKnowledge:
     """Take known entries away: all that are named, or none."""
 
-    def ids(state: Session) -> list[str]:
+    def ids(state: FoldedSession) -> list[str]:
         return list(dict.fromkeys(find(state, name, SHORTEST_ID) for name in names))
 
-    def events(state: Session) -> list[Event]:
+    def events(state: FoldedSession) -> list[Event]:
         return [Knowledge(op="remove", id=fact_id) for fact_id in ids(state)]
 
     return _write(path, options, "remove", events, ids)
@@ -85,8 +85,8 @@ def _write(
     path: str,
     options: Options,
     op: str,
-    events: Callable[[Session], list[Event]],
-    ids: Callable[[Session], list[str]],
+    events: Callable[[FoldedSession], list[Event]],
+    ids: Callable[[FoldedSession], list[str]],
 ) -> WrittenKnowledge:
     _refuse_a_turn(path)
     if options.format not in (None, "lore"):
@@ -99,7 +99,7 @@ def _write(
     return WrittenKnowledge(KnowledgeWritten(op=op, ids=named, written=len(made)), problems, torn)
 
 
-def _folded(recording: Recording) -> Session:
+def _folded(recording: Recording) -> FoldedSession:
     log = session_log(recording, "events: nothing in it is known", hint="name a session log")
     for read in log.reads():
         event: Event = read.value  # pyright: ignore[reportAssignmentType]
@@ -131,7 +131,7 @@ def listed(path: str, options: Options) -> KnowledgeResult:
     return KnowledgeResult(session=state.id, knowledge=found, problems=problems.kept)
 
 
-def _state(session: Session, chain: Chain, fact: Fact, stated: dict[str, str]) -> str | None:
+def _state(session: FoldedSession, chain: Chain, fact: Fact, stated: dict[str, str]) -> str | None:
     """Say how the prompt holds an entry as it is now, by meaning: pinned, told by a delta, or not yet."""
     if not session.is_own or chain.pinned is None:
         return None if not session.is_own else "waiting"

@@ -63,7 +63,7 @@ from lore.model.results.store import (
     RememberedTopic,
     RememberedUser,
 )
-from lore.model.state import Session as State
+from lore.model.state import FoldedSession as State
 from lore.session import Session
 from lore.store.base import Store, Tell
 from lore.store.registry import silent
