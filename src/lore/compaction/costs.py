@@ -22,7 +22,7 @@ from lore.model.items import NULL, is_absent
 from lore.model.jsonslice import table
 from lore.model.providers import provider_of
 from lore.model.results.simulate import CompactionCost
-from lore.model.state import Chain, Session
+from lore.model.state import Chain, FoldedSession
 
 Moment = Literal["now", "later"]
 FREE = Decimal(0)
