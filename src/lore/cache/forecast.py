@@ -141,9 +141,10 @@ def _expired(lane: ModelLane, situation: Situation) -> ReadLevel | None:
     top, pause = lane.top, situation.pause
     if top is None or pause is None or top is lane.outlive(pause):
         return None
-    left = lane.at(situation.same)
-    kept = 0 if left is None or not lane.reaches(left, situation.at) else left.tokens
-    tokens = max(lane.floor or 0, kept)
+    left, tokens = lane.at(situation.same), lane.floor or 0
+    # a breakpoint at the end has to look back to it; tools and system have their own
+    if left is not None and (not left.size or lane.positions(left, situation.at) <= POSITIONS):
+        tokens = max(tokens, left.tokens)
     if situation.same < situation.size or situation.moved_head:
         return ReadLevel(tokens, "expiry")
     sign = "expiry-1h" if top.lifetime == ONE_HOUR else "expiry"

@@ -275,10 +275,6 @@ class ModelLane:
         far = len(self.entries) - anchor.size
         return far if far > _FAR else growth(self.entries, anchor.size, at).positions
 
-    def reaches(self, anchor: Anchor, at: float | None) -> bool:
-        """Tell whether a breakpoint at the end looks back to a position; tools and system have their own."""
-        return not anchor.size or self.positions(anchor, at) <= POSITIONS
-
     def left(self, size: int, at: float | None) -> int:
         """Return the position that is left where all behind `size` entries changed: the head where it is too far."""
         left = self.before(size)

@@ -17,7 +17,15 @@ from msgspec.structs import replace
 from lore.cache.rules import DatedRules
 from lore.judge.base import finding
 from lore.judge.pair import Pair
-from lore.judge.request_laws import LARGEST, below_minimum, missing_breakpoints, path_at, request_laws, volatile_head
+from lore.judge.request_laws import (
+    LARGEST,
+    below_minimum,
+    message_start,
+    missing_breakpoints,
+    path_at,
+    request_laws,
+    volatile_head,
+)
 from lore.model.canonical import printable, text_of
 from lore.model.codes import CauseKind, Code
 from lore.model.evidence import BelowMinimum, Evidence, OrphanPair, ProgramText, VolatileText
@@ -126,7 +134,7 @@ class Laws:
         prompt = turn.prompt
         while self._calls and self._calls[-1].position >= same:
             self._calls.pop()
-        start = _message_start(prompt, same)
+        start = message_start(prompt, same - 1)
         envelope, results, before = b"", False, False
         for at, segment in enumerate(prompt.messages.since(start), start):
             if segment.kind in ("envelope", "opaque"):
@@ -166,7 +174,7 @@ class Laws:
                 return
             else:
                 waiting[call.name] -= 1
-        last = _message_start(turn.prompt, len(turn.prompt.messages))
+        last = message_start(turn.prompt, len(turn.prompt.messages) - 1)
         ends = {call.name for call in self._calls if call.position >= last}
         for name, number in waiting.items():
             if number > 0 and name not in ends:
@@ -186,14 +194,6 @@ class Laws:
         if missing is not None:
             last = path_at(prompt, prompt.breakpoints[-1] if prompt.breakpoints else -1)
             self._say(Code.BREAKPOINTS_MISSING, turn, "messages", last, missing)
-
-
-def _message_start(prompt: Prompt, place: int) -> int:
-    """Go back to the last message that begins before a place: what follows a result is judged by it."""
-    place = min(place, len(prompt.messages)) - 1
-    while place > 0 and prompt.messages[place].kind not in ("envelope", "opaque"):
-        place -= 1
-    return max(0, place)
 
 
 _CALL_IDS = ((b'"tool_use"', "id", False), (b'"tool_result"', "tool_use_id", True))

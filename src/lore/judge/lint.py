@@ -138,15 +138,8 @@ class Linter:
         if prompt.partial or not sized.cache or prompt.fidelity == "structural":
             return  # its beginning, or its breakpoints, are not recorded
         yield from ignored_breakpoints(turn)
-        missing = self._missing(sized)
-        if missing is not None:
-            yield missing
-            return
-        short = self._short(sized)
-        if short is not None:
-            yield short
-        else:
-            yield from self._apart(sized)
+        few = self._missing(sized) or self._short(sized)
+        yield from self._apart(sized) if few is None else (few,)
 
     def _short(self, sized: Sized) -> Broken | None:
         """Find that what stands up to the last breakpoint, or all of the prompt, is shorter than the model caches."""
@@ -198,15 +191,14 @@ class Linter:
             behind = next(place for place in places if place >= end)
             new = _positions(prompt, end + 1, behind, runs=runs)
             if new > most:
-                evidence = BreakpointsApart(new, most, step=True)
-                yield Broken(Code.BREAKPOINTS_FAR_APART, "messages", path_at(prompt, behind), evidence, at=behind)
+                apart = BreakpointsApart(new, most, step=True)
+                yield Broken(Code.BREAKPOINTS_FAR_APART, "messages", path_at(prompt, behind), apart, at=behind)
                 return
-        before = places[-2] if len(places) > 1 else -1
-        new = _positions(prompt, max(before + 1, head), places[-1], runs=runs)
+        *_, before, last = -1, *places
+        new = _positions(prompt, max(before + 1, head), last, runs=runs)
         if before >= 0 and new > most:
-            evidence = BreakpointsApart(new, most, step=False)
-            path = path_at(prompt, places[-1])
-            yield Broken(Code.BREAKPOINTS_FAR_APART, "messages", path, evidence, "expected", places[-1])
+            apart = BreakpointsApart(new, most, step=False)
+            yield Broken(Code.BREAKPOINTS_FAR_APART, "messages", path_at(prompt, last), apart, "expected", last)
 
 
 # what stands where

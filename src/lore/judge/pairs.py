@@ -142,7 +142,7 @@ class Pairs:
         if pair is not None and pair.is_break:
             return pair
         last = self._read
-        base = last if last is not None and _of_one_cache(last, right) and right.extends(last) else left
+        base = last if last is not None and _cache_of(last) == _cache_of(right) and right.extends(last) else left
         short = shortfall(base, right)
         context = self._context(base, right, _COVERED, fall(base, short), look, left)._replace(situation=look())
         cause = cause_of(context)
@@ -422,12 +422,7 @@ def _reads_nothing(left: Turn, right: Turn) -> bool:
     there = cached(left.usage)
     if there is None or there > DROP or not prompt_tokens(left.usage) or bills_writes(left) or bills_writes(right):
         return False
-    return _of_one_cache(left, right) and right.extends(left)
-
-
-def _of_one_cache(left: Turn, right: Turn) -> bool:
-    """Tell whether two turns of a log were asked of one model, and the same provider answered."""
-    return (left.model, left.call.answered_by) == (right.model, right.call.answered_by)
+    return _cache_of(left) == _cache_of(right) and right.extends(left)
 
 
 def _wrote_for_an_hour(turn: Turn) -> bool:

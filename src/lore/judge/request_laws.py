@@ -115,17 +115,19 @@ def _reason(turn: Turn, segment: Segment, at: int, value: bytes) -> Unmarkable |
             return "thinking"
         if block.kind == "text" and block.own and block.text == "":
             return "empty-text"
-    if prompt.dialect.startswith("openai") and b'"mode"' in value and _answers(prompt, at):
-        return "not-input"
+    if prompt.dialect.startswith("openai") and b'"mode"' in value and at >= len(prompt.head):
+        message = prompt.messages[message_start(prompt, at - len(prompt.head))]
+        if (table(message.json) or {}).get("role") == b'"assistant"':
+            return "not-input"
     return _lifetime(prompt, value)
 
 
-def _answers(prompt: Prompt, at: int) -> bool:
-    """Tell whether a segment stands in what the model said."""
-    place = at - len(prompt.head)
-    while place >= 0 and prompt.messages[place].kind not in ("envelope", "opaque"):
+def message_start(prompt: Prompt, place: int) -> int:
+    """Return where the message begins that a place of the messages is in; 0 where none begins before it."""
+    place = min(place, len(prompt.messages) - 1)
+    while place > 0 and prompt.messages[place].kind not in ("envelope", "opaque"):
         place -= 1
-    return place >= 0 and (table(prompt.messages[place].json) or {}).get("role") == b'"assistant"'
+    return max(0, place)
 
 
 def _lifetime(prompt: Prompt, value: bytes) -> Unmarkable | None:
