@@ -325,3 +325,15 @@ def test_engines_are_asked_every_night_with_what_was_built_kept():
     ran = [step["run"] for step in steps if "run" in step]
     assert any(command.startswith("make -k oracle ") for command in ran)
     assert any("tests/replay/test_llama_server.py" in command for command in ran)
+
+
+def test_workflows_use_actions_by_the_digest_of_their_code():
+    """A tag can be moved to other code, which then has what the job has: the right to publish."""
+    lines = [
+        line.strip()
+        for path in sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+        for line in path.read_text("utf-8").splitlines()
+        if "uses:" in line and "uses: ./" not in line
+    ]
+    assert len(lines) >= 10
+    assert [line for line in lines if not re.search(r"uses: [\w./-]+@[0-9a-f]{40}  # v\d", line)] == []
