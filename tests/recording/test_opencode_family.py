@@ -11,7 +11,8 @@ import pytest
 
 from formats.opencode import START, Export, compacted
 from lore.judge.policy import Budgets
-from lore.recording import corpus, recent
+from lore.recording import recent
+from lore.recording.agents.companions import companions, session_of
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.checking.check import check
@@ -58,8 +59,8 @@ def names(request, tmp_path):
 
 def test_a_session_is_read_with_all_that_it_started(names):
     one, two, three, four, nine = names
-    assert corpus.companions(one) == [two, three, four]
-    assert (corpus.companions(two), corpus.companions(three), corpus.companions(nine)) == ([three], [], [])
+    assert companions(one) == [two, three, four]
+    assert (companions(two), companions(three), companions(nine)) == ([three], [], [])
     found = fold(one, Options()).result
     assert [chain.id for chain in found.session.chains] == ["main", "utility-1", "ses_2", "ses_3", "ses_4"]
     assert (found.session.id, found.usage.turns, found.problems) == ("ses_1", 8, [])
@@ -74,7 +75,7 @@ def test_whoever_checks_a_session_checks_what_it_started_and_of_all_each_once(na
 
 def test_where_the_client_keeps_them_a_session_s_own_comes_first(tmp_path):
     for names in (in_database(tmp_path / "."), in_storage(tmp_path / "older")):
-        assert [recent.session_of(name) for name in names] == [None, names[0], names[0], names[0], None]
+        assert [session_of(name) for name in names] == [None, names[0], names[0], names[0], None]
 
 
 def test_circles_and_parents_that_lead_elsewhere_end(tmp_path):
@@ -84,8 +85,8 @@ def test_circles_and_parents_that_lead_elsewhere_end(tmp_path):
     folder = stored(tmp_path, *sessions(family)) / "session" / "p"
     for form in (f"{path}#%s", str(folder / "%s.json")):
         names = [form % name for name, _ in family]
-        assert [corpus.companions(name) for name in names] == [[names[1]], [names[0]], [], [], []]
-        assert [recent.session_of(name) for name in names] == [names[1], names[0], None, None, None]
+        assert [companions(name) for name in names] == [[names[1]], [names[0]], [], [], []]
+        assert [session_of(name) for name in names] == [names[1], names[0], None, None, None]
         assert fold(names[0], Options()).result.usage.turns == 2
 
 
@@ -117,8 +118,8 @@ def test_subagents_of_oh_my_pi_lie_in_the_folder_named_after_the_session(tmp_pat
         path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
     (tmp_path / stem / "0.bash.log").write_bytes(b"none of them")
     names = [os.path.join(tmp_path, name) for name in files]
-    assert sorted(corpus.companions(names[0])) == sorted(names[1:])
-    assert [recent.session_of(name) for name in names] == [None, names[0], names[0]]
+    assert sorted(companions(names[0])) == sorted(names[1:])
+    assert [session_of(name) for name in names] == [None, names[0], names[0]]
     found = fold(names[0], Options()).result
     assert sorted(chain.id for chain in found.session.chains) == ["Explore", "Explore.Deep", "main"]
     assert found.problems == []

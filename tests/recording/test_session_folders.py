@@ -9,9 +9,10 @@ from formats.kimi import text
 from formats.kimi_session import counts, lines, plain
 from lore.formats.folders import CONTEXT, WIRE
 from lore.recording import corpus, packed
+from lore.recording.agents.companions import companions, session_of
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
-from lore.recording.recent import newest, session_of
+from lore.recording.recent import newest
 
 
 def write(folder, made):
@@ -60,8 +61,8 @@ def test_a_folder_of_sessions_has_each_once_and_its_files_under_no_name_of_their
 
 
 def test_its_subagents_are_chains_of_it(kimi):
-    assert corpus.companions(str(kimi)) == [str(kimi / "subagents" / "a1")]
-    assert not corpus.companions(str(kimi / "subagents" / "a1"))
+    assert companions(str(kimi)) == [str(kimi / "subagents" / "a1")]
+    assert not companions(str(kimi / "subagents" / "a1"))
     assert session_of(str(kimi / "subagents" / "a1")) == str(kimi)
     recording = Options().open(str(kimi), subagents=True)
     turns = list(recording.turns())
@@ -117,7 +118,7 @@ def test_any_file_of_a_conversation_names_it_and_a_folder_of_conversations_has_e
     assert corpus.is_same(corpus.parse_name(event.name).path, str(conversation))
     found = [file.path for file in inputs([str(conversation.parent)])]
     assert found == [str(conversation), str(conversation / "subagents" / "s1")]
-    assert corpus.companions(str(conversation)) == found[1:]
+    assert companions(str(conversation)) == found[1:]
     (event.parent.parent / "base_state.json").unlink()
     assert corpus.parse_name(str(event)).path == str(event)
 

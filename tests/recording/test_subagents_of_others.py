@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from formats import gemini, qwen
-from lore.recording import corpus
+from lore.recording.agents.companions import companions
 from lore.recording.opening import Options
 
 
@@ -22,7 +22,7 @@ def test_chats_in_a_folder_named_like_the_session_are_its_subagents(tmp_path):
     (folder / "s-1" / "s-9.jsonl").write_bytes(own.data())
     (folder / "s-1" / "notes.txt").write_bytes(b"none of them")
     assert chains(main) == ({"main", "agent-s-9"}, [])
-    assert corpus.companions(str(folder / "s-1" / "s-9.jsonl")) == []
+    assert companions(str(folder / "s-1" / "s-9.jsonl")) == []
 
 
 def test_a_session_whose_name_leads_elsewhere_has_no_subagents(tmp_path):
@@ -31,7 +31,7 @@ def test_a_session_whose_name_leads_elsewhere_has_no_subagents(tmp_path):
     (tmp_path / "other" / "x.jsonl").write_bytes(gemini.plain().data())
     main = tmp_path / "chats" / "session-x.jsonl"
     main.write_bytes(gemini.Chat("../other").user("u", "look").data())
-    assert corpus.companions(str(main)) == []
+    assert companions(str(main)) == []
 
 
 def test_files_under_subagents_beside_the_chats_are_those_of_the_session(tmp_path):

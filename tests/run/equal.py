@@ -11,7 +11,7 @@ import msgspec
 from lore.judge.policy import Budgets
 from lore.model import checkpoint
 from lore.model.canonical import canonical
-from lore.recording import corpus
+from lore.recording.agents.companions import companions
 from lore.recording.base import Problems
 from lore.recording.converting import convert
 from lore.recording.corpus import Name
@@ -74,6 +74,6 @@ def assert_same(path: str, options: Options | None = None) -> bytes:
         assert other.state == one.state
         assert other.turns == one.turns
         assert other.bodies == one.bodies
-        assert judged(made) == judged(path, *corpus.companions(path), options=options)
+        assert judged(made) == judged(path, *companions(path), options=options)
         assert converted(made) == data, "converted again it stays as it is"
     return data

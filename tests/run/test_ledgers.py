@@ -12,6 +12,7 @@ from cli.running import put
 from conftest import ROOT
 from formats.claude import answered, asked, counts, joined, text
 from lore.recording import corpus
+from lore.recording.agents.companions import companions
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.dated import Dated
@@ -85,10 +86,10 @@ def test_a_folder_is_listed_once_for_all_of_its_sessions_and_again_where_it_chan
     paths = [Path("many", f"{name}.jsonl") for name in "abc"]
     os.utime("many", (1, 1))
     for path in paths:
-        corpus.companions(str(path))
+        companions(str(path))
     assert listed == ["many"]
     beside = put("many/agent-1.jsonl", *[{**line, "isSidechain": True, "agentId": "1"} for line in lines()])
-    assert [corpus.companions(str(path)) for path in paths] == [[str(beside)]] * 3
+    assert [companions(str(path)) for path in paths] == [[str(beside)]] * 3
     assert listed == ["many"] * 4  # what changed just now may change again within the same time
 
 

@@ -21,6 +21,7 @@ from lore.compaction.memory.identities import of_users
 from lore.errors import LoreError
 from lore.model.place import Place
 from lore.recording import corpus, filesystem, packed
+from lore.recording.agents.companions import companions, is_superseded
 from lore.store.registry import is_store, open_there, say_once, scheme_of
 
 _MAGIC = re.compile(r"[*?\[]")
@@ -133,10 +134,10 @@ def _below(path: str, *, named: bool) -> Iterator[Input]:
         if path.endswith(_DATABASE) and (sessions := _sessions_in(path)):
             yield from sessions
             return
-        if named or not (corpus.is_special(path) or corpus.is_superseded(path)):
+        if named or not (corpus.is_special(path) or is_superseded(path)):
             yield Input(path, named)
         if named and path != corpus.STDIN:  # in a folder they are met anyway
-            yield from (Input(companion, named=False) for companion in corpus.companions(path))
+            yield from (Input(companion, named=False) for companion in companions(path))
         return
     failed: list[Input] = []
     folder, together = "", frozenset[str]()
@@ -147,7 +148,7 @@ def _below(path: str, *, named: bool) -> Iterator[Input]:
             folder, together = parent, frozenset(packed.members(parent))
             if together:
                 yield Input(parent, named=False)
-        if os.path.basename(file) not in together and not corpus.is_superseded(file):
+        if os.path.basename(file) not in together and not is_superseded(file):
             sessions = _sessions_in(file) if file.endswith(_DATABASE) else []
             yield from sessions or (Input(file, named=False),)
     yield from failed

@@ -17,6 +17,7 @@ from lore.model.state import Change
 from lore.model.turn import Memo, Turn
 from lore.prompt.base import Dialect, Policy, Rules
 from lore.recording import corpus
+from lore.recording.agents.companions import companions
 from lore.recording.base import HINT_FORMATS, Problems, Recording, Template, UnrecognisedError, load_plugins
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Options:
             completes = None if self.completion is None else self.completion.chain(type(reader), opened.head)
             recording = EventRecording(
                 path, reader, opened.data, problems, dialect=dialect, rules=self.ruled, template=self.template,
-                companions=corpus.companions(path) if subagents else (), completion=self.completion,
+                companions=companions(path) if subagents else (), completion=self.completion,
                 completes=completes,
             )  # fmt: skip
         elif reader.yields == "turns":

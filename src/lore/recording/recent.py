@@ -17,13 +17,12 @@ from lore.errors import LoreError
 from lore.formats.foreign import GENERIC
 from lore.formats.registry import ENGINE_LOGS
 from lore.recording import corpus, filesystem
-from lore.recording.agents import session_folders
+from lore.recording.agents.companions import session_of
 from lore.recording.agents.logs import LogPlace, Surroundings, existing, files_of, places
 from lore.recording.base import UnrecognisedError
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options, kind_of
 
-_BELOW_PI = re.compile(rf"(.+[/\\]{corpus.PI_STEM.pattern})[/\\].+\.jsonl", re.DOTALL)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _AGO = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*([smhdw])")
 HINT_SINCE = "give an age (30m, 2h, 1d, 1w) or a date (2026-01-31, 2026-01-31T09:00)"
@@ -139,43 +138,6 @@ def _is_recording(path: str, format: str | None) -> bool:
         return next(Options().open(path).turns(), None) is not None
     except UnrecognisedError:
         return False
-
-
-def session_of(path: str) -> str | None:
-    """Return the session that a subagent's file or folder belongs to, or lies beside; None for others.
-
-    One that lies beside it is looked into, for the session that it names.
-    """
-    if path.endswith(".json") or corpus.is_in_database(path):
-        from lore.recording.agents import opencode_family  # noqa: PLC0415 - few logs are OpenCode's
-
-        return opencode_family.session_over(path)
-    below = re.fullmatch(r"(.+)[/\\]subagents[/\\].*agent-[^/\\]*\.jsonl", path, re.DOTALL)
-    if below is not None:
-        return f"{below[1]}.jsonl"
-    above = _BELOW_PI.fullmatch(path)
-    if above is not None:
-        return f"{above[1]}.jsonl"
-    if session := session_folders.parent_of(path):
-        return session
-    folder, name = os.path.split(path)
-    chats, parent = os.path.split(folder)
-    if os.path.basename(chats) == "chats" and not corpus.is_companion(name):
-        return _chat_of(chats, parent)
-    session = corpus.session_named(path) if corpus.is_companion(name) else None
-    return None if session is None else os.path.join(folder, f"{session}.jsonl")
-
-
-def _chat_of(chats: str, session: str) -> str | None:
-    """Return the chat of Gemini CLI that a folder of its subagents is named after; a file says what session it is."""
-    try:
-        names = sorted(
-            name for name in filesystem.names(chats) if name.startswith("session-") and name.endswith(".jsonl")
-        )
-    except OSError:
-        return None
-    likely = (os.path.join(chats, name) for name in names if name.removesuffix(".jsonl").endswith(session[:8]))
-    return next((path for path in likely if corpus.chat_named(path) == session), None)
 
 
 def nothing(looked: Sequence[str]) -> LoreError:

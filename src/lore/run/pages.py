@@ -32,11 +32,11 @@ from lore.model.state import UTILITY
 from lore.model.turn import Turn
 from lore.prefix.overlap import excerpt, place_of
 from lore.recording import corpus
+from lore.recording.agents.companions import companions, session_of
 from lore.recording.agents.projects import project_of
 from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom
 from lore.recording.inputs import Input
 from lore.recording.opening import Options
-from lore.recording.recent import session_of
 from lore.report.redacted.findings import (
     REDACTED,
     digest,
@@ -82,7 +82,7 @@ def sessions_of(files: Iterable[Input]) -> list[Input]:
         session = None if file.stream or file.error is not None else session_of(file.path)
         place = "" if session is None else os.path.abspath(session)
         if place in known and place not in owned:
-            owned[place] = {os.path.abspath(path) for path in corpus.companions(place)}
+            owned[place] = {os.path.abspath(path) for path in companions(place)}
         if os.path.abspath(file.path) not in owned.get(place, ()):
             kept.append(file)
     return kept

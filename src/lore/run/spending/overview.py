@@ -22,9 +22,10 @@ from lore.model.results.found import UnreadLogs
 from lore.model.results.overview import GroupBy, Overview, Spending, SpendingCause, SpendingSession
 from lore.model.state import UTILITY
 from lore.recording import corpus
+from lore.recording.agents.companions import session_of
 from lore.recording.agents.logs import AGENTS, Agent, Surroundings
 from lore.recording.inputs import Input, inputs
-from lore.recording.recent import session_of, written
+from lore.recording.recent import written
 from lore.report.commands import in_shell
 from lore.report.plain import day_of
 from lore.report.sentences.spending import cause_in_words

@@ -23,10 +23,11 @@ from lore.judge.base import WORSE, summed
 from lore.model.ledger import Ledger
 from lore.model.results.found import FoundSession, FoundSessions, UnreadLogs
 from lore.recording import corpus
+from lore.recording.agents.companions import session_of
 from lore.recording.agents.logs import Agent, LogPlace, Surroundings, existing, files_of, places
 from lore.recording.base import load_plugins
 from lore.recording.inputs import Input, inputs, without_taken_over
-from lore.recording.recent import LOGS_LOOKED_AT, session_of, written
+from lore.recording.recent import LOGS_LOOKED_AT, written
 from lore.run.spending.ledgers import Ledgers
 
 MOST_BYTES = 256 * 1024 * 1024  # bytes read for one answer: some seconds

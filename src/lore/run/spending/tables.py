@@ -29,8 +29,9 @@ from lore.model.mask import mask
 from lore.model.results import Finding
 from lore.model.results.tables import TABLES, VERSION, Kind
 from lore.recording import corpus
+from lore.recording.agents.companions import session_of
 from lore.recording.inputs import Input
-from lore.recording.recent import session_of, written
+from lore.recording.recent import written
 from lore.report.redacted.results import redacted_ledger
 from lore.run.spending.ledgers import Ledgers, Progress, placed
 from lore.run.spending.overview import agent_of, every_request

@@ -25,6 +25,7 @@ from lore.formats.lore_log import LoreLog
 from lore.model.codes import Problem
 from lore.model.results.store import ImportedSession, StoreImported
 from lore.recording import corpus
+from lore.recording.agents.companions import companions, is_companion
 from lore.recording.base import Problems, UnrecognisedError, collected_seldom
 from lore.recording.converting import converted
 from lore.recording.events import EventRecording
@@ -68,8 +69,8 @@ def import_sessions(
     """Import what these paths stand for; raises LoreError where nothing of it can be, or the store takes no more."""
     files = inputs(request.paths)
     sums = _Imported()
-    companions = chain.from_iterable(corpus.companions(file.path) for file in files if file.error is None)
-    with_others = {os.path.realpath(path) for path in companions}  # subagents' files, read with their sessions
+    others = chain.from_iterable(companions(file.path) for file in files if file.error is None)
+    with_others = {os.path.realpath(path) for path in others}  # subagents' files, read with their sessions
     files = [file for file in files if os.path.realpath(file.path) not in with_others]
     sums.joined = len(with_others)
     if request.session_id is not None and len(files) != 1:
@@ -173,7 +174,7 @@ class _Importer:
         chained, requests, lines = self._opened(path, self.problems)
         header = next(lines)
         # a subagent's file names its session: alone it would take that one's place
-        alone = corpus.is_companion(os.path.basename(path)) and not corpus.is_stored(path)
+        alone = is_companion(os.path.basename(path)) and not corpus.is_stored(path)
         self.session_id = self._request.session_id or ("" if alone else named(header)) or _stem(path)
         if requests and self.session_id in self._taken:
             self.session_id = self._free_name(path)
