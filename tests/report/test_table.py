@@ -83,6 +83,13 @@ def test_lines_fit_and_no_cell_is_lost(rows, width, flows):
         assert cell in text
 
 
+def test_a_row_that_begins_with_wide_characters_wraps_within_the_terminal():
+    """What hangs was counted in characters where the head of a line takes more columns than it has."""
+    columns = [TableColumn("a"), TableColumn("b", right=True), TableColumn("c"), TableColumn("d")]
+    lines = written(columns, [("aaa漢aa漢漢漢漢漢漢", "a" * 12, "", "aaaaaa漢漢漢")], width=32, flows=False)
+    assert max(map(cell_len, lines)) <= 32
+
+
 @pytest.mark.parametrize("terminal", [True, False])
 def test_text_of_recordings_is_never_obeyed(terminal):
     shown = "".join(written(MONEY, [row("\x1b[2Jmodel [red]x[/red]")], terminal=terminal))

@@ -5,11 +5,11 @@ chance, no timer; nothing whose order or text depends on the process (sets, addr
 (`meter.py`): a body that can run again begins with a charge, and operators that would compile to bare Python go
 through a filter. Nothing is computed while compiling.
 
-Why work is counted here and no child process with limits renders instead, measured over the attacks of
-`tests/hostile/test_templates.py` with Jinja's sandbox alone in such a child: 23 to 39 of 116 ended by a signal, three
-rendered or not by the limits that were set (so by the machine), values showed addresses; without a limit on memory,
-which macOS and Windows do not have, nothing holds what multiplies. A rendering of 2.5 MB takes 20 ms here, 31 ms
-there, where the child itself takes another 106 ms.
+Why work is counted here and no child process with limits renders instead, measured over the 116 attacks of
+`tests/hostile/test_templates.py` with Jinja's sandbox alone in such a child: 23 to 39 ended by a signal, and which
+were rendered or refused hung on the limits that were set, and so on the machine (21 of them between two settings).
+Systems without a limit on memory would have nothing that holds what multiplies. A rendering of 2.5 MB took 18 to 22 ms
+of CPU here and 31 to 33 there, where the child itself took another 106.
 
 How engines set up the environment: Hugging Face transformers, `apply_chat_template` (trimmed blocks, loop
 controls, `generation` blocks rendered through, `raise_exception`).
@@ -32,12 +32,14 @@ from jinja2.utils import Cycler, Joiner, pass_context
 from jinja2.visitor import NodeTransformer
 
 from lore.errors import LoreError, Where
+from lore.model.mask import cut_masked
 from lore.prompt.meter import FILTERS, MADE, METER, TESTS, WORK, Meter, SandboxError, call_method, meter_of, shown
 
 MAX_SOURCE = 65_536  # characters of a template, three times the longest in use; compiling takes quadratic time
 MAX_DEPTH = 64  # levels of calls: macros, recursive loops, blocks
 _FILE = "<chat template>"
-_SHOWN = 200
+_SHOWN = 200  # characters of what a template says
+_LOOKED_AT = 1_600  # characters of it, before what cannot be seen is left out
 _FAILURES = (
     TemplateError, ArithmeticError, AssertionError, AttributeError, BufferError, LookupError, MemoryError, NameError,
     RuntimeError, SyntaxError, TypeError, ValueError,
@@ -100,8 +102,8 @@ class Sandbox:
 
 def cleaned(text: str) -> str:
     """Return text for a message: one line, nothing invisible, not long."""
-    shown = _UNSEEN.sub(" ", text[: 8 * _SHOWN]).strip()
-    return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 1] + "…"
+    shown = _UNSEEN.sub(" ", text[:_LOOKED_AT]).strip()
+    return shown if len(shown) <= _SHOWN else cut_masked(shown, _SHOWN - 1) + "…"
 
 
 def _reason(error: BaseException) -> str:

@@ -89,7 +89,8 @@ def hang(out: Console, text: Text, indent: int, *, width: int | None = None) -> 
         whole(out, text)
         return
     head, body = text[:indent], text[indent:]
-    for number, part in enumerate(body.divide(_breaks(body.plain, max(room - indent, _NARROW)))):
+    taken = max(indent, cell_len(head.plain))  # wide characters of the head take two columns
+    for number, part in enumerate(body.divide(_breaks(body.plain, max(room - taken, _NARROW)))):
         part.rstrip()
         whole(out, (head if number == 0 else Text(" " * indent)).append_text(part))
 
