@@ -129,7 +129,7 @@ def test_what_came_without_the_lock_while_a_delta_was_made_is_kept(tmp_path, mon
         return settled
 
     with monkeypatch.context() as patched:
-        patched.setattr("lore.store.jsonl_log.settle", meanwhile)
+        patched.setattr("lore.store.deltas.settle", meanwhile)
         with pytest.raises(StoreError, match="without asking for its lock"):
             store.say("c")
     store.say("c")

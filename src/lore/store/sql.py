@@ -187,7 +187,7 @@ class SqlStore(AddingStore):
                 damage += orphans(tx)
         except DamagedError as error:
             damage.append(DamagedPlace(None, None, "tables", error.message, "the sessions that can be listed"))
-        return Verified.of(map(self._verify, names), damage, self.notes())  # None: deleted since it was listed
+        return Verified.of((Verified(0, 0, tuple(damage)), *map(self._verify, names)), notes=self.notes())
 
     def _verify(self, session_id: str) -> Verified | None:
         try:
