@@ -122,5 +122,9 @@ def test_the_beginning_of_an_object_is_enough():
     assert members(b'x {"a":1}') == {}
 
 
+def test_members_are_sought_in_so_much_of_a_beginning():
+    assert members(b"{" + b'"k":1,' * 50_000 + b'"last":1}') == {"k": None}
+
+
 def test_every_sentence_says_why():
     assert all(": " in sentence and not sentence.endswith(".") for sentence in SENTENCES)

@@ -102,6 +102,7 @@ _KINDS = (
     (b"PAR1", "a Parquet file", "write its rows as JSON Lines"),
 )
 _LOOKED_AT = 4_096  # bytes of a beginning in which a NUL shows that it is no text
+_MOST_TOKENS = 100_000  # values of a beginning, its brackets and colons too: one key may come a million times
 _SHOWN = 6  # members or tables that are named
 
 
@@ -158,7 +159,7 @@ def members(head: bytes) -> dict[str, None]:
         return {}
     found: dict[str, None] = {}
     depth, key = 0, b""
-    for match in _TOKEN.finditer(head, start):
+    for match in islice(_TOKEN.finditer(head, start), _MOST_TOKENS):
         token = match.group()
         if token in b"{[":
             depth += 1

@@ -18,6 +18,7 @@ ALPHABETS = {
     "word": r"[A-Za-z0-9_-]*",
     "dotted": r"[A-Za-z0-9_.=-]*",
     "base64": r"[A-Za-z0-9+/_-]*={0,2}",
+    "quoted": r"[A-Za-z0-9%+/_=-]*",  # as URLs and cookies quote it
 }
 
 
@@ -62,6 +63,7 @@ KINDS = (
     Kind("google oauth", ("ya29.",), "word", 20),
     Kind("google oauth client", ("GOCSPX-",), "word", 20),
     Kind("slack", ("xoxa-", "xoxb-", "xoxe-", "xoxp-", "xoxr-", "xoxs-", "xoxe.xoxp-", "xoxe.xoxb-"), "word", 10),
+    Kind("slack, of a browser", ("xoxc-", "xoxd-"), "quoted", 10),
     Kind("slack app", ("xapp-",), "word", 20),
     Kind("npm", ("npm_",), "alnum", 30),
     Kind("pypi", ("pypi-",), "word", 30),
@@ -129,7 +131,8 @@ SHAPES = (
     ),
     ("/services/T", 0, r"(?<=hooks\.slack\.com)/services/T[\w+/]{20,}"),
     ("/workflows/T", 0, r"(?<=hooks\.slack\.com)/workflows/T[\w+/]{20,}"),
-    ("/api/webhooks/", 0, r"/api/webhooks/[0-9]{10,20}/[\w-]{20,}"),  # Discord
+    # Discord
+    ("/webhooks/", 0, r"(?:(?<=/api)|(?<=/api/v[0-9])|(?<=/api/v[0-9]{2}))/webhooks/[0-9]{10,20}/[\w-]{20,}"),
     ("/IncomingWebhook/", 0, r"/IncomingWebhook/[\w/-]{30,}"),  # Teams
 )
 

@@ -1,0 +1,38 @@
+"""What the last job of a release hands on is what the jobs before it laid there."""
+
+from __future__ import annotations
+
+import posixpath
+from pathlib import PurePosixPath
+
+import yaml
+
+from release.notes import ROOT
+
+JOBS = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8"))["jobs"]
+
+
+def laid(upload: dict) -> list[str]:
+    """Return where the files of an artifact stand once all are downloaded: below what their paths have in common.
+
+    A pattern counts as its folder, a name as itself: so `actions/upload-artifact` looks for the common folder.
+    """
+    paths = upload["path"].split()
+    roots = sorted({str(PurePosixPath(path).parent) if "*" in path else path for path in paths})
+    common = posixpath.commonpath([f"/{root}" for root in roots])
+    return [posixpath.join(upload["name"], posixpath.relpath(f"/{path}", common)) for path in paths]
+
+
+def is_named(file: str, pattern: str) -> bool:
+    """Tell whether a shell's pattern names a file: its star stops at a slash."""
+    return PurePosixPath(f"/{file}").match(f"/{pattern}")
+
+
+def test_files_of_a_release_are_named_where_they_are_downloaded():
+    uploads = [step["with"] for step in JOBS["build"]["steps"] if "upload-artifact" in step.get("uses", "")]
+    files = [file.replace("*", "x") for upload in uploads for file in laid(upload)]
+    words = JOBS["announce"]["steps"][-1]["run"].split()
+    named = [word for word in words if word.startswith(tuple(f"{upload['name']}/" for upload in uploads))]
+    assert named
+    assert [word for word in named if not any(is_named(file, word) for file in files)] == []
+    assert [file for file in files if not any(is_named(file, word) for word in named)] == []
