@@ -129,6 +129,7 @@ SHAPES = (
         (sign, 0, sign + r"[\w-]{20,27}\.[\w-]{6}\.[\w-]{27,40}")
         for sign in ("MD", "MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT")
     ),
+    ("key-", 0, r"(?<![\w-])key-[0-9a-f]{32}(?![\w-])"),  # Mailgun
     ("/services/T", 0, r"(?<=hooks\.slack\.com)/services/T[\w+/]{20,}"),
     ("/workflows/T", 0, r"(?<=hooks\.slack\.com)/workflows/T[\w+/]{20,}"),
     # Discord
@@ -154,10 +155,18 @@ _STORE = "(?:" + "|".join(f"(?<={word})" for word in _STORES) + ")"
 
 # A sign (lower case), and for each pattern that begins there: what its `value` must look like to be hidden.
 NAMED = {
-    "pass": [(r"pass(?:w(?:or)?d|phrase)[\w-]{0,24}" + _SEP + _CHOSEN, "chosen")],
+    "pass": [
+        (r"pass(?:w(?:or)?d|phrase)[\w-]{0,24}" + _SEP + _CHOSEN, "chosen"),
+        (r"(?<=-)pass(?:w(?:or)?d|phrase)[ ]{1,3}" + _OPEN + _CHOSEN, "chosen"),  # an option
+        (r"""pass(?:w(?:or)?d|phrase)>(?P<value>[^\s<>"'\\]{6,128})(?=<)""", "chosen"),
+    ],
+    "-u ": [(r"""-u[ ]{1,3}\\*["']?[\w.@-]{1,64}:(?P<value>[^\s"'\\:/]{6,128})""", "chosen")],  # of curl
     "pwd": [(r"pwd[\w-]{0,24}" + _SEP + _CHOSEN, "chosen")],
     "secret": [(r"secret[\w.-]{0,24}" + _SEP + _VALUE, "random")],
-    "token": [(r"token(?!s|iz)[\w.-]{0,24}" + _SEP + _VALUE, "random, no id")],
+    "token": [
+        (r"token(?!s|iz)[\w.-]{0,24}" + _SEP + _VALUE, "random, no id"),
+        (r"(?<=-)token[ ]{1,3}" + _OPEN + _VALUE, "random, no id"),
+    ],
     "key": [("key" + _KEY + r"[\w.-]{0,24}" + _SEP + _VALUE, "random")],
     "cookie": [("cookie" + _SEP + r"""(?P<value>[^"\\\r\n]{8,}+)""", "cookie")],
     "authorization": [("authorization" + _SEP + _VALUE, "random")],
