@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from helpers.credentials import SAMPLES
 from lore.errors import LoreError
 from lore.prompt.dialects.template import moment, strftime
 from lore.prompt.sandbox import Sandbox
@@ -132,6 +133,15 @@ def test_what_a_template_says_is_shortened_and_names_the_file():
         Sandbox("{{ raise_exception('x' * 5000) }}", {}, file="my.jinja").render({})
     assert caught.value.message == "x" * 199 + "…"
     assert str(caught.value.where) == "my.jinja:1"
+
+
+def test_a_credential_that_the_end_of_a_message_cuts_is_masked():
+    """What a template says was cut first, and what was left of a key had no longer the form of one."""
+    key = SAMPLES["github"]
+    for before in range(150, 200, 7):
+        with pytest.raises(LoreError) as failed:
+            Sandbox("{{ raise_exception(said) }}", {}).render({"said": "x" * before + f" {key.text} " + "y" * 200})
+        assert key.secret[:8] not in str(failed.value)
 
 
 def test_a_rendering_leaves_nothing_for_the_next_one():
