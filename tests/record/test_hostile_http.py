@@ -24,6 +24,17 @@ def ask(recorded, head, body=b"", *, close=True):
     return int(begin.split(b" ")[1]), rest
 
 
+@pytest.fixture(scope="module")
+def refusing(tmp_path_factory):
+    """A recorder before a server that answers whatever it is asked: what it refuses is recorded nowhere."""
+    path = tmp_path_factory.mktemp("refused") / "c.jsonl"
+    with (
+        scripted(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nasked") as server,
+        recording(path, f"anthropic={server}") as recorded,
+    ):
+        yield recorded
+
+
 @pytest.mark.parametrize(
     ("head", "body", "status"),
     [
@@ -55,13 +66,9 @@ def ask(recorded, head, body=b"", *, close=True):
         ("GET /anthropic/v1/realtime HTTP/1.1\r\nHost: {host}\r\nUpgrade: WebSocket\r\nConnection: Upgrade", b"", 426),
     ],
 )  # fmt: skip
-def test_a_request_that_could_be_read_in_two_ways_or_is_not_for_here_is_refused(head, body, status, standin, tmp_path):
-    with (
-        scripted(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nasked") as server,
-        recording(tmp_path / "c.jsonl", f"anthropic={server}") as recorded,
-    ):
-        assert ask(recorded, head, body, close=False)[0] == status
-        assert recorded.calls() == []
+def test_a_request_that_could_be_read_in_two_ways_or_is_not_for_here_is_refused(head, body, status, refusing):
+    assert ask(refusing, head, body, close=False)[0] == status
+    assert refusing.calls() == []
 
 
 @pytest.mark.parametrize(

@@ -187,6 +187,7 @@ def reset(handler):
 def _handler(engine):
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # else each answer waits 40 ms for the acknowledgment of its own headers
 
         def do_GET(self):
             engine.paths.append(f"GET {self.path}")
