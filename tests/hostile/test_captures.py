@@ -122,7 +122,13 @@ HUGE = {
 }
 
 
-@pytest.mark.parametrize("what", some(HUGE, 3))
+ALWAYS = [  # of each reader one
+    "an emoji before 20 MB", "a zip bomb", "60 MB of one interaction", "one line of many values", "145,000 messages",
+    "a million attributes", "a sample of 39 MB",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("what", some(dict.fromkeys([*ALWAYS, *HUGE]), len(ALWAYS)))
 def test_what_is_huge_takes_no_more_than_200_mb(what, desk):
     (desk / "huge").write_bytes(HUGE[what]())
     ended = child.lore("check", "huge")
