@@ -144,6 +144,15 @@ def test_a_credential_that_the_end_of_a_message_cuts_is_masked():
         assert key.secret[:8] not in str(failed.value)
 
 
+def test_a_credential_behind_much_that_cannot_be_seen_is_masked():
+    """What is looked at was cut before it was masked: 1,580 invisible characters became one space before a cut key."""
+    key = SAMPLES["github"]
+    for before in range(1_560, 1_600, 7):
+        with pytest.raises(LoreError) as failed:
+            Sandbox("{{ raise_exception(said) }}", {}).render({"said": "\u200b" * before + f" {key.text} "})
+        assert key.secret[:8] not in str(failed.value)
+
+
 def test_a_rendering_leaves_nothing_for_the_next_one():
     sandbox = Sandbox("{% for i in range(900) %}{{ i }}{% endfor %}", {})
     assert sandbox.render({}, 20_000) == sandbox.render({}, 20_000)

@@ -102,7 +102,7 @@ class Sandbox:
 
 def cleaned(text: str) -> str:
     """Return text for a message: one line, nothing invisible, not long."""
-    shown = _UNSEEN.sub(" ", text[:_LOOKED_AT]).strip()
+    shown = _UNSEEN.sub(" ", cut_masked(text, _LOOKED_AT)).strip()
     return shown if len(shown) <= _SHOWN else cut_masked(shown, _SHOWN - 1) + "…"
 
 
