@@ -6,7 +6,6 @@ import ast
 import base64
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from re._constants import MAXREPEAT
 from re._parser import SubPattern, parse
 from typing import Any
@@ -15,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import lore
 from helpers.credentials import SAMPLES, Sample
+from helpers.sources import trees
 from lore.model import mask as masking
 from lore.model.credentials import ALPHABETS, NAMED, SHAPES
 from lore.model.mask import cut_masked, mask
@@ -274,6 +273,14 @@ def test_a_key_of_letters_alone_is_masked_and_a_name_of_words_is_not():
 
 
 @pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
+def test_a_credential_that_begins_a_line_is_masked_in_json(sample):
+    """`\\nkey-…` was shown: the `n` of the escape passed for a letter before it."""
+    for space in "\n\t\r\x1f\xa0":
+        for spelled in (json.dumps(space + sample.text), json.dumps(json.dumps(space + sample.text))):
+            assert not _shown(sample, mask(spelled))
+
+
+@pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
 def test_a_credential_is_masked_also_where_the_text_is_cut_in_its_middle(sample):
     """Of what was cut first, too little stood there to be known by its form."""
     for before in range(60):
@@ -298,11 +305,9 @@ CUT_AS_IT_IS = {
 
 def test_nothing_is_cut_before_it_is_masked():
     """Of seventy cuts of names and errors in messages half were: the law is `mask(text)[:60]` or `cut_masked`."""
-    root = Path(lore.__file__).parent
-    files = {path.relative_to(root).as_posix(): ast.parse(path.read_text("utf-8")) for path in root.rglob("*.py")}
     cut = {
         name: [ast.unparse(one) for one in _cuts(tree) if not _is_call(one.value, "mask", "visible")]
-        for name, tree in files.items() if name not in CUT_AS_IT_IS
+        for name, tree in trees().items() if name not in CUT_AS_IT_IS
     }  # fmt: skip
     assert {name: some for name, some in cut.items() if some} == {}
 

@@ -129,7 +129,7 @@ SHAPES = (
         (sign, 0, sign + r"[\w-]{20,27}\.[\w-]{6}\.[\w-]{27,40}")
         for sign in ("MD", "MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT")
     ),
-    ("key-", 0, r"(?<![\w-])key-[0-9a-f]{32}(?![\w-])"),  # Mailgun
+    ("key-", 0, r"(?<![_-])key-[0-9a-f]{32}(?![\w-])"),  # Mailgun
     ("/services/T", 0, r"(?<=hooks\.slack\.com)/services/T[\w+/]{20,}"),
     ("/workflows/T", 0, r"(?<=hooks\.slack\.com)/workflows/T[\w+/]{20,}"),
     # Discord
