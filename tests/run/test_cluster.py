@@ -152,6 +152,20 @@ def test_a_worker_that_dies_while_it_is_asked_what_it_is_ends_no_run(scheduler, 
     assert ran == lore("check", "logs", "--json")
 
 
+def test_workers_that_cannot_be_reached_are_asked_again(scheduler, monkeypatch):
+    """A scheduler answers for one that was just killed `Timed out trying to connect`, which ended the run."""
+    asked = distributed.Client.run
+    unreached = [OSError("Timed out trying to connect after 3 s"), distributed.comm.CommClosedError("closed")]
+
+    def run(self, *args, **kwargs):
+        answers = asked(self, *args, **kwargs)
+        return answers if not unreached else {**answers, next(iter(answers)): unreached.pop()}
+
+    monkeypatch.setattr(distributed.Client, "run", run)
+    assert lore("check", "logs", "--json", "--cluster", scheduler) == lore("check", "logs", "--json")
+    assert unreached == []
+
+
 def _heard(address, *, encrypted):
     """Return what a scheduler says to a stranger, who takes any certificate and has none."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -143,11 +143,10 @@ class Cluster:
             message = f"{corpus.show(self._address)} has no worker after {JOIN_SECONDS} seconds"
             raise LoreError(message, hint="start one: dask worker ADDRESS") from None
         relative = any(not (os.path.isabs(file.path) or file.stream or "://" in file.path) for file in files)
-        closed = import_module("distributed.comm").CommClosedError
         answers: dict[str, Any] = {}
         for _ in range(ASKED):
             answers = client.run(_probe(config.dated.path), on_error="return")
-            if not any(isinstance(answer, closed) for answer in answers.values()):
+            if not any(isinstance(answer, OSError) for answer in answers.values()):
                 break  # else a worker died meanwhile: the scheduler drops it, or has another in its place
         for address, answer in sorted(answers.items()):
             if isinstance(answer, BaseException):
