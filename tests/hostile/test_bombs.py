@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import gzip
 import io
 import json
@@ -10,6 +11,7 @@ import os
 import struct
 import sys
 import zipfile
+import zlib
 
 import pytest
 
@@ -251,13 +253,14 @@ def test_an_archive_that_lies_stays_small(desk, name):
 
 
 def _zeros(megabytes: int) -> bytes:
-    made = io.BytesIO()
-    with gzip.GzipFile(fileobj=made, mode="wb", compresslevel=9) as file:
-        file.write(b'{"model":"claude-x","messages":[{"role":"user","content":"')
-        for _ in range(megabytes):
-            file.write(b"0" * MEGABYTE)
-        file.write(b'"}]}')
-    return made.getvalue()
+    """Return a body of so many megabytes, compressed by gzip as one member: a block that is repeated."""
+    begin, block, end = b'{"model":"claude-x","messages":[{"role":"user","content":"', b"0" * MEGABYTE, b'"}]}'
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    packed = [deflate.compress(piece) + deflate.flush(zlib.Z_FULL_FLUSH) for piece in (begin, block)]
+    packed = [packed[0], packed[1] * megabytes, deflate.compress(end) + deflate.flush()]
+    crc = functools.reduce(lambda crc, piece: zlib.crc32(piece, crc), [begin, *[block] * megabytes, end], 0)
+    size = len(begin) + megabytes * MEGABYTE + len(end)
+    return b"\x1f\x8b\x08\0\0\0\0\0\2\xff" + b"".join(packed) + struct.pack("<II", crc, size % 2**32)
 
 
 @pytest.mark.parametrize("twice", [False, True], ids=["once", "twice"])

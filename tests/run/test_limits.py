@@ -5,17 +5,16 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-from pathlib import Path
+from contextlib import suppress
 
 import pytest
 
-import lore as package
 from cli.running import lore
 from helpers.schemas import valid
+from helpers.sources import trees
 from lore.errors import LoreError
 from lore.run import limits
 
-SOURCE = Path(package.__file__).parent
 UNITS = {
     "anchors", "bits", "blocks", "bodies", "breakpoints", "bytes", "calls", "characters", "clients", "columns", "days",
     "deltas", "differences", "entries", "events", "fields", "findings", "items", "layers", "levels", "lines",
@@ -29,9 +28,8 @@ CAPS = {limit.name: limit for limit in limits.listed().limits}
 
 def modules():
     """Yield each module of the package: its name below `lore`, its tree."""
-    for path in sorted(SOURCE.rglob("*.py")):
-        name = ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
-        yield name, ast.parse(path.read_text("utf-8"))
+    for path, tree in trees().items():
+        yield path.removesuffix(".py").replace("/", ".").removesuffix(".__init__"), tree
 
 
 def numbers(tree):
@@ -53,21 +51,20 @@ def test_every_constant_that_is_named_as_a_cap_is_listed():
     assert len(named) > 100
 
 
-@pytest.mark.parametrize("name", CAPS)
-def test_a_cap_has_a_unit_and_says_what_it_is_of(name):
-    cap = CAPS[name]
-    assert cap.unit in UNITS, f"{name}: the comment of a cap begins with its unit, not with {cap.unit!r}"
-    assert len(cap.reason) >= 5
+def test_a_cap_has_a_unit_and_says_what_it_is_of():
+    """The comment of a cap begins with its unit."""
+    assert {name: cap.unit for name, cap in CAPS.items() if cap.unit not in UNITS} == {}
+    assert [name for name, cap in CAPS.items() if len(cap.reason) < 5] == []
 
 
-@pytest.mark.parametrize("name", CAPS)
-def test_a_cap_has_the_value_that_its_module_uses(name):
-    module, _, constant = name.rpartition(".")
-    try:
-        loaded = importlib.import_module(f"lore.{module}")
-    except ImportError:
-        pytest.skip("its extra is not installed")
-    assert getattr(loaded, constant) == CAPS[name].value
+def test_a_cap_has_the_value_that_its_module_uses():
+    used = {}
+    for name in CAPS:
+        module, _, constant = name.rpartition(".")
+        with suppress(ImportError):  # its extra is not installed
+            used[name] = getattr(importlib.import_module(f"lore.{module}"), constant)
+    assert used == {name: CAPS[name].value for name in used}
+    assert len(used) > 0.9 * len(CAPS)
 
 
 def test_no_cap_hides_as_a_bare_number():

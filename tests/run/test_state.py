@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import io
 import os
 import sys
@@ -27,7 +28,10 @@ def _hear(event, args):
         OPENED.append(args[0])
 
 
-sys.addaudithook(_hear)  # there is no way to take it back, so it listens only where a test wants it
+@functools.cache
+def _listen():
+    """Hear each file that is opened from now on. There is no way to take it back, so it begins with the first test."""
+    sys.addaudithook(_hear)
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +51,7 @@ def check(*extra, opened=None):
     """Check with a state, and hold the answer against one without; return the files that were opened."""
     args = ("check", "logs", "--json", "--jobs", "1", *extra)
     expected = lore(*args)
+    _listen()
     OPENED.clear()
     LISTENING.append(True)
     try:

@@ -18,8 +18,8 @@ def environment(monkeypatch):
 
 @pytest.mark.parametrize("name", attacks.CLASSES)
 def test_lore_holds_against_some_inputs_of_every_class(name):
-    make, _ = attacks.CLASSES[name]
-    tried, failed = attack.attacked(make, Random(1), 2)
+    make, many = attacks.CLASSES[name]
+    tried, failed = attack.attacked(make, Random(1), 2 if many > 100 else 1)  # few are asked for where each is dear
     assert failed == []
     assert tried >= 1
 
