@@ -145,4 +145,8 @@ SAMPLES = {
     "password": _of("password=", 12),
     "password in JSON": _of('{"db_password": "', 12, _ALNUM + "!#", '"}'),
     "client secret": _of("client_secret=", 40),
+    "word as password": _of('password="', 14, _LOWER, '"'),
+    "word as password in JSON": _of('{"DB_PASSWORD": "', 14, _LOWER + "-", '"}'),
+    "word as password of a shell": _of("export PGPASSWORD=", 14, _LOWER),
+    "netrc": _of("machine api.example.org\n  login ann\n  password ", 14, _LOWER),
 }

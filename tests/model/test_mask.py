@@ -119,6 +119,8 @@ def test_a_credential_at_the_end_of_a_json_string_leaves_its_quote(sample):
         "class='sk-estimator-doc-link-label' sk-top-container-wrapper",
         '"PWD": "~/work/project", --password-store=basic --use-mock-keychain, cookie: chocolate with walnuts',
         'next_token = self.cloudhsmv2_backend.list_tags, "PasswordLastUsed": "2016-09-08T21:47:36Z"',
+        'password: "$DB_PASSWORD", "password": "{{ password }}", password="settings.password", PASSWORD=NO_PASSWORD',
+        "the machine next to it has a login page and a password field, password='FORCE_CHANGE_PASSWORD'",
         "https://git.example.org/a/b.git git+ssh://git@host/x, mail user.name@example.org",
     ],
 )

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 
 from cli.running import Ran, lore
 from fuzz import mutate, properties, samples
+from helpers.credentials import SAMPLES, Sample
 from hostile import test_templates as templates
 from hostile.captured import WRITERS, capture, named
 from hostile.formats import FORMATS, recording
 from lore.errors import LoreError
 from lore.prompt.sandbox import Sandbox
-from model.test_mask import SECRETS
 from store.killing import kills
 
 FILE = "FILE"  # in the words of a command: the input
@@ -295,23 +295,20 @@ def _shown(text: str, place: str) -> None:
 
 def credentials(chance: Random, count: int) -> Attacks:
     """Credentials of known kinds, in every place of a recording: no report shows one."""
-    for (kind, secret), place in some(itertools.product(SECRETS.items(), PLACES), chance, count):
-        yield Attack(f"{kind} in {place}", lambda secret=secret, place=place: _masked(secret, place))
+    for (kind, sample), place in some(itertools.product(SAMPLES.items(), PLACES), chance, count):
+        yield Attack(f"{kind} in {place}", lambda sample=sample, place=place: _masked(sample, place))
 
 
-def _masked(secret: str, place: str) -> None:
-    _write(secret, place)
-    hidden = unshown(secret)
+def _masked(sample: Sample, place: str) -> None:
+    _write(sample.text, place)
+    hidden = unshown(sample)
     for report in REPORTS:
         assert hidden not in _reported(report), f"{report} shows it"
 
 
-def unshown(secret: str) -> str:
-    """Return the part of a credential that no report may hold: a password, a line of a key, the end of a token."""
-    if "@" in secret:
-        return secret.rpartition("@")[0].rpartition(":")[2]
-    lines = secret.splitlines()
-    return lines[len(lines) // 2][8:]
+def unshown(sample: Sample) -> str:
+    """Return the part of a credential that no report may hold: all of a short one, else what follows its beginning."""
+    return sample.secret if len(sample.secret) < 16 else sample.secret[8:]
 
 
 PLACES = ("model", "system", "tool", "description", "message", "result", "header")

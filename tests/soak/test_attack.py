@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from helpers.credentials import SAMPLES
 from soak import attack, attacks
 
 
@@ -54,11 +55,11 @@ def test_a_report_that_showed_a_control_would_fail(desk, monkeypatch):
 
 def test_what_must_not_be_shown_of_a_credential_is_not_empty():
     """A class that looks for nothing finds nothing, or finds it everywhere."""
-    assert min(len(attacks.unshown(secret)) for secret in attacks.SECRETS.values()) >= 8
+    assert min(len(attacks.unshown(sample)) for sample in SAMPLES.values()) >= 8
 
 
 def test_a_credential_that_is_shown_would_fail(desk, monkeypatch):
-    monkeypatch.setattr(attacks, "_reported", lambda report: "".join(attacks.SECRETS.values()))
+    monkeypatch.setattr(attacks, "_reported", lambda report: "".join(sample.text for sample in SAMPLES.values()))
     for one in attacks.credentials(Random(1), 5):
         with pytest.raises(AssertionError, match="shows it"):
             one.run()

@@ -146,6 +146,10 @@ _SEP = (
 _SCHEME = r"(?:(?:Bearer|Basic|Token|Bot)[ ]{1,3})?"
 _VALUE = _SCHEME + r"""(?P<value>[^\s"'`\\,;&<>(){}\[\]|=:]{8,}={0,2})"""
 _CHOSEN = r"""(?P<value>(?<=")[^"\\\s]{6,128}(?=\\*")|(?<=')[^'\\\s]{6,128}(?=')|[^\s"'`\\,;&<>(){}\[\]|=]{6,128})"""
+_LITERAL = (  # a text of a program or of JSON, in quotes: it may be a word
+    r"""\\*["'`]?\]?[ \t]{0,3}(?::=|=>|[:=])[ \t]{0,3}\\*(?P<quote>["'])(?P<value>[^"'\\\s]{6,128})(?=\\*(?P=quote))"""
+)
+_GAP = r"(?:[ \t\r\n]|\\{1,4}(?:[nrt]|u00(?:0[9AaDd]|20))){1,8}"
 _KEYS = ("api", "access", "account", "auth", "deploy", "encryption", "license", "master", "secret", "service", "shared",
          "signing", "subscription")  # fmt: skip
 _KEY = "(?:" + "|".join(f"(?<={word}key)|(?<={word}[-_. ]key)" for word in _KEYS) + ")"
@@ -157,8 +161,20 @@ _STORE = "(?:" + "|".join(f"(?<={word})" for word in _STORES) + ")"
 NAMED = {
     "pass": [
         (r"pass(?:w(?:or)?d|phrase)[\w-]{0,24}" + _SEP + _CHOSEN, "chosen"),
+        (r"pass(?:w(?:or)?d|phrase)" + _LITERAL, "literal"),
+        (r"(?-i:PASSW(?:OR)?D|PASSPHRASE)=(?P<value>[A-Za-z][A-Za-z_-]{5,127})(?=[\\\s\"'`;&]|\Z)", "literal"),
         (r"(?<=-)pass(?:w(?:or)?d|phrase)[ ]{1,3}" + _OPEN + _CHOSEN, "chosen"),  # an option
         (r"""pass(?:w(?:or)?d|phrase)>(?P<value>[^\s<>"'\\]{6,128})(?=<)""", "chosen"),
+    ],
+    "machine ": [  # of netrc
+        (
+            r"machine[ ]{1,3}[^\s\\]{1,100}"
+            + _GAP
+            + r"login[ ]{1,3}[^\s\\]{1,64}"
+            + _GAP
+            + r"""password[ ]{1,3}(?P<value>[^\s"'\\]{3,128})""",
+            "",
+        ),
     ],
     "-u ": [(r"""-u[ ]{1,3}\\*["']?[\w.@-]{1,64}:(?P<value>[^\s"'\\:/]{6,128})""", "chosen")],  # of curl
     "pwd": [(r"pwd[\w-]{0,24}" + _SEP + _CHOSEN, "chosen")],

@@ -66,6 +66,7 @@ _UUID = pattern(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 _CODE = pattern(  # no password: a name, a number, a place, a time
     r"[A-Za-z_][A-Za-z_.-]*|[0-9.,+-]+|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.+-]+Z?|[$<%{*~/.-].*|(.)\1+", re.DOTALL
 )
+_NO_LITERAL = pattern(r"[$<%{*~/.-].*|(.)\1+|[A-Z][A-Z_]*|[a-z_]+(?:\.[a-z_][a-z0-9_]*)+", re.DOTALL)  # a reference
 _DOTTED = pattern(r"[a-z_]+(?:\.[a-z_][a-z0-9_]*)+")  # a name in a program
 _NO_WORD = pattern(r"[0-9]|[A-Za-z]{16}")
 _COOKIE = pattern(r"=[^;\s]{8}")
@@ -223,6 +224,7 @@ _LOOKS: dict[str, Callable[[str], bool]] = {
     "random": _random,
     "random, no id": lambda value: _UUID.fullmatch(value) is None and _random(value),
     "chosen": lambda value: _CODE.fullmatch(value) is None,
+    "literal": lambda value: _NO_LITERAL.fullmatch(value) is None,
     "cookie": lambda value: _COOKIE.search(value) is not None,
     "user and password": _names_user,
 }
