@@ -107,6 +107,8 @@ def test_whatever_is_said_is_written_and_read_back_and_never_moved(dialect):
         for unit in given_units:
             if unit.role in ("user", "system"):
                 unit = msgspec.structs.replace(unit, calls=())
+            if unit.role == "assistant":  # what the model says opens a message of its own
+                unit = msgspec.structs.replace(unit, joins=False)
             made = dialect_.render(unit, place)
             place = made.after
             segments += made.segments
