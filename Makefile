@@ -101,6 +101,7 @@ soak: .venv/dev
 	@$(PIP) install ray pyspark || true
 	$(BIN)/python -m pytest tests/run/test_results.py
 	$(TESTS) -m soak
+	HYPOTHESIS_PROFILE=soak $(TESTS) -m "hypothesis and not soak"
 	$(BIN)/python tests/soak/run.py
 	$(BIN)/python tests/soak/kills.py
 	$(BIN)/python tests/soak/block_reuse.py

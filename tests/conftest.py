@@ -33,7 +33,7 @@ settings.register_profile(
     print_blob=False,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.register_profile("soak", parent=settings.get_profile("ci"), derandomize=False, max_examples=5000)
+settings.register_profile("soak", parent=settings.get_profile("ci"), derandomize=False, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
