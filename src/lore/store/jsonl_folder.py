@@ -12,9 +12,9 @@ ends with `~` and the SHA-256 of the id. An id is read from a header, never from
 Files are opened safely, locked, and written so that they are whole or as they were. Rules:
 - no symbolic link is followed, and nothing but a regular file is opened, so that nobody who may write to the folder
   can make lore write elsewhere; files are for their owner alone (0600);
-- a writer holds an exclusive lock (`flock`) on the file itself, a reader a shared one for the moment of reading. It
-  ends with its process. Where the system has no `flock` (Windows), or the file system knows none, nobody is kept out:
-  that one writes at a time is then the user's concern;
+- a writer holds an exclusive lock (`lore.files.try_lock`) on the file itself, a reader a shared one for the moment of
+  reading. It ends with its process. Where the file system knows no locks nobody is kept out: that one writes at a time
+  is then the user's concern;
 - a file that was locked is the one that still has the name; else the one that has it now is taken;
 - after a write that failed a file is cut back to what it was.
 """

@@ -1,0 +1,76 @@
+"""Locks on files as Windows has them: the calls that are made there, against a stand-in for its library."""
+
+import ctypes
+import os
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from lore.files import lock_on_windows, try_lock
+
+GOOD_HANDLE = 4711
+HELD, NO_LOCKS = 33, 50  # ERROR_LOCK_VIOLATION, ERROR_NOT_SUPPORTED
+
+
+class LockFileEx:
+    """A function of a foreign library: notes what it is called with, and answers as it was told to."""
+
+    def __init__(self, answer):
+        self.answer, self.calls = answer, []
+
+    def __call__(self, handle, flags, reserved, low, high, region):
+        self.calls.append((handle, flags, reserved, low, high, region.offset, region.offset_high))
+        return self.answer
+
+
+@pytest.fixture
+def windows(monkeypatch):
+    """Make a Windows whose locks answer with an error code, or with none."""
+
+    def made(error=0):
+        function = LockFileEx(int(not error))
+        library = SimpleNamespace(LockFileEx=function)
+        monkeypatch.setattr(ctypes, "WinDLL", lambda name, use_last_error: library, raising=False)
+        monkeypatch.setattr(ctypes, "get_last_error", lambda: error, raising=False)
+        monkeypatch.setitem(sys.modules, "msvcrt", SimpleNamespace(get_osfhandle=lambda descriptor: GOOD_HANDLE))
+        return function
+
+    return made
+
+
+@pytest.mark.parametrize(("shared", "flags"), [(False, 3), (True, 1)])
+def test_one_byte_behind_every_file_is_locked_without_waiting(windows, shared, flags):
+    """Everybody else is kept from reading what is locked: bytes of a log must not be."""
+    function = windows()
+    lock_on_windows(0, shared=shared)
+    assert function.calls == [(GOOD_HANDLE, flags, 0, 1, 0, 0, 1 << 30)]
+
+
+def test_a_lock_that_another_holds_is_told_from_a_file_system_without_locks(windows):
+    windows(HELD)
+    with pytest.raises(BlockingIOError):
+        lock_on_windows(0, shared=False)
+    windows(NO_LOCKS)
+    with pytest.raises(OSError, match="LockFileEx") as refused:
+        lock_on_windows(0, shared=False)
+    assert not isinstance(refused.value, BlockingIOError)
+
+
+def test_a_second_writer_and_a_reader_are_kept_out_while_readers_share(tmp_path):
+    path = tmp_path / "log"
+    path.touch()
+    first, second, third = (os.open(path, os.O_RDWR) for _ in range(3))
+    try:
+        assert try_lock(first, shared=True)
+        assert try_lock(second, shared=True)
+        assert not try_lock(third)
+        os.close(first)
+        os.close(second)
+        assert try_lock(third)
+        first, second = (os.open(path, os.O_RDWR) for _ in range(2))
+        assert not try_lock(first, shared=True)
+        assert not try_lock(second)
+    finally:
+        for descriptor in (first, second, third):
+            os.close(descriptor)
