@@ -18,9 +18,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.cache.base import Simulate
-from lore.compaction.settings import OTHER_NAMES, Compaction, MemorySettings, Sessions
+from lore.compaction.settings import OTHER_NAMES, Compaction
 from lore.errors import LoreError, Where
 from lore.judge.policy import Budgets, Policy
+from lore.memory.settings import MemorySettings, Sessions
 from lore.model.codes import Reader
 from lore.prompt.base import Rules
 

@@ -225,7 +225,7 @@ def test_a_source_that_compacts_the_session_it_is_asked_about_is_refused_before_
 
 @pytest.mark.skipif(os.name != "posix", reason="flock")
 def test_of_two_compactions_at_once_one_is_told_and_does_nothing():
-    from lore.compaction.locks import trylock
+    from lore.store.locks import trylock
 
     before = Path("s.jsonl").read_bytes()
     with trylock("jsonl:s.jsonl", "", "ada"):

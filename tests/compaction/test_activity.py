@@ -1,127 +1,141 @@
-"""What a timeline holds: real messages, calls, tokens."""
+"""Following a session's events: exchanges, and who spoke when."""
 
 from __future__ import annotations
 
 import pytest
-from msgspec import Raw
 
 from helpers.strategies.compacting import Compacted
-from lore.compaction.activity import (
-    IMAGE_TOKENS,
-    TimelineSizes,
-    calls_tools,
-    has_real_activity,
-    messages,
-    needs_extraction,
-    overhead,
-    tokens_of,
-    tool_calls,
-)
-from lore.model.canonical import encode
-from lore.prompt.layout import begins_as_tick, is_real
+from lore import event
+from lore.compaction.activity import Tracker
+from model.making import append, user
+from model.making import said as spoke
+
+T0 = "2026-03-01T10:00:00Z"
+AT = {T0: 1772359200.0, "2026-03-01T10:05:00Z": 1772359500.0, "2026-03-01T12:00:00Z": 1772366400.0}
+T1, T2 = list(AT)[1:]
 
 
-def agent_of(*texts):
-    agent = Compacted()
-    for text in texts:
-        agent.user(text)
-    return agent
+def said(uuid, at=None, text="hi", **more):
+    return event("append", item={"type": "user_message", "uuid": uuid, "text": text, **more}, **_at(at))
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["[AUTONOMOUS TICK]", "[SCHEDULED TICK] wake up", " \n[SCHEDULED TICK]", "\n\t" * 40 + "[AUTONOMOUS TICK] x"],
-)
-def test_a_message_that_begins_as_a_scheduler_does_is_a_tick(text):
-    assert begins_as_tick(Raw(encode(text)))
-    assert not has_real_activity(agent_of(text).entries())
+def answer(uuid, at=None, **more):
+    return event("append", item={"type": "assistant_message", "uuid": uuid, "text": "so"}, **_at(at), **more)
 
 
-def test_a_tick_is_one_however_its_letters_are_spelled():
-    assert begins_as_tick(Raw(b'"\\u005bAUTONOMOUS TICK]"'))
+def started(turn, at=None):
+    return event("turn_started", turn=turn, **_at(at))
 
 
-@pytest.mark.parametrize("text", ["[autonomous tick]", "see [AUTONOMOUS TICK]", "[AUTONOMOUS", "\u00e9"])
-def test_other_text_is_no_tick(text):
-    assert not begins_as_tick(Raw(encode(text)))
-    assert has_real_activity(agent_of(text).entries())
+def _at(at):
+    return {} if at is None else {"at": at}
 
 
-def test_a_tick_in_blocks_is_told_by_its_first_text():
-    agent = Compacted()
-    image = {"type": "image", "media_type": "image/png", "data": "aGk="}
-    agent.user(blocks=[image, {"type": "text", "text": "[SCHEDULED TICK] look"}])
-    agent.user(blocks=[image, {"type": "text", "text": "look"}])
-    agent.user(blocks=[image])
-    assert [is_real(entry.item) for entry in agent.entries()] == [False, True, True]
+def compact(at=None, keep=()):
+    return event("compact_applied", uuid="d1", trigger="manual", preserved_uuids=list(keep), **_at(at))
 
 
-def test_a_blank_message_is_nobodys():
-    assert not has_real_activity(agent_of("", " \n").entries())
+def tracked(*events):
+    return Tracker(events).chain()
 
 
-def test_a_source_that_is_not_the_user_is_no_person():
-    agent = Compacted()
-    for source in ("tick", "context_injection", "something-new"):
-        agent.user("hello", source=source)
-    assert not has_real_activity(agent.entries())
+def test_an_exchange_is_counted_with_its_message_and_finished_with_its_answer():
+    seen = Tracker([said("u1")])
+    assert (seen.chain().exchanges, seen.chain().finished) == (1, 0)
+    for one in (started(1), answer("a1")):
+        seen.feed(one)
+    assert (seen.chain().exchanges, seen.chain().finished, seen.requests) == (1, 1, 1)
 
 
-def test_dividers_and_opaque_items_are_no_messages():
-    agent = agent_of("one", "two")
-    agent.compact(2)
-    agent.item("main", type="opaque", uuid="o1", record={"x": 1})
-    agent.calls(2)
-    assert (messages(agent.entries()), tool_calls(agent.entries())) == (4, 2)
+def test_ticks_and_injected_context_begin_no_exchange():
+    seen = tracked(
+        said("u1", source="tick"), said("u2", text="[SCHEDULED TICK]"), said("u3", source="context_injection")
+    )
+    assert seen.exchanges == 0
 
 
-def test_a_response_calls_tools_whatever_it_says_behind_them():
-    agent = agent_of("go")
-    agent.calls(1)
-    entries = agent.entries()
-    assert calls_tools(entries, 1)
-    assert not calls_tools(entries, 0)
+def test_a_compaction_takes_no_exchange_away():
+    seen = tracked(said("u1", T0), answer("a1"), said("u2", T1), answer("a2"), compact(T2, ["a2"]))
+    assert (seen.exchanges, seen.compacted, seen.compacted_at) == (2, 2, AT[T2])
 
 
-@pytest.mark.parametrize(
-    ("item", "tokens"),
-    [
-        ({"type": "user_message", "text": "x" * 40}, 10),
-        ({"type": "user_message", "text": "x" * 41}, 11),
-        ({"type": "user_message", "text": "\u00e9" * 20}, 10),
-        ({"type": "assistant_message", "blocks": [{"type": "thinking", "text": "x" * 40, "signature": "s" * 99}]}, 10),
-        ({"type": "assistant_message", "blocks": [{"type": "raw", "json": {"k": "x" * 32}}]}, 10),
-        ({"type": "user_message", "blocks": [{"type": "image", "media_type": "image/png", "data": "x" * 99_999}]},
-         IMAGE_TOKENS),
-        ({"type": "tool_call", "call_id": "c", "name": "read", "input": {"p": 1}, "output": "x" * 29}, 10),
-        ({"type": "tool_call", "call_id": "c", "name": "r", "input": {}, "error": "x" * 37, "output": "y" * 99}, 10),
-        ({"type": "tool_call", "call_id": "c", "name": "r", "input": {},
-          "output": [{"type": "image", "media_type": "image/png", "data": "x" * 99_999}]}, IMAGE_TOKENS + 1),
-        ({"type": "tool_call", "call_id": "c", "name": "r", "input": {},
-          "output": [{"type": "raw", "json": {"type": "base64", "data": "x" * 99_999}}]}, IMAGE_TOKENS + 1),
-        ({"type": "opaque", "record": {"k": "x" * 99}}, 0),
-    ],
-)  # fmt: skip
-def test_tokens_are_a_quarter_of_the_bytes_of_what_is_said(item, tokens):
-    agent = Compacted()
-    agent.item("main", uuid="i1", **item)
-    assert tokens_of(agent.entries()) == TimelineSizes().tokens_of(agent.entries()) == tokens
+def test_a_message_that_was_taken_back_is_counted_once_when_it_comes_again():
+    again = [said("u2"), answer("a2"), event("remove", uuids=["u2", "a2", "never"]), said("u3"), answer("a3")]
+    assert tracked(said("u1"), answer("a1"), *again).exchanges == 2
 
 
-def test_a_divider_counts_its_summary():
-    agent = agent_of("x" * 400)
-    agent.compact(0)
-    assert tokens_of(agent.entries()) == 2  # "before"
+def test_a_message_that_was_taken_back_waits_for_no_answer():
+    seen = tracked(said("u1"), answer("a1"), said("u2"), event("remove", uuids=["u2"]))
+    assert (seen.exchanges, seen.finished) == (1, 1)
 
 
-def test_what_stands_before_the_messages_is_estimated_too():
-    agent = Compacted(system="s" * 400, tools=[])
-    before = overhead(agent.session.state.chain("main"))
-    agent.know("abcdef1", "k" * 400)
-    agent.play([("exchange", "main", None)])
-    assert (before, overhead(agent.session.state.chain("main"))) == (100, 200)
+def test_a_message_that_was_taken_back_ends_no_pause():
+    """It was written anew, and the pause before it was measured from what had been taken back."""
+    events = [said("u1", T0), answer("a1"), said("u2", T1), event("remove", uuids=["u2"])]
+    assert tracked(*events).heard(None, None) == tracked(*events, said("u3", T2)).heard(None, None) == (True, AT[T0])
+    assert tracked(said("u1", T0), event("remove", uuids=["u1"])).heard(None, None) == (False, None)
 
 
-def test_an_unknown_window_has_no_share_to_exceed():
-    assert not needs_extraction(agent_of("x" * 4000).entries(), 0)
-    assert needs_extraction(agent_of("x" * 124).entries(), 100)
+def test_a_duplicate_is_counted_once():
+    assert tracked(said("u1"), said("u1"), answer("a1"), said("u1")).exchanges == 1
+
+
+def test_who_spoke_before_what_waits_now_is_told():
+    events = [said("u1", T0), answer("a1"), said("u2", T1)]
+    assert tracked().heard(None, None) == (False, None)
+    assert tracked(*events[:1]).heard(None, None) == (False, None), "the first message ever follows none"
+    assert tracked(*events[:2]).heard(None, None) == (True, AT[T0])
+    assert tracked(*events).heard(None, None) == (True, AT[T0])
+    assert tracked(*events, said("u3", T2)).heard(None, None) == (True, AT[T0]), "more words, same return"
+    assert tracked(*events, answer("a2")).heard(None, None) == (True, AT[T1])
+
+
+def test_a_message_without_a_time_has_its_turns():
+    assert tracked(said("u1"), started(1, T1), answer("a1")).heard(None, None) == (True, AT[T1])
+
+
+def test_a_compaction_without_a_time_has_the_last_turns():
+    assert tracked(said("u1"), started(1, T1), compact()).compacted_at == AT[T1]
+
+
+@pytest.mark.parametrize("at", [None, "yesterday"])
+def test_a_session_without_times_says_that_gaps_cannot_be_judged(at):
+    events = [said("u1", at), started(1, at), answer("a1")]
+    assert tracked().is_timed
+    assert not tracked(*events).is_timed
+    assert tracked(*events).heard(None, None) == (True, None)
+    assert tracked(*events, said("u2", T0)).is_timed
+
+
+def test_each_agent_and_user_has_a_clock_of_its_own():
+    header = event("session_started", session_id="s", user_id="ann")
+    other = event("append", agent_id="b", at=T1, item={"type": "user_message", "uuid": "u2", "text": "x"})
+    seen = tracked(header, said("u1", T0), answer("a1"), other, answer("a2"))
+    assert seen.heard(None, None) == seen.heard(None, "ann") == (True, AT[T0])
+    assert seen.heard("b", None) == (True, AT[T1])
+    assert seen.heard(None, "bob") == (False, None)
+
+
+def test_chains_are_followed_apart():
+    agent = Compacted().play([("exchange", "main", None), ("exchange", "agent-1", None), ("exchange", "main", None)])
+    seen = Tracker(agent.events)
+    assert (seen.chain().exchanges, seen.chain("agent-1").exchanges, seen.chain("none").exchanges) == (2, 1, 0)
+
+
+def fed(*events):
+    seen = Tracker(events)
+    return seen.moves, seen.moved_at
+
+
+def at(item, second):
+    return event("append", item=item, at=f"1970-01-01T00:00:{second:02}Z")
+
+
+def test_ticks_injected_context_and_subagents_neither_begin_nor_end_a_pause():
+    spoken = (at(user("u1"), 1), at(spoke("a1"), 2))
+    assert fed(*spoken) == (2, 2.0)
+    assert fed(*spoken, at(user("x", source="context_injection"), 9)) == (2, 2.0)
+    assert fed(*spoken, at(user("t", "[SCHEDULED TICK] wake"), 9), at(spoke("a2"), 10)) == (2, 2.0)
+    aside = event("append", chain="agent", item=user("s1"), at="1970-01-01T00:00:30Z")
+    assert fed(*spoken, aside) == (2, 2.0)
+    assert fed(append(user("u1"))) == (1, None)

@@ -8,8 +8,8 @@ import pytest
 
 from compaction.programs import program
 from helpers.strategies.talks import talk, user
+from lore.asking import GivenUpError, SummaryError, SummaryRequest
 from lore.compaction import commands
-from lore.compaction.base import GivenUpError, SummaryError, SummaryRequest
 from lore.compaction.commands import SummaryCommand, is_nested
 from lore.compaction.settings import Compaction
 from lore.compaction.summarizers import summarizer_of

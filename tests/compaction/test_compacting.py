@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from helpers.strategies.compacting import Compacted
-from lore.compaction.activity import tokens_of
 from lore.compaction.base import Firing, Shortened, TimelineCut
 from lore.compaction.executor import compacted
 from lore.model import events as e
 from lore.model.items import CompactDivider
+from lore.prompt.entries import tokens_of
 
 AT = "2026-03-01T10:00:00Z"
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from compaction.remembering import ANN, memory
 from helpers.storing import opened
-from lore.compaction.activity import Tracker, tokens_of
-from lore.compaction.base import SummaryAnswer, SummaryError, Window
+from lore.asking import SummaryAnswer, SummaryError
+from lore.compaction.activity import Tracker
+from lore.compaction.base import Window
 from lore.compaction.executor import Dependencies, judged, prepare, scale_of
 from lore.compaction.extractive import Extractive
-from lore.compaction.memory.buckets import read
-from lore.compaction.memory.extraction import to_learn
 from lore.compaction.settings import Compaction
+from lore.memory.buckets import read
+from lore.memory.extraction import to_learn
 from lore.model.events import MAIN
+from lore.prompt.entries import tokens_of
+from memory.remembering import ANN, memory
 from model.making import ANSWER, Fold, append, event, said, started, user
 
 
@@ -110,7 +112,7 @@ def test_an_overflow_that_does_not_make_room_enough_is_told():
 
 
 def test_a_memory_that_fails_holds_up_no_compaction(tmp_path):
-    from compaction.test_memory_agent_memory import Broken
+    from memory.test_agent import Broken
 
     heard = []
     broken = memory(Broken(), tmp_path, tell=heard.append)

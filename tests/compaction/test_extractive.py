@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from helpers.strategies.recorded import entries_of
 from helpers.strategies.talks import call, divider, said, talk, user
-from lore.compaction.base import SummaryRequest
+from lore.asking import SummaryRequest
 from lore.compaction.extractive import Extractive, SummaryFacts, file_mentions, said_by_user
 
 

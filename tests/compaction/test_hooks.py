@@ -6,15 +6,15 @@ import threading
 
 import pytest
 
-from lore.compaction.base import SummaryAnswer, SummaryError
+from lore.asking import SummaryAnswer, SummaryError
 from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
 from lore.compaction.hooks import Continuous
-from lore.compaction.locks import trylock
 from lore.compaction.settings import Compaction
 from lore.errors import LoreError
 from lore.model.items import CompactDivider
 from lore.session import event
+from lore.store.locks import trylock
 from lore.store.session import StoredSession
 from lore.store.sqlite import Memory
 from lore.untrusted import SourceText

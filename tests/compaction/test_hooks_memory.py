@@ -8,23 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from compaction.remembering import ANN, SAID, Model, memory, topics
 from compaction.test_hooks import CADENCE, GAP, NOW, Failing, stamp
 from helpers.storing import opened
+from lore.asking import SummaryError, asking
 from lore.compaction import hooks as hooks_page
-from lore.compaction.base import SummaryError
 from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
 from lore.compaction.hooks import Continuous
-from lore.compaction.locks import trylock
-from lore.compaction.memory.agent_memory import remembering_of
-from lore.compaction.memory.buckets import read
-from lore.compaction.memory.extraction import asking
-from lore.compaction.settings import Compaction, MemorySettings, Sessions
+from lore.compaction.settings import Compaction
 from lore.compaction.summarizers import dependencies_of
 from lore.config import policy
+from lore.memory.agent import remembering_of
+from lore.memory.buckets import read
+from lore.memory.settings import MemorySettings, Sessions
 from lore.session import event
+from lore.store.locks import trylock
 from lore.store.session import StoredSession
+from memory.remembering import ANN, SAID, Model, memory, topics
 from model.making import ANSWER, call, said, user
 
 pytestmark = pytest.mark.usefixtures("state")
@@ -204,7 +204,7 @@ def test_the_first_turn_pins_what_is_known_and_no_later_one_rewrites_the_prefix(
     """A dream, another one, and a wipe: each prompt extends the one before it."""
     other = memory(store, tmp_path, session_id="before", ask=Model({"facts": ["x"]}, topics("one"), {"facts": ["y"]},
                                                                    topics("two", supersedes=["one"])))  # fmt: skip
-    from compaction.remembering import entries
+    from memory.remembering import entries
 
     continuous, prompts = hooks(kept, tmp_path, gap=0), []
     for number in (1, 2, 3):

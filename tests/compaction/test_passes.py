@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.strategies.talks import call, said, talk, user
-from lore.compaction.base import GivenUpError, SummaryAnswer, SummaryError, SummaryRequest
+from lore.asking import GivenUpError, SummaryAnswer, SummaryError, SummaryRequest
 from lore.compaction.extractive import Extractive
 from lore.compaction.passes import FEWEST, TRIES, summarized
 from lore.compaction.settings import Compaction

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from helpers.strategies.compacting import Compacted
-from lore.compaction.activity import messages, tokens_of
 from lore.compaction.policy import RESULT_KEPT, pruned, shortened, stages
+from lore.prompt.entries import messages, tokens_of
 
 
 def call(output):

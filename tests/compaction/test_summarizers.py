@@ -10,7 +10,7 @@ import pytest
 
 from compaction.server import answer, completion, serving
 from helpers.strategies.talks import talk
-from lore.compaction.base import GivenUpError, SummaryError, SummaryRequest
+from lore.asking import GivenUpError, SummaryError, SummaryRequest
 from lore.compaction.passes import summarized
 from lore.compaction.settings import Compaction
 from lore.compaction.summarizers import MOST_BYTES, PAUSES, OpenAISummarizer, summarizer_of

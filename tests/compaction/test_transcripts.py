@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from helpers.strategies.talks import call, divider, raw, said, talk, user
-from lore.compaction.base import SummaryRequest
+from lore.asking import SummaryRequest
 from lore.compaction.transcripts import clipped, instructions, piece_of, transcript, transcript_request
 from lore.model.items import ImageBlock, OpaqueItem, RawBlock, TextBlock, ThinkingBlock, UserMessage
 from lore.model.state import Entry

@@ -17,25 +17,27 @@ from hypothesis import strategies as st
 
 from cli.compacting import compact, dry, talk
 from cli.running import lore, process, put
-from compaction.remembering import ANN, AT, SAID, Model, entries, memory, topics
 from helpers.waiting import Script
-from lore.compaction.activity import Tracker, tokens_of
-from lore.compaction.base import SummaryAnswer, SummaryError
+from lore.asking import SummaryAnswer, SummaryError
+from lore.compaction.activity import Tracker
 from lore.compaction.executor import Dependencies, execute, judged
 from lore.compaction.hooks import Continuous
-from lore.compaction.memory.agent_memory import remembering_of
-from lore.compaction.memory.buckets import GENERAL, audit_log, read
-from lore.compaction.memory.identities import SHARED, MemoryBucket, bucket
-from lore.compaction.settings import Compaction, ContextSource, MemorySettings
+from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.store_watch import Hands, Watch
 from lore.compaction.transcripts import instructions
+from lore.memory.agent import remembering_of
+from lore.memory.buckets import GENERAL, audit_log, read
+from lore.memory.identities import SHARED, MemoryBucket, bucket
+from lore.memory.settings import MemorySettings
 from lore.model.events import MAIN, CompactApplied, Knowledge, SessionStarted, ToolResultCleared
+from lore.prompt.entries import tokens_of
 from lore.run.rules import packaged
 from lore.run.stored.memory import audited, everything, wiped
 from lore.session import event
 from lore.store.session import StoredSession
 from lore.store.sqlite import Memory
 from lore.untrusted import SourceText, context_refresh
+from memory.remembering import ANN, AT, SAID, Model, entries, memory, topics
 from model.making import Fold, append, call, header, log, record, said, started, user
 
 KEY = b"a key of the store"

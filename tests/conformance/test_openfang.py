@@ -10,12 +10,15 @@ import pytest
 
 from helpers.strategies.compacting import Compacted
 from lore import event
-from lore.compaction.activity import Tracker, has_real_activity, messages, needs_extraction, tokens_of, tool_calls
+from lore.compaction.activity import Tracker
 from lore.compaction.base import Firing, TimelineCut, Window
 from lore.compaction.executor import compacted
 from lore.compaction.policy import AFTER_TURN, BEFORE_TURN, cut, due, kept, needs_continuous, pruned, stages
-from lore.compaction.settings import Compaction, ContextSource, Sessions
+from lore.compaction.settings import Compaction, ContextSource
+from lore.memory.extraction import needs_extraction
+from lore.memory.settings import Sessions
 from lore.model.items import ToolCall, UserMessage
+from lore.prompt.entries import has_real_activity, messages, tokens_of, tool_calls
 
 NOON = 1772366400.0  # 2026-03-01T12:00:00Z
 DAY = 86_400

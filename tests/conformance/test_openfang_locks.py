@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from lore.compaction.locks import trylock
+from lore.store.locks import trylock
 
 URL = "sqlite:sessions.db"
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import pytest
 
-from compaction.remembering import ANN, AT, SAID, Model, contents, entries, memory, topics
 from helpers.storing import opened
-from lore.compaction.base import SummaryAnswer, SummaryError
-from lore.compaction.memory.buckets import GENERAL, KINDS, audit_log, last_failure, read, wipe
-from lore.compaction.memory.identities import DEFAULT_USER, MemoryBucket, bucket, refusal
-from lore.compaction.settings import MemorySettings
+from lore.asking import SummaryAnswer, SummaryError
 from lore.errors import LoreError
+from lore.memory.buckets import GENERAL, KINDS, audit_log, last_failure, read, wipe
+from lore.memory.identities import DEFAULT_USER, MemoryBucket, bucket, refusal
+from lore.memory.settings import MemorySettings
 from lore.run.stored.memory import audited
+from memory.remembering import ANN, AT, SAID, Model, contents, entries, memory, topics
 from model.making import dumps, header, user
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from compaction.programs import program
 from helpers.strategies.talks import talk
-from lore.compaction.base import SummaryAnswer, SummaryError, SummaryRequest, Window
+from lore.asking import SummaryAnswer, SummaryError, SummaryRequest
+from lore.compaction.base import Window
 from lore.compaction.commands import SECONDS, ContextRequest, outside_context
 from lore.compaction.extractive import Extractive
 from lore.compaction.passes import FEWEST, summarized

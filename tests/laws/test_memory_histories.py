@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compaction.remembering import AT, Model, contents, entries, memory, topics
 from helpers.storing import opened
-from lore.compaction.memory.buckets import KINDS, SECTIONS, Structure, audit_log, id_of, read, wipe
-from lore.compaction.memory.identities import bucket
+from lore.memory.buckets import KINDS, SECTIONS, Structure, audit_log, id_of, read, wipe
+from lore.memory.identities import bucket
 from lore.run.stored.memory import deleted
+from memory.remembering import AT, Model, contents, entries, memory, topics
 
 WHOSE = (("ann", "main"), ("ann", "helper"), ("../ann", "main"))
 _texts = st.lists(st.sampled_from(["one", "two", "three", "zürich"]), max_size=3, unique=True)

@@ -9,7 +9,6 @@ import pytest
 
 from compaction.programs import program
 from helpers.waiting import Script
-from lore.compaction.locks import trylock
 from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.store_watch import Hands, Watch
 from lore.model.items import CompactDivider
@@ -17,6 +16,7 @@ from lore.run.rules import packaged
 from lore.run.stored.compaction import watch
 from lore.session import event
 from lore.store.base import ConflictError, StoreError
+from lore.store.locks import trylock
 from lore.store.registry import open_store
 from lore.store.session import StoredSession
 from lore.store.sqlite import Memory

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from compaction.remembering import SAID
 from helpers.waiting import Script
-from lore.compaction.locks import trylock
-from lore.compaction.memory.buckets import audit_log, read
-from lore.compaction.memory.identities import bucket
-from lore.compaction.settings import Compaction, MemorySettings, Sessions
+from lore.compaction.settings import Compaction
 from lore.compaction.store_watch import Hands, IdleSettings, Watch
 from lore.errors import LoreError
+from lore.memory.buckets import audit_log, read
+from lore.memory.identities import bucket
+from lore.memory.settings import MemorySettings, Sessions
 from lore.run.rules import packaged
 from lore.run.stored.compaction import watch
 from lore.run.stored.memory import wiped
 from lore.session import event
+from lore.store.locks import trylock
 from lore.store.session import StoredSession
+from memory.remembering import SAID
 from model.making import ANSWER, said, user
 from run.test_compacting_watch import BEGUN, CADENCE, Counting
 

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from compaction.remembering import SAID
 from helpers.storing import opened
-from lore.compaction.base import SummaryAnswer
+from lore.asking import SummaryAnswer
 from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
-from lore.compaction.memory.buckets import audit_log, read
-from lore.compaction.memory.identities import bucket
 from lore.compaction.store_watch import Stopping, WatchStoppedError, interruptible
+from lore.memory.buckets import audit_log, read
+from lore.memory.identities import bucket
 from lore.untrusted import SourceText
+from memory.remembering import SAID
 from run.test_idle_memory_watch import begun, exchange
 
 POLICY = """[compaction]

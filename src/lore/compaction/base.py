@@ -7,11 +7,9 @@ pure: clock, tokens and texts are arguments.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
-from lore.errors import LoreError
 from lore.model.events import ContextPersisted, Event
-from lore.model.state import Entry
 
 Trigger = Literal["cadence", "gap", "overflow", "manual"]
 BYTES_PER_TOKEN = 4  # estimates: UTF-8 bytes of what is sent
@@ -59,50 +57,6 @@ class Firing(NamedTuple):
     final: bool = False
     full: bool = False
     tokens: int = 0
-
-
-class SummaryRequest(NamedTuple):
-    """What a summariser is asked: the entries that go, oldest first, and `opening`: those among them that begin the
-    exchange whose end stays. `previous` is the summary that is replaced; `tokens` how long the answer may be. `prompt`
-    is what a model is told to do with the entries where it is no summary that is wanted (`memory.extraction`);
-    `fault` says why the last answer to this request could not be used, empty for the first.
-    """
-
-    entries: tuple[Entry, ...]
-    opening: tuple[Entry, ...] = ()
-    previous: str = ""
-    tokens: int = 1_024
-    prompt: str = ""
-    fault: str = ""
-
-
-class SummaryAnswer(NamedTuple):
-    """A summary; `cut_off` where the summariser stopped for its length."""
-
-    text: str
-    cut_off: bool = False
-
-
-class SummaryError(LoreError):
-    """No summary: nothing is pruned, and the next trigger tries again."""
-
-
-class GivenUpError(SummaryError):
-    """No summary, and an immediate retry would not help: a wrong key, no server, a time-out."""
-
-
-class UnusableAnswerError(SummaryError):
-    """An answer that cannot be read: asked for again once, with what is wrong with it in the prompt."""
-
-
-class Summarizer(Protocol):
-    """Sums up what a compaction takes away."""
-
-    name: str
-
-    def summarize(self, request: SummaryRequest) -> SummaryAnswer:
-        """Return a summary; raises SummaryError. Deterministic only where its class says so."""
-        ...
 
 
 class Done(NamedTuple):

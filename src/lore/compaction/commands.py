@@ -25,20 +25,14 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from lore.compaction.base import (
-    BYTES_PER_TOKEN,
-    GivenUpError,
-    SummaryAnswer,
-    SummaryError,
-    SummaryRequest,
-    UnusableAnswerError,
-    Window,
-)
+from lore.asking import GivenUpError, SummaryAnswer, SummaryError, SummaryRequest, UnusableAnswerError
+from lore.compaction.base import Window
 from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.transcripts import fresh, instructions, transcript, truncated
 from lore.errors import LoreError
 from lore.model.canonical import encode
 from lore.model.mask import mask
+from lore.prompt.entries import BYTES_PER_TOKEN
 from lore.store.base import Tell
 from lore.store.registry import silent
 from lore.untrusted import SourceText, harmless, inert, one_line

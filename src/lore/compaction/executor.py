@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Raw, structs
 
+from lore.asking import Summarizer, SummaryError, SummaryRequest
 from lore.cache.bills import total, unbelievable
-from lore.compaction.activity import Tracker, in_tokens, messages, overhead, tokens_of
-from lore.compaction.base import Done, Firing, Summarizer, SummaryError, SummaryRequest, TimelineCut, Trigger, Window
+from lore.compaction.activity import Tracker
+from lore.compaction.base import Done, Firing, TimelineCut, Trigger, Window
 from lore.compaction.costs import BillScale, Cache, PromptSizes, cheapest
 from lore.compaction.extractive import Extractive
 from lore.compaction.passes import summarized
@@ -31,13 +32,14 @@ from lore.model.events import CompactApplied, CompactStarted, ContextPersisted, 
 from lore.model.items import NULL, CompactDivider, is_absent
 from lore.model.state import Chain, Entry, FoldedSession, settled
 from lore.model.turn import timestamp
+from lore.prompt.entries import in_tokens, messages, overhead, tokens_of
 from lore.prompt.layout import is_real
 from lore.store.base import Tell
 from lore.store.registry import silent
 from lore.untrusted import SourceText, context_refresh
 
 if TYPE_CHECKING:
-    from lore.compaction.memory.agent_memory import AgentMemory
+    from lore.memory.agent import AgentMemory
 
 
 def compacted(
@@ -277,8 +279,7 @@ def judged(
         scale = scale_of(tracker, chain)
         before, settings = max(overhead(chain), scale.estimated(scale.head)), in_estimates(settings, scale)
     return due(
-        tracker.chain(chain.id), chain.entries, settings, now=now, agent=agent, user=tracker.user, overhead=before,
-        ask=ask,
+        tracker.chain(chain.id), chain.entries, settings, now=now, agent=agent, overhead=before, ask=ask,
     )  # fmt: skip
 
 
@@ -297,13 +298,12 @@ def waits(
     """
     if settings.when != "cheapest" or firing.trigger != "cadence" or cache is None or cache.lives is None:
         return False
-    rhythm = tracker.rhythm
-    if not cache.is_warm(rhythm.pause(now)):
+    if not cache.is_warm(tracker.pause(now)):
         return False
-    until, scale = rhythm.until(cache.lives), scale_of(tracker, chain)
+    until, scale = tracker.until(cache.lives), scale_of(tracker, chain)
     after = tokens_of(kept(chain.entries, firing.cut)) + request_of(chain, firing, settings).tokens
     before = tokens_of(chain.entries)
-    grown = before // max(1, rhythm.requests)
+    grown = before // max(1, tracker.requests)
     sizes = PromptSizes(scale.prompt(before), scale.prompt(after), scale.head, grown)
     return cheapest(sizes, cache, 2 * until, until, warm=True).moment == "later"
 

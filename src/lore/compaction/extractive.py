@@ -15,12 +15,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from lore.compaction.activity import is_injected, is_message
-from lore.compaction.base import BYTES_PER_TOKEN, SummaryAnswer, SummaryRequest
+from lore.asking import SummaryAnswer, SummaryRequest
 from lore.compaction.transcripts import clipped, is_tick, result_of, summary_in, words
 from lore.model.canonical import decode
 from lore.model.items import AssistantMessage, ToolCall, UserMessage
 from lore.model.state import Entry
+from lore.prompt.entries import BYTES_PER_TOKEN, is_injected, is_message
 from lore.untrusted import cut_bytes, harmless, one_line
 
 _HEAD = "Of {} messages that left the context (the session's log keeps them), put together by rule, without a model:"

@@ -17,8 +17,8 @@ Gaps are judged by times: `stored.begin_turn(…, at=stamp())`, or those of mess
 work in a thread of its own; what comes of it is applied by the next call, in the caller's thread.
 
 With a `memory` what a compaction prunes is learnt from first; `before_turn` tells the session what is remembered;
-`after_turn` learns in the background where enough is new (`activity.needs_extraction`); and where nobody has spoken for
-`[sessions] gap_secs`, what is left is learnt and dreamt over: seen by `before_turn`, or by `while_idle(now)`.
+`after_turn` learns in the background where enough is new (`is_enough`); and where nobody has spoken for `[sessions]
+gap_secs`, what is left is learnt and dreamt over: seen by `before_turn`, or by `while_idle(now)`.
 
 What was compacted is saved before the call returns, under the lock of the agent and its user, and only where the store
 holds what `stored` knows. A summary that cannot be had is told, and nothing is pruned; the next trigger tries again.
@@ -32,22 +32,24 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
+from lore.asking import SummaryError
 from lore.compaction.activity import UNTIMED, Tracker
-from lore.compaction.base import Done, Firing, SummaryError, Trigger
+from lore.compaction.base import Done, Firing, Trigger
 from lore.compaction.commands import is_nested
 from lore.compaction.costs import Cache
 from lore.compaction.executor import Dependencies, Prepared, finish, judged, prepare, waits
-from lore.compaction.locks import trylock
-from lore.compaction.memory.agent_memory import AgentMemory, is_idle
-from lore.compaction.memory.extraction import Mark, is_enough, mark_of
 from lore.compaction.policy import AFTER_TURN, BEFORE_TURN
-from lore.compaction.settings import Compaction, Sessions
+from lore.compaction.settings import Compaction
 from lore.errors import LoreError
+from lore.memory.agent import AgentMemory, is_idle
+from lore.memory.extraction import Mark, is_enough, mark_of
+from lore.memory.settings import Sessions
 from lore.model.events import MAIN
 from lore.model.state import Chain, settled
 from lore.model.turn import timestamp
 from lore.session import Session
 from lore.store.deltas import lines_of
+from lore.store.locks import trylock
 from lore.store.registry import noted
 from lore.store.session import StoredSession
 
@@ -137,17 +139,17 @@ class Continuous:
         if self._off or self._memory is None:
             return
         self._catch_up()
-        silence = self._tracker.silence
-        last = self._ended if silence.last is None else silence.last
-        if silence.moves > self._rested and is_idle(self._gap, last, now) and not self._is_learning():
-            self._rested = silence.moves
+        moves, last = self._tracker.moves, self._tracker.moved_at
+        last = self._ended if last is None else last
+        if moves > self._rested and is_idle(self._gap, last, now) and not self._is_learning():
+            self._rested = moves
             self._learn(self._memory, then_rest=True)
 
     def _is_learning(self) -> bool:
         return self._learning is not None and self._learning.is_alive()
 
     def _learn(self, memory: AgentMemory, *, then_rest: bool) -> None:
-        entries, last = self._chain().entries, self._tracker.silence.last
+        entries, last = self._chain().entries, self._tracker.moved_at
         self._tried = mark_of(entries)
 
         def learn() -> None:
@@ -171,7 +173,7 @@ class Continuous:
             self._told = True
             self._dependencies.tell(UNTIMED)
         _, firing = self._judged(BEFORE_TURN, now)
-        cold = self._cache is not None and self._cache.is_warm(self._tracker.rhythm.pause(now)) is False
+        cold = self._cache is not None and self._cache.is_warm(self._tracker.pause(now)) is False
         if firing is None and self._waits and cold:
             _, firing = self._judged(("manual",), now)
             firing = None if firing is None else firing._replace(trigger="cadence")
@@ -273,7 +275,7 @@ class Continuous:
     def _judged(self, ask: tuple[Trigger, ...], now: float) -> tuple[Chain, Firing | None]:
         assert self._settings is not None
         chain = self._chain()
-        named = self._agent and self._tracker.chain(MAIN).heard(self._agent, self._tracker.user)[0]
+        named = self._agent and self._tracker.chain(MAIN).heard(self._agent)[0]
         agent = self._agent if named else None  # a harness of one agent need not name it in its events
         return chain, judged(self._tracker, chain, self._settings, ask, now=now, agent=agent)
 

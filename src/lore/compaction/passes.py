@@ -19,20 +19,14 @@ from itertools import pairwise
 from msgspec import Raw
 from msgspec.structs import replace
 
-from lore.compaction.base import (
-    BYTES_PER_TOKEN,
-    GivenUpError,
-    Summarizer,
-    SummaryError,
-    SummaryRequest,
-    UnusableAnswerError,
-)
+from lore.asking import MOST_TOKENS, GivenUpError, Summarizer, SummaryError, SummaryRequest, UnusableAnswerError, usable
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
 from lore.compaction.transcripts import PROMPT, fresh, input_of, piece_of, result_of, truncated, words
 from lore.model.canonical import encode, text_of
 from lore.model.items import NULL, AssistantMessage, CompactDivider, OpaqueItem, ToolCall, UserMessage
 from lore.model.state import Entry
+from lore.prompt.entries import BYTES_PER_TOKEN
 from lore.store.base import Tell
 from lore.store.registry import silent
 from lore.untrusted import harmless, one_line
@@ -46,7 +40,6 @@ TRIES = 3
 MOST_TIMES = 2  # times what was asked for that is taken: a command may write a megabyte
 LOST = 3  # parts in a row that are given up before all is
 _AROUND = 140  # bytes of a message's first line, and of what a transcript puts around it
-MOST_TOKENS = 16_384  # tokens that an answer which is cut off may grow to
 
 
 def summarized(
@@ -134,30 +127,16 @@ class _Passes:
 
     def _ask(self, request: SummaryRequest) -> str:
         """Ask for one summary, again where that may help; where it is cut off each time with twice the room."""
-        failures, tokens = 0, request.tokens
-        while True:
-            try:
-                answer = self._summarizer.summarize(request._replace(tokens=tokens))
-                if not answer.cut_off:
-                    return truncated(_checked_text(harmless(answer.text)), MOST_TIMES * tokens)
-            except GivenUpError:
-                raise
-            except UnusableAnswerError as error:
-                self._unusable(error.message)
-                if request.fault:
-                    raise SummaryError(f"{error.message}, also when asked again", hint=error.hint) from None
-                self._tell(f"{one_line(error.message)}; asked again, with that in the prompt")
-                request = request._replace(fault=error.message)
-                continue
-            except SummaryError as error:
-                failures, tokens = failures + 1, request.tokens
-                if failures == TRIES:
-                    raise SummaryError(f"{error.message}, {TRIES} times", hint=error.hint) from None
-                self._tell(f"{one_line(error.message)}; asked again")
-                continue
-            if tokens >= self._most_tokens:
-                raise GivenUpError(f"the summary was cut off, even with {tokens:,} tokens")
-            tokens = min(max(1, 2 * tokens), self._most_tokens)
+
+        def attempt(tokens: int, fault: str) -> str | None:
+            answer = self._summarizer.summarize(request._replace(tokens=tokens, fault=fault))
+            if answer.cut_off:
+                return None
+            return truncated(_checked_text(harmless(answer.text)), MOST_TIMES * tokens)
+
+        return usable(
+            attempt, request.tokens, self._most_tokens, tries=TRIES, tell=self._tell, unusable=self._unusable
+        )  # fmt: skip
 
 
 def _checked_text(text: str) -> str:

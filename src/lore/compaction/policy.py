@@ -25,18 +25,8 @@ from typing import NamedTuple
 from msgspec import Raw
 from msgspec.structs import replace
 
-from lore.compaction.activity import (
-    Entries,
-    Tracked,
-    bytes_of,
-    calls_tools,
-    has_real_activity,
-    in_tokens,
-    is_message,
-    messages,
-    tokens_of,
-)
-from lore.compaction.base import BYTES_PER_TOKEN, Firing, Shortened, TimelineCut, Trigger, Window
+from lore.compaction.activity import Tracked
+from lore.compaction.base import Firing, Shortened, TimelineCut, Trigger, Window
 from lore.compaction.settings import Compaction
 from lore.model.canonical import encode, text_of
 from lore.model.items import (
@@ -50,6 +40,17 @@ from lore.model.items import (
     is_absent,
 )
 from lore.model.state import Entry
+from lore.prompt.entries import (
+    BYTES_PER_TOKEN,
+    Entries,
+    bytes_of,
+    calls_tools,
+    has_real_activity,
+    in_tokens,
+    is_message,
+    messages,
+    tokens_of,
+)
 from lore.prompt.layout import is_real
 
 AUTOMATIC: tuple[Trigger, ...] = ("overflow", "gap", "cadence")

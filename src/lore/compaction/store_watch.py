@@ -18,20 +18,20 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
+from lore.asking import Ask, SummaryAnswer, SummaryRequest, asking
 from lore.cache.rules import DatedRules
 from lore.compaction.activity import UNTIMED, Tracker
-from lore.compaction.base import Firing, SummaryAnswer, SummaryRequest
+from lore.compaction.base import Firing
 from lore.compaction.costs import cache_of
 from lore.compaction.executor import Dependencies, execute, judged, waits
 from lore.compaction.extractive import Extractive
-from lore.compaction.locks import trylock
-from lore.compaction.memory.agent_memory import WINDOW, AgentMemory, is_idle, remembering_of
-from lore.compaction.memory.extraction import Ask, asking
-from lore.compaction.memory.identities import is_reserved
 from lore.compaction.policy import AFTER_TURN, AUTOMATIC
-from lore.compaction.settings import Compaction, MemorySettings, Sessions
+from lore.compaction.settings import Compaction
 from lore.compaction.summarizers import dependencies_of, summarizer_of
 from lore.errors import LoreError
+from lore.memory.agent import WINDOW, AgentMemory, is_idle, remembering_of
+from lore.memory.identities import is_reserved
+from lore.memory.settings import MemorySettings, Sessions
 from lore.model.events import MAIN, Event, SessionStarted, encode
 from lore.model.state import Chain, DividerPlace, settled
 from lore.model.turn import timestamp
@@ -41,6 +41,7 @@ from lore.session import Session
 from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, Tell, UnknownSessionError
 from lore.store.deltas import save_delta
 from lore.store.lines import follow
+from lore.store.locks import trylock
 from lore.store.registry import shown
 
 T = TypeVar("T")
@@ -251,16 +252,16 @@ class Watch:
             log = self._read(session_id)
         except UnknownSessionError:
             return
-        memory, silence = self._memory_of(log.header), log.tracker.silence
+        memory, tracker = self._memory_of(log.header), log.tracker
         if memory is None:
             return
-        done = memory.rest(settled(log.session.state.chain(MAIN)).entries, silence.last)
+        done = memory.rest(settled(log.session.state.chain(MAIN)).entries, tracker.moved_at)
         extracted, consolidated = done.extracted, done.consolidated
         if extracted is None:
             tell = "another pass is at work for this agent and user, skipped until the next look"
             self._hands.tell(f"{session_id}: {tell}")
             return
-        self._seen[session_id].learnt_moves = silence.moves
+        self._seen[session_id].learnt_moves = tracker.moves
         added, removed = (sum(counts.values()) for counts in (extracted.added, extracted.removed))
         topics = len(consolidated.topics)
         line = f"{added:,} remembered, {removed:,} taken away, {topics:,} topic{'s' * (topics != 1)} dreamt"
@@ -287,8 +288,8 @@ class Watch:
         except UnknownSessionError:  # deleted since it was listed
             return False
         if self._idle.is_on and self._memory_of(log.header) is not None:
-            seen, silence = self._seen[session_id], log.tracker.silence
-            seen.moves, seen.last = silence.moves, silence.last
+            seen = self._seen[session_id]
+            seen.moves, seen.last = log.tracker.moves, log.tracker.moved_at
         if self._settings is None:
             return False
         chain = log.session.state.main()

@@ -15,20 +15,18 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from lore.compaction.base import (
-    BYTES_PER_TOKEN,
+from lore.asking import (
     GivenUpError,
     Summarizer,
     SummaryAnswer,
     SummaryError,
     SummaryRequest,
     UnusableAnswerError,
-    Window,
 )
+from lore.compaction.base import Window
 from lore.compaction.commands import NESTED, ContextRequest, SummaryCommand, check_sources, is_nested, outside_context
 from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
-from lore.compaction.locks import boundary_key, state_folder
 from lore.compaction.settings import Compaction
 from lore.compaction.transcripts import instructions, transcript_request
 from lore.endpoints import (  # fmt: skip
@@ -48,7 +46,9 @@ from lore.endpoints import (  # fmt: skip
 from lore.errors import LoreError
 from lore.model.canonical import decode, encode
 from lore.model.mask import mask
+from lore.prompt.entries import BYTES_PER_TOKEN
 from lore.store.base import Tell
+from lore.store.locks import boundary_key, state_folder
 from lore.store.registry import silent
 from lore.untrusted import SourceText, harmless, one_line
 

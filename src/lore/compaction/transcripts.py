@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from lore.compaction.activity import is_injected
-from lore.compaction.base import BYTES_PER_TOKEN, SummaryRequest
+from lore.asking import SummaryRequest, again
 from lore.model.canonical import text_of
 from lore.model.items import (
     AssistantMessage,
@@ -27,6 +26,7 @@ from lore.model.items import (
     is_absent,
 )
 from lore.model.state import Entry
+from lore.prompt.entries import BYTES_PER_TOKEN, is_injected
 from lore.prompt.layout import TICKS
 from lore.untrusted import cut_bytes, harmless, one_line
 
@@ -97,11 +97,6 @@ def fresh(request: SummaryRequest) -> tuple[Entry, ...]:
 def instructions(request: SummaryRequest) -> str:
     """Return what a model is told to do: what was asked for, else to sum up; and what its last answer had wrong."""
     return (request.prompt or PROMPT.format(tokens=request.tokens)) + again(request.fault)
-
-
-def again(fault: str) -> str:
-    """Return what is added to a prompt whose last answer could not be used; empty where nothing was wrong."""
-    return f"\n\nYour last answer could not be used: {one_line(fault)}. Answer anew." if fault else ""
 
 
 def words(item: UserMessage | AssistantMessage) -> str:

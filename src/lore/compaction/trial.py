@@ -11,19 +11,18 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from lore.cache.rules import DatedRules
+from lore.compaction.activity import ENDS
 from lore.compaction.costs import Moment
 from lore.compaction.policy import AFTER_TURN
 from lore.compaction.settings import Compaction
 from lore.compaction.trial_plan import Accounts, TrialPlan
 from lore.formats.base import Read
-from lore.model.events import MAIN, Append, CompactApplied, Event, TurnCanceled, TurnCompleted, TurnFailed, TurnStarted
+from lore.model.events import MAIN, Append, CompactApplied, Event, TurnStarted
 from lore.model.items import AssistantMessage, ToolCall
 from lore.model.results.simulate import CompactedTotals, Fired
 from lore.model.state import Chain, FoldedSession
 from lore.model.turn import seconds
 from lore.prompt.layout import is_real
-
-ENDS = (TurnCompleted, TurnFailed, TurnCanceled)
 
 
 class PlacedEvent(NamedTuple):

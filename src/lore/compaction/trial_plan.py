@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from lore.cache.bills import ONE_HOUR, total, unbelievable
 from lore.cache.prices import Price
 from lore.cache.rules import DatedRules
-from lore.compaction.activity import TimelineSizes, Tracker, in_tokens, messages, overhead
+from lore.compaction.activity import Tracker
 from lore.compaction.base import Firing, Trigger
 from lore.compaction.costs import (
     FREE,
@@ -48,6 +48,7 @@ from lore.model.results import BilledResult
 from lore.model.results.simulate import CompactedSide, CompactedTotals, Figures, Fired
 from lore.model.state import Chain, Entry, FoldedSession, settled
 from lore.model.turn import seconds, timestamp
+from lore.prompt.entries import TimelineSizes, in_tokens, messages, overhead
 from lore.store.registry import silent
 from lore.untrusted import SourceText, context_refresh
 
@@ -194,12 +195,11 @@ class TrialPlan:
         """Ask the policy about a chain, and apply what is due; `called` is the trigger's name in the results."""
         session, scale = self.session, known.scale
         chain, tracked = settled(session.chain(name)), session.tracker.chain(name)
-        user = session.tracker.user
         if "gap" in triggers:
-            pause = silence(PolicyInput(tracked, chain.entries, self._settings, at, agent, user))
+            pause = silence(PolicyInput(tracked, chain.entries, self._settings, at, agent))
             self.pause = max((length for length in (self.pause, pause) if length is not None), default=None)
         firing = due(
-            tracked, chain.entries, in_estimates(self._settings, scale), now=at, agent=agent, user=user,
+            tracked, chain.entries, in_estimates(self._settings, scale), now=at, agent=agent,
             overhead=max(scale.estimated(scale.head), overhead(chain)), tokens=session.tokens(name), ask=triggers,
         )  # fmt: skip
         if firing is None:

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext, suppress
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from lore.compaction.memory.identities import of_users
 from lore.errors import LoreError
+from lore.memory.identities import of_users
 from lore.model.place import Place
 from lore.recording import corpus, filesystem, packed
 from lore.recording.agents.companions import companions, is_superseded

@@ -16,11 +16,11 @@ from collections.abc import Generator, Iterable
 from contextlib import closing, contextmanager, suppress
 from typing import BinaryIO, TypeAlias
 
-from lore.compaction.memory.identities import refuse_reserved
 from lore.errors import LoreError, Where
 from lore.files import replaced, try_lock
 from lore.formats.lines import LONGEST, fault
 from lore.formats.lore_log import LoreLog
+from lore.memory.identities import refuse_reserved
 from lore.model.events import Event, encode
 from lore.recording import corpus, filesystem
 from lore.recording.opening import kind_of

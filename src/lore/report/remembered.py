@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rich.console import Console
 
-from lore.compaction.memory.identities import SHARED
+from lore.memory.identities import SHARED
 from lore.model.results.store import (
     AuditEntry,
     MemoryAudit,

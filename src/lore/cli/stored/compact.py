@@ -30,8 +30,9 @@ from lore.cli.pages import Open, Page, page_target, read_twice, write_pages
 if TYPE_CHECKING:
     from lore.cache.rules import DatedRules
     from lore.cli.pages import PageTarget
-    from lore.compaction.settings import Compaction, MemorySettings
+    from lore.compaction.settings import Compaction
     from lore.config import Loaded
+    from lore.memory.settings import MemorySettings
     from lore.model.results.simulate import DryRun
     from lore.recording.opening import Options
     from lore.run.pages import PageRequest
@@ -169,7 +170,7 @@ def _compact(
     import signal
     import time
 
-    from lore.compaction.base import SummaryError
+    from lore.asking import SummaryError
     from lore.compaction.policy import TRIGGERS
     from lore.errors import LoreError
     from lore.report.compacted import write

@@ -15,26 +15,27 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from lore.asking import asking
 from lore.cache.rules import DatedRules
-from lore.compaction.activity import UNTIMED, Tracker, tokens_of
+from lore.compaction.activity import UNTIMED, Tracker
 from lore.compaction.base import Done, Trigger
 from lore.compaction.costs import PromptSizes, cache_of, cost_of, summary_price
 from lore.compaction.executor import execute, judged, scale_of, waits
-from lore.compaction.locks import trylock
-from lore.compaction.memory.agent_memory import AgentMemory, remembering_of
-from lore.compaction.memory.extraction import asking
-from lore.compaction.settings import TRIED, WINDOWS, Compaction, MemorySettings
+from lore.compaction.settings import TRIED, WINDOWS, Compaction
 from lore.compaction.store_watch import Hands, IdleSettings, Watch
 from lore.compaction.summarizers import dependencies_of, refuse_nested, summarizer_of
 from lore.compaction.trial import Trial, ended_first
 from lore.errors import LoreError
 from lore.fold.step import Folding
 from lore.formats.lore_log import LoreLog
+from lore.memory.agent import AgentMemory, remembering_of
+from lore.memory.settings import MemorySettings
 from lore.model.events import Event, SessionStarted, encode
 from lore.model.results.page import EarlierCompaction
 from lore.model.results.simulate import Compacted, DryRun, Fired
 from lore.model.state import DividerPlace
 from lore.model.turn import seconds, timestamp
+from lore.prompt.entries import tokens_of
 from lore.recording import corpus
 from lore.recording.base import Problems, collected_seldom
 from lore.recording.events import session_log
@@ -43,6 +44,7 @@ from lore.recording.request_session import session_of
 from lore.recording.writing import HINT_CONVERT, appending, written
 from lore.report.sentences.trial import UNCONFIGURED, notes, verdict
 from lore.store.base import Tell
+from lore.store.locks import trylock
 from lore.store.registry import address_of, open_there, scheme_of
 from lore.store.registry import shown as shown_url
 

@@ -18,10 +18,10 @@ from functools import partial
 from itertools import chain, count
 from typing import NamedTuple
 
-from lore.compaction.memory.identities import refuse_header
 from lore.errors import LoreError
 from lore.formats.base import HOLDS
 from lore.formats.lore_log import LoreLog
+from lore.memory.identities import refuse_header
 from lore.model.codes import Problem
 from lore.model.results.store import ImportedSession, StoreImported
 from lore.recording import corpus

@@ -8,9 +8,14 @@ from collections.abc import Iterable, Sequence
 from msgspec import convert
 from msgspec.structs import asdict, replace
 
+from lore.asking import asking
 from lore.compaction.commands import NESTED, is_nested
-from lore.compaction.memory.agent_memory import LEARNT, WINDOW, AgentMemory
-from lore.compaction.memory.buckets import (
+from lore.compaction.settings import Compaction
+from lore.compaction.summarizers import summarizer_of
+from lore.errors import LoreError
+from lore.fold.step import Folding
+from lore.memory.agent import LEARNT, WINDOW, AgentMemory
+from lore.memory.buckets import (
     KINDS,
     SECTIONS,
     STATED,
@@ -32,8 +37,7 @@ from lore.compaction.memory.buckets import (
     to_wipe,
     wipe,
 )
-from lore.compaction.memory.extraction import asking
-from lore.compaction.memory.identities import (
+from lore.memory.identities import (
     SHARED,
     MemoryBucket,
     bucket,
@@ -43,11 +47,8 @@ from lore.compaction.memory.identities import (
     refusal,
     written_by,
 )
-from lore.compaction.memory.statements import conflicts_in
-from lore.compaction.settings import Compaction, MemorySettings
-from lore.compaction.summarizers import summarizer_of
-from lore.errors import LoreError
-from lore.fold.step import Folding
+from lore.memory.settings import MemorySettings
+from lore.memory.statements import conflicts_in
 from lore.model.events import SessionStarted
 from lore.model.results.store import (
     AuditEntry,

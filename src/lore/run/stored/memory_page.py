@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from lore.compaction.memory.identities import good_user
 from lore.errors import LoreError
+from lore.memory.identities import good_user
 from lore.model.canonical import encode
 from lore.model.results.store import MemoryShown, StoreShown
 from lore.report.html import memory as page

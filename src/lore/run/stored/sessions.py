@@ -8,9 +8,9 @@ from typing import NamedTuple, cast
 from msgspec import Raw
 from msgspec.structs import astuple
 
-from lore.compaction.memory.identities import DEFAULT_USER, of_users, refuse_header, refuse_reserved
 from lore.errors import LoreError
 from lore.formats.lines import Lines
+from lore.memory.identities import DEFAULT_USER, of_users, refuse_header, refuse_reserved
 from lore.model.events import MAIN
 from lore.model.results.store import (
     SessionRow,

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from unicodedata import normalize
 from urllib.parse import quote, unquote
 
-from lore.compaction.settings import MemorySettings
 from lore.errors import LoreError
+from lore.memory.settings import MemorySettings
 from lore.model.canonical import printable
 from lore.model.events import MAIN
 from lore.model.mask import cut_masked

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from compaction.remembering import AT, SAID, entries, memory
 from helpers.storing import opened
-from lore.compaction.memory.agent_memory import topics_events
-from lore.compaction.memory.buckets import Topic, wipe
+from lore.memory.agent import topics_events
+from lore.memory.buckets import Topic, wipe
 from lore.session import Session, event
+from memory.remembering import AT, SAID, entries, memory
 from model.making import append, said, user
 
 STYLE = Topic(topic="style", summary="how to write", content="tabs")

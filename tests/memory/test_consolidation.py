@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from compaction.remembering import AT, Model, topics
-from lore.compaction.base import SummaryError
-from lore.compaction.memory.agent_memory import CONTENT, MOST, MOST_KEPT, consolidate, snake
-from lore.compaction.memory.buckets import GENERAL, KnownMemory, Remembered, Topic, has_expired
+from lore.asking import SummaryError
+from lore.memory.agent import CONTENT, MOST, MOST_KEPT, consolidate, snake
+from lore.memory.buckets import GENERAL, KnownMemory, Remembered, Topic, has_expired
+from memory.remembering import AT, Model, topics
 
 
 def known(*names, texts=(("facts", "one"), ("facts", "two"), ("tasks", "three")), **fields):

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lore.compaction.base import SummaryAnswer, SummaryError
-from lore.compaction.memory.agent_memory import AgentMemory
-from lore.compaction.memory.identities import MemoryBucket, bucket
+from lore.asking import SummaryAnswer, SummaryError
+from lore.memory.agent import AgentMemory
+from lore.memory.identities import MemoryBucket, bucket
 from lore.model.state import Entry
 from lore.store.base import Store
 from model.making import Fold, append, said, started, user

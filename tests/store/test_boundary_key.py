@@ -7,8 +7,8 @@ import stat
 
 import pytest
 
-from lore.compaction.locks import KEY_BYTES, boundary_key
 from lore.errors import LoreError
+from lore.store.locks import KEY_BYTES, boundary_key
 
 
 def test_a_key_is_made_once_and_nobody_else_reads_it(tmp_path):

@@ -26,10 +26,9 @@ from typing import Any, NamedTuple, cast
 
 from msgspec.structs import replace
 
-from lore.compaction.activity import Entries
-from lore.compaction.base import UnusableAnswerError
-from lore.compaction.locks import trylock
-from lore.compaction.memory.buckets import (
+from lore.asking import Ask, SummaryError, UnusableAnswerError
+from lore.errors import LoreError
+from lore.memory.buckets import (
     GENERAL,
     SECTIONS,
     AuditRecord,
@@ -48,9 +47,8 @@ from lore.compaction.memory.buckets import (
     read,
     replaced,
 )
-from lore.compaction.memory.extraction import (
+from lore.memory.extraction import (
     NOTHING,
-    Ask,
     Extraction,
     Given,
     Mark,
@@ -62,17 +60,18 @@ from lore.compaction.memory.extraction import (
     to_learn,
     transcript_of,
 )
-from lore.compaction.memory.identities import SHARED, MemoryBucket, bucket, is_reserved, refusal, written_by
-from lore.compaction.memory.statements import conflicts_in, replaces, statement_of
-from lore.compaction.settings import MemorySettings
-from lore.errors import LoreError
+from lore.memory.identities import SHARED, MemoryBucket, bucket, is_reserved, refusal, written_by
+from lore.memory.settings import MemorySettings
+from lore.memory.statements import conflicts_in, replaces, statement_of
 from lore.model.canonical import encode, printable
 from lore.model.events import Event, Knowledge, SessionStarted
 from lore.model.items import CompactDivider
 from lore.model.mask import mask
 from lore.model.state import FoldedSession
 from lore.model.turn import seconds_in
+from lore.prompt.entries import Entries
 from lore.store.base import Store, StoreError, Tell
+from lore.store.locks import trylock
 from lore.store.registry import silent
 
 MOST = 7  # topics of one dream
@@ -158,13 +157,15 @@ def _by_model(known: KnownMemory, ask: Ask, at: str) -> Consolidation:
             for topic in known.visible(at)
         ]).decode(),
     )  # fmt: skip
-    found = ask_for_object(ask, _PROMPT.format(now=at), data, lambda value: _topics_in(value, at))
-    if found.value is not None:
-        return found.value._replace(unusable=found.unusable)
-    texts = [text for section in SECTIONS for text in structure.of(section)]
-    listed = _listed(texts, conflicts_in(structure.stated()))
-    topics = {GENERAL: Topic(topic=GENERAL, summary="What is known", content=listed, at=at)} if texts else {}
-    return Consolidation(topics, (), found.failure, found.unusable)
+    faults: list[str] = []
+    try:
+        made = ask_for_object(ask, _PROMPT.format(now=at), data, lambda value: _topics_in(value, at), faults.append)
+        return made._replace(unusable=len(faults))
+    except SummaryError as error:
+        texts = [text for section in SECTIONS for text in structure.of(section)]
+        listed = _listed(texts, conflicts_in(structure.stated()))
+        topics = {GENERAL: Topic(topic=GENERAL, summary="What is known", content=listed, at=at)} if texts else {}
+        return Consolidation(topics, (), error.message, len(faults))
 
 
 def told_together(shared: Iterable[Topic], own: Iterable[Topic]) -> tuple[Topic, ...]:

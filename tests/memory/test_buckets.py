@@ -8,9 +8,8 @@ import threading
 import msgspec
 import pytest
 
-from compaction.remembering import ANN, AT, contents
 from helpers.storing import URLS, embedded, opened
-from lore.compaction.memory.buckets import (
+from lore.memory.buckets import (
     FEW,
     AuditRecord,
     Extracted,
@@ -26,10 +25,11 @@ from lore.compaction.memory.buckets import (
     read,
     wipe,
 )
-from lore.compaction.memory.identities import anchor_of, bucket
+from lore.memory.identities import anchor_of, bucket
 from lore.model.events import SessionStarted, encode
 from lore.store.base import SessionDelta, StoreError
 from lore.store.deltas import save_delta
+from memory.remembering import ANN, AT, contents
 
 two = pytest.mark.parametrize("kind", ["memory", "sqlite"])
 

@@ -26,8 +26,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lore.compaction.memory.identities import MemoryBucket, anchor_of, audit_of, owner_of
 from lore.errors import LoreError
+from lore.memory.identities import MemoryBucket, anchor_of, audit_of, owner_of
 from lore.model.canonical import encode
 from lore.model.events import SessionStarted
 from lore.model.events import encode as encode_event

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from compaction.remembering import SAID, entries
-from lore.compaction.memory import extraction
-from lore.compaction.memory.buckets import SECTIONS, Structure
-from lore.compaction.memory.extraction import MOST, noticed, transcript_of
-from lore.compaction.memory.extraction import MOST_SAID as LONGEST
+from lore.memory import extraction
+from lore.memory.buckets import SECTIONS, Structure
+from lore.memory.extraction import MOST, noticed, transcript_of
+from lore.memory.extraction import MOST_SAID as LONGEST
 from lore.model.inserts import normalised
+from memory.remembering import SAID, entries
 from model.making import call, user
 
 

@@ -9,14 +9,14 @@ import sys
 
 import pytest
 
-from lore.compaction.locks import lock_name, trylock
 from lore.errors import LoreError
+from lore.store.locks import lock_name, trylock
 
 URL = "postgresql://me:secret@host/db"
 HOLD = """
 import sys
 from pathlib import Path
-from lore.compaction.locks import trylock
+from lore.store.locks import trylock
 with trylock(sys.argv[1], "a", "u", folder=Path(sys.argv[2])) as held:
     print(held, flush=True)
     sys.stdin.read()

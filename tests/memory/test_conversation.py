@@ -1,12 +1,10 @@
-"""How much of a session is new, and how long nobody has spoken."""
+"""How much of a session is new."""
 
 from __future__ import annotations
 
 import pytest
 
-from lore.compaction.activity import Silence
-from lore.compaction.memory.extraction import mark_of, to_learn
-from lore.session import event
+from lore.memory.extraction import mark_of, to_learn
 from model.making import Fold, append, call, said, started, user
 
 TICK = "[SCHEDULED TICK] wake"
@@ -41,24 +39,3 @@ FIRST = (user("u1"), said("a1"))
 )
 def test_what_is_new_is_learnt_from_with_the_beginning_of_its_exchange(more, mark, found):
     assert learnt(timeline(*FIRST, *more), mark) == found
-
-
-def fed(*events):
-    silence = Silence()
-    for one in events:
-        silence.feed(one)
-    return silence.moves, silence.last
-
-
-def at(item, second):
-    return event("append", item=item, at=f"1970-01-01T00:00:{second:02}Z")
-
-
-def test_ticks_injected_context_and_subagents_neither_begin_nor_end_a_pause():
-    spoken = (at(user("u1"), 1), at(said("a1"), 2))
-    assert fed(*spoken) == (2, 2.0)
-    assert fed(*spoken, at(user("x", source="context_injection"), 9)) == (2, 2.0)
-    assert fed(*spoken, at(user("t", TICK), 9), at(said("a2"), 10)) == (2, 2.0)
-    aside = event("append", chain="agent", item=user("s1"), at="1970-01-01T00:00:30Z")
-    assert fed(*spoken, aside) == (2, 2.0)
-    assert fed(append(user("u1"))) == (1, None)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lore.compaction.memory.identities import (
+from lore.errors import LoreError
+from lore.memory.identities import (
     DEFAULT_USER,
     RESERVED,
     MemoryBucket,
@@ -17,8 +18,7 @@ from lore.compaction.memory.identities import (
     owner_of,
     refusal,
 )
-from lore.compaction.settings import MemorySettings
-from lore.errors import LoreError
+from lore.memory.settings import MemorySettings
 from lore.store.lines import good_id
 
 ON = MemorySettings(system="structured")

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from compaction.remembering import ANN, AT, SAID, Model, entries, memory
 from helpers.storing import opened
-from lore.compaction.base import SummaryError
-from lore.compaction.memory.agent_memory import LEARNT, LEFT, UNSPOKEN
-from lore.compaction.memory.buckets import FEW, MOST_MARKS, Horizon, Learnt, Remembered, change, read, wipe
-from lore.compaction.memory.extraction import BACK, DIGITS, behind, mark_of
-from lore.compaction.memory.identities import bucket
+from lore.asking import SummaryError
+from lore.memory.agent import LEARNT, LEFT, UNSPOKEN
+from lore.memory.buckets import FEW, MOST_MARKS, Horizon, Learnt, Remembered, change, read, wipe
+from lore.memory.extraction import BACK, DIGITS, behind, mark_of
+from lore.memory.identities import bucket
 from lore.session import event
 from lore.store.session import StoredSession
+from memory.remembering import ANN, AT, SAID, Model, entries, memory
 from model.making import Fold, append, call, said, started, user
 
 TESTS = Path(__file__).parents[1]
@@ -298,7 +298,7 @@ def test_a_process_that_is_killed_while_its_model_answers_has_marked_what_it_lea
     script = """
 import os, signal, sys
 from pathlib import Path
-from compaction.remembering import SAID, entries, memory
+from memory.remembering import SAID, entries, memory
 from helpers.storing import opened
 
 def kill(prompt, data, tokens):

@@ -24,29 +24,22 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from hashlib import sha256
-from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
-from msgspec import Raw
 
-from lore.compaction.activity import Entries, has_real_activity, is_injected, needs_extraction
-from lore.compaction.base import (
-    BYTES_PER_TOKEN,
-    Summarizer,
-    SummaryAnswer,
-    SummaryError,
-    SummaryRequest,
-    UnusableAnswerError,
-)
-from lore.compaction.memory.buckets import SECTIONS, STATED, Structure
-from lore.compaction.memory.statements import listed, replaces, statement_of
-from lore.compaction.transcripts import again
+from lore.asking import Ask, SummaryError, UnusableAnswerError, again, usable
+from lore.memory.buckets import SECTIONS, STATED, Structure
+from lore.memory.statements import listed, replaces, statement_of
 from lore.model.canonical import decode, encode, printable, text_of
 from lore.model.inserts import normalised
 from lore.model.items import AssistantMessage, TextBlock, UserMessage, is_absent
 from lore.model.mask import mask
 from lore.model.state import Entry
+from lore.prompt.entries import BYTES_PER_TOKEN, Entries, has_real_activity, is_injected, tokens_of, tool_calls
 from lore.prompt.layout import TICKS, is_real
+from lore.store.base import Tell
+from lore.store.registry import silent
 from lore.untrusted import one_line
 
 T = TypeVar("T")
@@ -147,8 +140,16 @@ def to_learn(entries: Entries, mark: Mark | None, stop: int | None = None) -> Gi
 
 
 def is_enough(entries: Entries, mark: Mark | None, window: int) -> bool:
-    """Tell whether enough is new: `activity.needs_extraction` of what stands behind the mark."""
+    """Tell whether enough stands behind the mark: 0.3 of the window (0: unknown), or 10 tool calls."""
     return needs_extraction([entries[at] for at in range(behind(entries, mark), len(entries))], window)
+
+
+EXTRACT_SHARE, EXTRACT_CALLS = 0.3, 10
+
+
+def needs_extraction(entries: Entries, window: int) -> bool:
+    """Tell whether enough was said to remember some of it: 0.3 of the window (0: unknown), or 10 tool calls."""
+    return tool_calls(entries) >= EXTRACT_CALLS or (window > 0 and tokens_of(entries) > EXTRACT_SHARE * window)
 
 
 def _begun(entries: Entries, place: int) -> int:
@@ -298,10 +299,7 @@ def _sentences(text: str) -> Iterator[str]:
                     yield sentence
 
 
-Ask = Callable[[str, str, int], SummaryAnswer]
-"""Answer a prompt about data in at most so many tokens; raises SummaryError."""
-
-LIMITS = (4_096, 8_192, 16_384)
+TOKENS = 4_096  # of an answer: openfang's 1,024 cut every one
 LONGEST_ANSWER = 1_000  # characters of one text that a model gave
 
 _EXTRACT = """\
@@ -321,18 +319,6 @@ New messages, one JSON object a line:
 """
 
 
-def asking(summarizer: Summarizer) -> Ask | None:
-    """Return a function that asks a configured summariser; None for the extractive one, which has no model."""
-    if summarizer.name == "extractive":
-        return None
-
-    def ask(prompt: str, data: str, tokens: int) -> SummaryAnswer:
-        entry = Entry(UserMessage(uuid="memory", text=Raw(encode(data))), 0, 0)
-        return summarizer.summarize(SummaryRequest((entry,), tokens=tokens, prompt=prompt))
-
-    return ask
-
-
 class Extraction(NamedTuple):
     """What is known after extraction; `failure` is empty where nothing failed. `unusable` counts answers that could not
     be used.
@@ -343,51 +329,29 @@ class Extraction(NamedTuple):
     unusable: int = 0
 
 
-class ModelAnswer(NamedTuple, Generic[T]):
-    """What was read of a model's answer, or why there is none; `unusable` counts answers that could not be used."""
-
-    value: T | None
-    failure: str = ""
-    unusable: int = 0
-
-
 def extract(ask: Ask, messages: Iterable[Utterance], known: Structure, *, window: int) -> Extraction:
     """Return what a model says is known after these messages; where a piece fails, what was known before them all."""
-    before, unusable = known, 0
+    after, faults = known, list[str]()
     for piece in _pieces(messages, window):
-        data = _DATA.format(known=encode({section: known.of(section) for section in SECTIONS}).decode(), messages=piece)
-        found = ask_for_object(ask, _EXTRACT.format(most=MOST), data, partial(_structure, known))
-        unusable += found.unusable
-        if found.value is None:
-            return Extraction(before, found.failure, unusable)
-        known = found.value
-    return Extraction(known, unusable=unusable)
-
-
-def ask_for_object(ask: Ask, prompt: str, data: str, read: Callable[[dict[str, Any]], T]) -> ModelAnswer[T]:
-    """Ask for a JSON object; `read` makes of it what is wanted, or raises UnusableAnswerError.
-
-    An answer that cannot be used is asked for once more, with what is wrong with it in the prompt; where there is none,
-    or it is cut off in the end, nothing is asked again.
-    """
-    reason = ""
-    for unusable in (0, 1):
+        data = _DATA.format(known=encode({section: after.of(section) for section in SECTIONS}).decode(), messages=piece)
         try:
-            return ModelAnswer(read(_object(ask, prompt + again(reason), data)), unusable=unusable)
-        except UnusableAnswerError as error:
-            reason = error.message
+            after = ask_for_object(ask, _EXTRACT.format(most=MOST), data, partial(_structure, after), faults.append)
         except SummaryError as error:
-            return ModelAnswer(None, error.message, unusable)
-    return ModelAnswer(None, f"{reason}, also when asked again", 2)
+            return Extraction(known, error.message, len(faults))
+    return Extraction(after, unusable=len(faults))
 
 
-def _object(ask: Ask, prompt: str, data: str) -> dict[str, Any]:
-    """Ask with more room where the answer was cut off; models put fences, and words, around it. Raises SummaryError."""
-    for limit in LIMITS:
-        answer = ask(prompt, data, limit)
+def ask_for_object(ask: Ask, prompt: str, data: str, read: Callable[[dict[str, Any]], T], unusable: Tell) -> T:
+    """Ask for a JSON object; models put fences, and words, around it. Raises SummaryError, as `asking.usable` does.
+
+    `read` makes of it what is wanted, or raises UnusableAnswerError; `unusable` hears of each that could not be used.
+    """
+
+    def attempt(tokens: int, fault: str) -> T | None:
+        answer = ask(prompt + again(fault), data, tokens)
         text = answer.text
         if answer.cut_off or ("{" in text and text.count("{") > text.count("}")):
-            continue
+            return None
         if not text.strip():
             raise UnusableAnswerError("the answer is empty")
         try:
@@ -397,8 +361,9 @@ def _object(ask: Ask, prompt: str, data: str) -> dict[str, Any]:
             raise UnusableAnswerError(f"the answer is no JSON object{why}") from None
         if not isinstance(value, dict):
             raise UnusableAnswerError("the answer is no JSON object")
-        return cast("dict[str, Any]", value)
-    raise SummaryError(f"the answer was cut off at {LIMITS[-1]:,} tokens")
+        return read(cast("dict[str, Any]", value))
+
+    return usable(attempt, TOKENS, tell=silent, unusable=unusable)
 
 
 def _structure(known: Structure, value: dict[str, Any]) -> Structure:
@@ -423,7 +388,7 @@ def clipped(text: str, most: int = LONGEST_ANSWER) -> str:
 
 def _pieces(messages: Iterable[Utterance], window: int) -> Iterator[str]:
     """Join messages, as many as a window of tokens takes beside the question and its answer; some of them are new."""
-    room = max(1_000, window - LIMITS[0]) * BYTES_PER_TOKEN
+    room = max(1_000, window - TOKENS) * BYTES_PER_TOKEN
     lines, held, is_new = list[str](), 0, False
     for message in messages:
         learnt = {} if message.is_new else {"learnt": True}

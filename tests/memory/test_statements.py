@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.compaction.memory.statements import conflicts_in, is_same, listed, relation, statement_of
+from lore.memory.statements import conflicts_in, is_same, listed, relation, statement_of
 
 REPLACES = [
     ("My editor is vim.", "My editor is helix."),

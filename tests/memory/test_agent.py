@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from compaction.remembering import ANN, AT, SAID, Model, entries, memory, topics
 from helpers.storing import opened
-from lore.compaction.base import SummaryError
-from lore.compaction.locks import trylock
-from lore.compaction.memory.agent_memory import BUSY, QUIET, ConsolidationResult, is_idle, remembering_of
-from lore.compaction.memory.buckets import GENERAL, Remembered, audit_log, change, read
-from lore.compaction.memory.identities import bucket
-from lore.compaction.settings import MemorySettings
+from lore.asking import SummaryError
+from lore.memory.agent import BUSY, QUIET, ConsolidationResult, is_idle, remembering_of
+from lore.memory.buckets import GENERAL, Remembered, audit_log, change, read
+from lore.memory.identities import bucket
+from lore.memory.settings import MemorySettings
 from lore.store.base import StoreError
+from lore.store.locks import trylock
+from memory.remembering import ANN, AT, SAID, Model, entries, memory, topics
 from model.making import started
 
 

@@ -1,0 +1,155 @@
+"""What the entries of a timeline hold: whose messages, how many calls, how long they are in a prompt.
+
+A message is a user's, the model's, or a tool call with its result; dividers and opaque items are none. Tokens are
+estimates: UTF-8 bytes of content through four, an image or a document at a fixed count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from msgspec import Raw
+
+from lore.model.items import (
+    AssistantMessage,
+    Block,
+    CompactDivider,
+    ImageBlock,
+    Item,
+    OpaqueItem,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    UserMessage,
+    blocks_of,
+    is_absent,
+)
+from lore.model.state import Chain, Entry
+from lore.model.vector import Vector
+from lore.prompt.layout import is_real
+
+BYTES_PER_TOKEN = 4  # estimates: UTF-8 bytes of what is sent
+Entries: TypeAlias = Vector[Entry] | Sequence[Entry]
+
+IMAGE_TOKENS = 1_600  # about what the largest image costs that providers take unscaled
+
+_QUOTE, _BRACKET = b'"['
+_IMAGE = IMAGE_TOKENS * BYTES_PER_TOKEN
+
+
+def is_message(item: Item) -> bool:
+    """Tell whether an item is a message, not a divider or an opaque item."""
+    return not isinstance(item, CompactDivider | OpaqueItem)
+
+
+def is_injected(item: Item) -> bool:
+    """Tell whether an item is text that a harness put in as a user's."""
+    return isinstance(item, UserMessage) and item.source == "context_injection"
+
+
+def has_real_activity(entries: Entries) -> bool:
+    """Tell whether a person said anything in these entries."""
+    return any(is_real(entry.item) for entry in entries)
+
+
+def messages(entries: Entries) -> int:
+    """Count the messages."""
+    return sum(1 for entry in entries if is_message(entry.item))
+
+
+def tool_calls(entries: Entries) -> int:
+    """Count the tool calls."""
+    return sum(1 for entry in entries if isinstance(entry.item, ToolCall))
+
+
+def calls_tools(entries: Entries, last: int) -> bool:
+    """Tell whether the response that ends at a place asked for tools."""
+    at, group = last, entries[last].group
+    while at >= 0 and entries[at].group == group:
+        if isinstance(entries[at].item, ToolCall):
+            return True
+        at -= 1
+    return False
+
+
+def tokens_of(entries: Entries) -> int:
+    """Estimate how many tokens these entries are in a prompt. Costs O(entries)."""
+    return in_tokens(sum(bytes_of(entry) for entry in entries))
+
+
+def in_tokens(size: int) -> int:
+    """Estimate how many tokens so many bytes are, rounded up."""
+    return -(-size // BYTES_PER_TOKEN)
+
+
+class TimelineSizes:
+    """The estimates of one chain, carried from version to version: O(what changed). Not safe between threads."""
+
+    __slots__ = ("_entries", "_sums")
+
+    def __init__(self) -> None:
+        self._entries: Vector[Entry] = Vector()
+        self._sums = [0]
+
+    def tokens_of(self, entries: Vector[Entry]) -> int:
+        """Return the same as the function of this name."""
+        same = self._entries.common(entries)
+        del self._sums[same + 1 :]
+        total = self._sums[-1]
+        for entry in entries.since(same):
+            total += bytes_of(entry)
+            self._sums.append(total)
+        self._entries = entries
+        return in_tokens(total)
+
+
+def overhead(chain: Chain) -> int:
+    """Estimate the tokens before a chain's messages: tools, system prompt, pinned knowledge and layers."""
+    known = "".join(fact.title + fact.content for fact in chain.pinned or ())
+    raws = (chain.system, *(chain.tools or ()), *(layer.text for layer in chain.pinned_layers))
+    return in_tokens(sum(map(_size, raws)) + len(known.encode("utf-8", "replace")))
+
+
+def bytes_of(entry: Entry) -> int:
+    """Return the size of an entry's content in a prompt, in UTF-8 bytes as JSON spells it."""
+    item = entry.item
+    match item:
+        case UserMessage() | AssistantMessage():
+            return _size(item.text) if item.blocks is None else sum(map(_block, item.blocks))
+        case ToolCall():
+            return len(item.name) + _size(item.input) + _result(item.output if is_absent(item.error) else item.error)
+        case CompactDivider():
+            return _size(item.summary)
+        case OpaqueItem():
+            return 0
+
+
+def _size(raw: Raw) -> int:
+    if is_absent(raw):
+        return 0
+    view = memoryview(raw)
+    return view.nbytes - 2 if view[0] == _QUOTE else view.nbytes
+
+
+def _result(raw: Raw) -> int:
+    if is_absent(raw) or memoryview(raw)[0] != _BRACKET:
+        return _size(raw)
+    text = bytes(raw)
+    if b'"image"' not in text and b'"base64"' not in text:
+        return len(text)
+    try:
+        return sum(map(_block, blocks_of(text)))
+    except (ValueError, RecursionError):
+        return len(text)
+
+
+def _block(block: Block) -> int:
+    match block:
+        case TextBlock() | ThinkingBlock():
+            return _size(block.text)
+        case ImageBlock():
+            return _IMAGE
+        case _:
+            own = bytes(block.json)
+            return min(len(own), _IMAGE) if b'"base64"' in own else len(own)

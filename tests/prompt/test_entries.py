@@ -1,0 +1,127 @@
+"""What a timeline holds: real messages, calls, tokens."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import Raw
+
+from helpers.strategies.compacting import Compacted
+from lore.memory.extraction import needs_extraction
+from lore.model.canonical import encode
+from lore.prompt.entries import (
+    IMAGE_TOKENS,
+    TimelineSizes,
+    calls_tools,
+    has_real_activity,
+    messages,
+    overhead,
+    tokens_of,
+    tool_calls,
+)
+from lore.prompt.layout import begins_as_tick, is_real
+
+
+def agent_of(*texts):
+    agent = Compacted()
+    for text in texts:
+        agent.user(text)
+    return agent
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[AUTONOMOUS TICK]", "[SCHEDULED TICK] wake up", " \n[SCHEDULED TICK]", "\n\t" * 40 + "[AUTONOMOUS TICK] x"],
+)
+def test_a_message_that_begins_as_a_scheduler_does_is_a_tick(text):
+    assert begins_as_tick(Raw(encode(text)))
+    assert not has_real_activity(agent_of(text).entries())
+
+
+def test_a_tick_is_one_however_its_letters_are_spelled():
+    assert begins_as_tick(Raw(b'"\\u005bAUTONOMOUS TICK]"'))
+
+
+@pytest.mark.parametrize("text", ["[autonomous tick]", "see [AUTONOMOUS TICK]", "[AUTONOMOUS", "\u00e9"])
+def test_other_text_is_no_tick(text):
+    assert not begins_as_tick(Raw(encode(text)))
+    assert has_real_activity(agent_of(text).entries())
+
+
+def test_a_tick_in_blocks_is_told_by_its_first_text():
+    agent = Compacted()
+    image = {"type": "image", "media_type": "image/png", "data": "aGk="}
+    agent.user(blocks=[image, {"type": "text", "text": "[SCHEDULED TICK] look"}])
+    agent.user(blocks=[image, {"type": "text", "text": "look"}])
+    agent.user(blocks=[image])
+    assert [is_real(entry.item) for entry in agent.entries()] == [False, True, True]
+
+
+def test_a_blank_message_is_nobodys():
+    assert not has_real_activity(agent_of("", " \n").entries())
+
+
+def test_a_source_that_is_not_the_user_is_no_person():
+    agent = Compacted()
+    for source in ("tick", "context_injection", "something-new"):
+        agent.user("hello", source=source)
+    assert not has_real_activity(agent.entries())
+
+
+def test_dividers_and_opaque_items_are_no_messages():
+    agent = agent_of("one", "two")
+    agent.compact(2)
+    agent.item("main", type="opaque", uuid="o1", record={"x": 1})
+    agent.calls(2)
+    assert (messages(agent.entries()), tool_calls(agent.entries())) == (4, 2)
+
+
+def test_a_response_calls_tools_whatever_it_says_behind_them():
+    agent = agent_of("go")
+    agent.calls(1)
+    entries = agent.entries()
+    assert calls_tools(entries, 1)
+    assert not calls_tools(entries, 0)
+
+
+@pytest.mark.parametrize(
+    ("item", "tokens"),
+    [
+        ({"type": "user_message", "text": "x" * 40}, 10),
+        ({"type": "user_message", "text": "x" * 41}, 11),
+        ({"type": "user_message", "text": "\u00e9" * 20}, 10),
+        ({"type": "assistant_message", "blocks": [{"type": "thinking", "text": "x" * 40, "signature": "s" * 99}]}, 10),
+        ({"type": "assistant_message", "blocks": [{"type": "raw", "json": {"k": "x" * 32}}]}, 10),
+        ({"type": "user_message", "blocks": [{"type": "image", "media_type": "image/png", "data": "x" * 99_999}]},
+         IMAGE_TOKENS),
+        ({"type": "tool_call", "call_id": "c", "name": "read", "input": {"p": 1}, "output": "x" * 29}, 10),
+        ({"type": "tool_call", "call_id": "c", "name": "r", "input": {}, "error": "x" * 37, "output": "y" * 99}, 10),
+        ({"type": "tool_call", "call_id": "c", "name": "r", "input": {},
+          "output": [{"type": "image", "media_type": "image/png", "data": "x" * 99_999}]}, IMAGE_TOKENS + 1),
+        ({"type": "tool_call", "call_id": "c", "name": "r", "input": {},
+          "output": [{"type": "raw", "json": {"type": "base64", "data": "x" * 99_999}}]}, IMAGE_TOKENS + 1),
+        ({"type": "opaque", "record": {"k": "x" * 99}}, 0),
+    ],
+)  # fmt: skip
+def test_tokens_are_a_quarter_of_the_bytes_of_what_is_said(item, tokens):
+    agent = Compacted()
+    agent.item("main", uuid="i1", **item)
+    assert tokens_of(agent.entries()) == TimelineSizes().tokens_of(agent.entries()) == tokens
+
+
+def test_a_divider_counts_its_summary():
+    agent = agent_of("x" * 400)
+    agent.compact(0)
+    assert tokens_of(agent.entries()) == 2  # "before"
+
+
+def test_what_stands_before_the_messages_is_estimated_too():
+    agent = Compacted(system="s" * 400, tools=[])
+    before = overhead(agent.session.state.chain("main"))
+    agent.know("abcdef1", "k" * 400)
+    agent.play([("exchange", "main", None)])
+    assert (before, overhead(agent.session.state.chain("main"))) == (100, 200)
+
+
+def test_an_unknown_window_has_no_share_to_exceed():
+    assert not needs_extraction(agent_of("x" * 4000).entries(), 0)
+    assert needs_extraction(agent_of("x" * 124).entries(), 100)
