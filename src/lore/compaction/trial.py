@@ -15,7 +15,7 @@ from lore.compaction.activity import ENDS
 from lore.compaction.costs import Moment
 from lore.compaction.policy import AFTER_TURN
 from lore.compaction.settings import Compaction
-from lore.compaction.trial_plan import Accounts, TrialPlan
+from lore.compaction.trial_plan import RecordedSide, TrialPlan, totals_of
 from lore.formats.base import Read
 from lore.model.events import MAIN, Append, CompactApplied, Event, TurnStarted
 from lore.model.items import AssistantMessage, ToolCall
@@ -81,8 +81,8 @@ class Trial:
     def __init__(self, recorded: Callable[[], FoldedSession], settings: Compaction, rules: DatedRules) -> None:
         moments: tuple[Moment, ...] = ("now", "later") if settings.when == "cheapest" else ("now",)
         self._recorded, self._settings = recorded, settings
-        self._plans = [TrialPlan(recorded(), settings, rules, moment) for moment in moments]
-        self._accounts = Accounts(rules, self._plans, settings)
+        self._side = RecordedSide(rules, settings.window)
+        self._plans = [TrialPlan(recorded(), settings, rules, self._side, moment) for moment in moments]
         self._main: str | None = None
         self._is_finished = self._waits_for_time = False
         self._compactions = 0
@@ -101,42 +101,48 @@ class Trial:
                 self._ask_gap(event, at)
         elif isinstance(event, TurnStarted):
             self._after_turn()
-            self._accounts.close(self._chain())
+            self._close()
             at = seconds(event.at)
             if self._waits_for_time and at is not None:
                 self._ask_gap(event, at)
             self._waits_for_time = False
             for plan in self._plans:
-                plan.wake(self._accounts.known, event.chain, at)
-                plan.ask(("overflow",), self._accounts.known, event.chain, at)
+                plan.wake(event.chain, at)
+                plan.ask(("overflow",), event.chain, at)
 
     def after(self, event: Event) -> None:
         """Take an event that the recorded session has taken."""
         for plan in self._plans:
-            plan.session.take(event)
+            plan.take(event)
         if event.chain != self._main:
             return
         self._compactions += isinstance(event, CompactApplied)
         if isinstance(event, TurnStarted):
-            self._accounts.open(event, self._chain())
+            request = self._side.open(event, self._chain())
+            for plan in self._plans:
+                plan.open(request, event.chain)
         elif isinstance(event, ENDS):
             self._is_finished = True
-            self._accounts.answered(seconds(event.at))
+            self._side.answered(seconds(event.at))
 
     def _ask_gap(self, event: Append | TurnStarted, at: float) -> None:
         for plan in self._plans:
-            plan.wake(self._accounts.known, event.chain, at)
-            plan.ask(("gap",), self._accounts.known, event.chain, at, agent=event.agent_id)
+            plan.wake(event.chain, at)
+            plan.ask(("gap",), event.chain, at, agent=event.agent_id)
 
     def _after_turn(self) -> None:
         """Ask after a turn, once all of it has come, its results too."""
         if not self._is_finished or self._main is None:
             return
         self._is_finished = False
-        self._accounts.close(self._chain())  # its bill is known, and no compaction behind it saves any of it
-        known = self._accounts.known
+        self._close()  # its bill is known, and no compaction behind it saves any of it
         for plan in self._plans:
-            plan.ask(AFTER_TURN, known, self._main, known.last)
+            plan.ask(AFTER_TURN, self._main, self._side.last)
+
+    def _close(self) -> None:
+        turn = self._side.close(self._chain())
+        for plan in self._plans if turn is not None else ():
+            plan.close(turn)
 
     def _chain(self) -> Chain:
         return self._recorded().chain(self._main or MAIN)
@@ -144,10 +150,13 @@ class Trial:
     def result(self) -> TrialOutcome:
         """Return what the cheapest plan comes to, when every event was taken."""
         self._after_turn()
-        self._accounts.close(self._chain())
-        plan = self._accounts.cheapest()
-        seen = plan.session.tracker.chain(self._main or MAIN)
+        self._close()
+        costs = [plan.cost for plan in self._plans]  # where any is not known, the first plan
+        known = [cost for cost in costs if cost is not None]
+        plan = self._plans[costs.index(min(known)) if len(known) == len(costs) else 0]
+        seen = plan.tracker.chain(self._main or MAIN)
         return TrialOutcome(
             self._settings, plan.moment, [firing.result() for firing in plan.firings],
-            self._accounts.totals(plan, self._compactions), seen.exchanges, seen.is_timed, plan.pause, plan.refused,
+            totals_of(self._side, plan, self._compactions, self._settings), seen.exchanges, seen.is_timed, plan.pause,
+            plan.refused,
         )  # fmt: skip
