@@ -30,11 +30,15 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
+from concurrent import futures
+from concurrent.futures import Future
 from contextlib import ExitStack
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from lore.asking import SummaryError
 from lore.compaction.activity import UNTIMED, Tracker
-from lore.compaction.base import Done, Firing, Trigger
+from lore.compaction.base import Done, Trigger
 from lore.compaction.commands import is_nested
 from lore.compaction.costs import Cache
 from lore.compaction.executor import Dependencies, Prepared, finish, judged, prepare, waits
@@ -53,25 +57,30 @@ from lore.store.locks import trylock
 from lore.store.registry import noted
 from lore.store.session import StoredSession
 
+T = TypeVar("T")
 LATEST = 253_402_300_799.0  # the end of the year 9999: no later time can be written down
 _SESSIONS = Sessions()
 
 
-class _Work:
+class _Work(NamedTuple):
     """A compaction that a thread prepares; `lock` is let go of when it was applied or given up."""
 
-    def __init__(self, lock: ExitStack, make: Callable[[], Prepared]) -> None:
-        self.lock = lock
-        self.prepared: Prepared | None = None
-        self.error: Exception | None = None
-        self.thread = threading.Thread(target=self._run, args=(make,), name="lore-compaction", daemon=True)
-        self.thread.start()
+    lock: ExitStack
+    prepared: Future[Prepared]
 
-    def _run(self, make: Callable[[], Prepared]) -> None:
+
+def _begin(make: Callable[[], T], name: str) -> Future[T]:
+    """Do something in a thread of its own, which ends with the program."""
+    future: Future[T] = Future()
+
+    def work() -> None:
         try:
-            self.prepared = make()
+            future.set_result(make())
         except Exception as error:  # noqa: BLE001 - it is raised, or told, where the caller asks for the result
-            self.error = error
+            future.set_exception(error)
+
+    threading.Thread(target=work, name=name, daemon=True).start()
+    return future
 
 
 def _check(now: float) -> None:
@@ -104,7 +113,7 @@ class Continuous:
         self._work: _Work | None = None
         self._waits = self._told = False
         self._memory, self._gap = memory, sessions.gap_secs
-        self._learning: threading.Thread | None = None
+        self._learning: Future[None] | None = None
         self._tried: Mark | None = None  # up to where the latest pass of memory went, whether or not it failed
         self._rested = 0  # how far the session had moved when it was learnt from for its silence
         self._ended: float | None = None
@@ -128,7 +137,10 @@ class Continuous:
         if self._off:
             return None
         _check(now)
-        done = self._compacted(now)
+        done = self.settle(now)
+        if self._start(BEFORE_TURN, now) and self._work is not None:
+            futures.wait([self._work.prepared])
+            done = self.settle(now) or done
         if self._memory is not None:
             self.while_idle(now)
             self._stored.apply(*self._memory.events(self._stored.session.state))
@@ -146,7 +158,7 @@ class Continuous:
             self._learn(self._memory, then_rest=True)
 
     def _is_learning(self) -> bool:
-        return self._learning is not None and self._learning.is_alive()
+        return self._learning is not None and not self._learning.done()
 
     def _learn(self, memory: AgentMemory, *, then_rest: bool) -> None:
         entries, last = self._chain().entries, self._tracker.moved_at
@@ -158,44 +170,46 @@ class Continuous:
             elif memory.rest(entries, last).extracted is None:
                 self._rested = 0  # another session of this user was at it: with the next look
 
-        self._learning = threading.Thread(target=learn, name="lore-memory", daemon=True)
-        self._learning.start()
+        self._learning = _begin(learn, "lore-memory")
 
     def _chain(self) -> Chain:
         return settled(self._stored.session.state.chain(MAIN))
 
-    def _compacted(self, now: float) -> Done | None:
-        done = self.settle(now)
-        if self._work is not None or self._settings is None:
-            return None
+    def _start(self, ask: tuple[Trigger, ...], now: float) -> bool:
+        """Begin what is due in the background; False where nothing is, or something is under way."""
+        settings, dependencies = self._settings, self._dependencies
+        if self._work is not None or settings is None:
+            return False
         self._catch_up()
-        if self._settings.gap_secs and not self._told and not self._tracker.chain(MAIN).is_timed:
-            self._told = True
-            self._dependencies.tell(UNTIMED)
-        _, firing = self._judged(BEFORE_TURN, now)
-        cold = self._cache is not None and self._cache.is_warm(self._tracker.pause(now)) is False
-        if firing is None and self._waits and cold:
-            _, firing = self._judged(("manual",), now)
-            firing = None if firing is None else firing._replace(trigger="cadence")
-        if firing is None:
-            return done
-        self._waits = False
-        with ExitStack() as lock:
-            if not self._alone(lock):
-                return done
-            try:
-                prepared = prepare(self._stored.session.state, MAIN, firing, self._settings, self._dependencies)
-            except SummaryError as error:
-                self._failed(error)
-                return done
-            return self._apply(prepared, now)
+        state, chain, tracked = self._stored.session.state, self._chain(), self._tracker.chain(MAIN)
+        named = self._agent and tracked.heard(self._agent)[0]
+        agent = self._agent if named else None  # a harness of one agent need not name it in its events
+        judge = partial(judged, self._tracker, chain, settings, now=now, agent=agent)
+        firing = judge(ask)
+        if ask == BEFORE_TURN:
+            if settings.gap_secs and not self._told and not tracked.is_timed:
+                self._told = True
+                dependencies.tell(UNTIMED)
+            cold = self._cache is not None and self._cache.is_warm(self._tracker.pause(now)) is False
+            if firing is None and self._waits and cold and (waited := judge(("manual",))) is not None:
+                firing = waited._replace(trigger="cadence")
+            self._waits = self._waits and firing is None
+        elif firing is not None and waits(firing, self._tracker, chain, settings, self._cache, now):
+            self._waits, firing = True, None
+        lock = ExitStack()
+        if firing is None or not self._alone(lock):
+            return False
+        prepared = _begin(partial(prepare, state, MAIN, firing, settings, dependencies), "lore-compaction")
+        self._work = _Work(lock, prepared)
+        return True
 
     def after_turn(self, now: float) -> Done | None:
         """Start what is due after a turn in the background; returns what an earlier call's work did, or None."""
         if self._off:
             return None
         _check(now)
-        done = self._begun(now)
+        done = self.settle(now)
+        self._start(AFTER_TURN, now)
         if self._memory is not None:
             self._catch_up()
             self._ended = now
@@ -206,50 +220,31 @@ class Continuous:
                 self._learn(self._memory, then_rest=False)
         return done
 
-    def _begun(self, now: float) -> Done | None:
-        done, settings, dependencies = self.settle(now), self._settings, self._dependencies
-        if self._work is not None or settings is None:
-            return done
-        self._catch_up()
-        chain, firing = self._judged(AFTER_TURN, now)
-        if firing is None:
-            return done
-        if waits(firing, self._tracker, chain, settings, self._cache, now):
-            self._waits = True
-            return done
-        lock, state = ExitStack(), self._stored.session.state
-        if self._alone(lock):
-            self._work = _Work(lock, lambda: prepare(state, MAIN, firing, settings, dependencies))
-        return done
-
     def settle(self, now: float, *, wait: bool = False) -> Done | None:
         """Apply what the background has made, if it has; with `wait`, when it has: at the end of a session."""
-        work = self._work
-        for thread in (self._learning, None if work is None else work.thread):
-            if wait and thread is not None:
-                thread.join()
-        if work is None or work.thread.is_alive():
+        work, tell = self._work, self._dependencies.tell
+        if wait:
+            futures.wait([future for future in (self._learning, work and work.prepared) if future is not None])
+        if work is None or not work.prepared.done():
             return None
         self._work = None
         with work.lock:
-            if isinstance(work.error, SummaryError):
-                self._failed(work.error)
-            elif work.error is not None:
-                raise work.error
-            elif work.prepared is not None and self._is_current():
-                return self._apply(work.prepared, now)
-        return None
-
-    def _apply(self, prepared: Prepared, now: float) -> Done | None:
-        done = finish(self._stored.session.state, MAIN, prepared, at=now)
-        if done is None:
-            self._dependencies.tell("the session has changed meanwhile: what was to be pruned is not there any more")
-            return None
-        if done.refused:
-            self._dependencies.tell(f"no {done.trigger} compaction: {done.refused}")
-        self._stored.apply(*done.events)
-        self._stored.save(at=timestamp(now))
-        return done
+            try:
+                prepared = work.prepared.result()
+            except SummaryError as error:
+                tell(f"nothing was compacted, no summary could be had: {error.message}")
+                return None
+            if not self._is_current():
+                return None
+            done = finish(self._stored.session.state, MAIN, prepared, at=now)
+            if done is None:
+                tell("the session has changed meanwhile: what was to be pruned is not there any more")
+                return None
+            if done.refused:
+                tell(f"no {done.trigger} compaction: {done.refused}")
+            self._stored.apply(*done.events)
+            self._stored.save(at=timestamp(now))
+            return done
 
     def _alone(self, lock: ExitStack) -> bool:
         """Take the lock of this agent and user; False if it is held, or another writer has changed the session."""
@@ -268,16 +263,6 @@ class Continuous:
             return True
         self._dependencies.tell("the store holds more than is known here: skipped until the session is loaded again")
         return False
-
-    def _failed(self, error: SummaryError) -> None:
-        self._dependencies.tell(f"nothing was compacted, no summary could be had: {error.message}")
-
-    def _judged(self, ask: tuple[Trigger, ...], now: float) -> tuple[Chain, Firing | None]:
-        assert self._settings is not None
-        chain = self._chain()
-        named = self._agent and self._tracker.chain(MAIN).heard(self._agent)[0]
-        agent = self._agent if named else None  # a harness of one agent need not name it in its events
-        return chain, judged(self._tracker, chain, self._settings, ask, now=now, agent=agent)
 
     def _catch_up(self) -> None:
         """Feed events saved or applied since the last call. Costs O(their bytes)."""
