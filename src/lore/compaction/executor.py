@@ -271,22 +271,20 @@ def scale_of(tracker: Tracker, chain: Chain) -> BillScale:
 
 def judged(
     tracker: Tracker, chain: Chain, settings: Compaction, ask: Collection[Trigger], *, now: float | None,
-    agent: str | None = None,
+    agent: str | None = None, scale: BillScale | None = None, tokens: int | None = None,
 ) -> Firing | None:  # fmt: skip
-    """Ask the policy about a chain, its window and what stands before the timeline as they were billed."""
+    """Ask the policy about a chain, its window and what stands before the timeline as they were billed.
+
+    `scale` and `tokens`, the estimate of its timeline, where they are known.
+    """
     before = 0
     if settings.window and "overflow" in ask:
-        scale = scale_of(tracker, chain)
-        before, settings = max(overhead(chain), scale.estimated(scale.head)), in_estimates(settings, scale)
+        scale = scale_of(tracker, chain) if scale is None else scale
+        before = max(overhead(chain), scale.estimated(scale.head))
+        settings = structs.replace(settings, window=max(1, scale.estimated(settings.window)))
     return due(
-        tracker.chain(chain.id), chain.entries, settings, now=now, agent=agent, overhead=before, ask=ask,
+        tracker.chain(chain.id), chain.entries, settings, now=now, agent=agent, overhead=before, tokens=tokens, ask=ask,
     )  # fmt: skip
-
-
-def in_estimates(settings: Compaction, scale: BillScale) -> Compaction:
-    """Return the settings with the window as estimates measure it."""
-    window = max(1, scale.estimated(settings.window)) if settings.window else 0
-    return structs.replace(settings, window=window)
 
 
 def waits(

@@ -16,11 +16,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from lore.asking import SummaryAnswer, SummaryRequest
-from lore.compaction.transcripts import clipped, is_tick, result_of, summary_in, words
+from lore.compaction.transcripts import clipped, result_of, summary_in, words
 from lore.model.canonical import decode
 from lore.model.items import AssistantMessage, ToolCall, UserMessage
 from lore.model.state import Entry
-from lore.prompt.entries import BYTES_PER_TOKEN, is_injected, is_message
+from lore.prompt.entries import BYTES_PER_TOKEN, is_message
+from lore.prompt.layout import is_real
 from lore.untrusted import cut_bytes, harmless, one_line
 
 _HEAD = "Of {} messages that left the context (the session's log keeps them), put together by rule, without a model:"
@@ -292,7 +293,7 @@ class SummaryFacts:
             yield f"{ASKED}{self._question}"
 
     def _user(self, item: UserMessage) -> None:
-        text = "" if is_injected(item) or is_tick(item) else said_by_user(words(item))
+        text = said_by_user(words(item)) if is_real(item) else ""
         if text.startswith(_INTERRUPTED):
             self._interrupted = True
         elif text:

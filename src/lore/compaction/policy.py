@@ -279,10 +279,10 @@ def stages(
         gains = second.full or _share(before - second.tokens, window) >= LEAST
         return second if second.cut.place and gains else None
     stay = kept(entries, second.cut)
-    cuts = [Shortened(name, text) for name, call in latest(stay).items() if (text := shortened(call)) is not None]
+    cuts = _long_results(stay)
     reserve = summary_room(pruned(entries, second.cut), reserve)
     after = overhead + _with_summary(with_results(stay, cuts), second.marker, reserve)
-    return second._replace(shortened=tuple(cuts), tokens=after, final=_share(after, window) > FULL)
+    return second._replace(shortened=cuts, tokens=after, final=_share(after, window) > FULL)
 
 
 def next_stage(entries: Entries, firing: Firing) -> Firing | None:
@@ -294,8 +294,13 @@ def next_stage(entries: Entries, firing: Firing) -> Firing | None:
     second = _drop(entries, SECOND, 0, 0)
     if second is not None and second.cut.place > firing.cut.place:
         return firing._replace(cut=second.cut, marker=second.marker if firing.marker else "")
-    cuts = [Shortened(name, text) for name, call in latest(entries).items() if (text := shortened(call)) is not None]
-    return firing._replace(cut=TimelineCut(0), marker="", shortened=tuple(cuts)) if cuts else None
+    cuts = _long_results(entries)
+    return firing._replace(cut=TimelineCut(0), marker="", shortened=cuts) if cuts else None
+
+
+def _long_results(entries: Entries) -> tuple[Shortened, ...]:
+    cuts = ((name, shortened(call)) for name, call in latest(entries).items())
+    return tuple([Shortened(name, text) for name, text in cuts if text is not None])
 
 
 def _share(tokens: int, window: int) -> float:

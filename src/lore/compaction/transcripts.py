@@ -27,7 +27,7 @@ from lore.model.items import (
 )
 from lore.model.state import Entry
 from lore.prompt.entries import BYTES_PER_TOKEN, is_injected
-from lore.prompt.layout import TICKS
+from lore.prompt.layout import is_real
 from lore.untrusted import cut_bytes, harmless, one_line
 
 TRUNCATED = "…[truncated]"
@@ -53,7 +53,7 @@ def piece_of(item: Item) -> str:
     """Return one message as a transcript shows it; empty where a harness put it in, or it says nothing."""
     match item:
         case UserMessage() if not is_injected(item):
-            role, text = "scheduled" if is_tick(item) else "user", words(item)
+            role, text = "user" if is_real(item) else "scheduled", words(item)
         case AssistantMessage():
             role, text = "assistant", words(item)
         case CompactDivider():
@@ -145,11 +145,6 @@ def truncated(text: str, cap_tokens: int) -> str:
     most = max(0, cap_tokens) * BYTES_PER_TOKEN
     kept = cut_bytes(text, most)
     return text if len(kept) == len(text) else kept + TRUNCATED
-
-
-def is_tick(item: UserMessage) -> bool:
-    """Tell whether a message was scheduled, by its source or by how it begins."""
-    return item.source == "tick" or words(item).lstrip().startswith(TICKS)
 
 
 def _shown(block: Block) -> str:

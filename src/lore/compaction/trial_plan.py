@@ -37,9 +37,9 @@ from lore.compaction.costs import (
     known_sum,
     summary_price,
 )
-from lore.compaction.executor import compacted, in_estimates, shorter
+from lore.compaction.executor import compacted, judged, shorter
 from lore.compaction.extractive import Extractive
-from lore.compaction.policy import FULL, PolicyInput, due, kept, pruned, silence
+from lore.compaction.policy import FULL, PolicyInput, kept, pruned, silence
 from lore.compaction.settings import Compaction
 from lore.fold.step import Folding
 from lore.model.canonical import encode
@@ -289,14 +289,13 @@ class TrialPlan:
         called: Trigger | None = None,
     ) -> None:  # fmt: skip
         """Ask the policy about a chain, and apply what is due; `called` is the trigger's name in the results."""
-        scale, settings = self._recorded.scale, self._settings
-        chain, tracked = settled(self._folding.chain(name)), self.tracker.chain(name)
+        chain, settings = settled(self._folding.chain(name)), self._settings
         if "gap" in triggers:
-            pause = silence(PolicyInput(tracked, chain.entries, settings, at, agent))
+            pause = silence(PolicyInput(self.tracker.chain(name), chain.entries, settings, at, agent))
             self.pause = max((length for length in (self.pause, pause) if length is not None), default=None)
-        firing = due(
-            tracked, chain.entries, in_estimates(settings, scale), now=at, agent=agent,
-            overhead=max(scale.estimated(scale.head), overhead(chain)), tokens=self._tokens(name), ask=triggers,
+        firing = judged(
+            self.tracker, chain, settings, triggers, now=at, agent=agent, scale=self._recorded.scale,
+            tokens=self._tokens(name),
         )  # fmt: skip
         if firing is None:
             self._waits = self._waits and called is None

@@ -278,6 +278,11 @@ class _BucketPlace(NamedTuple):
     notes: _Notes
     data: SessionData | None
 
+    @property
+    def known(self) -> KnownMemory:
+        """What the volume holds."""
+        return known_of(() if self.data is None else self.data.events[1:])
+
 
 def read(store: Store, bucket: MemoryBucket) -> KnownMemory:
     """Return what is remembered; empty where there is no such bucket. Raises StoreError."""
@@ -285,10 +290,8 @@ def read(store: Store, bucket: MemoryBucket) -> KnownMemory:
         user, place = noted(store, anchor_of(bucket.user)), _place(store, bucket)
         if place is None or place.notes.wiped or (user is not None and _notes(user).wiped):
             return KnownMemory()
-        if place.data is not None:
-            return known_of(place.data.events[1:])
-        if place.notes.volume is None:
-            return KnownMemory()  # begun, and nothing written yet
+        if place.data is not None or place.notes.volume is None:  # begun, and nothing written yet
+            return place.known
     message = f"the session that {bucket.anchor} names is gone: what was remembered is lost"
     raise StoreError(message, hint="`lore memory wipe` clears the rest away")
 
@@ -307,7 +310,8 @@ def change(store: Store, bucket: MemoryBucket, make: MakeRecords, *, at: str, pu
             if place.notes.old is not None:  # a process died after it had moved on from this volume
                 _delete(store, bucket.volume(place.notes.old))
                 _note(store, place.anchor, {"old": None})
-            known = known_of(place.data.events[1:])
+                continue
+            known = place.known
             if known.is_sealed:
                 _move(store, bucket, place, known)
                 continue
@@ -323,7 +327,12 @@ def change(store: Store, bucket: MemoryBucket, make: MakeRecords, *, at: str, pu
         except (ConflictError, UnknownSessionError):
             continue  # somebody else wrote, moved or wiped it: look again
         if seal:
-            _finish(store, bucket)
+            try:  # if another writer interferes, the next change does it
+                with suppress(ConflictError, UnknownSessionError):
+                    _move(store, bucket, place, after)
+            except StoreError as error:
+                error.message += "; the change is stored, what it took away is still in the store's log"
+                raise
         return after
     read(store, bucket)  # says so where it is gone
     raise StoreError(BUSY, hint=HINT_WIPE)
@@ -377,21 +386,6 @@ def _header(
     return encode_event(
         SessionStarted(session_id=session_id, at=at, user_id=user, agent_id=agent, parent_session_id=parent)
     )
-
-
-def _finish(store: Store, bucket: MemoryBucket) -> None:
-    """Move on from a volume that this change sealed; if another writer interferes, the next change does it."""
-    place = _place(store, bucket)
-    known = KnownMemory() if place is None or place.data is None else known_of(place.data.events[1:])
-    if place is None or not known.is_sealed:
-        return
-    try:
-        _move(store, bucket, place, known)
-    except (ConflictError, UnknownSessionError):
-        return
-    except StoreError as error:
-        error.message += "; the change is stored, what it took away is still in the store's log"
-        raise
 
 
 def _move(store: Store, bucket: MemoryBucket, place: _BucketPlace, known: KnownMemory) -> None:
@@ -479,7 +473,7 @@ def to_wipe(store: Store, user: str, agent: str | None = None) -> Wiped:
                 place = _place(store, MemoryBucket(user, name))
             except StoreError:
                 place = None
-            known = known_of(() if place is None or place.data is None else place.data.events[1:])
+            known = KnownMemory() if place is None else place.known
             counts[name] = known.counts()
             sessions.update(entry.session_id for entry in known.entries.values() if entry.session_id is not None)
     return Wiped(counts, frozenset(sessions))
