@@ -8,6 +8,7 @@ room.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from msgspec import Raw
@@ -70,14 +71,19 @@ Ask: TypeAlias = Callable[[str, str, int], SummaryAnswer]
 """Answer a prompt about data in at most so many tokens; raises SummaryError."""
 
 
-def asking(summarizer: Summarizer) -> Ask | None:
+Waiting: TypeAlias = Callable[[], AbstractContextManager[None]]
+"""Surrounds each wait for a model or a command, and may raise there: what asks can be interrupted."""
+
+
+def asking(summarizer: Summarizer, waiting: Waiting = nullcontext) -> Ask | None:
     """Return a function that asks a configured summariser; None for the extractive one, which has no model."""
     if summarizer.name == "extractive":
         return None
 
     def ask(prompt: str, data: str, tokens: int) -> SummaryAnswer:
         entry = Entry(UserMessage(uuid="memory", text=Raw(encode(data))), 0, 0)
-        return summarizer.summarize(SummaryRequest((entry,), tokens=tokens, prompt=prompt))
+        with waiting():
+            return summarizer.summarize(SummaryRequest((entry,), tokens=tokens, prompt=prompt))
 
     return ask
 

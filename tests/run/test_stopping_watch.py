@@ -12,13 +12,17 @@ from pathlib import Path
 
 import pytest
 
+from compaction.test_executor import firing_of, talk
 from helpers.storing import opened
-from lore.asking import SummaryAnswer
-from lore.compaction.executor import Dependencies
+from lore.asking import SummaryAnswer, asking
+from lore.compaction.base import Window
+from lore.compaction.executor import Dependencies, prepare
 from lore.compaction.extractive import Extractive
-from lore.compaction.store_watch import Stopping, WatchStoppedError, interruptible
+from lore.compaction.settings import Compaction
+from lore.compaction.store_watch import Stopping, WatchStoppedError
 from lore.memory.buckets import audit_log, read
 from lore.memory.identities import bucket
+from lore.model.events import MAIN
 from lore.untrusted import SourceText
 from memory.remembering import SAID
 from run.test_idle_memory_watch import begun, exchange
@@ -71,16 +75,23 @@ def test_a_summariser_and_sources_are_waited_for_and_the_built_in_one_is_not():
         entered.append("in")
         return nullcontext()
 
-    dependencies = interruptible(Dependencies(Slow(), lambda window: (SourceText("s", "context"),)), waiting)
-    assert dependencies.summarizer.summarize(None).text == "a summary"
+    def ask(window):
+        assert entered == ["in", "in"]
+        return (SourceText("s", "context"),)
+
+    def made(**how):
+        state, tracker = talk(4)
+        firing = firing_of(state, tracker, Compaction(keep_recent=4), "manual")._replace(window=Window(0, 1))
+        return prepare(state, MAIN, firing, Compaction(), Dependencies(**how, waiting=waiting))
+
+    found = made(summarizer=Slow(), ask=ask, key=b"key")
+    assert (found.summary, entered) == ("a summary", ["in", "in"])
+    assert "context" in found.context
     entered.clear()
-    assert (dependencies.summarizer.name, dependencies.ask(None), entered) == (
-        "slow",
-        (SourceText("s", "context"),),
-        ["in"],
-    )
-    built_in = Extractive()
-    assert interruptible(Dependencies(built_in), waiting)[:2] == (built_in, None)
+    assert asking(Slow(), waiting)("prompt", "data", 10).text == "a summary"
+    entered.clear()
+    assert made(summarizer=Extractive()).summary
+    assert entered == []
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Raw, structs
 
-from lore.asking import Summarizer, SummaryError, SummaryRequest
+from lore.asking import Summarizer, SummaryError, SummaryRequest, Waiting
 from lore.cache.bills import total, unbelievable
 from lore.compaction.activity import Tracker
 from lore.compaction.base import Done, Firing, TimelineCut, Trigger, Window
@@ -170,7 +171,8 @@ def _place(chain: Chain, firing: Firing, *, leading: bool) -> int:
 
 class Dependencies(NamedTuple):
     """What a compaction works with: who sums up, who asks the sources about a window (what each said, harmless and cut
-    already, as `commands.outside_context` returns it), the key of boundary lines, who remembers what goes.
+    already, as `commands.outside_context` returns it), the key of boundary lines, who remembers what goes. `waiting`
+    surrounds each wait for a model or a command, and may raise there; the built-in summariser never waits.
     """
 
     summarizer: Summarizer
@@ -178,6 +180,7 @@ class Dependencies(NamedTuple):
     key: bytes = b""
     tell: Tell = silent
     memory: AgentMemory | None = None
+    waiting: Waiting = nullcontext
 
 
 def execute(
@@ -216,16 +219,18 @@ def prepare(
     made, context = shorter(held, firing, settings, summaries, tell=tell), ""
     window = made.firing.window
     if window is not None and dependencies.ask is not None:
-        answers = dependencies.ask(window)
+        with dependencies.waiting():
+            answers = dependencies.ask(window)
         context = context_refresh(answers, session_id=session.id, key=dependencies.key, at=window.end)
     return made._replace(context=context, ids=_ids(held, made.firing))
 
 
 def _audited(dependencies: Dependencies, request: SummaryRequest, settings: Compaction) -> str:
     """Have a summary made, and note answers that could not be used; raises SummaryError."""
-    faults, failure = list[str](), ""
+    faults, failure, summarizer = list[str](), "", dependencies.summarizer
     try:
-        return summarized(dependencies.summarizer, request, settings, tell=dependencies.tell, unusable=faults.append)
+        with nullcontext() if isinstance(summarizer, Extractive) else dependencies.waiting():
+            return summarized(summarizer, request, settings, tell=dependencies.tell, unusable=faults.append)
     except SummaryError as error:
         failure = error.message
         raise

@@ -13,18 +13,17 @@ import threading
 import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from lore.asking import Ask, SummaryAnswer, SummaryRequest, asking
+from lore.asking import Ask, Waiting, asking
 from lore.cache.rules import DatedRules
 from lore.compaction.activity import UNTIMED, Tracker
 from lore.compaction.base import Firing
 from lore.compaction.costs import cache_of
-from lore.compaction.executor import Dependencies, execute, judged, waits
-from lore.compaction.extractive import Extractive
+from lore.compaction.executor import execute, judged, waits
 from lore.compaction.policy import AFTER_TURN, AUTOMATIC
 from lore.compaction.settings import Compaction
 from lore.compaction.summarizers import dependencies_of, summarizer_of
@@ -43,10 +42,6 @@ from lore.store.deltas import save_delta
 from lore.store.lines import follow
 from lore.store.locks import trylock
 from lore.store.registry import shown
-
-T = TypeVar("T")
-R = TypeVar("R")
-Waiting = Callable[[], AbstractContextManager[None]]
 
 
 class WatchStoppedError(BaseException):
@@ -77,30 +72,6 @@ class Stopping:
             yield
         finally:
             self._waits = False
-
-
-@dataclass(slots=True)
-class InterruptibleSummarizer:
-    """A summariser that a signal interrupts."""
-
-    name: str
-    summarize: Callable[[SummaryRequest], SummaryAnswer]
-
-
-def interruptible(dependencies: Dependencies, waiting: Waiting) -> Dependencies:
-    """Return dependencies whose summariser and sources a signal interrupts; the extractive summariser never waits."""
-
-    def waited(call: Callable[[T], R]) -> Callable[[T], R]:
-        def answer(request: T) -> R:
-            with waiting():
-                return call(request)
-
-        return answer
-
-    summarizer, ask = dependencies.summarizer, dependencies.ask
-    if not isinstance(summarizer, Extractive):
-        summarizer = InterruptibleSummarizer(summarizer.name, waited(summarizer.summarize))
-    return dependencies._replace(summarizer=summarizer, ask=None if ask is None else waited(ask))
 
 
 MOST = 64  # sessions whose state is held
@@ -192,8 +163,7 @@ class Watch:
         self._divider: DividerPlace = divider
         self._idle, self._ask = idle, None
         if settings is not None and idle.memory.system == "structured":
-            model = Dependencies(summarizer_of(settings, os.environ, tell=hands.tell))
-            self._ask: Ask | None = asking(interruptible(model, hands.waiting).summarizer)
+            self._ask: Ask | None = asking(summarizer_of(settings, os.environ, tell=hands.tell), hands.waiting)
         self._seen: defaultdict[str, _WatchedSession] = defaultdict(_WatchedSession)
         self._memories: dict[str, AgentMemory | None] = {}
         self._held: OrderedDict[str, _Log] = OrderedDict()
@@ -226,50 +196,52 @@ class Watch:
             seen = self._seen[summary.session_id]
             if seen.head == summary.head and not seen.waits:
                 continue
-            try:
-                made += self._changed(summary.session_id)
-            except LoreError as error:  # also a source that is not there just now: others may need none of it
-                self._hands.tell(f"{summary.session_id}: {error.message}")
+            made += self._tried(self._changed, summary.session_id)
             self._seen[summary.session_id].head = summary.head
         now, gap = self._hands.clock(), self._idle.sessions.gap_secs
         moved = {name: seen.last for name, seen in self._seen.items() if (seen.moves or 0) > seen.learnt_moves}
         for name in [name for name, last in moved.items() if is_idle(gap, last, now)]:
             if self._hands.is_ended():
                 break
-            try:
-                self._rest(name)
-            except LoreError as error:
-                self._hands.tell(f"{name}: {error.message}")
+            self._tried(self._rest, name)
         return made
+
+    def _tried(self, do: Callable[[str], bool], session_id: str) -> bool:
+        """Do something with a session; an error is told, as of a source that is not there: others may need none."""
+        try:
+            return do(session_id)
+        except UnknownSessionError:  # deleted since it was listed
+            pass
+        except LoreError as error:
+            self._hands.tell(f"{session_id}: {error.message}")
+        return False
 
     def _forget(self, session_id: str) -> None:
         self._seen.pop(session_id, None)
         self._memories.pop(session_id, None)
 
-    def _rest(self, session_id: str) -> None:
+    def _rest(self, session_id: str) -> bool:
         """Learn from an idle session, and consolidate; says what came of it where anything was new."""
-        try:
-            log = self._read(session_id)
-        except UnknownSessionError:
-            return
+        log = self._read(session_id)
         memory, tracker = self._memory_of(log.header), log.tracker
         if memory is None:
-            return
+            return False
         done = memory.rest(settled(log.session.state.chain(MAIN)).entries, tracker.moved_at)
         extracted, consolidated = done.extracted, done.consolidated
         if extracted is None:
             tell = "another pass is at work for this agent and user, skipped until the next look"
             self._hands.tell(f"{session_id}: {tell}")
-            return
+            return False
         self._seen[session_id].learnt_moves = tracker.moves
         added, removed = (sum(counts.values()) for counts in (extracted.added, extracted.removed))
         topics = len(consolidated.topics)
         line = f"{added:,} remembered, {removed:,} taken away, {topics:,} topic{'s' * (topics != 1)} dreamt"
         if not (added or removed or topics):
             if extracted.skipped or extracted.failure or consolidated.failure:  # a failure is told
-                return
+                return False
             line = "looked through, nothing new to remember"
         self._hands.say(f"{session_id}: idle: {line}")
+        return True
 
     def _memory_of(self, header: SessionStarted) -> AgentMemory | None:
         """Return the memory that a session belongs to; None where nothing of it is remembered."""
@@ -283,10 +255,7 @@ class Watch:
 
     def _changed(self, session_id: str) -> bool:
         """Compact a session that has changed, if that is due."""
-        try:
-            log = self._read(session_id)
-        except UnknownSessionError:  # deleted since it was listed
-            return False
+        log = self._read(session_id)
         if self._idle.is_on and self._memory_of(log.header) is not None:
             seen = self._seen[session_id]
             seen.moves, seen.last = log.tracker.moves, log.tracker.moved_at
@@ -336,7 +305,7 @@ class Watch:
                 self._seen[session_id].waits = True  # whoever is at work may end without having done it
                 return False
             dependencies = dependencies_of(settings, hands.tell, session_id, agent, user)
-            dependencies = interruptible(dependencies, hands.waiting)._replace(memory=self._memory_of(log.header))
+            dependencies = dependencies._replace(memory=self._memory_of(log.header), waiting=hands.waiting)
             done = execute(state, chain.id, firing, settings, dependencies, at=now)
             if done.refused:
                 hands.tell(f"{session_id}: no {done.trigger} compaction: {done.refused}")
