@@ -26,7 +26,8 @@ from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.store_watch import Hands, Watch
 from lore.compaction.transcripts import instructions
 from lore.memory.agent import remembering_of
-from lore.memory.buckets import GENERAL, audit_log, read
+from lore.memory.audit import audit_log
+from lore.memory.buckets import GENERAL, read
 from lore.memory.identities import SHARED, MemoryBucket, bucket
 from lore.memory.settings import MemorySettings
 from lore.model.events import MAIN, CompactApplied, Knowledge, SessionStarted, ToolResultCleared

@@ -10,7 +10,8 @@ import pytest
 from helpers.storing import opened
 from lore.asking import SummaryAnswer, SummaryError
 from lore.errors import LoreError
-from lore.memory.buckets import GENERAL, KINDS, audit_log, last_failure, read, wipe
+from lore.memory.audit import audit_log, last_failure
+from lore.memory.buckets import GENERAL, KINDS, read, wipe
 from lore.memory.identities import DEFAULT_USER, MemoryBucket, bucket, refusal
 from lore.memory.settings import MemorySettings
 from lore.run.stored.memory import audited

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.storing import opened
-from lore.memory.buckets import KINDS, SECTIONS, Structure, audit_log, id_of, read, wipe
+from lore.memory.audit import audit_log
+from lore.memory.buckets import KINDS, SECTIONS, Structure, id_of, read, wipe
 from lore.memory.identities import bucket
 from lore.run.stored.memory import deleted
 from memory.remembering import AT, Model, contents, entries, memory, topics

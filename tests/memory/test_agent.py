@@ -7,7 +7,8 @@ import pytest
 from helpers.storing import opened
 from lore.asking import SummaryError
 from lore.memory.agent import BUSY, QUIET, ConsolidationResult, is_idle, remembering_of
-from lore.memory.buckets import GENERAL, Remembered, audit_log, change, read
+from lore.memory.audit import audit_log
+from lore.memory.buckets import GENERAL, Remembered, change, read
 from lore.memory.identities import bucket
 from lore.memory.settings import MemorySettings
 from lore.store.base import StoreError

@@ -9,22 +9,8 @@ import msgspec
 import pytest
 
 from helpers.storing import URLS, embedded, opened
-from lore.memory.buckets import (
-    FEW,
-    AuditRecord,
-    Extracted,
-    Forgotten,
-    KnownMemory,
-    Remembered,
-    Topic,
-    audit_log,
-    change,
-    last_failure,
-    note_audit,
-    owners,
-    read,
-    wipe,
-)
+from lore.memory.audit import AuditRecord, audit_log, last_failure, note_audit
+from lore.memory.buckets import FEW, Extracted, Forgotten, KnownMemory, Remembered, Topic, change, owners, read, wipe
 from lore.memory.identities import anchor_of, bucket
 from lore.model.events import SessionStarted, encode
 from lore.store.base import SessionDelta, StoreError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from helpers.storing import opened
-from lore.memory.agent import topics_events
 from lore.memory.buckets import Topic, wipe
+from lore.memory.topics import topics_events
 from lore.session import Session, event
 from memory.remembering import AT, SAID, entries, memory
 from model.making import append, said, user

@@ -8,7 +8,8 @@ from helpers.waiting import Script
 from lore.compaction.settings import Compaction
 from lore.compaction.store_watch import Hands, IdleSettings, Watch
 from lore.errors import LoreError
-from lore.memory.buckets import audit_log, read
+from lore.memory.audit import audit_log
+from lore.memory.buckets import read
 from lore.memory.identities import bucket
 from lore.memory.settings import MemorySettings, Sessions
 from lore.run.rules import packaged

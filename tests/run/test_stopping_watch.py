@@ -20,7 +20,8 @@ from lore.compaction.executor import Dependencies, prepare
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
 from lore.compaction.store_watch import Stopping, WatchStoppedError
-from lore.memory.buckets import audit_log, read
+from lore.memory.audit import audit_log
+from lore.memory.buckets import read
 from lore.memory.identities import bucket
 from lore.model.events import MAIN
 from lore.untrusted import SourceText

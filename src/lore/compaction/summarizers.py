@@ -15,14 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from lore.asking import (
-    GivenUpError,
-    Summarizer,
-    SummaryAnswer,
-    SummaryError,
-    SummaryRequest,
-    UnusableAnswerError,
-)
+from lore.asking import GivenUpError, Summarizer, SummaryAnswer, SummaryError, SummaryRequest, UnusableAnswerError
 from lore.compaction.base import Window
 from lore.compaction.commands import NESTED, ContextRequest, SummaryCommand, check_sources, is_nested, outside_context
 from lore.compaction.executor import Dependencies

@@ -9,9 +9,7 @@ that, which holds the records. So `store.delete` of an anchor takes all below it
   is sealed with the change, its image becomes the next volume, the anchor's note moves there (that decides), and the
   old one is deleted. A writer that finds a sealed volume, or an old one, finishes that first; what a process that died
   in between left behind is never read, and goes with the next move or wipe;
-- a wipe is noted on the anchor first: from then on nothing below it is read, however its deletion ends;
-- the audit log is a session of its own for each user, which no wipe takes away: what was done, for which agent, from
-  which session, how many of each kind, the names of topics that a dream dropped; never what was remembered else.
+- a wipe is noted on the anchor first: from then on nothing below it is read, however its deletion ends.
 """
 
 from __future__ import annotations
@@ -26,14 +24,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lore.errors import LoreError
-from lore.memory.identities import MemoryBucket, anchor_of, audit_of, owner_of
+from lore.memory.identities import MemoryBucket, anchor_of, owner_of
 from lore.model.canonical import encode
 from lore.model.events import SessionStarted
 from lore.model.events import encode as encode_event
-from lore.model.mask import mask
 from lore.model.turn import seconds_in
-from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, Tell, UnknownSessionError
+from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, UnknownSessionError
 from lore.store.deltas import save_delta
 from lore.store.lines import NOTHING
 from lore.store.registry import noted
@@ -363,11 +359,11 @@ def _begun(store: Store, bucket: MemoryBucket, at: str) -> _BucketPlace:
     """Return where a bucket is, made where it was not; ConflictError where a wipe has begun."""
     user = noted(store, anchor_of(bucket.user))
     if user is None:
-        store.create(_header(anchor_of(bucket.user), bucket.user, at=at))
+        store.create(header_of(anchor_of(bucket.user), bucket.user, at=at))
     elif _notes(user).wiped:
         raise ConflictError("a wipe is under way", hint=HINT_WIPE)
     if noted(store, bucket.anchor) is None:
-        store.create(_header(bucket.anchor, bucket.user, bucket.agent, anchor_of(bucket.user), at=at))
+        store.create(header_of(bucket.anchor, bucket.user, bucket.agent, anchor_of(bucket.user), at=at))
     place = _place(store, bucket)
     if place is None or place.notes.wiped:
         raise ConflictError("a wipe is under way", hint=HINT_WIPE)
@@ -377,7 +373,7 @@ def _begun(store: Store, bucket: MemoryBucket, at: str) -> _BucketPlace:
     return place
 
 
-def _header(
+def header_of(
     session_id: str, user: str, agent: str | None = None, parent: str | None = None, *, at: str | None = None
 ) -> bytes:
     """Return the header of a session of memory. The time tells an anchor from the one of
@@ -408,7 +404,7 @@ def _point(store: Store, bucket: MemoryBucket, place: _BucketPlace, lines: tuple
     """
     volume = token_hex(8)
     name = bucket.volume(volume)
-    events = (_header(name, bucket.user, bucket.agent, bucket.anchor), *lines)
+    events = (header_of(name, bucket.user, bucket.agent, bucket.anchor), *lines)
     store.save(SessionData(session_id=name, head=NOTHING, events=events, parent_session_id=bucket.anchor))
     try:
         return _note(store, place.anchor, {"volume": volume, "old": place.notes.volume})
@@ -487,89 +483,3 @@ def owners(store: Store) -> dict[str, tuple[str, ...]]:
         if owner is not None:
             found.setdefault(owner[0], set()).update(() if owner[1] is None else (owner[1],))
     return {user: tuple(sorted(found[user])) for user in sorted(found)}
-
-
-LONGEST_REASON = 200  # characters of the reason that a dream failed
-
-
-class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="memory_audit"):
-    """One thing that was done. `op`: extract, dream, summary, delete, wipe; `failure` says why it fell back, or did
-    nothing; `unusable` counts answers of a model that could not be used, each asked for again once; `dropped` are the
-    names of the topics that a dream superseded, or let go of because they had expired or were too many. Of memory that
-    agents share `agent` is `identities.SHARED`, and `by` who it was.
-    """
-
-    at: str
-    op: str
-    agent: str | None = None
-    session_id: str | None = None
-    removed: Mapping[str, int] = {}
-    added: Mapping[str, int] = {}
-    failure: str | None = None
-    unusable: int = 0
-    dropped: tuple[str, ...] = ()
-    by: str | None = None
-
-
-class AuditLog(NamedTuple):
-    """A user's audit log, oldest first; `odd` lines are no entries."""
-
-    entries: tuple[AuditRecord, ...]
-    odd: int
-
-
-_AUDIT_DECODER = msgspec.json.Decoder(AuditRecord)
-
-
-def nonzero(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return the counts that are not zero."""
-    return {kind: number for kind, number in counts.items() if number}
-
-
-def note_audit(store: Store, user: str, record: AuditRecord, tell: Tell) -> None:
-    """Append a record to a user's audit log, its counts without zeros; a failure to do so is told."""
-    reason = None if record.failure is None else " ".join(mask(record.failure).split())[:LONGEST_REASON]
-    removed, added = nonzero(record.removed), nonzero(record.added)
-    line = msgspec.json.encode(msgspec.structs.replace(record, failure=reason, removed=removed, added=added))
-    name = audit_of(user)
-    try:
-        for _ in range(ATTEMPTS):
-            try:
-                known = noted(store, name)
-                head = store.create(_header(name, user)) if known is None else known.head
-                save_delta(store, name, SessionDelta(base=head, new_events=(line,), updated_at=record.at))
-            except (ConflictError, UnknownSessionError):
-                continue
-            return
-        raise StoreError("gave up after repeated write conflicts", hint="try again")  # noqa: TRY301
-    except LoreError as error:
-        tell(f"the audit log of user {user} has no entry of this {record.op}: {error.message}")
-
-
-def audit_log(store: Store, user: str) -> AuditLog:
-    """Return a user's audit log; an empty one where there is none. Costs O(its bytes)."""
-    try:
-        lines = store.load(audit_of(user)).events[1:]
-    except UnknownSessionError:
-        return AuditLog((), 0)
-    entries: list[AuditRecord] = []
-    odd = 0
-    for line in lines:
-        try:
-            entries.append(_AUDIT_DECODER.decode(line))
-        except (ValueError, RecursionError):
-            odd += 1
-    return AuditLog(tuple(entries), odd)
-
-
-def last_wipe(log: AuditLog, *agents: str) -> str | None:
-    """Return when memory of one of these agents, or of all there are, was wiped last; None where it never was."""
-    return next(
-        (entry.at for entry in reversed(log.entries) if entry.op == "wipe" and entry.agent in (None, *agents)), None
-    )
-
-
-def last_failure(log: AuditLog, agent: str | None = None) -> AuditRecord | None:
-    """Return the latest entry that fell back or failed, of one agent where it is given."""
-    found = (entry for entry in reversed(log.entries) if entry.failure is not None and agent in (None, entry.agent))
-    return next(found, None)

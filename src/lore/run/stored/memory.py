@@ -15,38 +15,26 @@ from lore.compaction.summarizers import summarizer_of
 from lore.errors import LoreError
 from lore.fold.step import Folding
 from lore.memory.agent import LEARNT, WINDOW, AgentMemory
+from lore.memory.audit import AuditRecord, audit_log, last_failure, note_audit
 from lore.memory.buckets import (
     KINDS,
     SECTIONS,
     STATED,
-    AuditRecord,
     Extracted,
     Forgotten,
     KnownMemory,
     Record,
     Superseded,
     Wiped,
-    audit_log,
     change,
     has_expired,
     id_of,
-    last_failure,
-    note_audit,
     owners,
     read,
     to_wipe,
     wipe,
 )
-from lore.memory.identities import (
-    SHARED,
-    MemoryBucket,
-    bucket,
-    good_scope,
-    good_user,
-    is_reserved,
-    refusal,
-    written_by,
-)
+from lore.memory.identities import SHARED, MemoryBucket, bucket, good_scope, good_user, is_reserved, refusal, written_by
 from lore.memory.settings import MemorySettings
 from lore.memory.statements import conflicts_in
 from lore.model.events import SessionStarted

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lore.asking import SummaryError
-from lore.memory.agent import CONTENT, MOST, MOST_KEPT, consolidate, snake
 from lore.memory.buckets import GENERAL, KnownMemory, Remembered, Topic, has_expired
+from lore.memory.topics import CONTENT, MOST, MOST_KEPT, consolidate, snake
 from memory.remembering import AT, Model, topics
 
 
