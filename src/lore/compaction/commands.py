@@ -202,6 +202,13 @@ MOST_AT_ONCE = 16  # processes at once: each is a program of the user's
 _KEPT = ("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "LC_TIME", "TZ", "TMPDIR")
 
 
+class _Said(NamedTuple):
+    """What a source said, or why it is skipped."""
+
+    text: str
+    why: str = ""
+
+
 class ContextRequest(NamedTuple):
     """For whom outside context is asked, and about what time."""
 
@@ -234,12 +241,34 @@ def outside_context(
     if is_nested(environ):
         tell(f"context sources are not asked: this runs inside one ({NESTED} is set)")
         return ()
-    answers = _answers(sources, request, environ, seconds)
-    texts = [
-        SourceText(source.name, inert(_text(source, answer, tell)))
-        for source, answer in zip(sources, answers, strict=True)
-    ]
-    return _capped([answer for answer in texts if answer.text], settings.context_token_cap)
+    stop = threading.Event()
+    begin, end = map(stamp, request.window)
+    kept = {name: environ[name] for name in _KEPT if name in environ}
+    clean = {**kept, "LORE_FROM": begin, "LORE_TO": end, NESTED: "source"}
+    named = {"session_id": request.session_id, "agent": request.agent, "user": request.user}
+
+    def ask(source: ContextSource) -> _Said:
+        question = encode({"prompt": source.prompt, "from": begin, "to": end, **named}) + b"\n"
+        try:
+            ran = run(source.command, given=question, environ=clean, seconds=seconds, stop=stop)
+            text = inert(ran.output.decode("utf-8").strip())
+        except ProgramError as error:
+            return _Said("", error.message)
+        except UnicodeDecodeError as error:
+            return _Said("", f"what it wrote is no UTF-8, byte {error.start}")
+        why = f"; on standard error: {ran.complaint}" if ran.complaint else ""
+        return _Said(text, "" if text else f"it said nothing{why}")
+
+    with ThreadPoolExecutor(min(len(sources), MOST_AT_ONCE), "lore-source") as pool:
+        try:
+            answers = list(pool.map(ask, sources))
+        finally:
+            stop.set()  # an interrupt does not wait for sources that hang
+    for source, answer in zip(sources, answers, strict=True):
+        if answer.why:
+            tell(f"context source {source.name!r} is skipped: {answer.why}")
+    texts = [SourceText(source.name, answer.text) for source, answer in zip(sources, answers, strict=True)]
+    return _capped([text for text in texts if text.text], settings.context_token_cap)
 
 
 def _capped(answers: Sequence[SourceText], cap: int) -> tuple[SourceText, ...]:
@@ -255,48 +284,6 @@ def _capped(answers: Sequence[SourceText], cap: int) -> tuple[SourceText, ...]:
 def stamp(seconds: float) -> str:
     """Write a time as RFC 3339 in UTC, in whole seconds."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}Z"
-
-
-def _answers(
-    sources: tuple[ContextSource, ...], request: ContextRequest, environ: Mapping[str, str], seconds: float
-) -> list[Ran | LoreError]:
-    stop = threading.Event()
-    begin, end = map(stamp, request.window)
-    kept = {name: environ[name] for name in _KEPT if name in environ}
-    clean = {**kept, "LORE_FROM": begin, "LORE_TO": end, NESTED: "source"}
-    named = {"session_id": request.session_id, "agent": request.agent, "user": request.user}
-
-    def ask(source: ContextSource) -> Ran | LoreError:
-        question = encode({"prompt": source.prompt, "from": begin, "to": end, **named}) + b"\n"
-        try:
-            return run(source.command, given=question, environ=clean, seconds=seconds, stop=stop)
-        except LoreError as error:
-            return error
-
-    with ThreadPoolExecutor(min(len(sources), MOST_AT_ONCE), "lore-source") as pool:
-        try:
-            return list(pool.map(ask, sources))
-        finally:
-            stop.set()  # an interrupt does not wait for sources that hang
-
-
-def _text(source: ContextSource, answer: Ran | LoreError, tell: Tell) -> str:
-    name = f"context source {source.name!r}"
-    if isinstance(answer, LoreError):
-        reason = answer.message if isinstance(answer, ProgramError) else one_line(answer.message)
-        tell(f"{name} is skipped: {reason}")
-        return ""
-    try:
-        text = answer.output.decode("utf-8").strip()
-    except UnicodeDecodeError as error:
-        tell(f"{name} is skipped: what it wrote is no UTF-8, byte {error.start}")
-        return ""
-    if not text:
-        tell(
-            f"{name} is skipped: it said nothing"
-            + (f"; on standard error: {answer.complaint}" if answer.complaint else "")
-        )
-    return text
 
 
 class SummaryCommand:
