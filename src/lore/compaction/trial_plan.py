@@ -42,6 +42,7 @@ from lore.compaction.extractive import Extractive
 from lore.compaction.policy import FULL, PolicyInput, kept, pruned, silence
 from lore.compaction.settings import Compaction
 from lore.fold.step import Folding
+from lore.judge.base import added
 from lore.model.canonical import encode
 from lore.model.events import Append, Billed, CompactApplied, Event, TurnStarted
 from lore.model.results import BilledResult
@@ -85,9 +86,7 @@ class TrialLedger:
         self.largest = max(self.largest, tokens)
         self.overfull += self._window > 0 and 100 * tokens > FULL * self._window
         for name in _COUNTS:
-            count = None if bill is None else getattr(bill, name)
-            if count is not None:
-                self._counts[name] = (self._counts[name] or 0) + count
+            self._counts[name] = added([self._counts[name], None if bill is None else getattr(bill, name)])
         if bill is not None and cost is not None and price is not None:
             self.cost = cost + (self.cost or 0)
             for kind, paid in price.parts(bill).items():
