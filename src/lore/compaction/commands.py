@@ -202,7 +202,7 @@ MOST_AT_ONCE = 16  # processes at once: each is a program of the user's
 _KEPT = ("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "LC_TIME", "TZ", "TMPDIR")
 
 
-class _Said(NamedTuple):
+class _SourceAnswer(NamedTuple):
     """What a source said, or why it is skipped."""
 
     text: str
@@ -247,17 +247,17 @@ def outside_context(
     clean = {**kept, "LORE_FROM": begin, "LORE_TO": end, NESTED: "source"}
     named = {"session_id": request.session_id, "agent": request.agent, "user": request.user}
 
-    def ask(source: ContextSource) -> _Said:
+    def ask(source: ContextSource) -> _SourceAnswer:
         question = encode({"prompt": source.prompt, "from": begin, "to": end, **named}) + b"\n"
         try:
             ran = run(source.command, given=question, environ=clean, seconds=seconds, stop=stop)
             text = inert(ran.output.decode("utf-8").strip())
         except ProgramError as error:
-            return _Said("", error.message)
+            return _SourceAnswer("", error.message)
         except UnicodeDecodeError as error:
-            return _Said("", f"what it wrote is no UTF-8, byte {error.start}")
+            return _SourceAnswer("", f"what it wrote is no UTF-8, byte {error.start}")
         why = f"; on standard error: {ran.complaint}" if ran.complaint else ""
-        return _Said(text, "" if text else f"it said nothing{why}")
+        return _SourceAnswer(text, "" if text else f"it said nothing{why}")
 
     with ThreadPoolExecutor(min(len(sources), MOST_AT_ONCE), "lore-source") as pool:
         try:

@@ -30,7 +30,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
-from concurrent import futures
 from concurrent.futures import Future
 from contextlib import ExitStack
 from functools import partial
@@ -139,7 +138,7 @@ class Continuous:
         _check(now)
         done = self.settle(now)
         if self._start(BEFORE_TURN, now) and self._work is not None:
-            futures.wait([self._work.prepared])
+            self._work.prepared.exception()  # waits
             done = self.settle(now) or done
         if self._memory is not None:
             self.while_idle(now)
@@ -223,8 +222,9 @@ class Continuous:
     def settle(self, now: float, *, wait: bool = False) -> Done | None:
         """Apply what the background has made, if it has; with `wait`, when it has: at the end of a session."""
         work, tell = self._work, self._dependencies.tell
-        if wait:
-            futures.wait([future for future in (self._learning, work and work.prepared) if future is not None])
+        for future in (self._learning, work and work.prepared) if wait else ():
+            if future is not None:
+                future.exception()  # waits
         if work is None or not work.prepared.done():
             return None
         self._work = None

@@ -140,9 +140,9 @@ class Trial:
             plan.ask(AFTER_TURN, self._main, self._side.last)
 
     def _close(self) -> None:
-        turn = self._side.close(self._chain())
-        for plan in self._plans if turn is not None else ():
-            plan.close(turn)
+        if (turn := self._side.close(self._chain())) is not None:
+            for plan in self._plans:
+                plan.close(turn)
 
     def _chain(self) -> Chain:
         return self._recorded().chain(self._main or MAIN)

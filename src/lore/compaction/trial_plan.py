@@ -102,7 +102,7 @@ class TrialLedger:
         )  # fmt: skip
 
 
-class _Request(NamedTuple):
+class TrialRequest(NamedTuple):
     """A request that has gone out; `model` is whom it asked: another one may be chosen before it is billed. `tokens`
     are those of its timeline, estimated.
     """
@@ -118,7 +118,7 @@ class _Request(NamedTuple):
 class BilledTurn(NamedTuple):
     """A turn of the recording: its request, the length of its prompt in tokens, its bill (or what is foreseen)."""
 
-    request: _Request
+    request: TrialRequest
     tokens: int
     bill: Billed | None
     price: Price | None
@@ -137,7 +137,7 @@ class RecordedSide:
         self.cache, self.scale = Cache(None), BillScale()
         self.last: float | None = None
         self._prices, self._sizes = Prices(rules), TimelineSizes()
-        self._open: _Request | None = None
+        self._open: TrialRequest | None = None
         self._previous: int | None = None  # tokens of the previous prompt
         self._grown = 0
 
@@ -154,11 +154,11 @@ class RecordedSide:
         """Take the time at which a turn began, or ended."""
         self.last = at if at is not None else self.last
 
-    def open(self, event: TurnStarted, chain: Chain) -> _Request:
+    def open(self, event: TurnStarted, chain: Chain) -> TrialRequest:
         """Take a request that goes out; `chain` is the recorded one."""
         at, tokens = seconds(event.at), self._sizes.tokens_of(chain.entries)
         pause = None if at is None or self.last is None else at - self.last
-        self._open = opened = _Request(event.turn, at, chain.model, tokens, pause, chain.params)
+        self._open = opened = TrialRequest(event.turn, at, chain.model, tokens, pause, chain.params)
         self.turn = event.turn
         self.answered(at)
         return opened
@@ -191,7 +191,7 @@ class RecordedSide:
         self.ledger.add(whole, bill, cost, self.cache.price, partial=partial)
         return BilledTurn(opened, whole, bill, self.cache.price, cost, partial)
 
-    def cache_of(self, request: _Request, size: int, bill: Billed | None) -> Cache:
+    def cache_of(self, request: TrialRequest, size: int, bill: Billed | None) -> Cache:
         """Return the cache of a request whose prompt has so many tokens."""
         return self._prices.cache(request.model, request.at, size, bill=bill, params=request.params)
 
@@ -339,7 +339,7 @@ class TrialPlan:
         )  # fmt: skip
         self.firings.append(TrialFiring(fired, sizes, recorded.cache, paid, rewrites))
 
-    def open(self, request: _Request, chain: str) -> None:
+    def open(self, request: TrialRequest, chain: str) -> None:
         """Take a request that goes out."""
         if self.firings and (self._rewritten or self._new):
             self.firings[-1].warm = self._recorded.cache.is_warm(request.pause)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-MOST_SECS = 1_000_000_000  # no pause is longer
+MOST_SECS = 1_000_000_000  # seconds: no pause is longer, and dates stay dates
 
 
 class Sessions(Struct, frozen=True, forbid_unknown_fields=True):

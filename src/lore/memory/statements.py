@@ -26,6 +26,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from lore.model.inserts import normalised
@@ -149,7 +150,7 @@ _USE = re.compile(
 )
 _THING_USES = re.compile(r"(.{2,60}?) (does not |no longer )?uses? (.+)", re.IGNORECASE)
 _CALL = re.compile(r"(?:you can )?call me (.+)", re.IGNORECASE)
-_LIVE = re.compile(rf"{_WHO} (?:am |is |are )?(lives?|based|works?) (in|at|for) (.+)", re.IGNORECASE)
+_LIVE = re.compile(rf"{_WHO} (?:am |is |are )?(?:(lives?|based) in|works? (?:at|for)) (.+)", re.IGNORECASE)
 _IS = re.compile(r"(.{2,60}?) (?:is|are)( not| no longer)? (.+)", re.IGNORECASE)
 _PREPOSITION = re.compile(
     r"((?:\w+(?:ed|en|own|ilt|ept) )?(?:in|on|at|from|by|with|under|called|named)) (.+)", re.IGNORECASE
@@ -247,12 +248,8 @@ def _home(sentence: str) -> Statement | None:
     found = _LIVE.fullmatch(sentence)
     if found is None:
         return None
-    verb, place = found[1].lower().rstrip("s"), found[2].lower()
-    if (verb, place) not in (("live", "in"), ("based", "in"), ("work", "at"), ("work", "for")):
-        return None
-    value, condition = _conditional(found[3])
-    slot = "works at" if verb == "work" else "lives in"
-    return Statement((slot, "user"), value, condition=condition)
+    value, condition = _conditional(found[2])
+    return Statement(("lives in" if found[1] else "works at", "user"), value, condition=condition)
 
 
 def _use(sentence: str) -> Statement | None:
@@ -404,11 +401,8 @@ def replaces(earlier: Statement | None, later: Statement | None) -> bool:
 
 def is_same(earlier: Statement | None, later: Statement | None) -> bool:
     """Tell whether two statements say the same in other words."""
-    return earlier is not None and later is not None and _content(earlier) == _content(later)
-
-
-def _content(statement: Statement) -> tuple[object, ...]:
-    return statement.key, statement.value, statement.is_denied, statement.condition
+    what = attrgetter("key", "value", "is_denied", "condition")
+    return earlier is not None and later is not None and what(earlier) == what(later)
 
 
 LISTED = 12  # lines of a message that only lists what things are
