@@ -2,7 +2,7 @@
 
     settings = policy("policy.toml")   `lore.config`; or `settings.Compaction(continuous_interval=5)`
     dependencies = dependencies_of(settings, print, stored.session_id)   `lore.compaction.summarizers`
-    ask = asking(dependencies.summarizer)
+    ask = asking(dependencies.summarizer)   `lore.asking`; the next line `lore.memory.agent` and `.settings`
     memory = remembering_of(stored.store, header, MemorySettings("structured"), clock=stamp, ask=ask)
     continuous = Continuous(stored, settings, dependencies, memory=memory)    after each start; `stamp()` is RFC 3339
     continuous.before_turn(now)        when the user has spoken, before the message is applied and the turn begins
