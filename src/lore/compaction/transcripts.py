@@ -7,7 +7,7 @@ that looks like the first line of a message gets a backslash: nobody can speak i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from lore.asking import SummaryRequest, again
 from lore.model.canonical import text_of
@@ -108,7 +108,7 @@ def words(item: UserMessage | AssistantMessage) -> str:
 
 def input_of(call: ToolCall) -> str:
     """Return a call's input as JSON text; harmless, cut."""
-    return _clipped(text_of(bytes(call.input)))
+    return clipped(text_of(bytes(call.input)), clean=harmless)
 
 
 def result_of(call: ToolCall) -> str:
@@ -120,24 +120,21 @@ def result_of(call: ToolCall) -> str:
             parts.append("\n".join(filter(None, map(_shown, blocks_of(data)))) if data[:1] == b"[" else text_of(data))
         except (ValueError, RecursionError):
             parts.append(text_of(data))
-    return _clipped("\n".join(filter(None, parts)))
+    return clipped("\n".join(filter(None, parts)), clean=harmless)
 
 
-def _clipped(text: str) -> str:
-    """Cut before looking at every character, and again where escapes made it longer."""
-    if len(text) <= MOST:
-        return clipped(harmless(text))
-    end = MOST // 4
-    begin, tail = harmless(text[: MOST - end])[: MOST - end], harmless(text[len(text) - end :])[-end:]
-    return f"{begin} […{len(text) - MOST} characters left out…] {tail}"
+def clipped(text: str, most: int = MOST, clean: Callable[[str], str] = str) -> str:
+    """Return a text of at most `most` characters, its beginning and its end, with a note of what is left out.
 
-
-def clipped(text: str, most: int = MOST) -> str:
-    """Return a text of at most `most` characters, its beginning and its end, with a note of what is left out."""
+    What stays is `clean`ed: cut before every character is looked at, and again where escapes made it longer.
+    """
+    if len(text) <= most:
+        text = clean(text)
     if len(text) <= most:
         return text
     end = most // 4
-    return f"{text[: most - end]} […{len(text) - most} characters left out…] {text[len(text) - end :]}"
+    begin, tail = clean(text[: most - end])[: most - end], clean(text[len(text) - end :])[-end:]
+    return f"{begin} […{len(text) - most} characters left out…] {tail}"
 
 
 def truncated(text: str, cap_tokens: int) -> str:

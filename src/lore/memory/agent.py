@@ -74,7 +74,7 @@ class AgentMemory:
     """The memory that one agent has of one user, in a store. Safe between threads where the store is.
 
     Where `bucket` is one that agents share, `agent` is which of them this is; what it remembered alone before goes on
-    being told to it, and is not learnt anew. `ask` is a model (`extraction.asking` makes one of a summariser), `window`
+    being told to it, and is not learnt anew. `ask` is a model (`lore.asking` makes one of a summariser), `window`
     what it reads at once, in tokens; `locks` is the folder of locks, None for that of this user.
     """
 
