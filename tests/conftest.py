@@ -10,9 +10,10 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import tempfile
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, configuration, settings
@@ -40,9 +41,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 def pytest_configure(config):
     """Keep hypothesis' own files out of the project; let processes that tests start share what is compiled."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    folder = tempfile.TemporaryDirectory(prefix="lore-hypothesis-")
-    config.add_cleanup(folder.cleanup)
-    configuration.set_hypothesis_home_dir(folder.name)
+    configuration.set_hypothesis_home_dir(ROOT / "build" / "hypothesis")  # what it reads of sources: 3 s a process
     # A script that starts pytest in the background has it ignore interrupts, and with it what tests interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -60,21 +59,21 @@ def pytest_collection_finish():
 
 def pytest_generate_tests(metafunc):
     """Run a test that takes `recording` over every real recording that has a reader; the larger half is `soak`."""
-    if "recording" not in metafunc.fixturenames:
-        return
-    files = sorted(
-        (file for pattern in READABLE for file in CORPUS.glob(pattern)), key=lambda file: file.stat().st_size
-    )
-    marked = [
-        pytest.param(
-            file,
-            id=f"{file.parent.name}/{file.stem}",
-            marks=[pytest.mark.corpus, *([pytest.mark.soak] if at >= len(files) / 2 else [])],
-        )
-        for at, file in enumerate(files)
+    if "recording" in metafunc.fixturenames:
+        metafunc.parametrize("recording", recordings(file for pattern in READABLE for file in CORPUS.glob(pattern)))
+
+
+def recordings(files: Iterable[Path]) -> list[Any]:
+    """Return real recordings as cases, from the smallest; the larger half is `soak`. One that is skipped if none."""
+    ordered = sorted(files, key=lambda file: (file.stat().st_size, file))
+    marks = [
+        [pytest.mark.corpus, *([pytest.mark.soak] if at >= len(ordered) / 2 else [])] for at in range(len(ordered))
     ]
-    absent = pytest.param(None, id="absent", marks=[pytest.mark.corpus, pytest.mark.skip(reason=ABSENT)])
-    metafunc.parametrize("recording", marked or [absent])
+    cases = [
+        pytest.param(file, id=f"{file.parent.name}/{file.name}", marks=marked)
+        for file, marked in zip(ordered, marks, strict=True)
+    ]
+    return cases or [pytest.param(None, id="absent", marks=[pytest.mark.corpus, pytest.mark.skip(reason=ABSENT)])]
 
 
 @pytest.fixture

@@ -32,42 +32,54 @@ SHOWN_BY = dict.fromkeys(PLACES, "diff-prefix json") | {
 
 @pytest.fixture(autouse=True)
 def alone(tmp_path, monkeypatch):
-    """An empty folder with an empty home, and nobody who waits."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    """Stand in an empty folder with an empty home, and where it is called in another one; nobody waits there."""
     monkeypatch.setattr("time.sleep", _interrupted)
+
+    def stand(name: str = "first") -> None:
+        folder = tmp_path / name
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("HOME", str(folder / "home"))
+
+    stand()
+    return stand
 
 
 def _interrupted(_: float) -> None:
     raise KeyboardInterrupt
 
 
+def _able(place: str, *, redacted: bool) -> list[str]:
+    """Name the commands that read the recording of a place."""
+    kinds = ("", PLACES[place].recording)
+    return [name for name, one in COMMANDS.items() if one.of in kinds and (one.redacts or not redacted)]
+
+
 def _cases(*, redacted: bool) -> Iterator[object]:
-    """Each place with one command always, with the others in a soak."""
-    for number, (place, at) in enumerate(PLACES.items()):
-        able = [
-            name for name, command in COMMANDS.items()
-            if command.of in ("", at.recording) and (command.redacts or not redacted)
-        ]  # fmt: skip
-        for name in able:
-            always = name == (
-                SHOWN_BY[place] if number % 2 and SHOWN_BY[place] in able else able[number * 5 % len(able)]
-            )
-            marks = () if always else pytest.mark.soak
-            yield pytest.param(place, name, id=f"{place}, {name}", marks=marks)
+    """Each place with one command always, with all of them in a soak."""
+    for number, place in enumerate(PLACES):
+        able = _able(place, redacted=redacted)
+        by = SHOWN_BY[place]
+        name = by if number % 2 and by in able else able[number * 5 % len(able)]
+        yield pytest.param(place, [name], id=f"{place}, {name}")
+        yield pytest.param(place, able, id=f"{place}, every command", marks=pytest.mark.soak)
 
 
-@pytest.mark.parametrize(("place", "name"), [*_cases(redacted=False)])
-def test_nothing_invisible_is_shown(place, name):
-    said = shown(COMMANDS[name], put(planted(PLACES[place], (ODD, f"{ODD}{ODD}"))))
-    assert [hex(ord(char)) for char in UNSEEN if char in said] == []
+@pytest.mark.parametrize(("place", "names"), [*_cases(redacted=False)])
+def test_nothing_invisible_is_shown(place, names, alone):
+    for name in names:
+        alone(name)
+        said = shown(COMMANDS[name], put(planted(PLACES[place], (ODD, f"{ODD}{ODD}"))))
+        assert [hex(ord(char)) for char in UNSEEN if char in said] == [], name
 
 
-@pytest.mark.parametrize(("place", "name"), [*_cases(redacted=True)])
-def test_with_redact_nothing_is_shown_of_what_a_recording_says(place, name):
-    file = put(planted(PLACES[place], (f"{CANARY} one", f"{CANARY} other")))
-    said = shown(COMMANDS[name], file, "--redact")
-    assert CANARY.lower() not in said.replace(file, "").lower()
+@pytest.mark.parametrize(("place", "names"), [*_cases(redacted=True)])
+def test_with_redact_nothing_is_shown_of_what_a_recording_says(place, names, alone):
+    for name in names:
+        alone(name)
+        file = put(planted(PLACES[place], (f"{CANARY} one", f"{CANARY} other")))
+        said = shown(COMMANDS[name], file, "--redact")
+        assert CANARY.lower() not in said.replace(file, "").lower(), name
 
 
 @pytest.mark.parametrize("place", [place for place, name in SHOWN_BY.items() if name is not None])

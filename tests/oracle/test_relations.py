@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from conftest import ABSENT, CORPUS
+from conftest import CORPUS, recordings
 from faults.bodies import DIALECTS
-from faults.catalogue import singles
-from faults.expected import happened
+from faults.catalogue import alone
+from faults.expected import EXPECTED, happening
+from faults.faults import FAULTS
 from faults.serving import Injected, stable, written
+from helpers.matrix import some
 from lore.errors import LoreError
 from lore.formats.registry import READERS
 from lore.model.evidence import TailReplaced
@@ -22,6 +24,7 @@ from lore.run.diff import TurnComparison, diff_session
 from oracle.naive import at_anthropic, dialect_of, flatten, relation, without_end
 
 CAPTURES = ("capture/*", "vcr/*.yaml")
+PARTS = 12  # of all captures with a fault, and of those in which something expected happened
 
 
 def pairs_of(path: Path, monkeypatch, options: Options) -> list[tuple[str, str, str]]:
@@ -75,14 +78,11 @@ def naive(left, right, tail: int = 0) -> str:
     return relation(without_end(mine, tail), theirs)
 
 
-FILES = sorted(file for pattern in CAPTURES for file in CORPUS.glob(pattern))
+FILES = [file for pattern in CAPTURES for file in CORPUS.glob(pattern)]
 
 
 @pytest.mark.corpus
-@pytest.mark.parametrize(
-    "path", [pytest.param(one, id=one.name) for one in FILES]
-    or [pytest.param(None, id="absent", marks=pytest.mark.skip(reason=ABSENT))],
-)  # fmt: skip
+@pytest.mark.parametrize("path", recordings(FILES))
 def test_each_pair_of_a_real_capture_is_what_the_naive_reading_says(path, monkeypatch):
     rows = pairs_of(path, monkeypatch, Options())
     assert [row for row in rows if row[1] != row[2]] == []
@@ -113,11 +113,15 @@ def test_each_pair_of_a_generated_capture_is_an_extension(dialect, tmp_path, mon
     assert _compared(captures, tmp_path, monkeypatch, injected) >= 30
 
 
-def test_each_pair_with_a_fault_is_what_the_naive_reading_says(tmp_path, monkeypatch, injected):
+@pytest.mark.parametrize("first", some(range(PARTS)))
+def test_each_pair_with_a_fault_is_what_the_naive_reading_says(first, tmp_path, monkeypatch, injected):
     """Other spellings of the same values are left out: a reading of parsed bodies cannot see them."""
-    cases = [case for case in singles() if case.faults[0].content or case.faults[0].code in ("LORE107", "LORE133")]
-    assert _compared([case.capture for case in cases[::5]], tmp_path, monkeypatch, injected) >= 300
+    seen = [number for number, one in enumerate(FAULTS) if one.content or one.code in ("LORE107", "LORE133")]
+    captures = [case.capture for number in seen[first::PARTS] for case in alone(number)]
+    assert _compared(captures, tmp_path, monkeypatch, injected) >= 50
 
 
-def test_each_pair_of_what_is_expected_is_what_the_naive_reading_says(tmp_path, monkeypatch, injected):
-    assert _compared([case.capture for case in happened()[::2]], tmp_path, monkeypatch, injected) >= 200
+@pytest.mark.parametrize("first", some(range(PARTS)))
+def test_each_pair_of_what_is_expected_is_what_the_naive_reading_says(first, tmp_path, monkeypatch, injected):
+    captures = [case.capture for number in range(first, len(EXPECTED), PARTS) for case in happening(number)]
+    assert _compared(captures, tmp_path, monkeypatch, injected) >= 50

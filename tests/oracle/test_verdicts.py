@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 
 from cli.running import lore
-from conftest import ABSENT, CORPUS
+from conftest import CORPUS, recordings
 from faults.catalogue import FAULTS, alone
-from faults.expected import happened
+from faults.expected import EXPECTED, happening
 from faults.serving import Injected, written
 from faults.sessions import Session
 from helpers.matrix import some
@@ -24,8 +24,9 @@ from oracle.drawn import drawn_capture, drawn_session
 from oracle.recordings import read
 from oracle.verdicts import Answers, differences
 
-EACH = 25  # drawn sessions of a case
-FILES = sorted(file for name in ("claude-code", "capture", "vcr") for file in CORPUS.glob(f"{name}/*"))
+EACH = 10  # drawn sessions of a case
+PARTS = 36  # of all captures with a fault, and of those in which something expected happened
+FILES = [file for name in ("claude-code", "capture", "vcr") for file in CORPUS.glob(f"{name}/*")]
 
 
 def answers(path: Path, *options: str) -> Answers:
@@ -39,16 +40,13 @@ def answers(path: Path, *options: str) -> Answers:
 
 
 @pytest.mark.corpus
-@pytest.mark.parametrize(
-    "path", [pytest.param(file, id=file.name) for file in FILES]
-    or [pytest.param(None, id="absent", marks=pytest.mark.skip(reason=ABSENT))],
-)  # fmt: skip
+@pytest.mark.parametrize("path", recordings(FILES))
 def test_of_a_real_recording_is_said_what_must_hold(path):
     assert read(path)
     assert differences(path, answers(path)) == []
 
 
-@pytest.mark.parametrize("first", some(range(0, 80 * EACH, EACH)))
+@pytest.mark.parametrize("first", some(range(0, 2_000, EACH)))
 def test_of_a_drawn_session_is_said_what_must_hold(first, tmp_path):
     wrong: list[str] = []
     for seed in range(first, first + EACH):
@@ -58,7 +56,7 @@ def test_of_a_drawn_session_is_said_what_must_hold(first, tmp_path):
     assert wrong == []
 
 
-@pytest.mark.parametrize("first", some(range(0, 40 * EACH, EACH)))
+@pytest.mark.parametrize("first", some(range(0, 1_000, EACH)))
 def test_of_a_drawn_capture_is_said_what_must_hold(first, tmp_path, monkeypatch):
     monkeypatch.setitem(READERS, Injected.name, Injected)
     wrong: list[str] = []
@@ -69,13 +67,12 @@ def test_of_a_drawn_capture_is_said_what_must_hold(first, tmp_path, monkeypatch)
     assert wrong == []
 
 
-@pytest.mark.parametrize("first", some(range(12)))
+@pytest.mark.parametrize("first", some(range(PARTS)))
 def test_of_a_generated_capture_is_said_what_must_hold(first, tmp_path, monkeypatch):
-    """A twelfth of all captures with a fault, and of those in which something expected happened."""
     monkeypatch.setitem(READERS, Injected.name, Injected)
-    captures = [case.capture for number in range(first, len(FAULTS), 12) for case in alone(number)]
-    captures += [case.capture for case in happened()[first::12]]
-    assert len(captures) >= 40
+    captures = [case.capture for number in range(first, len(FAULTS), PARTS) for case in alone(number)]
+    captures += [case.capture for number in range(first, len(EXPECTED), PARTS) for case in happening(number)[:4]]
+    assert captures
     wrong: list[str] = []
     for number, capture in enumerate(captures):
         path = tmp_path / f"{number}.jsonl"
