@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from helpers.each import each
 from lore.cli.main import main
 from lore.model.codes import CODES
 
@@ -97,21 +98,21 @@ def test_check_compares_requests_and_tells_no_risks(code, capsys):
     assert json.loads(capsys.readouterr().out)["findings"] == []
 
 
-@pytest.mark.parametrize("row", ROWS)
+@each(ROWS)
 def test_each_row_of_the_catalogue_has_a_code_and_a_page(row):
     code = f"LORE{100 + row}"
     assert code in CODES
     assert (PAGES / f"{code}.md").is_file()
 
 
-@pytest.mark.parametrize("code", sorted(CODES))
+@each(sorted(CODES))
 def test_each_code_has_a_page_that_names_it_and_says_what_to_do(code):
     page = (PAGES / f"{code}.md").read_text("utf-8")
     assert page.startswith(f"# {code} {CODES[code].name}\n")
     assert [line for line in page.splitlines() if line in SECTIONS] == list(SECTIONS)
 
 
-@pytest.mark.parametrize("code", sorted(CODES))
+@each(sorted(CODES))
 def test_each_page_says_what_authors_and_users_do(code):
     _, _, after = (PAGES / f"{code}.md").read_text("utf-8").partition("\n## What to do\n")
     _, author, user = re.split("^(?:" + "|".join(PARTS) + ")$", after, flags=re.MULTILINE)
@@ -120,7 +121,7 @@ def test_each_page_says_what_authors_and_users_do(code):
     assert user.strip()
 
 
-@pytest.mark.parametrize("code", sorted(CODES))
+@each(sorted(CODES))
 def test_each_page_says_who_can_act(code):
     found = [
         line for line in (PAGES / f"{code}.md").read_text("utf-8").splitlines() if line.startswith("Who can act: ")
@@ -128,6 +129,6 @@ def test_each_page_says_who_can_act(code):
     assert [line.split(".")[0] for line in found] == [f"Who can act: {CODES[code].actor}"]
 
 
-@pytest.mark.parametrize("code", sorted(CODES))
+@each(sorted(CODES))
 def test_each_code_has_recordings(code):
     assert (code in CASES) != (code in NO_FIXTURE)

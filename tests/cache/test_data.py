@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import lore
+from helpers.each import each
 from lore.cache.prices import TOOLS
 from lore.cache.rule_file import ALWAYS, parse
 from lore.cache.rules import EVIDENCE, FOR_READING, RULES, normal, seconds
@@ -27,7 +28,7 @@ PRICED = sorted({(row.provider, row.model, row.valid_from) for row in ROWS if ro
 CLAUDES = sorted({(model, since) for provider, model, since in PRICED if provider == "anthropic"})
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: "-".join(map(str, row.key)))
+@each(ROWS)
 def test_a_row_is_complete(row):
     assert ALWAYS < row.valid_from < date(2028, 1, 1)
     assert row.source == "measured" or URL.fullmatch(row.source)
@@ -85,8 +86,9 @@ def test_openais_writes_and_reads_are_the_documented_multiples(row):
     assert price.read == price.uncached * rules.number("multiple_read", "openai", row.model)
 
 
-@pytest.mark.parametrize(("provider", "model", "since"), PRICED, ids=str)
-def test_a_priced_model_has_prices_for_all_kinds_and_a_minimum_even_if_it_is_unknown(provider, model, since):
+@each(PRICED)
+def test_a_priced_model_has_prices_for_all_kinds_and_a_minimum_even_if_it_is_unknown(priced):
+    provider, model, since = priced
     name = re.sub(r"\*$", "", model)
     for rule in ("price_read", "price_output", "minimum_tokens"):
         assert packaged().find(rule, provider, name, at=seconds(since)) is not None, rule

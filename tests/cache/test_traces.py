@@ -10,7 +10,7 @@ from cache.asking import rules
 from lore.cache.base import Piece, Request
 from lore.cache.registry import make
 
-MOST = 1_500_000  # blocks of requests compared with all before them; a few seconds
+MOST = 500_000  # blocks of requests compared with all before them
 
 
 def requests(trace) -> list[dict]:

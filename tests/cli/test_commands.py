@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 from cli.running import compacted, lore, put, session
+from helpers.each import each
 from helpers.schemas import valid
 from lore.cli.schema import schemas
 from lore.model.codes import CODES
@@ -440,7 +441,7 @@ def test_colour_follows_the_flag_and_the_environment(monkeypatch, command, args,
 # explain, schema
 
 
-@pytest.mark.parametrize("code", CODES)
+@each([*CODES])
 def test_every_code_has_a_page_that_begins_with_its_name(code):
     page = resources.files("lore.judge").joinpath("pages", f"{code}.md").read_text("utf-8")
     assert code in page.splitlines()[0]
@@ -463,7 +464,7 @@ def test_without_a_code_all_are_listed_with_kind_and_actor():
     assert [line.split() for line in lore("explain").out.splitlines()] == rows
 
 
-@pytest.mark.parametrize("code", CODES)
+@each([*CODES])
 def test_a_page_for_one_reader_leaves_out_the_others_part_alone(code):
     page, author, user = (lore("explain", code, *options).out for options in ([], FOR_AUTHOR, FOR_USER))
     head, part, rest = page.partition("### If you write the agent\n")
@@ -482,7 +483,7 @@ def test_advice_for_nobody_or_of_no_page_is_refused(args, hint):
     assert hint in ran.err
 
 
-@pytest.mark.parametrize("name", schemas())
+@each([*schemas()])
 def test_every_result_has_a_schema_that_is_one(name):
     schema = json.loads(lore("schema", name).out)
     jsonschema.Draft202012Validator.check_schema(schema)

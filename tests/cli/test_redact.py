@@ -23,7 +23,7 @@ from model.making import call, header, record, said, user
 
 CANARY = "zEiSiG"  # in no name of a test, whose folder stands in outputs
 WORDS = f'{CANARY} 12:30 {CANARY}.{CANARY}[3] "{CANARY}"'
-EVERY = 30  # of logs of agents, which the same events are made of, every third of these
+EVERY = 90  # of logs of agents, which the same events are made of, every third of these
 HOW = ("text", "value", "member", "more")
 KINDS = ("terminal", "json", "jsonl", "markdown", "junit", "sarif", "github")
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string", "enum": ["a"]}}, "required": ["path"]}

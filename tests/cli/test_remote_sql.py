@@ -37,11 +37,12 @@ def gets(requests, ending):
     return [key for method, key in requests if method == "GET" and key.endswith(ending)]
 
 
-@pytest.mark.parametrize("query", QUERIES)
-def test_recordings_in_a_bucket_answer_as_those_here(both, query):
-    there, here = (lore("sql", query, place, "--json") for place in ("s3://b/p/", "p"))
-    assert (there.code, there.json["rows"]) == (here.code, here.json["rows"])
-    assert here.json["rows"]
+def test_recordings_in_a_bucket_answer_as_those_here(both):
+    assert both
+    for query in QUERIES:
+        there, here = (lore("sql", query, place, "--json") for place in ("s3://b/p/", "p"))
+        assert (there.code, there.json["rows"]) == (here.code, here.json["rows"])
+        assert here.json["rows"]
 
 
 def test_what_was_read_of_a_bucket_is_kept_as_long_as_it_is_the_same(both):
@@ -75,14 +76,14 @@ def tables(both):
     return both
 
 
-@pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("client", ["obstore", "fsspec"])
-def test_tables_in_a_bucket_answer_as_those_here(tables, monkeypatch, query, client):
+def test_tables_in_a_bucket_answer_as_those_here(tables, monkeypatch, client):
     if client == "fsspec":
         pytest.importorskip("s3fs")
     monkeypatch.setenv("LORE_REMOTE", client)
-    assert lore("sql", query, "s3://b/t/", "--json").out == lore("sql", query, "t", "--json").out
-    assert lore("sql", query, "s3://b/t", "--csv").out == lore("sql", query, "t", "--csv").out
+    for query in QUERIES:
+        assert lore("sql", query, "s3://b/t/", "--json").out == lore("sql", query, "t", "--json").out
+    assert lore("sql", QUERIES[1], "s3://b/t", "--csv").out == lore("sql", QUERIES[1], "t", "--csv").out
 
 
 def test_another_service_of_s3_answers_alike(tables, moto):
@@ -97,22 +98,22 @@ def test_another_service_of_s3_answers_alike(tables, moto):
         assert lore("sql", query, "s3://asked/p/", "--json").json["rows"] == here["rows"]
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "SELECT * FROM read_text('/etc/passwd')", "SELECT * FROM read_text('lore:///etc/passwd')",
-        "SELECT * FROM read_text('lore://s3://b/secret.txt')", "SELECT * FROM 'lore://s3://b/t/../secret.txt'",
-        "SELECT * FROM read_text('lore://s3://b/t/../secret.txt')", "SELECT * FROM glob('lore://s3://b/*')",
-        "COPY turns TO 'lore://s3://b/t/out.parquet'",
-    ],
+ELSEWHERE = (
+    "SELECT * FROM read_text('/etc/passwd')", "SELECT * FROM read_text('lore:///etc/passwd')",
+    "SELECT * FROM read_text('lore://s3://b/secret.txt')", "SELECT * FROM 'lore://s3://b/t/../secret.txt'",
+    "SELECT * FROM read_text('lore://s3://b/t/../secret.txt')", "SELECT * FROM glob('lore://s3://b/*')",
+    "COPY turns TO 'lore://s3://b/t/out.parquet'",
 )  # fmt: skip
-def test_a_query_reads_no_other_object(tables, query):
+
+
+def test_a_query_reads_no_other_object(tables):
     tables.keep("b/secret.txt", b"Tr0ub4dor")
     before = dict(tables.objects["b"])
-    ran = lore("sql", query, "s3://b/t/", "--json")
-    assert "Tr0ub4dor" not in ran.out + ran.err
-    assert ran.code == 2
-    assert tables.objects["b"] == before
+    for query in ELSEWHERE:
+        ran = lore("sql", query, "s3://b/t/", "--json")
+        assert "Tr0ub4dor" not in ran.out + ran.err
+        assert ran.code == 2, query
+        assert tables.objects["b"] == before
 
 
 def test_what_is_wrong_with_tables_in_a_bucket_is_said(tables):

@@ -334,11 +334,6 @@ class Happened(NamedTuple):
     code: str
 
 
-def happened() -> tuple[Happened, ...]:
-    """Return every expected event; a second to build."""
-    return tuple(case for number in range(len(EXPECTED)) for case in happening(number))
-
-
 @functools.cache
 def happening(number: int) -> tuple[Happened, ...]:
     """Return one event of the list in every dialect, at two places; nobody changes what is returned."""

@@ -15,7 +15,6 @@ REGIONS = {
     "messages": ("LORE111", "LORE115", "LORE117", "LORE118"),
     "settings": ("LORE120", "LORE121", "LORE135"),
 }
-EACH = 4  # pairs of each two regions in a dialect
 
 
 def region(fault: Fault) -> str:
@@ -28,8 +27,8 @@ def region(fault: Fault) -> str:
     return where
 
 
-def pairs() -> list[Case]:
-    """Return two faults of different regions in the same turn, in every dialect."""
+def pairs(each: int = 4) -> list[Case]:
+    """Return two faults of different regions in the same turn, in every dialect: `each` of every two regions."""
     chance = random.Random(5)
     by_region: dict[str, list[Fault]] = {}
     for fault in FAULTS:
@@ -40,8 +39,8 @@ def pairs() -> list[Case]:
         mine, theirs = ([f for f in by_region[name] if dialect in f.dialects] for name in (one, other))
         tries = [(a, b) for a, b in product(mine, theirs) if _fit(a, b)]
         chance.shuffle(tries)
-        cases = (made(two, dialect, chance.randint(1, 12), "late") for two in tries[: 3 * EACH])
-        found += [case for case in cases if case is not None][:EACH]
+        cases = (made(two, dialect, chance.randint(1, 12), "late") for two in tries[: 3 * each])
+        found += [case for case in cases if case is not None][:each]
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faults.bodies import DIALECTS
-from faults.expected import EXPECTED, happened
+from faults.expected import EXPECTED, happening
 from faults.faults import Nowhere
 from faults.inject_call import beside_results, own_id
 from faults.saying import Missed, table
@@ -20,34 +20,18 @@ def test_a_stable_capture_has_no_waste_and_no_cache_break(dialect, tmp_path):
     assert [one.code for findings in said for one in findings if one.code.startswith("LORE10")] == []
 
 
-@pytest.fixture(scope="module")
-def said(tmp_path_factory):
-    cases = happened()
-    return list(zip(cases, judged([one.capture for one in cases], tmp_path_factory.mktemp("expected")), strict=True))
-
-
-def _of(said, name):
-    mine = [(case, findings) for case, findings in said if case.name.partition(" [")[0] == name]
-    assert mine, "no capture has a place for it"
-    return mine
-
-
-@pytest.mark.parametrize("name", sorted({one.name for one in EXPECTED}))
-def test_what_is_expected_is_no_waste(said, name):
-    mine = _of(said, name)
-    missed = [Missed(case.name, line) for case, findings in mine for line in waste(findings)]
-    assert not missed, table(missed, len(mine))
-
-
-@pytest.mark.parametrize("name", sorted({one.name for one in EXPECTED if one.code}))
-def test_what_is_expected_has_its_name(said, name):
-    mine = _of(said, name)
-    missed = [
+@pytest.mark.parametrize("number", range(len(EXPECTED)), ids=[one.name for one in EXPECTED])
+def test_what_is_expected_is_no_waste_and_has_its_name(number, tmp_path):
+    cases = happening(number)
+    assert cases, "no capture has a place for it"
+    said = list(zip(cases, judged([one.capture for one in cases], tmp_path), strict=True))
+    missed = [Missed(case.name, line) for case, findings in said for line in waste(findings)]
+    missed += [
         Missed(case.name, f"{case.code} not named, but {[(one.code, one.turn) for one in findings][:5]}")
-        for case, findings in mine
-        if case.code not in {one.code for one in findings}
+        for case, findings in said
+        if case.code and case.code not in {one.code for one in findings}
     ]
-    assert not missed, table(missed, len(mine))
+    assert not missed, table(missed, len(said))
 
 
 @pytest.mark.parametrize("inject", [pytest.param(beside_results, id="a reminder in the message of results"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.each import each
 from lore.formats.agents.gemini import GeminiCli
 from lore.formats.agents.openfang import OpenFang
 from lore.formats.agents.qwen import QwenCode
@@ -64,8 +65,8 @@ def test_every_reader_of_lines_is_one():
     assert {one for one in READERS.values() if issubclass(one, LineReader)} == set(BY_LINES)
 
 
-@pytest.mark.parametrize("reader", BY_LINES, ids=lambda one: one.name)
 @pytest.mark.parametrize(("data", "code", "line"), LADDER)
+@each(BY_LINES)
 def test_a_line_that_is_no_record_is_the_same_problem_for_every_reader(
     reader: type[Reader], data: bytes, code: str, line: int, monkeypatch: pytest.MonkeyPatch
 ):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from unittest import mock
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lore.formats.base import Read
@@ -148,7 +148,6 @@ DAMAGES = (
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @given(texts=conversations())
-@settings(max_examples=60, deadline=None)
 def test_records_that_follow_one_another_are_read_as_each_is_alone(way, texts):
     assert way.read(texts) == alone(way, texts)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fuzz import guided, mutate, properties, run, samples
+from helpers.each import each
 from lore.formats.lines import Lines
 from lore.formats.registry import READERS
 
@@ -27,11 +28,11 @@ def test_a_pair_of_files_keeps_the_laws(seed, tmp_path):
     assert broken is None
 
 
-@pytest.mark.parametrize("reader", list(READERS))
 @pytest.mark.parametrize("seed", SEEDS, ids=[path.stem for path in SEEDS])
-def test_a_seed_keeps_the_laws_where_lines_are_soon_too_long(seed, reader, monkeypatch):
+@each(READERS)
+def test_a_seed_keeps_the_laws_where_lines_are_soon_too_long(reader, seed, monkeypatch):
     monkeypatch.setattr(Lines, "limit", 30)
-    assert properties.examine_reader(READERS[reader], seed.read_bytes()) is None
+    assert properties.examine_reader(reader, seed.read_bytes()) is None
 
 
 @pytest.mark.parametrize("private", [True, False])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from helpers.matrix import some
 from helpers.strategies import write
 from hostile.wrong import WRONG
 from lore.model.turn import Memo
@@ -95,10 +96,12 @@ def _with(value, path, wrong):
     return copy
 
 
+@pytest.mark.parametrize("step", some([4, 1]))
 @pytest.mark.parametrize("dialect", OTHERS)
-def test_a_wrong_type_at_any_place_of_a_body_stops_no_command_and_no_dialect(lore, desk, dialect):
+def test_a_wrong_type_at_any_place_of_a_body_stops_no_command_and_no_dialect(lore, desk, dialect, step):
     body, shape = OTHERS[dialect], DIALECTS[dialect]
-    lines = [{"request": _with(body, path, wrong)} for path in _places(body) for wrong in WRONG]
+    wrongs = [(path, wrong) for path in _places(body) for wrong in WRONG]
+    lines = [{"request": _with(body, path, wrong)} for path, wrong in wrongs[::step]]
     (desk / "log.jsonl").write_bytes(b"\n".join(map(write, [{"request": body}, *lines, {"request": body}])))
     assert lore("check", "log.jsonl", "--json").code in (0, 1, 3)
     assert lore("diff-prefix", "log.jsonl", "--json", "--no-tokens").code == 0

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from cli.running import lore
-from conftest import ABSENT, CORPUS, ROOT
+from conftest import CORPUS, ROOT, recordings
 from faults.catalogue import FAULTS, Case, alone
 from faults.expected import EXPECTED, Happened, happening
 from faults.pairs import pairs as of_two
@@ -42,6 +42,7 @@ from lore.run.simulate import SimulateRequest, simulate
 FIXTURES = ROOT / "fixtures"
 FOLDERS = ("causes", "recordings", "sessions", "claude-code", "captures")
 OF_TURNS = ("LORE1", "LORE3")  # LORE2xx is about files, LORE4xx about runs
+LOOK_ALIKE = ("negative", "negative.jsonl")  # of a code: what `tests/test_catalogue.py` holds apart from it
 SMALL, SAMPLE = 40, 8  # turns of a file of which every pair is asked for; pairs of a longer one
 READ = Options()
 
@@ -67,11 +68,7 @@ def short(path: str) -> str:
 
 
 OWN = listed(*(FIXTURES / name for name in FOLDERS))
-REAL = sorted(listed(CORPUS), key=lambda path: Path(path).stat().st_size)
-REAL_CASES = [
-    pytest.param(path, id=short(path), marks=[pytest.mark.corpus, *([pytest.mark.soak] if at >= len(REAL) / 2 else [])])
-    for at, path in enumerate(REAL)
-] or [pytest.param("", id="absent", marks=[pytest.mark.corpus, pytest.mark.skip(reason=ABSENT)])]
+REAL_CASES = recordings(map(Path, listed(CORPUS)))
 
 
 class Said(NamedTuple):
@@ -182,14 +179,16 @@ def alike(path: str, options: Options = READ) -> Verdicts:
     return expected
 
 
-@pytest.mark.parametrize("path", OWN, ids=short)
+@pytest.mark.parametrize("path", [
+    pytest.param(path, id=short(path), marks=[pytest.mark.soak] if path.endswith(LOOK_ALIKE) else []) for path in OWN
+])  # fmt: skip
 def test_every_command_says_the_same_of_each_turn(path):
     alike(path)
 
 
 @pytest.mark.parametrize("path", REAL_CASES)
 def test_every_command_says_the_same_of_each_real_turn(path):
-    alike(path)
+    alike(str(path))
 
 
 @pytest.mark.parametrize("cache", ["anthropic", "openai"])

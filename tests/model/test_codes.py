@@ -6,6 +6,7 @@ from typing import get_args
 
 import pytest
 
+from helpers.each import each
 from lore.model.codes import CODES, About, Actor, CauseKind, CauseSection, Code, actor_of, fix_of
 
 
@@ -18,7 +19,7 @@ def test_a_member_is_its_code_as_text_and_finds_its_row():
     assert CODES["LORE101"] is CODES[Code.DATE_IN_PREFIX]
 
 
-@pytest.mark.parametrize("code", Code)
+@each(Code)
 def test_a_member_is_named_like_its_code(code):
     assert code.name == CODES[code].name.upper().replace("-", "_")
 
@@ -27,8 +28,8 @@ def test_no_two_codes_have_one_name():
     assert len({row.name for row in CODES.values()}) == len(CODES)
 
 
-@pytest.mark.parametrize("code", Code)
 @pytest.mark.parametrize("reader", ["author", "user"])
+@each(Code)
 def test_a_fix_is_one_sentence_for_each_reader(code, reader):
     fix = fix_of(code, reader)
     assert fix == (CODES[code].fix if reader == "author" else CODES[code].fix_user)
@@ -37,7 +38,7 @@ def test_a_fix_is_one_sentence_for_each_reader(code, reader):
     assert not [part for part in fix[:-1].split(". ")[1:] if part[:1].isupper()]
 
 
-@pytest.mark.parametrize("code", Code)
+@each(Code)
 def test_kind_actor_and_section_are_words_of_theirs(code):
     row = CODES[code]
     assert row.kind in get_args(CauseKind)
@@ -45,7 +46,7 @@ def test_kind_actor_and_section_are_words_of_theirs(code):
     assert row.section is None or row.section in get_args(CauseSection)
 
 
-@pytest.mark.parametrize("code", Code)
+@each(Code)
 def test_what_is_expected_asks_nobody_to_act_and_all_else_somebody(code):
     assert (CODES[code].actor == "nobody") == (CODES[code].kind == "expected")
     assert actor_of(code, "expected") == "nobody"

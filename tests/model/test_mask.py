@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.credentials import SAMPLES, Sample
+from helpers.each import each
 from helpers.sources import trees
 from lore.model import mask as masking
 from lore.model.credentials import ALPHABETS, NAMED, SHAPES
@@ -29,7 +30,7 @@ def _shown(sample: Sample, text: str) -> bool:
     return any(hidden[at : at + 6] in text for at in range(len(hidden) - 5))
 
 
-@pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
+@each(SAMPLES)
 def test_every_kind_of_credential_is_masked(sample):
     hidden = mask(f"before {sample.text} after")
     assert "*" * 6 in hidden
@@ -42,7 +43,7 @@ def test_at_least_66_kinds_of_credentials_are_tried():
     assert len(SAMPLES) >= 66
 
 
-@pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
+@each(SAMPLES)
 def test_a_credential_in_json_is_masked_and_json_stays(sample):
     value = {"a": f'quoted "{sample.text}" and \\ more\n', "b": f"{sample.text}\\"}
     for spelled in (json.dumps(value), json.dumps(json.dumps(value))):
@@ -52,7 +53,7 @@ def test_a_credential_in_json_is_masked_and_json_stays(sample):
         assert len(hidden) == len(spelled)
 
 
-@pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
+@each(SAMPLES)
 def test_a_credential_that_is_spelled_by_escapes_is_masked(sample):
     """`\\u0041KIA…` and `\\/` in a recording were shown: nothing known stood there."""
     spelled = "".join(f"\\u{ord(char):04x}" if place % 2 else char for place, char in enumerate(sample.text))
@@ -79,7 +80,7 @@ def test_the_end_of_a_word_far_before_an_escape_is_no_beginning(more):
     assert mask(text) == text
 
 
-@pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
+@each(SAMPLES)
 def test_a_credential_in_base64_that_ends_a_path_is_masked(sample):
     """A slash is a character of base64: what was read with the folder before it said nothing."""
     encoded = base64.b64encode(sample.text.encode()).decode()
@@ -87,15 +88,15 @@ def test_a_credential_in_base64_that_ends_a_path_is_masked(sample):
     assert not _shown(sample, base64.b64decode(hidden.replace("*", "A")).decode("latin-1"))
 
 
-@pytest.mark.parametrize("before", ["", "x", "xy"])
-@pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
-def test_a_credential_in_base64_is_masked(sample, before):
-    encoded = base64.b64encode(f"{before} {sample.text}".encode()).decode()
-    hidden = mask(f"see {encoded} there").split()[1]
-    assert not _shown(sample, base64.b64decode(hidden.replace("*", "A")).decode("latin-1"))
+@each(SAMPLES)
+def test_a_credential_in_base64_is_masked(sample):
+    for before in ("", "x", "xy"):
+        encoded = base64.b64encode(f"{before} {sample.text}".encode()).decode()
+        hidden = mask(f"see {encoded} there").split()[1]
+        assert not _shown(sample, base64.b64decode(hidden.replace("*", "A")).decode("latin-1")), before
 
 
-@pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
+@each(SAMPLES)
 def test_a_credential_at_the_end_of_a_json_string_leaves_its_quote(sample):
     text = json.dumps([sample.text + '"', sample.text + "\\", sample.text + "\n", sample.text + "\x1b"])
     assert len(json.loads(mask(text))) == 4
@@ -174,7 +175,7 @@ PATTERNS = [
 ]
 
 
-@pytest.mark.parametrize("text", PATTERNS)
+@each(PATTERNS)
 def test_no_pattern_repeats_what_repeats(text):
     """Nested repeats are what takes exponential time; only a key's block repeats a choice of single characters."""
 
@@ -274,7 +275,7 @@ def test_a_key_of_letters_alone_is_masked_and_a_name_of_words_is_not():
     assert mask("sk-fading-circle-container") == "sk-fading-circle-container"
 
 
-@pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
+@each(SAMPLES)
 def test_a_credential_that_begins_a_line_is_masked_in_json(sample):
     """`\\nkey-…` was shown: the `n` of the escape passed for a letter before it."""
     for space in "\n\t\r\x1f\xa0":
@@ -282,7 +283,7 @@ def test_a_credential_that_begins_a_line_is_masked_in_json(sample):
             assert not _shown(sample, mask(spelled))
 
 
-@pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
+@each(SAMPLES)
 def test_a_credential_is_masked_also_where_the_text_is_cut_in_its_middle(sample):
     """Of what was cut first, too little stood there to be known by its form."""
     for before in range(60):

@@ -11,6 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
+from helpers.each import each
 from lore.judge.base import finding
 from lore.model.cause import kind_of
 from lore.model.evidence import Evidence, RuledOut, Told
@@ -96,13 +97,13 @@ def written(findings: list[Finding]) -> dict[str, str]:
     return told
 
 
-@pytest.mark.parametrize("struct", STRUCTS, ids=[one.__name__ for one in STRUCTS])
+@each(STRUCTS)
 def test_a_redacted_finding_quotes_nothing_in_any_report(struct: type) -> None:
     for name, said in written(list(map(redacted_finding, ways(struct, CANARY)))).items():
         assert CANARY not in said, name
 
 
-@pytest.mark.parametrize("struct", STRUCTS, ids=[one.__name__ for one in STRUCTS])
+@each(STRUCTS)
 def test_a_credential_is_masked_in_every_field_and_report(struct: type) -> None:
     found = list(map(worded, ways(struct, CREDENTIAL)))
     for name, said in written(found).items():
@@ -112,7 +113,7 @@ def test_a_credential_is_masked_in_every_field_and_report(struct: type) -> None:
         assert CREDENTIAL not in repr((one.evidence, one.also, one.ruled_out))
 
 
-@pytest.mark.parametrize("struct", STRUCTS, ids=[one.__name__ for one in STRUCTS])
+@each(STRUCTS)
 def test_a_redacted_finding_shows_no_credential_that_stands_where_a_model_is_named(struct: type) -> None:
     """A key pasted into `model` looks like a model's name, which redaction leaves."""
     for name, said in written(list(map(redacted_finding, ways(struct, CREDENTIAL)))).items():

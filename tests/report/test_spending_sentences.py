@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from msgspec.structs import replace
 
+from helpers.each import each
 from lore.model.codes import CODES, Code, fix_of
 from lore.model.results.overview import SpendingCause
 from lore.report.sentences.spending import WORDS, cause_in_words
@@ -20,19 +20,19 @@ def cause(code: Code, *names: str) -> SpendingCause:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("code", LOSSES)
+@each(LOSSES)
 def test_every_code_that_can_carry_a_loss_has_words_of_its_own(code):
     words = WORDS[code]
     assert words.plain != CODES[code].name.replace("-", " ")
     assert words.advice.startswith("lore ") or 0 < len(words.advice.split()) <= 9
 
 
-@pytest.mark.parametrize("code", [code for code in LOSSES if "{}" in (WORDS[code].named or "{}")])
+@each(code for code in LOSSES if "{}" in (WORDS[code].named or "{}"))
 def test_names_stand_in_the_sentence(code):
     assert '"x", "y"' in cause_in_words(cause(code, "x", "y")).says
 
 
-@pytest.mark.parametrize("code", LOSSES)
+@each(LOSSES)
 def test_waste_has_something_to_do(code):
     assert not (WORDS[code].advice.startswith("nothing") and CODES[code].kind == "waste")
 

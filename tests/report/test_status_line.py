@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.each import each
 from lore.model.running import LastBreak, Running
 from lore.report.status_line import DEFAULT, NOTHING, PARTS, ClientStatus, Shown, columns, status_line
 
@@ -77,7 +78,7 @@ def test_redacted_a_line_names_nothing():
     assert said == "break 12 min ago: a hook adds text"
 
 
-@pytest.mark.parametrize("width", range(1, 120))
+@each(range(1, 120))
 def test_no_line_is_wider_than_it_may_be(width):
     assert 0 < columns(line(width=width)) <= width
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from helpers.each import each
 from lore.formats.lines import LONGEST, MOST_VALUES
 from lore.model.canonical import encode
 from lore.store.base import StoreError
@@ -9,12 +10,12 @@ from lore.store.lines import good_id, good_line, good_notes, read_header
 from lore.testing.stores.odd import IDS, LINES, NO_IDS, NO_LINES
 
 
-@pytest.mark.parametrize("text", IDS)
+@each(IDS)
 def test_what_can_be_printed_is_an_id(text):
     assert good_id(text) == text
 
 
-@pytest.mark.parametrize("text", NO_IDS)
+@each(NO_IDS)
 def test_what_cannot_is_refused(text):
     with pytest.raises(StoreError) as caught:
         good_id(text, "project id")
@@ -28,12 +29,12 @@ def test_what_is_refused_can_be_printed():
     str(caught.value).encode()
 
 
-@pytest.mark.parametrize("line", LINES)
+@each(LINES)
 def test_a_line_is_returned_as_it_is(line):
     assert good_line(line) == line
 
 
-@pytest.mark.parametrize("line", NO_LINES)
+@each(NO_LINES)
 def test_what_no_reader_takes_is_refused(line):
     with pytest.raises(StoreError, match="no line of a log") as caught:
         good_line(line)

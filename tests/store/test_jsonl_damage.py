@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from helpers.matrix import some
 from lore.store.base import DamagedError
 from store.logs import Logs, begun, header, said
 
@@ -35,13 +36,14 @@ def state(store):
     return data
 
 
+@pytest.mark.parametrize("step", some([12, 4]))
 @pytest.mark.parametrize("place", range(4))
-def test_no_byte_can_change_unseen(tmp_path, kept, place):
-    """Each byte, in one of four bits: 32 makes capitals, 8 makes other digits, 128 what is no UTF-8."""
+def test_no_byte_can_change_unseen(tmp_path, kept, place, step):
+    """A byte in one of four bits, all bytes in a soak: 32 makes capitals, 8 other digits, 128 what is no UTF-8."""
     bit = (1, 8, 32, 128)[place]
     path = tmp_path / "s.jsonl"
     whole, before = path.read_bytes(), kept.load("s")
-    for at in range(place, len(whole), 4):
+    for at in range(place, len(whole), step):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :])
         store = Logs(tmp_path)
         found = state(store)

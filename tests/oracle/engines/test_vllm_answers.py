@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import pytest
 
+from helpers.matrix import some
 from oracle.engines.models import reads
 from oracle.engines.sequences import Operation, Sequence, Text
 from oracle.engines.vllm_agreement import ANSWERS, SEVERAL
@@ -36,12 +37,14 @@ def test_every_request_reads_what_vllm_said_was_cached(recorded: Recorded):
         assert predicted(drawn) == cached, (drawn.seed, block_of(drawn), capacity_of(drawn))
 
 
-def test_models_with_windows_and_states_read_what_vllm_said_was_cached():
-    recorded = answers(SEVERAL)
-    assert len(recorded) >= 200
+@pytest.mark.parametrize("step", some([3, 1]))
+def test_models_with_windows_and_states_read_what_vllm_said_was_cached(step):
+    every = answers(SEVERAL)
+    assert len(every) >= 200
+    recorded = every[::step]
     for drawn, cached in recorded:
         assert mixed(drawn) == cached, (drawn.seed, block_of(drawn), layers_of(drawn))
-    assert sum(predicted(drawn) != cached for drawn, cached in recorded) > 100, "in these the layers decide"
+    assert sum(predicted(drawn) != cached for drawn, cached in recorded) > 100 / step, "in these the layers decide"
     assert {"window", "states"} <= {name for drawn, _ in recorded for name in layers_of(drawn)}
 
 

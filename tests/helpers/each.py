@@ -1,0 +1,40 @@
+"""Many small cases as one test: a pure check of a row costs less than pytest's own work for a test of its own.
+
+    @each(SAMPLES)                     each value of a mapping, named by its key
+    def test_a_sample_is_masked(sample): ...
+
+For cases that share no state: a fixture is made once for all of them. Every case is tried; what failed is raised as a
+group whose members say which case they are.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+
+def each(cases: Mapping[Any, Any] | Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Run a test over all cases, which it takes as its first argument."""
+    named = list(cases.items()) if isinstance(cases, Mapping) else [(one, one) for one in cases]
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(test)
+        def run(**fixtures: Any) -> None:
+            assert named, "no cases"
+            failed: list[Exception] = []
+            for name, case in named:
+                try:
+                    test(case, **fixtures)
+                except Exception as error:  # noqa: BLE001 - raised below, with the others
+                    error.add_note(f"case: {name}")
+                    failed.append(error)
+            if failed:
+                raise ExceptionGroup(f"{len(failed)} of {len(named)} cases", failed)
+
+        signature = inspect.signature(test)
+        run.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # pyright: ignore[reportAttributeAccessIssue]
+        return run
+
+    return decorate
