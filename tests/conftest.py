@@ -11,6 +11,7 @@ import gc
 import os
 import signal
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,12 +43,28 @@ def pytest_configure(config):
     """Keep hypothesis' own files out of the project; let processes that tests start share what is compiled."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     configuration.set_hypothesis_home_dir(ROOT / "build" / "hypothesis")  # what it reads of sources: 3 s a process
+    with suppress(ImportError):
+        os.environ.setdefault("SSL_CERT_FILE", str(_one_authority()))
     # A script that starts pytest in the background has it ignore interrupts, and with it what tests interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # No test cuts the power: what this process writes need not wait for a disk (what a test starts still waits).
     config.add_cleanup(partial(setattr, os, "fsync", os.fsync))
     os.fsync = os.fstat
+
+
+def _one_authority() -> Path:
+    """Write a file with one certificate: no test asks a server of the world, and all take each client 20 ms to read."""
+    import certifi  # of the HTTP clients
+
+    path = ROOT / "build" / "authority.pem"
+    end = "-----END CERTIFICATE-----\n"
+    first = Path(certifi.where()).read_text("utf-8").partition(end)[0] + end
+    path.parent.mkdir(exist_ok=True)
+    written = path.with_suffix(f".{os.getpid()}")  # workers begin at the same time
+    written.write_text(first, "utf-8")
+    written.replace(path)
+    return path
 
 
 def pytest_collection_finish():

@@ -63,6 +63,15 @@ def alone(number: int) -> tuple[Case, ...]:
     return tuple(found)
 
 
+def sample(number: int) -> Case | None:
+    """Return one case of a fault of the list, and build no other: faults take turns in their dialects and places."""
+    one, names = FAULTS[number], [*WHERE]
+    dialect, turned = one.dialects[number % len(one.dialects)], number % 3
+    places = names[turned:] + names[:turned]
+    cases = (made((one,), dialect, SEEDS[number % len(SEEDS)] + 6 * n, where) for n, where in enumerate(places))
+    return next(filter(None, cases), None)
+
+
 def singles() -> tuple[Case, ...]:
     """Return every fault alone; seconds to build, so once a process."""
     return tuple(case for number in range(len(FAULTS)) for case in alone(number))

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from faults.catalogue import FAULTS, Case, alone, singles
+from faults.catalogue import FAULTS, Case, sample, singles
 from faults.saying import blamed, named, placed, table
 from faults.serving import judged
 from lore.model.results import Finding
 
 
 def of_each() -> list[Case]:
-    """Return a case of each fault: they take turns in the dialects and places."""
-    cases = [alone(number) for number in range(len(FAULTS))]
-    return [some[number % len(some)] for number, some in enumerate(cases) if some]
+    """Return a case of each fault."""
+    return list(filter(None, map(sample, range(len(FAULTS)))))
 
 
 @pytest.mark.parametrize(

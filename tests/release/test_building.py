@@ -19,6 +19,7 @@ def built(tmp_path_factory):
     return build("HEAD", tmp_path_factory.mktemp("one"))
 
 
+@pytest.mark.soak
 def test_two_builds_of_a_commit_are_equal_to_the_byte(built, tmp_path, monkeypatch):
     monkeypatch.setenv("TZ", "Pacific/Auckland")
     monkeypatch.setenv("PYTHONHASHSEED", "7")

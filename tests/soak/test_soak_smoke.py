@@ -23,7 +23,7 @@ def test_a_busy_session_holds_what_a_long_one_may():
 
 
 def test_a_small_round_holds(tmp_path):
-    made = run.one(tmp_path, 10, 1)  # it raises where something does not hold
+    made = run.one(tmp_path, 4, 1)  # it raises where something does not hold
     assert made.plain.calls > 0
 
 

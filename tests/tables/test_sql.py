@@ -370,7 +370,7 @@ def test_tables_are_the_same_by_any_means(
     every = [f"SELECT * FROM {name}" for name in TABLES]  # noqa: S608
     kept = [arg for arg in extra if arg == "--redact"]
     assert lore("check", recordings, "--report", "parquet=once", *kept).code in (0, 1)
-    for number in range(2):
+    for number in range(2 if "--state" in extra else 1):
         assert lore("check", recordings, "--report", f"parquet={number}", *extra).code in (0, 1)
         assert [asked(str(number), query) for query in every] == [asked("once", query) for query in every]
 
