@@ -13,6 +13,7 @@ from typing import NamedTuple, cast
 import msgspec
 import pytest
 
+import conftest
 from conftest import ABSENT, CORPUS
 from lore.cache.bills import total
 from lore.cache.predictor import Predictor
@@ -44,10 +45,9 @@ def absent(files: Sequence[Path]) -> pytest.MarkDecorator:
     return pytest.mark.skipif(not files, reason=ABSENT)
 
 
-def each(files: Sequence[Path]) -> pytest.MarkDecorator:
-    """Run a test for each file, as `path`."""
-    none = pytest.param(None, id="absent", marks=pytest.mark.skip(reason=ABSENT))
-    return pytest.mark.parametrize("path", [pytest.param(path, id=path.name) for path in files] or [none])
+def of_each(files: Sequence[Path]) -> pytest.MarkDecorator:
+    """Run a test for each file, as `path`; the larger half is `soak`."""
+    return pytest.mark.parametrize("path", conftest.recordings(files))
 
 
 def judged(path: Path) -> Summary:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from formats.recordings import absent, assert_parts_are_the_whole, each, judged, predicted_near, recordings, used
+from formats.recordings import absent, assert_parts_are_the_whole, judged, of_each, predicted_near, recordings, used
 from lore.formats.agents.swe_agent import MiniSweAgent
 from lore.model import events as e
 from lore.model.codes import Problem
@@ -45,7 +45,7 @@ def counted(path: Path) -> dict[str, Any]:
     }
 
 
-@each(MINI)
+@of_each(MINI)
 def test_mini_swe_agent_counts_what_plain_json_counts(path: Path) -> None:
     expected = counted(path)
     values = [found.value for found in everything(MiniSweAgent(), path.read_bytes())]
@@ -63,7 +63,7 @@ def test_mini_swe_agent_counts_what_plain_json_counts(path: Path) -> None:
     assert [getattr(usage, name) for name in FIELDS] == expected["usage"]
 
 
-@each(MINI)
+@of_each(MINI)
 def test_read_and_folded_in_parts_it_is_what_it_is_as_a_whole(path: Path) -> None:
     assert_parts_are_the_whole(MiniSweAgent, path)
 
@@ -92,7 +92,7 @@ def roo_counted(path: Path) -> tuple[int, list[int]]:
 
 
 @pytest.mark.parametrize("joined", [False, True])
-@each(ROO)
+@of_each(ROO)
 def test_roo_counts_what_plain_json_counts(path: Path, joined: bool, tmp_path: Path) -> None:
     """The screen's file alone, and the task that it belongs to."""
     for name in ("ui_messages.json", "api_conversation_history.json", "task_metadata.json")[: 3 if joined else 1]:

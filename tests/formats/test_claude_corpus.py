@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from formats.recordings import absent, each, judged, recordings, used
+from formats.recordings import absent, judged, of_each, recordings, used
 from lore.formats.claude.reader import ClaudeCode
 from lore.model import events as e
 from lore.model.items import ToolCall
@@ -92,12 +92,12 @@ def read(path: Path) -> dict[str, Any]:
     }
 
 
-@each(FILES)
+@of_each(FILES)
 def test_the_reader_counts_what_plain_json_counts(path: Path) -> None:
     assert read(path) == counted(path)
 
 
-@each(FILES)
+@of_each(FILES)
 def test_the_commands_count_what_plain_json_counts(path: Path) -> None:
     expected = counted(path)
     summary = judged(path)

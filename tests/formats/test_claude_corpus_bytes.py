@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from formats.recordings import each
+from formats.recordings import of_each
 from formats.test_claude_corpus import FILES
 from lore.formats.claude.reader import ClaudeCode
 from lore.model import events as e
@@ -46,7 +46,7 @@ def lines_of(data: bytes) -> dict[tuple[int, int], bytes]:
     return found
 
 
-@each(FILES)
+@of_each(FILES)
 def test_every_line_was_read_at_its_place_or_says_nothing(path: Path) -> None:
     data = path.read_bytes()
     lines = lines_of(data)
@@ -66,7 +66,7 @@ def test_every_line_was_read_at_its_place_or_says_nothing(path: Path) -> None:
     assert sum(known.values()) == len(lines)
 
 
-@each(FILES)
+@of_each(FILES)
 def test_no_line_that_says_nothing_makes_an_event(path: Path) -> None:
     data = path.read_bytes()
     lines = lines_of(data)
@@ -80,7 +80,7 @@ def test_no_line_that_says_nothing_makes_an_event(path: Path) -> None:
         assert record["type"] not in SILENT
 
 
-@each(FILES)
+@of_each(FILES)
 def test_what_comes_after_the_file_has_its_place(path: Path) -> None:
     """A broken line put behind it is met where plain counting puts it: no byte and no line was missed before."""
     data = path.read_bytes().rstrip(b"\n") + b"\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from formats.recordings import assert_parts_are_the_whole, each
+from formats.recordings import assert_parts_are_the_whole, of_each
 from formats.test_claude_corpus import FILES
 from lore.formats.claude.reader import ClaudeCode
 
@@ -28,6 +28,6 @@ def compactions(data: bytes) -> list[int]:
     return [min(place, len(data)) for place in found]
 
 
-@each(FILES)
+@of_each(FILES)
 def test_a_log_that_is_read_in_parts_is_read_as_a_whole(path: Path) -> None:
     assert_parts_are_the_whole(ClaudeCode, path, compactions(path.read_bytes()))

@@ -18,8 +18,8 @@ from bench import agents
 from formats.recordings import (
     absent,
     assert_parts_are_the_whole,
-    each,
     judged,
+    of_each,
     predicted_near,
     recordings,
     standing,
@@ -87,12 +87,12 @@ def read(path: Path) -> dict[str, Any]:
     }
 
 
-@each(FILES)
+@of_each(FILES)
 def test_the_reader_counts_what_plain_json_counts(path: Path) -> None:
     assert read(path) == counted(path)
 
 
-@each(FILES)
+@of_each(FILES)
 def test_the_commands_count_what_plain_json_counts(path: Path) -> None:
     expected = counted(path)
     summary = judged(path)
@@ -103,7 +103,7 @@ def test_the_commands_count_what_plain_json_counts(path: Path) -> None:
     assert not summary.problems
 
 
-@each(FILES)
+@of_each(FILES)
 def test_each_request_begins_where_the_model_began_to_speak(path: Path) -> None:
     starts = {found.line for found in everything(Codex(), path.read_bytes()) if isinstance(found.value, e.TurnStarted)}
     runs: list[int] = []
@@ -123,7 +123,7 @@ def test_each_request_begins_where_the_model_began_to_speak(path: Path) -> None:
     assert starts == expected
 
 
-@each(FILES)
+@of_each(FILES)
 def test_a_log_that_is_read_in_parts_is_read_as_a_whole(path: Path) -> None:
     assert_parts_are_the_whole(Codex, path, standing(path, b'"type":"compacted"'))
 

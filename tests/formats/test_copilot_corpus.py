@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from formats.recordings import assert_parts_are_the_whole, each, folded, judged, recordings, standing, used
+from formats.recordings import assert_parts_are_the_whole, folded, judged, of_each, recordings, standing, used
 from lore.cache.bills import total
 from lore.formats.copilot.reader import Copilot
 from lore.model import events as e
@@ -58,12 +58,12 @@ def read(path: Path) -> dict[str, Any]:
     }
 
 
-@each(FILES)
+@of_each(FILES)
 def test_the_reader_counts_what_plain_json_counts(path: Path) -> None:
     assert read(path) == counted(path)
 
 
-@each(FILES)
+@of_each(FILES)
 def test_the_commands_count_what_plain_json_counts(path: Path) -> None:
     expected = counted(path)
     summary = judged(path)
@@ -74,7 +74,7 @@ def test_the_commands_count_what_plain_json_counts(path: Path) -> None:
     assert not summary.problems
 
 
-@each(FILES)
+@of_each(FILES)
 def test_every_chain_says_the_system_prompt_that_the_log_says(path: Path) -> None:
     prompts = [
         (record.get("agentId", "main"), record["data"]["content"])
@@ -86,6 +86,6 @@ def test_every_chain_says_the_system_prompt_that_the_log_says(path: Path) -> Non
         assert json.loads(bytes(state.chains[chain].system)) == text
 
 
-@each(FILES)
+@of_each(FILES)
 def test_a_log_that_is_read_in_parts_is_read_as_a_whole(path: Path) -> None:
     assert_parts_are_the_whole(Copilot, path, standing(path, b'"type":"session.compaction_'))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from formats.recordings import assert_parts_are_the_whole, each, recordings
+from formats.recordings import assert_parts_are_the_whole, of_each, recordings
 from lore.formats.agents.gemini import GeminiCliDocument
 from lore.formats.registry import recognise
 from lore.model import events as e
@@ -63,12 +63,12 @@ def read(path: Path) -> dict[str, Any]:
 FIELDS = ("uncached_tokens", "read_tokens", "output_tokens")
 
 
-@each(FILES)
+@of_each(FILES)
 def test_the_reader_counts_what_plain_json_counts(path: Path) -> None:
     assert recognise(path.read_bytes()) is GeminiCliDocument
     assert read(path) == counted(path)
 
 
-@each(FILES)
+@of_each(FILES)
 def test_a_file_in_parts_is_read_as_the_whole(path: Path) -> None:
     assert_parts_are_the_whole(GeminiCliDocument, path)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from formats.recordings import absent, assert_parts_are_the_whole, each, judged, recordings, standing, used
+from formats.recordings import absent, assert_parts_are_the_whole, judged, of_each, recordings, standing, used
 from lore.formats.opencode.reader import OpenCode
 from lore.model import events as e
 from lore.model.codes import Problem
@@ -67,12 +67,12 @@ def read(path: Path) -> dict[str, Any]:
     }
 
 
-@each(FILES)
+@of_each(FILES)
 def test_the_reader_counts_what_plain_json_counts(path: Path) -> None:
     assert read(path) == counted(path)
 
 
-@each(FILES)
+@of_each(FILES)
 def test_the_commands_count_what_plain_json_counts(path: Path) -> None:
     expected = counted(path)
     summary = judged(path)
@@ -114,6 +114,6 @@ class Stored(NamedTuple):
     messages: list[Any]
 
 
-@each(FILES)
+@of_each(FILES)
 def test_a_log_that_is_read_in_parts_is_read_as_a_whole(path: Path) -> None:
     assert_parts_are_the_whole(OpenCode, path, standing(path, b'"type": "compaction"'))

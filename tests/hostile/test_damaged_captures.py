@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from helpers.matrix import crossed
 from hostile.captured import ANSWERS, ENDS, SECOND, WRITERS, capture, folder, named, sse
 from hostile.making import JUDGING, assert_refused
 
@@ -108,8 +109,7 @@ def _with(value, path, new):
 JSON_FORMATS = [one for one in WRITERS if one not in ENDS or one == "har"]
 
 
-@pytest.mark.parametrize("new", [None, 5, "x", [], {}, [{"a": [None]}]], ids=repr)
-@pytest.mark.parametrize("format", JSON_FORMATS)
+@crossed("format, new", JSON_FORMATS, [None, 5, "x", [], {}, [{"a": [None]}]])
 def test_a_wrong_type_anywhere_in_a_record_stops_no_command(lore, desk, format, new):
     first, *rest = capture(format).splitlines(keepends=True)
     record = json.loads(first)
@@ -133,9 +133,9 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-@pytest.mark.parametrize("format", WRITERS)
-def test_odd_text_stops_no_command(lore, desk, format, text):
+@crossed("format, name", WRITERS, TEXTS)
+def test_odd_text_stops_no_command(lore, desk, format, name):
+    text = TEXTS[name]
     messages = [*SECOND["messages"], {"role": "user", "content": [{"type": "text", "text": text}]}]
     (desk / named(format)).write_bytes(capture(format, second={**SECOND, "messages": messages}))
     for command in READ if format == "records" else JUDGED[:1]:
@@ -144,10 +144,9 @@ def test_odd_text_stops_no_command(lore, desk, format, text):
         ended.out.encode("utf-8")
 
 
-@pytest.mark.parametrize(
-    "data", [b"\xef\xbb\xbf%s", b"%s\x00", b"\x00%s", b"\r\n%s", b"%s%s", b"%s\xff\xfe", b"\xff\xfe%s"]
+@crossed(
+    "format, data", WRITERS, [b"\xef\xbb\xbf%s", b"%s\x00", b"\x00%s", b"\r\n%s", b"%s%s", b"%s\xff\xfe", b"\xff\xfe%s"]
 )
-@pytest.mark.parametrize("format", WRITERS)
 def test_bytes_around_a_capture_stop_no_command(lore, desk, format, data):
     (desk / named(format)).write_bytes(data.replace(b"%s", capture(format)))
     for command in JUDGED:
@@ -227,9 +226,9 @@ STREAMS = {
 }
 
 
-@pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
-@pytest.mark.parametrize("format", ["har", "vcr", "claude-trace", "claude-tap", "cassette", "vibe-proxy", "records"])
-def test_an_odd_stream_stops_no_command(lore, desk, format, stream):
+@crossed("format, name", ["har", "vcr", "claude-trace", "claude-tap", "cassette", "vibe-proxy", "records"], STREAMS)
+def test_an_odd_stream_stops_no_command(lore, desk, format, name):
+    stream = STREAMS[name]
     (desk / named(format)).write_bytes(capture(format, answer=stream))
     for command in JUDGED:
         _ends_well(lore(*command, named(format)))

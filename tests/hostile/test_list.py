@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 import pytest
 
+from helpers.matrix import crossed
 from hostile.formats import FORMATS, NO_SESSIONS, recording
 from hostile.making import Ended, assert_refused
 
@@ -65,9 +66,8 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@crossed("odd, command", ODD, COMMANDS)
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("odd", ODD)
 def test_an_odd_recording_is_judged_and_what_is_lost_is_counted(lore, desk, odd, format, command):
     made = ODD[odd]
     data = made.begin + recording(format, value=made.value, line=made.line).replace(b"\n", made.end)
@@ -90,9 +90,8 @@ def test_an_odd_recording_is_judged_and_what_is_lost_is_counted(lore, desk, odd,
         assert where["byte"] == 0 or data[where["byte"] - 1 : where["byte"]] == b"\n"
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@crossed("depth, command", [950, 990, 1000, 5000], COMMANDS)  # and what the record adds: 1,000 levels are read
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("depth", [950, 990, 1000, 5000])  # and what the record adds: 1,000 levels are read
 def test_nesting_is_read_or_counted_at_any_depth(lore, desk, format, command, depth):
     (desk / "deep").write_bytes(recording(format, value=b"[" * depth + b"]" * depth))
     ended = lore(command, "deep")
