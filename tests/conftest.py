@@ -1,6 +1,6 @@
 """What all tests share: how hypothesis runs, and where real recordings lie.
 
-Profiles: `ci` (the default) is derandomised and keeps nothing on disk; `soak` is long and random. Choose one
+Profiles: `ci` (the default) is derandomised and keeps no examples; `soak` is long and random. Choose one
 with HYPOTHESIS_PROFILE or --hypothesis-profile. Real recordings lie in LORE_CORPUS, else in ../shared/corpus
 beside the project; a test that takes `recording` runs once for each, and skips where there are none.
 """
@@ -40,9 +40,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 def pytest_configure(config):
-    """Keep hypothesis' own files out of the project; let processes that tests start share what is compiled."""
+    """Keep what hypothesis reads of sources in `build`; let processes that tests start share what is compiled."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    configuration.set_hypothesis_home_dir(ROOT / "build" / "hypothesis")  # what it reads of sources: 3 s a process
+    configuration.set_hypothesis_home_dir(ROOT / "build" / "hypothesis")  # made anew: 3 s a process
     with suppress(ImportError):
         os.environ.setdefault("SSL_CERT_FILE", str(_one_authority()))
     # A script that starts pytest in the background has it ignore interrupts, and with it what tests interrupt.
