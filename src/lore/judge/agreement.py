@@ -16,9 +16,8 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
-from lore.cache.billing import unknown_factors
 from lore.cache.bills import DROP
-from lore.cache.prices import Price
+from lore.cache.prices import Price, unknown_factors
 from lore.cache.rules import DatedRules, billed_by, is_transcript
 from lore.judge.base import CURRENCY, added, date_of, exact, summed
 from lore.model.codes import Problem

@@ -30,15 +30,14 @@ from lore.judge.pairs import Extension, Look, Pairs, unknown
 from lore.judge.reads import Beside, ReadShort, Unread
 from lore.judge.request_laws import MOST, UNDERRATED
 from lore.judge.witnesses import started_in_parallel
-from lore.model.cause import Cause
+from lore.model.cause import Cause, Place
 from lore.model.codes import Code
 from lore.model.events import Billed
 from lore.model.evidence import ColdCompaction, NothingRead, TailReplaced
-from lore.model.place import Place
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Turn
 from lore.model.vector import Vector
-from lore.prefix.ends import Ends
+from lore.prefix.overlap import Ends
 from lore.prefix.purpose import compacts, held_in
 
 DAY = 86_400.0  # seconds

@@ -27,11 +27,11 @@ from lore.judge.request_laws import (
     volatile_head,
 )
 from lore.model.canonical import printable, text_of
+from lore.model.cause import Place
 from lore.model.codes import CauseKind, Code
 from lore.model.evidence import BelowMinimum, Evidence, OrphanPair, ProgramText, VolatileText
 from lore.model.jsonslice import table
 from lore.model.mask import mask
-from lore.model.place import Place
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix.blocks import block_of

@@ -33,20 +33,18 @@ from lore.cache.bills import (
 )
 from lore.cache.forecast import Situation
 from lore.cache.habits import Habits, Tally
-from lore.judge.attribution import attribute, disputed, limited, too_far
+from lore.judge.attribution import attribute, cause_of, disputed, limited, too_far
 from lore.judge.pair import BY_BILL, Pair, Sizes, columns, dispute, is_remark
 from lore.judge.rewrites import ReplacedTail, evidence_of, last_message, replaced_tail, without_tail
-from lore.judge.unexplained import cause_of
 from lore.judge.witnesses import ESTIMATED, PairContext, by_shape, expired, other_api, parallel, rerouted, routed
 from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.events import PromptHashes
 from lore.model.evidence import BillUnlikeBody, LifetimeLost, VolatileText, WithinBlock
 from lore.model.turn import Turn
-from lore.prefix.causes import causes, limit_of, recorded
-from lore.prefix.ends import End
-from lore.prefix.hashes import hash_causes
-from lore.prefix.overlap import ChainSums, Overlap, PairSums, overlap, size
+from lore.prefix.causes import causes, recorded
+from lore.prefix.overlap import ChainSums, End, Overlap, PairSums, limit_of, overlap, size
+from lore.prefix.tools import hash_causes
 
 MODELS = 8  # of a chain, whose last turns are remembered
 _REWRITES = (Code.COMPACTION, Code.REWIND, Code.TOOL_RESULT_REWRITTEN)

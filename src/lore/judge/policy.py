@@ -22,9 +22,9 @@ from msgspec.structs import asdict, replace
 from lore.errors import LoreError
 from lore.judge.base import RULES, finding, findings_of
 from lore.judge.pair import Pair, is_remark, lost_tokens
+from lore.model.cause import Place
 from lore.model.codes import CODES, SEVERITY, CauseKind, Code
 from lore.model.evidence import OverBudget, TailReplaced
-from lore.model.place import Place
 from lore.model.results import Finding, Summary
 
 Out: TypeAlias = Literal["", "ignored", "exempted", "known"]

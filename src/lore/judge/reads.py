@@ -34,13 +34,13 @@ from lore.cache.bills import (
 from lore.cache.levels import Predicted
 from lore.cache.predictor import Predictor
 from lore.cache.rules import DatedRules
+from lore.judge.attribution import changed_parameters
 from lore.judge.base import finding
 from lore.judge.pair import Pair, is_remark
-from lore.judge.unexplained import changed_parameters
 from lore.judge.witnesses import since
+from lore.model.cause import Place
 from lore.model.codes import UNEXPLAINED, Code
 from lore.model.evidence import ReadBelowForecast, WritesUnread
-from lore.model.place import Place
 from lore.model.providers import place_in
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Turn

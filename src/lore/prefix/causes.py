@@ -28,7 +28,7 @@ from lore.model.state import Change
 from lore.model.turn import Call, Prompt, Segment
 from lore.prefix.align import grouped, mismatches
 from lore.prefix.block_changes import BlockChanges, PromptContext
-from lore.prefix.overlap import Overlap, since
+from lore.prefix.overlap import Overlap, limit_of, since
 from lore.prefix.params import param_causes
 from lore.prefix.texts import of_segments
 from lore.prefix.tools import tool_causes
@@ -44,13 +44,6 @@ _APIS = frozenset(("anthropic", "openai", "azure", "gemini", "vertex", "bedrock"
 _UNKNOWN = Call()
 RESUMED = 600.0  # seconds: who comes back after so long has often loaded the session anew
 _SPELLED = 48  # segments that are only spelled otherwise and are looked at one by one
-
-
-def limit_of(left: Prompt) -> int:
-    """Count the leading segments that the left prompt wanted cached: up to its last breakpoint, or all."""
-    if left.breakpoints and not left.auto_breakpoint:
-        return left.breakpoints[-1] + 1
-    return left.stable
 
 
 def causes(

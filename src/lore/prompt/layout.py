@@ -31,7 +31,7 @@ from msgspec import Raw
 from lore.model import labels
 from lore.model.canonical import decode, encode, printable, text_of
 from lore.model.codes import Code, Problem
-from lore.model.inserts import Insert, insert_texts
+from lore.model.inserts import Insert, insert_texts, token
 from lore.model.items import (
     AssistantMessage,
     Block,
@@ -46,7 +46,6 @@ from lore.model.items import (
 )  # fmt: skip
 from lore.model.jsonslice import array, table
 from lore.model.mask import cut_masked
-from lore.model.shortened import token
 from lore.model.state import Chain, Entry, FoldedSession
 from lore.prompt.base import BEHIND, Role, Rules, Unit
 from lore.prompt.knowledge import ANNOUNCED, pinned_text

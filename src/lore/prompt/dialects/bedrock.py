@@ -23,8 +23,10 @@ from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, CacheMark, Rendered, Spo
 from lore.prompt.dialects.content import (
     NO_SCHEMA,
     BlockWriter,
+    Style,
     apart,
     arguments,
+    body_of,
     described,
     function_of,
     outcome,
@@ -32,7 +34,6 @@ from lore.prompt.dialects.content import (
     own_bytes,
 )  # fmt: skip
 from lore.prompt.dialects.messages import Body, Writing, joined, listed, segments_of
-from lore.prompt.dialects.recorded import Style, body_of
 
 _POINT = "cachePoint"
 _SIGNS = ("modelId", "inferenceConfig", "toolConfig", "additionalModelRequestFields")

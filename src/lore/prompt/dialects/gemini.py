@@ -21,15 +21,17 @@ from lore.model.turn import Fidelity, Memo, Prompt, Segment
 from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, Rendered, Spot, Unit, answers, can, cannot
 from lore.prompt.dialects.content import (
     BlockWriter,
+    Style,
     arguments,
+    body_of,
     described,
     function_of,
     outcome,
     output_blocks,
     own_bytes,
+    taken_apart,
 )
 from lore.prompt.dialects.messages import Body, Lists, Writing, object_segments, write_object
-from lore.prompt.dialects.recorded import Style, body_of, taken_apart
 
 _SYSTEM = ("systemInstruction", "system_instruction")
 _DECLARED: Lists = {"functionDeclarations": None, "function_declarations": None}

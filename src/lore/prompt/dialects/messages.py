@@ -20,8 +20,19 @@ from lore.model.jsonslice import array, element_ranges, spans, table, without_me
 from lore.model.turn import Fidelity, Kind, Memo, Prompt, Section, Segment
 from lore.model.vector import Vector
 from lore.prompt.base import USUAL, CacheMark, Capability, Rendered, Spot, Unit
-from lore.prompt.dialects.content import BlockWriter, apart, kind_of, own_bytes
-from lore.prompt.dialects.recorded import BLOCKS, TEXT, TIGHT, Style, body_of, filled, taken_apart
+from lore.prompt.dialects.content import (
+    BLOCKS,
+    TEXT,
+    TIGHT,
+    BlockWriter,
+    Style,
+    apart,
+    body_of,
+    filled,
+    kind_of,
+    own_bytes,
+    taken_apart,
+)
 
 CACHE_CONTROL = "cache_control"
 BREAKPOINT = "prompt_cache_breakpoint"  # OpenAI's, on content parts
