@@ -76,7 +76,7 @@ from lore.model.evidence import (
     ToolsAnnounced,
 )
 from lore.model.providers import place_in
-from lore.model.turn import Call, Turn
+from lore.model.turn import Turn
 
 _Look: TypeAlias = Callable[[PairContext], "Cause | None"]
 
@@ -190,10 +190,8 @@ def _provider(context: PairContext) -> Cause | None:
 
 def _change(code: Code) -> _Look:
     def look(context: PairContext) -> Cause | None:
-        for change in context.right.changes:
-            if change.cause == code:
-                return _strong(code, RecordedChange(code, change.detail))
-        return None
+        found = next((change for change in context.right.changes if change.cause == code), None)
+        return None if found is None else _strong(code, RecordedChange(code, found.detail))
 
     return look
 
@@ -236,10 +234,8 @@ def _lookback(context: PairContext) -> Cause | None:
     else:
         found = too_far(context)
     elsewhere = None if found is None else routed(context)
-    if found is None or (
-        elsewhere is not None and elsewhere.strength != "weak"
-    ):  # what stands between was written there
-        return None
+    if found is None or (elsewhere is not None and elsewhere.strength != "weak"):
+        return None  # what stands between was written there
     cause = _strong(Code.LOOKBACK_EXCEEDED, found)
     if elsewhere is not None:  # answers are missing: with their requests breakpoints were sent, here or elsewhere
         return replace(cause, strength="weak")
@@ -288,17 +284,12 @@ def _edited(context: PairContext) -> Cause | None:
         tokens = sum(edit.tokens or 0 for edit in edits) or None
         found = EditedByProvider("edits", edits=tuple([edit.kind for edit in edits]), tokens=tokens)
     else:
-        fewer = prompt_tokens(left.usage) - prompt_tokens(right.usage and right.usage.met)
-        if fewer > TOLERANCE_TOKENS and context.found.covered and _asks_to_shorten(right):
+        fewer, params = prompt_tokens(left.usage) - prompt_tokens(right.usage and right.usage.met), right.prompt.params
+        management = params.get("context_management", b"")
+        shortens = params.get("truncation") == b'"auto"' or b'"compact' in management or b'"clear_' in management
+        if fewer > TOLERANCE_TOKENS and context.found.covered and shortens:
             found = EditedByProvider("cut", tokens=fewer)
     return None if found is None else Cause(Code.COMPACTION, "messages", found, strength="strong" if edits else "weak")
-
-
-def _asks_to_shorten(turn: Turn) -> bool:
-    """Tell whether a request lets the provider shorten what is too long, or clear and sum up what is old."""
-    params = turn.prompt.params
-    management = params.get("context_management", b"")
-    return params.get("truncation") == b'"auto"' or b'"compact' in management or b'"clear_' in management
 
 
 _LOOKS: tuple[_Look, ...] = (
@@ -327,7 +318,8 @@ def unexplained(context: PairContext) -> Cause:
 
 
 def _reasons(context: PairContext) -> Iterator[RuledOut]:
-    left, right, situation = context.left, context.right, context.situation
+    left, right, situation, level = context.left, context.right, context.situation, _level(context)
+    headed = level is not None and level.reason.startswith(_HEAD)
     yield _expiry(context)
     yield from _starts(context)
     before, after = left.answering_model, right.answering_model
@@ -342,15 +334,16 @@ def _reasons(context: PairContext) -> Iterator[RuledOut]:
         yield RuledOut("compaction, cleared results, rewind", grew or None)
         if not situation.implicit:
             yield RuledOut("lookback", situation.reach <= POSITIONS, count=situation.reach, limit=POSITIONS)
-        yield from _signs(context)
+        shown = [sign.name for sign in right.signs if sign.name in _OF_HEAD]
+        if not shown or not headed:  # what the read itself rules out of the head is said with its level
+            yield RuledOut("tools, effort and client version in the log", not shown, detail=", ".join(shown))
     verdict = context.verdict
     if verdict is not None and verdict.reason not in CLIENTS:
         yield RuledOut("what the provider says", out=False, detail=verdict.reason or verdict.other)
     if right.is_rebuilt:
-        level = _level(context)
-        yield from level
+        yield from () if level is None else (level,)
         unseen = "the client's own tools, " if right.fidelity == "structural" else "system prompt, tools, "
-        head = "" if any(reason.reason.startswith(_HEAD) for reason in level) else unseen
+        head = "" if headed else unseen
         marks = "" if situation is not None and situation.implicit else "breakpoints, "
         yield RuledOut(f"{head}{marks}parameters and endpoint", None)
         return
@@ -359,7 +352,9 @@ def _reasons(context: PairContext) -> Iterator[RuledOut]:
         yield RuledOut("breakpoints", None if found is None else False)
     else:
         yield RuledOut("breakpoints", not found.exceeded, count=found.new, limit=found.allowed)
-    yield _endpoint(left.call, right.call)
+    asked = [place_in(call.endpoint) for call in (left.call, right.call)]
+    same = asked[0] == asked[1] if left.call.endpoint and right.call.endpoint else None
+    yield RuledOut("endpoint", same, detail="" if same is None else right.call.endpoint.partition("/")[0])
     changed = changed_parameters(left, right)
     yield RuledOut("parameters", not changed, detail=", ".join(changed))
     management = right.prompt.params.get("context_management", b"")
@@ -372,17 +367,15 @@ def _reasons(context: PairContext) -> Iterator[RuledOut]:
 _HEAD = "tools and system prompt"
 
 
-def _level(context: PairContext) -> tuple[RuledOut, ...]:
+def _level(context: PairContext) -> RuledOut | None:
     """Return what the read itself rules out: it found the head as it was, or missed more than messages."""
     seen, read = context.situation, context.read
     if seen is None or read is None:
-        return ()
+        return None
     whole = head_was_read(seen, read, _HEAD)
-    if whole is not None:
-        return (whole,)
-    if seen.least is not None and read < seen.least:
-        return (RuledOut("messages alone: the read falls below them", out=True, count=read, limit=seen.least),)
-    return ()
+    if whole is None and seen.least is not None and read < seen.least:
+        return RuledOut("messages alone: the read falls below them", out=True, count=read, limit=seen.least)
+    return whole
 
 
 def head_was_read(seen: Situation, read: int, name: str) -> RuledOut | None:
@@ -398,13 +391,6 @@ def head_was_read(seen: Situation, read: int, name: str) -> RuledOut | None:
         where = "into the history" if seen.implicit else "a breakpoint in the history"
         return RuledOut(f"{name}: the read reaches {where}", out=True, count=read, limit=seen.behind)
     return None
-
-
-def _signs(context: PairContext) -> Iterator[RuledOut]:
-    """Yield what the log says of the head; what the level of the read rules out of it is said with the level."""
-    shown = [sign.name for sign in context.right.signs if sign.name in _OF_HEAD]
-    if not shown or not any(reason.reason.startswith(_HEAD) for reason in _level(context)):
-        yield RuledOut("tools, effort and client version in the log", not shown, detail=", ".join(shown))
 
 
 _OF_HEAD = frozenset(("client-version", "effort", "restart", "tool-reference", "tools-delta"))
@@ -430,13 +416,6 @@ def _starts(context: PairContext) -> Iterator[RuledOut]:
     early = started_in_parallel(context.left, context.right)
     yield RuledOut("a parallel start", None if context.left.answered_at is None else early is None)
     yield RuledOut("an older entry", out=True, seconds=pause if pause > SOON else None)
-
-
-def _endpoint(before: Call, after: Call) -> RuledOut:
-    if not before.endpoint or not after.endpoint:
-        return RuledOut("endpoint", None)
-    same = place_in(before.endpoint) == place_in(after.endpoint)
-    return RuledOut("endpoint", same, detail=after.endpoint.partition("/")[0])
 
 
 def changed_parameters(left: Turn, right: Turn) -> list[str]:
