@@ -21,17 +21,7 @@ from lore.cache.prices import Price, unknown_factors
 from lore.cache.rules import DatedRules, billed_by, is_transcript
 from lore.judge.base import CURRENCY, added, date_of, exact, summed
 from lore.model.codes import Problem
-from lore.model.results import BilledResult
-from lore.model.results.simulate import (
-    AgreementResult,
-    CostResult,
-    GroupResult,
-    ReliabilityResult,
-    RulesUsed,
-    Simulated,
-    SimulatedTotals,
-    SimulatedTurn,
-)
+from lore.model.results import BilledResult, simulate
 from lore.model.turn import Turn
 
 SHARE = 0.02
@@ -70,14 +60,14 @@ class Transition(NamedTuple):
         return self.predicted is not None and self.predicted < self.naive - DROP
 
 
-def agreement_of(rows: Sequence[Transition]) -> AgreementResult:
+def agreement_of(rows: Sequence[Transition]) -> simulate.AgreementResult:
     """Return counts, means (None where there was no transition), and Brier's score: 0 is perfect.
 
     Beside that stands the score of whoever always says the share of transitions that fell.
     """
     count, drops = len(rows), sum(row.fell for row in rows)
     share = drops / count if count else 0.0
-    return AgreementResult(
+    return simulate.AgreementResult(
         turns=count, exact=sum(row.off == 0 for row in rows), within_2_percent=sum(row.within for row in rows),
         mean_absolute_error_tokens=round(sum(row.off for row in rows) / count, 1) if count else None,
         naive_mean_absolute_error_tokens=round(sum(abs(row.naive - row.billed) for row in rows) / count, 1)
@@ -98,12 +88,14 @@ class SimulatedSums:
     """Sums that grow turn by turn."""
 
     def __init__(self) -> None:
-        self.turns: list[SimulatedTurn] = []
+        self.turns: list[simulate.SimulatedTurn] = []
         self._rows: list[Transition] = []
-        self._groups: dict[tuple[str, str], list[SimulatedTurn]] = {}
+        self._groups: dict[tuple[str, str], list[simulate.SimulatedTurn]] = {}
         self._by_price: dict[str, Decimal] = {}
 
-    def add(self, turn: SimulatedTurn, row: Transition | None, parts: Mapping[str, Decimal], project: str) -> None:
+    def add(
+        self, turn: simulate.SimulatedTurn, row: Transition | None, parts: Mapping[str, Decimal], project: str
+    ) -> None:
         """Take a turn of a project, the row by which it is compared with its bill, what was paid at each price."""
         self.turns.append(turn)
         if row is not None:
@@ -114,25 +106,25 @@ class SimulatedSums:
             self._groups.setdefault(key, []).append(turn)
 
     def result(
-        self, cache: str | None, as_of: str | None, reliability: list[ReliabilityResult], notes: Iterable[str],
+        self, cache: str | None, as_of: str | None, reliability: list[simulate.ReliabilityResult], notes: Iterable[str],
         problems: list[Problem],
-    ) -> Simulated:  # fmt: skip
+    ) -> simulate.Simulated:  # fmt: skip
         """Return all of it; `cache` is the one that was asked for, else the one that all turns have."""
         caches = {turn.cache for turn in self.turns}
         named = cache or (caches.pop() if len(caches) == 1 else None)
-        return Simulated(
-            cache=named, rules=RulesUsed(as_of=as_of), turns=self.turns, totals=self._totals(),
+        return simulate.Simulated(
+            cache=named, rules=simulate.RulesUsed(as_of=as_of), turns=self.turns, totals=self._totals(),
             agreement=agreement_of(self._rows), groups=list(self._ranked()), reliability=reliability,
             what_if=[], notes=list(notes), problems=problems,
         )  # fmt: skip
 
-    def _totals(self) -> SimulatedTotals:
+    def _totals(self) -> simulate.SimulatedTotals:
         turns = self.turns
         costs = [turn.cost for turn in turns if turn.cost is not None]
         predicted = [turn.predicted for turn in turns]
         billed = [turn.billed for turn in turns if turn.billed is not None]
         others = [turn.other_passes for turn in turns if isinstance(turn.other_passes, BilledResult)]
-        return SimulatedTotals(
+        return simulate.SimulatedTotals(
             turns=len(turns),
             unbilled=len(turns) - len(billed),
             unpriced=sum(turn.cost is None or turn.cost.billed is None for turn in turns),
@@ -144,7 +136,7 @@ class SimulatedSums:
             lost_tokens=sum(turn.lost_tokens or 0 for turn in turns if turn.cause and turn.cause.kind != "expected"),
             waste_tokens=sum(turn.waste_tokens or 0 for turn in turns),
             unexplained_tokens=sum(turn.unexplained_tokens or 0 for turn in turns),
-            cost=CostResult(
+            cost=simulate.CostResult(
                 currency=CURRENCY, billed=summed(cost.billed for cost in costs),
                 predicted=summed(cost.predicted for cost in costs), waste=summed(cost.waste for cost in costs),
                 unexplained=summed(cost.unexplained for cost in costs),
@@ -154,14 +146,14 @@ class SimulatedSums:
             other_passes=BilledResult.sum_of(others) if others else UNSET,
         )  # fmt: skip
 
-    def _ranked(self) -> Iterator[GroupResult]:
+    def _ranked(self) -> Iterator[simulate.GroupResult]:
         for by in GROUPS:
             found = {name: turns for (kind, name), turns in self._groups.items() if kind == by}
             order = sorted(found) if by == "day" else sorted(found, key=lambda name: (*_rank(found[name]), name))
             yield from (_group(by, name, found[name]) for name in order)
 
 
-def _rank(turns: list[SimulatedTurn]) -> tuple[Decimal, Decimal, int]:
+def _rank(turns: list[simulate.SimulatedTurn]) -> tuple[Decimal, Decimal, int]:
     """Order groups by what was paid again, then by what was paid, then by tokens that were lost."""
     costs = [turn.cost for turn in turns if turn.cost is not None]
     again, paid = (sum((-exact(part) for part in parts), Decimal(0)) for parts in (
@@ -170,21 +162,21 @@ def _rank(turns: list[SimulatedTurn]) -> tuple[Decimal, Decimal, int]:
     return again, paid, -sum(turn.lost_tokens or 0 for turn in turns)
 
 
-def _group(by: str, name: str, turns: list[SimulatedTurn]) -> GroupResult:
+def _group(by: str, name: str, turns: list[simulate.SimulatedTurn]) -> simulate.GroupResult:
     costs = [turn.cost for turn in turns if turn.cost is not None]
     priced = any(cost.billed is not None for cost in costs)
     billed, waste, unexplained = (
         (summed(getattr(cost, kind) for cost in costs) or 0.0) if priced else None
         for kind in ("billed", "waste", "unexplained")
     )
-    return GroupResult(
+    return simulate.GroupResult(
         by=by, name=name, turns=len(turns), lost_tokens=sum(turn.lost_tokens or 0 for turn in turns),
         waste_tokens=sum(turn.waste_tokens or 0 for turn in turns), billed=billed, waste=waste,
         unexplained_tokens=sum(turn.unexplained_tokens or 0 for turn in turns), unexplained=unexplained,
     )  # fmt: skip
 
 
-def _keys(turn: SimulatedTurn, project: str) -> Iterator[tuple[str, str]]:
+def _keys(turn: simulate.SimulatedTurn, project: str) -> Iterator[tuple[str, str]]:
     if turn.cause is not None:
         yield "cause", turn.cause.code
     yield "model", turn.model or "unknown"
