@@ -7,10 +7,10 @@ import pytest
 
 from cache.talk import ONE_BY_ONE, bill
 from judge.judged import Judged, beside, dropped, opened, told
-from lore.judge.attribution import attribute, rerouted
+from lore.judge.attribution import attribute
 from lore.judge.base import findings_of
 from lore.judge.signs import SIGN_CODES
-from lore.judge.witnesses import PairContext
+from lore.judge.witnesses import PairContext, rerouted
 from lore.model.cause import Place
 from lore.model.codes import CODES
 from lore.model.events import Billed

@@ -59,14 +59,22 @@ def append(chain: Chain, event: e.Append) -> Problems:
     index, item, entries = index_of(chain), event.item, chain.entries
     known = index.uuids.get(item.uuid)
     if known is not None:
-        return _replace_duplicate(chain, index, known, item)
+        settle(chain)
+        item = _with_outcome(chain.entries[known].item, item)
+        if chain.entries[known].item != item:
+            _put(chain, index, known, item)
+        return problem(Code.DUPLICATE_UUID, f"uuid {item.uuid!r} came before; its first place and last content hold")
     turn = chain.turn.turn if chain.turn is not None else 0
     last, group = entries.last(), 0
     if last is not None and last.turn == turn and isinstance(item, _SPOKEN):
         if isinstance(last.item, _SPOKEN):
             group = last.group if _joins(last.item, item, turn) else 0
         elif place := _place(entries, item, turn):
-            _insert(chain, index, place, Entry(item, turn, entries[place - 1].group))
+            settle(chain)
+            before, entry = chain.entries, Entry(item, turn, entries[place - 1].group)
+            chain.entries = before.cut(place).append(entry).extend(before.since(place))
+            index.renumber(before, chain.entries, place)
+            move_inserts(chain, lambda at: at + (at >= place))
             return ()
     if not group:
         chain.groups = group = chain.groups + 1
@@ -92,14 +100,6 @@ def _place(entries: Vector[Entry], item: AssistantMessage | ToolCall, turn: int)
     return 0
 
 
-def _insert(chain: Chain, index: Index, place: int, entry: Entry) -> None:
-    settle(chain)
-    before = chain.entries
-    chain.entries = before.cut(place).append(entry).extend(before.since(place))
-    index.renumber(before, chain.entries, place)
-    move_inserts(chain, lambda at: at + (at >= place))
-
-
 def _joins(before: AssistantMessage | ToolCall, item: AssistantMessage | ToolCall, turn: int) -> bool:
     """Tell whether an item continues the response that the entry before it, of the same turn, belongs to.
 
@@ -112,14 +112,6 @@ def _joins(before: AssistantMessage | ToolCall, item: AssistantMessage | ToolCal
     if before.response_id is not None or turn > 0:
         return True
     return not (isinstance(before, ToolCall) and before.status != "running")
-
-
-def _replace_duplicate(chain: Chain, index: Index, place: int, item: Item) -> Problems:
-    settle(chain)
-    item = _with_outcome(chain.entries[place].item, item)
-    if chain.entries[place].item != item:
-        _put(chain, index, place, item)
-    return problem(Code.DUPLICATE_UUID, f"uuid {item.uuid!r} came before; its first place and last content hold")
 
 
 def _with_outcome(before: Item, item: Item) -> Item:

@@ -32,21 +32,10 @@ from msgspec.structs import replace
 
 from lore.cache import bills
 from lore.cache.forecast import Situation
+from lore.judge import witnesses
 from lore.judge.rewrites import sealed
 from lore.judge.signs import BY_COUNT, COUNTED, SHRANK, STRONG, WEAK, confirmed, dropped_reasoning
-from lore.judge.witnesses import (
-    CLIENTS,
-    PairContext,
-    expired,
-    lives_of,
-    older_entry,
-    parallel,
-    perhaps_expired,
-    rerouted,
-    routed,
-    since,
-    started_in_parallel,
-)
+from lore.judge.witnesses import PairContext
 from lore.model import evidence as e
 from lore.model.cause import Cause
 from lore.model.codes import CODES, Code
@@ -143,7 +132,7 @@ def against_level(context: PairContext, cause: Cause) -> e.RuledOut | None:
 
 def fits(code: str, about: str | None, section: str | None) -> bool:
     """Tell whether a cause may lead beside a verdict on a section; a client's update rewrites tools and system."""
-    if section not in CLIENTS.values() or about is None:
+    if section not in witnesses.CLIENTS.values() or about is None:
         return True
     if code in _WHOLE_HEAD:
         return section in ("tools", "system")
@@ -157,7 +146,7 @@ _WHOLE_HEAD = frozenset((Code.CLIENT_UPDATED, Code.CLIENT_RESTARTED, Code.SESSIO
 def _provider(context: PairContext) -> Cause | None:
     """Take a verdict of the provider that says that the client changed something; others say nothing of the client."""
     verdict = context.verdict
-    section = None if verdict is None else CLIENTS.get(verdict.reason)
+    section = None if verdict is None else witnesses.CLIENTS.get(verdict.reason)
     if verdict is None or section is None:
         return None
     return Cause(Code.CLIENT_CAUSE_UNKNOWN, section, verdict, strength="strong")
@@ -208,7 +197,7 @@ def _lookback(context: PairContext) -> Cause | None:
         return None
     else:
         found = too_far(context)
-    elsewhere = None if found is None else routed(context)
+    elsewhere = None if found is None else witnesses.routed(context)
     if found is None or (elsewhere is not None and elsewhere.strength != "weak"):
         return None  # what stands between was written there
     cause = _strong(Code.LOOKBACK_EXCEEDED, found)
@@ -219,7 +208,7 @@ def _lookback(context: PairContext) -> Cause | None:
 
 def _routed(*, weak: bool) -> _Look:
     def look(context: PairContext) -> Cause | None:
-        found = routed(context)
+        found = witnesses.routed(context)
         return found if found is not None and (found.strength == "weak") == weak else None
 
     return look
@@ -259,10 +248,8 @@ def _edited(context: PairContext) -> Cause | None:
         tokens = sum(edit.tokens or 0 for edit in edits) or None
         found = e.EditedByProvider("edits", edits=tuple([edit.kind for edit in edits]), tokens=tokens)
     else:
-        fewer, params = (
-            bills.prompt_tokens(left.usage) - bills.prompt_tokens(right.usage and right.usage.met),
-            right.prompt.params,
-        )
+        fewer = bills.prompt_tokens(left.usage) - bills.prompt_tokens(right.usage and right.usage.met)
+        params = right.prompt.params
         management = params.get("context_management", b"")
         shortens = params.get("truncation") == b'"auto"' or b'"compact' in management or b'"clear_' in management
         if fewer > bills.TOLERANCE_TOKENS and context.found.covered and shortens:
@@ -271,10 +258,10 @@ def _edited(context: PairContext) -> Cause | None:
 
 
 _LOOKS: tuple[_Look, ...] = (
-    _change(Code.COMPACTION), _model, expired, parallel, rerouted, _routed(weak=False), _edited,
-    _change(Code.TOOL_RESULT_REWRITTEN), _change(Code.REWIND), _by_hash("tools"), _by_hash("system"),
-    _by_hash("messages"), _session, *STRONG, older_entry, _routed(weak=True), _lookback, *COUNTED, perhaps_expired,
-    _idle, *WEAK,
+    _change(Code.COMPACTION), _model, witnesses.expired, witnesses.parallel, witnesses.rerouted, _routed(weak=False),
+    _edited, _change(Code.TOOL_RESULT_REWRITTEN), _change(Code.REWIND), _by_hash("tools"), _by_hash("system"),
+    _by_hash("messages"), _session, *STRONG, witnesses.older_entry, _routed(weak=True), _lookback, *COUNTED,
+    witnesses.perhaps_expired, _idle, *WEAK,
 )  # fmt: skip
 
 
@@ -286,17 +273,14 @@ _PASSING = frozenset(("metadata", "stream", "stream_options", "user", "max_token
 
 def unexplained(context: PairContext) -> Cause:
     """Return the cause of a fall that nothing explains, with what was ruled out."""
-    there, read = bills.cached(context.left.usage) or 0, context.read or 0
-    fell = (
-        e.ReadFell(context.fell, there, read)
-        if context.fell
-        else e.NothingRead(bills.prompt_tokens(context.left.usage))
-    )
+    usage, fell = context.left.usage, None
+    if context.fell:
+        fell = e.ReadFell(context.fell, bills.cached(usage) or 0, context.read or 0)
     reasons = tuple(_reasons(context))
     implicit = context.situation is not None and context.situation.implicit
-    routed = implicit and all(reason.out is not False for reason in reasons)
-    code = Code.SERVER_SIDE_MISS if routed else Code.BILLED_READ_FELL
-    return Cause(code, None, fell, strength="weak", ruled_out=reasons)
+    elsewhere = implicit and all(reason.out is not False for reason in reasons)
+    code = Code.SERVER_SIDE_MISS if elsewhere else Code.BILLED_READ_FELL
+    return Cause(code, None, fell or e.NothingRead(bills.prompt_tokens(usage)), strength="weak", ruled_out=reasons)
 
 
 def _reasons(context: PairContext) -> Iterator[e.RuledOut]:
@@ -322,7 +306,7 @@ def _reasons(context: PairContext) -> Iterator[e.RuledOut]:
         if not shown or not headed:  # what the read itself rules out of the head is said with its level
             yield e.RuledOut("tools, effort and client version in the log", not shown, detail=", ".join(shown))
     verdict = context.verdict
-    if verdict is not None and verdict.reason not in CLIENTS:
+    if verdict is not None and verdict.reason not in witnesses.CLIENTS:
         yield e.RuledOut("what the provider says", out=False, detail=verdict.reason or verdict.other)
     if right.is_rebuilt:
         yield from () if level is None else (level,)
@@ -382,22 +366,22 @@ _OF_HEAD = frozenset(("client-version", "effort", "restart", "tool-reference", "
 
 def _expiry(context: PairContext) -> e.RuledOut:
     """Return what the clock says of expiry; one that goes back says nothing."""
-    pause = since(context.used or context.left, context.right)
+    pause = witnesses.since(context.used or context.left, context.right)
     if pause is None or pause < 0:
         return e.RuledOut("expiry", None)
-    lives, seen = lives_of(context), context.situation
+    lives, seen = witnesses.lives_of(context), context.situation
     if lives is None and seen is not None and not seen.implicit and pause <= bills.FIVE_MINUTES:
         lives = bills.FIVE_MINUTES  # the shortest that a breakpoint can ask for
     return e.RuledOut("expiry", None if lives is None else True, seconds=pause, limit=lives)
 
 
 def _starts(context: PairContext) -> Iterator[e.RuledOut]:
-    pause = since(context.left, context.right)
+    pause = witnesses.since(context.left, context.right)
     if pause is None or pause < 0:
         yield e.RuledOut("a parallel start", None)
         yield e.RuledOut("an older entry", None)
         return
-    early = started_in_parallel(context.left, context.right)
+    early = witnesses.started_in_parallel(context.left, context.right)
     yield e.RuledOut("a parallel start", None if context.left.answered_at is None else early is None)
     yield e.RuledOut("an older entry", out=True, seconds=pause if pause > bills.SOON else None)
 
@@ -420,4 +404,4 @@ def cause_of(context: PairContext) -> Cause | None:
     seen = context.situation
     if seen is None or not seen.implicit or seen.same < seen.size or seen.moved_head or seen.other_model:
         return None
-    return expired(context) or parallel(context) or unexplained(context)
+    return witnesses.expired(context) or witnesses.parallel(context) or unexplained(context)

@@ -123,18 +123,14 @@ class Judge:
         verdict = self._priced(verdict)
         if turn.basis is None:  # what is rebuilt from a log is not what was sent
             if turn.chain not in self._rules:
-                self._rules[turn.chain] = self._chain_rules()
+                rules, beside = self._dated, self._beside
+                self._rules[turn.chain] = [
+                    Laws(rules, self._labels), ReadShort(rules, self._tolerance, beside), Unread(beside),
+                    UnderMinimum(rules, self._heads), *(make() for make in TURN_RULES.values()),
+                ]  # fmt: skip
             for rule in self._rules[turn.chain]:
                 rule.turn(turn, verdict.pair)
         return verdict
-
-    def _chain_rules(self) -> list[TurnRule]:
-        rules, beside = self._dated, self._beside
-        own: list[TurnRule] = [
-            Laws(rules, self._labels), ReadShort(rules, self._tolerance, beside), Unread(beside),
-            UnderMinimum(rules, self._heads),
-        ]  # fmt: skip
-        return [*own, *(make() for make in TURN_RULES.values())]
 
     def _priced(self, verdict: TurnVerdict) -> TurnVerdict:
         """Add the prices of a turn that lost tokens, and what a replaced tail costs a day; rules are read only then."""

@@ -21,7 +21,6 @@ from lore.judge.request_laws import (
     LARGEST,
     Broken,
     below_minimum,
-    message_start,
     missing_breakpoints,
     path_at,
     request_laws,
@@ -35,7 +34,7 @@ from lore.model.jsonslice import table
 from lore.model.mask import mask
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Segment, Turn
-from lore.prefix.blocks import block_of
+from lore.prefix.blocks import block_of, message_start
 from lore.prefix.volatile import LONGEST, made_by_program
 
 _VOLATILE: dict[str, str] = {

@@ -87,7 +87,10 @@ class Pairs:
         moved = self._moved(turn)
         if (fell or moved) and recorded(turn.changes):
             return None
-        pair = self._unmeasured(left, turn, fell, short, look) if fell or (moved and fell is None) else None
+        pair = None
+        if fell or (moved and fell is None):
+            context = self._context(left, turn, _COVERED, fell, look)
+            pair = _pair_of_bills(context, self._of_bill(context) if fell else context.moved, short)
         if not fell and self._billed and _reads_nothing(left, turn):
             pair = self._unread(left, turn, look, pair)
         self._go_on(turn)
@@ -111,10 +114,6 @@ class Pairs:
             self._hashed[_cache_of(turn)] = Hashed(turn.number, turn.hashes)
             if len(self._hashed) > MODELS:
                 del self._hashed[next(iter(self._hashed))]
-
-    def _unmeasured(self, left: Turn, right: Turn, fell: int | None, short: int | None, look: Look) -> Pair:
-        context = self._context(left, right, _COVERED, fell, look)
-        return _pair_of_bills(context, self._of_bill(context) if fell else context.moved, short)
 
     def _unread(self, left: Turn, right: Turn, look: Look, pair: Pair | None) -> Pair | None:
         """Return a pair with the cause of a turn that read nothing, as the one before; itself where there is none.

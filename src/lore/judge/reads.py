@@ -113,7 +113,11 @@ class ReadShort:
             pair is not None and any(cause.code == Code.BILL_CONTRADICTS_BODY for cause in pair.causes)
         )
         if not self._doubted and not turn.prompt.partial and turn.usage is not None:
-            self._look(turn, breaks)
+            read = bills.met_read(turn.usage)
+            if read is not None and bills.prompt_tokens(turn.usage.met) - read > self._tolerated(turn):
+                before = self._before(turn, read, breaks)  # something could have been read besides
+                if before and self._beside.may_ask():
+                    self._judge(turn, before, read)
         self._go_on(turn, breaks)
 
     def findings(self, place: Place) -> Iterator[Finding]:
@@ -127,14 +131,6 @@ class ReadShort:
             )  # fmt: skip
 
     # which turns are predicted
-
-    def _look(self, turn: Turn, breaks: Sequence[str]) -> None:
-        read = bills.met_read(turn.usage)
-        if read is None or bills.prompt_tokens(turn.usage and turn.usage.met) - read <= self._tolerated(turn):
-            return  # there is nothing that could have been read besides
-        before = self._before(turn, read, breaks)
-        if before and self._beside.may_ask():
-            self._judge(turn, before, read)
 
     def _before(self, turn: Turn, read: int, breaks: Sequence[str]) -> list[Turn]:
         """Return the turns that wrote what this one may have missed, in the order in which they were asked."""

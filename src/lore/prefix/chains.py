@@ -197,25 +197,22 @@ class Chains:
     def _continued(self, request: _Request) -> _KnownChain | None:
         alike = [chain for chain in self._begin_alike(request) if chain.may_continue(request)]
         near = [chain for chain in alike if chain.is_near(request)]
-        return (
-            self._named(request, near)
-            or self._by_messages(request.prompt, near)
-            or self._elsewhere(request, alike)
-            or self._summarised(request)
-            or self._shortened(request)
-            or self._replied(request)
-            or next(
-                (chain for chain in self._recent(request) if likeness.resembles(chain.prompt, request.prompt)), None
-            )
-            or self._unwrapped(request)
-        )
+        found = self._named(request, near) or self._by_messages(request.prompt, near) or self._elsewhere(request, alike)
+        if found is None and not request.beside:
+            found = self._summarised(request) or self._shortened(request) or self._replied(request)
+        alike = (chain for chain in self._recent(request) if likeness.resembles(chain.prompt, request.prompt))
+        found = found or next(alike, None)
+        return found if found is not None or request.beside else self._unwrapped(request)
 
     def _begin_alike(self, request: _Request) -> Iterator[_KnownChain]:
         return islice(reversed(self._alike.get(request.first, {}).values()), LOOK_BACK)
 
-    def _recent(self, request: _Request) -> Iterator[_KnownChain]:
-        chains = islice(reversed(self._chains.values()), LOOK_BACK)
-        return (chain for chain in chains if chain.may_continue(request) and chain.is_near(request))
+    def _recent(self, request: _Request, *, alike: bool = False) -> Iterator[_KnownChain]:
+        """Iterate over the chains touched last that a request may continue; `alike`: under its own system prompt."""
+        for chain in islice(reversed(self._chains.values()), LOOK_BACK):
+            fits = chain.may_continue(request) and chain.is_near(request)
+            if fits and (not alike or likeness.same_system(chain.prompt, request.prompt)):
+                yield chain
 
     def _named(self, request: _Request, near: list[_KnownChain]) -> _KnownChain | None:
         """Return the chain of the response that a request says it continues, where its messages agree."""
@@ -268,13 +265,9 @@ class Chains:
 
     def _summarised(self, request: _Request) -> _KnownChain | None:
         """Return the conversation whose summary a request begins with."""
-        if request.beside:
-            return None
         prompt = request.prompt
         sure = purpose.begins_with_summary(prompt)
-        headed = (
-            None if sure else next((segment for segment in purpose.opening(prompt) if purpose.is_headed(segment)), None)
-        )
+        headed = None if sure else next(filter(purpose.is_headed, purpose.opening(prompt)), None)
         if not sure and headed is None:
             return None
         found: list[_KnownChain] = []
@@ -282,9 +275,8 @@ class Chains:
             before = chain.prompt
             grew = len(before.messages) < len(prompt.messages)
             named = bool(request.who.session) and chain.latest.who.session == request.who.session
-            if (
-                grew and not (named and any(map(purpose.is_sealed, purpose.opening(prompt))))
-            ) or not likeness.keeps_system(before, prompt):
+            sealed = named and any(map(purpose.is_sealed, purpose.opening(prompt)))
+            if (grew and not sealed) or not likeness.keeps_system(before, prompt):
                 continue
             if sure or (headed is not None and purpose.retells(headed, before.messages)):
                 found.append(chain)
@@ -295,8 +287,6 @@ class Chains:
 
     def _shortened(self, request: _Request) -> _KnownChain | None:
         """Return the conversation whose latest answer stands in a request that lacks something before it."""
-        if request.beside:
-            return None
         for answer in _answers(request.prompt):
             chain = self._answers.get(hash(answer))
             if chain is None or not chain.may_continue(request) or not chain.is_near(request):
@@ -311,10 +301,8 @@ class Chains:
 
         So a request is known whose first message lost the documents that it brought when it was asked.
         """
-        keys = frozenset[int]() if request.beside else likeness.latest_answer(request.prompt)
-        if not keys:
-            return None
-        alike = (chain for chain in self._recent(request) if likeness.same_system(chain.prompt, request.prompt))
+        keys = likeness.latest_answer(request.prompt)
+        alike = self._recent(request, alike=True) if keys else ()
         return next((chain for chain in alike if keys & self._replies.of(chain.name)), None)
 
     def _unwrapped(self, request: _Request) -> _KnownChain | None:
@@ -322,17 +310,10 @@ class Chains:
 
         A reply that is known and stands not in the request shows another conversation.
         """
-        if request.beside:
-            return None
-        alike = (chain for chain in self._recent(request) if likeness.same_system(chain.prompt, request.prompt))
-        return next(
-            (
-                chain
-                for chain in alike
-                if likeness.loses_wrapper(chain.prompt, request.prompt) and not self._replies.of(chain.name)
-            ),
-            None,
-        )
+        for chain in self._recent(request, alike=True):
+            if likeness.loses_wrapper(chain.prompt, request.prompt) and not self._replies.of(chain.name):
+                return chain
+        return None
 
     def _restarted(self, request: _Request) -> str:
         """Name the chain that a request restarts without tools; empty where it restarts none."""

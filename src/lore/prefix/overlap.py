@@ -352,7 +352,10 @@ class Ends:
         found = self._walk(turn, hashes)
         own = End(turn, hashes[limit - 1], limit, turn) if limit else None
         if own is not None:
-            self._keep(own)
+            self._ends.pop(own.key, None)
+            self._ends[own.key] = own
+            if len(self._ends) > self._kept:
+                self._ends.popitem(last=False)
         earlier = None if found is None else replace(found)
         ends = [*passed, *([] if found is None else [found]), *([] if own is None else [own])][-_ON_PATH:]
         for end in ends:
@@ -376,12 +379,6 @@ class Ends:
             if end is not None and end.size == size and shared_segments(end.turn.prompt, turn.prompt) >= size:
                 found = end
         return found
-
-    def _keep(self, end: End) -> None:
-        self._ends.pop(end.key, None)
-        self._ends[end.key] = end
-        while len(self._ends) > self._kept:
-            self._ends.popitem(last=False)
 
 
 def _space(turn: Turn) -> tuple[str | None, ...]:

@@ -76,8 +76,10 @@ def system_texts(session: FoldedSession, chain: Chain, rules: Rules) -> tuple[Sy
         layers = [text_of(bytes(layer.text)).strip() for layer in session.start_layers]
         known = pinned_text(chain.pinned or (), chain.shown, chain.pinned_layers, standing)
         late = not early and is_announced(chain, rules)  # since a reset: the static block stays as it is
+        names = "\n".join(f"  - {_on_a_line(name)}" for name in session.attachments)
+        attachments = f"[attachments]\n{names}" if names else ""
         parts = {
-            "static context": [*layers, announced if early else "", _attachments(session)],
+            "static context": [*layers, announced if early else "", attachments],
             "pinned knowledge": [announced if late else "", known],
         }
         for origin, some in parts.items():
@@ -109,11 +111,6 @@ def as_one(texts: tuple[SystemText, ...]) -> tuple[SystemText, ...]:
     """Join the texts of several system messages to that of one, blank lines between them."""
     joined = b'"' + b"\\n\\n".join([block.text[1:-1] for block in texts]) + b'"'
     return (SystemText(joined, ", ".join(dict.fromkeys(block.origin for block in texts))),) if texts else ()
-
-
-def _attachments(session: FoldedSession) -> str:
-    names = "\n".join(f"  - {_on_a_line(name)}" for name in session.attachments)
-    return f"[attachments]\n{names}" if names else ""
 
 
 def _on_a_line(name: str) -> str:
