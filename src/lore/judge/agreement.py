@@ -156,10 +156,8 @@ class SimulatedSums:
 def _rank(turns: list[simulate.SimulatedTurn]) -> tuple[Decimal, Decimal, int]:
     """Order groups by what was paid again, then by what was paid, then by tokens that were lost."""
     costs = [turn.cost for turn in turns if turn.cost is not None]
-    again, paid = (sum((-exact(part) for part in parts), Decimal(0)) for parts in (
-        [cost.waste for cost in costs], [cost.billed for cost in costs],
-    ))  # fmt: skip
-    return again, paid, -sum(turn.lost_tokens or 0 for turn in turns)
+    again, paid = sum(exact(cost.waste) for cost in costs), sum(exact(cost.billed) for cost in costs)
+    return Decimal(-again), Decimal(-paid), -sum(turn.lost_tokens or 0 for turn in turns)
 
 
 def _group(by: str, name: str, turns: list[simulate.SimulatedTurn]) -> simulate.GroupResult:

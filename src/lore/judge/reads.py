@@ -83,8 +83,6 @@ class Beside:
 class _ShortRead(NamedTuple):
     turn: Turn
     evidence: ReadBelowForecast
-    lost: int
-    estimated: bool
     times: int = 1
 
 
@@ -125,9 +123,11 @@ class ReadShort:
         self._beside.chains.pop(self._chain, None)
         held = self._held
         if held is not None:
+            short = held.evidence
             yield finding(
-                Code.READ_SHORT_OF_PREDICTION, place, held.evidence, at=held.turn, lost_tokens=held.lost,
-                times=held.times, tokens="estimated" if held.estimated else "recorded", confidence="rule",
+                Code.READ_SHORT_OF_PREDICTION, place, short, at=held.turn, times=held.times,
+                lost_tokens=short.expected_tokens - short.read_tokens,
+                tokens="recorded" if short.exact else "estimated", confidence="rule",
             )  # fmt: skip
 
     # which turns are predicted
@@ -186,7 +186,7 @@ class ReadShort:
             expected, read, exact, foreseen.cache, foreseen.prediction.reason, wrote.number,
             wrote.chain if wrote.chain != turn.chain else None, since(wrote, turn) or 0.0, turn.model,
         )  # fmt: skip
-        made = _ShortRead(turn, evidence, expected - read, not exact)
+        made = _ShortRead(turn, evidence)
         self._held = made if self._held is None else self._held._replace(times=self._held.times + 1)
 
     def _foreseen(self, turns: Sequence[Turn]) -> Predicted | None:
