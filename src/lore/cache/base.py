@@ -151,9 +151,11 @@ class CacheModel(Protocol):
 
     def predict(self, request: Request) -> Prediction:
         """Say what the cache would do, and remember what it would keep. Cost O(pieces behind `same`)."""
+        ...
 
     def learn(self, usage: Billed | None) -> str:
         """Take what was billed for the request that was predicted last; return how it contradicts the request."""
+        ...
 
 
 class CacheKind(Protocol):

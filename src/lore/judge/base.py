@@ -306,9 +306,11 @@ class Rule(Protocol):
 
     def pair(self, pair: Pair, place: Place) -> Iterable[Finding]:
         """Judge two successive turns of one chain."""
+        ...
 
     def problems(self, problems: list[Problem], counts: dict[str, int], place: Place) -> Iterable[Finding]:
         """Judge what was wrong with one recording: the problems kept, and how many of each code there were."""
+        ...
 
 
 class TurnRule(Protocol):
@@ -319,9 +321,11 @@ class TurnRule(Protocol):
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
         """Take the next turn, and what came of comparing it with the one before; costs O(what is new)."""
+        ...
 
     def findings(self, place: Place) -> Iterable[Finding]:
         """Say what was found, when the chain has ended."""
+        ...
 
 
 RULES: dict[str, Rule] = {}  # those of others, asked about every pair beside the verdict

@@ -139,27 +139,35 @@ class Dialect(Protocol):
 
     def recognises(self, body: dict[str, bytes]) -> bool:
         """Tell whether a body's members are of this shape."""
+        ...
 
     def parse(self, body: bytes, fidelity: Fidelity, memo: Memo) -> Prompt:
         """Read a request body. Total: a part of an unknown shape is one segment. Cost O(bytes)."""
+        ...
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
         """Render tools (as given) and the system prompt (JSON strings)."""
+        ...
 
     def first(self, head: tuple[Segment, ...]) -> Spot:
         """Return the place behind the head."""
+        ...
 
     def render(self, unit: Unit, place: Spot) -> Rendered:
         """Render a unit at a place. A unit that nothing can be said of renders as nothing."""
+        ...
 
     def breakpoint(self, model: str | None, ttl: str) -> CacheMark | None:
         """Return how a breakpoint is written for this model; None where it has none."""
+        ...
 
     def takes_breakpoint(self, segment: Segment) -> bool:
         """Tell whether a breakpoint may stand on a segment: never on empty text, thinking, an envelope."""
+        ...
 
     def write(self, prompt: Prompt) -> bytes:
         """Write the request body, with the prompt's breakpoints."""
+        ...
 
 
 @runtime_checkable
@@ -168,6 +176,7 @@ class Verbatim(Protocol):
 
     def verbatim(self, message: bytes, place: Spot) -> Rendered | None:
         """Render a message at a place, to the byte; None where it is not this API's."""
+        ...
 
 
 @runtime_checkable
@@ -176,9 +185,11 @@ class RecordedForms(Protocol):
 
     def recorded(self, unit: Unit, place: Spot) -> Rendered | None:
         """Render a unit as its request had it, to the byte; None where it does not hold all of that."""
+        ...
 
     def text_member(self, form: bytes) -> str:
         """Name the member of a request's form that holds the first text of the system prompt alone; empty: none."""
+        ...
 
 
 @runtime_checkable
@@ -187,6 +198,7 @@ class Finishing(Protocol):
 
     def finish(self, prompt: Prompt) -> Prompt:
         """Return the prompt as it is sent. Costs O(prompt) a turn; raises LoreError where it cannot be made."""
+        ...
 
 
 Policy: TypeAlias = Literal["system", "user", "persist"]

@@ -82,6 +82,7 @@ class Templated(Protocol):
 
     def late_system(self) -> Does | None:
         """Return what the template does with a system message at the end; None where it cannot be tried."""
+        ...
 
 
 def placement(model: str | None, dialect: Dialect, rules: Rules) -> Placement:
