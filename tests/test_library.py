@@ -17,7 +17,7 @@ from lore import conversation, events, session
 from lore.errors import LoreError
 from lore.store import session as stored
 
-MODULES = [events.items, events.kinds, events.plain, session, conversation, stored]
+MODULES = [events.items, events.kinds, session, conversation, stored]
 NAMES = {**vars(events), "lore": lore, "Session": lore.Session, "event": lore.event}
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lore.conversation import Context as Context
     from lore.errors import LoreError as LoreError
     from lore.errors import MisuseError as MisuseError
-    from lore.events.plain import event as event
+    from lore.events.kinds import event as event
     from lore.prompt.base import Rules as Rules
     from lore.run.results import Result as Result
     from lore.run.results import judge as judge
@@ -62,7 +62,7 @@ _PLACES = {
     "StoreError": ("lore.store.base", "StoreError"),
     "StoredSession": ("lore.store.session", "StoredSession"),
     "ToolUse": ("lore.sdk.replies", "ToolUse"),
-    "event": ("lore.events.plain", "event"),
+    "event": ("lore.events.kinds", "event"),
     "events": ("lore.events", ""),
     "judge": ("lore.judge", ""),
     "open": ("lore.store.session", "open_session"),

@@ -6,7 +6,7 @@
         session.result(call.call_id, run(call.name, call.input))
 
 Rules: each method makes events and applies them: what it does can be read in the log. `request` gives the arguments of
-the SDK that the session's dialect is for (`lore.sdk.requests` lists them); what is sent up to the tail is, segment by
+the SDK that the session's dialect is for (`lore.sdk.objects` lists them); what is sent up to the tail is, segment by
 segment, the same Python value in each turn, and every SDK of the five writes the same value as the same bytes: all
 between the segments (the order of members, white space, how a number or a letter is spelled) is the SDK's own and the
 same in each turn. `write` gives a body's bytes where they are to be sent as they are.
@@ -37,9 +37,8 @@ from lore.model.providers import dialects_for
 from lore.model.state import FoldedSession as State
 from lore.model.turn import Prompt
 from lore.prompt.base import Dialect
-from lore.sdk.objects import awaited, plain
+from lore.sdk.objects import arguments_of, awaited, params_of, plain
 from lore.sdk.replies import Reply, ToolUse, reply_of
-from lore.sdk.requests import arguments_of, params_of
 
 
 class Context(TypedDict, total=False):

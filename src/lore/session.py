@@ -28,8 +28,8 @@ from typing import Any
 from lore.conversation import Begun as Begun
 from lore.conversation import Conversation
 from lore.errors import LoreError, MisuseError
+from lore.events.kinds import event as event
 from lore.events.kinds import session_started
-from lore.events.plain import event as event
 from lore.events.strict import JSON, check, context_json, due, kind_of, named, time_of
 from lore.fold.step import Folding
 from lore.formats.lore_log import LoreLog
@@ -44,7 +44,7 @@ from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
 from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
 from lore.prompt.layout import tail_of
 from lore.prompt.planning import Planner, SavedEvents
-from lore.sdk.requests import params_of
+from lore.sdk.objects import params_of
 
 CONTEXT = "a context is text by name: memory_recall, current_time, …"
 KEPT = 1_000  # problems: of a log that has more, the first ones say what is wrong

@@ -31,7 +31,7 @@ from lore.formats.engines.sglang import SglangLog
 from lore.formats.engines.vllm import VllmLog
 from lore.formats.registry import recognise
 from lore.model.codes import Problem
-from lore.model.measured import Measurement
+from lore.model.results.measured import Measurement
 from lore.model.turn import Exchange
 from lore.testing import ReaderContract, everything
 

@@ -31,7 +31,7 @@ from lore.model import checkpoint
 from lore.model.codes import Problem
 from lore.model.events import Event, TurnStarted
 from lore.model.jsonslice import table
-from lore.model.measured import Measurement
+from lore.model.results.measured import Measurement
 from lore.model.state import FoldedSession
 from lore.model.turn import Exchange, Memo, Turn
 from lore.prompt.assemble import Assembler

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lore.judge.base import TurnVerdict
-from lore.model.place import Place
+from lore.model.cause import Place
 from lore.model.results import Finding
 from lore.recording.base import Problems
 from lore.recording.opening import Options

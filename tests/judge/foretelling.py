@@ -8,8 +8,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from lore.judge.judge import Judge
+from lore.model.cause import Place
 from lore.model.events import Billed
-from lore.model.place import Place
 from lore.model.results import Finding
 from lore.model.turn import Turn
 from lore.run.dated import Dated

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import pytest
 
-from lore.judge.agreement import Agreement, Transition
-from lore.model.results.simulate import AgreementResult
-
-
-def agreement(rows: Iterable[Transition]) -> AgreementResult:
-    found = Agreement()
-    for row in rows:
-        found = found.plus(row)
-    return found.result()
+from lore.judge.agreement import Transition, agreement_of
 
 
 def test_exact_near_and_far_are_counted_beside_the_error_of_the_naive_rule():
-    found = agreement([Transition(100, 100, 100), Transition(100, 98, 110), Transition(100, 90, 100)])
+    found = agreement_of([Transition(100, 100, 100), Transition(100, 98, 110), Transition(100, 90, 100)])
     assert (found.turns, found.exact, found.within_2_percent) == (3, 1, 2)
     assert (found.mean_absolute_error_tokens, found.naive_mean_absolute_error_tokens) == (4.0, 3.3)
 
@@ -31,12 +21,12 @@ def test_drops_are_foreseen_missed_or_false():
         Transition(4_000, 4_500, 5_000),
         Transition(0, 2_000, 5_000),
     ]
-    found = agreement(rows)
+    found = agreement_of(rows)
     assert (found.drops, found.drops_predicted, found.false_drops) == (3, 2, 1)
 
 
 def test_silence_is_compared_as_the_naive_rule():
-    assert agreement([Transition(90, None, 100)]).mean_absolute_error_tokens == 10
+    assert agreement_of([Transition(90, None, 100)]).mean_absolute_error_tokens == 10
 
 
 @pytest.mark.parametrize(("likely", "score"), [(1.0, 0.5), (0.5, 0.25), (0.0, 0.5), (None, 0.0)])
@@ -44,18 +34,18 @@ def test_chances_are_scored_by_how_far_they_are_from_what_came(likely, score):
     """Two of four fell; None: what came was said."""
     fell = (True, True, False, False)
     rows = [Transition(0 if drop else 5_000, 0, 5_000, float(drop) if likely is None else likely) for drop in fell]
-    found = agreement(rows)
+    found = agreement_of(rows)
     assert (found.brier_score, found.base_brier_score) == (score, 0.25)
 
 
 def test_prompts_are_counted_apart():
-    found = agreement(
+    found = agreement_of(
         [Transition(100, 100, 100, prompted=True), Transition(100, 50, 100, prompted=True), Transition(100, 100, 100)]
     )
     assert (found.prompts, found.prompts_within_2_percent, found.turns) == (2, 1, 3)
 
 
 def test_of_nothing_there_is_no_mean():
-    found = agreement([])
+    found = agreement_of([])
     assert found.mean_absolute_error_tokens is None
     assert (found.brier_score, found.base_brier_score) == (None, None)

@@ -7,10 +7,11 @@ import pytest
 
 from cache.talk import ONE_BY_ONE, bill
 from judge.judged import Judged, beside, dropped, opened, told
-from lore.judge.attribution import attribute, rerouted
+from lore.judge.attribution import attribute
 from lore.judge.base import findings_of
 from lore.judge.signs import SIGN_CODES
-from lore.judge.witnesses import PairContext
+from lore.judge.witnesses import PairContext, rerouted
+from lore.model.cause import Place
 from lore.model.codes import CODES
 from lore.model.events import Billed
 from lore.model.evidence import (
@@ -25,7 +26,6 @@ from lore.model.evidence import (
     RecordedChange,
     Rerouted,
 )
-from lore.model.place import Place
 from lore.model.state import Change, Sign
 from lore.model.turn import Call
 from lore.prefix.overlap import Overlap

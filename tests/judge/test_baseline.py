@@ -10,8 +10,8 @@ import pytest
 from lore.errors import LoreError
 from lore.judge.base import finding
 from lore.judge.baseline import Baseline, BaselineEntry, BaselineRecorder, KnownFindings, belongs, decode, encode, stale
+from lore.model.cause import Place
 from lore.model.evidence import Told
-from lore.model.place import Place
 from lore.report.sentences.findings import worded
 
 

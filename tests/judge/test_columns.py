@@ -7,9 +7,9 @@ import pytest
 from lore.judge.base import finding
 from lore.judge.pair import BilledColumn, BytesColumn
 from lore.judge.pairs import Pairs
+from lore.model.cause import Place
 from lore.model.events import Billed, Verdict
 from lore.model.evidence import Disputed, ProviderSaid, RuledOut
-from lore.model.place import Place
 from lore.model.turn import Call
 from lore.report.sentences.evidence import sentence
 from lore.report.sentences.findings import columns_result, worded

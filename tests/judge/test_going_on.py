@@ -11,7 +11,7 @@ from formats.claude import answered, asked, counts, joined, text
 from lore.errors import LoreError
 from lore.formats.claude.answers import FORMAT, answers
 from lore.judge.ledger import RunningSums
-from lore.model.place import Place
+from lore.model.cause import Place
 from lore.model.running import Running, gone_on
 from lore.recording.opening import Options
 from lore.run.checking.verdicts import verdicts

@@ -9,8 +9,8 @@ from lore.errors import LoreError
 from lore.judge import lint
 from lore.judge.judge import Judge
 from lore.judge.lint import Linter
+from lore.model.cause import Place
 from lore.model.events import Billed, Call
-from lore.model.place import Place
 from lore.model.turn import Turn
 from lore.run.dated import PACKAGED
 from model.making import parsed, turn

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from lore.judge.measured import Foreseen, LogMeasures, compared
-from lore.model.measured import EXTERNAL, Measurement
-from lore.model.results.measured import MeasuredResult
+from lore.model.results.measured import EXTERNAL, MeasuredResult, Measurement
 
 NOON = 1_780_000_000.0 // 86400 * 86400 + 43200
 

@@ -7,9 +7,9 @@ import html
 import pytest
 from msgspec.structs import replace
 
-from lore.cache.bills import prompt_tokens
+from lore.cache.bills import BYTES_PER_TOKEN, bytes_per_token, fall, prompt_tokens, shortfall
 from lore.judge.pair import is_remark, lost_tokens
-from lore.judge.pairs import BYTES_PER_TOKEN, Pairs, bytes_per_token, fall, shortfall
+from lore.judge.pairs import Pairs
 from lore.model.events import Billed, Verdict
 from lore.model.evidence import Paused, ProviderSaid, ReadFell, RuledOut, WithinBlock
 from lore.model.state import Change

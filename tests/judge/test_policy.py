@@ -7,8 +7,8 @@ import pytest
 from lore.errors import LoreError
 from lore.judge.base import finding
 from lore.judge.policy import Budgets, Exempt, Limited, NarrowedRun, PerPath, Policy
+from lore.model.cause import Place
 from lore.model.evidence import TailReplaced
-from lore.model.place import Place
 
 PLACE = Place("logs/a.jsonl")
 DATE = finding("LORE101", PLACE, "m", chain="agent-7", json_path="system[1].text")

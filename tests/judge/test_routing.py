@@ -6,8 +6,8 @@ import pytest
 
 from judge.captures import asks, call, judged, left, text, told, usage
 from lore.judge.base import findings_of
+from lore.model.cause import Place
 from lore.model.evidence import RoutedElsewhere
-from lore.model.place import Place
 
 ROUTER = "https://openrouter.ai/api/v1/messages"
 ONE = text("user", "Find the bug. " * 60)

@@ -7,10 +7,10 @@ import pytest
 from lore.judge.base import damage, finding, findings_of, fingerprint
 from lore.judge.pairs import Pairs
 from lore.judge.policy import Budgets, below_reuse, over_budget
+from lore.model.cause import Place
 from lore.model.codes import CODES, Problem
 from lore.model.events import Billed
 from lore.model.evidence import Damage, Told
-from lore.model.place import Place
 from lore.model.results import Summary
 from lore.model.state import Change
 from lore.report.sentences.evidence import sentence

@@ -8,10 +8,10 @@ from cache.talk import bill
 from judge.judged import Judged, beside, dropped, opened, told
 from lore.judge.base import findings_of
 from lore.judge.signs import SIGN_CODES
+from lore.model.cause import Place
 from lore.model.codes import CODES
 from lore.model.evidence import HookText, ProviderSaid, SignSeen, ToolsAnnounced, TotalShrank
 from lore.model.items import ToolCall
-from lore.model.place import Place
 from lore.model.state import SIGNS, Change, Sign
 from lore.report.sentences.findings import worded
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from helpers.strategies import AWKWARD
 from helpers.strategies.sessions import Agent
-from lore.model.shortened import cut, shown_ids
+from lore.model.inserts import cut, shown_ids
 from lore.model.state import Fact
 from lore.prompt.base import Rules
 from lore.prompt.knowledge import HEADING, News, delta_text, estimate

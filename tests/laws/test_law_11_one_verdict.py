@@ -23,7 +23,7 @@ from faults.serving import Injected, spelled, written
 from lore.errors import LoreError
 from lore.formats.registry import READERS
 from lore.judge.policy import Budgets
-from lore.model.place import Place
+from lore.model.cause import Place
 from lore.model.results import Finding
 from lore.pytest_plugin.judging import judge
 from lore.pytest_plugin.requests import RequestEntry

@@ -17,9 +17,9 @@ from cache.talk import bill
 from judge.judged import Judged
 from lore.judge.base import findings_of
 from lore.judge.witnesses import CLIENTS
+from lore.model.cause import Place
 from lore.model.codes import Code
 from lore.model.evidence import ProviderSaid, RecordedChange
-from lore.model.place import Place
 from lore.model.state import SIGNS, Sign
 
 PLACE = Place("a.jsonl")

@@ -11,9 +11,9 @@ from lore.model.differences import BetasChanged, ParameterChanged, ResultSentEar
 from lore.model.evidence import ModelChanged
 from lore.model.state import Change
 from lore.model.turn import Call
-from lore.prefix.causes import causes, limit_of, recorded
+from lore.prefix.causes import causes, recorded
 from lore.prefix.likeness import without_dropped
-from lore.prefix.overlap import overlap
+from lore.prefix.overlap import limit_of, overlap
 from model.making import assistant, body, dumps, parsed
 
 A = {"name": "a", "description": "da", "input_schema": {"type": "object"}}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from lore.model.turn import Call
-from lore.prefix import ends as module
-from lore.prefix.ends import KEPT, Ends
+from lore.prefix import overlap as module
+from lore.prefix.overlap import KEPT, Ends
 from model.making import assistant, body, parsed, turn
 
 TOOLS = [{"name": "ls", "description": "List.", "input_schema": {}}]

@@ -6,7 +6,7 @@ import pytest
 
 from lore.model.differences import HashesMoved
 from lore.model.events import PromptHashes
-from lore.prefix.hashes import NAMED, hash_causes
+from lore.prefix.tools import NAMED, hash_causes
 
 TOOLS = (("bash", "a1"), ("view", "b1"), ("grep", "c1"))
 SYSTEM = (("identity", "s1"), ("environment_context", "s2"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lore.model.shortened import shown_ids
+from lore.model.inserts import shown_ids
 from lore.model.state import Fact
 from lore.prompt.knowledge import UNANNOUNCED, News, delta_text, pinned_text
 from model.making import event

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from lore.cli.common import destination
 from lore.judge.base import finding
+from lore.model.cause import Place
 from lore.model.codes import Code, Problem
 from lore.model.evidence import Told
 from lore.model.mask import mask
-from lore.model.place import Place
 from lore.model.results import Checked, Summary
 from lore.report.console import console, line
 from lore.report.forms.json_report import render

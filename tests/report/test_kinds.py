@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from helpers.schemas import valid
 from lore.judge.base import finding
+from lore.model.cause import Place
 from lore.model.codes import Problem
 from lore.model.evidence import Told
-from lore.model.place import Place
 from lore.model.results import Checked, CostlyCause, Summary
 from lore.report.console import console
 from lore.report.forms.registry import REPORTS

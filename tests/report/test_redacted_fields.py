@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 from lore.judge.base import finding
+from lore.model.cause import Place
 from lore.model.codes import Problem
 from lore.model.evidence import Told
 from lore.model.ledger import Ledger
-from lore.model.place import Place
 from lore.model.results import CauseResult, Checked, Diff, Finding
 from lore.model.results.found import FoundSessions
 from lore.model.results.lint import LintRequest

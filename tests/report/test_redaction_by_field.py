@@ -13,9 +13,8 @@ import pytest
 
 from helpers.each import each
 from lore.judge.base import finding
-from lore.model.cause import kind_of
+from lore.model.cause import Place, kind_of
 from lore.model.evidence import Evidence, RuledOut, Told
-from lore.model.place import Place
 from lore.model.results import AlsoSeen, Checked, Diff, Finding, Side, Summary, VerdictResult
 from lore.model.results.simulate import PredictedResult, SimulatedTurn
 from lore.report import diff as diff_report

@@ -6,8 +6,8 @@ import pytest
 
 from lore.judge.base import finding
 from lore.model import evidence as e
+from lore.model.cause import Place
 from lore.model.differences import BlockChanged
-from lore.model.place import Place
 from lore.model.results import AlsoSeen
 from lore.report.sentences.evidence import sentence
 from lore.report.sentences.findings import worded

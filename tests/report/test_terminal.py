@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from lore.judge.base import finding
+from lore.model.cause import Place
 from lore.model.codes import UNEXPLAINED, Problem
 from lore.model.evidence import Told
-from lore.model.place import Place
 from lore.model.results import (
     BilledResult,
     Checked,

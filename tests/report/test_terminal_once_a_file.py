@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lore.judge.base import finding
+from lore.model.cause import Place
 from lore.model.evidence import ReadFell, RuledOut, Told
-from lore.model.place import Place
 from lore.report.forms.terminal import once_a_file
 from lore.report.sentences.findings import worded
 

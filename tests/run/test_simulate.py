@@ -9,7 +9,7 @@ from cache.talk import Talk, bill
 from fuzz.samples import CORPUS
 from lore.cache.predictor import Predictor
 from lore.formats.claude.reader import ClaudeCode
-from lore.judge.agreement import Agreement
+from lore.judge.agreement import agreement_of
 from lore.recording.base import Problems, Recording
 from lore.recording.opening import Options
 from lore.run.rules import packaged
@@ -62,24 +62,17 @@ def _of(paths):
     return [one for one in every if one.row is not None]
 
 
-def _agreed(turns):
-    found = Agreement()
-    for one in turns:
-        found = found.plus(one.row)
-    return found
-
-
 @pytest.mark.corpus
 @real
 def test_the_floors_hold_on_real_sessions():
     turns = _of(SESSIONS)
-    found, drops = _agreed(turns), [one for one in turns if one.row.fell]
+    found, drops = agreement_of([one.row for one in turns]), [one for one in turns if one.row.fell]
     assert found.turns > 1_500
-    assert found.within >= 0.975 * found.turns
+    assert found.within_2_percent >= 0.975 * found.turns
     assert found.exact >= sum(one.row.naive == one.row.billed for one in turns)
-    assert found.error <= 0.6 * found.naive
-    assert found.foreseen >= 0.45 * found.drops
-    assert found.false_drops < 0.05 * found.foreseen
+    assert found.mean_absolute_error_tokens <= 0.6 * found.naive_mean_absolute_error_tokens
+    assert found.drops_predicted >= 0.45 * found.drops
+    assert found.false_drops < 0.05 * found.drops_predicted
     assert all(one.result.cause is not None and one.result.cause.evidence for one in drops)
     unexplained = [one.result.cause for one in drops if one.result.cause.code == "LORE301"]
     assert unexplained
@@ -92,11 +85,11 @@ def test_no_single_session_carries_the_floors():
     """Each left out in its turn, the others still meet them."""
     alone = [_of([path]) for path in SESSIONS]
     for out in range(len(alone)):
-        rest = _agreed(one for place, turns in enumerate(alone) if place != out for one in turns)
-        assert rest.within >= 0.975 * rest.turns, SESSIONS[out].name
-        assert rest.error <= 0.6 * rest.naive, SESSIONS[out].name
-        assert rest.foreseen >= 0.45 * rest.drops, SESSIONS[out].name
-        assert rest.false_drops < 0.05 * rest.foreseen, SESSIONS[out].name
+        rest = agreement_of([one.row for place, turns in enumerate(alone) if place != out for one in turns])
+        assert rest.within_2_percent >= 0.975 * rest.turns, SESSIONS[out].name
+        assert rest.mean_absolute_error_tokens <= 0.6 * rest.naive_mean_absolute_error_tokens, SESSIONS[out].name
+        assert rest.drops_predicted >= 0.45 * rest.drops, SESSIONS[out].name
+        assert rest.false_drops < 0.05 * rest.drops_predicted, SESSIONS[out].name
 
 
 @pytest.mark.corpus

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-from lore.cache.base import UNKNOWN, Breakpoint, Confidence, Look, Outcome, Piece, Prediction, Request
+from lore.cache.base import UNKNOWN, Breakpoint, Confidence, Look, Outcome, Prediction, Request
 from lore.cache.bills import FIVE_MINUTES, GRACE, ONE_HOUR, positions
 from lore.cache.habits import outcomes
 from lore.cache.tree import SLACK, PrefixTree, Ruler, TreePath
@@ -120,8 +120,10 @@ class Breakpoints:
             return
         back = int(self._look("lookback", request.model, request.at) or 0)
         runs = bool(self._look("lookback_runs", request.model, request.at))
-        for breakpoint in reversed(breakpoints):
-            yield from _back(request.pieces, breakpoint.place, back, runs=runs)
+        for breakpoint in reversed(breakpoints):  # its own place, then up to so many positions before it
+            places = range(breakpoint.place, -1, -1)
+            counted = zip(places, positions((request.pieces[at].kind for at in places), runs=runs), strict=True)
+            yield from (at for at, _ in takewhile(lambda counting: counting[1] <= back + 1, counted))
 
     # figures
 
@@ -306,10 +308,3 @@ def _among(nodes: Sequence[int], latest: Iterable[int], most: int, end: int) -> 
     """
     kept = list(dict.fromkeys(reversed(list(latest))))[:most]
     return sorted({at for node in kept if (at := bisect_left(nodes, node)) <= end and nodes[at] == node}, reverse=True)
-
-
-def _back(pieces: Sequence[Piece], place: int, most: int, *, runs: bool) -> Iterator[int]:
-    """Yield the places looked at from a breakpoint back: its own, then up to `most` positions before it."""
-    places = range(place, -1, -1)
-    counted = positions((pieces[at].kind for at in places), runs=runs)
-    return (at for at, _ in takewhile(lambda counting: counting[1] <= most + 1, zip(places, counted, strict=True)))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from lore.cache.base import Confidence, Prediction, Request
@@ -143,7 +142,10 @@ class Recency:
         # what leads to a young prefix is as young
         low, nodes = path.kept if self._used.get(request.chain, -math.inf) >= since else 0, path.nodes
         young = bisect_left(nodes, 1, low, max(low, path.new), key=lambda node: not self._is_young(node, since))
-        places = self._ripe(nodes, min(young, path.new), request.at)
+        places, at = min(young, path.new), request.at
+        while at is not None and places > 0 and at < self.ready(nodes[places - 1]):  # whose response had not begun
+            first = self._made[bisect_right(self._made, nodes[places - 1]) - 1]
+            places = bisect_left(nodes, first, 0, places)
         self._hold(request, path)
         return places
 
@@ -162,13 +164,6 @@ class Recency:
         if self._left.get(node, -math.inf) >= since:  # minus infinity: all are
             return True
         return any(self._used.get(chain, -math.inf) >= since for chain in reversed(self._holders.get(node, ())))
-
-    def _ripe(self, nodes: Sequence[int], places: int, at: float | None) -> int:
-        """Take away what was made by requests whose responses had not begun."""
-        while at is not None and places > 0 and at < self.ready(nodes[places - 1]):
-            first = self._made[bisect_right(self._made, nodes[places - 1]) - 1]
-            places = bisect_left(nodes, first, 0, places)
-        return places
 
     def _hold(self, request: Request, path: TreePath) -> None:
         now = math.inf if request.at is None else request.at

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 def schemas() -> dict[str, type[Struct]]:
     """Return every result by the name under which its schema is printed."""
     from lore.model import results
-    from lore.model.results import found, lint, overview, record, replay, running, simulate, store, tables, trace
+    from lore.model.results import found, lint, live, overview, replay, simulate, store, tables
+    from lore.report import trace
 
     return {
         "diff-prefix": results.Diff,
@@ -33,14 +34,14 @@ def schemas() -> dict[str, type[Struct]]:
         "knowledge-written": store.KnowledgeWritten,
         "simulate": simulate.Simulated,
         "simulate-rules": simulate.RulesResult,
-        "record": record.RecordResult,
+        "record": live.RecordResult,
         "replay": replay.Replayed,
         "compact": simulate.DryRun,
         "compact-written": simulate.Compacted,
         "formats": found.FormatsResult,
         "limits": found.LimitsResult,
         "sessions": found.FoundSessions,
-        "statusline": running.RunningSession,
+        "statusline": live.RunningSession,
         "overview": overview.Overview,
         "compare": overview.Comparison,
         "trace": trace.Trace,

@@ -12,9 +12,8 @@ from typing import Literal, NamedTuple
 
 from msgspec import Raw
 
-from lore.cache.billing import bill_price, partial_output
 from lore.cache.bills import FIVE_MINUTES, ONE_HOUR
-from lore.cache.prices import Price
+from lore.cache.prices import Price, bill_price, is_partial
 from lore.cache.rules import DatedRules, served
 from lore.compaction.settings import Compaction
 from lore.model.events import Billed
@@ -194,7 +193,7 @@ class Prices:
 
     def is_partial(self, bill: Billed) -> bool:
         """Tell whether a bill is known to hold only a part of the output tokens."""
-        return partial_output(self._rules, bill)
+        return is_partial(self._rules, bill.client)
 
     def learn(self, bill: Billed) -> None:
         """Take from a bill how long what was written lives."""

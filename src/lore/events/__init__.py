@@ -25,6 +25,7 @@ from lore.events.kinds import cache_reset as cache_reset
 from lore.events.kinds import compact_applied as compact_applied
 from lore.events.kinds import compact_started as compact_started
 from lore.events.kinds import context_persisted as context_persisted
+from lore.events.kinds import event as event
 from lore.events.kinds import knowledge as knowledge
 from lore.events.kinds import layer as layer
 from lore.events.kinds import observed as observed
@@ -41,4 +42,3 @@ from lore.events.kinds import turn_completed as turn_completed
 from lore.events.kinds import turn_failed as turn_failed
 from lore.events.kinds import turn_started as turn_started
 from lore.events.kinds import usage as usage
-from lore.events.plain import event as event

@@ -16,9 +16,8 @@ import msgspec
 from lore.fold.timeline import Problems, end_deltas, note, problem
 from lore.model.codes import Code
 from lore.model.events import CacheReset, ContextPersisted, Event, PromptDelta
-from lore.model.inserts import Insert, delta_news, insert_texts, is_behind, place_in, with_place
+from lore.model.inserts import Insert, delta_news, insert_texts, is_behind, place_in, shown_ids, with_place
 from lore.model.items import is_absent
-from lore.model.shortened import shown_ids
 from lore.model.state import Chain, FoldedSession
 
 MOST = 256  # deltas between two resets; lore itself makes 8, and each is looked at in every turn

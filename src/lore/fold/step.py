@@ -187,21 +187,11 @@ def _start_turn(chain: Chain, event: e.TurnStarted) -> Problems:
     written = chain.persisted.last()
     if not is_absent(event.context) and (written is None or written.number != event.turn):
         chain.waiting = Waiting(event.turn, event.context)
-    chain.previous = chain.last
-    chain.turn, chain.last = (
-        OpenTurn(
-            event.turn,
-            event.at,
-            event.context,
-            chain.since,
-            chain.signs,
-            event.breakpoints,
-            event.call,
-            event.unkept,
-            event.given_up,
-        ),
-        None,
-    )
+    chain.previous, chain.last = chain.last, None
+    chain.turn = OpenTurn(
+        event.turn, event.at, event.context, chain.since, chain.signs, event.breakpoints, event.call, event.unkept,
+        event.given_up,
+    )  # fmt: skip
     chain.since = chain.signs = ()
     chain.before = chain.totals = _replace(chain.totals, turns=chain.turns)
     return problems
@@ -280,19 +270,12 @@ def _add(totals: Totals, usage: e.Billed | None, sign: int = 1) -> Totals:
 def _session_started(state: FoldedSession, event: e.SessionStarted) -> FoldStep:
     if state.started:
         return FoldStep(state, problem(Code.BAD_HEADER, "a second session_started; the first holds"))
+    said = {name: getattr(event, name) for name in ("model", "system", "tools", "params", "form")}
     opened = _replace(
-        state, id=event.session_id, at=event.at, format=event.origin or state.format, model=event.model,
-        dialect=event.dialect, provider=event.provider, system=event.system, tools=event.tools, params=event.params,
-        form=event.form, attachments=event.attachments, started=True,
+        state, id=event.session_id, at=event.at, format=event.origin or state.format, dialect=event.dialect,
+        provider=event.provider, attachments=event.attachments, started=True, **said,
     )  # fmt: skip
-    chain = _replace(  # events may have come before the header
-        opened.chain(event.chain),
-        model=event.model,
-        system=event.system,
-        tools=event.tools,
-        params=event.params,
-        form=event.form,
-    )
+    chain = _replace(opened.chain(event.chain), **said)  # events may have come before the header
     state = _replace(opened, chains={**opened.chains, chain.id: chain})
     if event.v == 1:
         return FoldStep(state)
@@ -372,10 +355,6 @@ def _unchanged(_: Chain, __: e.CompactStarted | e.Saved) -> Problems:
     return ()
 
 
-def _opaque(state: FoldedSession, _: e.OpaqueEvent) -> FoldStep:
-    return FoldStep(_replace(state, opaque=state.opaque + 1))
-
-
 _ON_CHAIN: dict[type, Callable[[Chain, Any], Problems]] = {
     e.Append: timeline.append,
     e.PatchText: timeline.patch_text,
@@ -398,7 +377,7 @@ _ON_CHAIN: dict[type, Callable[[Chain, Any], Problems]] = {
 _ON_SESSION: dict[type, Callable[[FoldedSession, Any], FoldStep]] = {
     e.SessionStarted: _session_started,
     e.Layer: _layer,
-    e.OpaqueEvent: _opaque,
+    e.OpaqueEvent: lambda state, _: FoldStep(_replace(state, opaque=state.opaque + 1)),
 }
 
 # What only a log of lore's own has; a turn's context is the other.

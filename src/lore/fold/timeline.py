@@ -21,17 +21,8 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Raw
 
+from lore.model import events as e
 from lore.model.codes import Code, Problem
-from lore.model.events import (
-    Append,
-    CompactApplied,
-    ContextPersisted,
-    PatchText,
-    PatchToolCall,
-    PromptDelta,
-    Remove,
-    ToolResultCleared,
-)
 from lore.model.inserts import Insert
 from lore.model.items import NULL, AssistantMessage, CompactDivider, Item, ToolCall, is_absent
 from lore.model.mask import mask
@@ -63,19 +54,27 @@ def settle(chain: Chain) -> None:
     chain.entries, chain.stream = joined.entries, None
 
 
-def append(chain: Chain, event: Append) -> Problems:
+def append(chain: Chain, event: e.Append) -> Problems:
     """Put an item at the end, or in the place of the item that already has its uuid."""
     index, item, entries = index_of(chain), event.item, chain.entries
     known = index.uuids.get(item.uuid)
     if known is not None:
-        return _replace_duplicate(chain, index, known, item)
+        settle(chain)
+        item = _with_outcome(chain.entries[known].item, item)
+        if chain.entries[known].item != item:
+            _put(chain, index, known, item)
+        return problem(Code.DUPLICATE_UUID, f"uuid {item.uuid!r} came before; its first place and last content hold")
     turn = chain.turn.turn if chain.turn is not None else 0
     last, group = entries.last(), 0
     if last is not None and last.turn == turn and isinstance(item, _SPOKEN):
         if isinstance(last.item, _SPOKEN):
             group = last.group if _joins(last.item, item, turn) else 0
         elif place := _place(entries, item, turn):
-            _insert(chain, index, place, Entry(item, turn, entries[place - 1].group))
+            settle(chain)
+            before, entry = chain.entries, Entry(item, turn, entries[place - 1].group)
+            chain.entries = before.cut(place).append(entry).extend(before.since(place))
+            index.renumber(before, chain.entries, place)
+            move_inserts(chain, lambda at: at + (at >= place))
             return ()
     if not group:
         chain.groups = group = chain.groups + 1
@@ -101,14 +100,6 @@ def _place(entries: Vector[Entry], item: AssistantMessage | ToolCall, turn: int)
     return 0
 
 
-def _insert(chain: Chain, index: Index, place: int, entry: Entry) -> None:
-    settle(chain)
-    before = chain.entries
-    chain.entries = before.cut(place).append(entry).extend(before.since(place))
-    index.renumber(before, chain.entries, place)
-    move_inserts(chain, lambda at: at + (at >= place))
-
-
 def _joins(before: AssistantMessage | ToolCall, item: AssistantMessage | ToolCall, turn: int) -> bool:
     """Tell whether an item continues the response that the entry before it, of the same turn, belongs to.
 
@@ -121,14 +112,6 @@ def _joins(before: AssistantMessage | ToolCall, item: AssistantMessage | ToolCal
     if before.response_id is not None or turn > 0:
         return True
     return not (isinstance(before, ToolCall) and before.status != "running")
-
-
-def _replace_duplicate(chain: Chain, index: Index, place: int, item: Item) -> Problems:
-    settle(chain)
-    item = _with_outcome(chain.entries[place].item, item)
-    if chain.entries[place].item != item:
-        _put(chain, index, place, item)
-    return problem(Code.DUPLICATE_UUID, f"uuid {item.uuid!r} came before; its first place and last content hold")
 
 
 def _with_outcome(before: Item, item: Item) -> Item:
@@ -148,7 +131,7 @@ def _put(chain: Chain, index: Index, place: int, item: Item) -> None:
     index.put(before.item, item, place, chain.entries)
 
 
-def patch_text(chain: Chain, event: PatchText) -> Problems:
+def patch_text(chain: Chain, event: e.PatchText) -> Problems:
     """Add text to the assistant message of this uuid, in front of nothing and behind all it has."""
     place = index_of(chain).uuids.get(event.uuid)
     item = chain.entries[place].item if place is not None else None
@@ -161,7 +144,7 @@ def patch_text(chain: Chain, event: PatchText) -> Problems:
     return ()
 
 
-def patch_tool_call(chain: Chain, event: PatchToolCall) -> Problems:
+def patch_tool_call(chain: Chain, event: e.PatchToolCall) -> Problems:
     """Set a call's status, and whatever of output, error and detail the event carries."""
     index = index_of(chain)
     place = index.calls.get(event.call_id)
@@ -179,7 +162,7 @@ def patch_tool_call(chain: Chain, event: PatchToolCall) -> Problems:
     return ()
 
 
-def clear_results(chain: Chain, event: ToolResultCleared) -> Problems:
+def clear_results(chain: Chain, event: e.ToolResultCleared) -> Problems:
     """Replace the outputs of these calls by the placeholder."""
     index, unknown = index_of(chain), 0
     placeholder = CLEARED if is_absent(event.placeholder) else event.placeholder
@@ -196,7 +179,7 @@ def clear_results(chain: Chain, event: ToolResultCleared) -> Problems:
     return problem(Code.UNKNOWN_ID, f"tool_result_cleared names {unknown} unknown calls") if unknown else ()
 
 
-def remove(chain: Chain, event: Remove) -> Problems:
+def remove(chain: Chain, event: e.Remove) -> Problems:
     """Take items back; costs O(items from the first one removed)."""
     index = index_of(chain)
     places = {index.uuids[uuid] for uuid in event.uuids if uuid in index.uuids}
@@ -220,7 +203,7 @@ def remove(chain: Chain, event: Remove) -> Problems:
     return problem(Code.UNKNOWN_ID, f"remove names {missing} unknown items") if missing else ()
 
 
-def compact(chain: Chain, event: CompactApplied) -> Problems:
+def compact(chain: Chain, event: e.CompactApplied) -> Problems:
     """Apply a compaction. Costs O(items kept and pruned), O(1) where nothing is pruned.
 
     A divider behind the kept items was not sent yet, whatever of them was; one before them counts as sent with them.
@@ -260,7 +243,7 @@ def compact(chain: Chain, event: CompactApplied) -> Problems:
     return problem(Code.PRESERVED_ITEMS_MISSING, message) if lost else ()
 
 
-def _divider(event: CompactApplied, pruned: int) -> CompactDivider:
+def _divider(event: e.CompactApplied, pruned: int) -> CompactDivider:
     return CompactDivider(
         event.uuid, event.trigger, event.pre_tokens, event.post_tokens, event.summary, pruned, event.duration_ms
     )
@@ -283,7 +266,7 @@ def note(chain: Chain, cause: str, detail: str) -> None:
 def end_deltas(chain: Chain) -> None:
     """End all deltas, and what is pinned."""
     chain.pinned, chain.deltas = None, {}
-    chain.unsaved = tuple([event for event in chain.unsaved if not isinstance(event, PromptDelta)])
+    chain.unsaved = tuple([event for event in chain.unsaved if not isinstance(event, e.PromptDelta)])
 
 
 def move_inserts(chain: Chain, place_of: Callable[[int], int | None]) -> None:
@@ -316,10 +299,10 @@ def drop_inserts(chain: Chain, gone: Container[int]) -> None:
 def _keep_persisted(chain: Chain, persisted: list[Insert]) -> None:
     before = chain.persisted
     chain.persisted = _sharing(before, persisted)
-    if chain.persisted is not before and any(isinstance(event, ContextPersisted) for event in chain.unsaved):
+    if chain.persisted is not before and any(isinstance(event, e.ContextPersisted) for event in chain.unsaved):
         held = {insert.number for insert in persisted}
         chain.unsaved = tuple(
-            [event for event in chain.unsaved if not isinstance(event, ContextPersisted) or event.turn in held]
+            [event for event in chain.unsaved if not isinstance(event, e.ContextPersisted) or event.turn in held]
         )
 
 

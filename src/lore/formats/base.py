@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from lore.model.codes import Problem
 from lore.model.events import Event
-from lore.model.measured import Measurement
+from lore.model.results.measured import Measurement
 from lore.model.turn import Exchange, Turn
 
 Yields: TypeAlias = Literal["events", "exchanges", "turns"]

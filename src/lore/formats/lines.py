@@ -32,7 +32,7 @@ from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
 from lore.model.jsonslice import array, is_json
-from lore.model.measured import Measurement
+from lore.model.results.measured import Measurement
 from lore.model.turn import Exchange
 
 LONGEST = 12 * 1024 * 1024  # bytes of a line: 6 times the longest one that was seen in a real recording

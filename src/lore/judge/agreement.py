@@ -10,29 +10,18 @@ left out of its sum and counted; money is added as exact decimals and rounded on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
 from msgspec import UNSET
 
-from lore.cache.billing import unknown_factors
 from lore.cache.bills import DROP
-from lore.cache.prices import Price
+from lore.cache.prices import Price, unknown_factors
 from lore.cache.rules import DatedRules, billed_by, is_transcript
 from lore.judge.base import CURRENCY, added, date_of, exact, summed
 from lore.model.codes import Problem
-from lore.model.results import BilledResult
-from lore.model.results.simulate import (
-    AgreementResult,
-    CostResult,
-    GroupResult,
-    ReliabilityResult,
-    RulesUsed,
-    Simulated,
-    SimulatedTotals,
-    SimulatedTurn,
-)
+from lore.model.results import BilledResult, simulate
 from lore.model.turn import Turn
 
 SHARE = 0.02
@@ -51,6 +40,16 @@ class Transition(NamedTuple):
     prompted: bool = False
 
     @property
+    def off(self) -> int:
+        """By how much the prediction is off the bill; one that says nothing as the naive rule would be."""
+        return abs((self.naive if self.predicted is None else self.predicted) - self.billed)
+
+    @property
+    def within(self) -> bool:
+        """Whether that is within `SHARE` of the bill."""
+        return self.off <= SHARE * self.billed
+
+    @property
     def fell(self) -> bool:
         """Whether the bill shows a drop."""
         return self.billed < self.naive - DROP
@@ -61,51 +60,25 @@ class Transition(NamedTuple):
         return self.predicted is not None and self.predicted < self.naive - DROP
 
 
-class Agreement(NamedTuple):
-    """Counts of transitions and sums of differences, in tokens; sums of two are the two together.
+def agreement_of(rows: Sequence[Transition]) -> simulate.AgreementResult:
+    """Return counts, means (None where there was no transition), and Brier's score: 0 is perfect.
 
-    `naive` is the error of the naive rule, `squares` are those of the chance of a drop from what came; `prompts` counts
-    new prompts of the user.
+    Beside that stands the score of whoever always says the share of transitions that fell.
     """
-
-    turns: int = 0
-    exact: int = 0
-    within: int = 0
-    error: int = 0
-    naive: int = 0
-    drops: int = 0
-    foreseen: int = 0
-    false_drops: int = 0
-    squares: float = 0.0
-    prompts: int = 0
-    prompts_within: int = 0
-
-    def plus(self, row: Transition) -> Agreement:
-        """Return the figures with one more transition, compared with its bill."""
-        off = abs((row.naive if row.predicted is None else row.predicted) - row.billed)
-        within = off <= SHARE * row.billed
-        more = (
-            1, off == 0, within, off, abs(row.naive - row.billed), row.fell, row.fell and row.foreseen,
-            row.foreseen and not row.fell, (row.likely - row.fell) ** 2, row.prompted, row.prompted and within,
-        )  # fmt: skip
-        return Agreement(*map(sum, zip(self, more, strict=True)))  # pyright: ignore[reportArgumentType]
-
-    def result(self) -> AgreementResult:
-        """Return the means (None where there was no transition), and Brier's score: 0 is perfect.
-
-        Beside that stands the score of whoever always says the share of transitions that fell.
-        """
-        count = self.turns
-        share = self.drops / count if count else 0.0
-        return AgreementResult(
-            turns=count, exact=self.exact, within_2_percent=self.within,
-            mean_absolute_error_tokens=round(self.error / count, 1) if count else None,
-            naive_mean_absolute_error_tokens=round(self.naive / count, 1) if count else None,
-            drops=self.drops, drops_predicted=self.foreseen, false_drops=self.false_drops,
-            brier_score=round(self.squares / count, 6) if count else None,
-            base_brier_score=round(share * (1 - share), 6) if count else None,
-            prompts=self.prompts, prompts_within_2_percent=self.prompts_within,
-        )  # fmt: skip
+    count, drops = len(rows), sum(row.fell for row in rows)
+    share = drops / count if count else 0.0
+    return simulate.AgreementResult(
+        turns=count, exact=sum(row.off == 0 for row in rows), within_2_percent=sum(row.within for row in rows),
+        mean_absolute_error_tokens=round(sum(row.off for row in rows) / count, 1) if count else None,
+        naive_mean_absolute_error_tokens=round(sum(abs(row.naive - row.billed) for row in rows) / count, 1)
+        if count else None,
+        drops=drops, drops_predicted=sum(row.fell and row.foreseen for row in rows),
+        false_drops=sum(row.foreseen and not row.fell for row in rows),
+        brier_score=round(sum((row.likely - row.fell) ** 2 for row in rows) / count, 6) if count else None,
+        base_brier_score=round(share * (1 - share), 6) if count else None,
+        prompts=sum(row.prompted for row in rows),
+        prompts_within_2_percent=sum(row.prompted and row.within for row in rows),
+    )  # fmt: skip
 
 
 GROUPS = ("cause", "model", "project", "day")
@@ -115,41 +88,43 @@ class SimulatedSums:
     """Sums that grow turn by turn."""
 
     def __init__(self) -> None:
-        self.turns: list[SimulatedTurn] = []
-        self._agreement = Agreement()
-        self._groups: dict[tuple[str, str], _Group] = {}
+        self.turns: list[simulate.SimulatedTurn] = []
+        self._rows: list[Transition] = []
+        self._groups: dict[tuple[str, str], list[simulate.SimulatedTurn]] = {}
         self._by_price: dict[str, Decimal] = {}
 
-    def add(self, turn: SimulatedTurn, row: Transition | None, parts: Mapping[str, Decimal], project: str) -> None:
+    def add(
+        self, turn: simulate.SimulatedTurn, row: Transition | None, parts: Mapping[str, Decimal], project: str
+    ) -> None:
         """Take a turn of a project, the row by which it is compared with its bill, what was paid at each price."""
         self.turns.append(turn)
         if row is not None:
-            self._agreement = self._agreement.plus(row)
+            self._rows.append(row)
         for kind, paid in parts.items():
             self._by_price[kind] = self._by_price.get(kind, Decimal(0)) + paid
         for key in _keys(turn, project):
-            self._groups.setdefault(key, _Group()).add(turn)
+            self._groups.setdefault(key, []).append(turn)
 
     def result(
-        self, cache: str | None, as_of: str | None, reliability: list[ReliabilityResult], notes: Iterable[str],
+        self, cache: str | None, as_of: str | None, reliability: list[simulate.ReliabilityResult], notes: Iterable[str],
         problems: list[Problem],
-    ) -> Simulated:  # fmt: skip
+    ) -> simulate.Simulated:  # fmt: skip
         """Return all of it; `cache` is the one that was asked for, else the one that all turns have."""
         caches = {turn.cache for turn in self.turns}
         named = cache or (caches.pop() if len(caches) == 1 else None)
-        return Simulated(
-            cache=named, rules=RulesUsed(as_of=as_of), turns=self.turns, totals=self._totals(),
-            agreement=self._agreement.result(), groups=list(self._ranked()), reliability=reliability,
+        return simulate.Simulated(
+            cache=named, rules=simulate.RulesUsed(as_of=as_of), turns=self.turns, totals=self._totals(),
+            agreement=agreement_of(self._rows), groups=list(self._ranked()), reliability=reliability,
             what_if=[], notes=list(notes), problems=problems,
         )  # fmt: skip
 
-    def _totals(self) -> SimulatedTotals:
+    def _totals(self) -> simulate.SimulatedTotals:
         turns = self.turns
         costs = [turn.cost for turn in turns if turn.cost is not None]
         predicted = [turn.predicted for turn in turns]
         billed = [turn.billed for turn in turns if turn.billed is not None]
         others = [turn.other_passes for turn in turns if isinstance(turn.other_passes, BilledResult)]
-        return SimulatedTotals(
+        return simulate.SimulatedTotals(
             turns=len(turns),
             unbilled=len(turns) - len(billed),
             unpriced=sum(turn.cost is None or turn.cost.billed is None for turn in turns),
@@ -161,7 +136,7 @@ class SimulatedSums:
             lost_tokens=sum(turn.lost_tokens or 0 for turn in turns if turn.cause and turn.cause.kind != "expected"),
             waste_tokens=sum(turn.waste_tokens or 0 for turn in turns),
             unexplained_tokens=sum(turn.unexplained_tokens or 0 for turn in turns),
-            cost=CostResult(
+            cost=simulate.CostResult(
                 currency=CURRENCY, billed=summed(cost.billed for cost in costs),
                 predicted=summed(cost.predicted for cost in costs), waste=summed(cost.waste for cost in costs),
                 unexplained=summed(cost.unexplained for cost in costs),
@@ -171,46 +146,35 @@ class SimulatedSums:
             other_passes=BilledResult.sum_of(others) if others else UNSET,
         )  # fmt: skip
 
-    def _ranked(self) -> Iterator[GroupResult]:
+    def _ranked(self) -> Iterator[simulate.GroupResult]:
         for by in GROUPS:
-            found = [(name, group) for (kind, name), group in self._groups.items() if kind == by]
-            if by == "day":
-                found.sort(key=lambda entry: entry[0])
-            else:
-                found.sort(key=lambda entry: (-entry[1].paid_again, -entry[1].paid, -entry[1].lost, entry[0]))
-            yield from (group.result(by, name) for name, group in found)
+            found = {name: turns for (kind, name), turns in self._groups.items() if kind == by}
+            order = sorted(found) if by == "day" else sorted(found, key=lambda name: (*_rank(found[name]), name))
+            yield from (_group(by, name, found[name]) for name in order)
 
 
-class _Group:
-    """What turns that have something in common cost."""
-
-    def __init__(self) -> None:
-        self.turns = self.lost = self.wasted = self.unexplained_tokens = 0
-        self.paid = self.paid_again = self.unexplained = Decimal(0)
-        self.priced = False
-
-    def add(self, turn: SimulatedTurn) -> None:
-        self.turns += 1
-        self.lost += turn.lost_tokens or 0
-        self.wasted += turn.waste_tokens or 0
-        self.unexplained_tokens += turn.unexplained_tokens or 0
-        if turn.cost is not None:
-            self.priced = self.priced or turn.cost.billed is not None
-            self.paid += exact(turn.cost.billed)
-            self.paid_again += exact(turn.cost.waste)
-            self.unexplained += exact(turn.cost.unexplained)
-
-    def result(self, by: str, name: str) -> GroupResult:
-        return GroupResult(
-            by=by, name=name, turns=self.turns, lost_tokens=self.lost, waste_tokens=self.wasted,
-            billed=float(round(self.paid, 6)) if self.priced else None,
-            waste=float(round(self.paid_again, 6)) if self.priced else None,
-            unexplained_tokens=self.unexplained_tokens,
-            unexplained=float(round(self.unexplained, 6)) if self.priced else None,
-        )  # fmt: skip
+def _rank(turns: list[simulate.SimulatedTurn]) -> tuple[Decimal, Decimal, int]:
+    """Order groups by what was paid again, then by what was paid, then by tokens that were lost."""
+    costs = [turn.cost for turn in turns if turn.cost is not None]
+    again, paid = sum(exact(cost.waste) for cost in costs), sum(exact(cost.billed) for cost in costs)
+    return Decimal(-again), Decimal(-paid), -sum(turn.lost_tokens or 0 for turn in turns)
 
 
-def _keys(turn: SimulatedTurn, project: str) -> Iterator[tuple[str, str]]:
+def _group(by: str, name: str, turns: list[simulate.SimulatedTurn]) -> simulate.GroupResult:
+    costs = [turn.cost for turn in turns if turn.cost is not None]
+    priced = any(cost.billed is not None for cost in costs)
+    billed, waste, unexplained = (
+        (summed(getattr(cost, kind) for cost in costs) or 0.0) if priced else None
+        for kind in ("billed", "waste", "unexplained")
+    )
+    return simulate.GroupResult(
+        by=by, name=name, turns=len(turns), lost_tokens=sum(turn.lost_tokens or 0 for turn in turns),
+        waste_tokens=sum(turn.waste_tokens or 0 for turn in turns), billed=billed, waste=waste,
+        unexplained_tokens=sum(turn.unexplained_tokens or 0 for turn in turns), unexplained=unexplained,
+    )  # fmt: skip
+
+
+def _keys(turn: simulate.SimulatedTurn, project: str) -> Iterator[tuple[str, str]]:
     if turn.cause is not None:
         yield "cause", turn.cause.code
     yield "model", turn.model or "unknown"

@@ -10,34 +10,36 @@ LORE130 where a cache has no breakpoints (`unexplained`).
 
 Sources: what explained 958 drops of 38,782 billed transitions, and how likely a drop is where the evidence is there
 (`cache.lanes`); verdicts are about the section that they name, in 175 of them.
+
+What nothing explains says every reason that was looked at and is not so: each has its figure, or is said not to be
+recorded; a prompt built from a transcript has no breakpoints, parameters or endpoint to rule out; a verdict of the
+provider that names no change of the client's is quoted. Where a cache has no breakpoints, reads fall though nothing
+changed: requests reach other machines.
+A turn of a log may also read nothing as the one before did, so that the bill did not fall. What any turn read of the
+same history may be read again: that much was lost; where nothing of it was ever read, nobody knows what was kept, and
+no tokens are said to be lost; a pause longer than the cache is known to live explains it; a prompt shorter than what
+the model caches is no miss, nor is one of which that is not known and which is shorter than the highest minimum that
+any provider documents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, POSITIONS, TOLERANCE_TOKENS, gap, lookback, prompt_tokens
+from lore.cache import bills
+from lore.cache.forecast import Situation
+from lore.judge import witnesses
 from lore.judge.rewrites import sealed
-from lore.judge.signs import BY_COUNT, COUNTED, STRONG, WEAK, confirmed
-from lore.judge.unexplained import head_was_read, unexplained
-from lore.judge.witnesses import CLIENTS, PairContext, expired, older_entry, parallel, perhaps_expired, rerouted, routed
+from lore.judge.signs import BY_COUNT, COUNTED, SHRANK, STRONG, WEAK, confirmed, dropped_reasoning
+from lore.judge.witnesses import PairContext
+from lore.model import evidence as e
 from lore.model.cause import Cause
 from lore.model.codes import CODES, Code
-from lore.model.evidence import (
-    Disputed,
-    EditedByProvider,
-    LookbackExceeded,
-    ModelChanged,
-    Paused,
-    ProviderSaid,
-    RecordedChange,
-    RuledOut,
-    SignSeen,
-    ToolsAnnounced,
-)
+from lore.model.providers import place_in
 from lore.model.turn import Turn
 
 _Look: TypeAlias = Callable[[PairContext], "Cause | None"]
@@ -64,7 +66,7 @@ def _ranked(found: list[Cause], verdict: Cause | None, *, doubted: bool) -> list
     agree = [cause for cause in found if fits(cause.code, cause.section, section)]
     against = [replace(cause, qualifiers=(*cause.qualifiers, "contradicted")) for cause in found if cause not in agree]
     agree = [confirmed(cause) if cause.code in BY_COUNT and cause.section else cause for cause in agree]
-    if isinstance(verdict.evidence, ProviderSaid) and against:
+    if isinstance(verdict.evidence, e.ProviderSaid) and against:
         contradicts = tuple([str(cause.code) for cause in against])
         verdict = replace(verdict, evidence=replace(verdict.evidence, contradicts=contradicts))
     leads = [  # but what says less than a verdict: neither what changed, nor in which section
@@ -100,13 +102,13 @@ def disputed(context: PairContext) -> Cause | None:
     if verdict is None or verdict.section not in ("tools", "system") or seen is None:
         return None
     found = None if read is None else head_was_read(seen, read, "")
-    if found is None or not isinstance(verdict.evidence, ProviderSaid):
+    if found is None or not isinstance(verdict.evidence, e.ProviderSaid):
         return None
-    evidence = Disputed("head-was-read", verdict.evidence.reason, round(found.limit or 0), read)
+    evidence = e.Disputed("head-was-read", verdict.evidence.reason, round(found.limit or 0), read)
     return Cause(Code.VERDICT_DISAGREES, None, evidence)
 
 
-def against_level(context: PairContext, cause: Cause) -> RuledOut | None:
+def against_level(context: PairContext, cause: Cause) -> e.RuledOut | None:
     """Tell whether the read rules a cause out; None where it does not. What the log records is no guess.
 
     Other tools or another system prompt leave nothing of the messages: a read that reaches the breakpoint before the
@@ -114,23 +116,23 @@ def against_level(context: PairContext, cause: Cause) -> RuledOut | None:
     than them. What is read of a history that is older than it lives had not expired.
     """
     read, seen = context.read, context.situation
-    if read is None or seen is None or isinstance(cause.evidence, RecordedChange):
+    if read is None or seen is None or isinstance(cause.evidence, e.RecordedChange):
         return None
     name = CODES[cause.code].name
     if cause.section in ("tools", "system"):
         return head_was_read(seen, read, name)
     if cause.code == Code.CACHE_EXPIRED and seen.gone is not None and read >= seen.gone:
         name += ": the read reaches a breakpoint that is as old"
-        return RuledOut(name, out=True, count=read, limit=seen.gone)
+        return e.RuledOut(name, out=True, count=read, limit=seen.gone)
     if cause.section == "messages" and seen.least is not None and read < seen.least:
         name += ": the read falls below tools and system prompt"
-        return RuledOut(name, out=True, count=read, limit=seen.least)
+        return e.RuledOut(name, out=True, count=read, limit=seen.least)
     return None
 
 
 def fits(code: str, about: str | None, section: str | None) -> bool:
     """Tell whether a cause may lead beside a verdict on a section; a client's update rewrites tools and system."""
-    if section not in CLIENTS.values() or about is None:
+    if section not in witnesses.CLIENTS.values() or about is None:
         return True
     if code in _WHOLE_HEAD:
         return section in ("tools", "system")
@@ -144,7 +146,7 @@ _WHOLE_HEAD = frozenset((Code.CLIENT_UPDATED, Code.CLIENT_RESTARTED, Code.SESSIO
 def _provider(context: PairContext) -> Cause | None:
     """Take a verdict of the provider that says that the client changed something; others say nothing of the client."""
     verdict = context.verdict
-    section = None if verdict is None else CLIENTS.get(verdict.reason)
+    section = None if verdict is None else witnesses.CLIENTS.get(verdict.reason)
     if verdict is None or section is None:
         return None
     return Cause(Code.CLIENT_CAUSE_UNKNOWN, section, verdict, strength="strong")
@@ -152,15 +154,13 @@ def _provider(context: PairContext) -> Cause | None:
 
 def _change(code: Code) -> _Look:
     def look(context: PairContext) -> Cause | None:
-        for change in context.right.changes:
-            if change.cause == code:
-                return _strong(code, RecordedChange(code, change.detail))
-        return None
+        found = next((change for change in context.right.changes if change.cause == code), None)
+        return None if found is None else _strong(code, e.RecordedChange(code, found.detail))
 
     return look
 
 
-def _strong(code: Code, evidence: RecordedChange | SignSeen | ToolsAnnounced | LookbackExceeded) -> Cause:
+def _strong(code: Code, evidence: e.RecordedChange | e.SignSeen | e.ToolsAnnounced | e.LookbackExceeded) -> Cause:
     return Cause(code, CODES[code].section, evidence, strength="strong")
 
 
@@ -168,14 +168,14 @@ def _model(context: PairContext) -> Cause | None:
     left, right = context.left.answering_model, context.right.answering_model
     if left == right or left is None or right is None:
         return None
-    return Cause(Code.MODEL_CHANGED, "model", ModelChanged(left, right), strength="strong")
+    return Cause(Code.MODEL_CHANGED, "model", e.ModelChanged(left, right), strength="strong")
 
 
 def _session(context: PairContext) -> Cause | None:
     found = _change(Code.SESSION_CHANGED)(context)
     if found is not None or context.situation is None or not context.situation.moved_head:
         return found
-    return _strong(Code.SESSION_CHANGED, RecordedChange(Code.SESSION_CHANGED, "tools or system prompt differ"))
+    return _strong(Code.SESSION_CHANGED, e.RecordedChange(Code.SESSION_CHANGED, "tools or system prompt differ"))
 
 
 def _by_hash(section: str) -> _Look:
@@ -190,18 +190,16 @@ def _lookback(context: PairContext) -> Cause | None:
     """Return that the last entry is out of reach of every breakpoint."""
     if context.situation is not None:
         reach = context.situation.reach
-        if reach <= POSITIONS or lookback(context.right.at).runs:
+        if reach <= bills.POSITIONS or bills.lookback(context.right.at).runs:
             return None
-        found = LookbackExceeded(reach, POSITIONS, context.fell)
+        found = e.LookbackExceeded(reach, bills.POSITIONS, context.fell)
     elif not context.billed or context.right.is_rebuilt:
         return None
     else:
         found = too_far(context)
-    elsewhere = None if found is None else routed(context)
-    if found is None or (
-        elsewhere is not None and elsewhere.strength != "weak"
-    ):  # what stands between was written there
-        return None
+    elsewhere = None if found is None else witnesses.routed(context)
+    if found is None or (elsewhere is not None and elsewhere.strength != "weak"):
+        return None  # what stands between was written there
     cause = _strong(Code.LOOKBACK_EXCEEDED, found)
     if elsewhere is not None:  # answers are missing: with their requests breakpoints were sent, here or elsewhere
         return replace(cause, strength="weak")
@@ -210,27 +208,27 @@ def _lookback(context: PairContext) -> Cause | None:
 
 def _routed(*, weak: bool) -> _Look:
     def look(context: PairContext) -> Cause | None:
-        found = routed(context)
+        found = witnesses.routed(context)
         return found if found is not None and (found.strength == "weak") == weak else None
 
     return look
 
 
-def too_far(context: PairContext) -> LookbackExceeded | None:
+def too_far(context: PairContext) -> e.LookbackExceeded | None:
     """Measure how far the last entry is out of reach; None where it is within, or that is not known."""
-    found = gap(context.left.prompt, context.right.prompt, context.right.at)
+    found = bills.gap(context.left.prompt, context.right.prompt, context.right.at)
     if found is None or found.new < 0 or not found.exceeded:
         return None
-    return LookbackExceeded(found.new, found.allowed, context.fell or None)
+    return e.LookbackExceeded(found.new, found.allowed, context.fell or None)
 
 
 def _idle(context: PairContext) -> Cause | None:
     seen = context.situation
     if seen is None or seen.implicit or seen.pause is None:  # nobody asks an implicit cache for an hour
         return None
-    if seen.lifetime != ONE_HOUR or not FIVE_MINUTES < seen.pause <= ONE_HOUR:
+    if seen.lifetime != bills.ONE_HOUR or not bills.FIVE_MINUTES < seen.pause <= bills.ONE_HOUR:
         return None
-    return Cause(Code.IDLE_WITHIN_LIFETIME, "time", Paused(seen.pause, seen.lifetime), strength="weak")
+    return Cause(Code.IDLE_WITHIN_LIFETIME, "time", e.Paused(seen.pause, seen.lifetime), strength="weak")
 
 
 def _edited(context: PairContext) -> Cause | None:
@@ -248,24 +246,162 @@ def _edited(context: PairContext) -> Cause | None:
     found = None
     if edits:
         tokens = sum(edit.tokens or 0 for edit in edits) or None
-        found = EditedByProvider("edits", edits=tuple([edit.kind for edit in edits]), tokens=tokens)
+        found = e.EditedByProvider("edits", edits=tuple([edit.kind for edit in edits]), tokens=tokens)
     else:
-        fewer = prompt_tokens(left.usage) - prompt_tokens(right.usage and right.usage.met)
-        if fewer > TOLERANCE_TOKENS and context.found.covered and _asks_to_shorten(right):
-            found = EditedByProvider("cut", tokens=fewer)
+        fewer = bills.prompt_tokens(left.usage) - bills.prompt_tokens(right.usage and right.usage.met)
+        params = right.prompt.params
+        management = params.get("context_management", b"")
+        shortens = params.get("truncation") == b'"auto"' or b'"compact' in management or b'"clear_' in management
+        if fewer > bills.TOLERANCE_TOKENS and context.found.covered and shortens:
+            found = e.EditedByProvider("cut", tokens=fewer)
     return None if found is None else Cause(Code.COMPACTION, "messages", found, strength="strong" if edits else "weak")
 
 
-def _asks_to_shorten(turn: Turn) -> bool:
-    """Tell whether a request lets the provider shorten what is too long, or clear and sum up what is old."""
-    params = turn.prompt.params
-    management = params.get("context_management", b"")
-    return params.get("truncation") == b'"auto"' or b'"compact' in management or b'"clear_' in management
-
-
 _LOOKS: tuple[_Look, ...] = (
-    _change(Code.COMPACTION), _model, expired, parallel, rerouted, _routed(weak=False), _edited,
-    _change(Code.TOOL_RESULT_REWRITTEN), _change(Code.REWIND), _by_hash("tools"), _by_hash("system"),
-    _by_hash("messages"), _session, *STRONG, older_entry, _routed(weak=True), _lookback, *COUNTED, perhaps_expired,
-    _idle, *WEAK,
+    _change(Code.COMPACTION), _model, witnesses.expired, witnesses.parallel, witnesses.rerouted, _routed(weak=False),
+    _edited, _change(Code.TOOL_RESULT_REWRITTEN), _change(Code.REWIND), _by_hash("tools"), _by_hash("system"),
+    _by_hash("messages"), _session, *STRONG, witnesses.older_entry, _routed(weak=True), _lookback, *COUNTED,
+    witnesses.perhaps_expired, _idle, *WEAK,
 )  # fmt: skip
+
+
+# what nothing explains: a bill that fell, with what was ruled out
+
+# Parameters that are another one in every request and change nothing of the prompt.
+_PASSING = frozenset(("metadata", "stream", "stream_options", "user", "max_tokens", "store", "prompt_cache_key"))
+
+
+def unexplained(context: PairContext) -> Cause:
+    """Return the cause of a fall that nothing explains, with what was ruled out."""
+    usage, fell = context.left.usage, None
+    if context.fell:
+        fell = e.ReadFell(context.fell, bills.cached(usage) or 0, context.read or 0)
+    reasons = tuple(_reasons(context))
+    implicit = context.situation is not None and context.situation.implicit
+    elsewhere = implicit and all(reason.out is not False for reason in reasons)
+    code = Code.SERVER_SIDE_MISS if elsewhere else Code.BILLED_READ_FELL
+    return Cause(code, None, fell or e.NothingRead(bills.prompt_tokens(usage)), strength="weak", ruled_out=reasons)
+
+
+def _reasons(context: PairContext) -> Iterator[e.RuledOut]:
+    left, right, situation, level = context.left, context.right, context.situation, _level(context)
+    headed = level is not None and level.reason.startswith(_HEAD)
+    yield _expiry(context)
+    yield from _starts(context)
+    before, after = left.answering_model, right.answering_model
+    known = before is not None and after is not None
+    yield e.RuledOut("model", before == after if known else None, detail=(after or "") if known else "")
+    was, size = (None if turn.usage is None else bills.total(turn.usage) for turn in (left, right))
+    shrank = was is not None and size is not None and was - size > SHRANK and dropped_reasoning(context) is None
+    if shrank:
+        yield e.RuledOut("the prompt shrank", out=False, count=size, limit=was)
+    if situation is not None:
+        grew = situation.same == situation.size and not shrank
+        yield e.RuledOut("compaction, cleared results, rewind", grew or None)
+        if not situation.implicit:
+            yield e.RuledOut(
+                "lookback", situation.reach <= bills.POSITIONS, count=situation.reach, limit=bills.POSITIONS
+            )
+        shown = [sign.name for sign in right.signs if sign.name in _OF_HEAD]
+        if not shown or not headed:  # what the read itself rules out of the head is said with its level
+            yield e.RuledOut("tools, effort and client version in the log", not shown, detail=", ".join(shown))
+    verdict = context.verdict
+    if verdict is not None and verdict.reason not in witnesses.CLIENTS:
+        yield e.RuledOut("what the provider says", out=False, detail=verdict.reason or verdict.other)
+    if right.is_rebuilt:
+        yield from () if level is None else (level,)
+        unseen = "the client's own tools, " if right.fidelity == "structural" else "system prompt, tools, "
+        head = "" if headed else unseen
+        marks = "" if situation is not None and situation.implicit else "breakpoints, "
+        yield e.RuledOut(f"{head}{marks}parameters and endpoint", None)
+        return
+    found = bills.gap(left.prompt, right.prompt, right.at)
+    if found is None or found.new < 0:
+        yield e.RuledOut("breakpoints", None if found is None else False)
+    else:
+        yield e.RuledOut("breakpoints", not found.exceeded, count=found.new, limit=found.allowed)
+    asked = [place_in(call.endpoint) for call in (left.call, right.call)]
+    same = asked[0] == asked[1] if left.call.endpoint and right.call.endpoint else None
+    yield e.RuledOut("endpoint", same, detail="" if same is None else right.call.endpoint.partition("/")[0])
+    changed = changed_parameters(left, right)
+    yield e.RuledOut("parameters", not changed, detail=", ".join(changed))
+    management = right.prompt.params.get("context_management", b"")
+    edits = ", ".join(dict.fromkeys(found.decode() for found in _EDIT.findall(management[:_LOOKED_AT])))
+    if edits:  # they change the prompt, and no body shows it
+        out = right.call.edits is not None and "compact" not in edits
+        yield e.RuledOut("the provider's own editing of the context", out, detail=edits)
+
+
+_HEAD = "tools and system prompt"
+
+
+def _level(context: PairContext) -> e.RuledOut | None:
+    """Return what the read itself rules out: it found the head as it was, or missed more than messages."""
+    seen, read = context.situation, context.read
+    if seen is None or read is None:
+        return None
+    whole = head_was_read(seen, read, _HEAD)
+    if whole is None and seen.least is not None and read < seen.least:
+        return e.RuledOut("messages alone: the read falls below them", out=True, count=read, limit=seen.least)
+    return whole
+
+
+def head_was_read(seen: Situation, read: int, name: str) -> e.RuledOut | None:
+    """Return that a read found tools and system prompt as they were, since it found what stands behind them.
+
+    It reaches the breakpoint before the last, or one further in front exactly or by far: a head that is another may
+    end a little behind the first of them, and be kept warm by other sessions.
+    """
+    if seen.earlier is not None and read >= seen.earlier:
+        where = "what the request before the last left" if seen.implicit else "the breakpoint before the last"
+        return e.RuledOut(f"{name}: the read reaches {where}", out=True, count=read, limit=seen.earlier)
+    if seen.behind is not None and (read == seen.behind or read >= seen.behind + bills.DROP):
+        where = "into the history" if seen.implicit else "a breakpoint in the history"
+        return e.RuledOut(f"{name}: the read reaches {where}", out=True, count=read, limit=seen.behind)
+    return None
+
+
+_OF_HEAD = frozenset(("client-version", "effort", "restart", "tool-reference", "tools-delta"))
+
+
+def _expiry(context: PairContext) -> e.RuledOut:
+    """Return what the clock says of expiry; one that goes back says nothing."""
+    pause = witnesses.since(context.used or context.left, context.right)
+    if pause is None or pause < 0:
+        return e.RuledOut("expiry", None)
+    lives, seen = witnesses.lives_of(context), context.situation
+    if lives is None and seen is not None and not seen.implicit and pause <= bills.FIVE_MINUTES:
+        lives = bills.FIVE_MINUTES  # the shortest that a breakpoint can ask for
+    return e.RuledOut("expiry", None if lives is None else True, seconds=pause, limit=lives)
+
+
+def _starts(context: PairContext) -> Iterator[e.RuledOut]:
+    pause = witnesses.since(context.left, context.right)
+    if pause is None or pause < 0:
+        yield e.RuledOut("a parallel start", None)
+        yield e.RuledOut("an older entry", None)
+        return
+    early = witnesses.started_in_parallel(context.left, context.right)
+    yield e.RuledOut("a parallel start", None if context.left.answered_at is None else early is None)
+    yield e.RuledOut("an older entry", out=True, seconds=pause if pause > bills.SOON else None)
+
+
+def changed_parameters(left: Turn, right: Turn) -> list[str]:
+    """Name the parameters in which two requests differ, but for those that are another in every request."""
+    before, after = left.prompt.params, right.prompt.params
+    return [name for name in sorted({*before, *after} - _PASSING) if before.get(name) != after.get(name)]
+
+
+_EDIT = re.compile(rb'"((?:clear_|compact)\w{0,60})"')
+_LOOKED_AT = 4096  # bytes of a value in which an edit of the context is sought
+
+
+# turns that read nothing, as the one before: the bill did not fall, and the cache was missed again
+
+
+def cause_of(context: PairContext) -> Cause | None:
+    """Return why a turn read nothing; None where its cache may have breakpoints, or its history is another."""
+    seen = context.situation
+    if seen is None or not seen.implicit or seen.same < seen.size or seen.moved_head or seen.other_model:
+        return None
+    return witnesses.expired(context) or witnesses.parallel(context) or unexplained(context)

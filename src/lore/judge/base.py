@@ -22,19 +22,17 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from lore.cache.billing import bill_price
 from lore.cache.bills import DROP, ONE_HOUR, cached, prompt_tokens
 from lore.cache.levels import Predicted
-from lore.cache.prices import MILLION, Price
+from lore.cache.prices import MILLION, Price, bill_price
 from lore.cache.rules import DatedRules, billed_by, is_transcript
 from lore.judge.pair import BY_BILL, Pair, is_remark, lost_tokens
 from lore.model.canonical import decode
-from lore.model.cause import Cause
+from lore.model.cause import Cause, Place
 from lore.model.codes import CODES, DONE, SEVERITY, CauseKind, Code, Problem, actor_of, fix_of
 from lore.model.events import Billed
 from lore.model.evidence import Damage, Evidence, Paused
 from lore.model.jsonslice import table
-from lore.model.place import Place
 from lore.model.results import AlsoSeen, Finding
 from lore.model.turn import Turn
 from lore.prefix.overlap import PromptPlace, place_of

@@ -19,10 +19,10 @@ from msgspec import Struct
 
 from lore.errors import LoreError, Where
 from lore.judge.base import finding, lasting_chain, lasting_path
+from lore.model.cause import Place
 from lore.model.codes import Code
 from lore.model.evidence import Unneeded
 from lore.model.mask import cut_masked, mask
-from lore.model.place import Place
 from lore.model.results import Finding
 
 VERSION = 1

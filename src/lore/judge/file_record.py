@@ -12,15 +12,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from lore.errors import LoreError, Where
 from lore.judge.policy import Ruling
-from lore.judge.totals import Cost, Costs, FileResult, Judged
+from lore.judge.totals import Cost, FileResult, Judged
 from lore.model.codes import CauseKind, Problem, Reader
-from lore.model.results import Finding, Summary, Unseen
+from lore.model.results import Finding, Summary, Unseen, filled
 
 VERSION = 1
 
@@ -64,11 +65,8 @@ def encode(result: FileResult) -> bytes:
     """Return a result as JSON."""
     error = result.error
     fault = None if error is None else _Fault(error.message, error.hint, error.where, error.choices, error.exit_code)
-    record = _ResultRecord(
-        result.key, result.reader, result.summary, result.session, result.whole, result.turns, result.findings,
-        result.judged, [(*key, cost) for key, cost in result.costs.items()], list(result.excused.items()),
-        result.boundaries, result.unseen, result.problems, result.log, result.failed, result.incomplete, fault,
-    )  # fmt: skip
+    costs = [(*key, cost) for key, cost in result.costs.items()]
+    record = filled(_ResultRecord, result, costs=costs, excused=list(result.excused.items()), fault=fault)
     try:
         return msgspec.json.encode(record)
     except (UnicodeEncodeError, OverflowError):
@@ -84,13 +82,11 @@ def decode(data: bytes, ruling: Callable[[str], Ruling]) -> FileResult:
         record = _DECODER.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
         record = msgspec.convert(json.loads(data), _ResultRecord)
-    costs: Costs = {(code, kind): cost for code, kind, cost in record.costs}
-    result = FileResult(
-        record.key, ruling(record.key), record.reader, record.summary, record.session, record.whole,
-        Counter(record.turns), record.findings, record.judged, costs,
-        Counter(dict(record.excused)), record.boundaries, record.unseen, record.problems, record.log, record.failed,
-        record.incomplete,
-    )  # fmt: skip
+    own: dict[str, Any] = msgspec.structs.asdict(record) | {
+        "ruling": ruling(record.key), "turns": Counter(record.turns), "excused": Counter(dict(record.excused)),
+        "costs": {(code, kind): cost for code, kind, cost in record.costs},
+    }  # fmt: skip
+    result = FileResult(**{name: value for name, value in own.items() if name != "fault"})
     if (fault := record.fault) is not None:
         result.error = LoreError(fault.message, hint=fault.hint, where=fault.where, choices=fault.choices)
         result.error.exit_code = fault.exit_code

@@ -30,15 +30,14 @@ from lore.judge.pairs import Extension, Look, Pairs, unknown
 from lore.judge.reads import Beside, ReadShort, Unread
 from lore.judge.request_laws import MOST, UNDERRATED
 from lore.judge.witnesses import started_in_parallel
-from lore.model.cause import Cause
+from lore.model.cause import Cause, Place
 from lore.model.codes import Code
 from lore.model.events import Billed
 from lore.model.evidence import ColdCompaction, NothingRead, TailReplaced
-from lore.model.place import Place
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Turn
 from lore.model.vector import Vector
-from lore.prefix.ends import Ends
+from lore.prefix.overlap import Ends
 from lore.prefix.purpose import compacts, held_in
 
 DAY = 86_400.0  # seconds
@@ -124,18 +123,14 @@ class Judge:
         verdict = self._priced(verdict)
         if turn.basis is None:  # what is rebuilt from a log is not what was sent
             if turn.chain not in self._rules:
-                self._rules[turn.chain] = self._chain_rules()
+                rules, beside = self._dated, self._beside
+                self._rules[turn.chain] = [
+                    Laws(rules, self._labels), ReadShort(rules, self._tolerance, beside), Unread(beside),
+                    UnderMinimum(rules, self._heads), *(make() for make in TURN_RULES.values()),
+                ]  # fmt: skip
             for rule in self._rules[turn.chain]:
                 rule.turn(turn, verdict.pair)
         return verdict
-
-    def _chain_rules(self) -> list[TurnRule]:
-        rules, beside = self._dated, self._beside
-        own: list[TurnRule] = [
-            Laws(rules, self._labels), ReadShort(rules, self._tolerance, beside), Unread(beside),
-            UnderMinimum(rules, self._heads),
-        ]  # fmt: skip
-        return [*own, *(make() for make in TURN_RULES.values())]
 
     def _priced(self, verdict: TurnVerdict) -> TurnVerdict:
         """Add the prices of a turn that lost tokens, and what a replaced tail costs a day; rules are read only then."""

@@ -19,22 +19,22 @@ from lore.judge.base import finding
 from lore.judge.pair import Pair
 from lore.judge.request_laws import (
     LARGEST,
+    Broken,
     below_minimum,
-    message_start,
     missing_breakpoints,
     path_at,
     request_laws,
     volatile_head,
 )
 from lore.model.canonical import printable, text_of
-from lore.model.codes import CauseKind, Code
-from lore.model.evidence import BelowMinimum, Evidence, OrphanPair, ProgramText, VolatileText
+from lore.model.cause import Place
+from lore.model.codes import Code
+from lore.model.evidence import OrphanPair, ProgramText, VolatileText
 from lore.model.jsonslice import table
 from lore.model.mask import mask
-from lore.model.place import Place
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Segment, Turn
-from lore.prefix.blocks import block_of
+from lore.prefix.blocks import block_of, message_start
 from lore.prefix.volatile import LONGEST, made_by_program
 
 _VOLATILE: dict[str, str] = {
@@ -44,15 +44,12 @@ _VOLATILE: dict[str, str] = {
 }
 
 
-class _BrokenLaw(NamedTuple):
-    """A law that does not hold: the first turn, its place, and in how many turns of the chain."""
+class _HeldLaw(NamedTuple):
+    """A law that does not hold: how it was first broken, at which turn, and in how many turns of the chain."""
 
+    broken: Broken
     turn: Turn
-    section: str
-    path: str
-    evidence: Evidence
-    times: int
-    kind: CauseKind | None = None
+    times: int = 1
 
 
 class _ToolPart(NamedTuple):
@@ -72,54 +69,42 @@ class Laws:
 
     def __init__(self, rules: Callable[[], DatedRules], labels: tuple[str, ...] = ()) -> None:
         self._rules, self._labels = rules, labels
-        self._held: dict[str, _BrokenLaw] = {}
+        self._held: dict[Code, _HeldLaw] = {}
         self._calls: list[_ToolPart] = []
         self._head: tuple[Segment, ...] = ()
         self._before: Prompt | None = None  # the chain's last one
-        self._turns = 0
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
         """Take the next turn; `pair` is what came of comparing it with the one before."""
         if turn.basis is not None or turn.prompt.partial or turn.prompt.fidelity == "rendered":
             return
-        self._turns += 1
         prompt = turn.prompt
         same = 0 if self._before is None else self._before.messages.common(prompt.messages)
         self._before = prompt
-        if pair is not None:
-            self._pair(turn, pair)
-        self._shape(turn)
+        for cause in () if pair is None else pair.causes:
+            if cause.code == Code.BILLING_HEADER_CHANGED and cause.harmless:
+                self._say(turn, Broken(cause.code, "system", cause.path, cause.evidence, "expected"))
+            elif cause.code in _VOLATILE and pair is not None and cause.position in pair.left.prompt.breakpoints:
+                marked = VolatileText(_VOLATILE[cause.code], on_breakpoint=True)
+                self._say(turn, Broken(Code.BREAKPOINT_ON_VOLATILE, cause.section or "", cause.path, marked))
+        for broken in request_laws(turn, self._rules):
+            if broken.kind != "expected":  # advice is for who looks at one request
+                self._say(turn, broken)
         self._volatile(turn)
         self._messages(turn, same)
         self._missing(turn, pair)
 
     def findings(self, place: Place) -> Iterator[Finding]:
         """Say what was found, each once."""
-        for code, held in self._held.items():
+        for broken, turn, times in self._held.values():
             yield finding(
-                code, place, held.evidence, at=held.turn, section=held.section or None, json_path=held.path or None,
-                times=held.times, kind="expected" if code == Code.BILLING_HEADER_CHANGED else held.kind,
+                broken.code, place, broken.evidence, at=turn, section=broken.section or None,
+                json_path=broken.path or None, times=times, kind=broken.kind,
             )  # fmt: skip
 
-    def _say(
-        self, code: str, turn: Turn, section: str, path: str, evidence: Evidence, kind: CauseKind | None = None
-    ) -> None:  # fmt: skip
-        before = self._held.get(code)
-        made = _BrokenLaw(turn, section, path, evidence, 1, kind)
-        self._held[code] = made if before is None else before._replace(times=before.times + 1)
-
-    def _pair(self, turn: Turn, pair: Pair) -> None:
-        for cause in pair.causes:
-            if cause.code == Code.BILLING_HEADER_CHANGED and cause.harmless:
-                self._say(Code.BILLING_HEADER_CHANGED, turn, "system", cause.path, cause.evidence)
-            elif cause.code in _VOLATILE and cause.position in pair.left.prompt.breakpoints:
-                marked = VolatileText(_VOLATILE[cause.code], on_breakpoint=True)
-                self._say(Code.BREAKPOINT_ON_VOLATILE, turn, cause.section or "", cause.path, marked)
-
-    def _shape(self, turn: Turn) -> None:
-        for broken in request_laws(turn, self._rules):
-            if broken.kind != "expected":  # advice is for who looks at one request
-                self._say(broken.code, turn, broken.section, broken.path, broken.evidence, broken.kind)
+    def _say(self, turn: Turn, broken: Broken) -> None:
+        before = self._held.get(broken.code)
+        self._held[broken.code] = _HeldLaw(broken, turn) if before is None else before._replace(times=before.times + 1)
 
     def _volatile(self, turn: Turn) -> None:
         """Look for text in the head that is made anew for each request, and for breakpoints on it."""
@@ -128,7 +113,7 @@ class Laws:
             return
         self._head = prompt.head
         for broken in volatile_head(prompt, self._labels):
-            self._say(broken.code, turn, broken.section, broken.path, broken.evidence)
+            self._say(turn, broken)
 
     def _messages(self, turn: Turn, same: int) -> None:
         prompt = turn.prompt
@@ -157,7 +142,7 @@ class Laws:
         text = block.text[:LONGEST]
         if made_by_program(text, self._labels):
             shown = ProgramText(printable(mask(text)[:60]))
-            self._say(Code.TEXT_AFTER_TOOL_RESULT, turn, "messages", segment.path, shown)
+            self._say(turn, Broken(Code.TEXT_AFTER_TOOL_RESULT, "messages", segment.path, shown))
 
     def _orphans(self, turn: Turn) -> None:
         if turn.call.previous or b'"item_reference"' in turn.prompt.params.get("input", b""):
@@ -170,7 +155,7 @@ class Laws:
                 paths[call.name] = call.path
             elif waiting[call.name] <= 0:
                 alone = OrphanPair("result", printable(call.name))
-                self._say(Code.ORPHAN_TOOL_PAIR, turn, "messages", call.path, alone)
+                self._say(turn, Broken(Code.ORPHAN_TOOL_PAIR, "messages", call.path, alone))
                 return
             else:
                 waiting[call.name] -= 1
@@ -178,7 +163,8 @@ class Laws:
         ends = {call.name for call in self._calls if call.position >= last}
         for name, number in waiting.items():
             if number > 0 and name not in ends:
-                self._say(Code.ORPHAN_TOOL_PAIR, turn, "messages", paths[name], OrphanPair("call", printable(name)))
+                alone = OrphanPair("call", printable(name))
+                self._say(turn, Broken(Code.ORPHAN_TOOL_PAIR, "messages", paths[name], alone))
                 return
 
     def _missing(self, turn: Turn, pair: Pair | None) -> None:
@@ -193,7 +179,7 @@ class Laws:
         missing = missing_breakpoints(turn, pair.bytes.left, self._rules)
         if missing is not None:
             last = path_at(prompt, prompt.breakpoints[-1] if prompt.breakpoints else -1)
-            self._say(Code.BREAKPOINTS_MISSING, turn, "messages", last, missing)
+            self._say(turn, Broken(Code.BREAKPOINTS_MISSING, "messages", last, missing))
 
 
 _CALL_IDS = ((b'"tool_use"', "id", False), (b'"tool_result"', "tool_use_id", True))
@@ -236,12 +222,6 @@ def _of_envelope(segment: Segment) -> _ToolPart | None:
     return _ToolPart(0, text_of(own["call_id"]), kind.endswith(b"_output"), segment.path)
 
 
-class _TooShort(NamedTuple):
-    turn: Turn
-    evidence: BelowMinimum
-    times: int = 1
-
-
 class UnderMinimum:
     """Follow the turns of one chain; `heads` counts the chains that sent the same beginning too short."""
 
@@ -249,7 +229,7 @@ class UnderMinimum:
         self._rules = rules
         self._heads = heads
         self._silent = False
-        self._held: _TooShort | None = None
+        self._held: _HeldLaw | None = None
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
         """Take the next turn."""
@@ -266,22 +246,18 @@ class UnderMinimum:
             if found is None:
                 self._silent = True
             else:
-                self._held = _TooShort(turn, found) if held is None else held._replace(times=held.times + 1)
+                made = _HeldLaw(Broken(Code.PROMPT_UNDER_MINIMUM, "messages", "", found), turn)
+                self._held = made if held is None else held._replace(times=held.times + 1)
 
     def findings(self, place: Place) -> Iterator[Finding]:
         """Say it once: of the chain, or of a beginning that several chains sent."""
         held = self._held
         if self._silent or held is None:
             return
-        if held.times == 1 and not self._sent_again(held.turn):
-            return
-        evidence = replace(held.evidence, turns=held.times)
+        if held.times == 1:  # said once of all chains that sent the same tools and system prompt as short
+            key, head = hash((held.turn.model, held.turn.prompt.head)), held.turn.prompt.head
+            self._heads[key] = self._heads.get(key, 0) + bool(head)
+            if not head or self._heads[key] != 2:
+                return
+        evidence = replace(held.broken.evidence, turns=held.times)
         yield finding(Code.PROMPT_UNDER_MINIMUM, place, evidence, at=held.turn, section="messages")
-
-    def _sent_again(self, turn: Turn) -> bool:
-        """Tell whether a chain before sent the same tools and system prompt as short; true once."""
-        if not turn.prompt.head:
-            return False
-        key = hash((turn.model, turn.prompt.head))
-        self._heads[key] = self._heads.get(key, 0) + 1
-        return self._heads[key] == 2

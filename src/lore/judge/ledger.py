@@ -25,7 +25,7 @@ from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, Lifetime, lifetime_after
 from lore.judge.base import TurnVerdict, date_of, exact, lasting_path, paid_again, price_of
 from lore.judge.pair import is_remark
-from lore.judge.spending import CauseSums, LedgerRequest, Sums
+from lore.judge.spending import TOKENS, CauseSums, LedgerRequest, Sums
 from lore.model.codes import UNEXPLAINED, Code, Reader
 from lore.model.events import MAIN
 from lore.model.evidence import Evidence, ModelChanged, Paused, Rerouted, RoutedElsewhere
@@ -61,8 +61,7 @@ class LedgerRows:
             chain=turn.chain, number=turn.number, line=turn.line, at=turn.at, model=turn.answering_model,
             client="" if usage is None else usage.client, gateway=turn.call.endpoint.partition("/")[0],
             response_id=turn.response_id or "", prompt_tokens=None if usage is None else total(usage.met),
-            uncached_tokens=counts.uncached_tokens, read_tokens=counts.read_tokens,
-            write_tokens=counts.write_tokens, output_tokens=counts.output_tokens, billed=usage is not None,
+            **{name: getattr(counts, name) for name in TOKENS}, billed=usage is not None,
             spent=None if price is None else _spent(verdict, price), loss=_loss(verdict),
             appended=append_read(verdict, stood),
             compacted=any(change.cause == Code.COMPACTION for change in turn.changes), answered=turn.answered_at,

@@ -20,20 +20,9 @@ from lore.cache.prices import MILLION, Price
 from lore.cache.registry import cache_named
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.views import Count
+from lore.judge import request_laws as laws
 from lore.judge.base import price_of
 from lore.judge.outlook import NEAR, Outlook, Sized, outlook_of, sized_of
-from lore.judge.request_laws import (
-    LARGEST,
-    UNPUBLISHED,
-    Broken,
-    below_minimum,
-    ignored_breakpoints,
-    missing_breakpoints,
-    needs_breakpoints,
-    path_at,
-    request_laws,
-    volatile_head,
-)
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
 from lore.model.differences import BreakpointsApart, CacheKeyMissing, ImageBeforeText, ToolsUnsorted, VaryingText
@@ -65,7 +54,7 @@ class Defect(NamedTuple):
     `detail` is what its evidence names as the reason, by which fixes are told apart.
     """
 
-    broken: Broken
+    broken: laws.Broken
     stake: Stake
     text: str = ""
     detail: str = ""
@@ -91,7 +80,7 @@ class Linter:
         self, rules: DatedRules, labels: tuple[str, ...] = (), cache: str | None = None, count: Count | None = None
     ) -> None:  # fmt: skip
         self._rules, self._labels, self._cache, self._count = rules, labels, cache, count
-        self._heads: dict[tuple[tuple[Segment, ...], tuple[int, ...]], list[Broken]] = {}
+        self._heads: dict[tuple[tuple[Segment, ...], tuple[int, ...]], list[laws.Broken]] = {}
         if cache is not None:
             cache_named(cache)  # an unknown one is said before anything is read
 
@@ -99,7 +88,7 @@ class Linter:
         """Return what is wrong with a request by itself: what was billed for it is not looked at."""
         sized = self._sized(turn)
         price = None if self._cache else price_of(self._rules, turn, size=sized.upto[-1] if sized.upto else 0)
-        found = [*request_laws(turn, lambda: self._rules), *self._of_head(turn), *self._of_place(sized)]
+        found = [*laws.request_laws(turn, lambda: self._rules), *self._of_head(turn), *self._of_place(sized)]
         return [_defect(turn, broken, _stake(broken, sized, price)) for broken in found]
 
     def outlook(self, turn: Turn) -> Outlook:
@@ -115,36 +104,36 @@ class Linter:
 
     # what stands in the head, and where
 
-    def _of_head(self, turn: Turn) -> list[Broken]:
+    def _of_head(self, turn: Turn) -> list[laws.Broken]:
         prompt, head = turn.prompt, turn.prompt.head
         key = head, tuple([place for place in prompt.breakpoints if place < len(head)])
         found = self._heads.get(key)
         if found is None:
-            surely = list(volatile_head(prompt, self._labels))
+            surely = list(laws.volatile_head(prompt, self._labels))
             found = [*surely, *_varying(head, surely), *_unsorted(head)]
             if len(self._heads) >= _HEADS:
                 self._heads.clear()
             self._heads[key] = found
         return found
 
-    def _of_place(self, sized: Sized) -> Iterator[Broken]:
+    def _of_place(self, sized: Sized) -> Iterator[laws.Broken]:
         """Yield what is wrong with how much stands where."""
         turn, prompt = sized.turn, sized.prompt
         yield from _images(sized)
         if sized.where.provider == "openai" and prompt.params.get("prompt_cache_key", b"null") == b"null":
             per_minute = self._rules.number("requests_per_minute", "openai", turn.model, sized.where.platform, turn.at)
             evidence = CacheKeyMissing(None if per_minute is None else int(per_minute))
-            yield Broken(Code.CACHE_KEY_MISSING, "parameters", "", evidence)
+            yield laws.Broken(Code.CACHE_KEY_MISSING, "parameters", "", evidence)
         if prompt.partial or not sized.cache or prompt.fidelity == "structural":
             return  # its beginning, or its breakpoints, are not recorded
-        yield from ignored_breakpoints(turn)
+        yield from laws.ignored_breakpoints(turn)
         few = self._missing(sized) or self._short(sized)
         yield from self._apart(sized) if few is None else (few,)
 
-    def _short(self, sized: Sized) -> Broken | None:
+    def _short(self, sized: Sized) -> laws.Broken | None:
         """Find that what stands up to the last breakpoint, or all of the prompt, is shorter than the model caches."""
         turn, least = sized.turn, minimum_tokens(self._rules, sized.turn)
-        found = None if self._cache else below_minimum(turn, lambda: self._rules)
+        found = None if self._cache else laws.below_minimum(turn, lambda: self._rules)
         if sized.counter is not None and least is not None and not self._cache:
             short = sized.upto[sized.last] < least
             found = BelowMinimum(0, least, turn.model, counted=False) if short else None
@@ -155,27 +144,27 @@ class Linter:
         tokens = min(sized.upto[sized.last], found.minimum - 1)
         made = replace(found, tokens=tokens, turns=0, marked=marked, counted=False)
         kind = None if marked else "expected"  # nothing was asked for
-        return Broken(Code.PROMPT_UNDER_MINIMUM, "messages", path_at(sized.prompt, at), made, kind, at)
+        return laws.Broken(Code.PROMPT_UNDER_MINIMUM, "messages", laws.path_at(sized.prompt, at), made, kind, at)
 
-    def _missing(self, sized: Sized) -> Broken | None:
+    def _missing(self, sized: Sized) -> laws.Broken | None:
         """Find that nothing would be cached for want of a breakpoint, or nothing of a conversation's history."""
         turn, prompt, upto = sized.turn, sized.prompt, sized.upto
-        if self._cache or prompt.auto_breakpoint or not upto or not needs_breakpoints(turn):
+        if self._cache or prompt.auto_breakpoint or not upto or not laws.needs_breakpoints(turn):
             return None
-        minimum = minimum_tokens(self._rules, turn) or UNPUBLISHED
+        minimum = minimum_tokens(self._rules, turn) or laws.UNPUBLISHED
         if not prompt.breakpoints:
             if upto[-1] * NEAR < minimum:
                 return None
-            return Broken(Code.BREAKPOINTS_MISSING, "messages", "", BreakpointsMissing(upto[-1], minimum))
+            return laws.Broken(Code.BREAKPOINTS_MISSING, "messages", "", BreakpointsMissing(upto[-1], minimum))
         last, answer = prompt.breakpoints[-1], _latest_answer(prompt)
         size = sum(len(segment.data) for segment in prompt)
-        early = missing_breakpoints(turn, size, lambda: self._rules) is not None
+        early = laws.missing_breakpoints(turn, size, lambda: self._rules) is not None
         if not early and (last >= answer or sized.tokens(last + 1, answer - 1) < minimum):
             return None
         found = BreakpointsMissing(upto[-1], minimum, upto[last])
-        return Broken(Code.BREAKPOINTS_MISSING, "messages", path_at(prompt, last), found, at=last)
+        return laws.Broken(Code.BREAKPOINTS_MISSING, "messages", laws.path_at(prompt, last), found, at=last)
 
-    def _apart(self, sized: Sized) -> Iterator[Broken]:
+    def _apart(self, sized: Sized) -> Iterator[laws.Broken]:
         """Find that a look-up does not reach what the request before wrote."""
         turn, prompt, where = sized.turn, sized.prompt, sized.where
         allowed = self._rules.number("lookback", where.provider, turn.model, where.platform, turn.at)
@@ -192,19 +181,23 @@ class Linter:
             new = _positions(prompt, end + 1, behind, runs=runs)
             if new > most:
                 apart = BreakpointsApart(new, most, step=True)
-                yield Broken(Code.BREAKPOINTS_FAR_APART, "messages", path_at(prompt, behind), apart, at=behind)
+                yield laws.Broken(
+                    Code.BREAKPOINTS_FAR_APART, "messages", laws.path_at(prompt, behind), apart, at=behind
+                )
                 return
         *_, before, last = -1, *places
         new = _positions(prompt, max(before + 1, head), last, runs=runs)
         if before >= 0 and new > most:
             apart = BreakpointsApart(new, most, step=False)
-            yield Broken(Code.BREAKPOINTS_FAR_APART, "messages", path_at(prompt, last), apart, "expected", last)
+            yield laws.Broken(
+                Code.BREAKPOINTS_FAR_APART, "messages", laws.path_at(prompt, last), apart, "expected", last
+            )
 
 
 # what stands where
 
 
-def _defect(turn: Turn, broken: Broken, stake: Stake) -> Defect:
+def _defect(turn: Turn, broken: laws.Broken, stake: Stake) -> Defect:
     """Return a broken law with the text from where it is broken: how its place in the body is found."""
     evidence, segment = broken.evidence, turn.prompt.at(broken.at) if broken.start and broken.at >= 0 else None
     if isinstance(evidence, BelowMinimum):
@@ -224,11 +217,11 @@ def _text_of(segment: Segment) -> str:
     return text_of(own["description"]) if own.get("description", b"")[:1] == b'"' else ""
 
 
-def _varying(head: tuple[Segment, ...], surely: list[Broken]) -> Iterator[Broken]:
+def _varying(head: tuple[Segment, ...], surely: list[laws.Broken]) -> Iterator[laws.Broken]:
     """Find text in tools and system prompt that often varies, each kind once; not what is told as surely varying."""
     seen: set[str] = set()
     for at, segment in enumerate(head):
-        if segment.kind == "envelope" or len(segment.data) > LARGEST:
+        if segment.kind == "envelope" or len(segment.data) > laws.LARGEST:
             continue
         words = varying(text := _text_of(segment))
         hidden = mask(text) if words else ""
@@ -237,7 +230,7 @@ def _varying(head: tuple[Segment, ...], surely: list[Broken]) -> Iterator[Broken
             evidence = VaryingText(word.kind, printable(shown[:80]))
             kind = "expected" if word.kind in _BY_SESSION else None
             code = Code.VARYING_TEXT_IN_PREFIX
-            broken = Broken(code, segment.section, segment.path, evidence, kind, at, word.start)
+            broken = laws.Broken(code, segment.section, segment.path, evidence, kind, at, word.start)
             if word.kind not in seen and not any(
                 isinstance(sure.evidence, VolatileText) and sure.at == at
                 and 0 <= word.start - sure.start < len(sure.evidence.excerpt)
@@ -247,17 +240,17 @@ def _varying(head: tuple[Segment, ...], surely: list[Broken]) -> Iterator[Broken
                 yield broken
 
 
-def _unsorted(head: tuple[Segment, ...]) -> Iterator[Broken]:
+def _unsorted(head: tuple[Segment, ...]) -> Iterator[laws.Broken]:
     """Find the first tool that stands behind one of a later name."""
     tools = [(at, name_of(part)) for at, part in enumerate(head) if part.section == "tools" and part.kind == "tool"]
     for (_, before), (at, name) in zip(tools, tools[1:], strict=False):
         if name.casefold() < before.casefold():
             evidence = ToolsUnsorted(len(tools), before, name)
-            yield Broken(Code.TOOLS_UNSORTED, "tools", head[at].path, evidence, at=tools[0][0])
+            yield laws.Broken(Code.TOOLS_UNSORTED, "tools", head[at].path, evidence, at=tools[0][0])
             return
 
 
-def _images(sized: Sized) -> Iterator[Broken]:
+def _images(sized: Sized) -> Iterator[laws.Broken]:
     """Find images in the first message of the user that stand before text worth reading again."""
     head, envelope, images, first, text = len(sized.prompt.head), b"", 0, -1, 0
     for number, segment in enumerate(sized.prompt.messages):
@@ -271,7 +264,7 @@ def _images(sized: Sized) -> Iterator[Broken]:
             text += sized.tokens(head + number, head + number)
     if images and text >= FEWEST_TEXT and b'"assistant"' not in envelope:
         path = sized.prompt.messages[first].path
-        yield Broken(Code.IMAGE_BEFORE_TEXT, "messages", path, ImageBeforeText(images, text), at=head + first)
+        yield laws.Broken(Code.IMAGE_BEFORE_TEXT, "messages", path, ImageBeforeText(images, text), at=head + first)
 
 
 _ANSWERS = (b'"assistant"', b'"model"')
@@ -302,7 +295,7 @@ def _positions(prompt: Prompt, start: int, end: int, *, runs: bool) -> int:
 # money
 
 
-def _stake(broken: Broken, sized: Sized, price: Price | None) -> Stake:
+def _stake(broken: laws.Broken, sized: Sized, price: Price | None) -> Stake:
     """Return what is paid again in each request for which a law is broken."""
     upto, last, at = sized.upto, sized.last, broken.at
     if not upto:

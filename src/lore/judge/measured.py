@@ -20,8 +20,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from lore.judge.base import added, date_of
-from lore.model.measured import EXTERNAL, PROCESS, Extent, Measurement
-from lore.model.results.measured import MeasuredLog, MeasuredResult, MeasuredRow
+from lore.model.results.measured import EXTERNAL, PROCESS, Extent, MeasuredLog, MeasuredResult, MeasuredRow, Measurement
 
 WINDOW = 1000  # requests that vLLM's rate is over: `CachingMetrics`, vLLM 0.32.0
 MOST_ROWS = 12  # rows of a table of what an engine measured

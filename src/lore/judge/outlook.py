@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from lore.cache.base import Prediction
 from lore.cache.bills import has_unseen
 from lore.cache.predictor import Predictor
 from lore.cache.prices import Price
@@ -139,9 +140,8 @@ def outlook_of(sized: Sized, rules: DatedRules) -> Outlook:
     return unknown._replace(
         cached=second.read, until=_until(sized, second.read), minimum=None if least is None else int(least),
         lifetime=_lifetime(sized, rules), sure=not near and not has_unseen(prompt), confidence=second.confidence,
-        first=_cost(price, first.uncached, first.read, first.write, first.write_1h),
-        second=_cost(price, second.uncached, second.read, second.write, second.write_1h),
-        uncached=_cost(price, tokens, 0, 0, None),
+        first=_cost(price, first), second=_cost(price, second),
+        uncached=_cost(price, Prediction(0, 0, tokens, "ceiling")),
     )  # fmt: skip
 
 
@@ -176,10 +176,8 @@ def _until(sized: Sized, read: int) -> str:
     return path_at(sized.prompt, max(fitting)) if read and fitting else ""
 
 
-def _cost(
-    price: Price | None, uncached: int | None, read: int | None, write: int | None, hour: int | None
-) -> float | None:
-    if price is None or uncached is None or read is None or write is None:
+def _cost(price: Price | None, sent: Prediction) -> float | None:
+    if price is None or sent.uncached is None or sent.read is None or sent.write is None:
         return None
-    paid = price.of(Billed(uncached, read, write, 0, None, hour))
+    paid = price.of(Billed(sent.uncached, sent.read, sent.write, 0, None, sent.write_1h))
     return None if paid is None else round(float(paid), 6)

@@ -21,8 +21,7 @@ from lore.model.cause import Cause
 from lore.model.codes import UNEXPLAINED, Code
 from lore.model.evidence import Disputed, ProviderSaid
 from lore.model.turn import Turn
-from lore.prefix.causes import limit_of
-from lore.prefix.overlap import Overlap, PairSums, place_of
+from lore.prefix.overlap import Overlap, PairSums, limit_of, place_of
 
 # Causes that only bills and clocks show, so that no bytes say what they cost.
 BY_BILL = frozenset((

@@ -14,39 +14,21 @@ from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from lore.cache.bills import (
-    BYTES_PER_TOKEN,
-    DROP,
-    bills_writes,
-    block_tokens,
-    bytes_per_token,
-    cached,
-    contradiction,
-    fall,
-    lifetime,
-    lost_lifetime,
-    met_read,
-    prompt_tokens,
-    read_again,
-    shortfall,
-    testifies,
-)
+from lore.cache import bills
 from lore.cache.forecast import Situation
 from lore.cache.habits import Habits, Tally
-from lore.judge.attribution import attribute, disputed, limited, too_far
+from lore.judge.attribution import attribute, cause_of, disputed, limited, too_far
 from lore.judge.pair import BY_BILL, Pair, Sizes, columns, dispute, is_remark
 from lore.judge.rewrites import ReplacedTail, evidence_of, last_message, replaced_tail, without_tail
-from lore.judge.unexplained import cause_of
 from lore.judge.witnesses import ESTIMATED, PairContext, by_shape, expired, other_api, parallel, rerouted, routed
 from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.events import PromptHashes
 from lore.model.evidence import BillUnlikeBody, LifetimeLost, VolatileText, WithinBlock
 from lore.model.turn import Turn
-from lore.prefix.causes import causes, limit_of, recorded
-from lore.prefix.ends import End
-from lore.prefix.hashes import hash_causes
-from lore.prefix.overlap import ChainSums, Overlap, PairSums, overlap, size
+from lore.prefix.causes import causes, recorded
+from lore.prefix.overlap import ChainSums, End, Overlap, PairSums, limit_of, overlap, size
+from lore.prefix.tools import hash_causes
 
 MODELS = 8  # of a chain, whose last turns are remembered
 _REWRITES = (Code.COMPACTION, Code.REWIND, Code.TOOL_RESULT_REWRITTEN)
@@ -94,18 +76,21 @@ class Pairs:
         left = self._last
         if left is None or not turn.extends(left):
             return None
-        there, read = cached(left.usage), met_read(turn.usage)
+        there, read = bills.cached(left.usage), bills.met_read(turn.usage)
         if there is not None and read and read >= there and turn.hashes is None:  # most: all that stood there was read
             self._go_on(turn)
             return Extension()
         if there is None and self._own(left, turn) is not None:
             return None
-        short = shortfall(left, turn) if self._billed else None
-        fell = fall(left, short)
+        short = bills.shortfall(left, turn) if self._billed else None
+        fell = bills.fall(left, short)
         moved = self._moved(turn)
         if (fell or moved) and recorded(turn.changes):
             return None
-        pair = self._unmeasured(left, turn, fell, short, look) if fell or (moved and fell is None) else None
+        pair = None
+        if fell or (moved and fell is None):
+            context = self._context(left, turn, _COVERED, fell, look)
+            pair = _pair_of_bills(context, self._of_bill(context) if fell else context.moved, short)
         if not fell and self._billed and _reads_nothing(left, turn):
             pair = self._unread(left, turn, look, pair)
         self._go_on(turn)
@@ -130,10 +115,6 @@ class Pairs:
             if len(self._hashed) > MODELS:
                 del self._hashed[next(iter(self._hashed))]
 
-    def _unmeasured(self, left: Turn, right: Turn, fell: int | None, short: int | None, look: Look) -> Pair:
-        context = self._context(left, right, _COVERED, fell, look)
-        return _pair_of_bills(context, self._of_bill(context) if fell else context.moved, short)
-
     def _unread(self, left: Turn, right: Turn, look: Look, pair: Pair | None) -> Pair | None:
         """Return a pair with the cause of a turn that read nothing, as the one before; itself where there is none.
 
@@ -143,8 +124,8 @@ class Pairs:
             return pair
         last = self._read
         base = last if last is not None and _cache_of(last) == _cache_of(right) and right.extends(last) else left
-        short = shortfall(base, right)
-        context = self._context(base, right, _COVERED, fall(base, short), look, left)._replace(situation=look())
+        short = bills.shortfall(base, right)
+        context = self._context(base, right, _COVERED, bills.fall(base, short), look, left)._replace(situation=look())
         cause = cause_of(context)
         if cause is None:
             return pair
@@ -186,17 +167,17 @@ class Pairs:
         """
         own = self._of_models.get(_cache_of(right))
         same = _cache_of(left) == _cache_of(right)
-        if own is None or own is left or (same and (cached(left.usage) is not None or not _goes_on(left, right))):
+        if own is None or own is left or (same and (bills.cached(left.usage) is not None or not _goes_on(left, right))):
             return None
         if not _goes_on(own, right):
             return None
-        short = shortfall(own, right)
-        beyond = fall(left, shortfall(left, right))
-        return own if short is not None and (fall(own, short) or not beyond) else None
+        short = bills.shortfall(own, right)
+        beyond = bills.fall(left, bills.shortfall(left, right))
+        return own if short is not None and (bills.fall(own, short) or not beyond) else None
 
     def _remember(self, turn: Turn) -> None:
         """Keep the last billed turn of each cache that a chain of a log uses, of the latest `MODELS`."""
-        if not turn.is_rebuilt or not self._billed or cached(turn.usage) is None:
+        if not turn.is_rebuilt or not self._billed or bills.cached(turn.usage) is None:
             return
         kept, cache = self._of_models, _cache_of(turn)
         if turn.basis is None:  # its prompt is held as it was sent
@@ -211,18 +192,18 @@ class Pairs:
         left = self._last if own is None else own
         self._remember(turn)
         self._note_hashes(turn)
-        there = None if left is None else cached(left.usage)
+        there = None if left is None else bills.cached(left.usage)
         if left is None:
-            there = met_read(turn.usage)
+            there = bills.met_read(turn.usage)
         self._positions = (there,) if there else ()
         if turn.signs:
-            fell = left is not None and bool(fall(left, shortfall(left, turn)))
+            fell = left is not None and bool(bills.fall(left, bills.shortfall(left, turn)))
             for sign in turn.signs:
                 tally = self._shown.get(sign.name, Tally())
                 self._shown[sign.name] = tally if left is None else tally.plus(fell=fell)
         self._last = turn
-        self._read = turn if turn.basis is not None and met_read(turn.usage) else self._read
-        self._lives = lifetime(turn, self._lives)
+        self._read = turn if turn.basis is not None and bills.met_read(turn.usage) else self._read
+        self._lives = bills.lifetime(turn, self._lives)
         self._hour = self._hour or _wrote_for_an_hour(turn)
 
     def _context(
@@ -230,7 +211,7 @@ class Pairs:
     ) -> PairContext:  # fmt: skip
         asked_for = fell and not any(change.cause == Code.COMPACTION for change in right.changes)  # that explains it
         situation = look() if asked_for else None
-        lives = self._lives if used is None else lifetime(left, self._lives)
+        lives = self._lives if used is None else bills.lifetime(left, self._lives)
         positions = self._positions if used is None else ()
         return PairContext(
             left, right, found, fell, lives, positions, self._billed, situation, used, self._shown, self._habits,
@@ -250,17 +231,17 @@ class Pairs:
                 self._sizes.advance(left.prompt, min(len(whole), left.prompt.stable))
                 found = overlap(left.prompt, right.prompt)
         tail_bytes, wanted = self._sizes.tail, self._sizes.upto(limit_of(left.prompt))
-        short = shortfall(left, right) if self._billed else None
-        context = self._context(left, right, found, fall(left, short), look, used)
+        short = bills.shortfall(left, right) if self._billed else None
+        context = self._context(left, right, found, bills.fall(left, short), look, used)
         why = _with_hashes(context, limited(context, self._causes(context)))
         begins = [self._sizes.upto(cause.position) for cause in why]
         sums = self._sizes.advance(right.prompt, found.common)
         self._measured = right
-        ratio = bytes_per_token(right, sums.right)
+        ratio = bills.bytes_per_token(right, sums.right)
         sizes = Sizes(sums.left - tail_bytes, wanted, sums.common + found.inside, ratio)
         why = self._at_the_end(context, why, begins, sizes)
         why = (*why, *self._remarks(context, why, sums, sizes))
-        if short == 0 and read_again(left, right):
+        if short == 0 and bills.read_again(left, right):
             why = tuple(map(_read_all_the_same, why))
         if tail is not None:
             why = self._with_tail(context, why, tail, ratio)
@@ -281,7 +262,7 @@ class Pairs:
         left, right = context.left, context.right
         if context.fell or not self._billed:
             return why
-        block, short = block_tokens(left), shortfall(left, right)
+        block, short = bills.block_tokens(left), bills.shortfall(left, right)
         if short is not None and short > block:
             return why
         end, found = len(left.prompt.head) + last_message(left.prompt), list[Cause]()
@@ -296,14 +277,14 @@ class Pairs:
     ) -> tuple[Cause, ...]:
         """Add the replaced tail: a bill fell because of a breakpoint on it, or by what a cache held of it alone."""
         left = context.left
-        evidence = evidence_of(tail, ratio, prompt_tokens(left.usage))
+        evidence = evidence_of(tail, ratio, bills.prompt_tokens(left.usage))
         position = left.prompt.stable
         if context.fell and [cause.code for cause in why] == [Code.BILLED_READ_FELL]:
             if left.prompt.auto_breakpoint or any(segment.breakpoint is not None for segment in tail.segments):
                 marked = VolatileText(" and ".join(evidence.holds) or "text that is replaced each turn", "", True)  # noqa: FBT003
                 code = Code.BREAKPOINT_ON_VOLATILE
                 why = (Cause(code, "messages", marked, position, "waste", evidence.path, strength="strong"),)
-            elif context.fell <= evidence.tokens * ESTIMATED + block_tokens(left):
+            elif context.fell <= evidence.tokens * ESTIMATED + bills.block_tokens(left):
                 why = ()
         return (*why, Cause(Code.TAIL_REPLACED, "messages", evidence, position, path=evidence.path))
 
@@ -315,8 +296,8 @@ class Pairs:
         pause = None if left.at is None or right.at is None else right.at - left.at
         why = causes(
             left.prompt, right.prompt, found, right.changes,
-            left_call=left.call, right_call=right.call, pause=pause, fell=fell if testifies(left) else None,
-            reread=self._billed and read_again(left, right),
+            left_call=left.call, right_call=right.call, pause=pause, fell=fell if bills.testifies(left) else None,
+            reread=self._billed and bills.read_again(left, right),
         )  # fmt: skip
         if why and why[0].kind == "expected" and not is_remark(why[0]):
             return why
@@ -353,10 +334,12 @@ class Pairs:
         broken = any(not is_remark(cause) for cause in why)
         if self._billed:
             if Code.BILL_CONTRADICTS_BODY not in self._noted:
-                unlike = contradiction(left, sums.left) or contradiction(right, sums.right)
+                unlike = bills.contradiction(left, sums.left) or bills.contradiction(right, sums.right)
                 found += self._once(Code.BILL_CONTRADICTS_BODY, unlike)
             hour = self._hour or _wrote_for_an_hour(right)
-            found += self._once(Code.LIFETIME_LOST, None if hour else lost_lifetime(left) or lost_lifetime(right))
+            found += self._once(
+                Code.LIFETIME_LOST, None if hour else bills.lost_lifetime(left) or bills.lost_lifetime(right)
+            )
             if context.fell is None and not broken and not right.is_rebuilt and routed(context) is None:
                 far = too_far(context)
                 found += [] if far is None else [Cause(Code.LOOKBACK_EXCEEDED, "messages", far, context.found.common)]
@@ -379,7 +362,7 @@ _COVERED = Overlap(0, 0, 0, covered=True, covered_canonical=True)
 def _pair_of_bills(context: PairContext, why: tuple[Cause, ...], short: int | None) -> Pair:
     """Return a pair of which no bytes were measured."""
     return Pair(context.left, context.right, context.found, PairSums(0, 0, 0), 0, why, (0,) * len(why), context.fell,
-                short, BYTES_PER_TOKEN, columns(context, why, None))  # fmt: skip
+                short, bills.BYTES_PER_TOKEN, columns(context, why, None))  # fmt: skip
 
 
 class Hashed(NamedTuple):
@@ -417,10 +400,16 @@ def _goes_on(left: Turn, right: Turn) -> bool:
 
 def _reads_nothing(left: Turn, right: Turn) -> bool:
     """Tell whether a bill reads nothing of a log that goes on, and the bill before it read nothing to speak of."""
-    if right.basis is None or met_read(right.usage) != 0 or right.changes:
+    if right.basis is None or bills.met_read(right.usage) != 0 or right.changes:
         return False
-    there = cached(left.usage)
-    if there is None or there > DROP or not prompt_tokens(left.usage) or bills_writes(left) or bills_writes(right):
+    there = bills.cached(left.usage)
+    if (
+        there is None
+        or there > bills.DROP
+        or not bills.prompt_tokens(left.usage)
+        or bills.bills_writes(left)
+        or bills.bills_writes(right)
+    ):
         return False
     return _cache_of(left) == _cache_of(right) and right.extends(left)
 

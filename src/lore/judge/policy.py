@@ -22,9 +22,9 @@ from msgspec.structs import asdict, replace
 from lore.errors import LoreError
 from lore.judge.base import RULES, finding, findings_of
 from lore.judge.pair import Pair, is_remark, lost_tokens
+from lore.model.cause import Place
 from lore.model.codes import CODES, SEVERITY, CauseKind, Code
 from lore.model.evidence import OverBudget, TailReplaced
-from lore.model.place import Place
 from lore.model.results import Finding, Summary
 
 Out: TypeAlias = Literal["", "ignored", "exempted", "known"]
@@ -82,8 +82,7 @@ class Policy(Struct, frozen=True):
         if self.max_tail_tokens < 0:
             return "max_tail_tokens is negative"
         for number, entry in enumerate(self.per_path, 1):
-            fault = entry.budgets.fault() or _path_fault(entry.path)
-            if fault:
+            if fault := entry.budgets.fault() or _path_fault(entry.path):
                 return f"per_path, entry {number}: {fault}"
         for number, entry in enumerate(self.exempt, 1):
             empty = next((f"{name} is empty" for name in ("code", "reason") if not getattr(entry, name).strip()), "")
@@ -93,13 +92,12 @@ class Policy(Struct, frozen=True):
 
     def known(self, where: str = "") -> None:
         """Raise LoreError for a selector that names no code. Plug-ins must be loaded, as they bring codes."""
-        given: list[tuple[str, Iterable[str]]] = []
         for prefix, settings in (("", self), *(("per_path.", entry) for entry in self.per_path)):
-            given += [(prefix + name, getattr(settings, name)) for name in ("select", "ignore", "count_as_waste")]
-        given.append(("exempt.code", [entry.code for entry in self.exempt]))
-        for name, selectors in given:
-            for selector in selectors:
-                _check(selector, f"{where}{name}")
+            for name in ("select", "ignore", "count_as_waste"):
+                for selector in getattr(settings, name):
+                    _check(selector, f"{where}{prefix}{name}")
+        for entry in self.exempt:
+            _check(entry.code, f"{where}exempt.code")
 
     def ruling(self, path: str, budgets: Budgets) -> Ruling:
         """Return what holds for one recording; `path` is relative, its parts joined by `/`."""

@@ -20,27 +20,17 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from lore.cache.bills import (
-    FIVE_MINUTES,
-    SOON,
-    TOLERANCE_TOKENS,
-    bytes_per_token,
-    cached,
-    lifetime,
-    met_read,
-    prompt_tokens,
-    runs_tools,
-)
+from lore.cache import bills
 from lore.cache.levels import Predicted
 from lore.cache.predictor import Predictor
 from lore.cache.rules import DatedRules
+from lore.judge.attribution import changed_parameters
 from lore.judge.base import finding
 from lore.judge.pair import Pair, is_remark
-from lore.judge.unexplained import changed_parameters
 from lore.judge.witnesses import since
+from lore.model.cause import Place
 from lore.model.codes import UNEXPLAINED, Code
 from lore.model.evidence import ReadBelowForecast, WritesUnread
-from lore.model.place import Place
 from lore.model.providers import place_in
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Turn
@@ -93,8 +83,6 @@ class Beside:
 class _ShortRead(NamedTuple):
     turn: Turn
     evidence: ReadBelowForecast
-    lost: int
-    estimated: bool
     times: int = 1
 
 
@@ -123,7 +111,11 @@ class ReadShort:
             pair is not None and any(cause.code == Code.BILL_CONTRADICTS_BODY for cause in pair.causes)
         )
         if not self._doubted and not turn.prompt.partial and turn.usage is not None:
-            self._look(turn, breaks)
+            read = bills.met_read(turn.usage)
+            if read is not None and bills.prompt_tokens(turn.usage.met) - read > self._tolerated(turn):
+                before = self._before(turn, read, breaks)  # something could have been read besides
+                if before and self._beside.may_ask():
+                    self._judge(turn, before, read)
         self._go_on(turn, breaks)
 
     def findings(self, place: Place) -> Iterator[Finding]:
@@ -131,20 +123,14 @@ class ReadShort:
         self._beside.chains.pop(self._chain, None)
         held = self._held
         if held is not None:
+            short = held.evidence
             yield finding(
-                Code.READ_SHORT_OF_PREDICTION, place, held.evidence, at=held.turn, lost_tokens=held.lost,
-                times=held.times, tokens="estimated" if held.estimated else "recorded", confidence="rule",
+                Code.READ_SHORT_OF_PREDICTION, place, short, at=held.turn, times=held.times,
+                lost_tokens=short.expected_tokens - short.read_tokens,
+                tokens="recorded" if short.exact else "estimated", confidence="rule",
             )  # fmt: skip
 
     # which turns are predicted
-
-    def _look(self, turn: Turn, breaks: Sequence[str]) -> None:
-        read = met_read(turn.usage)
-        if read is None or prompt_tokens(turn.usage and turn.usage.met) - read <= self._tolerated(turn):
-            return  # there is nothing that could have been read besides
-        before = self._before(turn, read, breaks)
-        if before and self._beside.may_ask():
-            self._judge(turn, before, read)
 
     def _before(self, turn: Turn, read: int, breaks: Sequence[str]) -> list[Turn]:
         """Return the turns that wrote what this one may have missed, in the order in which they were asked."""
@@ -153,7 +139,7 @@ class ReadShort:
         anchor = self._hour if tuple(breaks) == (Code.CACHE_EXPIRED,) else None if breaks else self._anchor
         if anchor is None or (anchor is self.latest and not breaks):
             return []  # the pair says it itself
-        kept = cached(anchor.usage)
+        kept = bills.cached(anchor.usage)
         if breaks and anchor.usage is not None:  # what it wrote for an hour
             kept = (anchor.usage.read_tokens or 0) + (anchor.usage.write_1h_tokens or 0)
         if (kept or 0) - read <= self._tolerated(turn) or not _comparable(anchor, turn):
@@ -166,17 +152,17 @@ class ReadShort:
         per_token = 0.0
         for other in islice(reversed(self._beside.chains.values()), WITNESSES):
             latest = other.latest
-            if latest is None or not other.settled or (cached(latest.usage) or 0) - read <= room:
+            if latest is None or not other.settled or (bills.cached(latest.usage) or 0) - read <= room:
                 continue
             if not _comparable(latest, turn):
                 continue
-            per_token = per_token or bytes_per_token(turn, sum(len(each.data) for each in prompt))
+            per_token = per_token or bills.bytes_per_token(turn, sum(len(each.data) for each in prompt))
             if _shared(latest.prompt, prompt) / per_token - read > room:
-                return [] if runs_tools(prompt) else [latest]
+                return [] if bills.runs_tools(prompt) else [latest]
         return []
 
     def _tolerated(self, turn: Turn) -> float:
-        return max(TOLERANCE_TOKENS, self._tolerance * prompt_tokens(turn.usage))
+        return max(bills.TOLERANCE_TOKENS, self._tolerance * bills.prompt_tokens(turn.usage))
 
     # what is said of them
 
@@ -188,8 +174,10 @@ class ReadShort:
         expected = foreseen.prediction.read
         if not expected or not foreseen.cache:
             return
-        bills = [earlier.usage for earlier in before if earlier.usage is not None]
-        exact = any(expected in (cached(bill), bill.write_1h_tokens) for bill in bills)  # a position that a bill told
+        usages = [earlier.usage for earlier in before if earlier.usage is not None]
+        exact = any(
+            expected in (bills.cached(usage), usage.write_1h_tokens) for usage in usages
+        )  # a position that a bill told
         surely = expected if exact else expected / (ANOTHER if read else ESTIMATED)
         if surely - read <= self._tolerated(turn):
             return
@@ -198,7 +186,7 @@ class ReadShort:
             expected, read, exact, foreseen.cache, foreseen.prediction.reason, wrote.number,
             wrote.chain if wrote.chain != turn.chain else None, since(wrote, turn) or 0.0, turn.model,
         )  # fmt: skip
-        made = _ShortRead(turn, evidence, expected - read, not exact)
+        made = _ShortRead(turn, evidence)
         self._held = made if self._held is None else self._held._replace(times=self._held.times + 1)
 
     def _foreseen(self, turns: Sequence[Turn]) -> Predicted | None:
@@ -223,7 +211,7 @@ class ReadShort:
             self._hour = None
         if usage is not None and usage.write_1h_tokens:
             self._hour = turn
-        if breaks or cached(usage):
+        if breaks or bills.cached(usage):
             self._anchor = turn
         self.latest = turn
         self._beside.goes_on(turn.chain, self)
@@ -253,8 +241,8 @@ def _comparable(left: Turn, right: Turn) -> bool:
     if place_in(left.call.endpoint) != place_in(right.call.endpoint) or changed_parameters(left, right):
         return False
     pause = since(left, right)
-    late = SOON if left.answered_at is not None and left.answered_at != left.at else UNTIMED
-    return pause is not None and pause > late and not runs_tools(before)
+    late = bills.SOON if left.answered_at is not None and left.answered_at != left.at else UNTIMED
+    return pause is not None and pause > late and not bills.runs_tools(before)
 
 
 def _whole(turn: Turn) -> Turn:
@@ -266,7 +254,7 @@ def _whole(turn: Turn) -> Turn:
     usage = turn.usage
     if usage is None or usage.read_tokens is None:
         return turn
-    wrote = cached(usage) or 0
+    wrote = bills.cached(usage) or 0
     hour = usage.read_tokens + usage.write_1h_tokens if usage.write_1h_tokens else 0
     split = bool(usage.write_1h_tokens or usage.write_5m_tokens)
     bill = structs.replace(
@@ -294,7 +282,7 @@ class Unread:
         usage = turn.usage
         if turn.failed:
             return
-        read = met_read(usage)
+        read = bills.met_read(usage)
         if read:
             self._beside.note(turn, read)
         if self._silent:
@@ -314,7 +302,7 @@ class Unread:
             return
         wrote = 0 if left.usage is None else left.usage.write_tokens or 0
         pause = since(left, turn)
-        if not wrote or pause is None or not SOON < pause <= (lifetime(left, None) or FIVE_MINUTES):
+        if not wrote or pause is None or not bills.SOON < pause <= (bills.lifetime(left, None) or bills.FIVE_MINUTES):
             return
         if any(cause.code not in UNEXPLAINED and not is_remark(cause) for cause in pair.causes):
             return
@@ -325,7 +313,7 @@ class Unread:
     def findings(self, place: Place) -> Iterator[Finding]:
         """Say what was paid for nothing."""
         turn = self._first
-        if self._silent or turn is None or self._writes < FEWEST or self._tokens <= TOLERANCE_TOKENS:
+        if self._silent or turn is None or self._writes < FEWEST or self._tokens <= bills.TOLERANCE_TOKENS:
             return
         if self._beside.most_read(turn) <= (self._base or 0):
             unread = WritesUnread(self._tokens, self._writes)

@@ -31,7 +31,7 @@ from lore.model.jsonslice import table
 from lore.model.mask import mask
 from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.turn import Prompt, Segment, Turn
-from lore.prefix.blocks import block_of
+from lore.prefix.blocks import block_of, message_start
 from lore.prefix.volatile import volatile_before_history
 
 MOST_BREAKPOINTS = 4  # breakpoints of a request: Anthropic's API refuses more
@@ -120,14 +120,6 @@ def _reason(turn: Turn, segment: Segment, at: int, value: bytes) -> Unmarkable |
         if (table(message.json) or {}).get("role") == b'"assistant"':
             return "not-input"
     return _lifetime(prompt, value)
-
-
-def message_start(prompt: Prompt, place: int) -> int:
-    """Return where the message begins that a place of the messages is in; 0 where none begins before it."""
-    place = min(place, len(prompt.messages) - 1)
-    while place > 0 and prompt.messages[place].kind not in ("envelope", "opaque"):
-        place -= 1
-    return max(0, place)
 
 
 def _lifetime(prompt: Prompt, value: bytes) -> Unmarkable | None:

@@ -30,17 +30,9 @@ from lore.model.evidence import EditedByProvider, MessagesTakenBack, SummaryFoun
 from lore.model.jsonslice import table
 from lore.model.labels import labelled
 from lore.model.turn import Prompt, Segment
+from lore.prefix import purpose
 from lore.prefix.blocks import block_of
 from lore.prefix.likeness import is_models, keeps_system, nearly_same, same_head
-from lore.prefix.purpose import (
-    before_answer,
-    begins_user_turn,
-    is_headed,
-    is_placeholder,
-    is_sealed,
-    is_summary,
-    retells,
-)
 from lore.prefix.volatile import surely_varies, topic
 
 _OPENING = 8  # segments behind the divergence in which a summary would stand
@@ -53,8 +45,8 @@ _LARGEST = 262_144  # bytes of a block that is not looked into for what varies
 
 def sealed(left: Prompt, right: Prompt, begin: int) -> Cause | None:
     """Return the compaction that a new summary of the provider's own shows; `begin` is where the messages part."""
-    new = [segment for segment in right.messages.since(begin) if is_sealed(segment)]
-    sent = {segment.data for segment in left.messages if is_sealed(segment)} if new else set[bytes]()
+    new = [segment for segment in right.messages.since(begin) if purpose.is_sealed(segment)]
+    sent = {segment.data for segment in left.messages if purpose.is_sealed(segment)} if new else set[bytes]()
     item = next((segment for segment in new if segment.data not in sent), None)
     if item is None:
         return None
@@ -79,7 +71,7 @@ def rewritten(left: Prompt, right: Prompt, common: int) -> Cause | None:
 def _rewound(left: Prompt, right: Prompt, begin: int) -> Cause | None:
     """Tell whether the right goes back to an earlier message of the user and says something else from there."""
     start = _turn_at(left, begin)
-    if start is None or start != _turn_at(right, begin) or not begins_user_turn(right):
+    if start is None or start != _turn_at(right, begin) or not purpose.begins_user_turn(right):
         return None
     rest = [segment for segment in right.messages.since(start) if segment.kind == "envelope"]
     gone = [segment for segment in left.messages.since(start) if segment.kind == "envelope"]
@@ -112,7 +104,9 @@ def _summed_up(left: Prompt, right: Prompt, begin: int) -> Cause | None:
         return None
     summary = _behind_kept(left, right, begin)
     if summary is None and not _goes_on_alike(left, right, begin):
-        summary = next((text.segment for text in _new_texts(left, right, begin) if is_summary(text.segment)), None)
+        summary = next(
+            (text.segment for text in _new_texts(left, right, begin) if purpose.is_summary(text.segment)), None
+        )
     return None if summary is None else _caused(left, right, begin, summary.path, "is-summary")
 
 
@@ -121,8 +115,10 @@ def _behind_kept(left: Prompt, right: Prompt, begin: int) -> Segment | None:
 
     So Codex compacts: a text of its own, or an item that only the API can read; its instructions may have moved, too.
     """
-    summaries = [segment for segment in before_answer(right.messages.since(begin)) if is_summary(segment)]
-    sealed = [segment for segment in right.messages.since(begin) if is_sealed(segment)]
+    summaries = [
+        segment for segment in purpose.before_answer(right.messages.since(begin)) if purpose.is_summary(segment)
+    ]
+    sealed = [segment for segment in right.messages.since(begin) if purpose.is_sealed(segment)]
     sent = {segment.data for segment in left.messages} if summaries or sealed else set[bytes]()
     summary = next((segment for segment in summaries if segment.data not in sent), None)
     if summary is None:
@@ -153,10 +149,10 @@ def _replaced(left: Prompt, right: Prompt, begin: int) -> Cause | None:
         return None
     if not begin and _sent(left).isdisjoint(_sent(right)):  # another conversation, perhaps
         return None
-    if is_placeholder(new.segment):
+    if purpose.is_placeholder(new.segment):
         return None
     path = new.segment.path
-    if is_headed(new.segment) or retells(new.segment, gone):
+    if purpose.is_headed(new.segment) or purpose.retells(new.segment, gone):
         return _caused(left, right, begin, path, "sums-up")
     return replace(_caused(left, right, begin, path, "unclear"), override="unattributable")
 

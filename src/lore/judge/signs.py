@@ -48,12 +48,10 @@ SIGN_CODES: dict[str, Code] = {
     "skill": Code.SKILL_LOADED,
 }
 # Causes that need a second kind of evidence to be strong.
-BY_COUNT = frozenset(
-    (
-        Code.HOOK_TEXT_MOVED, Code.CLIENT_RESTARTED, Code.TOOLS_ADDED_OR_REMOVED, Code.DEFERRED_TOOLS_LOADED,
-        Code.ANSWER_WITHOUT_THINKING,
-    )
-)  # fmt: skip
+BY_COUNT = frozenset((
+    Code.HOOK_TEXT_MOVED, Code.CLIENT_RESTARTED, Code.TOOLS_ADDED_OR_REMOVED, Code.DEFERRED_TOOLS_LOADED,
+    Code.ANSWER_WITHOUT_THINKING,
+))  # fmt: skip
 SHRANK = 1_000  # tokens: a prompt that shrank by more had something taken out
 _OFTEN = 0.5  # of the times that a habit was seen
 _AGAIN = 2  # times that a session showed a habit before its own bills count as evidence

@@ -28,7 +28,7 @@ from lore.model.results.overview import Interval, Measure, MeasureSide, Outcome,
 
 UNSURE = "unattributable"
 _PARTS = ("reading", "context", "output", "tools", "again")
-_TOKENS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
+TOKENS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 _DIGITS = 6  # behind the point, of dollars and shares
 
 
@@ -63,7 +63,7 @@ class Sums:
     def __init__(self) -> None:
         self._sessions: set[str] = set()
         self._sizes: list[int] = []
-        self._tokens = dict.fromkeys(_TOKENS, 0)
+        self._tokens = dict.fromkeys(TOKENS, 0)
         self._parts: dict[str, list[float]] = {name: [] for name in (*_PARTS, "unexplained", "subagent")}
         self.requests = self._unbilled = self._unpriced = self._breaks = self._compactions = 0
         self._again = self._unexplained = self._subagents = self._appends = self._read = 0
@@ -84,7 +84,7 @@ class Sums:
             self._unbilled += 1
         elif spent is None:
             self._unpriced += 1
-        for name in _TOKENS:
+        for name in TOKENS:
             self._tokens[name] += getattr(row, name) or 0
         unsure = loss is not None and loss.kind == UNSURE
         if loss is not None:
@@ -260,7 +260,9 @@ def _clustered(known: list[tuple[float, float]], value: float, bottoms: float, *
     squares = sum((top - value * bottom) ** 2 for top, bottom in known)
     if isclose(squares, 0.0, abs_tol=1e-18):
         return None
-    half = _t(count - 1) * sqrt(count / (count - 1) * squares) / bottoms
+    free = count - 1
+    student = _T[free - 1] if free <= len(_T) else Z * (1 + (Z * Z + 1) / (4 * free))
+    half = student * sqrt(count / (count - 1) * squares) / bottoms
     low, high = max(0.0, value - half), value + half
     return Interval(round(low, _DIGITS), round(min(high, 1.0) if share else high, _DIGITS), "sessions")
 
@@ -271,10 +273,6 @@ def _wilson(events: int, trials: int) -> Interval:
     half = Z * sqrt(share * (1 - share) / trials + squared / (4 * trials * trials))
     low, high = max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
     return Interval(round(low, _DIGITS), round(high, _DIGITS), "requests")
-
-
-def _t(freedom: int) -> float:
-    return _T[freedom - 1] if freedom <= len(_T) else Z * (1 + (Z * Z + 1) / (4 * freedom))
 
 
 def _difference(left: MeasureSide, right: MeasureSide) -> Interval | None:

@@ -29,10 +29,10 @@ from lore.judge.base import RULES, WORSE, TurnVerdict, damage, summed
 from lore.judge.baseline import BaselineRecorder, KnownFindings, belongs
 from lore.judge.policy import Budgets, CountedFinding, Decided, Limited, Policy, Ruling, decide, judge_pair, over_budget
 from lore.model.canonical import text_of
+from lore.model.cause import Place
 from lore.model.codes import CODES, CauseKind, Code, Problem, Reader, fix_of
 from lore.model.items import TextBlock, UserMessage, is_absent
 from lore.model.ledger import Ledger
-from lore.model.place import Place
 from lore.model.results import Checked, CostlyCause, Finding, Summary, Unseen
 from lore.model.turn import Turn
 

@@ -24,20 +24,10 @@ from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, SOON, TOLERANCE_TOKENS, cac
 from lore.cache.forecast import Situation
 from lore.cache.habits import Habits, Tally
 from lore.judge.rewrites import rewritten, sealed
+from lore.model import evidence as e
 from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.events import Billed
-from lore.model.evidence import (
-    ChainRestarted,
-    ColdCompaction,
-    ModelChanged,
-    OlderEntry,
-    ParallelStart,
-    Paused,
-    ProviderSaid,
-    Rerouted,
-    RoutedElsewhere,
-)
 from lore.model.providers import named_provider, place_in, provider_by_id
 from lore.model.turn import Segment, Turn
 from lore.prefix.likeness import is_models
@@ -81,13 +71,13 @@ class PairContext(NamedTuple):
         return met_read(self.right.usage)
 
     @property
-    def verdict(self) -> ProviderSaid | None:
+    def verdict(self) -> e.ProviderSaid | None:
         """The provider's verdict as evidence; a reason that lore does not know is content."""
         said = self.right.verdict
         if said is None:
             return None
         known = said.reason if said.reason in REASONS else ""
-        return ProviderSaid(known, "" if known else said.reason, said.missed_tokens)
+        return e.ProviderSaid(known, "" if known else said.reason, said.missed_tokens)
 
 
 def by_shape(context: PairContext) -> Cause | None:
@@ -95,7 +85,7 @@ def by_shape(context: PairContext) -> Cause | None:
     left, right, found = context.left, context.right, context.found
     if left.chain != right.chain and right.given_up == left.chain:
         number = sum(segment.section == "tools" for segment in left.prompt.head)
-        return Cause(Code.CHAIN_RESTARTED, "tools", ChainRestarted(number), found.common)
+        return Cause(Code.CHAIN_RESTARTED, "tools", e.ChainRestarted(number), found.common)
     if left.chain != right.chain and (cold := _cold(context)) is not None:
         return cold
     if found.covered or right.changes or right.is_rebuilt or right.fidelity == "rendered":
@@ -121,7 +111,7 @@ def _cold(context: PairContext) -> Cause | None:
         differs = _differing(left, right)
     if not differs or expired(context) or parallel(context):
         return None
-    evidence = ColdCompaction(differs, cached(left.usage) or 0, read or 0, _warm(left, usage))
+    evidence = e.ColdCompaction(differs, cached(left.usage) or 0, read or 0, _warm(left, usage))
     return Cause(Code.COLD_COMPACTION, "messages", evidence, context.found.common, strength="strong")
 
 
@@ -158,8 +148,8 @@ def other_api(context: PairContext) -> Cause | None:
     if before.dialect == after.dialect:
         return None
     if before.model != after.model:
-        return Cause(Code.MODEL_CHANGED, "model", ModelChanged(before.model, after.model))
-    other = Rerouted(endpoint_before=before.dialect, endpoint_after=after.dialect)
+        return Cause(Code.MODEL_CHANGED, "model", e.ModelChanged(before.model, after.model))
+    other = e.Rerouted(endpoint_before=before.dialect, endpoint_after=after.dialect)
     return Cause(Code.ENDPOINT_CHANGED, "outside", other, strength="strong")
 
 
@@ -184,7 +174,7 @@ def perhaps_expired(context: PairContext) -> Cause | None:
     if lives_of(context) is not None or not _bills_no_lifetime(context) or not context.billed:
         return None
     gone = expiry(context.used or context.left, context.right, FIVE_MINUTES, missed=bool(context.fell))
-    return None if gone is None else Cause(Code.CACHE_EXPIRED, "time", Paused(gone.seconds, None), strength="weak")
+    return None if gone is None else Cause(Code.CACHE_EXPIRED, "time", e.Paused(gone.seconds, None), strength="weak")
 
 
 def _bills_no_lifetime(context: PairContext) -> bool:
@@ -208,7 +198,7 @@ _HOUR = 3600.0  # clocks of two machines may differ, and a recording may be put 
 def parallel(context: PairContext) -> Cause | None:
     """Return that the right was sent before the entry that it would read was written."""
     early = started_in_parallel(context.left, context.right) if context.billed else None
-    return None if early is None else Cause(Code.PARALLEL_START, "time", ParallelStart(early), strength="strong")
+    return None if early is None else Cause(Code.PARALLEL_START, "time", e.ParallelStart(early), strength="strong")
 
 
 def older_entry(context: PairContext) -> Cause | None:
@@ -219,7 +209,7 @@ def older_entry(context: PairContext) -> Cause | None:
     earlier = None if context.situation is None else context.situation.earlier
     if (read not in context.positions and read != earlier) or read == cached(context.left.usage):
         return None
-    return Cause(Code.OLDER_ENTRY_SERVED, "time", OlderEntry(soon, read), strength="strong")
+    return Cause(Code.OLDER_ENTRY_SERVED, "time", e.OlderEntry(soon, read), strength="strong")
 
 
 def since(left: Turn, right: Turn) -> float | None:
@@ -242,11 +232,11 @@ def rerouted(context: PairContext) -> Cause | None:
     hosts = [call.endpoint.partition("/")[0] for call in (before, after)]
     other_key = bool(before.account and after.account and before.account != after.account)
     if all(hosts) and hosts[0] != hosts[1]:
-        found = Rerouted(host_before=hosts[0], host_after=hosts[1], account=other_key)
+        found = e.Rerouted(host_before=hosts[0], host_after=hosts[1], account=other_key)
     elif before.endpoint and after.endpoint and place_in(before.endpoint) != place_in(after.endpoint):
-        found = Rerouted(endpoint_before=before.endpoint, endpoint_after=after.endpoint, account=other_key)
+        found = e.Rerouted(endpoint_before=before.endpoint, endpoint_after=after.endpoint, account=other_key)
     elif other_key:
-        found = Rerouted(account=True)
+        found = e.Rerouted(account=True)
     else:
         return None
     return Cause(Code.ENDPOINT_CHANGED, "outside", found, strength="strong")
@@ -257,9 +247,9 @@ def routed(context: PairContext) -> Cause | None:
     before, after = context.left.call, context.right.call
     found, who = None, [named_provider(call.answered_by) or call.answered_by for call in (before, after)]
     if all(who) and who[0] != who[1]:
-        found = RoutedElsewhere(before.answered_by, after.answered_by)
+        found = e.RoutedElsewhere(before.answered_by, after.answered_by)
     elif before.deployment and after.deployment and before.deployment != after.deployment:
-        found = RoutedElsewhere(deployment_before=before.deployment, deployment_after=after.deployment)
+        found = e.RoutedElsewhere(deployment_before=before.deployment, deployment_after=after.deployment)
     if found is not None:
         return Cause(Code.ROUTED_ELSEWHERE, "outside", found, strength="strong")
     if context.right.basis is not None or not context.found.covered or not context.billed:
@@ -280,7 +270,7 @@ def _between(context: PairContext) -> Cause | None:
     between = {begin for ids in answers[1:] for begin in ids}
     known, others = ({*map(provider_by_id, begins)} - {""} for begins in (own, between))
     foreign = bool(known and others - known)
-    evidence = RoutedElsewhere(unreceived=len(answers) - 1, ids=tuple(sorted({*own, *between})) if foreign else ())
+    evidence = e.RoutedElsewhere(unreceived=len(answers) - 1, ids=tuple(sorted({*own, *between})) if foreign else ())
     if foreign:
         return Cause(Code.ROUTED_ELSEWHERE, "outside", evidence, strength="strong")
     return Cause(Code.ROUTED_ELSEWHERE, "outside", evidence, override="unattributable", strength="weak")

@@ -1,6 +1,7 @@
 """One reason why a prompt does not extend the one before it: a code at a place of the left prompt, and its evidence.
 
-Out: values, and `mapped`, by which reports mask or redact the texts of evidence by what each of them holds.
+Out: values, and `mapped`, by which reports mask or redact the texts of evidence by what each of them holds. `Place`:
+where findings are reported.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import Literal, TypeAlias, TypeVar, cast, get_args, get_type_hints
 import msgspec
 from msgspec import Meta, Struct
 
-from lore.model.codes import CODES, CauseKind, Code
+from lore.model.codes import CODES, CauseKind, Code, Reader
 from lore.model.evidence import Evidence, RuledOut
+from lore.model.turn import Turn
 
 # What is said of a cause besides its evidence: the bill read all that was sent before, or lost nothing; one body was
 # stored otherwise by its recorder; another process, or this one after a long pause, went on with the session.
@@ -130,3 +132,22 @@ def mapped(evidence: E, change: Mapping[str, Callable[[str], str]]) -> E:
         elif (apply := change.get(texts.get(name, ""))) is not None and value is not None:
             made[name] = tuple(map(apply, cast("tuple[str, ...]", value))) if isinstance(value, tuple) else apply(value)
     return msgspec.structs.replace(evidence, **made) if made else evidence
+
+
+class Place(Struct, frozen=True):
+    """Where findings are reported: the argument as given joined with the path below it.
+
+    `key` is the same place on every machine: relative to the project, its parts joined by `/`; empty: the path.
+    `reader` is who reads them: the author of an agent, or its user.
+    """
+
+    path: str
+    key: str = ""
+    reader: Reader = "author"
+
+    def of(self, turn: Turn) -> Place:
+        """Return where a turn's findings are reported: in its own file, where the recording is a folder of files."""
+        if not turn.file.startswith(self.path):
+            return self
+        below = turn.file[len(self.path) :]
+        return Place(turn.file, (self.key or self.path) + below.replace("\\", "/"), self.reader)

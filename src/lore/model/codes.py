@@ -411,13 +411,11 @@ CODES: dict[str, About] = {code: code.about for code in Code}
 
 
 # What whoever runs the agent can do nothing about but report it.
-_REPORTED = frozenset(
-    (
-        Code.KEY_ORDER_CHANGED, Code.CONTENT_SHAPE_CHANGED, Code.TOOL_CHOICE_CHANGED, Code.OUTPUT_SCHEMA_CHANGED,
-        Code.BREAKPOINTS_FAR_APART, Code.DUPLICATE_UUID, Code.TURN_OUT_OF_ORDER, Code.UNREADABLE_DELTA,
-        Code.CONTEXT_LEFT_OUT, Code.PROMPT_UNDER_MINIMUM,
-    )
-)  # fmt: skip
+_REPORTED = frozenset((
+    Code.KEY_ORDER_CHANGED, Code.CONTENT_SHAPE_CHANGED, Code.TOOL_CHOICE_CHANGED, Code.OUTPUT_SCHEMA_CHANGED,
+    Code.BREAKPOINTS_FAR_APART, Code.DUPLICATE_UUID, Code.TURN_OUT_OF_ORDER, Code.UNREADABLE_DELTA,
+    Code.CONTEXT_LEFT_OUT, Code.PROMPT_UNDER_MINIMUM,
+))  # fmt: skip
 
 
 def actor_of(code: str, kind: CauseKind, reader: Reader = "author") -> Actor:

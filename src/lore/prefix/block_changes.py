@@ -21,19 +21,8 @@ from lore.model.codes import CauseKind, Code
 from lore.model.jsonslice import table
 from lore.model.turn import NO_RESULT, Segment
 from lore.model.vector import common_prefix
+from lore.prefix import blocks
 from lore.prefix.align import Mismatch, near
-from lore.prefix.blocks import (
-    BlockParts,
-    block_of,
-    by_model,
-    images_in,
-    is_header,
-    is_message,
-    kind_of,
-    parts,
-    say_the_same,
-    says_nothing,
-)
 from lore.prefix.overlap import excerpt, same_content
 from lore.prefix.texts import LARGEST, TOPICS, Reason, Room, Spelled, of_segments, of_values, reasons
 from lore.prefix.volatile import is_reminder, surely_varies, topic, wrapping
@@ -76,8 +65,8 @@ class BlockPair(NamedTuple):
 
     left: Segment
     right: Segment
-    before: BlockParts
-    after: BlockParts
+    before: blocks.BlockParts
+    after: blocks.BlockParts
 
     @property
     def changed(self) -> set[str]:
@@ -120,7 +109,7 @@ class BlockChanges:
         self._context = context
         gone = [mismatch for mismatch in found if mismatch.right is None]
         self._gone = {mismatch.segment.data for mismatch in gone}
-        self._gone_by_model = any(by_model(mismatch.envelope) and not mismatch.alone for mismatch in gone)
+        self._gone_by_model = any(blocks.by_model(mismatch.envelope) and not mismatch.alone for mismatch in gone)
         self._room = Room()
 
     def causes(self) -> list[Cause]:
@@ -134,7 +123,11 @@ class BlockChanges:
                 found.append(cut)
                 continue
             for mismatch in run:
-                kind = kind_of(mismatch.segment, mismatch.envelope), mismatch.left is None, mismatch.right is None
+                kind = (
+                    blocks.kind_of(mismatch.segment, mismatch.envelope),
+                    mismatch.left is None,
+                    mismatch.right is None,
+                )
                 seen[kind] += 1
                 first.setdefault(kind, len(found))
                 if seen[kind] <= MOST:
@@ -152,7 +145,7 @@ class BlockChanges:
         """
         gone = [mismatch.left for mismatch in run if mismatch.left is not None]
         paths = list(dict.fromkeys([segment.path.partition("]")[0] + "]" for segment in gone]))
-        if len(paths) < 2 or not any(by_model(mismatch.envelope) for mismatch in run):
+        if len(paths) < 2 or not any(blocks.by_model(mismatch.envelope) for mismatch in run):
             return None
         if any(self._context.new[segment.data] > 0 for segment in gone):
             return None
@@ -172,14 +165,16 @@ class BlockChanges:
         left, right = mismatch.left, mismatch.right
         if left is None or right is None:
             return [self._single(mismatch)]
-        pair = BlockPair(left, right, block_of(left, mismatch.envelope), block_of(right, mismatch.envelope))
+        pair = BlockPair(
+            left, right, blocks.block_of(left, mismatch.envelope), blocks.block_of(right, mismatch.envelope)
+        )
         path, before, after = left.path, pair.before, pair.after
         kinds = {before.kind, after.kind}
         if before.text == after.text and same_content(left, right):
             return [of_segments(left, right).cause(self._section, mismatch.position, path)]
-        if left.kind == right.kind and say_the_same(left, right):
+        if left.kind == right.kind and blocks.say_the_same(left, right):
             return [self._empty(mismatch, d.EmptyMember(path, templated=self._context.templated))]
-        if is_header(left) and is_header(right):
+        if blocks.is_header(left) and blocks.is_header(right):
             return [self._cause(mismatch, Code.BILLING_HEADER_CHANGED, d.HeaderChanged())]
         named = self._named(mismatch, pair)
         if named is not None:
@@ -206,20 +201,20 @@ class BlockChanges:
         """Explain a segment that the other side has not, or has elsewhere."""
         segment, gone, context = mismatch.segment, mismatch.right is None, self._context
         path = segment.path
-        if (mismatch.alone or not is_message(segment)) and says_nothing(segment):
+        if (mismatch.alone or not blocks.is_message(segment)) and blocks.says_nothing(segment):
             return self._empty(mismatch, d.EmptyMember(path, whole=True, templated=context.templated))
-        block = block_of(segment, mismatch.envelope)
+        block = blocks.block_of(segment, mismatch.envelope)
         lone = "gone" if gone else "added"
         moved = context.new[segment.data] > 0 if gone else segment.data in self._gone
         change = "moved" if moved or segment.data in context.relocated else lone
-        if is_header(segment):
+        if blocks.is_header(segment):
             return self._cause(mismatch, Code.BILLING_HEADER_CHANGED, d.HeaderChanged(change=lone))
         if block.kind == "thinking" or (segment.kind == "envelope" and block.own.get("type") == b'"reasoning"'):
             return self._cause(mismatch, Code.THINKING_CHANGED, d.ThinkingChanged(path, change))
         if block.kind == "image":
             return self._cause(mismatch, Code.IMAGE_CHANGED, d.ImageChanged(path, lone))
         code, what = Code.PREFIX_MOVED, ""
-        if block.kind == "text" and not (by_model(mismatch.envelope) and change != "moved"):
+        if block.kind == "text" and not (blocks.by_model(mismatch.envelope) and change != "moved"):
             code, what = self._lone_text(mismatch, block.text or "", moved=change == "moved")
         return self._cause(mismatch, code, d.BlockMoved(path, block.kind, change, excerpt(segment, 0, 0, 60), what))
 
@@ -268,7 +263,7 @@ class BlockChanges:
         if NO_RESULT in pair.left.data:
             return [self._cause(mismatch, Code.LATE_TOOL_RESULT, d.ResultSentEarly(path))]
         found: list[Cause] = []
-        if images_in(before) != images_in(after):
+        if blocks.images_in(before) != blocks.images_in(after):
             found.append(self._cause(mismatch, Code.IMAGE_CHANGED, d.ImageChanged(path, "in-result")))
             if before.text == after.text or _gave_way(before, after):
                 return found
@@ -286,7 +281,7 @@ class BlockChanges:
         return [*found, *(codes.values() or [rewritten])]
 
     def _text(self, mismatch: Mismatch, pair: BlockPair, before: str, after: str) -> list[Cause]:
-        wrapper = None if by_model(mismatch.envelope) or self._section != "messages" else wrapping(before, after)
+        wrapper = None if blocks.by_model(mismatch.envelope) or self._section != "messages" else wrapping(before, after)
         if wrapper is not None:
             shown = excerpt(Segment("messages", "", wrapper.text.encode("utf-8", "replace")), 0, 0, 60)
             return [self._cause(mismatch, Code.REMINDER_MOVED, d.WrapperGone(pair.left.path, shown, wrapper.holds))]
@@ -303,7 +298,7 @@ class BlockChanges:
         path, code, what, parting = pair.left.path, reason.code, reason.what, pair.parting(reason)
         if isinstance(what, Spelled):
             return self._cause(mismatch, what.code, d.Respelled(path, what.spelling, *parting), override=what.override)
-        if code is None or (code in _HARNESS and by_model(mismatch.envelope)):  # a model only speaks of them
+        if code is None or (code in _HARNESS and blocks.by_model(mismatch.envelope)):  # a model only speaks of them
             return self._cause(mismatch, Code.PREFIX_MOVED, d.TextChanged(path, "", *parting), differs=True)
         return self._cause(mismatch, code, d.TextChanged(path, what, *parting))
 
@@ -323,11 +318,11 @@ class BlockChanges:
         return self._cause(mismatch, Code.PREFIX_MOVED, d.BlockChanged(path, *pair.parting()), differs=True)
 
 
-def _around_text(block: BlockParts) -> tuple[bytes, ...] | None:
+def _around_text(block: blocks.BlockParts) -> tuple[bytes, ...] | None:
     """Return what a result is apart from its content, where that is one text, plain or in a block; None elsewhere."""
     content = block.own.get("content") or block.own.get("output") or b""
     if content[:1] == b"[":
-        only = parts(content)
+        only = blocks.parts(content)
         if len(only) != 1 or not _PLAIN.issuperset(only[0]):
             return None
     elif content[:1] != b'"':
@@ -335,12 +330,13 @@ def _around_text(block: BlockParts) -> tuple[bytes, ...] | None:
     return tuple(sorted(key.encode() + canonical(raw) for key, raw in block.own.items() if raw is not content))
 
 
-def _gave_way(left: BlockParts, right: BlockParts) -> bool:
+def _gave_way(left: blocks.BlockParts, right: blocks.BlockParts) -> bool:
     """Tell whether a text stands in a result where an image stood, and all other texts are the same."""
-    if len(images_in(right)) >= len(images_in(left)):
+    if len(blocks.images_in(right)) >= len(blocks.images_in(left)):
         return False
     before, after = (
-        {part["text"] for part in parts(block.own.get("content", b"")) if "text" in part} for block in (left, right)
+        {part["text"] for part in blocks.parts(block.own.get("content", b"")) if "text" in part}
+        for block in (left, right)
     )
     return before <= after
 
@@ -361,7 +357,7 @@ def _runs(found: Sequence[Mismatch]) -> list[list[Mismatch]]:
     return runs
 
 
-def _arguments(left: BlockParts, right: BlockParts) -> tuple[str, str] | None:
+def _arguments(left: blocks.BlockParts, right: blocks.BlockParts) -> tuple[str, str] | None:
     """Return the arguments of two calls that are written as text, where nothing else differs."""
     both = [table(block.own.get("function", b"")) or {} for block in (left, right)]
     raw = [function.pop("arguments", b"") for function in both]

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, cast
 from lore.model.canonical import canonical, decode, encode, text_of
 from lore.model.differences import BlockKind
 from lore.model.jsonslice import array, table
-from lore.model.turn import Segment
+from lore.model.turn import Prompt, Segment
 
 _THINKING = frozenset((b'"thinking"', b'"redacted_thinking"', b'"reasoning"'))
 _IMAGES = frozenset((b'"image"', b'"image_url"', b'"input_image"', b'"document"', b'"input_file"', b'"file"',
@@ -141,6 +141,14 @@ def known_by(segment: Segment, envelope: bytes) -> bytes | None:
 def by_model(envelope: bytes) -> bool:
     """Tell whether a message is the model's own."""
     return _MODEL_ENVELOPE.search(envelope, 0, 4096) is not None
+
+
+def message_start(prompt: Prompt, place: int) -> int:
+    """Return where the message begins that a place of the messages is in; 0 where none begins before it."""
+    place = min(place, len(prompt.messages) - 1)
+    while place > 0 and prompt.messages[place].kind not in ("envelope", "opaque"):
+        place -= 1
+    return max(0, place)
 
 
 HEADER = b"x-anthropic-billing-header:"  # a line of Claude Code's own, another one with every request

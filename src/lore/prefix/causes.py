@@ -28,7 +28,8 @@ from lore.model.state import Change
 from lore.model.turn import Call, Prompt, Segment
 from lore.prefix.align import grouped, mismatches
 from lore.prefix.block_changes import BlockChanges, PromptContext
-from lore.prefix.overlap import Overlap, since
+from lore.prefix.blocks import message_start
+from lore.prefix.overlap import Overlap, limit_of, since
 from lore.prefix.params import param_causes
 from lore.prefix.texts import of_segments
 from lore.prefix.tools import tool_causes
@@ -44,13 +45,6 @@ _APIS = frozenset(("anthropic", "openai", "azure", "gemini", "vertex", "bedrock"
 _UNKNOWN = Call()
 RESUMED = 600.0  # seconds: who comes back after so long has often loaded the session anew
 _SPELLED = 48  # segments that are only spelled otherwise and are looked at one by one
-
-
-def limit_of(left: Prompt) -> int:
-    """Count the leading segments that the left prompt wanted cached: up to its last breakpoint, or all."""
-    if left.breakpoints and not left.auto_breakpoint:
-        return left.breakpoints[-1] + 1
-    return left.stable
 
 
 def causes(
@@ -187,19 +181,10 @@ def _content(left: Prompt, right: Prompt, found: Overlap, changes: Sequence[Chan
         causes += _of_section(context, "system", left.head[tools:], right.head[right_tools:], tools)
     same = max(0, start - len(left.head)) if len(left.head) == len(right.head) else 0
     same = max(same, left.messages.common(right.messages))
-    same = min(_message_start(left, same), _message_start(right, same))  # what one side's message gained at its end
+    same = min(message_start(left, same), message_start(right, same))  # what one side's message gained at its end
     wanted = max(0, limit_of(left) - len(left.head) - same)
     before, after = list(left.messages.since(same))[:wanted], [*right.messages.since(same), *right.tail]
     return [*causes, *_of_section(context, "messages", before, after, len(left.head) + same)]
-
-
-def _message_start(prompt: Prompt, place: int) -> int:
-    """Go back to the envelope of the message that a place stands in."""
-    if place >= len(prompt.messages):
-        place = len(prompt.messages) - 1
-    while place > 0 and prompt.messages[place].kind not in ("envelope", "opaque"):
-        place -= 1
-    return max(0, place)
 
 
 def _of_section(
@@ -317,7 +302,7 @@ def _tail(left: Prompt, right: Prompt, found: Overlap, call: Call) -> tuple[Caus
         return ()
     if right.breakpoints or b'"explicit"' in right.params.get("prompt_cache_options", b""):
         return ()
-    last = len(left.head) + _message_start(left, len(left.messages))
+    last = len(left.head) + message_start(left, len(left.messages))
     if found.covered_canonical or found.canonical < last:
         return ()
     return (Cause(Code.TAIL_WITHOUT_BREAKPOINT, "messages", TailWithoutBreakpoint(), 0),)

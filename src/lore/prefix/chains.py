@@ -29,33 +29,7 @@ from typing import NamedTuple
 
 from lore.model.events import MAIN
 from lore.model.turn import Call, Exchange, Prompt, Streamed
-from lore.prefix.likeness import (
-    ANSWERS_WITHIN,
-    DISTINCT,
-    Identity,
-    Replies,
-    identity_of,
-    is_another_run,
-    is_models,
-    keeps_system,
-    latest_answer,
-    loses_wrapper,
-    resembles,
-    same_head,
-    same_system,
-)
-from lore.prefix.purpose import (
-    before_answer,
-    begins_user_turn,
-    begins_with_summary,
-    has_tools,
-    is_beside,
-    is_headed,
-    is_sealed,
-    is_summary,
-    opening,
-    retells,
-)
+from lore.prefix import likeness, purpose
 
 LOOK_BACK = 64  # chains that begin alike and are compared: a thousand forks must not cost a million looks
 REMEMBERED = 48 * 1024 * 1024  # bytes of prompts: a hundred of half a megabyte, ten thousand short ones
@@ -78,7 +52,7 @@ class _Request(NamedTuple):
 
     prompt: Prompt
     first: int
-    who: Identity
+    who: likeness.Identity
     beside: bool
 
 
@@ -124,9 +98,9 @@ class Chains:
         self._responses: dict[str, _KnownChain] = {}  # by a chain's latest response
         self._answers: dict[int, _KnownChain] = {}  # by a hash of the latest answer that a chain's latest request holds
         self._room = remembered
-        self._replies = Replies(joined)
+        self._replies = likeness.Replies(joined)
         self._gone: list[str] = []
-        self._main: Identity | None = None
+        self._main: likeness.Identity | None = None
         self.given_up = ""  # the chain that the latest request left to begin its own without tools; mostly none
         self._numbers = count(2)
 
@@ -139,7 +113,7 @@ class Chains:
         """Take the next request."""
         call = Call() if exchange is None else exchange.call
         first = hash(_first_message(prompt))
-        request = _Request(prompt, first, identity_of(prompt, exchange), is_beside(prompt, call))
+        request = _Request(prompt, first, likeness.identity_of(prompt, exchange), purpose.is_beside(prompt, call))
         chain, self.given_up = self._continued(request), ""
         known = chain is not None
         if chain is None:
@@ -207,8 +181,10 @@ class Chains:
         who, main = request.who, self._main
         before = None if MAIN not in self._chains else self._chains[MAIN].prompt
         own = main is not None and bool(who.session) and who.session == main.session
-        other = own and before is not None and not same_system(before, request.prompt)
-        if request.beside or (other and before is not None and has_tools(before) and not has_tools(request.prompt)):
+        other = own and before is not None and not likeness.same_system(before, request.prompt)
+        if request.beside or (
+            other and before is not None and purpose.has_tools(before) and not purpose.has_tools(request.prompt)
+        ):
             return f"utility-{next(self._numbers)}"
         if who.agent and who.agent != MAIN:
             named = _NAME.fullmatch(who.agent) and who.agent not in self._chains
@@ -221,30 +197,29 @@ class Chains:
     def _continued(self, request: _Request) -> _KnownChain | None:
         alike = [chain for chain in self._begin_alike(request) if chain.may_continue(request)]
         near = [chain for chain in alike if chain.is_near(request)]
-        return (
-            self._named(request, near)
-            or self._by_messages(request.prompt, near)
-            or self._elsewhere(request, alike)
-            or self._summarised(request)
-            or self._shortened(request)
-            or self._replied(request)
-            or next((chain for chain in self._recent(request) if resembles(chain.prompt, request.prompt)), None)
-            or self._unwrapped(request)
-        )
+        found = self._named(request, near) or self._by_messages(request.prompt, near) or self._elsewhere(request, alike)
+        if found is None and not request.beside:
+            found = self._summarised(request) or self._shortened(request) or self._replied(request)
+        alike = (chain for chain in self._recent(request) if likeness.resembles(chain.prompt, request.prompt))
+        found = found or next(alike, None)
+        return found if found is not None or request.beside else self._unwrapped(request)
 
     def _begin_alike(self, request: _Request) -> Iterator[_KnownChain]:
         return islice(reversed(self._alike.get(request.first, {}).values()), LOOK_BACK)
 
-    def _recent(self, request: _Request) -> Iterator[_KnownChain]:
-        chains = islice(reversed(self._chains.values()), LOOK_BACK)
-        return (chain for chain in chains if chain.may_continue(request) and chain.is_near(request))
+    def _recent(self, request: _Request, *, alike: bool = False) -> Iterator[_KnownChain]:
+        """Iterate over the chains touched last that a request may continue; `alike`: under its own system prompt."""
+        for chain in islice(reversed(self._chains.values()), LOOK_BACK):
+            fits = chain.may_continue(request) and chain.is_near(request)
+            if fits and (not alike or likeness.same_system(chain.prompt, request.prompt)):
+                yield chain
 
     def _named(self, request: _Request, near: list[_KnownChain]) -> _KnownChain | None:
         """Return the chain of the response that a request says it continues, where its messages agree."""
         chain = self._responses.get(request.who.previous)
         if chain is None or not chain.may_continue(request) or not chain.latest.who.may_be(request.who):
             return None
-        fits = request.prompt.partial or chain in near or begins_with_summary(request.prompt)
+        fits = request.prompt.partial or chain in near or purpose.begins_with_summary(request.prompt)
         return chain if fits or not len(chain.prompt.messages) else None
 
     def _by_messages(self, prompt: Prompt, near: list[_KnownChain]) -> _KnownChain | None:
@@ -254,7 +229,10 @@ class Chains:
             before = chain.prompt
             shared = before.messages.common(prompt.messages)
             if shared == len(before.messages) and shared >= longest[0]:
-                fits = shared, same_head(before, prompt)  # of several as long, one with the same tools and system
+                fits = (
+                    shared,
+                    likeness.same_head(before, prompt),
+                )  # of several as long, one with the same tools and system
                 longest, best = (fits, chain) if fits > longest else (longest, best)
             differs = shared < min(len(prompt.messages), len(before.messages))
             if latest is None and differs and self._rewritten(before, prompt, shared):
@@ -264,9 +242,11 @@ class Chains:
     @staticmethod
     def _rewritten(before: Prompt, prompt: Prompt, shared: int) -> bool:
         """Tell whether a history was rewritten, or summed up, and no other conversation begins alike."""
-        near_by = any(is_summary(segment) for segment in islice(prompt.messages.since(shared), OPENING))
-        summed = near_by or any(is_summary(block) for block in before_answer(prompt.messages.since(shared)))
-        return summed or not is_another_run(before, prompt, shared)
+        near_by = any(purpose.is_summary(segment) for segment in islice(prompt.messages.since(shared), OPENING))
+        summed = near_by or any(
+            purpose.is_summary(block) for block in purpose.before_answer(prompt.messages.since(shared))
+        )
+        return summed or not likeness.is_another_run(before, prompt, shared)
 
     def _elsewhere(self, request: _Request, alike: list[_KnownChain]) -> _KnownChain | None:
         """Return the chain that is continued in another session (it was resumed) or at another endpoint.
@@ -279,17 +259,15 @@ class Chains:
             if before.common(messages) != len(before) or len(before) >= len(messages):
                 continue
             known = bool(who.session) and who.may_be(request.who)
-            if known or any(segment.kind == "envelope" and is_models(segment) for segment in before):
+            if known or any(segment.kind == "envelope" and likeness.is_models(segment) for segment in before):
                 return chain
         return None
 
     def _summarised(self, request: _Request) -> _KnownChain | None:
         """Return the conversation whose summary a request begins with."""
-        if request.beside:
-            return None
         prompt = request.prompt
-        sure = begins_with_summary(prompt)
-        headed = None if sure else next((segment for segment in opening(prompt) if is_headed(segment)), None)
+        sure = purpose.begins_with_summary(prompt)
+        headed = None if sure else next(filter(purpose.is_headed, purpose.opening(prompt)), None)
         if not sure and headed is None:
             return None
         found: list[_KnownChain] = []
@@ -297,25 +275,24 @@ class Chains:
             before = chain.prompt
             grew = len(before.messages) < len(prompt.messages)
             named = bool(request.who.session) and chain.latest.who.session == request.who.session
-            if (grew and not (named and any(map(is_sealed, opening(prompt))))) or not keeps_system(before, prompt):
+            sealed = named and any(map(purpose.is_sealed, purpose.opening(prompt)))
+            if (grew and not sealed) or not likeness.keeps_system(before, prompt):
                 continue
-            if sure or (headed is not None and retells(headed, before.messages)):
+            if sure or (headed is not None and purpose.retells(headed, before.messages)):
                 found.append(chain)
-        kept = {segment.data for segment in before_answer(prompt.messages) if segment.kind != "envelope"}
+        kept = {segment.data for segment in purpose.before_answer(prompt.messages) if segment.kind != "envelope"}
         return max(
             found, key=lambda chain: len(kept & {segment.data for segment in chain.prompt.messages}), default=None
         )
 
     def _shortened(self, request: _Request) -> _KnownChain | None:
         """Return the conversation whose latest answer stands in a request that lacks something before it."""
-        if request.beside:
-            return None
         for answer in _answers(request.prompt):
             chain = self._answers.get(hash(answer))
             if chain is None or not chain.may_continue(request) or not chain.is_near(request):
                 continue
             before, messages = chain.prompt, request.prompt.messages
-            if before.messages.common(messages) < len(messages) and keeps_system(before, request.prompt):
+            if before.messages.common(messages) < len(messages) and likeness.keeps_system(before, request.prompt):
                 return chain
         return None
 
@@ -324,10 +301,8 @@ class Chains:
 
         So a request is known whose first message lost the documents that it brought when it was asked.
         """
-        keys = frozenset[int]() if request.beside else latest_answer(request.prompt)
-        if not keys:
-            return None
-        alike = (chain for chain in self._recent(request) if same_system(chain.prompt, request.prompt))
+        keys = likeness.latest_answer(request.prompt)
+        alike = self._recent(request, alike=True) if keys else ()
         return next((chain for chain in alike if keys & self._replies.of(chain.name)), None)
 
     def _unwrapped(self, request: _Request) -> _KnownChain | None:
@@ -335,22 +310,15 @@ class Chains:
 
         A reply that is known and stands not in the request shows another conversation.
         """
-        if request.beside:
-            return None
-        alike = (chain for chain in self._recent(request) if same_system(chain.prompt, request.prompt))
-        return next(
-            (
-                chain
-                for chain in alike
-                if loses_wrapper(chain.prompt, request.prompt) and not self._replies.of(chain.name)
-            ),
-            None,
-        )
+        for chain in self._recent(request, alike=True):
+            if likeness.loses_wrapper(chain.prompt, request.prompt) and not self._replies.of(chain.name):
+                return chain
+        return None
 
     def _restarted(self, request: _Request) -> str:
         """Name the chain that a request restarts without tools; empty where it restarts none."""
         prompt = request.prompt
-        if request.beside or has_tools(prompt):
+        if request.beside or purpose.has_tools(prompt):
             return ""
         for chain in self._begin_alike(request):
             before = chain.prompt
@@ -359,7 +327,7 @@ class Chains:
                 and not chain.latest.beside
                 and chain.is_near(request)
                 and _drops_tools(before, prompt)
-                and same_system(before, prompt)
+                and likeness.same_system(before, prompt)
                 and before.messages.common(prompt.messages) == len(before.messages) < len(prompt.messages)
             ):
                 return chain.name
@@ -368,21 +336,21 @@ class Chains:
 
 def _drops_tools(before: Prompt, prompt: Prompt) -> bool:
     """Tell whether a request that begins a user's turn has none of the tools that were there before."""
-    return has_tools(before) and not has_tools(prompt) and begins_user_turn(prompt)
+    return purpose.has_tools(before) and not purpose.has_tools(prompt) and purpose.begins_user_turn(prompt)
 
 
 def _answers(prompt: Prompt, *, backwards: bool = False) -> Iterator[bytes]:
     """Iterate over what the model said that is long enough to be known by: the first such block of each answer."""
     size = len(prompt.messages)
-    last = min(size, ANSWERS_WITHIN)
+    last = min(size, likeness.ANSWERS_WITHIN)
     for place in range(size - 1, size - 1 - last, -1) if backwards else range(last):
         segment = prompt.messages[place]
-        if segment.kind != "envelope" or not is_models(segment):
+        if segment.kind != "envelope" or not likeness.is_models(segment):
             continue
         for peer in islice(prompt.messages.since(place), 1, 4):
             if peer.kind == "envelope":
                 break
-            if len(peer.data) >= DISTINCT:
+            if len(peer.data) >= likeness.DISTINCT:
                 yield peer.data
                 break
 

@@ -1,7 +1,11 @@
-"""Explain how a list of tools became another: order, members, definitions, spelling, deferred loading.
+"""Explain how a list of tools became another: order, members, definitions, spelling, deferred loading; and how two
+prompts differ of which a client noted hashes, and no text.
 
-In: the tools of both prompts. Out: causes, each at the place where it begins to cost. Rules: tools are known by
-their names (of one name, by their number); each of the reasons is found, whatever else changed.
+In: the tools of both prompts; or the hashes of two requests of one conversation and model, and how many requests the
+second comes behind the first. Out: causes, each at the place where it begins to cost; by hash a cause for each section
+of which one moved, in the order of the prompt. Rules: tools are known by their names (of one name, by their number);
+each of the reasons is found, whatever else changed. By hash, a section that either of the two says nothing of is not
+compared; of messages, the first point that both name and hash otherwise is where they part.
 """
 
 from __future__ import annotations
@@ -9,21 +13,22 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
 from lore.model.canonical import printable, text_of
 from lore.model.cause import Cause
 from lore.model.codes import Code
-from lore.model.differences import EmptyMember, ToolsChanged
+from lore.model.differences import EmptyMember, HashesMoved, Own, ToolsChanged
+from lore.model.events import PromptHashes
 from lore.model.jsonslice import table
 from lore.model.turn import Segment
 from lore.prefix.blocks import say_the_same, says_nothing
 from lore.prefix.overlap import same_content
 from lore.prefix.texts import of_segments, of_values
 
-NAMED = 64  # tools of one change that are named
+NAMED = 64  # tools of one change, or segments, that are named
 _SERVER = re.compile(r"mcp__(.+?)__.")
 _Key: TypeAlias = tuple[str, int]
 
@@ -158,3 +163,49 @@ def name_of(tool: Segment) -> str:
     if "name" not in inner and "type" not in inner and len(own) == 1:  # one of the provider's own: its only member
         return printable(next(iter(own)))
     return printable(text_of(inner.get("name", inner.get("type", b'"(unnamed)"'))))
+
+
+# prompts by hash
+
+
+def hash_causes(left: PromptHashes, right: PromptHashes, turns: int) -> tuple[Cause, ...]:
+    """Return what moved between two requests; what is seen by hash is strong, and not where a prompt's bytes parted."""
+    found: list[Cause] = []
+    if left.tools and right.tools:
+        added, removed, changed, reordered = _moved(left.tools, right.tools)
+        if added or removed:
+            found.append(_cause(Code.TOOLS_ADDED_OR_REMOVED, HashesMoved("tools", turns, added, removed)))
+        if changed:
+            found.append(_cause(Code.TOOL_DEFINITION_CHANGED, HashesMoved("tools", turns, changed=changed)))
+        if reordered:
+            found.append(_cause(Code.TOOLS_REORDERED, HashesMoved("tools", turns, reordered=reordered)))
+    if left.system and right.system and any(moved := _moved(left.system, right.system)):
+        found.append(_cause(Code.PREFIX_MOVED, HashesMoved("system", turns, *moved)))
+    known = dict(left.points)
+    parted = next((index for index, value in sorted(right.points) if known.get(index, value) != value), None)
+    if parted is not None:
+        found.append(_cause(Code.PREFIX_MOVED, HashesMoved("messages", turns, message=parted)))
+    return tuple(found)
+
+
+class _Moved(NamedTuple):
+    """Names of what came, went and has another hash; `reordered` counts what stayed, where that changed its order."""
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    changed: tuple[str, ...]
+    reordered: int
+
+
+def _moved(left: Sequence[tuple[str, str]], right: Sequence[tuple[str, str]]) -> _Moved:
+    before, after = dict(left), dict(right)
+    came, went = [name for name in after if name not in before], [name for name in before if name not in after]
+    changed = [name for name, value in after.items() if before.get(name, value) != value]
+    kept = [[name for name in side if name in before and name in after] for side in (before, after)]
+    named = [tuple(names[:NAMED]) for names in (came, went, changed)]
+    return _Moved(*named, reordered=len(kept[0]) if kept[0] != kept[1] else 0)
+
+
+def _cause(code: Code, evidence: HashesMoved) -> Cause:
+    section: Own = evidence.section
+    return Cause(code, section, evidence, strength="strong")

@@ -30,19 +30,7 @@ from lore.model.mask import cut_masked
 from lore.model.state import Chain, Entry, FoldedSession
 from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector
-from lore.prompt import layout
-from lore.prompt.base import (
-    IN_LOOPS,
-    Dialect,
-    Finishing,
-    RecordedForms,
-    Rendered,
-    Rules,
-    Spot,
-    Unit,
-    Verbatim,
-    expresses,
-)
+from lore.prompt import base, layout
 from lore.prompt.layout import is_from_user, is_real, tail_of
 from lore.prompt.system_messages import placement, takes_one_system_message
 
@@ -74,7 +62,7 @@ class _End(Struct, frozen=True, gc=False):
     told: int = 0
     segments: int = 0
     omitted: int = 0
-    place: Spot = Spot()
+    place: base.Spot = base.Spot()
     results: bool = False
     model: bool = False
     breakpoint_at: int = -1
@@ -83,14 +71,14 @@ class _End(Struct, frozen=True, gc=False):
 class Assembler:
     """Assemble one chain's turns, in any order; cheapest in the order they came."""
 
-    def __init__(self, dialect: Dialect, rules: Rules | None = None) -> None:
+    def __init__(self, dialect: base.Dialect, rules: base.Rules | None = None) -> None:
         self.dialect = dialect
-        self._finishing = dialect if isinstance(dialect, Finishing) else None
-        self._verbatim = dialect if isinstance(dialect, Verbatim) else None
-        self._as_recorded = dialect if isinstance(dialect, RecordedForms) else None
-        self.rules = rules or Rules()
+        self._finishing = dialect if isinstance(dialect, base.Finishing) else None
+        self._verbatim = dialect if isinstance(dialect, base.Verbatim) else None
+        self._as_recorded = dialect if isinstance(dialect, base.RecordedForms) else None
+        self.rules = rules or base.Rules()
         self._entries: Vector[Entry] = Vector()
-        self._in_loops = expresses(dialect, IN_LOOPS)
+        self._in_loops = base.expresses(dialect, base.IN_LOOPS)
         self._inserts = _Inserts()
         self._segments: Vector[Segment] = Vector()
         self._groups: list[_End] = []
@@ -222,7 +210,7 @@ class Assembler:
         self._omitted = self._omitted.extend(omitted)
 
     def _group(
-        self, units: tuple[Unit, ...], at: int, size: int, first: Item, segments: list[Segment], omitted: list[str]
+        self, units: tuple[base.Unit, ...], at: int, size: int, first: Item, segments: list[Segment], omitted: list[str]
     ) -> _End:
         """Render a group of entries, before it the inserts whose place has come, and those that stand behind it."""
         end = self._end
@@ -248,7 +236,7 @@ class Assembler:
         results, model = (last == "results", last == "assistant") if last else (end.results, end.model)
         return _End(end.entries + size, due, told, count, left_out, place, results, model, breakpoint_at)
 
-    def _with_inserts(self, units: tuple[Unit, ...], at: int, size: int, first: Item) -> _Due:
+    def _with_inserts(self, units: tuple[base.Unit, ...], at: int, size: int, first: Item) -> _Due:
         """Put inserts around a group's units: they wait for one that text may stand before, and that says something.
 
         What belongs behind results comes as soon as there are some; in a dialect without a place for it, it waits too.
@@ -274,7 +262,7 @@ class Assembler:
         later = [unit for insert in behind for unit in layout.inserted(insert, behind=True)]
         return _Due(due, told, (*said, *units, *later))
 
-    def _rendered(self, unit: Unit, place: Spot) -> Rendered:
+    def _rendered(self, unit: base.Unit, place: base.Spot) -> base.Rendered:
         own = self._verbatim.verbatim(unit.message, place) if unit.message and self._verbatim is not None else None
         if self._as_recorded is not None and self._is_recorded:
             own = self._as_recorded.recorded(unit, place)
@@ -297,7 +285,7 @@ class Assembler:
             left_out = Problem(Code.CONTEXT_LEFT_OUT, "no message of the user's is last: its context is left out")
             return (), (*problems, left_out)
         blocks = (TextBlock(Raw(encode(text))),)
-        unit = Unit("system" if own else "user", blocks, joins=not own, origin=VOLATILE)
+        unit = base.Unit("system" if own else "user", blocks, joins=not own, origin=VOLATILE)
         return self._rendered(unit, self._end.place).segments, problems
 
     def _with_breakpoints(self, session: FoldedSession, chain: Chain) -> _Breakpoints:
@@ -412,7 +400,7 @@ class _Due(NamedTuple):
 
     inserts: int
     told: int
-    units: tuple[Unit, ...]
+    units: tuple[base.Unit, ...]
 
 
 class _Recorded(NamedTuple):

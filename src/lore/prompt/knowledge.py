@@ -21,8 +21,8 @@ from typing import NamedTuple
 from lore.model.canonical import text_of
 from lore.model.deferred import pattern
 from lore.model.events import Layer
+from lore.model.inserts import cut, token
 from lore.model.labels import KNOWLEDGE_UPDATE
-from lore.model.shortened import cut, token
 from lore.model.state import Fact
 
 LISTED, LISTED_CHARS, NAMED = 3, 500, 12

@@ -28,25 +28,13 @@ from typing import Any, NamedTuple, cast
 
 from msgspec import Raw
 
+from lore.model import items as i
 from lore.model import labels
 from lore.model.canonical import decode, encode, printable, text_of
 from lore.model.codes import Code, Problem
-from lore.model.inserts import Insert, insert_texts
-from lore.model.items import (
-    AssistantMessage,
-    Block,
-    CompactDivider,
-    Item,
-    OpaqueItem,
-    TextBlock,
-    ToolCall,
-    UserMessage,
-    is_absent,
-    is_blank,
-)  # fmt: skip
+from lore.model.inserts import Insert, insert_texts, token
 from lore.model.jsonslice import array, table
 from lore.model.mask import cut_masked
-from lore.model.shortened import token
 from lore.model.state import Chain, Entry, FoldedSession
 from lore.prompt.base import BEHIND, Role, Rules, Unit
 from lore.prompt.knowledge import ANNOUNCED, pinned_text
@@ -79,7 +67,7 @@ def system_texts(session: FoldedSession, chain: Chain, rules: Rules) -> tuple[Sy
     texts = [system] if system[:1] == b'"' else array(system)
     recorded = chain.is_recorded  # what was sent stands in it, blank or not
     found = [
-        SystemText(text, "persisted prompt") for text in texts if recorded or text[:1] == b"{" or not is_blank(text)
+        SystemText(text, "persisted prompt") for text in texts if recorded or text[:1] == b"{" or not i.is_blank(text)
     ]
     if session.is_own:
         announced = f"[session]\nid: {_on_a_line(session.id)}\n{ANNOUNCED.format(token(session.id))}"
@@ -88,8 +76,10 @@ def system_texts(session: FoldedSession, chain: Chain, rules: Rules) -> tuple[Sy
         layers = [text_of(bytes(layer.text)).strip() for layer in session.start_layers]
         known = pinned_text(chain.pinned or (), chain.shown, chain.pinned_layers, standing)
         late = not early and is_announced(chain, rules)  # since a reset: the static block stays as it is
+        names = "\n".join(f"  - {_on_a_line(name)}" for name in session.attachments)
+        attachments = f"[attachments]\n{names}" if names else ""
         parts = {
-            "static context": [*layers, announced if early else "", _attachments(session)],
+            "static context": [*layers, announced if early else "", attachments],
             "pinned knowledge": [announced if late else "", known],
         }
         for origin, some in parts.items():
@@ -113,7 +103,7 @@ def as_texts(texts: tuple[SystemText, ...]) -> tuple[SystemText, ...]:
             said = [block["text"] for block in blocks if block.get("text", b"")[:1] == b'"']
             if key == "content" and inner.get(key, b"")[:1] == b'"':
                 said = [inner[key]]
-            found += [SystemText(one, text.origin) for one in said if not is_blank(one)]
+            found += [SystemText(one, text.origin) for one in said if not i.is_blank(one)]
     return tuple(found)
 
 
@@ -123,11 +113,6 @@ def as_one(texts: tuple[SystemText, ...]) -> tuple[SystemText, ...]:
     return (SystemText(joined, ", ".join(dict.fromkeys(block.origin for block in texts))),) if texts else ()
 
 
-def _attachments(session: FoldedSession) -> str:
-    names = "\n".join(f"  - {_on_a_line(name)}" for name in session.attachments)
-    return f"[attachments]\n{names}" if names else ""
-
-
 def _on_a_line(name: str) -> str:
     """Names that people gave could otherwise pose as another part of the system prompt."""
     return "\\n".join(name.splitlines())
@@ -135,7 +120,7 @@ def _on_a_line(name: str) -> str:
 
 def units(entries: Iterator[Entry]) -> Iterator[tuple[int, tuple[Unit, ...]]]:
     """Group entries into what was said; yields the number of entries taken with their units."""
-    group: list[Item] = []
+    group: list[i.Item] = []
     number = -1
     for entry in entries:
         if entry.group != number and group:
@@ -147,42 +132,42 @@ def units(entries: Iterator[Entry]) -> Iterator[tuple[int, tuple[Unit, ...]]]:
         yield len(group), _units_of(group)
 
 
-def _units_of(group: list[Item]) -> tuple[Unit, ...]:
+def _units_of(group: list[i.Item]) -> tuple[Unit, ...]:
     match group[0]:
-        case AssistantMessage() | ToolCall():
+        case i.AssistantMessage() | i.ToolCall():
             return _response(group)
-        case UserMessage(text=text, blocks=blocks, form=form):
-            blocks = (TextBlock(text),) if blocks is None and not is_absent(text) else blocks or ()
+        case i.UserMessage(text=text, blocks=blocks, form=form):
+            blocks = (i.TextBlock(text),) if blocks is None and not i.is_absent(text) else blocks or ()
             if form is None:
                 return _said("user", blocks, group[0].source)
             joins = bytes(form.json) == JOINED
             return (Unit("user", tuple(_kept(blocks)), joins=joins, origin=group[0].source, form=form),)
-        case CompactDivider(summary=summary):
-            return () if is_absent(summary) else _said("user", (TextBlock(summary),), INJECTED)
-        case OpaqueItem():
+        case i.CompactDivider(summary=summary):
+            return () if i.is_absent(summary) else _said("user", (i.TextBlock(summary),), INJECTED)
+        case i.OpaqueItem():
             return ()
 
 
-def _said(role: Role, blocks: tuple[Block, ...], origin: str) -> tuple[Unit, ...]:
+def _said(role: Role, blocks: tuple[i.Block, ...], origin: str) -> tuple[Unit, ...]:
     kept = tuple(_kept(blocks))
     return (Unit(role, kept, origin=origin),) if kept else ()
 
 
-def _kept(blocks: tuple[Block, ...]) -> list[Block]:
-    return [block for block in blocks if type(block) is not TextBlock or not is_blank(block.text)]
+def _kept(blocks: tuple[i.Block, ...]) -> list[i.Block]:
+    return [block for block in blocks if type(block) is not i.TextBlock or not i.is_blank(block.text)]
 
 
-def _response(group: list[Item]) -> tuple[Unit, ...]:
-    form = group[0].form if isinstance(group[0], AssistantMessage) else None
-    blocks: list[Block] = []
-    calls: list[ToolCall] = []
+def _response(group: list[i.Item]) -> tuple[Unit, ...]:
+    form = group[0].form if isinstance(group[0], i.AssistantMessage) else None
+    blocks: list[i.Block] = []
+    calls: list[i.ToolCall] = []
     before: list[int] = []
     for item in group:
-        if type(item) is ToolCall:
+        if type(item) is i.ToolCall:
             calls.append(item)
             before.append(len(blocks))
-        elif type(item) is AssistantMessage:
-            blocks.extend(_kept((TextBlock(item.text),) if not is_absent(item.text) else item.blocks or ()))
+        elif type(item) is i.AssistantMessage:
+            blocks.extend(_kept((i.TextBlock(item.text),) if not i.is_absent(item.text) else item.blocks or ()))
     spoken, made = tuple(blocks), tuple(calls)
     if not made:
         return (Unit("assistant", spoken, origin="assistant", form=form),) if spoken or form else ()
@@ -203,22 +188,22 @@ def inserted(insert: Insert, *, behind: bool = False) -> tuple[Unit, ...]:
     )
 
 
-def is_from_user(item: Item) -> bool:
+def is_from_user(item: i.Item) -> bool:
     """Tell whether an item is a message that came from a user, and says something."""
-    if type(item) is not UserMessage or item.source != "user":
+    if type(item) is not i.UserMessage or item.source != "user":
         return False
     if item.blocks is None:
-        return not is_absent(item.text) and not is_blank(item.text)
-    return any(type(block) is not TextBlock or not is_blank(block.text) for block in item.blocks)
+        return not i.is_absent(item.text) and not i.is_blank(item.text)
+    return any(type(block) is not i.TextBlock or not i.is_blank(block.text) for block in item.blocks)
 
 
-def is_real(item: Item) -> bool:
+def is_real(item: i.Item) -> bool:
     """Tell whether a person said it."""
-    if not is_from_user(item) or not isinstance(item, UserMessage):
+    if not is_from_user(item) or not isinstance(item, i.UserMessage):
         return False
     if item.blocks is None:
         return not begins_as_tick(item.text)
-    first = next((block for block in item.blocks if isinstance(block, TextBlock)), None)
+    first = next((block for block in item.blocks if isinstance(block, i.TextBlock)), None)
     return first is None or not begins_as_tick(first.text)
 
 
@@ -276,7 +261,7 @@ def wrap(session_id: str, name: str, text: str) -> str:
 
 
 def _parts_of(context: Raw, problems: list[Problem]) -> dict[str, Any]:
-    if is_absent(context):
+    if i.is_absent(context):
         return {}
     try:
         value = decode(bytes(context))

@@ -24,9 +24,8 @@ from msgspec import Raw
 
 from lore.model.canonical import encode, text_of
 from lore.model.events import MAIN, CacheReset, ContextPersisted, Event, Layer, PromptDelta, TurnStarted
-from lore.model.inserts import DeltaNews, delta_news, is_behind, place_in, selector, signature, with_place
+from lore.model.inserts import DeltaNews, delta_news, is_behind, place_in, selector, shown_ids, signature, with_place
 from lore.model.items import NULL, ToolCall, is_absent
-from lore.model.shortened import shown_ids
 from lore.model.state import Chain, Entry, Fact, FoldedSession
 from lore.model.vector import Vector
 from lore.prompt.base import Rules

@@ -99,7 +99,8 @@ def placement(model: str | None, dialect: Dialect, rules: Rules) -> Placement:
     known = template_of(model)
     if known is not None and known.does != "renders":
         return Placement(accepted=False, by="template", since=known.since, source=known.source)
-    row = _row_of(model, dialect.name)
+    name, rows = (model or "").rsplit("/", 1)[-1], (row for row in ROWS if row.dialect == dialect.name)
+    row = next((row for row in rows if any(fnmatchcase(name, pattern) for pattern in row.models)), None)
     if row is None:
         return Placement(accepted=False, by="unknown")
     return Placement(accepted=True, by="row", since=row.since, source=row.source)
@@ -127,12 +128,6 @@ def templates_for(model: str | None, dialect: Dialect, placed: Placement) -> tup
         return ()
     known = template_of(model)
     return TEMPLATES if known is None else (known,)
-
-
-def _row_of(model: str | None, dialect: str) -> SystemMessages | None:
-    name = (model or "").rsplit("/", 1)[-1]
-    named = (row for row in ROWS if row.dialect == dialect)
-    return next((row for row in named if any(fnmatchcase(name, pattern) for pattern in row.models)), None)
 
 
 def matches(model: str | None, patterns: Iterable[str]) -> bool:

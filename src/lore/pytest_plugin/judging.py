@@ -15,8 +15,8 @@ from typing import NamedTuple, cast
 from lore.errors import LoreError
 from lore.judge.base import RULES, TurnVerdict, findings_of
 from lore.judge.pair import Pair
+from lore.model.cause import Place
 from lore.model.codes import CODES
-from lore.model.place import Place
 from lore.model.results import Diff, DivergenceResult, Finding, Side
 from lore.model.vector import common_prefix
 from lore.pytest_plugin.requests import RequestEntry

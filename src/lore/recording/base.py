@@ -23,7 +23,7 @@ from lore.errors import LoreError
 from lore.formats.base import Read, Reader
 from lore.model.codes import Problem
 from lore.model.deferred import Places
-from lore.model.measured import Measurement
+from lore.model.results.measured import Measurement
 from lore.model.state import FoldedSession
 from lore.model.turn import Turn
 from lore.plugins import published

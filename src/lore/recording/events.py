@@ -23,7 +23,7 @@ from lore.formats.registry import READERS, recognise
 from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import is_absent
-from lore.model.measured import Measurement
+from lore.model.results.measured import Measurement
 from lore.model.state import Chain, FoldedSession
 from lore.model.turn import Basis, Call, Exchange, Fidelity, Prompt, Turn, TurnPrompt
 from lore.model.vector import Vector

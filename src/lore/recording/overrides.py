@@ -23,7 +23,7 @@ from lore.model.codes import Problem
 from lore.model.events import MAIN, OpaqueEvent, SessionChanged, SessionStarted
 from lore.model.items import NULL, is_absent
 from lore.model.jsonslice import array, is_json, table
-from lore.model.measured import Measurement
+from lore.model.results.measured import Measurement
 from lore.model.turn import Exchange
 from lore.recording import corpus
 

@@ -2,7 +2,7 @@
 
 In: a request's messages in the shape of a dialect, breakpoints cut out. Out: for each message the events that append
 it: what a user or a harness said, what the model said and called, the results of its calls. Rules: every item holds its
-message's form (`lore.prompt.dialects.recorded`), and a block as it was spelled where lore's words do not say it so. A
+message's form (`lore.prompt.dialects.content`), and a block as it was spelled where lore's words do not say it so. A
 call is one where its results, all of them and in its order, stand directly behind it, or nothing does yet; other calls
 and results are blocks of their provider: nothing is moved. Cost: O(bytes).
 """
@@ -29,9 +29,8 @@ from lore.model.items import (
     is_blank,
 )
 from lore.model.jsonslice import array, is_json, table, without_member
-from lore.prompt.dialects.content import text_in
+from lore.prompt.dialects.content import RecordedMessage, filled, taken_apart, text_in
 from lore.prompt.dialects.messages import Body, strip_breakpoints
-from lore.prompt.dialects.recorded import RecordedMessage, filled, taken_apart
 from lore.prompt.layout import INJECTED, JOINED
 
 Members = dict[str, bytes]

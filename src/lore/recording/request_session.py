@@ -38,8 +38,8 @@ from lore.prefix.purpose import is_summary
 from lore.prompt.assemble import Assembler
 from lore.prompt.base import Rules
 from lore.prompt.dialects import DIALECTS
+from lore.prompt.dialects.content import TEXT, Style
 from lore.prompt.dialects.messages import Body
-from lore.prompt.dialects.recorded import TEXT, Style
 from lore.recording.base import Recording
 from lore.recording.events import EventRecording, session_log
 from lore.recording.overrides import HINT_COMPLETE

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from lore.model.measured import EXTERNAL
-from lore.model.results.measured import MeasuredLog, MeasuredResult, MeasuredRow
+from lore.model.results.measured import EXTERNAL, MeasuredLog, MeasuredResult, MeasuredRow
 from lore.report.console import line
 from lore.report.plain import counted, turn_of, when
 from lore.report.table import aligned

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from lore.judge.base import findings_of
 from lore.judge.pair import Pair
+from lore.model.cause import Place
 from lore.model.codes import Problem
-from lore.model.place import Place
 from lore.model.results import (
     BilledResult,
     CachePrediction,

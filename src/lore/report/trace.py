@@ -5,6 +5,14 @@ slice is as long as its response took to begin, and ends where the next of its l
 are drawn wrong. Where no time is recorded a turn stands a second behind the one before, and its slice says so; a lane
 without any is named so, and begins with its session. A count that is unknown is left out, never 0. Cost
 O(n log n) for the requests of a lane.
+
+Viewers: https://ui.perfetto.dev; chrome://tracing, which Chromium 156 of Debian has no longer (tried on 2026-11-23).
+Times (`ts`) and durations (`dur`) are whole microseconds from the trace's begin. Phases: `X` a slice, `C` a counter,
+`i` an instant, `M` metadata (the name of a process or a lane). A process is a session, a thread a lane of it; thread
+ids are unique in the trace. Slices of a thread nest or stand apart, since viewers draw others wrong.
+
+Source: Trace Event Format (The Chromium Authors); Perfetto's "Visualizing external trace formats", and the importer of
+its trace processor, which drops overlapping slices (both read on 2026-11-23).
 """
 
 from __future__ import annotations
@@ -13,18 +21,47 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct, UnsetType
 
 import lore
 from lore.judge.spending import LedgerRequest
 from lore.model.codes import CODES
 from lore.model.ledger import LedgerRow
-from lore.model.results.trace import Argument, Trace, TraceEvent
 from lore.model.turn import timestamp
 from lore.report.plain import visible
 from lore.report.redacted.findings import digest, redacted_chain, redacted_model
+
+Phase: TypeAlias = Literal["X", "C", "i", "M"]
+Argument: TypeAlias = str | int | float | bool
+
+
+class TraceEvent(Struct, frozen=True, kw_only=True):
+    """One event; `dur` is a slice's alone, `s` (scope: `t`, the thread) an instant's; `args` of a counter are numbers.
+
+    `cname` is the name of a reserved colour, which chrome://tracing uses and Perfetto passes over.
+    """
+
+    name: str
+    ph: Phase
+    pid: int
+    tid: int
+    ts: int
+    dur: int | UnsetType = UNSET
+    cat: str | UnsetType = UNSET
+    s: Literal["t"] | UnsetType = UNSET
+    cname: str | UnsetType = UNSET
+    args: dict[str, Argument]
+
+
+class Trace(Struct, frozen=True, kw_only=True):
+    """A whole trace; `otherData` says what wrote it, when it begins (RFC 3339, UTC), and what is to be known of it."""
+
+    traceEvents: list[TraceEvent]  # noqa: N815 - the format's own name
+    displayTimeUnit: Literal["ms"] = "ms"  # noqa: N815 - the format's own name
+    otherData: dict[str, str]  # noqa: N815 - the format's own name
+
 
 SECOND = 1_000_000  # microseconds
 LONGEST = 200  # characters of a name

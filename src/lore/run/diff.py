@@ -22,9 +22,9 @@ from lore.formats.registry import lacks_of
 from lore.judge.base import TurnVerdict
 from lore.judge.judge import cacheable
 from lore.judge.pairs import Pairs
+from lore.model.cause import Place
 from lore.model.codes import Reader
 from lore.model.events import MAIN
-from lore.model.place import Place
 from lore.model.results import (
     CachePrediction,
     Diff,

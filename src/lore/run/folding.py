@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from lore.cache.billing import is_partial
+from lore.cache.prices import is_partial
 from lore.errors import LoreError
 from lore.fold.step import MOST_TOKENS
 from lore.formats.base import Read

@@ -22,9 +22,9 @@ from lore.judge.outlook import Outlook
 from lore.judge.policy import Budgets, Ruling
 from lore.judge.totals import UNJUDGED
 from lore.model.canonical import encode
+from lore.model.cause import Place
 from lore.model.codes import FIXES, Code, Problem
 from lore.model.jsonslice import value_at
-from lore.model.place import Place
 from lore.model.results import Finding
 from lore.model.results.lint import LintBreakpoint, LintRequest, LintResult, LintSummary
 from lore.model.turn import Exchange, Turn

@@ -10,8 +10,8 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from lore.cache.billing import recorded_output
 from lore.cache.habits import Habit, Tally, chance
+from lore.cache.prices import recorded_output
 from lore.cache.rule_file import RuleTable, parse
 from lore.cache.rules import FOR_READING, DatedRule, DatedRules, normal
 from lore.config import Loaded

@@ -21,12 +21,11 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from lore.cache.base import Prediction
-from lore.cache.billing import partial_output
 from lore.cache.bills import cached, met_read, position, total, unbelievable
 from lore.cache.habits import Tally, chance
 from lore.cache.levels import Predicted
 from lore.cache.predictor import NO_CHANGE, Predictor, WhatIf
-from lore.cache.prices import Price
+from lore.cache.prices import Price, is_partial
 from lore.cache.registry import CACHES, takes_breakpoints
 from lore.cache.rules import DatedRules, cache_of, is_transcript, served_by
 from lore.errors import LoreError
@@ -37,9 +36,9 @@ from lore.judge.base import CURRENCY, TurnVerdict, findings_of, paid_again, pric
 from lore.judge.ledger import Reliability
 from lore.judge.measured import LogMeasures
 from lore.judge.savings import NotedSaving, Played, Run, played, turns_of
+from lore.model.cause import Place
 from lore.model.codes import Code, Problem, Reader
 from lore.model.events import Billed, Counts, OddBill
-from lore.model.place import Place
 from lore.model.results import BilledResult, CauseResult, Finding, Interrupted, VerdictResult
 from lore.model.results.simulate import CostResult, OutcomeResult, PredictedResult, Saving, Simulated, SimulatedTurn
 from lore.model.turn import Turn
@@ -316,7 +315,7 @@ class Simulation:
             predictor, size = self._predictor, predicted.prediction.total
             price = price_of(predictor.rules, turn, model=predictor.model, size=size)
             self.unpriced.take(turn, price, predictor.model)
-            partial = turn.usage is not None and partial_output(predictor.rules, turn.usage)
+            partial = turn.usage is not None and is_partial(predictor.rules, turn.usage.client)
             if partial and turn.usage is not None:
                 self.partial[turn.usage.client] += 1
             causes = self._causes(verdict, place)

@@ -12,7 +12,7 @@ What an answer bills, and how a stream is put together, is read where recordings
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Raw, Struct
 
@@ -196,14 +196,6 @@ def _stop_in(dialect: str, members: dict[str, bytes]) -> str | None:
     return None
 
 
-class _CallMembers(NamedTuple):
-    """The members of a call that lore has words for."""
-
-    call_id: str
-    name: str
-    input: bytes
-
-
 class _Reader:
     """Reads items of one dialect; `said` are the members that a block's text says in full."""
 
@@ -231,11 +223,11 @@ class _Reader:
             return self.raw(raw)
         return TextBlock(Raw(text), self.raw(raw) if more else None)
 
-    def call(self, call: _CallMembers, raw: bytes | None) -> ToolCall:
+    def call(self, call_id: str, name: str, *, given: bytes, raw: bytes | None) -> ToolCall:
         """Make a call; `raw` is what says more than its words do."""
-        self._unnamed += not call.call_id
-        call_id = call.call_id or f"{self._prefix}-{self._unnamed}"
-        return ToolCall("", call_id, call.name, Raw(call.input), raw=None if raw is None else self.raw(raw))
+        self._unnamed += not call_id
+        call_id = call_id or f"{self._prefix}-{self._unnamed}"
+        return ToolCall("", call_id, name, Raw(given), raw=None if raw is None else self.raw(raw))
 
 
 def _more(own: dict[str, bytes], *said: str) -> bool:
@@ -254,7 +246,7 @@ class _AnthropicReply(_Reader):
             case b'"tool_use"' if "id" in own and "name" in own:
                 more = _more(own, "type", "id", "name", "input")
                 given = own.get("input", b"{}")
-                return self.call(_CallMembers(text_of(own["id"]), text_of(own["name"]), given), raw if more else None)
+                return self.call(text_of(own["id"]), text_of(own["name"]), given=given, raw=raw if more else None)
             case _:
                 return self.raw(raw)
 
@@ -297,9 +289,8 @@ class _ChatReply(_Reader):
             raw, exact = raw.replace(own["function"], bytes(self.raw(own["function"]).json)), exact
         exact = exact and not _more(called, "name", "arguments")
         call_id = text_of(own["id"]) if own.get("id", b"")[:1] == b'"' else ""
-        return self.call(
-            _CallMembers(call_id, text_of(called.get("name", b'""')), given), None if exact and call_id else raw
-        )
+        name = text_of(called.get("name", b'""'))
+        return self.call(call_id, name, given=given, raw=None if exact and call_id else raw)
 
 
 class _Responses(_Reader):
@@ -339,7 +330,7 @@ class _Responses(_Reader):
         given, exact = (own.get("input", b'""'), False) if custom else _input_of(own.get("arguments", b'""'))
         exact = exact and not _more(own, "type", "call_id", "name", "arguments")
         name = text_of(own.get("name", b'""'))
-        return self.call(_CallMembers(text_of(call_id), name, given), None if exact else raw)
+        return self.call(text_of(call_id), name, given=given, raw=None if exact else raw)
 
 
 class _GeminiReply(_Reader):
@@ -357,8 +348,8 @@ class _GeminiReply(_Reader):
         call = {key: value for key, value in (table(called) or {}).items() if value != b"null"}
         call_id = text_of(call["id"]) if call.get("id", b'""') != b'""' else ""
         exact = call_id and not _more(own, "functionCall", "function_call") and not _more(call, "id", "name", "args")
-        found = _CallMembers(call_id, text_of(call.get("name", b'""')), call.get("args", b"{}"))
-        return self.call(found, None if exact else raw)
+        name, given = text_of(call.get("name", b'""')), call.get("args", b"{}")
+        return self.call(call_id, name, given=given, raw=None if exact else raw)
 
 
 class _ConverseReply(_Reader):
@@ -369,8 +360,8 @@ class _ConverseReply(_Reader):
             return self.text(raw, own)
         if call is not None and "toolUseId" in call and len(own) == 1:
             more = _more(call, "toolUseId", "name", "input")
-            found = _CallMembers(text_of(call["toolUseId"]), text_of(call.get("name", b'""')), call.get("input", b"{}"))
-            return self.call(found, raw if more else None)
+            name, given = text_of(call.get("name", b'""')), call.get("input", b"{}")
+            return self.call(text_of(call["toolUseId"]), name, given=given, raw=raw if more else None)
         if "text" in reasoning and len(thought) == len(own) == 1 and not _more(reasoning, "text", "signature"):
             signature = reasoning.get("signature", b"null")
             return ThinkingBlock(Raw(reasoning["text"]), None if signature == b"null" else text_of(signature))

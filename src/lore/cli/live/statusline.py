@@ -86,7 +86,7 @@ def run(
 
 
 def _json(judged: Running, name: str, *, redact: bool) -> str:
-    from lore.model.results.running import running_session
+    from lore.model.results.live import running_session
     from lore.recording import corpus
     from lore.report.forms.json_report import render
     from lore.report.redacted.results import redacted_running

@@ -62,7 +62,7 @@ def run(
 
 def _lines(watch: SessionWatch, *, redact: bool, every: float = 1.0) -> int:
     """Write a line at each change, until it is interrupted."""
-    from lore.model.results.running import running_session
+    from lore.model.results.live import running_session
     from lore.report.forms.json_report import render
     from lore.report.redacted.results import redacted_running
 

@@ -23,7 +23,7 @@ from msgspec import Raw, Struct
 from lore.formats.base import Read
 from lore.formats.lines import Line, TextReader, problem, too_much
 from lore.model.codes import Code
-from lore.model.measured import LogClock
+from lore.model.results.measured import LogClock
 from lore.model.turn import seconds
 
 LARGEST_COUNT = 10**15  # tokens: a counter above it is damaged

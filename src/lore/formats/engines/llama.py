@@ -25,7 +25,7 @@ from lore.formats.engines.lines import EngineLog, LogTime, count_in, plain, reme
 from lore.formats.lines import Line, placed
 from lore.model.canonical import text_of
 from lore.model.jsonslice import table
-from lore.model.measured import Measurement
+from lore.model.results.measured import Measurement
 
 ENGINE = "llama.cpp"
 _OWN = re.compile(rb"(?:^|[\] ])(\d{1,7})\.(\d\d)\.(\d{3})\.(\d{3}) ")

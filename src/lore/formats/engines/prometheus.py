@@ -27,7 +27,7 @@ from lore.formats.base import Read
 from lore.formats.engines.lines import LARGEST_COUNT, EngineLog, LogTime, named, remember
 from lore.formats.lines import BOM, SPACE, Line, placed, problem
 from lore.model.codes import Code
-from lore.model.measured import Measurement
+from lore.model.results.measured import Measurement
 from lore.model.turn import seconds
 
 

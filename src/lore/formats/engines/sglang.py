@@ -29,7 +29,7 @@ from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.events import Billed
 from lore.model.jsonslice import table
-from lore.model.measured import Measurement
+from lore.model.results.measured import Measurement
 from lore.model.turn import Exchange
 
 ENGINE = "sglang"

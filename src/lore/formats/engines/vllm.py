@@ -26,7 +26,7 @@ from lore.formats.lines import Line, placed, problem
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import is_json, table
-from lore.model.measured import EXTERNAL, PROCESS, Measurement
+from lore.model.results.measured import EXTERNAL, PROCESS, Measurement
 from lore.model.turn import Exchange
 
 ENGINE = "vllm"

@@ -20,19 +20,8 @@ from lore.model.items import Block, RawBlock, ThinkingBlock, ToolCall
 from lore.model.jsonslice import array, first_element, table
 from lore.model.turn import Fidelity, Memo, Prompt, Section, Segment
 from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, CacheMark, Rendered, Spot, Unit, answers, can, cannot
-from lore.prompt.dialects.content import (
-    NO_SCHEMA,
-    BlockWriter,
-    apart,
-    arguments,
-    described,
-    function_of,
-    outcome,
-    output_blocks,
-    own_bytes,
-)  # fmt: skip
+from lore.prompt.dialects import content as c
 from lore.prompt.dialects.messages import Body, Writing, joined, listed, segments_of
-from lore.prompt.dialects.recorded import Style, body_of
 
 _POINT = "cachePoint"
 _SIGNS = ("modelId", "inferenceConfig", "toolConfig", "additionalModelRequestFields")
@@ -79,7 +68,7 @@ class Bedrock(Body):
         "cache breakpoints": can("cachePoint behind tools, system and content blocks, on models of Claude and Nova"),
     })  # fmt: skip
     own = ("modelId", "system", "messages")
-    words = BlockWriter(
+    words = c.BlockWriter(
         text=lambda text: b'{"text":' + text + b"}",
         own=lambda own: _is_block(own) and [*own] != [_POINT],  # a point is a breakpoint, not content
         image=_image,
@@ -110,7 +99,7 @@ class Bedrock(Body):
         return tuple(_take(super().message(raw, path, section), []))
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
-        found = _take(segments_of(map(_tool, apart(tools)), "toolConfig.tools", "tools", "tool"), [])
+        found = _take(segments_of(map(_tool, c.apart(tools)), "toolConfig.tools", "tools", "tool"), [])
         texts = [text if text[:1] == b"{" else self.words.text(text) for text in system]
         return (*found, *segments_of(texts, "system", "system", "text"))
 
@@ -143,7 +132,7 @@ class Bedrock(Body):
         breakpoints: list[bytes | None] = [None] * len(parts)
         for block in said:
             if isinstance(block, ToolCall):
-                parts.append(own_bytes(block.raw, self.name) or _call(block))
+                parts.append(c.own_bytes(block.raw, self.name) or _call(block))
                 breakpoints.append(None)
                 continue
             point = _point_in(bytes(block.json)) if isinstance(block, RawBlock) else None
@@ -157,29 +146,29 @@ class Bedrock(Body):
         return breakpoints
 
     def _result(self, call: ToolCall, omitted: list[str]) -> bytes:
-        output, failed = outcome(call)
-        content = b"[" + b",".join(self.words.all(output_blocks(output), omitted) or [self.words.text(b'""')]) + b"]"
+        output, failed = c.outcome(call)
+        content = b"[" + b",".join(self.words.all(c.output_blocks(output), omitted) or [self.words.text(b'""')]) + b"]"
         status = b',"status":"error"}}' if failed else b"}}"
         return b'{"toolResult":{"toolUseId":' + encode(call.call_id) + b',"content":' + content + status
 
     def write(self, prompt: Prompt) -> bytes:
         rest = _tool_config(prompt.params.get("toolConfig"))[1]
         members = [member for member in self.opening(prompt) if member[0] != "toolConfig"]
-        style = Style.of(prompt.form)
+        style = c.Style.of(prompt.form)
         parts: dict[Section, list[Segment]] = {"tools": [], "system": [], "messages": []}
         for segment in (*_with_points(prompt), *prompt.tail):
             parts[segment.section].append(segment)
         if parts["tools"]:
             config = [("tools", joined(parts["tools"], style)), *(table(rest or b"") or {}).items()]
             inner = (table(prompt.form) or {}).get("toolConfig", b"")
-            members.append(("toolConfig", body_of(config, inner if inner[:1] == b"{" else b"", "")))
+            members.append(("toolConfig", c.body_of(config, inner if inner[:1] == b"{" else b"", "")))
         elif rest is not None:
             members.append(("toolConfig", rest))
         system = parts["system"]
         if system:
             members.append(("system", system[0].data if system[0].path == "system" else joined(system, style)))
         members.append((self.root, self.write_messages(parts["messages"], style)))
-        return body_of(members, prompt.form, self.own[0])
+        return c.body_of(members, prompt.form, self.own[0])
 
 
 def _tool_config(raw: bytes | None) -> tuple[list[Segment], bytes | None]:
@@ -189,20 +178,20 @@ def _tool_config(raw: bytes | None) -> tuple[list[Segment], bytes | None]:
     if not found or found[0].kind != "tool":
         return [], raw
     rest = [(key, value) for key, value in own.items() if key != "tools"]
-    return found, Style().object(rest) if rest else None
+    return found, c.Style().object(rest) if rest else None
 
 
 def _tool(raw: bytes) -> bytes:
-    function = function_of(raw)
+    function = c.function_of(raw)
     if function is None or "toolSpec" in (table(raw) or {}):
         return raw
-    schema = b'{"json":' + (function.schema or NO_SCHEMA) + b"}"
-    return b'{"toolSpec":{' + described(function._replace(schema=schema), "inputSchema") + b"}}"
+    schema = b'{"json":' + (function.schema or c.NO_SCHEMA) + b"}"
+    return b'{"toolSpec":{' + c.described(function._replace(schema=schema), "inputSchema") + b"}}"
 
 
 def _call(call: ToolCall) -> bytes:
     start = b'{"toolUse":{"toolUseId":' + encode(call.call_id) + b',"name":' + encode(call.name)
-    return start + b',"input":' + arguments(call) + b"}}"
+    return start + b',"input":' + c.arguments(call) + b"}}"
 
 
 def _take(found: Iterable[Segment], taken: list[Segment]) -> list[Segment]:
@@ -232,7 +221,7 @@ def _point_in(data: bytes) -> bytes | None:
 def _with_points(prompt: Prompt) -> list[Segment]:
     """Return the segments of head and messages with cache points behind those that have one."""
     breakpoints = dict(zip(prompt.breakpoints, prompt.breakpoint_values, strict=True))
-    style = Style.of(prompt.form)
+    style = c.Style.of(prompt.form)
     found: list[Segment] = []
     for position, segment in enumerate([*prompt.head, *prompt.messages]):
         found.append(segment)

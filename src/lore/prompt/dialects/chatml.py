@@ -21,19 +21,7 @@ from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlo
 from lore.model.jsonslice import table
 from lore.model.turn import Fidelity, Memo, Prompt, Segment
 from lore.model.vector import Vector
-from lore.prompt.base import (
-    IN_CONVERSATION,
-    IN_LOOPS,
-    SEVERAL_LEADING,
-    CacheMark,
-    Capability,
-    Rendered,
-    Spot,
-    Unit,
-    answers,
-    can,
-    cannot,
-)
+from lore.prompt import base
 from lore.prompt.dialects.content import apart, as_function, outcome, output_blocks
 
 _HALF = re.compile("[\ud800-\udfff]")
@@ -49,8 +37,8 @@ To call a function, write one JSON object with its name and its arguments betwee
 
 
 TEXT_ANSWERS = {
-    "parameters of another provider": cannot("left out: text carries none"),
-    "cache breakpoints": cannot("text carries none: engines reuse the longest common prefix"),
+    "parameters of another provider": base.cannot("left out: text carries none"),
+    "cache breakpoints": base.cannot("text carries none: engines reuse the longest common prefix"),
 }
 
 
@@ -58,7 +46,7 @@ class RenderedText:
     """A dialect of text: read as one segment, without breakpoints."""
 
     name: ClassVar[str] = "template"
-    capabilities: ClassVar[Mapping[str, Capability]] = answers(TEXT_ANSWERS)
+    capabilities: ClassVar[Mapping[str, base.Capability]] = base.answers(TEXT_ANSWERS)
 
     def recognises(self, body: dict[str, bytes]) -> bool:
         return False  # text has no members to be recognised by
@@ -67,7 +55,7 @@ class RenderedText:
         text = Segment("messages", "text", body, kind="opaque")
         return Prompt(dialect=self.name, fidelity="rendered", messages=Vector([text]))
 
-    def breakpoint(self, model: str | None, ttl: str) -> CacheMark | None:
+    def breakpoint(self, model: str | None, ttl: str) -> base.CacheMark | None:
         return None
 
     def takes_breakpoint(self, segment: Segment) -> bool:
@@ -121,19 +109,23 @@ class ChatML(RenderedText):
     written as it stands, and a capability says so.
     """
 
-    capabilities: ClassVar = answers({
+    capabilities: ClassVar = base.answers({
         **TEXT_ANSWERS,
-        IN_LOOPS: cannot("results stand in the user's role, so text behind them would be the user's: it waits"),
-        SEVERAL_LEADING: cannot("joined to one message by blank lines"),
-        IN_CONVERSATION: can("on models named by system_in_conversation; else in the user's role"),
-        "thinking": cannot("left out: ChatML has no agreed place for it, and templates drop it from earlier turns"),
-        "images": cannot("left out: this is text"),
-        "images in tool results": cannot("left out: this is text"),
-        "messages of one role in a row": can("each is a message of its own"),
-        "tools of another provider": can(
+        base.IN_LOOPS: base.cannot(
+            "results stand in the user's role, so text behind them would be the user's: it waits"
+        ),
+        base.SEVERAL_LEADING: base.cannot("joined to one message by blank lines"),
+        base.IN_CONVERSATION: base.can("on models named by system_in_conversation; else in the user's role"),
+        "thinking": base.cannot(
+            "left out: ChatML has no agreed place for it, and templates drop it from earlier turns"
+        ),
+        "images": base.cannot("left out: this is text"),
+        "images in tool results": base.cannot("left out: this is text"),
+        "messages of one role in a row": base.can("each is a message of its own"),
+        "tools of another provider": base.can(
             "functions are rewritten, their schema as spelled; a provider's own as recorded: a model may not know them"
         ),
-        "control text in content": cannot("kept as it stands: ChatML has no way to escape <|im_end|>"),
+        "control text in content": base.cannot("kept as it stands: ChatML has no way to escape <|im_end|>"),
     })  # fmt: skip
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
@@ -151,10 +143,10 @@ class ChatML(RenderedText):
             found.append(Segment("system", f"system[{number}]", _utf8(space + decoded(raw)), kind="text"))
         return tuple(found)
 
-    def first(self, head: tuple[Segment, ...]) -> Spot:
-        return Spot(1, "system") if head else Spot()
+    def first(self, head: tuple[Segment, ...]) -> base.Spot:
+        return base.Spot(1, "system") if head else base.Spot()
 
-    def render(self, unit: Unit, place: Spot) -> Rendered:
+    def render(self, unit: base.Unit, place: base.Spot) -> base.Rendered:
         omitted = ["thinking"] * len(thoughts(unit.blocks))
         parts = texts(unit.blocks, omitted)
         if unit.role == "results":
@@ -162,7 +154,7 @@ class ChatML(RenderedText):
         else:
             parts += map(_call, unit.calls)
         if not parts:
-            return Rendered((), place, tuple(omitted))
+            return base.Rendered((), place, tuple(omitted))
         joins = unit.joins and place.role in ("user", "tool")
         role = place.role if joins else "tool" if unit.role == "results" else unit.role
         number, first = (place.messages - 1, place.blocks) if joins else (place.messages, 0)
@@ -174,7 +166,7 @@ class ChatML(RenderedText):
             end = f"{_END}\n" if number else ""
             opening = f"{end}{_START}{'user' if role == 'tool' else role}\n"
             segments.insert(0, Segment("messages", f"messages[{number}]", _utf8(opening), kind="envelope"))
-        return Rendered(tuple(segments), Spot(number + 1, role, first + len(parts)), tuple(omitted))
+        return base.Rendered(tuple(segments), base.Spot(number + 1, role, first + len(parts)), tuple(omitted))
 
     def finish(self, prompt: Prompt) -> Prompt:
         """Return the prompt as what it is: rendered text."""

@@ -19,17 +19,8 @@ from lore.model.items import ToolCall
 from lore.model.jsonslice import array, table
 from lore.model.turn import Fidelity, Memo, Prompt, Segment
 from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, Rendered, Spot, Unit, answers, can, cannot
-from lore.prompt.dialects.content import (
-    BlockWriter,
-    arguments,
-    described,
-    function_of,
-    outcome,
-    output_blocks,
-    own_bytes,
-)
+from lore.prompt.dialects import content as c
 from lore.prompt.dialects.messages import Body, Lists, Writing, object_segments, write_object
-from lore.prompt.dialects.recorded import Style, body_of, taken_apart
 
 _SYSTEM = ("systemInstruction", "system_instruction")
 _DECLARED: Lists = {"functionDeclarations": None, "function_declarations": None}
@@ -40,7 +31,7 @@ _PART = frozenset((
     "code_execution_result",
 ))  # fmt: skip
 _CALLS = ("functionCall", "function_call")
-_RESULT = BlockWriter(text=lambda text: text, own=lambda _: False, unsaid="image in a tool result")
+_RESULT = c.BlockWriter(text=lambda text: text, own=lambda _: False, unsaid="image in a tool result")
 
 
 class Gemini(Body):
@@ -59,7 +50,7 @@ class Gemini(Body):
     own = ("model", "tools", "contents", *_SYSTEM)
     root = "contents"
     lists = {"parts": None}
-    words = BlockWriter(
+    words = c.BlockWriter(
         text=lambda text: b'{"text":' + text + b"}",
         own=lambda own: "type" not in own and not _PART.isdisjoint(own),
         image=lambda media, data: b'{"inlineData":{"mimeType":' + encode(media) + b',"data":' + data + b"}}",
@@ -93,7 +84,7 @@ class Gemini(Body):
             instructed = [segment for key, raw in given.items() for segment in self._instruction(raw, key)]
             for segment in instructed:
                 if segment.kind == "envelope":
-                    segment.form = taken_apart(given[segment.path], self.lists).form
+                    segment.form = c.taken_apart(given[segment.path], self.lists).form
             return (*declared, *instructed)
         texts = b",".join([self.words.text(text) for text in system])
         instruction = b'{"parts":[' + texts + b"]}" if system else b"null"
@@ -113,7 +104,7 @@ class Gemini(Body):
         return writing.done()
 
     def write(self, prompt: Prompt) -> bytes:
-        members, style = self.opening(prompt), Style.of(prompt.form)
+        members, style = self.opening(prompt), c.Style.of(prompt.form)
         entries = [segment for segment in prompt.head if segment.section == "tools"]
         if entries and entries[0].path == "tools":
             members.append(("tools", entries[0].data))
@@ -123,14 +114,14 @@ class Gemini(Body):
         for key, some in groupby((segment for segment in prompt.head if segment.section == "system"), _root):
             members.append((key, _whole(list(some), self.lists, style)))
         members.append((self.root, self.write_messages([*prompt.messages, *prompt.tail], style)))
-        return body_of(members, prompt.form, self.own[0])
+        return c.body_of(members, prompt.form, self.own[0])
 
 
 def _root(segment: Segment) -> str:
     return segment.path.partition(".")[0]
 
 
-def _whole(segments: list[Segment], lists: Lists, style: Style) -> bytes:
+def _whole(segments: list[Segment], lists: Lists, style: c.Style) -> bytes:
     first = segments[0]
     return first.data if first.kind != "envelope" and "." not in first.path else write_object(segments, lists, style)
 
@@ -159,21 +150,21 @@ def _bare(segments: Iterable[Segment]) -> list[Segment]:
 
 def _tool(raw: bytes) -> tuple[bool, bytes]:
     """Return a function's declaration (and that it is one), or an entry of `tools` as it stands."""
-    own, function = table(raw) or {}, function_of(raw)
+    own, function = table(raw) or {}, c.function_of(raw)
     if function is None:
         return False, raw
     if "type" not in own and ("parameters" in own or "parametersJsonSchema" in own):
         return True, raw
-    return True, b"{" + described(function, "parametersJsonSchema") + b"}"
+    return True, b"{" + c.described(function, "parametersJsonSchema") + b"}"
 
 
 def _call(call: ToolCall) -> bytes:
-    return b'{"functionCall":{' + _identity(call) + b',"args":' + arguments(call) + b"}}"
+    return b'{"functionCall":{' + _identity(call) + b',"args":' + c.arguments(call) + b"}}"
 
 
 def _result(call: ToolCall, omitted: list[str]) -> bytes:
-    output, failed = outcome(call)
-    texts = _RESULT.all(output_blocks(output), omitted) or [b'""']
+    output, failed = c.outcome(call)
+    texts = _RESULT.all(c.output_blocks(output), omitted) or [b'""']
     text = texts[0] if len(texts) == 1 else b"[" + b",".join(texts) + b"]"
     key = b"error" if failed else b"result"
     return b'{"functionResponse":{' + _identity(call) + b',"response":{"' + key + b'":' + text + b"}}}"
@@ -182,6 +173,6 @@ def _result(call: ToolCall, omitted: list[str]) -> bytes:
 def _identity(call: ToolCall) -> bytes:
     """Write a call's name, and its id: some servers give none, and then a result has none either."""
     named = b'"name":' + encode(call.name)
-    given = table(own_bytes(call.raw, Gemini.name) or b"") or {}
+    given = table(c.own_bytes(call.raw, Gemini.name) or b"") or {}
     unnamed = bool(given) and all("id" not in (table(given[key]) or {}) for key in _CALLS if key in given)
     return named if unnamed or not call.call_id else b'"id":' + encode(call.call_id) + b"," + named

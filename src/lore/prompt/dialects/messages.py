@@ -20,8 +20,7 @@ from lore.model.jsonslice import array, element_ranges, spans, table, without_me
 from lore.model.turn import Fidelity, Kind, Memo, Prompt, Section, Segment
 from lore.model.vector import Vector
 from lore.prompt.base import USUAL, CacheMark, Capability, Rendered, Spot, Unit
-from lore.prompt.dialects.content import BlockWriter, apart, kind_of, own_bytes
-from lore.prompt.dialects.recorded import BLOCKS, TEXT, TIGHT, Style, body_of, filled, taken_apart
+from lore.prompt.dialects import content as c
 
 CACHE_CONTROL = "cache_control"
 BREAKPOINT = "prompt_cache_breakpoint"  # OpenAI's, on content parts
@@ -49,7 +48,7 @@ class Body:
     lists: ClassVar[Lists] = {"content": None}
     keys: ClassVar[tuple[str, ...]] = ()
     said: ClassVar[frozenset[str]] = frozenset()
-    words: ClassVar[BlockWriter]
+    words: ClassVar[c.BlockWriter]
     system_roles: ClassVar[tuple[str, ...]] = ()
     system_envelope: ClassVar[bytes | None] = None
 
@@ -106,7 +105,7 @@ class Body:
         return role.strip(b'"').decode("utf-8", "replace") in self.system_roles
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
-        found = segments_of(map(self.tool, apart(tools)), "tools", "tools", "tool", (CACHE_CONTROL,))
+        found = segments_of(map(self.tool, c.apart(tools)), "tools", "tools", "tool", (CACHE_CONTROL,))
         if self.system_envelope is None:
             texts = [text if text[:1] == b"{" else self.words.text(text) for text in system]
             return (*found, *segments_of(texts, "system", "system", "text"))
@@ -123,12 +122,12 @@ class Body:
         """Slice a message of a recorded request, which is written in its form again."""
         segments = self.message(raw, path, section)
         if segments[0].kind == "envelope":
-            segments[0].form = taken_apart(raw, self.lists).form
+            segments[0].form = c.taken_apart(raw, self.lists).form
         return segments
 
     def text_member(self, form: bytes) -> str:
         own = table(form) or {}
-        return next((key for key in ("system", "instructions") if own.get(key) == TEXT), "")
+        return next((key for key in ("system", "instructions") if own.get(key) == c.TEXT), "")
 
     def recorded(self, unit: Unit, place: Spot) -> Rendered | None:
         """Render a unit as its request had it: a message in its form, or more blocks of the message before."""
@@ -158,12 +157,12 @@ class Body:
         for key, hole in (table(form) or {}).items():
             if key == "tool_calls":
                 content |= {key: b"[" + b",".join(calls) + b"]"} if calls else {}
-            elif key in self.lists and blocks and hole == TEXT:
+            elif key in self.lists and blocks and hole == c.TEXT:
                 text = unit.blocks[0] if unit.blocks else None
                 content[key] = bytes(text.text) if isinstance(text, TextBlock) else blocks[0]
-            elif key in self.lists and blocks and hole == BLOCKS:
+            elif key in self.lists and blocks and hole == c.BLOCKS:
                 content[key] = b"[" + b",".join(blocks) + b"]"
-        segments = self.message(filled(form, content), f"{self.root}[{place.messages}]", "messages")
+        segments = self.message(c.filled(form, content), f"{self.root}[{place.messages}]", "messages")
         segments[0].form = form
         return Rendered(segments, Spot(place.messages + 1, role, len(blocks)))
 
@@ -171,7 +170,7 @@ class Body:
         """Render results as they were sent: the first of a message brings it, the others stand in it."""
         messages: list[list[bytes]] = []
         for call in unit.calls:
-            raw = own_bytes(call.result, self.name)
+            raw = c.own_bytes(call.result, self.name)
             if raw is None:
                 return None
             if self.is_message(raw):
@@ -182,10 +181,10 @@ class Body:
                 return None
         key, segments, count = next(iter(self.lists)), list[Segment](), 0
         for number, (raw, *more) in enumerate(messages, place.messages):
-            made = taken_apart(raw, self.lists)
+            made = c.taken_apart(raw, self.lists)
             if more:
                 blocks = [*made.blocks.get(key, ()), *more]
-                raw, count = filled(made.form, {key: b"[" + b",".join(blocks) + b"]"}), len(blocks)
+                raw, count = c.filled(made.form, {key: b"[" + b",".join(blocks) + b"]"}), len(blocks)
             else:
                 count = len(made.blocks.get(key, ()))
             segments += self.as_sent(raw, f"{self.root}[{number}]", "messages")
@@ -205,11 +204,11 @@ class Body:
     def _as_block(self, part: Block | ToolCall) -> bytes | None:
         """Return a block or a call as this API's requests hold it; None where the session does not know."""
         if isinstance(part, ToolCall):
-            return own_bytes(part.raw, self.name)
+            return c.own_bytes(part.raw, self.name)
         if isinstance(part, TextBlock):
-            return own_bytes(part.raw, self.name) or self.words.text(bytes(part.text))
+            return c.own_bytes(part.raw, self.name) or self.words.text(bytes(part.text))
         if isinstance(part, RawBlock):
-            return own_bytes(part, self.name)
+            return c.own_bytes(part, self.name)
         return None if isinstance(part, ImageBlock) or self.words.thinking is None else self.words.thinking(part)
 
     def first(self, head: tuple[Segment, ...]) -> Spot:
@@ -219,7 +218,7 @@ class Body:
     def verbatim(self, message: bytes, place: Spot) -> Rendered | None:
         """Render a message as it was recorded: sliced where it would be written so again, else as one piece."""
         content = (table(message) or {}).get("content", b"")
-        kinds = [kind_of(table(block) or {}) for block in array(content)] if content[:1] == b"[" else []
+        kinds = [c.kind_of(table(block) or {}) for block in array(content)] if content[:1] == b"[" else []
         if not self.said or not (kinds or content[:1] == b'"') or not self.said.issuperset(kinds):
             return None
         path = f"{self.root}[{place.messages}]"
@@ -235,7 +234,7 @@ class Body:
         return False
 
     def write(self, prompt: Prompt) -> bytes:
-        style = Style.of(prompt.form)
+        style = c.Style.of(prompt.form)
         segments = [*self.with_breakpoints(prompt), *prompt.tail]
         members, end = self.opening(prompt), len(prompt.head)
         for key, some in groupby(segments[:end], _member_of):
@@ -245,7 +244,7 @@ class Body:
             else:
                 members.append((key, found[0].data if found[0].path == key else joined(found, style)))
         members.append((self.root, self.write_messages(segments[end:], style)))
-        return body_of(members, prompt.form, self.own[0])
+        return c.body_of(members, prompt.form, self.own[0])
 
     def opening(self, prompt: Prompt) -> list[tuple[str, bytes]]:
         """Return the members that a body begins with: the model, then the parameters."""
@@ -258,7 +257,7 @@ class Body:
         A breakpoint on content that is no object (a message whose content is a string) goes to its message. OpenAI's
         shapes write one of another provider, which a gateway takes, as that one does.
         """
-        style = Style.of(prompt.form)
+        style = c.Style.of(prompt.form)
         segments = [*prompt.head, *prompt.messages]
         members = prompt.breakpoint_members or (-1,) * len(prompt.breakpoints)
         marks = zip(prompt.breakpoints, prompt.breakpoint_values, members, strict=True)
@@ -277,7 +276,7 @@ class Body:
                 segments[position] = marked(segments[position], encode(key) + style.colon + value, member, style)
         return segments
 
-    def write_messages(self, segments: Iterable[Segment], style: Style = TIGHT) -> bytes:
+    def write_messages(self, segments: Iterable[Segment], style: c.Style = c.TIGHT) -> bytes:
         """Write messages from segments: each envelope opens one, what follows belongs to it."""
         written: list[bytes] = []
         current: list[Segment] = []
@@ -298,7 +297,7 @@ def _member_of(segment: Segment) -> str:
     return segment.path.partition("[")[0].partition(".")[0]
 
 
-def marked(segment: Segment, mark: bytes, member: int, style: Style) -> Segment:
+def marked(segment: Segment, mark: bytes, member: int, style: c.Style) -> Segment:
     """Return a segment with its breakpoint written into its bytes: behind so many members, -1 for all of them."""
     envelope = segment.kind == "envelope"
     whole = segment.form or segment.json if envelope else segment.data
@@ -395,12 +394,12 @@ def listed(
     return segments_of(array(raw), path, section, kind, keys) if raw[:1] == b"[" else [Segment(section, path, raw, odd)]
 
 
-def joined(segments: Iterable[Segment], style: Style = TIGHT) -> bytes:
+def joined(segments: Iterable[Segment], style: c.Style = c.TIGHT) -> bytes:
     """Write segments as an array."""
     return style.array([segment.data for segment in segments])
 
 
-def write_object(segments: list[Segment], lists: Lists, style: Style = TIGHT) -> bytes:
+def write_object(segments: list[Segment], lists: Lists, style: c.Style = c.TIGHT) -> bytes:
     """Write one message, in its form where it has one; an envelope without members may be missing."""
     first = segments[0]
     if first.kind == "opaque":
@@ -413,7 +412,7 @@ def write_object(segments: list[Segment], lists: Lists, style: Style = TIGHT) ->
             alone = len(own) == 1 and own[0].path.endswith(f".{key}")
             held[key] = own[0].data if alone else joined(own, style)
     if first.form:
-        return filled(first.form, held)
+        return c.filled(first.form, held)
     parts = [first.data] if first.kind == "envelope" and first.data else []
     contents = ((key, held.get(key, empty)) for key, empty in lists.items())
     parts += [encode(key) + style.colon + content for key, content in contents if content]

@@ -20,18 +20,7 @@ from lore.model.jsonslice import table
 from lore.model.providers import has_exact_breakpoints
 from lore.model.turn import Segment
 from lore.prompt.base import BEHIND, IN_LOOPS, SEVERAL_LEADING, CacheMark, Rendered, Spot, Unit, answers, can, cannot
-from lore.prompt.dialects.content import (
-    NO_SCHEMA,
-    BlockWriter,
-    as_function,
-    data_url,
-    described,
-    function_of,
-    kind_of,
-    outcome,
-    output_blocks,
-    own_bytes,
-)  # fmt: skip
+from lore.prompt.dialects import content as c
 from lore.prompt.dialects.messages import BREAKPOINT, CACHE_CONTROL, Body, Writing, strip_breakpoints
 
 
@@ -40,9 +29,11 @@ def _part(kind: bytes, text: bytes) -> bytes:
 
 
 _text = partial(_part, b"text")
-_RESULT = BlockWriter(text=_text, own=lambda _: False, unsaid="image in a tool result")
+_RESULT = c.BlockWriter(text=_text, own=lambda _: False, unsaid="image in a tool result")
 _CHAT, _RESPONSES = "openai-chat", "openai-responses"
-_OUTPUT = BlockWriter(text=partial(_part, b"output_text"), own=lambda own: kind_of(own) == "refusal", name=_RESPONSES)
+_OUTPUT = c.BlockWriter(
+    text=partial(_part, b"output_text"), own=lambda own: c.kind_of(own) == "refusal", name=_RESPONSES
+)
 
 
 _EACH = can("each in order; one where the model's chat template takes no more, or one_system_message names it")
@@ -76,10 +67,10 @@ class OpenAIChat(_OpenAI):
     lists = {"content": b"null", "tool_calls": b""}
     said = frozenset(("text", "image_url", "input_audio", "file", "refusal"))
     system_envelope = b'"role":"system"'
-    words = BlockWriter(
+    words = c.BlockWriter(
         text=_text,
-        own=lambda own: kind_of(own) in ("image_url", "input_audio", "file", "refusal"),
-        image=lambda media, data: b'{"type":"image_url","image_url":{"url":' + data_url(media, data) + b"}}",
+        own=lambda own: c.kind_of(own) in ("image_url", "input_audio", "file", "refusal"),
+        image=lambda media, data: b'{"type":"image_url","image_url":{"url":' + c.data_url(media, data) + b"}}",
         name=name,
     )
 
@@ -87,7 +78,7 @@ class OpenAIChat(_OpenAI):
         return "messages" in body
 
     def tool(self, raw: bytes) -> bytes:
-        made = as_function(raw)
+        made = c.as_function(raw)
         return strip_breakpoints(raw).data if made is raw else made
 
     def system(self, members: dict[str, bytes]) -> list[Segment]:
@@ -98,7 +89,7 @@ class OpenAIChat(_OpenAI):
         results = unit.role == "results"
         for call in unit.calls if results else ():
             envelope = b'"role":"tool","tool_call_id":' + encode(call.call_id)
-            parts = _RESULT.all(output_blocks(outcome(call).output), writing.omitted)
+            parts = _RESULT.all(c.output_blocks(c.outcome(call).output), writing.omitted)
             writing.open("tool", envelope, parts or [_text(b'""')])
         members = [made for block in unit.blocks if (made := _own_members(block)) is not None]
         said = (block for block in unit.blocks if _own_members(block) is None) if members else unit.blocks
@@ -134,7 +125,7 @@ def _own_members(block: Block) -> bytes | None:
 
 
 def _tool_call(call: ToolCall) -> bytes:
-    own = own_bytes(call.raw, _CHAT)
+    own = c.own_bytes(call.raw, _CHAT)
     if own is not None:
         return own
     function = b'{"name":' + encode(call.name) + b',"arguments":' + _arguments(call) + b"}"
@@ -161,10 +152,10 @@ class OpenAIResponses(_OpenAI):
     lists = {"content": None, "output": None, "arguments": None, "input": None}
     said = frozenset(("input_text", "output_text", "input_image", "input_file", "refusal"))
     system_envelope = b'"type":"message","role":"system"'
-    words = BlockWriter(
+    words = c.BlockWriter(
         text=partial(_part, b"input_text"),
-        own=lambda own: kind_of(own).startswith("input_"),
-        image=lambda media, data: b'{"type":"input_image","image_url":' + data_url(media, data) + b"}",
+        own=lambda own: c.kind_of(own).startswith("input_"),
+        image=lambda media, data: b'{"type":"input_image","image_url":' + c.data_url(media, data) + b"}",
         name=name,
     )
 
@@ -172,11 +163,11 @@ class OpenAIResponses(_OpenAI):
         return "input" in body and "messages" not in body and "contents" not in body
 
     def tool(self, raw: bytes) -> bytes:
-        own, function = table(raw) or {}, function_of(raw)
+        own, function = table(raw) or {}, c.function_of(raw)
         if function is None or (own.get("type") == b'"function"' and "function" not in own):
             return raw
-        function = function._replace(schema=function.schema or NO_SCHEMA)
-        return b'{"type":"function",' + described(function, "parameters") + b"}"
+        function = function._replace(schema=function.schema or c.NO_SCHEMA)
+        return b'{"type":"function",' + c.described(function, "parameters") + b"}"
 
     def system(self, members: dict[str, bytes]) -> list[Segment]:
         text = members.get("instructions", b"null")
@@ -189,7 +180,7 @@ class OpenAIResponses(_OpenAI):
         if unit.role == "results" or unit.form is not None:
             return super().recorded(unit, place)
         items = [
-            own_bytes(said.raw, self.name) if isinstance(said, ToolCall) else _own_item(said) for said in unit.parts
+            c.own_bytes(said.raw, self.name) if isinstance(said, ToolCall) else _own_item(said) for said in unit.parts
         ]
         segments = list[Segment]()
         for number, item in enumerate(items, place.messages):
@@ -204,10 +195,10 @@ class OpenAIResponses(_OpenAI):
             self._answer(unit, writing)
             return writing.done()
         for call in unit.calls if unit.role == "results" else ():
-            custom = kind_of(table(own_bytes(call.raw, self.name) or b"") or {}) == "custom_tool_call"
+            custom = c.kind_of(table(c.own_bytes(call.raw, self.name) or b"") or {}) == "custom_tool_call"
             kind = b'"custom_tool_call_output"' if custom else b'"function_call_output"'
             envelope = b'"type":' + kind + b',"call_id":' + encode(call.call_id)
-            parts = self.words.all(output_blocks(outcome(call).output), writing.omitted)
+            parts = self.words.all(c.output_blocks(c.outcome(call).output), writing.omitted)
             writing.open("tool", envelope, parts or [self.words.text(b'""')], "output")
         for block in filter(_is_item, unit.blocks):
             self._write_item(bytes(block.json), writing)
@@ -226,7 +217,7 @@ class OpenAIResponses(_OpenAI):
         in_message = False
         for said in unit.parts:
             if isinstance(said, ToolCall):
-                item = own_bytes(said.raw, self.name) or _call_item(said)
+                item = c.own_bytes(said.raw, self.name) or _call_item(said)
             else:
                 item = _own_item(said)
             part = _OUTPUT.say(said, writing.omitted) if item is None and not isinstance(said, ToolCall) else None
@@ -253,20 +244,20 @@ def _is_item(block: Block) -> TypeGuard[RawBlock]:
     """Tell whether a block that is not the model's is an item of its own: the output of a computer's call, for one."""
     if not isinstance(block, RawBlock) or block.dialect != _RESPONSES:
         return False
-    return not kind_of(table(bytes(block.json)) or {}).startswith("input_")
+    return not c.kind_of(table(bytes(block.json)) or {}).startswith("input_")
 
 
 def _own_item(block: Block) -> bytes | None:
     """Return the item of the API's own that was recorded as a block; None where it is none."""
     if isinstance(block, TextBlock):
-        return own_bytes(block.raw, _RESPONSES)
+        return c.own_bytes(block.raw, _RESPONSES)
     if not isinstance(block, RawBlock) or block.dialect not in (None, _RESPONSES):
         return None
     raw = bytes(block.json)
     if block.dialect is not None:
         return raw
     own = table(raw) or {}
-    kind = kind_of(own)
+    kind = c.kind_of(own)
     reasoning = kind == "reasoning" and ("summary" in own or "encrypted_content" in own)
     return raw if reasoning or kind.endswith(("_call", "_call_output")) else None
 

@@ -14,9 +14,8 @@ from msgspec.structs import replace
 
 from lore.model.codes import Code
 from lore.model.ledger import Ledger, LedgerRow
-from lore.model.measured import PROCESS
 from lore.model.results.found import FoundSession, FoundSessions
-from lore.model.results.measured import MeasuredResult
+from lore.model.results.measured import PROCESS, MeasuredResult
 from lore.model.results.overview import ComparedSide, Comparison, Overview, SpendingCause
 from lore.model.results.replay import Replayed
 from lore.model.results.simulate import DryRun, GroupResult, ReliabilityResult, Simulated, SimulatedTurn

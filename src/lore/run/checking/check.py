@@ -29,10 +29,10 @@ from lore.judge.base import finding
 from lore.judge.baseline import Baseline, BaselineEntry, BaselineRecorder, KnownFindings, stale
 from lore.judge.policy import Budgets, Exempt, NarrowedRun, Policy, matches_path
 from lore.judge.totals import RunTotals
+from lore.model.cause import Place
 from lore.model.codes import Code, Reader
 from lore.model.evidence import Unneeded
 from lore.model.ledger import Ledger
-from lore.model.place import Place
 from lore.model.results import Checked, Finding, Interrupted
 from lore.recording import corpus, filesystem
 from lore.recording.base import load_plugins, register_plugins

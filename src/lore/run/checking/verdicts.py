@@ -20,8 +20,8 @@ from lore.judge.base import TurnVerdict
 from lore.judge.judge import Judge
 from lore.judge.policy import Budgets, Policy, Ruling
 from lore.judge.totals import FileResult, FileTotals, unseen_tokens
+from lore.model.cause import Place
 from lore.model.codes import Code, Problem, Reader
-from lore.model.place import Place
 from lore.model.results import Finding, Unseen
 from lore.model.turn import Turn
 from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom, load_plugins

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from lore import __version__
 from lore.errors import LoreError
 from lore.formats.captures.lore_capture import LoreCapture
-from lore.model.results.record import RecordedUpstream, RecordResult
+from lore.model.results.live import RecordedUpstream, RecordResult
 from lore.model.turn import Exchange
 from lore.record.upstreams import Routes
 from lore.run.loopback import ADDRESS, listening

@@ -17,8 +17,8 @@ from lore.errors import LoreError
 from lore.formats.captures.lore_capture import NAME
 from lore.judge.base import TurnVerdict, findings_of
 from lore.judge.ledger import RunningSums
+from lore.model.cause import Place
 from lore.model.ledger import LedgerRow
-from lore.model.place import Place
 from lore.model.running import LastBreak
 from lore.recording import corpus
 from lore.recording.base import Problems, UnrecognisedError, load_plugins

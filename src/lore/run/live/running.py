@@ -18,9 +18,9 @@ from typing import NamedTuple
 from lore.errors import LoreError
 from lore.formats.claude.answers import FORMAT
 from lore.judge.ledger import RunningSums
+from lore.model.cause import Place
 from lore.model.jsonslice import is_json
 from lore.model.ledger import LedgerRow
-from lore.model.place import Place
 from lore.model.running import LastBreak, Running
 from lore.recording import corpus, recent
 from lore.recording.agents.logs import Surroundings

@@ -25,8 +25,8 @@ import lore
 from lore.cache.rules import DatedRules
 from lore.errors import LoreError
 from lore.files import make_folder, replaced
+from lore.model.cause import Place
 from lore.model.ledger import Ledger, LedgerRow
-from lore.model.place import Place
 from lore.model.results import Unseen
 from lore.recording import corpus, filesystem
 from lore.recording.agents import copilot_store

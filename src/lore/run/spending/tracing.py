@@ -12,12 +12,11 @@ from typing import NamedTuple
 
 from lore.errors import LoreError, Where
 from lore.judge.spending import Copies
-from lore.model.results.trace import Trace
 from lore.recording import corpus
 from lore.recording.inputs import Input
 from lore.recording.recent import nothing, written
 from lore.report.redacted.findings import redacted_error
-from lore.report.trace import LaneRequest, trace_of
+from lore.report.trace import LaneRequest, Trace, trace_of
 from lore.run.spending.ledgers import Ledgers, Progress
 from lore.run.spending.overview import requests_of
 from lore.run.spending.sessions import AgentLog

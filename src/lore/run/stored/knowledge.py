@@ -13,9 +13,8 @@ from typing import NamedTuple
 from lore.errors import LoreError
 from lore.fold.knowledge import Fields, chosen_id, derived_id, find, identity, refuse_bad_text, updated
 from lore.model.events import Event, Knowledge
-from lore.model.inserts import signature
+from lore.model.inserts import SHORTEST_ID, signature
 from lore.model.results.store import KnowledgeResult, KnowledgeWritten, KnownFact
-from lore.model.shortened import SHORTEST_ID
 from lore.model.state import Chain, Fact, FoldedSession
 from lore.prompt.base import Rules
 from lore.prompt.planning import Planner

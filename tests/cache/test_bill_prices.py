@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.cache.billing import bill_price, is_regional
+from lore.cache.prices import bill_price, is_regional
 from lore.cache.rules import Served, seconds
 from lore.model.events import Billed, Iteration
 from lore.run.rules import packaged

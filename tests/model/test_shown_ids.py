@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.model.shortened import LONGEST_ID, shown_ids
+from lore.model.inserts import LONGEST_ID, shown_ids
 
 ids = st.lists(
     st.one_of(st.text("ab", max_size=9), st.text("ab", min_size=60, max_size=70), st.text(max_size=8)), max_size=8
