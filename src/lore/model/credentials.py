@@ -8,7 +8,6 @@ are found by the name that they stand behind, or by `SHAPES`.
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 ALPHABETS = {
@@ -212,24 +211,6 @@ SHAPES = (
     ("oauth:", 0, r"oauth:[a-z0-9]{30}(?![A-Za-z0-9])"),  # Twitch
     ("_mmk", 36, r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk"),  # MaxMind
     ("JQQJ99", 52, r"[A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{26}"),  # Azure: OpenAI, DevOps and others
-    *(  # Azure, of services that sign their keys
-        (sign, before, rf"[A-Za-z0-9+/]{{{before}}}{re.escape(sign)}[A-Za-z0-9+/]{{5,6}}={{0,2}}")
-        for sign, before in (
-            ("+ASt", 76),
-            ("ACDb", 76),
-            ("APIM", 76),
-            ("+ABa", 76),
-            ("+AMC", 76),
-            ("AIoT", 33),
-            ("+ASb", 33),
-            ("+AEh", 33),
-            ("+ARm", 33),
-            ("AzCa", 33),
-            ("AzSe", 42),
-            ("+ACR", 42),
-            ("AzFu", 44),
-        )
-    ),
 )
 
 # A letter, and those that follow it in words: the pairs that make up 97 % of those in Python's standard library and in
@@ -299,10 +280,6 @@ NAMED = {
         (rf"{_CHOSEN_NAME}{_CLOSED}[ ](?:is|to)[ ]`(?P<value>[^`\s\\]{{6,128}})(?=`)", "chosen"),
         (_CHOSEN_NAME + _APART + _VALUE, "surely random"),
     ],
-    **{
-        command: [(command + r"\w{0,40}(?:pass|pwd)\w{0,24}[ ]{1,3}" + _OPEN + _CHOSEN, "chosen")]
-        for command in ("env ", "setx ")  # of Docker, of Windows
-    },
     "machine ": [  # of netrc
         (
             r"machine[ ]{1,3}[^\s\\]{1,100}"
@@ -319,10 +296,7 @@ NAMED = {
         program: [(rf"{program}[^\n\\|;&]{{0,200}}?[ ](?-i:{option}){gap}{_ARGUMENT}", "chosen")]
         for program, option, gap in (
             ("docker login", "-p", "[ ]{1,3}"),
-            ("mongo", "-p", "[ ]{1,3}"),
             ("mysql", "-p", ""),
-            ("redis-cli", "-a", "[ ]{1,3}"),
-            ("sqlcmd", "-P", "[ ]{0,3}"),
             ("sshpass", "-p", "[ ]{0,3}"),
         )
     },
@@ -348,7 +322,6 @@ NAMED = {
         ("key" + _KEY + r"[\w.-]{0,24}" + _APART + _VALUE, "surely random"),
         (rf"(?:(?<=private)|(?<=private[-_ ]))key(?:{_SEP}|{_APART})" + _VALUE, "surely random"),
     ],
-    "credentials": [("credentials" + _SEP + _VALUE, "random")],
     "mnemonic": [(r"mnemonic" + _SEP + r"(?P<value>(?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})", "")],
     "cookie": [("cookie" + _SEP + r"""(?P<value>[^"\\\r\n]{8,}+)""", "cookie")],
     "authorization": [
@@ -361,7 +334,6 @@ NAMED = {
         (r"(?<=_)auth" + _SEP + _VALUE, "random"),
         (r"""auth\\*["']?[ ]?[:=][ ]?\\*["']?(?P<value>[A-Za-z0-9+/]{8,}={0,2})""", "user and password"),
     ],
-    "honeycomb-team": [(r"honeycomb-team" + _SEP + _VALUE, "random")],
     "sig": [(r"(?<=[?&;-])(?:sig|signature)=(?P<value>[\w%+/-]{20,}={0,2})", "random")],
     "://": [
         (_STORE + r"""://[^\s/:@"'\\<>]{0,100}:(?P<value>[^\s@"'\\<>]{3,1000})(?=@)""", ""),

@@ -22,7 +22,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import AnyStr
 
-from lore.model.canonical import INVISIBLE
+from lore.model.canonical import INVISIBLE, TAGS
 from lore.model.credentials import ALPHABETS, BLOCKS, KINDS, NAMED, PAIRS, SHAPES
 from lore.model.deferred import pattern
 
@@ -48,18 +48,15 @@ _NAMED = [
     (sign.encode(), [(pattern(text, re.ASCII | re.IGNORECASE), looks) for text, looks in rows])
     for sign, rows in NAMED.items()
 ]
-_UNSEEN = rf"[{INVISIBLE}](?<=[!-~].)[{INVISIBLE}]*(?=[!-~])"  # in the middle of a word
-_INVISIBLE = pattern(_UNSEEN, re.DOTALL)
+_UNSEEN = r"[{0}](?<=[!-~].)[{0}]*(?=[!-~])"  # in the middle of a word
+_INVISIBLE = pattern(_UNSEEN.format(INVISIBLE), re.DOTALL)
+_TAG = "\U000e0000".encode()[:2]
 _ESCAPES = (  # of what is visible, or is not; begins with a literal, which is quick to find
     r"\\(?<!\\\\)\\*+(?:u00([2-7][0-9A-Fa-f])|/|(?i:u(?:00ad|034f|061c|1160|115f|180[b-f]|200[b-f]|202[89a-e]|206.|3164"
     r"|fe0.|feff|ffa0|fff[0-9ab]|db40\\+ud[c-f]..)))"
 )
-_SIGNS = (  # of those escapes
-    *("\\/", "\\u00", "\\u03", "\\u06", "\\u11", "\\u18", "\\u20", "\\u31"),
-    *("\\udb", "\\uDB", "\\ufe", "\\uFE", "\\uff", "\\uFF"),
-)
 _ESCAPE = pattern(_ESCAPES)
-_SPELLED = pattern(f"{_ESCAPES}|{_UNSEEN}", re.DOTALL)
+_SPELLED = pattern(f"{_ESCAPES}|{_UNSEEN.format(INVISIBLE + TAGS)}", re.DOTALL)
 _AROUND = (
     8_192  # characters before and behind an escape in which what it is part of is looked for: a key's block has less
 )
@@ -116,10 +113,14 @@ def mask(text: str) -> str:
     if len(text) < 8:
         return text
     spans = _spans(text)
-    unseen = not text.isascii() and _INVISIBLE.search(text) is not None
-    if unseen or any(sign in text for sign in _SIGNS):
+    unseen = not text.isascii() and _hides(text)
+    if unseen or "\\u" in text or "\\/" in text:
         spans += _spelled(text, _SPELLED if unseen else _ESCAPE)
     return _starred(text, spans) if spans else text
+
+
+def _hides(text: str) -> bool:
+    return _INVISIBLE.search(text) is not None or _TAG in text.encode("utf-8", "surrogatepass")
 
 
 def cut_masked(text: str, most: int) -> str:

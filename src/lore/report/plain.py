@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import BinaryIO
 from unicodedata import normalize
 
-from lore.model.canonical import INVISIBLE, printable
+from lore.model.canonical import INVISIBLE, INVISIBLE_BEYOND, printable
 from lore.model.mask import mask
 from lore.model.turn import Prompt
 
@@ -20,7 +20,7 @@ _NAMES = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\x1b": "␛", "\x00": "␀"}
 _BLANKS = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef"
 _BLANK = re.compile(f"[{_BLANKS}]")
 
-_UNSEEN = re.compile(rf"[\x7f-\x9f{INVISIBLE}]")  # what a terminal would obey or not show in JSON
+_UNSEEN = re.compile(rf"[\x7f-\x9f{INVISIBLE}{INVISIBLE_BEYOND}]")  # what a terminal would obey or not show in JSON
 _PARTING = frozenset('",')  # what names are quoted with, and parted by
 
 
