@@ -230,7 +230,8 @@ _SEP = (
     r"""|(?::=|=>|:-|[:=：]|\\{1,4}uff1a)\*{0,2}[ \t]{0,3}"""
     r"""|,[ \t]{0,3}(?:\\*"value\\*"[ \t]{0,3}:[ \t]{0,3}|default=)?(?=\\*["'])"""  # of pairs, as HAR and tables have
     r"""|[ ]value=(?=\\*["']))"""  # of XML
-    r"""|(?<![-"'])>(?=[^\s<>]{6,512}</)|(?:[\r\n ]|\\{1,4}(?:[nr]|x0[ad])){1,40}value:[ ])""" + _OPEN  # of XML, of YAML
+    r"""|(?<![-"'])>(?=[^\s<>]{6,512}</)|(?:[\r\n ]|\\{1,4}(?:[nr]|x0[ad])){1,40}value:[ ])"""
+    + _OPEN  # of XML, of YAML
 )
 _APART = _CLOSED + r"(?:[ ]is:?|[ ]to|[ ]\||\*\*)?[ ]{1,3}" + _OPEN  # of options, tables and sentences
 _SCHEME = r"(?:(?:Bearer|Basic|Token|Bot)[ ]{1,3})?"
@@ -253,8 +254,8 @@ _KEY = "(?:" + "|".join(f"(?<={word}key)|(?<={word}[-_. ]key)" for word in _KEYS
 _STORES = ("redis", "rediss", "amqp", "amqps", "postgres", "postgresql", "mysql", "mariadb", "mssql", "mongodb", "srv")
 _STORE = "(?:" + "|".join(f"(?<={word})" for word in _STORES) + ")"
 _CHOSEN_NAME = "pass(?:w(?:or)?d|phrase)"
-_USERS = ("--", "admin-", "db-", "mail-", "redis-", "root-", "smtp-", "user-")
-_SHORT_OPTION = "(?:" + "|".join(f"(?<={user})" for user in _USERS) + ")pass"
+_OWNERS = ("admin", "db", "email", "ftp", "mail", "mysql", "redis", "root", "smtp", "user")
+_OWNED = "(?:" + "|".join(f"(?<={owner}[-_])" for owner in _OWNERS) + "|(?<=--))pass(?![a-z])"
 _SHORT = """(?:(?<=[a-z0-9]_)|(?<=[?&"']))pass(?![a-z])"""  # `smtp_pass`, `?pass=`, `"pass":`
 
 
@@ -264,14 +265,14 @@ NAMED = {
         (_CHOSEN_NAME + r"[\w-]{0,24}" + _SEP + _CHOSEN, "chosen"),
         (_SHORT + _SEP + _CHOSEN, "chosen"),
         (_CHOSEN_NAME + _LITERAL, "literal"),
-        (_SHORT + _LITERAL, "literal"),
+        (_OWNED + _LITERAL, "literal"),
         (rf"(?-i:PASSW(?:OR)?D|PASSPHRASE|(?<=_)PASS)={_WORD}(?=[\\\s\"'`;&]|\Z)", "literal"),  # of a shell
         (rf"(?<=[?&;]){_CHOSEN_NAME}={_WORD}", "literal"),  # of URLs, of forms, of connections
         (rf"{_CHOSEN_NAME}={_WORD}(?=&)", "literal"),
         (rf"{_CHOSEN_NAME}(?:=|:[ ]){_WORD}[ ]{{0,3}}{_ENDS}", "word"),  # a line of settings
         (rf"{_CHOSEN_NAME}(?:=|:[ ])(?P<value>[^\s\"'`\\]{{6,128}})[ ]{{0,3}}{_ENDS}", "with signs"),
         (rf"{_CHOSEN_NAME}{_SEP}{_WORD}(?<=[a-z])(?![\w.(\[/-])", "words"),
-        (rf"(?:(?<=-){_CHOSEN_NAME}|{_SHORT_OPTION})(?:[ ]{{1,3}}|=){_OPEN}{_CHOSEN}", "chosen"),  # an option
+        (rf"(?:(?<=-){_CHOSEN_NAME}|{_OWNED})(?:[ ]{{1,3}}|=){_OPEN}{_CHOSEN}", "chosen"),  # an option
         (rf"(?<=-){_CHOSEN_NAME}[ ]{{1,3}}\\*[\"']?{_WORD}(?=[ ]{{1,3}}-|[ ]{{0,3}}\\*[\"'\r\n]|\Z)", "word"),
         (r"pass(?:in|out)?[ ]{1,3}pass:" + _CHOSEN, "chosen"),  # of OpenSSL
         (_CHOSEN_NAME + r"""[\w-]{0,24}>(?P<value>[^\s<>"'\\]{6,128})(?=</)""", "literal"),  # of XML
