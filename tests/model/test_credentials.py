@@ -132,6 +132,7 @@ def test_a_value_behind_a_name_is_masked_however_both_are_spelled(name, value, s
         ("password=p@ss,w0rd1\n", "p@ss,w0rd1"),
         ('PASSWORD="$ecur3P@ss"', "$ecur3P@ss"),
         ("password: qxvkzwpj\n", "qxvkzwpj"),
+        ("export PGPASSWORD=qxvkzwpj.txt", "qxvkzwpj"),
         ("mysql -u root -pkd83hf02 db", "kd83hf02"),
         ("sshpass -p 'kd83hf02' ssh a", "kd83hf02"),
         ("docker login -u ann -p kd83hf02 r.example", "kd83hf02"),

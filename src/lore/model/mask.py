@@ -274,9 +274,9 @@ def _dense(value: str) -> bool:
 
 
 def _unlike_words(value: str) -> bool:
-    """Tell whether a value is letters that follow each other, or change between small and capital, as in no name."""
-    long = value.isalpha() and len(value) >= _LEAST_LETTERS
-    return long and (_part_length(value) <= _SHORT_LETTERS or _rare(value))
+    """Tell whether letters up to a dot follow each other, or change between small and capital, as in no name."""
+    parts = [part for part in value.split(".") if part.isalpha() and len(part) >= _LEAST_LETTERS]
+    return any(_part_length(part) <= _SHORT_LETTERS or _rare(part) for part in parts)
 
 
 def _rare(value: str) -> bool:
