@@ -70,6 +70,12 @@ def test_the_purpose_is_the_clients_own_word(headers, endpoint, purpose):
 
 def test_betas_are_listed_where_headers_were_recorded():
     assert call_of({"anthropic-beta": "a-1, b-2"}, {}).betas == ("a-1", "b-2")
+
+
+def test_a_credential_with_a_comma_is_masked_before_a_header_is_parted():
+    """Behind the comma a password had no name any more, and a report showed which features were added."""
+    header = 'a-1, get("DB_PASSWORD", "kd83hf02m4xw"), b-2'
+    assert call_of({"anthropic-beta": header}, {}).betas == ("a-1", 'get("DB_PASSWORD"', '"************")', "b-2")
     assert call_of({"accept": "x"}, {}).betas == ()
     assert call_of({}, {}).betas is None
 

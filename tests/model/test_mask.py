@@ -18,7 +18,7 @@ from helpers.credentials import SAMPLES, Sample
 from helpers.each import each
 from helpers.sources import trees
 from lore.model import mask as masking
-from lore.model.credentials import ALPHABETS, NAMED, SHAPES
+from lore.model.credentials import ALPHABETS, BLOCKS, NAMED, SHAPES
 from lore.model.mask import cut_masked, mask
 
 SECRETS = {name: sample.text for name, sample in SAMPLES.items()}
@@ -169,6 +169,7 @@ def test_masking_keeps_lengths_and_json_whatever_stands_together(parts):
 
 
 PATTERNS = [
+    *(text for _, text in BLOCKS),
     *(row[2] for row in SHAPES),
     *(text for rows in NAMED.values() for text, _ in rows),
     *ALPHABETS.values(),
@@ -231,10 +232,11 @@ class _Counting:
 @pytest.fixture
 def work(monkeypatch):
     """How many characters the patterns of kinds and names go through, from here on."""
-    counting = [(sign, behind, _Counting(shape)) for sign, behind, shape in (masking._PEM, *masking._SHAPES)]
+    counting = [(sign, behind, _Counting(shape)) for sign, behind, shape in (*masking._BLOCKS, *masking._SHAPES)]
     named = [(sign, [(_Counting(behind), looks) for behind, looks in rows]) for sign, rows in masking._NAMED]
-    monkeypatch.setattr(masking, "_PEM", counting[0])
-    monkeypatch.setattr(masking, "_SHAPES", counting[1:])
+    blocks = len(masking._BLOCKS)
+    monkeypatch.setattr(masking, "_BLOCKS", counting[:blocks])
+    monkeypatch.setattr(masking, "_SHAPES", counting[blocks:])
     monkeypatch.setattr(masking, "_NAMED", named)
     monkeypatch.setattr(masking, "_BODIES", {name: _Counting(body) for name, body in masking._BODIES.items()})
     _Counting.gone = 0

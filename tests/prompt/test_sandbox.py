@@ -144,6 +144,17 @@ def test_a_credential_that_the_end_of_a_message_cuts_is_masked():
         assert key.secret[:8] not in str(failed.value)
 
 
+def test_a_word_that_jinja_took_out_of_a_credential_is_masked():
+    """`{% eyJ….eyJ….… %}` is an unknown tag to it, and of three parts it quoted the first."""
+    token = SAMPLES["web token"].text
+    with pytest.raises(LoreError) as raised:
+        Sandbox("{% " + token + " %}", {})
+    assert token[4:16] not in raised.value.message
+    for source, quoted in {"{% unfamiliar %}": "'unfamiliar'", "{% filter upper %}": "'endfilter'"}.items():
+        with pytest.raises(LoreError, match=quoted):
+            Sandbox(source, {})
+
+
 def test_a_credential_behind_much_that_cannot_be_seen_is_masked():
     """What is looked at was cut before it was masked: 1,580 invisible characters became one space before a cut key."""
     key = SAMPLES["github"]

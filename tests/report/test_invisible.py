@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from unicodedata import category
 
 import msgspec
 import pytest
@@ -66,6 +67,19 @@ UNSEEN = "".join(
               *range(0x2060, 0x2070), 0x3164, *range(0xFE00, 0xFE10), 0xFEFF, *range(0xFFF9, 0xFFFC),
               *range(0xE0000, 0xE0080), *range(0xE0100, 0xE01F0)])
 )  # fmt: skip
+
+
+FORMATS = [
+    char
+    for code in (*range(0x80, 0xD800), *range(0xE000, 0x110000))
+    if category(char := chr(code)) in ("Cc", "Cf", "Zl", "Zp") or 0xE0000 <= code < 0xE1000
+]
+
+
+def test_every_character_of_unicodes_category_of_formats_is_escaped_in_json_and_named_elsewhere():
+    """Controls of music, of shorthand and of hieroglyphs were not, nor tags that are not assigned."""
+    assert [hex(ord(char)) for char in FORMATS if char in escaped(f'"{char}"') or char in visible(char)] == []
+    assert json.loads(escaped(json.dumps("".join(FORMATS), ensure_ascii=False))) == "".join(FORMATS)
 
 
 @given(st.text(st.sampled_from(UNSEEN) | st.characters(codec="utf-8")))

@@ -48,7 +48,7 @@ from lore.model.canonical import decode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
 from lore.model.jsonslice import Sliced, first_element, parts, table
-from lore.model.mask import cut_masked
+from lore.model.mask import cut_masked, mask
 from lore.model.turn import Call, Exchange, Streamed, http_seconds
 
 Judged: TypeAlias = Exchange | Problem
@@ -208,11 +208,20 @@ def call_of(headers: Headers, body: dict[str, bytes], *, endpoint: str = "", sta
         purpose = "compaction"
     if not purpose and endpoint.endswith(("/count_tokens", ":countTokens")):
         purpose = "count_tokens"
-    betas = tuple(beta.strip() for beta in headers.get("anthropic-beta", "").split(",") if beta.strip())
+    betas = _features(headers.get("anthropic-beta", ""))
     return Call(
         endpoint, session, thread if thread != session else "", purpose, _text(body, "previous_response_id"),
         betas if headers else None, account_of(headers), status,
     )  # fmt: skip
+
+
+def _features(header: str) -> tuple[str, ...]:
+    """Return what a header lists, between commas; masked before it is parted, which a credential with a comma is."""
+    masked, at, features = mask(header), 0, list[str]()
+    for part in header.split(","):
+        features.append(masked[at : at + len(part)].strip())
+        at += len(part) + 1
+    return tuple(filter(None, features))
 
 
 def endpoint_of(url: str, headers: Headers) -> str:

@@ -22,7 +22,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import AnyStr
 
-from lore.model.credentials import ALPHABETS, KINDS, NAMED, SHAPES
+from lore.model.canonical import INVISIBLE, TAGS
+from lore.model.credentials import ALPHABETS, BLOCKS, KINDS, NAMED, PAIRS, SHAPES
 from lore.model.deferred import pattern
 
 _SHOWN = 4
@@ -33,7 +34,8 @@ _BEGIN = pattern(  # a word's begin, also behind an escape and behind a terminal
 )
 _BODIES = {name: pattern(text, re.ASCII) for name, text in ALPHABETS.items()}
 _BEGINNINGS = {beginning: kind for kind in KINDS for beginning in kind.beginnings}
-_PEM, *_SHAPES = [(sign, behind, pattern(text, re.ASCII)) for sign, behind, text in SHAPES]  # the first has spaces
+_BLOCKS = [(sign, 0, pattern(text, re.ASCII)) for sign, text in BLOCKS]
+_SHAPES = [(sign, behind, pattern(text, re.ASCII)) for sign, behind, text in SHAPES]
 _SHORT = {sign: shape for sign, behind, shape in _SHAPES if sign[0].isalnum() and not behind}  # begin words, too
 _FAMILIES = {  # by what others begin with
     first: [other for other in (*_BEGINNINGS, *_SHORT) if other.startswith(first)] for first in (*_BEGINNINGS, *_SHORT)
@@ -46,7 +48,15 @@ _NAMED = [
     (sign.encode(), [(pattern(text, re.ASCII | re.IGNORECASE), looks) for text, looks in rows])
     for sign, rows in NAMED.items()
 ]
-_ESCAPE = pattern(r"\\(?<!\\\\)\\*+(?:u00([2-7][0-9A-Fa-f])|/)")  # begins with a literal, which is quick to find
+_UNSEEN = r"[{0}](?<=[!-~].)[{0}]*(?=[!-~])"  # in the middle of a word
+_INVISIBLE = pattern(_UNSEEN.format(INVISIBLE), re.DOTALL)
+_TAG = "\U000e0000".encode()[:2]
+_ESCAPES = (  # of what is visible, or is not; begins with a literal, which is quick to find
+    r"\\(?<!\\\\)\\*+(?:u00([2-7][0-9A-Fa-f])|/|(?i:u(?:00ad|034f|061c|1160|115f|180[b-f]|200[b-f]|202[89a-e]|206.|3164"
+    r"|fe0.|feff|ffa0|fff[0-9ab]|db40\\+ud[c-f]..)))"
+)
+_ESCAPE = pattern(_ESCAPES)
+_SPELLED = pattern(f"{_ESCAPES}|{_UNSEEN.format(INVISIBLE + TAGS)}", re.DOTALL)
 _AROUND = (
     8_192  # characters before and behind an escape in which what it is part of is looked for: a key's block has less
 )
@@ -62,12 +72,35 @@ _STANDARD = bytes.maketrans(b"-_", b"+/")
 _MEASURED = 256  # characters of a value that are looked at to say whether it is random
 _ENTROPY = 3.0  # bits a character: words have fewer, as has what is made up of a few characters
 _PIECE = pattern(r"[A-Za-z0-9+/]{10,}")
+_PART = pattern(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")  # of a name: a word, an acronym, a number
+_DENSE = 16  # letters and digits, the least of which their parts say that they are random
+_RUNS = pattern(rf"[A-Za-z0-9]{{{_DENSE},}}")
+_RUNS_OF_DIGITS = pattern(r"[0-9.,:_+/-]*")
+_SHORT_PARTS = 2.75  # characters a part, the most of random letters and digits; names and paths have more
+_SHORTER_PARTS = 1.8  # the same where signs part them
+_WORDS = 3.3  # characters a part, the least of a path
+_PAIRS = frozenset(f"{row[0]}{letter}" for row in PAIRS.split() for letter in row[1:])
+_RARE = 0.3  # of the pairs of letters, which is more than in words
+_LEAST_PAIRS = 5
+_LEAST_LETTERS = 8
+_SHORT_LETTERS = 2.2  # characters a part of random letters
 _UUID = pattern(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
-_CODE = pattern(  # no password: a name, a number, a place, a time
-    r"[A-Za-z_][A-Za-z_.-]*|[0-9.,+-]+|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.+-]+Z?|[$<%{*~/.-].*|(.)\1+", re.DOTALL
+_REFERENCE = (  # to a variable, an option, a place; what stands there before a template is filled in; one character
+    r"\$[\w.:?!{}()\[\]-]*|<.*|\{+[^{}]*\}+|\*+[A-Za-z_][\w.]*|%[\w()%]*|(?:~|\.{1,2})?/.*|--?[A-Za-z][\w-]*|\.\.\..*|(.)\1+"
 )
-_NO_LITERAL = pattern(r"[$<%{*~/.-].*|(.)\1+|[A-Z][A-Z_]*|[a-z_]+(?:\.[a-z_][a-z0-9_]*)+", re.DOTALL)  # a reference
-_DOTTED = pattern(r"[a-z_]+(?:\.[a-z_][a-z0-9_]*)+")  # a name in a program
+_ADDRESS = pattern(r"[\[(^]|(?:arn|urn):|[a-z][a-z0-9+.-]{1,12}://")
+_PLACE = pattern(rf"{_ADDRESS.pattern}|[~.]{{0,2}}/|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\Z", re.ASCII)
+_CODE = pattern(  # no password: a name, a number, a place, a time
+    r"[A-Za-z_][A-Za-z_.-]*|[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)+|[0-9.,+-]+"
+    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.+-]+Z?|" + _REFERENCE,
+    re.DOTALL,
+)
+_NO_LITERAL = pattern(_REFERENCE + r"|[A-Z][A-Z_]*|[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)+", re.DOTALL)
+_WITH_SIGNS = pattern(r"(?![A-Za-z_][\w.]*[(\[,;)=&|{])(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[^(]*[,;&(){}|=\[\]<>]")
+_PLAIN_WORD = pattern(  # that is no type and no state of a password
+    r"(?!.*(?:pass|pwd))(?!(?:string|text|number|boolean|bytes|required|optional|missing|invalid|incorrect|unset|unknown"
+    r"|hidden|redacted|encrypted|undefined|options?|field|prompt)\Z)[a-z]+(?:-[a-z]+)*"
+)
 _NO_WORD = pattern(r"[0-9]|[A-Za-z]{16}")
 _COOKIE = pattern(r"=[^;\s]{8}")
 
@@ -80,9 +113,14 @@ def mask(text: str) -> str:
     if len(text) < 8:
         return text
     spans = _spans(text)
-    if "\\u00" in text or "\\/" in text:
-        spans += _spelled(text)
+    unseen = not text.isascii() and _hides(text)
+    if unseen or "\\u" in text or "\\/" in text:
+        spans += _spelled(text, _SPELLED if unseen else _ESCAPE)
     return _starred(text, spans) if spans else text
+
+
+def _hides(text: str) -> bool:
+    return _INVISIBLE.search(text) is not None or _TAG in text.encode("utf-8", "surrogatepass")
 
 
 def cut_masked(text: str, most: int) -> str:
@@ -107,8 +145,9 @@ def _spans(text: str, *, decode: bool = True) -> list[Span]:
     raw = text.encode("latin-1", "replace")  # a byte a character
     low = raw.lower()
     spans = [span for sign, rows in _NAMED if sign in low for span in _named(text, low, sign, rows)]
-    if _PEM[0] in text:
-        spans += _matches(text, *_PEM)
+    for sign, _, block in _BLOCKS:
+        if sign in text:
+            spans += _matches(text, sign, 0, block)
     shape = raw.translate(_TOKEN)
     if _RUN in shape:
         runs = list(_runs(shape))
@@ -209,10 +248,48 @@ def _named(text: str, low: bytes, sign: bytes, rows: _Rows) -> Iterator[Span]:
 
 def _random(value: str) -> bool:
     value = value[:_MEASURED]
-    mixed = any(re.search("[0-9]", piece) and re.search("[A-Za-z]", piece) for piece in _PIECE.findall(value))
     shares = [count / len(value) for count in Counter(value).values()]
-    told = mixed and _DOTTED.fullmatch(value) is None
+    told = _dense(value) or (_mixed(value) and not _names_place(value))
     return told and -sum(share * math.log2(share) for share in shares) >= _ENTROPY
+
+
+def _mixed(value: str) -> bool:
+    """Tell whether letters and digits stand together for ten characters."""
+    return any(re.search("[0-9]", piece) and re.search("[A-Za-z]", piece) for piece in _PIECE.findall(value))
+
+
+def _names_place(value: str) -> bool:
+    """Tell whether a value is a name in a program, a path or an address, made of words."""
+    return _PLACE.match(value) is not None or ("/" in value and _part_length(value) >= _WORDS)
+
+
+def _dense(value: str) -> bool:
+    """Tell whether letters and digits change as often as in random text, or letters have too few vowels for words."""
+    if _ADDRESS.match(value) is not None:
+        return False
+    runs = [run for run in _RUNS.findall(value) if not run.isdigit()]
+    short = any(_part_length(run) <= _SHORT_PARTS or _rare(run) for run in runs)
+    signs = len(value) > _DENSE and _part_length(value) <= _SHORTER_PARTS and _RUNS_OF_DIGITS.fullmatch(value) is None
+    return short or signs
+
+
+def _unlike_words(value: str) -> bool:
+    """Tell whether letters up to a dot follow each other, or change between small and capital, as in no name."""
+    parts = [part for part in value.split(".") if part.isalpha() and len(part) >= _LEAST_LETTERS]
+    return any(_part_length(part) <= _SHORT_LETTERS or _rare(part) for part in parts)
+
+
+def _rare(value: str) -> bool:
+    """Tell whether many pairs of letters are such as few words have."""
+    parts = [part.lower() for part in _PART.findall(value)]
+    pairs = [part[at : at + 2] for part in parts if part.isalpha() for at in range(len(part) - 1)]
+    return len(pairs) >= _LEAST_PAIRS and sum(pair not in _PAIRS for pair in pairs) >= _RARE * len(pairs)
+
+
+def _part_length(value: str) -> float:
+    """Return the mean length of the words, acronyms and numbers that a value is made of."""
+    parts = _PART.findall(value)
+    return sum(map(len, parts)) / max(1, len(parts))
 
 
 def _names_user(value: str) -> bool:
@@ -223,8 +300,14 @@ def _names_user(value: str) -> bool:
 _LOOKS: dict[str, Callable[[str], bool]] = {
     "random": _random,
     "random, no id": lambda value: _UUID.fullmatch(value) is None and _random(value),
-    "chosen": lambda value: _CODE.fullmatch(value) is None,
+    "surely random": lambda value: (
+        _UUID.fullmatch(value) is None and _dense(value) and (_mixed(value) or _unlike_words(value))
+    ),
+    "chosen": lambda value: _CODE.fullmatch(value) is None or _unlike_words(value),
     "literal": lambda value: _NO_LITERAL.fullmatch(value) is None,
+    "word": lambda value: _PLAIN_WORD.fullmatch(value) is not None or _unlike_words(value),
+    "with signs": lambda value: _WITH_SIGNS.match(value) is not None and _CODE.fullmatch(value) is None,
+    "words": lambda value: "-" in value and _PLAIN_WORD.fullmatch(value) is not None,
     "cookie": lambda value: _COOKIE.search(value) is not None,
     "user and password": _names_user,
 }
@@ -251,10 +334,10 @@ def _decoded(base64: bytes) -> bytes:
     return a2b_base64(whole + b"=" * (-len(whole) % 4))
 
 
-def _spelled(text: str) -> Iterator[Span]:
-    """Yield where credentials stand that escapes are part of, or of the names before them."""
+def _spelled(text: str, escape: re.Pattern[str]) -> Iterator[Span]:
+    """Yield where credentials stand that escapes or invisible characters are part of, or of the names before them."""
     near = list[re.Match[str]]()
-    for found in _ESCAPE.finditer(text):
+    for found in escape.finditer(text):
         if near and found.start() - near[-1].end() > 2 * _AROUND:
             yield from _unescaped(text, near)
             near = []
@@ -263,13 +346,14 @@ def _spelled(text: str) -> Iterator[Span]:
 
 
 def _unescaped(text: str, escapes: list[re.Match[str]]) -> Iterator[Span]:
-    """Yield where credentials stand around escapes of visible characters, once these are undone."""
+    """Yield where credentials stand around escapes, once visible characters are read and invisible ones left out."""
     begin, end = max(0, escapes[0].start() - _AROUND), escapes[-1].end() + _AROUND
     pieces: list[str] = []
     ours, theirs = [0], [begin]  # where an escape ended in what is looked through, and in the text
     for found in escapes:
-        pieces += (text[theirs[-1] : found.start()], chr(int(found[1] or "2f", 16)))
-        ours.append(ours[-1] + found.start() - theirs[-1] + 1)
+        char = chr(int(found[1], 16)) if found[1] else "/" * found[0].endswith("/")
+        pieces += (text[theirs[-1] : found.start()], char)
+        ours.append(ours[-1] + found.start() - theirs[-1] + len(char))
         theirs.append(found.end())
 
     def place(at: int) -> int:

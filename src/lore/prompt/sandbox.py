@@ -32,7 +32,7 @@ from jinja2.utils import Cycler, Joiner, pass_context
 from jinja2.visitor import NodeTransformer
 
 from lore.errors import LoreError, Where
-from lore.model.mask import cut_masked
+from lore.model.mask import cut_masked, mask
 from lore.prompt.meter import FILTERS, MADE, METER, TESTS, WORK, Meter, SandboxError, call_method, meter_of, shown
 
 MAX_SOURCE = 65_536  # characters of a template, three times the longest in use; compiling takes quadratic time
@@ -44,6 +44,7 @@ _FAILURES = (
     TemplateError, ArithmeticError, AssertionError, AttributeError, BufferError, LookupError, MemoryError, NameError,
     RuntimeError, SyntaxError, TypeError, ValueError,
 )  # fmt: skip
+_QUOTED = re.compile(r"(?<=')[^'\s]{8,}(?=')")
 _UNSEEN = re.compile(r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]+")
 
 
@@ -70,7 +71,7 @@ class Sandbox:
             self._template = Template.from_code(environment, code, dict(environment.globals))
         except TemplateSyntaxError as error:
             raise LoreError(
-                f"the chat template is not sound: {cleaned(error.message or '')}",
+                f"the chat template is not sound: {cleaned(_quoting(error.message or '', source))}",
                 hint="it must be a Jinja template that stands alone",
                 where=Where(self._file, error.lineno),
             ) from None
@@ -98,6 +99,13 @@ class Sandbox:
                 line = self._template.get_corresponding_lineno(frame.tb_lineno)
             frame = frame.tb_next
         return Where(self._file, line)
+
+
+def _quoting(message: str, source: str) -> str:
+    """Return Jinja's message, with stars for a word of the source that it took out of a credential."""
+    masked = mask(source)
+    hidden = {word for word in _QUOTED.findall(message) if word in source and word not in masked}
+    return _QUOTED.sub(lambda found: "*" * len(found[0]) if found[0] in hidden else found[0], message)
 
 
 def cleaned(text: str) -> str:

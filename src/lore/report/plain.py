@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import BinaryIO
 from unicodedata import normalize
 
-from lore.model.canonical import printable
+from lore.model.canonical import INVISIBLE, INVISIBLE_BEYOND, printable
 from lore.model.mask import mask
 from lore.model.turn import Prompt
 
@@ -20,12 +20,7 @@ _NAMES = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\x1b": "␛", "\x00": "␀"}
 _BLANKS = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef"
 _BLANK = re.compile(f"[{_BLANKS}]")
 
-# What a terminal would obey or not show in JSON: those, C1 controls, marks of direction, zero-width characters, tags.
-_UNSEEN = re.compile(
-    "[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
-    + _BLANKS
-    + "]"
-)
+_UNSEEN = re.compile(rf"[\x7f-\x9f{INVISIBLE}{INVISIBLE_BEYOND}]")  # what a terminal would obey or not show in JSON
 _PARTING = frozenset('",')  # what names are quoted with, and parted by
 
 
