@@ -23,8 +23,8 @@ from lore.formats.bills import split
 from lore.formats.values import count_in, opens, output_of, text_in
 from lore.model import lenient
 from lore.model.canonical import encode
-from lore.model.events import Billed
-from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock
+from lore.model.events import Billed, PatchToolCall
+from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall
 from lore.model.jsonslice import array
 
 _WHOLE_SINCE = 1_761_955_200_000  # milliseconds: 2025-11-01, from when on Roo counts all of the prompt
@@ -132,15 +132,6 @@ class HistoryItem(Struct, frozen=True, gc=False, rename="camel"):
     parent_task_id: str | None = None
 
 
-class Counted(NamedTuple):
-    """The counters of a request."""
-
-    whole: int | None
-    read: int | None
-    write: int | None
-    output: int | None
-
-
 class _ClinePart(Struct, frozen=True, gc=False):
     """A block of a message."""
 
@@ -165,33 +156,16 @@ class _Source(Struct, frozen=True, gc=False):
     data: Raw = NULL
 
 
-class ClineCall(NamedTuple):
-    """A call that a message makes."""
-
-    call_id: str
-    name: str
-    input: Raw
-
-
-class ClineOutcome(NamedTuple):
-    """What came of a call."""
-
-    call_id: str
-    output: Raw
-    failed: bool
-
-
 class Said(NamedTuple):
-    """A message taken apart; `environment` are the details of the moment that stand at its end."""
+    """A message taken apart; `environment` are the details of the moment that stand at its end; calls have no names."""
 
     blocks: list[Block]
     environment: list[Block]
-    calls: list[ClineCall]
-    outcomes: list[ClineOutcome]
+    calls: list[ToolCall]
+    outcomes: list[PatchToolCall]
 
 
 RECORD = msgspec.json.Decoder(ClineRecord)
-_TEXT = msgspec.json.Decoder(str)
 _API_REQUEST = msgspec.json.Decoder(ApiRequest)
 _PARTS = msgspec.json.Decoder(list[_ClinePart])
 _SOURCE = msgspec.json.Decoder(_Source)
@@ -201,16 +175,19 @@ def said_in(content: Raw) -> Said:
     """Take a message apart; ValueError where its content is neither a text nor blocks."""
     found = Said([], [], [], [])
     if opens(content) == '"':
-        (found.environment if _ENVIRONMENT.match(content) else found.blocks).append(TextBlock(content))
+        _text_in(found, content)
         return found
     raws: list[bytes] = []
     for number, part in enumerate(lenient.decoded(_PARTS, content)):
         if part.type == "text" and opens(part.text) == '"':
-            (found.environment if _ENVIRONMENT.match(part.text) else found.blocks).append(TextBlock(part.text))
+            _text_in(found, part.text)
         elif part.type == "tool_use" and part.id:
-            found.calls.append(ClineCall(part.id, part.name, part.input if opens(part.input) == "{" else Raw(b"{}")))
+            given = part.input if opens(part.input) == "{" else Raw(b"{}")
+            found.calls.append(ToolCall("", part.id, part.name, given))
         elif part.type == "tool_result" and part.tool_use_id:
-            found.outcomes.append(ClineOutcome(part.tool_use_id, output_of(part.content), part.is_error is True))
+            status = "failed" if part.is_error else "completed"
+            output = output_of(part.content)
+            found.outcomes.append(PatchToolCall(call_id=part.tool_use_id, status=status, output=output))
         elif part.type == "thinking" and opens(part.thinking) == '"':
             found.blocks.append(ThinkingBlock(part.thinking, part.signature))
         elif part.type == "reasoning" and opens(part.text) == '"':
@@ -219,6 +196,10 @@ def said_in(content: Raw) -> Said:
             raws = raws or array(bytes(content))
             found.blocks.append(_image(part.source) or RawBlock(Raw(raws[number])))
     return found
+
+
+def _text_in(found: Said, text: Raw) -> None:
+    (found.environment if _ENVIRONMENT.match(text) else found.blocks).append(TextBlock(text))
 
 
 def _image(raw: Raw) -> ImageBlock | None:
@@ -248,14 +229,13 @@ def model_in(text: Raw) -> str:
     return found[-1].decode("utf-8", "replace").strip() if found else ""
 
 
-def bill_of(
-    counted: Counted, protocol: str | None, provider: str | None, model: str | None, at: float
-) -> Billed | None:
+def bill_of(request: ApiRequest, provider: str | None, model: str | None, at: float) -> Billed | None:
     """Return the bill of a request; `at` is when it began, in milliseconds. None where nothing was counted.
 
     A write of 0 tokens is unknown where the protocol has no such count.
     """
-    whole, read, write, output = counted
+    tokens = (request.tokens_in, request.cache_reads, request.cache_writes, request.tokens_out)
+    (whole, read, write, output), protocol = map(count_in, tokens), request.api_protocol
     if whole is None and output is None:
         return None
     cached = (read or 0) + (write or 0)
@@ -269,17 +249,7 @@ def bill_of(
 
 def request_in(text: Raw) -> ApiRequest:
     """Read what the screen notes of a request, JSON in a text; ValueError where it is none."""
-    try:
-        noted = _TEXT.decode(text)
-    except msgspec.DecodeError:
-        noted = text_in(text)
-    return _API_REQUEST.decode(noted or "{}")
-
-
-def counted_in(request: ApiRequest) -> Counted:
-    """Read the counters of a request that the screen shows."""
-    tokens = (request.tokens_in, request.cache_reads, request.cache_writes, request.tokens_out)
-    return Counted(*map(count_in, tokens))
+    return _API_REQUEST.decode(text_in(text) or "{}")
 
 
 def metered(metrics: ClineMetrics) -> Billed:

@@ -18,7 +18,8 @@ from msgspec import Raw, Struct
 
 from lore.model import lenient
 from lore.model.canonical import encode
-from lore.model.items import NULL, Block, ImageBlock, RawBlock, Status, TextBlock, ThinkingBlock, blocks_of, is_absent
+from lore.model.events import PatchToolCall
+from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, blocks_of, is_absent
 from lore.model.jsonslice import array, table
 
 DIALECT = "gemini"
@@ -66,23 +67,13 @@ class _Answer(Struct, frozen=True, gc=False):
     error: Raw = NULL
 
 
-class GoogleOutcome(Struct, frozen=True, gc=False):
-    """What came of a call: a JSON string or an array of lore's blocks, the text of an error, how it went."""
-
-    call_id: str | None
-    name: str
-    output: Raw
-    error: Raw
-    status: Status
-
-
 class GoogleContent(Struct, frozen=True, gc=False):
-    """What a message is made of. `thoughts` are blocks that no later request holds."""
+    """What a message is made of. `thoughts` are blocks that no later request holds, `outcomes` may name no call."""
 
     blocks: tuple[Block, ...] = ()
     thoughts: tuple[ThinkingBlock, ...] = ()
     calls: tuple[GoogleFunctionCall, ...] = ()
-    outcomes: tuple[GoogleOutcome, ...] = ()
+    outcomes: tuple[PatchToolCall, ...] = ()
 
 
 _PART = msgspec.json.Decoder(_GooglePart)
@@ -125,7 +116,7 @@ def _content(raw: Raw, parts: list[_GooglePart]) -> GoogleContent:
     blocks: list[Block] = []
     thoughts: list[ThinkingBlock] = []
     calls: list[GoogleFunctionCall] = []
-    outcomes: list[GoogleOutcome] = []
+    outcomes: list[PatchToolCall] = []
     pieces: list[bytes] | None = None
     for number, part in enumerate(parts):
         if part.function_call is not None:
@@ -145,16 +136,16 @@ def _content(raw: Raw, parts: list[_GooglePart]) -> GoogleContent:
     return GoogleContent(tuple(blocks), tuple(thoughts), tuple(calls), tuple(outcomes))
 
 
-def outcome_of(response: FunctionResponse) -> GoogleOutcome:
+def outcome_of(response: FunctionResponse) -> PatchToolCall:
     """Return what a result says."""
-    answer = response.response
+    answer, name = response.response, response.id or ""
     own = _answer(answer)
-    text, failed = own.output, memoryview(own.error)[0] == _QUOTE
+    text = own.output
     if memoryview(text)[0] != _QUOTE:
-        if failed:
-            return GoogleOutcome(response.id, response.name, own.error, own.error, "failed")
+        if memoryview(own.error)[0] == _QUOTE:
+            return PatchToolCall(call_id=name, status="failed", output=own.error, error=own.error)
         text = _EMPTY if is_absent(answer) else Raw(encode(bytes(answer).decode("utf-8", "replace")))
-    found = GoogleOutcome(response.id, response.name, text, NULL, "completed")
+    found = PatchToolCall(call_id=name, status="completed", output=text)
     return found if response.parts is NULL else with_blocks(found, content_of(response.parts).blocks)
 
 
@@ -166,7 +157,7 @@ def _answer(raw: Raw) -> _Answer:
         return _Answer(*(Raw(own.get(key, b"null")) for key in ("output", "error")))
 
 
-def result_of(raw: Raw, call_id: str, name: str) -> GoogleOutcome | None:
+def result_of(raw: Raw, call_id: str) -> PatchToolCall | None:
     """Read the result that a client noted beside a call; None where there is none yet."""
     content = content_of(raw)
     if is_absent(raw):
@@ -174,12 +165,12 @@ def result_of(raw: Raw, call_id: str, name: str) -> GoogleOutcome | None:
     if not content.outcomes:  # a text, or parts alone
         whole = content.blocks[0] if len(content.blocks) == 1 else None
         plain = whole.text if isinstance(whole, TextBlock) else Raw(msgspec.json.encode(list(content.blocks)))
-        return GoogleOutcome(call_id, name, plain, NULL, "completed")
+        return PatchToolCall(call_id=call_id, status="completed", output=plain)
     own = next((found for found in content.outcomes if found.call_id == call_id), content.outcomes[0])
     return with_blocks(own, content.blocks) if own is content.outcomes[0] else own
 
 
-def with_blocks(outcome: GoogleOutcome, blocks: tuple[Block, ...]) -> GoogleOutcome:
+def with_blocks(outcome: PatchToolCall, blocks: tuple[Block, ...]) -> PatchToolCall:
     """Return a result with what stands beside it."""
     if not blocks or outcome.status == "failed":
         return outcome

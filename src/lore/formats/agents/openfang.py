@@ -18,6 +18,7 @@ from typing import ClassVar
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from lore.formats.lines import each
 from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
@@ -60,11 +61,11 @@ class _OpenFangMemory(TranscriptMemory):
 
 
 class _Said(Struct):
-    """A message taken apart: what is said, calls, results."""
+    """A message taken apart: what is said, calls without names, results."""
 
     blocks: list[Block] = []
-    calls: list[Members] = []
-    results: list[Members] = []
+    calls: list[ToolCall] = []
+    results: list[e.PatchToolCall] = []
 
 
 class OpenFang(TranscriptLines[_OpenFangMemory]):
@@ -92,11 +93,11 @@ class OpenFang(TranscriptLines[_OpenFangMemory]):
             raise ValueError("no JSON object")
         role, content = _text(own, "role"), own.get("content", b"null")
         stamp = _text(own, "timestamp")
-        at, memory.stamp = (None if stamp == memory.stamp else stamp), stamp
+        self._at, memory.stamp = (None if stamp == memory.stamp else stamp), stamp
         begun, memory.begun = memory.begun, True
         leads = role == "system" and not begun and content[:1] == b'"'
         if not begun:
-            self._emit(e.SessionStarted(session_id="", at=at, system=Raw(content) if leads else NULL))
+            self._emit(e.SessionStarted(session_id="", at=self._at, system=Raw(content) if leads else NULL))
         if leads:
             return
         if role not in ("user", "assistant"):
@@ -105,27 +106,24 @@ class OpenFang(TranscriptLines[_OpenFangMemory]):
         said = _taken_apart([*_listed(content), *_listed(own.get("tool_use", b"[]"))])
         uuid = _text(own, "msg_id") or _text(own, "id") or f"m{self._line.number}"
         if role == "assistant":
-            self._answer(said, uuid, at)
+            self._answer(said, uuid)
             return
-        memory.turns.asked_at = at
+        memory.turns.asked_at = self._at
         for result in said.results:
-            self._emit(_patch(result, at))
+            self._emit(replace(result, at=self._at))
         if said.blocks:
             first = said.blocks[0]
             text = bytes(first.text) if isinstance(first, TextBlock) else b""
-            self._append(UserMessage(uuid, blocks=tuple(said.blocks), source=_source(own, text)), e.MAIN, at)
+            self._append(UserMessage(uuid, blocks=tuple(said.blocks), source=_source(own, text)))
 
-    def _answer(self, said: _Said, uuid: str, at: str | None) -> None:
+    def _answer(self, said: _Said, uuid: str) -> None:
         turns = self._memory.turns
-        self._start_turn(e.MAIN, turns, None, at)
+        self._start_turn(turns, None)
         if said.blocks:
-            self._append(AssistantMessage(uuid, blocks=tuple(said.blocks), response_id=uuid), e.MAIN, at)
+            self._append(AssistantMessage(uuid, blocks=tuple(said.blocks), response_id=uuid))
         for number, call in enumerate(said.calls):
-            given = Raw(call.get("input", b"{}"))
-            name = _text(call, "name")
-            made = ToolCall(f"{uuid}:{number}", _text(call, "id"), name, given, response_id=uuid)
-            self._append(made, e.MAIN, at)
-        self._emit(e.TurnCompleted(turn=turns.turn, at=at))
+            self._append(replace(call, uuid=f"{uuid}:{number}", response_id=uuid))
+        self._end_turn(turns, None)
 
 
 def _text(own: Members, key: str) -> str:
@@ -165,9 +163,12 @@ def _taken_apart(blocks: list[bytes]) -> _Said:
         own = table(raw) or {}
         kind, text = _text(own, "type"), own.get("text", b"")
         if kind == "tool_use" and "id" in own:
-            said.calls.append(own)
+            given = Raw(own.get("input", b"{}"))
+            said.calls.append(ToolCall("", _text(own, "id"), _text(own, "name"), given))
         elif kind == "tool_result" and "tool_use_id" in own:
-            said.results.append(own)
+            status = "failed" if own.get("is_error") == b"true" else "completed"
+            output = output_of(Raw(own.get("content", b'""')))
+            said.results.append(e.PatchToolCall(call_id=_text(own, "tool_use_id"), status=status, output=output))
         elif kind == "text" and text[:1] == b'"':
             said.blocks.append(TextBlock(Raw(text)))
         elif kind == "image" and own.get("data", b"")[:1] == b'"':
@@ -177,11 +178,3 @@ def _taken_apart(blocks: list[bytes]) -> _Said:
         else:
             said.blocks.append(RawBlock(Raw(raw)))
     return said
-
-
-def _patch(result: Members, at: str | None) -> e.PatchToolCall:
-    output = output_of(Raw(result.get("content", b'""')))
-    failed = result.get("is_error") == b"true"
-    return e.PatchToolCall(
-        call_id=_text(result, "tool_use_id"), status="failed" if failed else "completed", output=output, at=at
-    )

@@ -74,7 +74,7 @@ class KimiContext(Wire):
 
     def _sent(self, record: KimiCliRecord, data: bytes) -> None:
         """Take a line of `context.jsonl`."""
-        self._start_session(None)
+        self._start_session()
         context, role = self._memory.context, record.role or ""
         line = KimiSent(len(data) << 32 | crc32(data), (), not role.startswith("_"))
         if context.phase == "same" and context.same < len(context.before):
@@ -111,8 +111,7 @@ class KimiContext(Wire):
         elif role == "tool":
             blocks = kimi.blocks_of(record.content)
             failed = bool(blocks) and _begins(blocks[0], _ERROR)
-            status, output = "failed" if failed else "completed", kimi.output_of(record.content)
-            self._emit(e.PatchToolCall(call_id=record.tool_call_id or "", status=status, output=output))
+            self._patch(record.tool_call_id or "", kimi.output_of(record.content), failed=failed)
         elif role in ("user", "system"):
             blocks = kimi.blocks_of(record.content)
             clients = role == "system" or (bool(blocks) and _begins(blocks[0], *_CLIENTS))
@@ -127,7 +126,7 @@ class KimiContext(Wire):
 
     def _keep(self, line: KimiSent, item: Item) -> None:
         line.items = (*line.items, item.uuid)
-        self._append(item, e.MAIN, None)
+        self._append(item)
 
     # requests
 
@@ -158,10 +157,10 @@ class KimiContext(Wire):
             self._keep(line, kimi.call_of(call, f"{uuid}/{number}", uuid))
 
     def _open(self, bill: KimiMark | None) -> None:
-        context, turns = self._memory.context, self._chain(e.MAIN).turns
-        at = None if bill is None else bill.at
-        turns.asked_at = None if bill is None else bill.asked_at
-        self._start_turn(e.MAIN, turns, None, at)
+        context, turns = self._memory.context, self._known(e.MAIN).turns
+        self._at, turns.asked_at = (None, None) if bill is None else (bill.at, bill.asked_at)
+        self._start_turn(turns, None)
+        self._at = None
         context.request = KimiRequest(turns.turn, bill, context.asked)
         context.asked = None
 
@@ -204,7 +203,7 @@ class KimiContext(Wire):
         """Emit what the marks before this one say."""
         context = self._memory.context
         while context.played < min(place, len(self._memory.marks)):
-            self._play(self._memory.marks[context.played], e.MAIN)
+            self._play(self._memory.marks[context.played])
             context.played += 1
 
     # histories
@@ -254,10 +253,8 @@ class KimiContext(Wire):
 
     def _cut(self, context: ContextState) -> None:
         """Take back what this file does not begin with."""
-        gone = tuple(item for sent in context.before[context.same :] for item in sent.items)
+        self._remove([item for sent in context.before[context.same :] for item in sent.items])
         context.phase, context.before = "new", []
-        if gone:
-            self._emit(e.Remove(uuids=gone))
 
 
 def _begins(block: Block, *texts: bytes) -> bool:
