@@ -358,8 +358,3 @@ def _names(members: Mapping[str, bytes | Raw], *keys: str) -> list[str]:
 
 def _head(raw: Raw) -> bytes:
     return bytes(memoryview(raw)[:_LOOKED_AT])
-
-
-def version_of(record: records.ClaudeRecord) -> str:
-    """Return the client's version as the line says it; empty where it does not."""
-    return "" if items.is_absent(record.version) else records.shown(record.version)

@@ -27,7 +27,6 @@ from lore.model.items import (
     AssistantMessage,
     Block,
     Item,
-    OpaqueItem,
     RawBlock,
     TextBlock,
     ToolCall,
@@ -395,11 +394,6 @@ def message_of(told: Communication) -> CodexPayload:
     return CodexPayload(type="agent_message", content=Raw(msgspec.json.encode(parts)))
 
 
-def opaque_of(line: bytes, uuid: str) -> OpaqueItem:
-    """Keep an item of a type that nobody knows."""
-    return OpaqueItem(uuid, Raw(line))
-
-
 def is_contextual(item: Item, payload: CodexPayload) -> bool:
     """Tell whether the client wrote a message that a rollback takes back with the prompt behind it."""
     if not isinstance(item, UserMessage) or item.blocks is None:
@@ -407,7 +401,7 @@ def is_contextual(item: Item, payload: CodexPayload) -> bool:
     return _begins(item.blocks, _DEVELOPERS) if payload.role == "developer" else is_clients(item.blocks)
 
 
-def signs_of_search(payload: CodexPayload) -> tuple[Sign, ...]:
+def sign_of_search(payload: CodexPayload) -> Sign:
     """Return the tools that a search found, each with the namespace that it stands in."""
     found: list[str] = []
     for tool in array(bytes(payload.tools)) if bytes(memoryview(payload.tools)[:1]) == b"[" else ():
@@ -416,7 +410,7 @@ def signs_of_search(payload: CodexPayload) -> tuple[Sign, ...]:
         inner = array(own["tools"]) if own.get("tools", b"")[:1] == b"[" else []
         names = filter(None, (text_in((table(held) or {}).get("name", b"")) for held in inner))
         found += [f"{name}__{each}" for each in names] or [name]
-    return (Sign("tool-reference", bounded(found)),)
+    return Sign("tool-reference", bounded(found))
 
 
 def parent_of(source: Raw) -> str | None:

@@ -292,12 +292,12 @@ class CodexResponses(TranscriptLines[CodexMemory]):
             else:
                 self._found += held
 
-    def _respond(self, at: str | None) -> CodexResponse:
+    def _respond(self) -> CodexResponse:
         """Begin a response."""
         memory, line = self._memory, self._line
         if not memory.billed:
             self._settle()
-        response = CodexResponse(memory.asked_at, at, memory.model, line.number, line.byte)
+        response = CodexResponse(memory.asked_at, self._at, memory.model, line.number, line.byte)
         memory.waiting.append(response)
         self._held.append([])
         return response

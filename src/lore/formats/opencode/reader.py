@@ -21,8 +21,8 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-import msgspec
 from msgspec import Raw, Struct, field
+from msgspec.structs import replace
 
 from lore.formats.bills import name_of
 from lore.formats.lines import BOM, SPACE, array_at
@@ -32,7 +32,7 @@ from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, Trans
 from lore.formats.values import LATEST_MS, count_in, stamp_of, text_in
 from lore.model import events as e
 from lore.model.codes import Code
-from lore.model.items import NULL, AssistantMessage, UserMessage, is_absent
+from lore.model.items import NULL, AssistantMessage, Item, UserMessage, is_absent
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign, bounded
 
@@ -140,7 +140,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         elif record.info.role == "user":
             self._given(record)
         else:
-            self._changes(record.info, stamp_of(record.info.time.created))
+            self._changes(record.info)
             self._assistant(record)
 
     def _last(self) -> None:
@@ -148,9 +148,9 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
             self._emit(e.Remove(uuids=tuple(self._memory.reverted)))
             self._memory.reverted = []
 
-    def _put(self, item: e.Append, message: str) -> None:
-        memory, uuid = self._memory, item.item.uuid
-        self._emit(item)
+    def _put(self, item: Item, message: str) -> None:
+        memory, uuid = self._memory, item.uuid
+        self._append(item)
         memory.live.append((message, uuid))
         if len(memory.live) > MOST_LIVE:
             del memory.live[: MOST_LIVE // 2]
@@ -161,11 +161,10 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
 
     def _user(self, record: OpenCodeRecord) -> None:
         info = record.info
-        at = stamp_of(info.time.created)
-        self._changes(info, at)
+        self._changes(info)
         for part in record.parts:
             if part.type == "compaction":
-                self._mark(Marker(info.id, part.auto is not False, part.tail_start_id), at)
+                self._mark(Marker(info.id, part.auto is not False, part.tail_start_id), stamp_of(info.time.created))
         self._given(record)
 
     def _mark(self, marker: Marker, at: str | None) -> None:
@@ -175,26 +174,23 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
     def _given(self, record: OpenCodeRecord) -> None:
         """Put what no model made into the timeline."""
         info, memory = record.info, self._memory
-        at = stamp_of(info.time.created)
+        self._at = stamp_of(info.time.created)
         blocks, unknown = records.given(record.parts)
         self._unknown_parts(unknown)
         if blocks:
             own = any(part.type in ("text", "file") and not part.synthetic for part in record.parts)
-            said = UserMessage(
-                info.id or f"line-{self._line.number}",
-                blocks=blocks,
-                source="user" if own else "context_injection",
-            )
-            self._put(e.Append(item=said, at=at), info.id)
+            source = "user" if own else "context_injection"
+            said = UserMessage(info.id or f"line-{self._line.number}", blocks=blocks, source=source)
+            self._put(said, info.id)
         if any(records.is_image(part) for part in record.parts):
-            self._observe((Sign("image"),), e.MAIN, at)
-        memory.turns.asked_at = at
+            self._observe(Sign("image"))
+        memory.turns.asked_at = self._at
 
     def _unknown_parts(self, types: list[str]) -> None:
         for kind in types:
             self._problem(Code.UNKNOWN_RECORD, f"unknown part of type {mask(kind)[:60]!r}; passed over")
 
-    def _changes(self, info: OpenCodeInfo, at: str | None) -> None:
+    def _changes(self, info: OpenCodeInfo) -> None:
         """Say what a message of the user asks otherwise than the one before it."""
         asked = self._memory.asked
         variant, system = records.variant_of(info), text_in(info.system)
@@ -218,7 +214,8 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         if on or off or back:
             signs.append(Sign("tools-delta", bounded([*on, *back]), bounded(off)))
         asked.agent, asked.variant, asked.system, asked.tools = info.agent or asked.agent, variant, system, tools
-        self._observe(signs, e.MAIN, at, self._memory.client.partition(" ")[2])
+        self._at = stamp_of(info.time.created)
+        self._observe(*signs, version=self._memory.client.partition(" ")[2])
 
     # responses
 
@@ -264,12 +261,12 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
     def _say(self, info: OpenCodeInfo, parts: list[OpenCodePart], response: str) -> str | None:
         """Put what a step says and does into the timeline; return when its last tool ended."""
         ended: str | None = None
-        at = stamp_of(info.time.created)
         for number, part in enumerate(parts):
             name = part.id or f"{response or f'line-{self._line.number}'}:{number}"
             made = records.said(part, name, response)
+            self._at = stamp_of(info.time.created)
             if made is not None:
-                self._put(e.Append(item=made, at=at), info.id)
+                self._put(made, info.id)
             elif part.type not in records.SILENT and part.type != "tool":
                 self._unknown_parts([part.type])
             if part.type == "tool" and part.state is not None:
@@ -279,15 +276,15 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
     def _outcome(self, part: OpenCodePart, state: records.OpenCodeState) -> str | None:
         outcome = records.outcome(state)
         time = state.time or records.Time()
-        at = stamp_of(time.end)
+        self._at = stamp_of(time.end)
         if outcome is not None:
-            self._emit(e.PatchToolCall(call_id=part.call_id, status=outcome.status, output=outcome.output, at=at))
+            self._emit(replace(outcome, call_id=part.call_id, at=self._at))
         compacted = count_in(time.compacted, LATEST_MS)
         if compacted:
             self._memory.pruned.append((compacted, part.call_id))
         if any(map(records.is_image, state.attachments or ())):
-            self._observe((Sign("image"),), e.MAIN, at)
-        return at
+            self._observe(Sign("image"))
+        return self._at
 
     def _end(
         self, info: OpenCodeInfo, tokens: OpenCodeTokens | None, at: str | None, *, failed: bool, chain: str = e.MAIN
@@ -303,7 +300,9 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
             aborted = error.name == "MessageAbortedError"
             ended = e.TurnCanceled if aborted else e.TurnFailed
             self._emit(ended(turn=turn, at=at, usage=bill, error=error.name or None, chain=chain))
-            self._observe((Sign("interrupt" if aborted else "api-error"),), chain, at)
+            self._chain, self._at = chain, at
+            self._observe(Sign("interrupt" if aborted else "api-error"))
+            self._chain = e.MAIN
         if chain == e.MAIN and tokens is not None:
             memory.tokens = records.size_of(tokens)
 
@@ -316,8 +315,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
             return
         record = found.record
         if record.info.asked is None:  # the session's own
-            own = msgspec.structs.replace(record.info, provider=memory.provider, asked=memory.turns.model)
-            record = msgspec.structs.replace(record, info=own)
+            record = replace(record, info=replace(record.info, provider=memory.provider, asked=memory.turns.model))
         self._mark(Marker(message.id, found.auto, None), stamp_of(message.time.created))
         self._summary(record, found.text)
 

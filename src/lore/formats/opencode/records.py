@@ -11,7 +11,6 @@ Sources: counts over 503 public exports, versions 1.2.16 to 1.18.21; OpenCode's 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
@@ -20,14 +19,13 @@ from lore.formats.bills import apart
 from lore.formats.values import opens, text_in
 from lore.model import lenient
 from lore.model.canonical import encode
-from lore.model.events import Billed
+from lore.model.events import Billed, PatchToolCall
 from lore.model.items import (
     NULL,
     AssistantMessage,
     Block,
     ImageBlock,
     RawBlock,
-    Status,
     TextBlock,
     ThinkingBlock,
     ToolCall,
@@ -192,13 +190,6 @@ _BY_MODEL = frozenset(("opencode", "opencode-go", "github-copilot", "kilo"))  # 
 _MODELS = (("claude", "anthropic"), ("gpt-", "openai-responses"), ("gemini", "gemini"))
 
 
-class OpenCodeOutcome(NamedTuple):
-    """What became of a call."""
-
-    status: Status
-    output: Raw
-
-
 def given(parts: Iterable[OpenCodePart]) -> tuple[tuple[Block, ...], list[str]]:
     """Return what a user's message puts into the prompt, and the types of parts that nobody knows."""
     blocks: list[Block] = []
@@ -273,15 +264,17 @@ def text_of_parts(parts: Iterable[OpenCodePart]) -> Raw:
     return Raw(encode(whole)) if whole else NULL
 
 
-def outcome(state: OpenCodeState) -> OpenCodeOutcome | None:
-    """Return what became of a call; None while it runs."""
-    if state.status == "error":
-        return OpenCodeOutcome("failed", state.error if opens(state.error) == '"' else Raw(b'""'))
-    if state.status != "completed":
+def outcome(state: OpenCodeState) -> PatchToolCall | None:
+    """Return what became of a call, which has no name yet; None while it runs."""
+    failed = state.status == "error"
+    if not failed and state.status != "completed":
         return None
-    output = state.output if opens(state.output) == '"' else Raw(b'""')
+    told = state.error if failed else state.output
+    output = told if opens(told) == '"' else Raw(b'""')
     files = [_file(file) for file in state.attachments or () if file.type == "file" and file.mime not in _READ]
-    return OpenCodeOutcome("completed", Raw(msgspec.json.encode([TextBlock(output), *files])) if files else output)
+    if files and not failed:
+        output = Raw(msgspec.json.encode([TextBlock(output), *files]))
+    return PatchToolCall(call_id="", status="failed" if failed else "completed", output=output)
 
 
 def dialect_of(provider: str, model: str) -> str:
