@@ -79,11 +79,11 @@ class Emitting(Generic[M]):
         self._line = line
         self._chain, self._at, self._agent = e.MAIN, None, None
 
-    def _saved(self) -> bytes:
+    def _save(self) -> bytes:
         self._memory.last = (self._line.number, self._line.byte)
         return msgspec.json.encode(self._memory)
 
-    def _loaded(self, saved: bytes) -> None:
+    def _load(self, saved: bytes) -> None:
         self._memory = lenient.decoded(msgspec.json.Decoder(self.memory), saved)  # what waits may have lone surrogates
         self._line = Line(*self._memory.last, b"")
 
@@ -179,20 +179,12 @@ class Emitting(Generic[M]):
         """Emit what was held back for records that did not come."""
 
 
-class TranscriptLines(LineReader, Emitting[M]):
+class TranscriptLines(Emitting[M], LineReader):
     """A reader of a log with a record a line."""
-
-    yields: ClassVar[Yields] = "events"
 
     def __init__(self) -> None:
         LineReader.__init__(self)
         self._begin()
-
-    def _save(self) -> bytes:
-        return self._saved()
-
-    def _load(self, saved: bytes) -> None:
-        self._loaded(saved)
 
     def _read(self, lines: Iterable[Line], *, torn: bool = False) -> list[Read]:
         for line in lines:
@@ -236,12 +228,12 @@ class TranscriptDocument(Emitting[M]):
         saved = msgspec.msgpack.decode(state, type=_DocumentState)
         made = cls()
         made._elements, made._before = saved.elements, saved.before
-        made._loaded(saved.own)
+        made._load(saved.own)
         return made
 
     @property
     def state(self) -> bytes:
-        return msgspec.msgpack.encode(_DocumentState(self._elements, self._before, self._saved()))
+        return msgspec.msgpack.encode(_DocumentState(self._elements, self._before, self._save()))
 
     def feed(self, data: bytes) -> list[Read]:
         waited = self._elements.phase == "before"

@@ -281,7 +281,7 @@ class _Chats(Emitting[GeminiMemory]):
             if response is not None and response.id == name:
                 response.tokens = record.tokens or response.tokens
             self._again(record, name)
-        elif response is not None and not memory.prompted and not response.called and _is_calls_alone(record):
+        elif response is not None and self._goes_on(record, response):
             memory.joined[name] = response.id
             self._again(record, response.id)
         elif record.model is None and record.tokens is None:  # the client wrote it in the model's place
@@ -292,6 +292,13 @@ class _Chats(Emitting[GeminiMemory]):
             memory.turns.asked_at, memory.prompted = None, False
             memory.response = GeminiResponse(name, record.timestamp, record.tokens)
             self._spoken(record, name)
+
+    def _goes_on(self, record: GeminiRecord, response: GeminiResponse) -> bool:
+        """Tell a message that is nothing but calls, which were noted behind the message of this response."""
+        if self._memory.prompted or response.called or response.id not in self._memory.messages:
+            return False
+        silent = record.tokens is None or record.tokens.is_empty
+        return silent and bool(record.tool_calls) and not record.thoughts and google.is_empty(record.content)
 
     def _close(self) -> None:
         """End the response under way: what comes is of another."""
@@ -468,9 +475,3 @@ class GeminiCliDocument(_Chats, TranscriptDocument[GeminiMemory]):
 
     def _take(self, data: bytes) -> None:
         self._message(decode(data))
-
-
-def _is_calls_alone(record: GeminiRecord) -> bool:
-    """Tell whether a message is nothing but calls that were noted behind another message."""
-    silent = record.tokens is None or record.tokens.is_empty
-    return silent and bool(record.tool_calls) and not record.thoughts and google.is_empty(record.content)

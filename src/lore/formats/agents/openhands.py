@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from lore.formats.agents import openhands_records as records
 from lore.formats.agents.openhands_records import OpenHandsEvent, OpenHandsUsage
-from lore.formats.base import Clock, Read, Yields
+from lore.formats.base import Read
 from lore.formats.bills import apart, split
 from lore.formats.folders import OPENHANDS, STATE, PackMember, PackReader
 from lore.formats.lines import Line, fault
@@ -89,12 +89,10 @@ class OpenHandsMemory(TranscriptMemory):
     trigger: str | None = None
 
 
-class OpenHands(PackReader, Emitting[OpenHandsMemory]):
+class OpenHands(Emitting[OpenHandsMemory], PackReader):
     """Reader of a conversation's folder: what its files make, one after another."""
 
     name: ClassVar[str] = OPENHANDS
-    yields: ClassVar[Yields] = "events"
-    clock: ClassVar[Clock] = "end"
     memory = OpenHandsMemory
     own_tools: ClassVar[bool] = False  # of the client: their schemas are not in the files
     unseen: ClassVar[str] = "the schemas of built-in tools"
@@ -102,12 +100,6 @@ class OpenHands(PackReader, Emitting[OpenHandsMemory]):
     def __init__(self) -> None:
         super().__init__()
         self._begin()
-
-    def _save(self) -> bytes:
-        return self._saved()
-
-    def _load(self, saved: bytes) -> None:
-        self._loaded(saved)
 
     def _member(self, member: PackMember) -> list[Read]:
         line, self._file = Line(1, 0, member.data), member.header.name
@@ -165,7 +157,10 @@ class OpenHands(PackReader, Emitting[OpenHandsMemory]):
         """Start the session with what its first event says of it."""
         memory, at = self._memory, self._at
         if not memory.started:
-            memory.started, memory.dialect, memory.turns.model = True, _dialect_of(memory.model), memory.model
+            served = (memory.model or "").rpartition("/")[2].lower()  # as LiteLLM asks for a model
+            shape = "gemini" if served.startswith("gemini") else "openai-chat"
+            memory.dialect = "anthropic" if "claude" in served else shape
+            memory.started, memory.turns.model = True, memory.model
             system, tools = _head_of(event)
             name, model, dialect = memory.session, memory.model, memory.dialect
             self._emit(
@@ -342,17 +337,11 @@ _HANDLERS: dict[str, Callable[[OpenHands, OpenHandsEvent], None]] = {
 
 def _head_of(event: OpenHandsEvent) -> tuple[Raw, tuple[Raw, ...] | None]:
     """Return the system prompt, a list of texts where it has a part of this conversation, and the tools."""
-    own, more = event.system_prompt or records.OpenHandsText(), event.dynamic_context or records.OpenHandsText()
-    both = opens(own.text) == opens(more.text) == '"'
-    system = Raw(b"[%b,%b]" % (bytes(own.text), bytes(more.text))) if both else own.text
+    own, more = ((part or {}).get("text", NULL) for part in (event.system_prompt, event.dynamic_context))
+    both = opens(own) == opens(more) == '"'
+    system = Raw(b"[%b,%b]" % (bytes(own), bytes(more))) if both else own
     tools = None if event.tools is None else tuple([records.tool_of(tool) for tool in event.tools])
-    return (system if opens(own.text) == '"' else NULL), tools
-
-
-def _dialect_of(model: str | None) -> str:
-    """Return the shape of the requests that LiteLLM makes of a model."""
-    name = (model or "").rpartition("/")[2].lower()
-    return "anthropic" if "claude" in name else "gemini" if name.startswith("gemini") else "openai-chat"
+    return (system if opens(own) == '"' else NULL), tools
 
 
 def _before(at: str | None, seconds: float) -> str | None:

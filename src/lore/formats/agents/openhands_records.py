@@ -9,11 +9,12 @@ Source: `event/`, `llm/message.py`, `llm/utils/metrics.py` of the OpenHands soft
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 from msgspec import Raw, Struct
 
+from lore.formats.contents import object_of
 from lore.formats.values import image_at, opens, result_of
 from lore.model import lenient
 from lore.model.canonical import encode
@@ -22,12 +23,6 @@ from lore.model.jsonslice import array, table
 
 _EMPTY = Raw(b'""')
 _ERROR = "[An error occurred during execution.]\n"
-
-
-class OpenHandsText(Struct, frozen=True, gc=False):
-    """A part that is text."""
-
-    text: Raw = NULL
 
 
 class OpenHandsPart(Struct, frozen=True, gc=False):
@@ -99,8 +94,8 @@ class OpenHandsEvent(Struct, frozen=True, gc=False):
     id: str
     timestamp: str | None = None
     source: str = ""
-    system_prompt: OpenHandsText | None = None
-    dynamic_context: OpenHandsText | None = None
+    system_prompt: dict[str, Raw] | None = None  # as the next, a part that is text
+    dynamic_context: dict[str, Raw] | None = None
     tools: tuple[Raw, ...] | None = None
     llm_message: OpenHandsMessage | None = None
     llm_response_id: str | None = None
@@ -191,19 +186,17 @@ def blocks_of(content: Raw) -> tuple[Block, ...]:
     parts = lenient.decoded(_PARTS, content)
     if all(part.type == "text" and opens(part.text) == '"' for part in parts):
         return tuple([TextBlock(part.text) for part in parts if part.text != _EMPTY])
-    pieces = array(bytes(content))
-    return tuple([block for part, piece in zip(parts, pieces, strict=True) for block in _blocks(part, piece)])
-
-
-def _blocks(part: OpenHandsPart, piece: bytes) -> Iterable[Block]:
-    if part.type == "text" and opens(part.text) == '"':
-        return (TextBlock(part.text),) if part.text != _EMPTY else ()
-    return map(_picture, part.image_urls) if part.type == "image" else (RawBlock(Raw(piece)),)
-
-
-def _picture(url: Raw) -> Block:
-    shown = RawBlock(Raw(b'{"type":"image_url","image_url":{"url":%b}}' % bytes(url)), "openai-chat")
-    return image_at(bytes(url)) or shown
+    blocks: list[Block] = []
+    for part, piece in zip(parts, array(bytes(content)), strict=True):
+        if part.type == "text" and opens(part.text) == '"':
+            blocks += (TextBlock(part.text),) if part.text != _EMPTY else ()
+        elif part.type == "image":
+            for url in map(bytes, part.image_urls):
+                shown = RawBlock(Raw(b'{"type":"image_url","image_url":{"url":%b}}' % url), "openai-chat")
+                blocks.append(image_at(url) or shown)
+        else:
+            blocks.append(RawBlock(Raw(piece)))
+    return tuple(blocks)
 
 
 def thoughts_of(thinking: tuple[Raw, ...], text: Raw, item: Reasoning | None) -> Iterator[Block]:
@@ -247,11 +240,7 @@ def tool_of(raw: Raw) -> Raw:
     own = table(bytes(raw)) or {}
     foreign = table(own.get("mcp_tool", b"null")) or {}
     name = foreign.get("name") or own.get("name") or own.get("title") or own.get("kind", b'""')
-    members = [b'"name":' + name]
-    for key, value in (
-        ("description", own.get("description") or foreign.get("description")),
-        ("parameters", foreign.get("inputSchema")),
-    ):
-        if value is not None and value != b"null":
-            members.append(encode(key) + b":" + value)
-    return Raw(b'{"type":"function","function":{%b}}' % b",".join(members))
+    described = own.get("description") or foreign.get("description") or b"null"
+    says = {"name": name, "description": described, "parameters": foreign.get("inputSchema", b"null")}
+    members = {key: value for key, value in says.items() if key == "name" or value != b"null"}
+    return Raw(b'{"type":"function","function":%b}' % object_of(members))

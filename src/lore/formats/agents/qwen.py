@@ -56,15 +56,10 @@ class QwenUsage(Struct, frozen=True, gc=False, rename="camel"):
     total_token_count: int | None = None
 
 
-class CallResult(Struct, frozen=True, gc=False, rename="camel"):
-    """What the screen was told of a result."""
+class QwenOther(Struct, frozen=True, gc=False, rename="camel"):
+    """What the screen was told of a result (`status`), where a record of a branched session was copied from."""
 
     status: str = ""
-
-
-class QwenOrigin(Struct, frozen=True, gc=False, rename="camel"):
-    """Where a record of a branched session was copied from."""
-
     session_id: str | None = None
 
 
@@ -81,11 +76,11 @@ class QwenRecord(Struct, frozen=True, gc=False, rename="camel"):
     message: QwenMessage | None = None
     usage_metadata: QwenUsage | None = None
     model: str | None = None
-    tool_call_result: CallResult | None = None
+    tool_call_result: QwenOther | None = None
     system_payload: Raw = NULL
     agent_id: str | None = None
     is_sidechain: bool | None = None
-    forked_from: QwenOrigin | None = None
+    forked_from: QwenOther | None = None
 
 
 class Compression(Struct, frozen=True, gc=False, rename="camel"):
@@ -190,7 +185,10 @@ class QwenCode(TranscriptLines[QwenMemory]):
         if record.type not in TYPES:
             self._unknown("unknown record type", record.type)
             return
-        self._chain, self._at, self._agent = _chain_of(record), record.timestamp, record.agent_id
+        if record.is_sidechain:
+            side = record.agent_id or "sidechain"
+            self._chain = f"agent-{side}" if side == e.MAIN else side
+        self._at, self._agent = record.timestamp, record.agent_id
         self._begin_session(record)
         chains, name = self._memory.chains, self._chain
         chain = chains.get(name) or chains.setdefault(name, QwenChain())
@@ -384,13 +382,6 @@ _SYSTEM: dict[str, Callable[[QwenCode, QwenRecord, QwenChain], None]] = {
     "session_model": QwenCode._model,  # pyright: ignore[reportPrivateUsage]
     "session_approval_mode": QwenCode._mode,  # pyright: ignore[reportPrivateUsage]
 }
-
-
-def _chain_of(record: QwenRecord) -> str:
-    if not record.is_sidechain:
-        return e.MAIN
-    name = record.agent_id or "sidechain"
-    return f"agent-{name}" if name == e.MAIN else name
 
 
 def _spoken(content: google.GoogleContent, uuid: str, response: str | None) -> list[Item]:

@@ -18,6 +18,7 @@ from typing import Generic, TypeAlias, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
+from lore.formats.contents import object_of
 from lore.formats.values import Kinds, text_in
 from lore.model import lenient
 from lore.model.canonical import encode, text_of
@@ -35,16 +36,13 @@ from lore.model.items import (
     is_blank,
 )
 from lore.model.jsonslice import array, is_json, table
-from lore.model.providers import named_provider
 from lore.model.state import Sign, bounded
 
 # Lines that no model sees: what the screen showed, what the client notes for itself. Realtime items are presentation.
-SILENT = frozenset(
-    (
-        "event_msg", "world_state", "inter_agent_communication_metadata", "retained_context", "security_risk_score",
-        "realtime_item",
-    )
-)  # fmt: skip
+SILENT = frozenset((
+    "event_msg", "world_state", "inter_agent_communication_metadata", "retained_context", "security_risk_score",
+    "realtime_item",
+))  # fmt: skip
 TYPES = SILENT | {
     "session_meta", "response_item", "turn_context", "compacted", "token_usage_record", "inter_agent_communication",
 }  # fmt: skip
@@ -131,17 +129,12 @@ class Happened(Struct, frozen=True, gc=False):
     num_turns: Raw = NULL
 
 
-class Instructions(Struct, frozen=True, gc=False):
-    """The system prompt."""
-
-    text: Raw = NULL
-
-
 class Meta(Struct, frozen=True, gc=False):
     """Who began a thread, with what; `source` is an object where a subagent did.
 
-    `history_base` says which log holds what came before, where this one does not repeat it;
-    `subagent_history_start_ordinal` is the number of the first record that is no copy of the parent's.
+    `base_instructions` hold the system prompt as `text`; `history_base` says which log holds what came before, where
+    this one does not repeat it; `subagent_history_start_ordinal` is the number of the first record that is no copy of
+    the parent's.
     """
 
     id: str = ""
@@ -151,7 +144,7 @@ class Meta(Struct, frozen=True, gc=False):
     source: Raw = NULL
     forked_from_id: str | None = None
     parent_thread_id: str | None = None
-    base_instructions: Instructions | None = None
+    base_instructions: dict[str, Raw] | None = None
     dynamic_tools: tuple[Raw, ...] | None = None
     history_base: Raw = NULL
     subagent_history_start_ordinal: int | None = None
@@ -221,7 +214,6 @@ _CALLS = {
     "local_shell_call": "local_shell",
     "tool_search_call": "tool_search",
 }
-_LOCAL = frozenset(("oss", "ollama", "lmstudio"))  # engines on the user's own machine
 OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output", "tool_search_output"))
 MADE = frozenset((*_MEMBERS, *_CALLS))  # by the model, as its messages are
 NEVER_SENT = frozenset(("ghost_snapshot", "compaction_trigger", "other"))
@@ -276,7 +268,8 @@ def made_of(payload: CodexPayload, raw: bytes, uuid: str, response: str | None, 
         return UserMessage(uuid, blocks=_blocks(payload.content), source="context_injection")
     if kind in _CLIENTS_OWN:
         own = table((table(raw) or {}).get("payload", raw)) or {}
-        return UserMessage(uuid, blocks=(_verbatim(own),), source="context_injection")
+        sent = object_of({name: value for name, value in own.items() if name not in _UNSENT})
+        return UserMessage(uuid, blocks=(RawBlock(Raw(sent), _DIALECT),), source="context_injection")
     return None
 
 
@@ -330,17 +323,13 @@ def _input(payload: CodexPayload) -> Raw:
             inner = _TEXT.decode(payload.arguments).encode()
             _RAW.decode(inner)
             return Raw(inner)
-        except ValueError:
-            return _odd_arguments(bytes(payload.arguments))
+        except ValueError:  # they are no text, no JSON, or hold lone surrogates
+            raw = bytes(payload.arguments)
+            inner = text_of(raw).encode("utf-8", "surrogatepass") if raw[:1] == b'"' else raw
+            return Raw(inner) if is_json(inner) else Raw(raw)
     if not is_absent(payload.input):
         return payload.input
     return payload.action if not is_absent(payload.action) else Raw(b"{}")
-
-
-def _odd_arguments(raw: bytes) -> Raw:
-    """Return arguments that are no text, no JSON, or hold lone surrogates."""
-    inner = text_of(raw).encode("utf-8", "surrogatepass") if raw[:1] == b'"' else raw
-    return Raw(inner) if is_json(inner) else Raw(raw)
 
 
 def _outcome(payload: CodexPayload, at: str | None) -> PatchToolCall:
@@ -359,18 +348,9 @@ def _outcome(payload: CodexPayload, at: str | None) -> PatchToolCall:
 
 def _itself(payload: CodexPayload) -> RawBlock:
     """Return an item of the API's own with the members that are sent."""
-    pieces = [b'{"type":' + encode(payload.type)]
-    for name in _MEMBERS[payload.type]:
-        value: Raw = getattr(payload, name)
-        if not is_absent(value):
-            pieces.append(b',"' + name.encode() + b'":' + bytes(value))
-    return RawBlock(Raw(b"".join([*pieces, b"}"])), _DIALECT)
-
-
-def _verbatim(own: dict[str, bytes]) -> RawBlock:
-    """Return an item of the API's own as it is sent again."""
-    sent = b",".join(encode(name) + b":" + value for name, value in own.items() if name not in _UNSENT)
-    return RawBlock(Raw(b"{" + sent + b"}"), _DIALECT)
+    members = {"type": encode(payload.type)}
+    members |= {name: bytes(getattr(payload, name)) for name in _MEMBERS[payload.type]}
+    return RawBlock(Raw(object_of({name: raw for name, raw in members.items() if raw != b"null"})), _DIALECT)
 
 
 def is_deferred(tool: Raw | bytes) -> bool:
@@ -419,17 +399,6 @@ def parent_of(source: Raw) -> str | None:
     return text_in(spawned.get("parent_thread_id", b"")) or None
 
 
-def thread_before(base: Raw) -> str | None:
-    """Return the log that holds the history before this one; None where this one holds all."""
-    return text_in((table(bytes(base)) or {}).get("thread_id", b"")) or None
-
-
 def is_empty(text: Raw) -> bool:
     """Tell whether a summary says nothing: newer compactions leave it empty."""
     return is_absent(text) or bytes(memoryview(text)[:1]) != b'"' or is_blank(text)
-
-
-def provider_named(name: str | None) -> str | None:
-    """Return who serves a thread, where its name tells: people give their own names to proxies."""
-    known = name is not None and (named_provider(name) or name in _LOCAL)
-    return name if known else None

@@ -36,14 +36,16 @@ from lore.formats.codex.thread import (
     uuid_of,
 )
 from lore.formats.lines import each
-from lore.formats.values import count_in
+from lore.formats.values import count_in, text_in
 from lore.model import events as e
-from lore.model.canonical import decode
 from lore.model.codes import Code
 from lore.model.items import NULL, OpaqueItem, UserMessage
 from lore.model.jsonslice import table
 from lore.model.mask import mask
+from lore.model.providers import named_provider
 from lore.model.state import Sign
+
+_LOCAL = frozenset(("oss", "ollama", "lmstudio"))  # engines on the user's own machine
 
 
 class Codex(CodexResponses):
@@ -84,8 +86,8 @@ class Codex(CodexResponses):
         if memory.thread is None:
             memory.thread, memory.version = meta.id, meta.cli_version
             memory.root, memory.start = meta.forked_from_id or meta.id, meta.subagent_history_start_ordinal or 0
-            base = meta.base_instructions
-            before = items.thread_before(meta.history_base)
+            before = text_in((table(bytes(meta.history_base)) or {}).get("thread_id", b"")) or None
+            served = meta.model_provider  # where its name tells: people give their own names to proxies
             parent = meta.forked_from_id or meta.parent_thread_id or items.parent_of(meta.source) or before
             tools = tuple([tool for tool in meta.dynamic_tools or () if not items.is_deferred(tool)])
             self._emit(
@@ -93,10 +95,10 @@ class Codex(CodexResponses):
                     session_id=meta.id,
                     at=meta.timestamp or record.timestamp,
                     dialect="openai-responses",
-                    system=NULL if base is None else base.text,
+                    system=(meta.base_instructions or {}).get("text", NULL),
                     tools=tools or None,
                     parent_session_id=parent,
-                    provider=items.provider_named(meta.model_provider),
+                    provider=served if served and (named_provider(served) or served in _LOCAL) else None,
                 )  # fmt: skip
             )
             if before is not None:
@@ -125,7 +127,7 @@ class Codex(CodexResponses):
         signs = signs_of_context(memory.context, record.payload)
         model = record.payload.get("model", NULL)
         if bytes(model)[:1] == b'"':
-            memory.model = decode(bytes(model))
+            memory.model = text_in(model)  # half of a character cannot be written again
         self._observe(*signs, version=memory.version)
 
     def _item(self, record: items.ItemLine) -> None:

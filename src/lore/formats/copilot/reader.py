@@ -28,7 +28,7 @@ from lore.formats.copilot import records
 from lore.formats.copilot.bills import CopilotAnswered, CopilotBills, chain_of
 from lore.formats.copilot.usage import OPENING
 from lore.formats.lines import Lines, each
-from lore.formats.values import opens
+from lore.formats.values import Kinds, opens
 from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.codes import Code
@@ -68,8 +68,8 @@ class Copilot(CopilotBills):
                 return True
             own = table(line) or {}
             kind = own.get("type", b"")
-            named = kind[:1] == _QUOTE and text_of(kind) in records.KINDS
-            return named and own.get("data", b"")[:1] == b"{" and own.keys() >= {"id", "timestamp", "parentId"}
+            known = text_of(kind) in cls._ROWS.keys() | records.SILENT if kind[:1] == _QUOTE else False
+            return known and own.get("data", b"")[:1] == b"{" and own.keys() >= {"id", "timestamp", "parentId"}
         return False
 
     def feed(self, data: bytes) -> list[Read]:
@@ -83,12 +83,12 @@ class Copilot(CopilotBills):
         return super().feed(data)
 
     def _take(self, data: bytes) -> None:
-        record = records.LINES.decode(data)
-        handle = self._HANDLERS.get(record.type)
-        if handle is not None:
+        record = _LINES.decode(data)
+        row = self._ROWS.get(record.type)
+        if row is not None:
             self._at, self._agent = record.timestamp, record.agent_id
             self._chain = chain_of(record.agent_id)
-            handle(self, record)
+            row[1](self, record)
         elif record.type not in records.SILENT and not getattr(record, "ephemeral", False):  # as what is streamed is
             self._unknown("unknown record type", record.type)
 
@@ -231,8 +231,7 @@ class Copilot(CopilotBills):
         result = record.data
         self._chain = chain_of(record.agent_id or result.parent_tool_call_id)
         self._known().turns.asked_at = self._at
-        output = NULL if result.result is None else result.result.content
-        error = NULL if result.error is None else result.error.message
+        output, error = (result.result or {}).get("content", NULL), (result.error or {}).get("message", NULL)
         failed = result.success is False
         told = [text for text in (error, output) if opens(text) == '"']
         text = Raw(b'""') if not told else told[0] if failed else told[-1]
@@ -289,31 +288,39 @@ class Copilot(CopilotBills):
             gone, chain.live = chain.live[at:], chain.live[:at]
             self._remove(gone)
 
-    _HANDLERS: ClassVar[dict[str, Callable[[Self, Any], None]]] = {
-        "session.start": _start,
-        "session.resume": _start,
-        "session.model_change": _change_model,
-        "session.mode_changed": _change_mode,
-        "session.permissions_changed": _change_mode,
-        "session.compaction_start": _compact,
-        "session.compaction_complete": _compact,
-        "session.context_cleared": _clear,
-        "session.truncation": _truncate,
-        "session.snapshot_rewind": _rewind,
-        "session.usage_checkpoint": CopilotBills._checkpoint,
-        "session.shutdown": CopilotBills._shut_down,
-        "session.error": _stop,
-        "model.call_failure": _stop,
-        "abort": _stop,
-        "skill.invoked": _skill,
-        "system.message": _system,
-        "system.notification": _user,
-        "user.message": _user,
-        "assistant.turn_start": _ask,
-        "assistant.message": _answer,
-        "tool.execution_complete": _result,
-        "subagent.started": _subagent,
+    # What a line of a type is, and who takes it.
+    _ROWS: ClassVar[dict[str, tuple[Any, Callable[[Self, Any], None]]]] = {
+        "session.start": (records.CopilotLine[records.Start], _start),
+        "session.resume": (records.CopilotLine[records.Start], _start),
+        "session.model_change": (records.CopilotLine[records.CopilotModel], _change_model),
+        "session.mode_changed": (records.CopilotLine[records.Mode], _change_mode),
+        "session.permissions_changed": (records.CopilotLine[records.Mode], _change_mode),
+        "session.compaction_start": (records.CopilotLine[records.CopilotCompaction], _compact),
+        "session.compaction_complete": (records.CopilotLine[records.CopilotCompaction], _compact),
+        "session.context_cleared": (records.CopilotOther, _clear),
+        "session.truncation": (records.CopilotOther, _truncate),
+        "session.snapshot_rewind": (records.CopilotLine[records.Rewind], _rewind),
+        "session.usage_checkpoint": (records.CopilotLine[records.CopilotCheckpoint], CopilotBills._checkpoint),
+        "session.shutdown": (records.CopilotLine[records.Shutdown], CopilotBills._shut_down),
+        "session.error": (records.CopilotOther, _stop),
+        "model.call_failure": (records.CopilotOther, _stop),
+        "abort": (records.CopilotOther, _stop),
+        "skill.invoked": (records.CopilotOther, _skill),
+        "system.message": (records.CopilotLine[records.CopilotMessage], _system),
+        "system.notification": (records.CopilotLine[records.CopilotMessage], _user),
+        "user.message": (records.CopilotLine[records.CopilotMessage], _user),
+        "assistant.turn_start": (records.CopilotOther, _ask),
+        "assistant.message": (records.CopilotLine[records.CopilotAnswer], _answer),
+        "tool.execution_complete": (records.CopilotLine[records.CopilotResult], _result),
+        "subagent.started": (records.CopilotLine[records.Subagent], _subagent),
     }
+
+
+_SHAPES = {kind: shape for kind, (shape, _) in Copilot._ROWS.items()}  # pyright: ignore[reportPrivateUsage]
+_LINES = Kinds(
+    {**_SHAPES, **dict.fromkeys(records.SILENT, records.CopilotOther)}, records.CopilotOther, records.SILENT,
+    records.CopilotPassed,
+)  # fmt: skip
 
 
 def model_named(name: str | None) -> str | None:

@@ -262,6 +262,8 @@ class Wire(Emitting[KimiMemory]):
                 self._say(own, UserMessage(prompt.uuid, blocks=blocks))
 
     def _say(self, own: WireChain, item: Item) -> None:
+        if not own.messages:  # cleared in the middle of a step
+            own.messages.append([])
         own.messages[-1].append(item.uuid)
         self._append(item)
 

@@ -81,8 +81,8 @@ class _ChatEvents(Emitting[ChatMemory]):
     )
     successive: ClassVar[bool] = True  # no conversation goes on when the next one has begun
 
-    def _loaded(self, saved: bytes) -> None:
-        super()._loaded(saved)
+    def _load(self, saved: bytes) -> None:
+        super()._load(saved)
         if self._memory.talk.number == 1:
             self._memory.talk.chain = e.MAIN  # the very object: by it an event knows that it need not write it
 
