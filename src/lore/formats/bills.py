@@ -16,7 +16,7 @@ Sources: the providers' API references; Anthropic's pages on compaction, the adv
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -171,20 +171,15 @@ def with_terms(bill: Billed, usage: Mapping[str, Any]) -> Billed:
     passes = [_pass(cast("dict[str, Any]", entry)) for entry in entries if isinstance(entry, dict)]
     if len(passes) > 1 or any(found.kind != "message" for found in passes):
         bill = _with_passes(bill, passes)
-    tools = tuple(_tools(_object(usage, "server_tool_use")))
+    used = _object(usage, "server_tool_use")
+    counts = ((name, _count(used, name)) for name in used if name.endswith(_REQUESTS))
+    tools = tuple((name.removesuffix(_REQUESTS), count) for name, count in counts if count)
     served = {name: value for name in _SERVED if isinstance(value := usage.get(name), str) and value}
     return replace(bill, server_tools=tools, **served) if tools or served else bill
 
 
 _SERVED = ("speed", "service_tier", "inference_geo")
 _REQUESTS = "_requests"
-
-
-def _tools(used: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    for name in used:
-        count = _count(used, name)
-        if name.endswith(_REQUESTS) and count:
-            yield name.removesuffix(_REQUESTS), count
 
 
 def _pass(entry: dict[str, Any]) -> Iteration:

@@ -141,7 +141,11 @@ class PackReader:
             return 0
         if line.strip():
             self._number += 1
-            self._header = _header_of(line) if end >= 0 else None
+            try:
+                header = msgspec.json.decode(line if end >= 0 else b"", type=PackHeader)
+                self._header = header if 0 <= header.size <= LARGEST else None
+            except (ValueError, RecursionError):
+                self._header = None
             if self._header is None:
                 found.append([self._fault(Code.UNREADABLE_LINE, "a file of a pack without its header", self._number)])
         return len(line) + (end >= 0)
@@ -176,15 +180,6 @@ class PackReader:
     def _rest(self) -> list[Read]:
         """Return what was held back for members that did not come."""
         return []
-
-
-def _header_of(line: bytes) -> PackHeader | None:
-    """Read a member's first line; None where it is none."""
-    try:
-        found = msgspec.json.decode(line, type=PackHeader)
-    except (ValueError, RecursionError):
-        return None
-    return found if 0 <= found.size <= LARGEST else None
 
 
 def placed(value: Exchange | Problem | Read, number: int, byte: int, header: PackHeader | None = None) -> Read:

@@ -28,8 +28,9 @@ from lore.formats.transcripts import TranscriptLines
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import NULL, OpaqueItem, is_absent
+from lore.model.jsonslice import table
 from lore.model.mask import cut_masked
-from lore.model.state import Sign
+from lore.model.state import Sign, bounded
 from lore.model.turn import verdict_of
 
 _SYNTHETIC = "<synthetic>"
@@ -228,8 +229,10 @@ class ClaudeCode(TranscriptLines[ClaudeMemory]):
             own = _block_name(uuid, number) if number else uuid
             if type(part) is records.ClaudeToolUse:
                 chain.calls[part.id] = own
-                if part.name == "Skill":
-                    self._seen(timeline.signs_of_skill(part.input), record)
+                if part.name == "Skill":  # its input has either spelling
+                    call = table(bytes(part.input)) or {}
+                    names = timeline.names_in(call, "skill") or timeline.names_in(call, "command")
+                    self._seen((Sign("skill", bounded(names)),), record)
             self._append(timeline.spoken(own, part, message.stop_reason, response))
 
     def _respond(self, record: ClaudeRecord, chain: ClaudeChainMemory, response: str, message: ClaudeMessage) -> None:

@@ -283,9 +283,9 @@ def _message(payload: CodexPayload, uuid: str, response: str | None) -> Item | N
     return UserMessage(uuid, blocks=blocks, source="user" if own else "context_injection")
 
 
-def is_clients(blocks: tuple[Block, ...]) -> bool:
-    """Tell whether any part of a message of the user's role was written by the client."""
-    return _begins(blocks, _CLIENTS)
+def is_clients(blocks: tuple[Block, ...], *, developer: bool = False) -> bool:
+    """Tell whether any part of a message of the user's or the `developer`'s role was written by the client."""
+    return _begins(blocks, _DEVELOPERS if developer else _CLIENTS)
 
 
 def _begins(blocks: tuple[Block, ...], pattern: re.Pattern[bytes]) -> bool:
@@ -372,13 +372,6 @@ def message_of(told: Communication) -> CodexPayload:
         sealed = {"type": "encrypted_content", "encrypted_content": told.encrypted_content}
         parts = [{"type": "input_text", "text": Raw(encode(text))}, sealed]
     return CodexPayload(type="agent_message", content=Raw(msgspec.json.encode(parts)))
-
-
-def is_contextual(item: Item, payload: CodexPayload) -> bool:
-    """Tell whether the client wrote a message that a rollback takes back with the prompt behind it."""
-    if not isinstance(item, UserMessage) or item.blocks is None:
-        return False
-    return _begins(item.blocks, _DEVELOPERS) if payload.role == "developer" else is_clients(item.blocks)
 
 
 def sign_of_search(payload: CodexPayload) -> Sign:

@@ -175,7 +175,7 @@ class Codex(CodexResponses):
         self._emit(e.Append(item=found, at=at))  # pyright: ignore[reportArgumentType]
         history.items += 1
         if type(found) is UserMessage:
-            contextual = items.is_contextual(found, payload)
+            contextual = items.is_clients(found.blocks or (), developer=payload.role == "developer")
             history.user_message(contextual=contextual, prompt=payload.role != "developer")
         else:
             history.contextual = 0

@@ -183,8 +183,9 @@ class KimiContext(Wire):
         if self._bills is None:
             self._bills = {}
             for place, mark in enumerate(self._memory.marks):
-                if mark.usage is not None:
-                    self._bills.setdefault(_whole(mark.usage), []).append(place)
+                if (usage := mark.usage) is not None:
+                    whole = (usage.input_other or 0) + (usage.input_cache_read or 0) + (usage.input_cache_creation or 0)
+                    self._bills.setdefault(whole, []).append(place)
         places = [] if count is None else self._bills.get(count, [])
         found = bisect_left(places, self._memory.context.played)
         return places[found] if found < len(places) else None
@@ -259,10 +260,6 @@ class KimiContext(Wire):
 
 def _begins(block: Block, *texts: bytes) -> bool:
     return isinstance(block, TextBlock) and bytes(memoryview(block.text)[:48]).startswith(texts)
-
-
-def _whole(usage: kimi.KimiUsage) -> int:
-    return (usage.input_other or 0) + (usage.input_cache_read or 0) + (usage.input_cache_creation or 0)
 
 
 _NOTES = frozenset((b'"_system_prompt"', b'"_checkpoint"', b'"_usage"'))

@@ -219,7 +219,10 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
         if count is None:
             kept = history[max(0, record.compacted_count or record.count or 0) :]
         else:
-            kept = _chosen([message for message in history if message.user], count, record.kept_head_user_message_count)
+            prompts = [message for message in history if message.user]  # the last of them, and so many of the first
+            head = min(max(0, record.kept_head_user_message_count or 0), max(0, count))
+            tail = min(max(0, count - head), max(0, len(prompts) - head))
+            kept = [*prompts[:head], *(prompts[len(prompts) - tail :] if tail else ())]
         uuid, stays = f"line-{self._line.number}", tuple(item for message in kept for item in message.items)
         self._emit(
             e.CompactApplied(
@@ -266,7 +269,11 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
         step = self._memory.step
         if step is None or step.ended or (event.step_uuid or event.uuid or step.uuid) not in (step.uuid, event.uuid):
             step = self._step(event.step_uuid)
-        self._start(step)
+        if not step.turn:  # its turn starts now, with what its request was asked with
+            self._memory.turns.asked_at = step.at
+            now, self._at = self._at, step.at
+            self._start_turn(self._memory.turns, self._memory.model)
+            step.turn, self._at = self._memory.turns.turn, now
         if event.type == "step.end":
             step.ended = True
             self._end(step, event.usage, event.message_id)
@@ -290,15 +297,6 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
     def _made(self, step: KimiStep, item: Item) -> None:
         self._memory.history[step.place].items.append(item.uuid)
         self._append(item)
-
-    def _start(self, step: KimiStep) -> None:
-        """Start a step's turn, with what its request was asked with."""
-        if not step.turn:
-            self._memory.turns.asked_at = step.at
-            now, self._at = self._at, step.at
-            self._start_turn(self._memory.turns, self._memory.model)
-            self._at = now
-            step.turn = self._memory.turns.turn
 
     def _end(self, step: KimiStep, usage: kimi.CamelUsage | None, name: str | None = None) -> None:
         step.billed = usage is not None
@@ -388,10 +386,3 @@ _HANDLERS: dict[str, Callable[[KimiCode, KimiCodeRecord], None]] = {
 @lru_cache(maxsize=64)
 def _dialect_of(provider: str) -> str:
     return next((own for word, own in _DIALECTS.items() if word in provider), "openai-chat")
-
-
-def _chosen(prompts: list[KimiKept], count: int, head: int | None) -> list[KimiKept]:
-    """Return the prompts that a compaction kept: the last, and so many of the first."""
-    first = min(max(0, head or 0), max(0, count))
-    last = min(max(0, count - first), max(0, len(prompts) - first))
-    return [*prompts[:first], *(prompts[len(prompts) - last :] if last else ())]

@@ -33,6 +33,7 @@ from lore.formats.values import LATEST_MS, count_in, stamp_of, text_in
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Item, UserMessage, is_absent
+from lore.model.jsonslice import table
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign, bounded
 
@@ -95,7 +96,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         return _SIGN.match(begin) is not None and array_at(head, _PATHS) >= 0
 
     def _head(self, data: bytes) -> None:
-        self._begin_session(records.head_of(data).info)
+        self._begin_session(records.session_of((table(data) or {}).get("info", b"{}")))
 
     def _begin_session(self, session: records.OpenCodeSession) -> None:
         memory = self._memory
@@ -107,7 +108,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
     def _take(self, data: bytes) -> None:
         if self._memory.session is None:
             self._begin_session(records.OpenCodeSession())
-        if typed.is_typed(data):
+        if typed.BEGIN.match(data) is not None:
             self._typed(typed.decode(data))
             return
         record = records.decode(data)

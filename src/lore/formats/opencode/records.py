@@ -143,23 +143,17 @@ class OpenCodeSession(Struct, frozen=True, gc=False, rename={"parent": "parentID
     revert: Reverted | None = None
 
 
-class OpenCodeHead(Struct, frozen=True, gc=False):
-    """What stands before the messages of an export."""
-
-    info: OpenCodeSession = OpenCodeSession()
-
-
 decode = lenient.decoding(OpenCodeRecord)
-_HEAD = msgspec.json.Decoder(OpenCodeHead)
+_SESSION = msgspec.json.Decoder(OpenCodeSession)
 _MODEL = msgspec.json.Decoder(OpenCodeModel)
 
 
-def head_of(data: bytes) -> OpenCodeHead:
-    """Decode what stands before the messages; nothing where it is of another shape."""
+def session_of(data: bytes) -> OpenCodeSession:
+    """Decode what an export says of its session; nothing where it is of another shape."""
     try:
-        return _HEAD.decode(data)
+        return _SESSION.decode(data)
     except (ValueError, RecursionError):
-        return OpenCodeHead()
+        return OpenCodeSession()
 
 
 def variant_of(info: OpenCodeInfo) -> str | None:
