@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats.contents import object_of
-from lore.formats.values import Kinds, text_in
+from lore.formats.values import Kinds, blocks_in, text_in
 from lore.model import lenient
 from lore.model.canonical import encode, text_of
 from lore.model.events import PatchToolCall
@@ -221,7 +221,6 @@ CONFIGURATION = "configuration_update"
 _CLIENTS_OWN = frozenset(("additional_tools", CONFIGURATION))  # sent as they are, but for what is Codex's own
 _UNSENT = frozenset(("id", "internal_chat_message_metadata_passthrough"))
 _DIALECT = "openai-responses"
-_TEXTS = frozenset(("input_text", "output_text", "text"))
 _SPACE = rb'"(?:\s|\\[nrt]){0,64}'
 # How a message of the user's role begins that the client wrote.
 _CLIENTS = re.compile(
@@ -238,18 +237,9 @@ _DEVELOPERS = re.compile(
 )
 
 
-class _CodexPart(Struct, frozen=True, gc=False):
-    """A part of a message."""
-
-    type: str = ""
-    text: Raw = NULL
-
-
 Made: TypeAlias = Item | PatchToolCall
-_PARTS = msgspec.json.Decoder(list[_CodexPart])
 _TEXT = msgspec.json.Decoder(str)
 _RAW = msgspec.json.Decoder(Raw)
-_QUOTE = 0x22
 
 
 def made_of(payload: CodexPayload, raw: bytes, uuid: str, response: str | None, at: str | None) -> Made | None:
@@ -265,7 +255,7 @@ def made_of(payload: CodexPayload, raw: bytes, uuid: str, response: str | None, 
     if kind in _MEMBERS:
         return AssistantMessage(uuid, blocks=(_itself(payload),), response_id=response)
     if kind == "agent_message":
-        return UserMessage(uuid, blocks=_blocks(payload.content), source="context_injection")
+        return UserMessage(uuid, blocks=blocks_in(payload.content), source="context_injection")
     if kind in _CLIENTS_OWN:
         own = table((table(raw) or {}).get("payload", raw)) or {}
         sent = object_of({name: value for name, value in own.items() if name not in _UNSENT})
@@ -275,10 +265,10 @@ def made_of(payload: CodexPayload, raw: bytes, uuid: str, response: str | None, 
 
 def _message(payload: CodexPayload, uuid: str, response: str | None) -> Item | None:
     if payload.role == "assistant":
-        return AssistantMessage(uuid, blocks=_blocks(payload.content), response_id=response)
+        return AssistantMessage(uuid, blocks=blocks_in(payload.content), response_id=response)
     if payload.role == "system":  # kept in the file, and never sent
         return None
-    blocks = _blocks(payload.content)
+    blocks = blocks_in(payload.content)
     own = payload.role == "user" and not is_clients(blocks) and not _begins(blocks, _SUMMARY)
     return UserMessage(uuid, blocks=blocks, source="user" if own else "context_injection")
 
@@ -290,30 +280,6 @@ def is_clients(blocks: tuple[Block, ...], *, developer: bool = False) -> bool:
 
 def _begins(blocks: tuple[Block, ...], pattern: re.Pattern[bytes]) -> bool:
     return any(type(block) is TextBlock and pattern.match(block.text) is not None for block in blocks)
-
-
-def _blocks(content: Raw) -> tuple[Block, ...]:
-    raw = bytes(content)
-    if raw[:1] == b'"':
-        return (TextBlock(content),)
-    if is_absent(content):
-        return ()
-    try:
-        parts = _PARTS.decode(raw)
-    except ValueError:
-        parts = lenient.convert(raw, tuple[_CodexPart, ...])
-    for part in parts:
-        if part.type not in _TEXTS or memoryview(part.text)[0] != _QUOTE:
-            return tuple([_block(piece) for piece in array(raw)])
-    return tuple([TextBlock(part.text) for part in parts])
-
-
-def _block(raw: bytes) -> Block:
-    own = table(raw) or {}
-    kind, text = own.get("type", b""), own.get("text", b"")
-    if text[:1] == b'"' and kind[:1] == b'"' and text_of(kind) in _TEXTS:
-        return TextBlock(Raw(text))
-    return RawBlock(Raw(raw))
 
 
 def _input(payload: CodexPayload) -> Raw:
@@ -336,8 +302,7 @@ def _outcome(payload: CodexPayload, at: str | None) -> PatchToolCall:
     output = payload.tools if payload.type == "tool_search_output" else payload.output
     raw = bytes(memoryview(output)[:1])
     if raw == b"[":
-        blocks = msgspec.json.encode([_block(piece) for piece in array(bytes(output))])
-        output = Raw(blocks)
+        output = Raw(msgspec.json.encode(blocks_in(output)))
     elif raw == b"{":  # older: the text, and whether it went well
         content = (table(bytes(output)) or {}).get("content", b"")
         output = Raw(content if content[:1] == b'"' else encode(bytes(output).decode("utf-8", "replace")))
