@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -18,8 +18,9 @@ from msgspec import Raw, Struct
 from lore.formats.bills import MOST
 from lore.model import lenient
 from lore.model.canonical import decode, printable
-from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ToolCall
-from lore.model.jsonslice import array, members
+from lore.model.events import PatchToolCall
+from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall
+from lore.model.jsonslice import array, members, table
 
 _LATEST = 32_503_680_000  # seconds: the year 3000
 LATEST_MS = _LATEST * 1000
@@ -220,6 +221,42 @@ def block_in(raw: Raw) -> Block:
         found = _TextValue()
     plain = found.type in _TEXTS and opens(found.text) == '"'
     return TextBlock(found.text) if plain else RawBlock(Raw(bytes(raw)))
+
+
+class Said(NamedTuple):
+    """A message of Anthropic's shape taken apart: calls have no uuids yet."""
+
+    blocks: list[Block]
+    calls: list[ToolCall]
+    results: list[PatchToolCall]
+
+
+def said_in(content: bytes | Raw) -> Said:
+    """Take a message of Anthropic's shape apart: a text or blocks; ValueError for any other content.
+
+    An image's data may stand in the block itself, as openfang writes it, and thinking as `reasoning`, as Cline does.
+    """
+    said = Said([], [], [])
+    for block in blocks_in(Raw(content)):
+        own = (table(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
+        kind, name = text_in(own.get("type", b"")), text_in(own.get("id", own.get("tool_use_id", b"")))
+        image = (table(own.get("source", b"")) or {}) if own.get("data", b"")[:1] != b'"' else own
+        thought = own.get("thinking" if kind == "thinking" else "text", b"")
+        if kind == "tool_use" and name:
+            given = own.get("input", b"")
+            called = ToolCall("", name, text_in(own.get("name", b"")), Raw(given if given[:1] == b"{" else b"{}"))
+            said.calls.append(called)
+        elif kind == "tool_result" and name:
+            output, failed = output_of(Raw(own.get("content", b"null"))), own.get("is_error") == b"true"
+            status = "failed" if failed else "completed"
+            said.results.append(PatchToolCall(call_id=name, status=status, output=output))
+        elif kind in ("thinking", "reasoning") and thought[:1] == b'"':
+            said.blocks.append(ThinkingBlock(Raw(thought), text_in(own.get("signature", b"")) or None))
+        elif kind == "image" and image.get("data", b"")[:1] == b'"' and image.get("type") in (b'"base64"', b'"image"'):
+            said.blocks.append(ImageBlock(text_in(image.get("media_type", b"")), Raw(image["data"])))
+        else:
+            said.blocks.append(block)
+    return said
 
 
 class CalledFunction(Struct, frozen=True):

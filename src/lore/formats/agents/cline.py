@@ -33,7 +33,7 @@ from lore.formats.documents import Elements
 from lore.formats.folders import API, CLINE_TASK, HISTORY, LARGEST, METADATA, UI, PackMember, PackReader, in_file
 from lore.formats.lines import BOM, SPACE, Line, array_at, fault, problem
 from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, TranscriptTurns
-from lore.formats.values import count_in, opens, stamp_of, text_in
+from lore.formats.values import Said, count_in, opens, said_in, stamp_of, text_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import decode
@@ -199,7 +199,7 @@ class Cline(TranscriptDocument[ClineMemory]):
         usage = self._bill(pending, record)
         if pending.said or usage is not None:
             if not pending.prompted and opens(pending.request.request) == '"':
-                self._say_user([TextBlock(pending.request.request)], [], ClineKnown([], own=False))
+                self._say_user([TextBlock(pending.request.request)], ClineKnown([], own=False))
             self._open_turn(pending)
             blocks = [ThinkingBlock(text) if kind == "thinking" else TextBlock(text) for kind, text in pending.said]
             if blocks:
@@ -300,21 +300,21 @@ class Cline(TranscriptDocument[ClineMemory]):
                 self._cut(name, summary)
             return
         known = ClineKnown([], record.condense_parent or "", record.truncation_parent or "")
-        said = records.said_in(record.content)
+        said = said_in(record.content)
         if record.role == "assistant":
             self._answer(record, said, known)
             return
-        for outcome in said.outcomes:
-            self._emit(replace(outcome, at=self._at))
+        for result in said.results:
+            self._emit(replace(result, at=self._at))
         if memory.request is not None and not memory.request.answered:
             memory.request.prompted = True
         else:
             memory.turns.asked_at = self._at
-        self._say_user(said.blocks, said.environment, known, tool=bool(said.outcomes))
+        self._say_user(said.blocks, known, tool=bool(said.results))
 
-    def _say_user(
-        self, blocks: list[Block], environment: list[Block], known: ClineKnown, *, tool: bool = False
-    ) -> None:
+    def _say_user(self, said: list[Block], known: ClineKnown, *, tool: bool = False) -> None:
+        blocks = [block for block in said if not records.is_environment(block)]
+        environment = [block for block in said if records.is_environment(block)]
         texts = [block.text for block in blocks if isinstance(block, TextBlock)]
         for text in (*texts, *(block.text for block in environment if isinstance(block, TextBlock))):
             self._memory.model = records.model_in(text) or self._memory.model
@@ -328,7 +328,7 @@ class Cline(TranscriptDocument[ClineMemory]):
             known.uuids += [name] if blocks else []
             self._append(UserMessage(name, blocks=tuple(environment), source="context_injection"))
 
-    def _answer(self, record: ClineRecord, said: records.Said, known: ClineKnown) -> None:
+    def _answer(self, record: ClineRecord, said: Said, known: ClineKnown) -> None:
         memory, usage = self._memory, None
         pending = memory.request
         if pending is not None and not pending.answered:
@@ -340,8 +340,9 @@ class Cline(TranscriptDocument[ClineMemory]):
         if record.metrics is not None:
             usage = records.metered(record.metrics)
         uuid = self._uuid(known)
-        if said.blocks:
-            self._append(AssistantMessage(uuid, blocks=tuple(said.blocks), response_id=uuid))
+        blocks = tuple([block for block in said.blocks if not records.is_environment(block)])
+        if blocks:
+            self._append(AssistantMessage(uuid, blocks=blocks, response_id=uuid))
         for number, call in enumerate(said.calls):
             name = f"{uuid}.{number}"
             known.uuids.append(name)

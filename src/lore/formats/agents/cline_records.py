@@ -14,18 +14,15 @@ Sources: 10 public task folders; the sources of Roo Code (April 2026) and Cline 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct, field
 
 from lore.formats.bills import split
-from lore.formats.values import count_in, opens, output_of, text_in
-from lore.model import lenient
+from lore.formats.values import count_in, said_in, text_in
 from lore.model.canonical import encode
-from lore.model.events import Billed, PatchToolCall
-from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall
-from lore.model.jsonslice import array
+from lore.model.events import Billed
+from lore.model.items import NULL, Block, TextBlock
 
 _WHOLE_SINCE = 1_761_955_200_000  # milliseconds: 2025-11-01, from when on Roo counts all of the prompt
 _WHOLE_PROVIDERS = frozenset(
@@ -132,87 +129,19 @@ class HistoryItem(Struct, frozen=True, gc=False, rename="camel"):
     parent_task_id: str | None = None
 
 
-class _ClinePart(Struct, frozen=True, gc=False):
-    """A block of a message."""
-
-    type: str = ""
-    text: Raw = NULL
-    id: str = ""
-    name: str = ""
-    input: Raw = NULL
-    tool_use_id: str = ""
-    content: Raw = NULL
-    is_error: bool | None = None
-    thinking: Raw = NULL
-    signature: str | None = None
-    source: Raw = NULL
-
-
-class _Source(Struct, frozen=True, gc=False):
-    """Where an image is."""
-
-    type: str = ""
-    media_type: str = ""
-    data: Raw = NULL
-
-
-class Said(NamedTuple):
-    """A message taken apart; `environment` are the details of the moment that stand at its end; calls have no names."""
-
-    blocks: list[Block]
-    environment: list[Block]
-    calls: list[ToolCall]
-    outcomes: list[PatchToolCall]
-
-
 RECORD = msgspec.json.Decoder(ClineRecord)
 _API_REQUEST = msgspec.json.Decoder(ApiRequest)
-_PARTS = msgspec.json.Decoder(list[_ClinePart])
-_SOURCE = msgspec.json.Decoder(_Source)
 
 
-def said_in(content: Raw) -> Said:
-    """Take a message apart; ValueError where its content is neither a text nor blocks."""
-    found = Said([], [], [], [])
-    if opens(content) == '"':
-        _text_in(found, content)
-        return found
-    raws: list[bytes] = []
-    for number, part in enumerate(lenient.decoded(_PARTS, content)):
-        if part.type == "text" and opens(part.text) == '"':
-            _text_in(found, part.text)
-        elif part.type == "tool_use" and part.id:
-            given = part.input if opens(part.input) == "{" else Raw(b"{}")
-            found.calls.append(ToolCall("", part.id, part.name, given))
-        elif part.type == "tool_result" and part.tool_use_id:
-            status = "failed" if part.is_error else "completed"
-            output = output_of(part.content)
-            found.outcomes.append(PatchToolCall(call_id=part.tool_use_id, status=status, output=output))
-        elif part.type == "thinking" and opens(part.thinking) == '"':
-            found.blocks.append(ThinkingBlock(part.thinking, part.signature))
-        elif part.type == "reasoning" and opens(part.text) == '"':
-            found.blocks.append(ThinkingBlock(part.text))
-        else:
-            raws = raws or array(bytes(content))
-            found.blocks.append(_image(part.source) or RawBlock(Raw(raws[number])))
-    return found
-
-
-def _text_in(found: Said, text: Raw) -> None:
-    (found.environment if _ENVIRONMENT.match(text) else found.blocks).append(TextBlock(text))
-
-
-def _image(raw: Raw) -> ImageBlock | None:
-    if opens(raw) != "{":
-        return None
-    source = lenient.decoded(_SOURCE, raw)
-    plain = source.type == "base64" and opens(source.data) == '"'
-    return ImageBlock(source.media_type, source.data) if plain else None
+def is_environment(block: Block) -> bool:
+    """Tell whether a block is details of the moment."""
+    return isinstance(block, TextBlock) and _ENVIRONMENT.match(block.text) is not None
 
 
 def text_joined(content: Raw) -> Raw:
-    """Return the texts of a message as one JSON text."""
-    texts = [block.text for block in said_in(content).blocks if isinstance(block, TextBlock)]
+    """Return the texts of a message, but for details of the moment, as one JSON text."""
+    blocks = (block for block in said_in(content).blocks if not is_environment(block))
+    texts = [block.text for block in blocks if isinstance(block, TextBlock)]
     return texts[0] if len(texts) == 1 else Raw(encode("\n\n".join(text_in(text) for text in texts)))
 
 

@@ -17,24 +17,19 @@ import re
 from typing import ClassVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 from msgspec.structs import replace
 
 from lore.formats.lines import each
 from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
-from lore.formats.values import output_of
+from lore.formats.values import Said, said_in
 from lore.model import events as e
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
 from lore.model.items import (
     NULL,
     AssistantMessage,
-    Block,
-    ImageBlock,
-    RawBlock,
     TextBlock,
-    ThinkingBlock,
-    ToolCall,
     UserMessage,
 )  # fmt: skip
 from lore.model.jsonslice import array, table
@@ -58,14 +53,6 @@ class _OpenFangMemory(TranscriptMemory):
     begun: bool = False
     stamp: str = ""
     turns: TranscriptTurns = msgspec.field(default_factory=TranscriptTurns)
-
-
-class _Said(Struct):
-    """A message taken apart: what is said, calls without names, results."""
-
-    blocks: list[Block] = []
-    calls: list[ToolCall] = []
-    results: list[e.PatchToolCall] = []
 
 
 class OpenFang(TranscriptLines[_OpenFangMemory]):
@@ -103,7 +90,9 @@ class OpenFang(TranscriptLines[_OpenFangMemory]):
         if role not in ("user", "assistant"):
             self._opaque(Code.UNKNOWN_RECORD, f"a message of role {printable(cut_masked(role, 40))!r}; kept as opaque")
             return
-        said = _taken_apart([*_listed(content), *_listed(own.get("tool_use", b"[]"))])
+        said, more = said_in(content), said_in(own.get("tool_use", b"[]"))
+        for part, others in zip(said, more, strict=True):
+            part += others
         uuid = _text(own, "msg_id") or _text(own, "id") or f"m{self._line.number}"
         if role == "assistant":
             self._answer(said, uuid)
@@ -116,7 +105,7 @@ class OpenFang(TranscriptLines[_OpenFangMemory]):
             text = bytes(first.text) if isinstance(first, TextBlock) else b""
             self._append(UserMessage(uuid, blocks=tuple(said.blocks), source=_source(own, text)))
 
-    def _answer(self, said: _Said, uuid: str) -> None:
+    def _answer(self, said: Said, uuid: str) -> None:
         turns = self._memory.turns
         self._start_turn(turns, None)
         if said.blocks:
@@ -139,42 +128,8 @@ def _source(own: Members, text: bytes) -> str:
     return named or ("context_injection" if _PUT_IN.match(text) else "user")
 
 
-def _listed(content: bytes) -> list[bytes]:
-    """Return content as blocks: a text is one, if it says anything."""
-    if content[:1] == b'"':
-        return [b'{"type":"text","text":' + content + b"}"] if content != b'""' else []
-    if content[:1] == b"[":
-        return array(content)
-    if content == b"null":
-        return []
-    raise ValueError("content is neither text nor blocks")
-
-
 def _has_flat_image(content: bytes) -> bool:
     """Tell whether content has an image whose data stand in the block itself: elsewhere they have a source."""
     if content[:1] != b"[" or b'"image"' not in content:
         return False
     return any(_text(own, "type") == "image" and "data" in own for own in (table(raw) or {} for raw in array(content)))
-
-
-def _taken_apart(blocks: list[bytes]) -> _Said:
-    said = _Said()
-    for raw in blocks:
-        own = table(raw) or {}
-        kind, text = _text(own, "type"), own.get("text", b"")
-        if kind == "tool_use" and "id" in own:
-            given = Raw(own.get("input", b"{}"))
-            said.calls.append(ToolCall("", _text(own, "id"), _text(own, "name"), given))
-        elif kind == "tool_result" and "tool_use_id" in own:
-            status = "failed" if own.get("is_error") == b"true" else "completed"
-            output = output_of(Raw(own.get("content", b'""')))
-            said.results.append(e.PatchToolCall(call_id=_text(own, "tool_use_id"), status=status, output=output))
-        elif kind == "text" and text[:1] == b'"':
-            said.blocks.append(TextBlock(Raw(text)))
-        elif kind == "image" and own.get("data", b"")[:1] == b'"':
-            said.blocks.append(ImageBlock(_text(own, "media_type"), Raw(own["data"])))
-        elif kind == "thinking" and own.get("thinking", b"")[:1] == b'"':
-            said.blocks.append(ThinkingBlock(Raw(own["thinking"]), _text(own, "signature") or None))
-        else:
-            said.blocks.append(RawBlock(Raw(raw)))
-    return said

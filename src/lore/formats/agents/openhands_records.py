@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats.contents import object_of
-from lore.formats.values import image_at, opens, result_of
+from lore.formats.values import blocks_in, image_at, opens, result_of
 from lore.model import lenient
 from lore.model.canonical import encode
 from lore.model.items import NULL, Block, RawBlock, TextBlock, ThinkingBlock
@@ -23,14 +23,6 @@ from lore.model.jsonslice import array, table
 
 _EMPTY = Raw(b'""')
 _ERROR = "[An error occurred during execution.]\n"
-
-
-class OpenHandsPart(Struct, frozen=True, gc=False):
-    """A part of a message: a text, or pictures by their addresses."""
-
-    type: str = ""
-    text: Raw = NULL
-    image_urls: tuple[Raw, ...] = ()
 
 
 class Thought(Struct, frozen=True, gc=False):
@@ -168,7 +160,6 @@ class OpenHandsState(Struct, frozen=True, gc=False):
     stats: Stats | None = None
 
 
-_PARTS = msgspec.json.Decoder(tuple[OpenHandsPart, ...])
 event_of = lenient.decoding(OpenHandsEvent)
 state_of = lenient.decoding(OpenHandsState)
 metrics_of = lenient.decoding(OpenHandsMetrics)
@@ -178,24 +169,15 @@ _METADATA = msgspec.json.Decoder(OpenHandsMetadata)
 
 def blocks_of(content: Raw) -> tuple[Block, ...]:
     """Return what a message says, empty texts left out: a text, or a list of parts; ValueError where it is neither."""
-    first = opens(content)
-    if first == '"':
-        return () if content == _EMPTY else (TextBlock(content),)
-    if first == "n":
-        return ()
-    parts = lenient.decoded(_PARTS, content)
-    if all(part.type == "text" and opens(part.text) == '"' for part in parts):
-        return tuple([TextBlock(part.text) for part in parts if part.text != _EMPTY])
     blocks: list[Block] = []
-    for part, piece in zip(parts, array(bytes(content)), strict=True):
-        if part.type == "text" and opens(part.text) == '"':
-            blocks += (TextBlock(part.text),) if part.text != _EMPTY else ()
-        elif part.type == "image":
-            for url in map(bytes, part.image_urls):
+    for block in blocks_in(content):
+        own = (table(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
+        if own.get("type") == b'"image"':  # pictures by their addresses
+            for url in array(own.get("image_urls", b"")):
                 shown = RawBlock(Raw(b'{"type":"image_url","image_url":{"url":%b}}' % url), "openai-chat")
                 blocks.append(image_at(url) or shown)
-        else:
-            blocks.append(RawBlock(Raw(piece)))
+        elif not isinstance(block, TextBlock) or block.text != _EMPTY:
+            blocks.append(block)
     return tuple(blocks)
 
 
