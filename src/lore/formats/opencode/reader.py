@@ -194,7 +194,8 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
     def _changes(self, info: OpenCodeInfo) -> None:
         """Say what a message of the user asks otherwise than the one before it."""
         asked = self._memory.asked
-        variant, system = records.variant_of(info), text_in(info.system)
+        variant = text_in((table(bytes(info.model)) or {}).get("variant", b"")) or None  # of the model: its effort
+        system = text_in(info.system)
         signs: list[Sign] = []
         if asked.agent is not None and info.agent not in (None, asked.agent):
             signs.append(

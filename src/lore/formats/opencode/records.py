@@ -66,12 +66,6 @@ class OpenCodeFailure(Struct, frozen=True, gc=False):
     name: str = ""
 
 
-class OpenCodeModel(Struct, frozen=True, gc=False):
-    """What a user's message asks of a model."""
-
-    variant: str | None = None
-
-
 class OpenCodeInfo(Struct, frozen=True, gc=False, rename={"provider": "providerID", "asked": "modelID"}):
     """A message without its parts; `summary` is true of the response that a compaction asked for."""
 
@@ -80,7 +74,6 @@ class OpenCodeInfo(Struct, frozen=True, gc=False, rename={"provider": "providerI
     provider: str = ""
     asked: str | None = None
     agent: str | None = None
-    variant: str | None = None
     model: Raw = NULL
     time: Time = Time()
     tokens: OpenCodeTokens | None = None
@@ -145,7 +138,6 @@ class OpenCodeSession(Struct, frozen=True, gc=False, rename={"parent": "parentID
 
 decode = lenient.decoding(OpenCodeRecord)
 _SESSION = msgspec.json.Decoder(OpenCodeSession)
-_MODEL = msgspec.json.Decoder(OpenCodeModel)
 
 
 def session_of(data: bytes) -> OpenCodeSession:
@@ -154,14 +146,6 @@ def session_of(data: bytes) -> OpenCodeSession:
         return _SESSION.decode(data)
     except (ValueError, RecursionError):
         return OpenCodeSession()
-
-
-def variant_of(info: OpenCodeInfo) -> str | None:
-    """Return the variant of the model (its effort) that a user's message asks; None where it names none."""
-    try:
-        return _MODEL.decode(info.model).variant
-    except (ValueError, RecursionError):
-        return None
 
 
 # Parts that no model sees.
@@ -179,7 +163,6 @@ _DIALECTS = {
     "openai": "openai-responses", "azure": "openai-responses", "google": "gemini", "google-vertex": "gemini",
     "amazon-bedrock": "bedrock",
 }  # fmt: skip
-_PROVIDERS = msgspec.json.Decoder(dict[str, dict[str, Raw]])
 _BY_MODEL = frozenset(("opencode", "opencode-go", "github-copilot", "kilo"))  # gateways that speak each model's own
 _MODELS = (("claude", "anthropic"), ("gpt-", "openai-responses"), ("gemini", "gemini"))
 
@@ -232,23 +215,9 @@ def said(part: OpenCodePart, name: str, response: str) -> AssistantMessage | Too
 
 def _reasoning(part: OpenCodePart) -> ThinkingBlock:
     """Return reasoning with what its provider signed it with, by whatever name."""
-    signed = ""
-    for own in _providers(part.metadata):
-        for name, value in own.items():
-            if name in _SIGNATURES and not signed:
-                signed = text_in(value)
-    return ThinkingBlock(part.text, signed or None)
-
-
-def _providers(metadata: Raw) -> Iterable[dict[str, Raw]]:
-    """Return what each provider says of a part; what is none of its shape says nothing."""
-    if opens(metadata) != "{":
-        return ()
-    try:
-        return _PROVIDERS.decode(metadata).values()
-    except (ValueError, RecursionError):  # one of them is no object, or a lone surrogate stands there
-        found = (table(own) for own in (table(bytes(metadata)) or {}).values() if own[:1] == b"{")
-        return [{name: Raw(value) for name, value in own.items()} for own in found if own is not None]
+    providers = (table(own) or {} for own in (table(bytes(part.metadata)) or {}).values())
+    signed = (text_in(value) for own in providers for name, value in own.items() if name in _SIGNATURES)
+    return ThinkingBlock(part.text, next(filter(None, signed), None))
 
 
 def text_of_parts(parts: Iterable[OpenCodePart]) -> Raw:
