@@ -188,15 +188,7 @@ LINES: Kinds[CodexLine[object] | CodexOther] = Kinds(
     CodexOther,
     SILENT,
 )
-_PAYLOAD = msgspec.json.Decoder(CodexPayload)
-
-
-def payload_of(raw: bytes) -> CodexPayload:
-    """Decode an item that stands by itself; ValueError where it is none."""
-    try:
-        return _PAYLOAD.decode(raw)
-    except ValueError:
-        return lenient.convert(raw, CodexPayload)
+payload_of = lenient.decoding(CodexPayload)  # of an item that stands by itself
 
 
 # What stands for itself in a history, with the members that are sent again.

@@ -81,35 +81,23 @@ class PiTree(Struct):
         self.lines[number] = line
         self.line_bytes += len(line)
         if self.line_bytes > MOST_BYTES:
-            self._forget()
+            while self.line_bytes > MOST_BYTES // 2 and len(self.lines) > 0:  # the older lines go
+                self.line_bytes -= len(self.lines.pop(next(iter(self.lines))))
         return number
-
-    def _forget(self) -> None:
-        """Let the older lines go, up to half of the bytes."""
-        for number in list(self.lines):
-            self.line_bytes -= len(self.lines.pop(number))
-            if self.line_bytes <= MOST_BYTES // 2:
-                break
-
-    def line(self, number: int) -> bytes | None:
-        """Return the line of an entry; None where it is not kept any more."""
-        return self.lines.get(number)
 
     def is_on_path(self, number: int) -> bool:
         """Tell whether the path goes through an entry."""
         depth = self.depths[number - 1]
         return depth < len(self.path) and self.path[depth] == number
 
-    def uuids(self, number: int) -> tuple[str, ...]:
-        """Return the items that an entry made: of a result none, of a compaction its divider and its tail."""
-        name, size = self.names[number - 1], self.sizes[number - 1]
-        if size == COMPACTION:
-            return (name, *self.tails.get(number, ()))
-        return tuple([item_name(name, at) for at in range(size)])
-
     def uuids_of(self, numbers: list[int]) -> tuple[str, ...]:
-        """Return the items of entries."""
-        return tuple([uuid for number in numbers for uuid in self.uuids(number)])
+        """Return the items that entries made: of a result none, of a compaction its divider and its tail."""
+        found: list[str] = []
+        for number in numbers:
+            name, size = self.names[number - 1], self.sizes[number - 1]
+            found += [item_name(name, at) for at in range(size)]
+            found += (name, *self.tails.get(number, ())) if size == COMPACTION else ()
+        return tuple(found)
 
     def size(self, number: int) -> int:
         """Return how many items an entry made, or what else it is."""
@@ -138,10 +126,6 @@ class PiTree(Struct):
         new.reverse()
         folded = self.fold >= keep or any(self.size(number) <= COMPACTION for number in new)
         return Way(keep, new, folded)
-
-    def cut(self, keep: int, new: list[int]) -> None:
-        """Follow another way: the first entries stay."""
-        self.path[keep:] = new
 
 
 class Way(NamedTuple):
@@ -202,9 +186,8 @@ class Pi(TranscriptLines[PiMemory]):
             own = table(line) or {}
             kind = own.get("type", b"")
             if kind != b'"title"':  # oh-my-pi's, before the header
-                return (
-                    kind == b'"session"' and own.get("id", b"")[:1] == b'"' and not {"timestamp", "cwd"}.isdisjoint(own)
-                )
+                named = kind == b'"session"' and own.get("id", b"")[:1] == b'"'
+                return named and not {"timestamp", "cwd"}.isdisjoint(own)
         return False
 
     def _take(self, data: bytes) -> None:
@@ -222,9 +205,8 @@ class Pi(TranscriptLines[PiMemory]):
         memory = self._memory
         memory.headers += 1
         if memory.headers > 1:
-            self._problem(
-                Code.BAD_HEADER, "another session begins in the same file; its entries are read as this one's"
-            )
+            another = "another session begins in the same file; its entries are read as this one's"
+            self._problem(Code.BAD_HEADER, another)
         parent = entry.parent_session or entry.branched_from
         named = None if parent is None else _UUID.search(parent)
         self._begin_session(entry.id or "", parent if named is None else named[0])
@@ -272,7 +254,7 @@ class Pi(TranscriptLines[PiMemory]):
         """Go on from another entry: take back what stands behind it, and show what its branch holds."""
         memory, tree = self._memory, self._memory.tree
         gone = tree.uuids_of(tree.shown() if way.folded else tree.path[way.keep :])
-        tree.cut(way.keep, way.new)
+        tree.path[way.keep :] = way.new
         self._remove(gone)
         if not way.folded:
             self._again(way.new)
@@ -289,7 +271,7 @@ class Pi(TranscriptLines[PiMemory]):
     def _fold_again(self, number: int) -> None:
         """Show what a compaction kept, and the compaction, after a move."""
         tree = self._memory.tree
-        line = tree.line(number)
+        line = tree.lines.get(number)
         if line is None:
             self._lost(1)
             return
@@ -306,7 +288,7 @@ class Pi(TranscriptLines[PiMemory]):
         memory, lost = self._memory, 0
         for number in numbers:
             memory.replayed += 1
-            line = memory.tree.line(number) if memory.replayed <= MOST_REPLAYED else None
+            line = memory.tree.lines.get(number) if memory.replayed <= MOST_REPLAYED else None
             if line is not None:
                 entry = messages.entry_of(line)
                 now, self._at = self._at, entry.timestamp
@@ -333,12 +315,10 @@ class Pi(TranscriptLines[PiMemory]):
             self._problem(Code.MALFORMED_RECORD, f"{cut_masked(str(error).partition(chr(10))[0], 120)}; kept as opaque")
             made = (OpaqueItem(name, Raw(self._line.data)),)
         if made is None:
-            what = (
-                f"message of role {mask(entry.message.role)[:60]!r}"
-                if entry.message
-                else f"entry type {mask(entry.type)[:60]!r}"
+            kind, name_of_kind = (
+                ("message of role", entry.message.role) if entry.message else ("entry type", entry.type)
             )
-            self._problem(Code.UNKNOWN_RECORD, f"unknown {what}; kept as opaque")
+            self._problem(Code.UNKNOWN_RECORD, f"unknown {kind} {mask(name_of_kind)[:60]!r}; kept as opaque")
             made = (OpaqueItem(name, Raw(self._line.data)),)
         if isinstance(made, e.PatchToolCall):
             tree.sizes[number - 1] = RESULT
@@ -356,9 +336,9 @@ class Pi(TranscriptLines[PiMemory]):
             case "message":
                 return None if entry.message is None else messages.made_of(entry.message, name, entry.timestamp)
             case "custom_message":
-                return (messages.injected(name, entry.content),)
+                return (messages.told(name, entry.content),)
             case "branch_summary":
-                text = messages.branch_of(entry.summary)
+                text = messages.summary_of(entry.summary, messages.BRANCH)
                 return () if is_absent(text) else (messages.summed(name, text),)
             case "thinking_level_change":
                 self._memory.level.now = entry.thinking_level

@@ -39,12 +39,7 @@ from lore.model.items import (
 )
 from lore.model.turn import seconds_in
 
-_QUOTE = 0x22
-
 SPOKEN = ("assistant", "call")
-_RFC3339 = pattern(
-    rb'"20\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?Z"'
-)
 _ANTHROPIC = pattern(
     rb'"type"[ \t\r\n]*:[ \t\r\n]*"(?:tool_use|tool_result|(?:redacted_)?thinking)"|"source"[ \t\r\n]*:[ \t\r\n]*\{'
 )
@@ -107,10 +102,7 @@ _times_of: Callable[[ChatMessage], tuple[Raw, ...]] = attrgetter(*TIMES)
 
 def decode(data: bytes | Raw) -> ChatMessage:
     """Decode a message; ValueError where it is none."""
-    try:
-        found = _MESSAGE.decode(data)
-    except ValueError:
-        found = lenient.decoded(_MESSAGE, data)
+    found = lenient.decoded(_MESSAGE, data)
     if found.data is NULL or not found.type:
         return found
     return replace(lenient.decoded(_MESSAGE, found.data), type=found.type)  # as LangChain packs one
@@ -123,19 +115,8 @@ def whole(data: bytes) -> ChatConversation:
 
 def time_of(message: ChatMessage) -> str | None:
     """Return when a message was written, in RFC 3339; None where no member says a time."""
-    if message.timestamp is not NULL and (found := _time(message.timestamp)) is not None:
-        return found
-    for raw in _times_of(message):
-        if raw is not NULL and (found := _time(raw)) is not None:
-            return found
-    return None
-
-
-def _time(raw: Raw) -> str | None:
-    text = bytes(raw)
-    if _RFC3339.fullmatch(text) is not None:  # as nearly all are
-        return text[1:-1].decode()
-    return None if seconds_in(text) is None else stamp_of(text)
+    times = (raw for raw in _times_of(message) if raw is not NULL and seconds_in(bytes(raw)) is not None)
+    return next((stamp for raw in times if (stamp := stamp_of(raw)) is not None), None)
 
 
 def dialect_of(message: ChatMessage) -> str:
@@ -168,10 +149,9 @@ def texts_of(content: Raw) -> list[Raw]:
 
 def pieces_of(content: Raw) -> list[Piece]:
     """Return what content says, in order; ValueError where it is neither a text nor a list."""
-    view = memoryview(content)
-    if view[0] == _QUOTE:
-        return [TextBlock(content)] if view.nbytes > len('""') else []
     match opens(content):
+        case '"':
+            return [TextBlock(content)] if memoryview(content).nbytes > len('""') else []
         case "[":
             return [_piece(raw) for raw in lenient.decoded(_LIST, content)]
         case "n":
@@ -224,9 +204,9 @@ _PIECES: dict[str, Callable[[ChatPart, Raw], Piece]] = {
 
 def output_of(content: Raw) -> Raw:
     """Return a result as lore keeps it: a text, an array of blocks; any other value as the text that it is spelled."""
-    if content and memoryview(content)[0] == _QUOTE:
-        return content
     match opens(content):
+        case '"':
+            return content
         case "[":
             blocks = [block_in(raw) for raw in lenient.decoded(_LIST, content)]
             alone = blocks[0] if len(blocks) == 1 else None
