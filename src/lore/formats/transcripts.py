@@ -128,6 +128,19 @@ class Emitting(Generic[M]):
         if gone:
             self._emit(e.Remove(uuids=gone, chain=self._chain, at=self._at))
 
+    def _prune(
+        self, uuid: str, kept: Iterable[str] | None, *, trigger: str = "auto", pre: int | None = None,
+        post: int | None = None, summary: Raw = NULL,
+    ) -> None:  # fmt: skip
+        """Prune the timeline to what a compaction kept; None: it does not say it."""
+        stay = None if kept is None else tuple(kept)
+        self._emit(
+            e.CompactApplied(
+                uuid=uuid, trigger=trigger, pre_tokens=pre, post_tokens=post, preserved_uuids=stay, summary=summary,
+                chain=self._chain, at=self._at,
+            )
+        )  # fmt: skip
+
     def _observe(self, *signs: Sign, version: str = "") -> None:
         for sign in signs:
             fields = msgspec.structs.asdict(sign)

@@ -249,17 +249,9 @@ class Cline(TranscriptDocument[ClineMemory]):
         ]
         memory.known = kept
         memory.items += 1
-        self._emit(
-            e.CompactApplied(
-                uuid=f"c{memory.items}",
-                trigger="auto",
-                pre_tokens=None if found is None else count_in(found.prev_context_tokens),
-                post_tokens=None if found is None else count_in(found.new_context_tokens),
-                preserved_uuids=tuple(uuid for known in kept for uuid in known.uuids) or None,
-                summary=summary,
-                at=self._at,
-            )  # fmt: skip
-        )
+        stay, found = [uuid for known in kept for uuid in known.uuids] or None, found or records.Condense()
+        pre, post = count_in(found.prev_context_tokens), count_in(found.new_context_tokens)
+        self._prune(f"c{memory.items}", stay, pre=pre, post=post, summary=summary)
 
     def _leave_out(self, cut_out: list[int], record: ClineRecord) -> None:
         """Take a range of messages out of the prompt, by their numbers in the history."""
@@ -274,9 +266,7 @@ class Cline(TranscriptDocument[ClineMemory]):
         kept = tuple(uuid for known in memory.known for uuid in known.uuids if uuid not in out)
         for known in memory.known:
             known.uuids = [uuid for uuid in known.uuids if uuid not in out]
-        self._emit(
-            e.CompactApplied(uuid=f"c{memory.items}", trigger="overflow", preserved_uuids=kept or None, at=self._at)
-        )
+        self._prune(f"c{memory.items}", kept or None, trigger="overflow")
 
     # what was sent
 

@@ -369,10 +369,7 @@ class _Chats(Emitting[GeminiMemory]):
         memory.rewritten += 1
         if any(message.text not in texts for _, message in leave):
             kept = tuple(item for _, message in before[: stay.messages] for item in message.items)
-            uuid, tokens, chain = f"history-{memory.rewritten}", memory.tokens, self._chain
-            self._emit(
-                e.CompactApplied(uuid=uuid, trigger="auto", pre_tokens=tokens, preserved_uuids=kept, chain=chain, at=at)
-            )
+            self._prune(f"history-{memory.rewritten}", kept, pre=memory.tokens)
         else:
             self._remove(gone)
         known = {name for name, _ in before}

@@ -303,7 +303,7 @@ class OpenHands(Emitting[OpenHandsMemory], PackReader):
         place = max(0, event.summary_offset or 0) if summed else len(stays)
         head, tail = stays[:place], stays[place:]
         kept = tuple(item.uuid for viewed in head for item in viewed.items)
-        self._emit(e.CompactApplied(uuid=event.id, trigger=trigger, preserved_uuids=kept, at=self._at))
+        self._prune(event.id, kept, trigger=trigger)
         memory.view, memory.condensed = head, memory.condensed + 1
         if summed:
             blocks = records.blocks_of(event.summary)

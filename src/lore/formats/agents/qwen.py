@@ -297,13 +297,8 @@ class QwenCode(TranscriptLines[QwenMemory]):
             return
         info, uuid = payload.info or Compression(), self._uuid(record)
         history = [google.content_of(message.parts) for message in payload.compressed_history]
-        self._emit(
-            e.CompactApplied(
-                uuid=uuid, trigger="manual" if chain.command.startswith("/compress") else "auto",
-                pre_tokens=info.original_token_count, post_tokens=info.new_token_count, preserved_uuids=(),
-                chain=self._chain, at=self._at,
-            )
-        )  # fmt: skip
+        trigger = "manual" if chain.command.startswith("/compress") else "auto"
+        self._prune(uuid, (), trigger=trigger, pre=info.original_token_count, post=info.new_token_count)
         chain.pruned, chain.steps = chain.depth, []
         chain.response = chain.prompt = None
         self._put(payload.compressed_history, history, chain, record)

@@ -21,7 +21,7 @@ from lore.formats.claude import records
 from lore.formats.transcripts import TranscriptMemory
 from lore.formats.values import opens
 from lore.model import events as e
-from lore.model import items, lenient
+from lore.model import items
 from lore.model.canonical import encode, text_of
 from lore.model.jsonslice import array, table
 from lore.model.state import Sign, bounded
@@ -215,15 +215,6 @@ _ATTACHED = {
 }
 
 
-class _Attachment(Struct, frozen=True, gc=False):
-    """A line that is an attachment: nothing of it is copied."""
-
-    attachment: dict[str, Raw] = {}
-
-
-_ATTACHMENT = msgspec.json.Decoder(_Attachment)
-
-
 def signs_of_change(record: records.ClaudeRecord, chain: ClaudeChainMemory, field: str) -> Sequence[Sign]:
     """Return that a standing field says another thing than on the lines before; remember what it says."""
     value: Raw = getattr(record, field)
@@ -318,11 +309,8 @@ SYSTEM_SIGNS = {"api_error": (Sign("api-error"),), "microcompact_boundary": (Sig
 
 def signs_of_attachment(line: bytes) -> Sequence[Sign]:
     """Return the sign of a line that is an attachment."""
-    try:
-        attached = lenient.decoded(_ATTACHMENT, line).attachment
-    except (ValueError, RecursionError):  # of a shape to come: it says nothing that is known here
-        return ()
-    name = _ATTACHED.get(bytes(attached.get("type", b"")).strip(b'"').decode("utf-8", "replace"))
+    attached = table((table(line) or {}).get("attachment", b"")) or {}
+    name = _ATTACHED.get(attached.get("type", b"").strip(b'"').decode("utf-8", "replace"))
     hook = names_in(attached, "hookName")
     if name is None:
         started = (Sign("restart", ("SessionStart:startup",)),) if "SessionStart:startup" in hook else ()

@@ -201,16 +201,8 @@ class Codex(CodexResponses):
             kept = memory.history.keep_prompts()
         else:
             memory.history.replace()
-        self._emit(
-            e.CompactApplied(
-                uuid=uuid,
-                trigger="auto",
-                pre_tokens=memory.tokens,
-                preserved_uuids=kept,
-                summary=NULL if items.is_empty(compacted.message) else compacted.message,
-                at=self._at,
-            )  # fmt: skip
-        )
+        summary = NULL if items.is_empty(compacted.message) else compacted.message
+        self._prune(uuid, kept, pre=memory.tokens, summary=summary)
         for raw in map(bytes, compacted.replacement_history or ()):
             payload = items.payload_of(raw)
             if payload.type not in items.NEVER_SENT:

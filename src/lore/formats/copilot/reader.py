@@ -85,7 +85,7 @@ class Copilot(CopilotBills):
     def _take(self, data: bytes) -> None:
         record = _LINES.decode(data)
         row = self._ROWS.get(record.type)
-        if row is not None:
+        if row is not None and not isinstance(record, records.CopilotPassed):
             self._at, self._agent = record.timestamp, record.agent_id
             self._chain = chain_of(record.agent_id)
             row[1](self, record)

@@ -50,10 +50,59 @@ _CANDIDATES = 1_000  # messages before a compaction that it may have kept
 _ERROR = b'"<system>ERROR'
 
 
-class KimiContext(Wire):
-    """What lines of the model's log make."""
+def _begins(block: Block, *texts: bytes) -> bool:
+    return isinstance(block, TextBlock) and bytes(memoryview(block.text)[:48]).startswith(texts)
 
+
+_NOTES = frozenset((b'"_system_prompt"', b'"_checkpoint"', b'"_usage"'))
+
+
+class KimiCli(TranscriptLines[KimiMemory], Wire):
+    """Reader of one file of a session."""
+
+    name: ClassVar[str] = "kimi-cli"
+    memory = KimiMemory
+    own_tools: ClassVar[bool] = False  # their schemas are in neither file
+    unseen: ClassVar[str] = "the schemas of tools, and the name of the model"
     _bills: dict[int, list[int]] | None = None  # places of marks that are bills, by their whole input
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        own = table(next(each(head), b"")) or {}
+        if own.get("type") == b'"metadata"':
+            return own.keys() == {"type", "protocol_version"}
+        if own.keys() == {"timestamp", "message"}:  # before the protocol had a version
+            return (table(own["message"]) or {}).keys() == {"type", "payload"}
+        return own.get("role") in _NOTES
+
+    def _take(self, data: bytes) -> None:
+        record = decode(data)
+        if record.role is None:
+            self._wire(record)
+        else:
+            self._sent(record, data)
+
+    def _last(self) -> None:
+        self._end_context()
+        self._play_up_to(len(self._memory.marks))
+
+    def go_on(self, name: str) -> None:
+        """Go on in this file, behind what a saved state remembers."""
+        self._file = name
+
+    def begin_file(self, name: str) -> list[Read]:
+        """Begin a file of a session that is read as a folder; return what the one before held back."""
+        found = self._read(self._lines.finish(), torn=True)
+        self._lines = Lines()
+        self._memory.joined = True
+        if self._memory.context.file:
+            self._end_context()
+        if name != WIRE:
+            self._begin_context(name.removesuffix(".jsonl"))
+        found, self._file = [*found, *self._taken()], name
+        return found
+
+    # lines of the model's log
 
     def _begin_context(self, name: str) -> None:
         """Take the next file, which took the place of the one before."""
@@ -244,70 +293,15 @@ class KimiContext(Wire):
         last = max(context.places) if context.kept else 0
         kept = context.before[last - context.kept : last]
         context.lines += kept
-        stay = tuple(item for sent in kept for item in sent.items)
-        self._emit(
-            e.CompactApplied(
-                uuid=context.divider, trigger=mark.name, preserved_uuids=stay, summary=context.summary, at=mark.at
-            )
-        )  # fmt: skip
+        stay, self._at = [item for sent in kept for item in sent.items], mark.at
+        self._prune(context.divider, stay, trigger=mark.name, summary=context.summary)
+        self._at = None
         context.phase, context.before, context.kept, context.summary = "restored", [], 0, NULL
 
     def _cut(self, context: ContextState) -> None:
         """Take back what this file does not begin with."""
         self._remove([item for sent in context.before[context.same :] for item in sent.items])
         context.phase, context.before = "new", []
-
-
-def _begins(block: Block, *texts: bytes) -> bool:
-    return isinstance(block, TextBlock) and bytes(memoryview(block.text)[:48]).startswith(texts)
-
-
-_NOTES = frozenset((b'"_system_prompt"', b'"_checkpoint"', b'"_usage"'))
-
-
-class KimiCli(TranscriptLines[KimiMemory], KimiContext):
-    """Reader of one file of a session."""
-
-    name: ClassVar[str] = "kimi-cli"
-    memory = KimiMemory
-    own_tools: ClassVar[bool] = False  # their schemas are in neither file
-    unseen: ClassVar[str] = "the schemas of tools, and the name of the model"
-
-    @classmethod
-    def recognises(cls, head: bytes) -> bool:
-        own = table(next(each(head), b"")) or {}
-        if own.get("type") == b'"metadata"':
-            return own.keys() == {"type", "protocol_version"}
-        if own.keys() == {"timestamp", "message"}:  # before the protocol had a version
-            return (table(own["message"]) or {}).keys() == {"type", "payload"}
-        return own.get("role") in _NOTES
-
-    def _take(self, data: bytes) -> None:
-        record = decode(data)
-        if record.role is None:
-            self._wire(record)
-        else:
-            self._sent(record, data)
-
-    def _last(self) -> None:
-        self._end_context()
-        self._play_up_to(len(self._memory.marks))
-
-    def go_on(self, name: str) -> None:
-        """Go on in this file, behind what a saved state remembers."""
-        self._file = name
-
-    def begin_file(self, name: str) -> list[Read]:
-        """Begin a file of a session that is read as a folder; return what the one before held back."""
-        found = self._read(self._lines.finish(), torn=True)
-        self._lines = Lines()
-        self._memory.joined = True
-        if self._memory.context.file:
-            self._end_context()
-        if name != WIRE:
-            self._begin_context(name.removesuffix(".jsonl"))
-        found, self._file = [*found, *self._taken()], name
-        return found
 
 
 class KimiCliSession(PackReader):

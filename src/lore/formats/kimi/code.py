@@ -224,13 +224,9 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
             tail = min(max(0, count - head), max(0, len(prompts) - head))
             kept = [*prompts[:head], *(prompts[len(prompts) - tail :] if tail else ())]
         uuid, stays = f"line-{self._line.number}", tuple(item for message in kept for item in message.items)
-        self._emit(
-            e.CompactApplied(
-                uuid=uuid, trigger=memory.compacting or "auto", pre_tokens=record.tokens_before,
-                post_tokens=record.tokens_after, preserved_uuids=stays, summary=summary if count is None else NULL,
-                at=self._at,
-            )
-        )  # fmt: skip
+        trigger, pre, post = memory.compacting or "auto", record.tokens_before, record.tokens_after
+        text = summary if count is None else NULL
+        self._prune(uuid, stays, trigger=trigger, pre=pre, post=post, summary=text)
         memory.history, memory.step = [KimiKept([]), *kept] if count is None else [*kept], None
         if count is not None and not is_absent(summary):  # it stands behind what is kept
             memory.history.append(KimiKept([f"{uuid}/summary"]))

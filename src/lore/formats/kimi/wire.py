@@ -354,9 +354,8 @@ class Wire(Emitting[KimiMemory]):
             self._observe(Sign(mark.name, before=mark.before, after=mark.after))
         elif self._is_told:
             own.messages = own.messages[-_KEPT:]
-            kept = tuple(item for message in own.messages for item in message)
-            uuid, trigger, chain = self._uuid(), mark.name, self._chain
-            self._emit(e.CompactApplied(uuid=uuid, trigger=trigger, preserved_uuids=kept, chain=chain, at=mark.at))
+            kept = [item for message in own.messages for item in message]
+            self._prune(self._uuid(), kept, trigger=mark.name)
 
 
 _HANDLERS: dict[str, Callable[[Wire, KimiCliEnvelope], None]] = {

@@ -341,12 +341,8 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
             return
         marker = marker or Marker(info.id, auto=True)
         kept = self._kept(marker)
-        self._emit(
-            e.CompactApplied(
-                uuid=f"{marker.id}:summary", trigger=_trigger(marker), pre_tokens=memory.tokens, summary=text, at=at,
-                preserved_uuids=tuple(kept),
-            )
-        )  # fmt: skip
+        self._at, uuid = at, f"{marker.id}:summary"
+        self._prune(uuid, kept, trigger=_trigger(marker), pre=memory.tokens, summary=text)
         live = set(kept)
         memory.live = [(message, uuid) for message, uuid in memory.live if uuid in live]
 

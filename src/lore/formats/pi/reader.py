@@ -429,13 +429,9 @@ class Pi(TranscriptLines[PiMemory]):
         tree, at = self._memory.tree, self._at
         tree.sizes[number - 1] = COMPACTION
         before = bytes(entry.tokens_before)
-        self._emit(
-            e.CompactApplied(
-                uuid=tree.names[number - 1], trigger="auto", at=at, summary=messages.summary_of(entry.summary),
-                pre_tokens=int(before) if before.isdigit() and len(before) < 16 else None,
-                preserved_uuids=tree.uuids_of(kept),
-            )
-        )  # fmt: skip
+        tokens = int(before) if before.isdigit() and len(before) < 16 else None
+        summary = messages.summary_of(entry.summary)
+        self._prune(tree.names[number - 1], tree.uuids_of(kept), pre=tokens, summary=summary)
         tail: list[str] = []
         for place, raw in enumerate(entry.retained_tail or ()):
             made = messages.made_of(messages.message_of(bytes(raw)), f"{tree.names[number - 1]}:{place}", at) or ()
