@@ -245,9 +245,13 @@ def _object(usage: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 def _count(usage: dict[str, Any], key: str) -> int | None:
     value = usage.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST else None
+    return value if type(value) is int and 0 <= value <= MOST else None
 
 
 def _first(usage: dict[str, Any], details: dict[str, Any], keys: tuple[str, ...]) -> int | None:
-    counts = (_count(counters, key) for key in keys for counters in (usage, details))
-    return next((count for count in counts if count is not None), None)
+    for key in keys:
+        for counters in (usage, details) if details else (usage,):
+            value = counters.get(key)
+            if type(value) is int and 0 <= value <= MOST:
+                return value
+    return None

@@ -254,11 +254,11 @@ class ClaudeCode(TranscriptLines[ClaudeMemory]):
             at = chain.asked_at or record.timestamp
             self._emit(e.TurnStarted(turn=chain.turn, at=at, chain=name, agent_id=record.agent_id))
         late = chain.turn - 1
-        if chain.response != response and message.usage is not None and chain.seen[response] == late:
+        if chain.response != response and not is_absent(message.usage) and chain.seen[response] == late:
             usage = records.billed(message.usage, chain.version)  # its last line came after the next one began
             self._emit(e.TurnCompleted(turn=late, chain=name, usage=usage, response_id=response))
         if chain.response == response:
-            chain.usage = message.usage or chain.usage
+            chain.usage = chain.usage if is_absent(message.usage) else message.usage
             if message.diagnostics != NULL:
                 chain.verdict = verdict_of(bytes(message.diagnostics)) or chain.verdict
 
@@ -268,7 +268,7 @@ class ClaudeCode(TranscriptLines[ClaudeMemory]):
         usage, verdict, name = records.billed(chain.usage, chain.version), chain.verdict, chain.response
         turn, at, own = chain.turn, chain.answered_at, self._chain
         self._emit(e.TurnCompleted(turn=turn, at=at, chain=own, usage=usage, verdict=verdict, response_id=name))
-        chain.response = chain.usage = chain.verdict = None
+        chain.response, chain.usage, chain.verdict = None, NULL, None
 
     def _system(self, record: ClaudeRecord, chain: ClaudeChainMemory) -> None:
         if record.subtype == "compact_boundary":

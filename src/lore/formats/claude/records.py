@@ -17,11 +17,11 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
-from lore.formats.bills import with_terms
+from lore.formats.bills import billed_of
 from lore.formats.values import Other, Parts
 from lore.model import lenient
-from lore.model.canonical import decode
 from lore.model.events import Billed
 from lore.model.items import NULL, TextBlock
 from lore.model.jsonslice import table
@@ -85,33 +85,11 @@ Known: TypeAlias = TextBlock | ClaudeThinking | ClaudeToolUse | ToolResult | Cla
 Part: TypeAlias = Known | Plain | Other
 
 
-class Creation(Struct, frozen=True, gc=False):
-    """Writes by lifetime."""
-
-    ephemeral_5m_input_tokens: int | None = None
-    ephemeral_1h_input_tokens: int | None = None
-
-
-class ClaudeUsage(Struct, frozen=True, gc=False):
-    """`message.usage`: input counts exclude what was read from or written to the cache; the rest is read late."""
-
-    input_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_creation: Creation | None = None
-    iterations: Raw = NULL
-    server_tool_use: Raw = NULL
-    speed: Raw = NULL
-    service_tier: Raw = NULL
-    inference_geo: Raw = NULL
-
-
 class _MessageFields(Struct, frozen=True, gc=False):
     id: str | None = None
     model: str | None = None
     stop_reason: str | None = None
-    usage: ClaudeUsage | None = None
+    usage: Raw = NULL
     diagnostics: Raw = NULL
 
 
@@ -291,45 +269,16 @@ def parts_of(content: bytes) -> list[Part]:
     return list(_PARTS.decode(content))
 
 
-def billed(usage: ClaudeUsage | None, version: Raw = NULL) -> Billed | None:
+def billed(usage: Raw, version: Raw) -> Billed | None:
     """Read usage in lore's counts, as a version of Claude Code noted it."""
-    if usage is None:
-        return None
-    written = usage.cache_creation or _UNWRITTEN
-    terms = _terms(
-        bytes(version), bytes(usage.server_tool_use), bytes(usage.speed), bytes(usage.service_tier),
-        bytes(usage.inference_geo),
-    )  # fmt: skip
-    bill = Billed(
-        usage.input_tokens, usage.cache_read_input_tokens, usage.cache_creation_input_tokens, usage.output_tokens,
-        written.ephemeral_5m_input_tokens, written.ephemeral_1h_input_tokens, speed=terms.speed,
-        service_tier=terms.service_tier, inference_geo=terms.inference_geo, server_tools=terms.server_tools,
-        client=terms.client,
-    )  # fmt: skip
-    passes = bytes(usage.iterations)
-    if passes == b"null" or (
-        passes.count(b'"type"') == 1 and b'"type":"message"' in passes
-    ):  # one pass: the bill itself
-        return bill
-    return with_terms(bill, {"iterations": _decoded(usage.iterations)})
+    bill = billed_of(bytes(usage))
+    client = _client(bytes(version))
+    return bill if bill is None or not client else replace(bill, client=client)
 
 
-_UNWRITTEN = Creation()
-
-
-@lru_cache(64)  # nearly every response of a session was served at the same terms
-def _terms(version: bytes, tools: bytes, speed: bytes, tier: bytes, geo: bytes) -> Billed:
-    """Return a bill of no counts: who noted it, and what it was served at."""
-    usage = {"server_tool_use": tools, "speed": speed, "service_tier": tier, "inference_geo": geo}
-    client = f"claude-code {shown(Raw(version))}" if version[:1] == b'"' else ""
-    return with_terms(Billed(client=client), {name: _decoded(Raw(raw)) for name, raw in usage.items()})
-
-
-def _decoded(raw: Raw) -> object:
-    try:
-        return decode(bytes(raw))
-    except (ValueError, RecursionError):
-        return None
+@lru_cache(64)
+def _client(version: bytes) -> str:
+    return f"claude-code {shown(Raw(version))}" if version[:1] == b'"' else ""
 
 
 def shown(raw: Raw) -> str:

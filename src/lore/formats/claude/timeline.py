@@ -43,7 +43,7 @@ class ClaudeChainMemory(Struct):
     response: str | None = None
     turn: int = 0
     model: str | None = None
-    usage: records.ClaudeUsage | None = None
+    usage: Raw = items.NULL
     verdict: e.Verdict | None = None
     answered_at: str | None = None
     asked_at: str | None = None
