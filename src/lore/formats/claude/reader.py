@@ -47,7 +47,7 @@ class ClaudeCode(TranscriptLines[ClaudeMemory]):
     def recognises(cls, head: bytes) -> bool:
         known = records.METADATA | records.MODELLED
         marked = (line for line in each(head) if any(marker in line for marker in records.MARKERS))
-        return any(records.type_of(line) in known for line in marked)
+        return any(record.type in known for record in map(records.decode_record, marked) if record is not None)
 
     def _load(self, saved: bytes) -> None:
         super()._load(saved)
@@ -66,22 +66,17 @@ class ClaudeCode(TranscriptLines[ClaudeMemory]):
 
     def _modelled(self, line: Line) -> bool:
         self._line = line
-        try:
-            record, odd = records.decode_record(line.data), ""
-        except records.OddContentError as error:
-            record, odd = error.record, str(error)
-        if record is None:
-            return False
-        self._model(record, odd)
-        return True
+        record = records.decode_record(line.data)
+        if record is not None:
+            self._model(record)
+        return record is not None
 
     def _odd(self, line: Line) -> list[Read]:
         self._line = line
         self._opaque(Code.MALFORMED_RECORD, "record has no type, or a field of the wrong type; kept as opaque")
         return self._taken()
 
-    def _model(self, record: ClaudeRecord, odd: str = "") -> None:
-        """Take a record; `odd` says why its message is none, where that is so."""
+    def _model(self, record: ClaudeRecord) -> None:
         state, uuid = self._memory, record.uuid
         again = uuid in state.parents
         if uuid is not None and not again:
@@ -108,13 +103,13 @@ class ClaudeCode(TranscriptLines[ClaudeMemory]):
         if again and uuid not in chain.order:
             self._problem(Code.DUPLICATE_UUID, f"uuid {uuid!r} came before and is out of the timeline; passed over")
             return
-        if state.taken and record.parent_uuid in state.taken and record.message is not None:
+        if state.taken and record.parent_uuid in state.taken and not is_absent(record.message):
             detail = f"parent {record.parent_uuid!r} was taken back by a rewind; file order carries on"
             self._problem(Code.DANGLING_PARENT, detail)
         try:
             handle(self, record, chain)
         except (ValueError, RecursionError) as error:
-            reason = odd or cut_masked(str(error).partition("\n")[0], 120)
+            reason = cut_masked(str(error).partition("\n")[0], 120)
             self._opaque(Code.MALFORMED_RECORD, f"{record.type} record: {reason}; kept as opaque")
 
     def _seen(self, signs: Sequence[Sign], record: ClaudeRecord) -> None:
@@ -138,7 +133,7 @@ class ClaudeCode(TranscriptLines[ClaudeMemory]):
     # lines, by type
 
     def _user(self, record: ClaudeRecord, chain: ClaudeChainMemory) -> None:
-        parts = records.parts_in(record.message)
+        parts = records.parts_in(records.message_of(record))
         if chain.boundary is not None:
             if record.is_compact_summary:
                 chain.boundary = msgspec.structs.replace(chain.boundary, summary=timeline.summary_of(parts))
@@ -206,9 +201,8 @@ class ClaudeCode(TranscriptLines[ClaudeMemory]):
             self._emit(e.Remove(uuids=tuple(dict.fromkeys(taken)), chain=self._chain))
 
     def _assistant(self, record: ClaudeRecord, chain: ClaudeChainMemory) -> None:
-        message, line = record.message, self._line
+        message, line = records.message_of(record), self._line
         parts = records.parts_in(message)
-        assert message is not None
         uuid = record.uuid or _line_name(record, line)
         self._flush_boundary(chain)
         if message.model == _SYNTHETIC:  # an error or interrupt shown to the user; never a request
