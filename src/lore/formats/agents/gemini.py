@@ -121,7 +121,7 @@ def calls_of(record: GeminiRecord, content: google.GoogleContent, prefix: str, r
         args = _NO_INPUT if is_absent(call.args) else call.args
         made[name] = ToolCall(f"{prefix}{name}", name, call.name, args, status, output, error, response_id=response)
     for part in content.calls:
-        if (part.id is None and record.tool_calls) or part.id in made:
+        if (not part.id and record.tool_calls) or part.id in made:
             continue
         name = part.id or f"{prefix}{len(made) + 1}"
         args = _NO_INPUT if is_absent(part.args) else part.args

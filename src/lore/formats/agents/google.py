@@ -16,55 +16,22 @@ from zlib import crc32
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.model import lenient
+from lore.formats.values import opens, text_in
 from lore.model.canonical import encode
 from lore.model.events import PatchToolCall
-from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, blocks_of, is_absent
+from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, blocks_of, is_absent
 from lore.model.jsonslice import array, table
 
 DIALECT = "gemini"
-_QUOTE, _OBJECT, _LIST = b'"{['
-_EMPTY, _TRUE = Raw(b'""'), Raw(b"true")
+_EMPTY = Raw(b'""')
 
 
 class GoogleFunctionCall(Struct, frozen=True, gc=False):
-    """A call as the model made it; older APIs give no id."""
+    """A call as the model made it; older APIs give no id: it is empty."""
 
-    id: str | None = None
-    name: str = ""
-    args: Raw = NULL
-
-
-class FunctionResponse(Struct, frozen=True, gc=False):
-    """A call's result: an object, and pictures."""
-
-    id: str | None = None
-    name: str = ""
-    response: Raw = NULL
-    parts: Raw = NULL
-
-
-class _Data(Struct, frozen=True, gc=False, rename="camel"):
-    mime_type: str = ""
-    data: Raw = NULL
-
-
-class _GooglePart(Struct, frozen=True, gc=False, rename="camel"):
-    """One part: which members there are says what it is."""
-
-    text: Raw = NULL
-    thought: Raw = NULL
-    thought_signature: str | None = None
-    function_call: GoogleFunctionCall | None = None
-    function_response: FunctionResponse | None = None
-    inline_data: _Data | None = None
-
-
-class _Answer(Struct, frozen=True, gc=False):
-    """What came of a call, as most clients note it."""
-
-    output: Raw = NULL
-    error: Raw = NULL
+    id: str
+    name: str
+    args: Raw
 
 
 class GoogleContent(Struct, frozen=True, gc=False):
@@ -76,85 +43,56 @@ class GoogleContent(Struct, frozen=True, gc=False):
     outcomes: tuple[PatchToolCall, ...] = ()
 
 
-_PART = msgspec.json.Decoder(_GooglePart)
-_PARTS = msgspec.json.Decoder(list[_GooglePart])
-_ANSWER = msgspec.json.Decoder(_Answer)
 NOTHING = GoogleContent()
 
 
 def content_of(raw: Raw) -> GoogleContent:
     """Read a text, a part, or a list of both; ValueError where it is none of them."""
-    if is_absent(raw):
-        return NOTHING
-    first = memoryview(raw)[0]
-    if first == _QUOTE:
-        return NOTHING if raw == _EMPTY else GoogleContent((TextBlock(raw),))
-    if first not in (_OBJECT, _LIST):
-        raise ValueError("content is neither text nor parts")
-    try:
-        return _content(raw, _PARTS.decode(raw) if first == _LIST else [_PART.decode(raw)])
-    except ValueError:
-        return _content(raw, [_lenient(piece) for piece in _pieces(raw)])
-
-
-def _pieces(raw: Raw) -> list[bytes]:
-    text = bytes(raw)
-    return array(text) if text[:1] == b"[" else [text]
-
-
-def _lenient(raw: bytes) -> _GooglePart:
-    """Read a part of a list that holds texts, or parts of another shape."""
-    if raw[:1] == b'"':
-        return _GooglePart(text=Raw(raw))
-    try:
-        return lenient.convert(raw, _GooglePart)
-    except ValueError:
-        return _GooglePart()
-
-
-def _content(raw: Raw, parts: list[_GooglePart]) -> GoogleContent:
+    match opens(raw):
+        case "n" | "":
+            return NOTHING
+        case '"':
+            return NOTHING if raw == _EMPTY else GoogleContent((TextBlock(raw),))
+        case "[":
+            pieces = array(bytes(raw))
+        case "{":
+            pieces = [bytes(raw)]
+        case _:
+            raise ValueError("content is neither text nor parts")
     blocks: list[Block] = []
     thoughts: list[ThinkingBlock] = []
     calls: list[GoogleFunctionCall] = []
     outcomes: list[PatchToolCall] = []
-    pieces: list[bytes] | None = None
-    for number, part in enumerate(parts):
-        if part.function_call is not None:
-            calls.append(part.function_call)
-        elif part.function_response is not None:
-            outcomes.append(outcome_of(part.function_response))
-        elif memoryview(part.text)[0] == _QUOTE:
-            if part.thought == _TRUE:
-                thoughts.append(ThinkingBlock(part.text, part.thought_signature))
-            elif part.text != _EMPTY:
-                blocks.append(TextBlock(part.text))
-        elif part.inline_data is not None and part.inline_data.mime_type.startswith("image/"):
-            blocks.append(ImageBlock(part.inline_data.mime_type, part.inline_data.data))
+    for piece in pieces:
+        own = {"text": piece} if piece[:1] == b'"' else table(piece) or {}
+        text, data = own.get("text", b""), table(own.get("inlineData", b"")) or {}
+        if (call := table(own.get("functionCall", b""))) is not None:
+            given = Raw(call.get("args", b"null"))
+            calls.append(GoogleFunctionCall(text_in(call.get("id", b"")), text_in(call.get("name", b"")), given))
+        elif (response := table(own.get("functionResponse", b""))) is not None:
+            outcomes.append(outcome_of(response))
+        elif text[:1] == b'"' and own.get("thought") == b"true":
+            thoughts.append(ThinkingBlock(Raw(text), text_in(own.get("thoughtSignature", b"")) or None))
+        elif text[:1] == b'"':
+            blocks += [TextBlock(Raw(text))] if text != b'""' else []
+        elif (kind := text_in(data.get("mimeType", b""))).startswith("image/"):
+            blocks.append(ImageBlock(kind, Raw(data.get("data", b"null"))))
         else:
-            pieces = _pieces(raw) if pieces is None else pieces
-            blocks.append(RawBlock(Raw(pieces[number]), DIALECT))
+            blocks.append(RawBlock(Raw(piece), DIALECT))
     return GoogleContent(tuple(blocks), tuple(thoughts), tuple(calls), tuple(outcomes))
 
 
-def outcome_of(response: FunctionResponse) -> PatchToolCall:
+def outcome_of(response: dict[str, bytes]) -> PatchToolCall:
     """Return what a result says."""
-    answer, name = response.response, response.id or ""
-    own = _answer(answer)
-    text = own.output
-    if memoryview(text)[0] != _QUOTE:
-        if memoryview(own.error)[0] == _QUOTE:
-            return PatchToolCall(call_id=name, status="failed", output=own.error, error=own.error)
-        text = _EMPTY if is_absent(answer) else Raw(encode(bytes(answer).decode("utf-8", "replace")))
-    found = PatchToolCall(call_id=name, status="completed", output=text)
-    return found if response.parts is NULL else with_blocks(found, content_of(response.parts).blocks)
-
-
-def _answer(raw: Raw) -> _Answer:
-    try:
-        return _ANSWER.decode(raw)
-    except (ValueError, RecursionError):
-        own = table(bytes(raw)) or {}
-        return _Answer(*(Raw(own.get(key, b"null")) for key in ("output", "error")))
+    answer, name = response.get("response", b"null"), text_in(response.get("id", b""))
+    own = table(answer) or {}
+    text, error = own.get("output", b""), own.get("error", b"")
+    if text[:1] != b'"' and error[:1] == b'"':
+        return PatchToolCall(call_id=name, status="failed", output=Raw(error), error=Raw(error))
+    if text[:1] != b'"':
+        text = b'""' if answer == b"null" else encode(answer.decode("utf-8", "replace"))
+    found = PatchToolCall(call_id=name, status="completed", output=Raw(text))
+    return with_blocks(found, content_of(Raw(response.get("parts", b"null"))).blocks)
 
 
 def result_of(raw: Raw, call_id: str) -> PatchToolCall | None:
@@ -174,7 +112,7 @@ def with_blocks(outcome: PatchToolCall, blocks: tuple[Block, ...]) -> PatchToolC
     """Return a result with what stands beside it."""
     if not blocks or outcome.status == "failed":
         return outcome
-    plain = memoryview(outcome.output)[0] == _QUOTE
+    plain = opens(outcome.output) == '"'
     before = (TextBlock(outcome.output),) if plain else blocks_of(bytes(outcome.output))
     return msgspec.structs.replace(outcome, output=Raw(msgspec.json.encode([*before, *blocks])))
 
