@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats.contents import object_of
-from lore.formats.values import blocks_in, image_at, opens, result_of
+from lore.formats.values import blocks_in, image_at, opens, result_of, text_in
 from lore.model import lenient
 from lore.model.canonical import encode
 from lore.model.items import NULL, Block, RawBlock, TextBlock, ThinkingBlock
@@ -23,14 +23,6 @@ from lore.model.jsonslice import array, table
 
 _EMPTY = Raw(b'""')
 _ERROR = "[An error occurred during execution.]\n"
-
-
-class Thought(Struct, frozen=True, gc=False):
-    """A block of Anthropic's thinking."""
-
-    type: str = ""
-    thinking: Raw = NULL
-    signature: str | None = None
 
 
 class Reasoning(Struct, frozen=True, gc=False):
@@ -163,7 +155,6 @@ class OpenHandsState(Struct, frozen=True, gc=False):
 event_of = lenient.decoding(OpenHandsEvent)
 state_of = lenient.decoding(OpenHandsState)
 metrics_of = lenient.decoding(OpenHandsMetrics)
-_THOUGHT = msgspec.json.Decoder(Thought)
 _METADATA = msgspec.json.Decoder(OpenHandsMetadata)
 
 
@@ -184,9 +175,9 @@ def blocks_of(content: Raw) -> tuple[Block, ...]:
 def thoughts_of(thinking: tuple[Raw, ...], text: Raw, item: Reasoning | None) -> Iterator[Block]:
     """Yield what a model thought: Anthropic's blocks, else a text; and an item of the Responses API."""
     for raw in thinking:
-        block = lenient.decoded(_THOUGHT, raw)
-        if block.type == "thinking" and opens(block.thinking) == '"':
-            yield ThinkingBlock(block.thinking, block.signature)
+        own = table(bytes(raw)) or {}
+        if own.get("type") == b'"thinking"' and own.get("thinking", b"")[:1] == b'"':
+            yield ThinkingBlock(Raw(own["thinking"]), text_in(own.get("signature", b"")) or None)
         else:
             yield RawBlock(Raw(bytes(raw)), "anthropic")
     if not thinking and opens(text) == '"' and text != _EMPTY:

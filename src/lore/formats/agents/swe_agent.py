@@ -219,16 +219,6 @@ class _Extra(Struct, frozen=True):
     exception_info: Raw = NULL
 
 
-class _MiniSweItem(Struct, frozen=True):
-    """An item of a response of the Responses API."""
-
-    type: str = ""
-    call_id: str = ""
-    name: str = ""
-    arguments: Raw = NULL
-    content: Raw = NULL
-
-
 class _MiniSweMessage(Struct, frozen=True):
     """A message, or a response or a result of the Responses API (`object`, `type`)."""
 
@@ -260,7 +250,6 @@ class _MiniSweMemory(TranscriptMemory):
 
 _MINI_MESSAGE = msgspec.json.Decoder(_MiniSweMessage)
 _ITEMS = msgspec.json.Decoder(list[Raw])
-_ITEM = msgspec.json.Decoder(_MiniSweItem)
 
 
 class MiniSweAgent(TranscriptDocument[_MiniSweMemory]):
@@ -332,13 +321,14 @@ class MiniSweAgent(TranscriptDocument[_MiniSweMemory]):
         """Take a response of the Responses API: its items are what the model said."""
         self._start_turn(self._memory.turns, None)
         for number, raw in enumerate(lenient.decoded(_ITEMS, message.output)):
-            item, name = lenient.decoded(_ITEM, raw), f"{uuid}.{number}"
-            if item.type == "function_call":
-                self._append(called(name, item.call_id, item.name, item.arguments, uuid))
+            own, name = table(bytes(raw)) or {}, f"{uuid}.{number}"
+            kind = text_in(own.get("type", b""))
+            if kind == "function_call":
+                call, function = text_in(own.get("call_id", b"")), text_in(own.get("name", b""))
+                self._append(called(name, call, function, Raw(own.get("arguments", b"null")), uuid))
                 continue
-            said = (
-                blocks_in(item.content) if item.type == "message" else (RawBlock(Raw(bytes(raw)), "openai-responses"),)
-            )
+            itself = (RawBlock(Raw(bytes(raw)), "openai-responses"),)
+            said = blocks_in(Raw(own.get("content", b"null"))) if kind == "message" else itself
             self._append(AssistantMessage(name, blocks=said, response_id=uuid))
         self._bill(_MiniSweResponse(message.id, message.model, usage=message.usage))
 

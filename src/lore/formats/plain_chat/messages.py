@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import TypeAlias
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from lore.formats.plain_chat.signs import TIMES, ChatConversation, ChatMessage
@@ -35,48 +35,14 @@ from lore.model.items import (
     ThinkingBlock,
     ToolCall,
     blocks_of,
-    is_absent,
 )
+from lore.model.jsonslice import table
 from lore.model.turn import seconds_in
 
 SPOKEN = ("assistant", "call")
 _ANTHROPIC = pattern(
     rb'"type"[ \t\r\n]*:[ \t\r\n]*"(?:tool_use|tool_result|(?:redacted_)?thinking)"|"source"[ \t\r\n]*:[ \t\r\n]*\{'
 )
-
-
-class ChatPart(Struct, frozen=True):
-    """A part of a message's content, in the words of Anthropic and of the AI SDK."""
-
-    type: str = ""
-    id: str = ""
-    name: str = ""
-    input: Raw = NULL
-    tool_use_id: str = ""
-    content: Raw = NULL
-    is_error: Raw = NULL
-    thinking: Raw = NULL
-    signature: str | None = None
-    call_id: str = field(name="toolCallId", default="")
-    call_name: str = field(name="toolName", default="")
-    args: Raw = NULL
-    output: Raw = NULL
-    result: Raw = NULL
-
-
-class _Typed(Struct, frozen=True):
-    """A result of the AI SDK: what it is, and its value."""
-
-    type: str = ""
-    value: Raw = NULL
-
-
-class Called(Struct, frozen=True):
-    """A call; no id where the file gives none."""
-
-    call_id: str
-    name: str
-    input: Raw
 
 
 class ChatResult(Struct, frozen=True):
@@ -88,14 +54,13 @@ class ChatResult(Struct, frozen=True):
     status: Status = "completed"
 
 
-Piece: TypeAlias = Block | Called | ChatResult
+Members: TypeAlias = dict[str, bytes]
+Piece: TypeAlias = Block | ToolCall | ChatResult  # calls have no uuids yet
 
 _MESSAGE = msgspec.json.Decoder(ChatMessage)
 _CONVERSATION = msgspec.json.Decoder(ChatConversation)
 _LIST = msgspec.json.Decoder(list[Raw])
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
-_PART = msgspec.json.Decoder(ChatPart)
-_TYPED = msgspec.json.Decoder(_Typed)
 _FUNCTION = msgspec.json.Decoder(CalledFunction)
 _times_of: Callable[[ChatMessage], tuple[Raw, ...]] = attrgetter(*TIMES)
 
@@ -163,41 +128,46 @@ def pieces_of(content: Raw) -> list[Piece]:
 def _piece(raw: Raw) -> Piece:
     if opens(raw) == '"':
         return TextBlock(raw)
-    try:
-        part = lenient.decoded(_PART, raw)
-    except ValueError:
-        return block_in(raw)
-    make = _PIECES.get(part.type)
-    return block_in(raw) if make is None else make(part, raw)
+    own = table(bytes(raw)) or {}
+    make = _PIECES.get(text_in(own.get("type", b"")))
+    return (None if make is None else make(own)) or block_in(raw)
 
 
-def _thought(part: ChatPart, raw: Raw) -> Piece:
-    return ThinkingBlock(part.thinking, part.signature) if opens(part.thinking) == '"' else RawBlock(Raw(bytes(raw)))
+def _thought(own: Members) -> Piece | None:
+    text = own.get("thinking", b"")
+    return ThinkingBlock(Raw(text), text_in(own.get("signature", b"")) or None) if text[:1] == b'"' else None
 
 
-def _typed_result(part: ChatPart, _: Raw) -> ChatResult:
+def _call_in(own: Members, call_id: str, name: str, given: str) -> ToolCall:
+    arguments = given_of(Raw(own.get(given, b"null")))
+    return ToolCall("", text_in(own.get(call_id, b"")), text_in(own.get(name, b"")), arguments)
+
+
+def _result_in(own: Members) -> ChatResult:
+    failed, output = own.get("is_error") == b"true", output_of(Raw(own.get("content", b"null")))
+    return ChatResult(text_in(own.get("tool_use_id", b"")), "", output, "failed" if failed else "completed")
+
+
+def _typed_result(own: Members) -> ChatResult:
     """Take a result of the AI SDK: its value alone is what the model is told."""
-    output, status = part.result if is_absent(part.output) else part.output, "completed"
-    try:
-        typed = lenient.decoded(_TYPED, output)
-    except ValueError:
-        typed = _Typed()
-    if typed.type and not is_absent(typed.value):
-        spelled = typed.type.endswith("json")  # sent as the text that it is spelled with
-        output = _text_of(typed.value) if spelled else typed.value
-        status = "failed" if typed.type.startswith("error") else "completed"
-    return ChatResult(part.call_id, part.call_name, output_of(output), status)
+    output, failed = own.get("output", b"null"), False
+    output = own.get("result", b"null") if output == b"null" else output
+    typed = table(output) or {}
+    kind, value = text_in(typed.get("type", b"")), typed.get("value", b"null")
+    if kind and value != b"null":
+        output = bytes(_text_of(Raw(value))) if kind.endswith("json") else value  # sent as the text it is spelled with
+        failed = kind.startswith("error")
+    name, call = text_in(own.get("toolName", b"")), text_in(own.get("toolCallId", b""))
+    return ChatResult(call, name, output_of(Raw(output)), "failed" if failed else "completed")
 
 
-_PIECES: dict[str, Callable[[ChatPart, Raw], Piece]] = {
+_PIECES: dict[str, Callable[[Members], Piece | None]] = {
     "thinking": _thought,
-    "tool_use": lambda part, _: Called(part.id, part.name, given_of(part.input)),
-    "tool-call": lambda part, _: Called(
-        part.call_id, part.call_name, given_of(part.args if is_absent(part.input) else part.input)
+    "tool_use": lambda own: _call_in(own, "id", "name", "input"),
+    "tool-call": lambda own: _call_in(
+        own, "toolCallId", "toolName", "args" if own.get("input", b"null") == b"null" else "input"
     ),
-    "tool_result": lambda part, _: ChatResult(
-        part.tool_use_id, "", output_of(part.content), "failed" if bytes(part.is_error) == b"true" else "completed"
-    ),
+    "tool_result": _result_in,
     "tool-result": _typed_result,
 }
 
@@ -248,7 +218,7 @@ def spoken(message: ChatMessage, uuid: str, *, calls: bool = False) -> list[Item
             blocks.append(ThinkingBlock(thought))
             break
     for piece in _calls_in(message.body) if calls else pieces_of(message.body):
-        if isinstance(piece, Called):
+        if isinstance(piece, ToolCall):
             _call(piece.call_id, piece.name, piece.input, items, blocks, uuid)
         elif isinstance(piece, ChatResult):
             _answered(piece, items, blocks)
@@ -277,7 +247,7 @@ def _calls_in(value: Raw) -> Sequence[Piece]:
         functions = []
     if not functions or not all(function.name for function in functions):
         return pieces_of(value)
-    return [Called("", function.name, given_of(function.arguments)) for function in functions]
+    return [ToolCall("", "", function.name, given_of(function.arguments)) for function in functions]
 
 
 def _call(call_id: str, name: str, given: Raw, items: list[Item], blocks: list[Block], uuid: str) -> None:

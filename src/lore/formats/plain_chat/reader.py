@@ -195,7 +195,7 @@ class _ChatEvents(Emitting[ChatMemory]):
         blocks: list[Block] = []
         results: list[ChatResult] = []
         for piece in messages.pieces_of(message.body):
-            if isinstance(piece, messages.Called):
+            if isinstance(piece, ToolCall):
                 raise ValueError("a call in a message that is not the model's")  # noqa: TRY004 - of what is read
             if isinstance(piece, ChatResult):
                 results.append(piece)
