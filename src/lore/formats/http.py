@@ -113,13 +113,10 @@ def exchanges_of(http: Http) -> list[Judged]:
         found.append(Problem(Code.UNDECODABLE_RESPONSE, f"the response of {endpoint} cannot be read: {error}"))
     began = http_seconds(http.response_headers.get("date", "")) or answer.created  # to the second
     call = call_of(http.headers, members, endpoint=endpoint, status=http.status)
-    if http.account:
-        call = replace(call, account=http.account)
     call = call_answered(call, answer, http.response_headers)
-    if http.served_by:
-        call = replace(call, answered_by=cut_masked(http.served_by, LONGEST_NAME))
-    if http.purpose:
-        call = replace(call, purpose=cut_masked(http.purpose, LONGEST_NAME))
+    noted = {"answered_by": http.served_by, "purpose": http.purpose}
+    told = {name: cut_masked(text, LONGEST_NAME) for name, text in noted.items() if text}
+    call = replace(call, account=http.account or call.account, **told)
     exchange = Exchange(
         Sliced.of(body, members), http.request.fidelity, began if http.at is None else http.at, answer.usage,
         answer.verdict, began if http.at is None else http.answered, answer.response_id, answer.output, call,

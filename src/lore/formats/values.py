@@ -7,19 +7,30 @@ another type says nothing; no function raises but `blocks_in`, where content is 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from lore.formats.bills import MOST
 from lore.model import lenient
 from lore.model.canonical import decode, printable
 from lore.model.events import PatchToolCall
-from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall
+from lore.model.items import (
+    NULL,
+    AssistantMessage,
+    Block,
+    ImageBlock,
+    Item,
+    RawBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+)
 from lore.model.jsonslice import array, members, table
 
 _LATEST = 32_503_680_000  # seconds: the year 3000
@@ -257,6 +268,29 @@ def said_in(content: bytes | Raw) -> Said:
         else:
             said.blocks.append(block)
     return said
+
+
+def item_name(name: str, number: int) -> str:
+    """Return the uuid of a record's item, numbered from 0."""
+    return f"{name}:{number}" if number else name
+
+
+def spoken(parts: Iterable[Block | ToolCall], name: str, response: str, stop: str | None = None) -> list[Item]:
+    """Make items of a response: calls, which have no uuids yet, in their places, what stands between as messages."""
+    items: list[Item] = []
+    blocks: list[Block] = []
+    for part in (*parts, None):
+        if part is not None and not isinstance(part, ToolCall):
+            blocks.append(part)
+            continue
+        if blocks:
+            said, blocks = tuple(blocks), []
+            uuid = item_name(name, len(items))
+            items.append(AssistantMessage(uuid, blocks=said, stop_reason=stop, response_id=response))
+        if part is not None:
+            uuid = item_name(name, len(items))
+            items.append(replace(part, uuid=uuid, call_id=part.call_id or uuid, response_id=response))
+    return items
 
 
 class CalledFunction(Struct, frozen=True):

@@ -228,12 +228,12 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         for number, step in enumerate(steps):
             last = number == len(steps) - 1
             self._clear(count_in(info.time.created, LATEST_MS))
-            self._start(info, asked)
+            turn = self._start(info, asked)
             response = info.id if len(steps) == 1 else f"{info.id}:{number}"
             ended = self._say(info, step, response)
             tokens = _tokens_of(step) or (info.tokens if last else None)
             answered = (stamp_of(info.time.completed) if last else None) or ended
-            self._end(info, tokens, answered, failed=last)
+            self._end(turn, info, tokens, answered, failed=last)
             asked = ended or asked
         if not steps:
             self._say(info, record.parts, info.id)
@@ -247,18 +247,18 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
             memory.pruned = [(at, call) for at, call in memory.pruned if now is not None and at > now]
             self._emit(e.ToolResultCleared(call_ids=tuple(due)))
 
-    def _start(self, info: OpenCodeInfo, asked: str | None, chain: str = e.MAIN) -> None:
-        memory, turns = self._memory, self._memory.turns
-        dialect = records.dialect_of(info.provider, info.asked or "")
-        if chain != e.MAIN:
+    def _start(self, info: OpenCodeInfo, asked: str | None) -> int:
+        """Start a turn, of a summary's chain its only one; return its number."""
+        memory, turns, chain = self._memory, self._memory.turns, self._chain
+        dialect, own = records.dialect_of(info.provider, info.asked or ""), chain == e.MAIN
+        if not own or (info.asked, dialect) != (turns.model, memory.dialect):
             self._emit(e.SessionChanged(model=info.asked, dialect=dialect, chain=chain))
-            self._emit(e.TurnStarted(turn=1, at=asked, chain=chain))
-            return
-        if (info.asked, dialect) != (turns.model, memory.dialect):
+        if own:
             turns.model, memory.dialect, memory.provider = info.asked, dialect, info.provider
-            self._emit(e.SessionChanged(model=info.asked, dialect=dialect))
-        turns.turn += 1
-        self._emit(e.TurnStarted(turn=turns.turn, at=asked))
+            turns.turn += 1
+        turn = turns.turn if own else 1
+        self._emit(e.TurnStarted(turn=turn, at=asked, chain=chain))
+        return turn
 
     def _say(self, info: OpenCodeInfo, parts: list[OpenCodePart], response: str) -> str | None:
         """Put what a step says and does into the timeline; return when its last tool ended."""
@@ -289,11 +289,10 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         return self._at
 
     def _end(
-        self, info: OpenCodeInfo, tokens: OpenCodeTokens | None, at: str | None, *, failed: bool, chain: str = e.MAIN
+        self, turn: int, info: OpenCodeInfo, tokens: OpenCodeTokens | None, at: str | None, *, failed: bool
     ) -> None:
-        memory = self._memory
+        memory, self._at, chain = self._memory, at, self._chain
         bill = records.billed(tokens, memory.client, records.dialect_of(info.provider, info.asked or ""))
-        turn = memory.turns.turn if chain == e.MAIN else 1
         error = info.error if failed else None
         if error is None:
             name = name_of(count_in(info.time.created, LATEST_MS), bill)
@@ -302,9 +301,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
             aborted = error.name == "MessageAbortedError"
             ended = e.TurnCanceled if aborted else e.TurnFailed
             self._emit(ended(turn=turn, at=at, usage=bill, error=error.name or None, chain=chain))
-            self._chain, self._at = chain, at
             self._observe(Sign("interrupt" if aborted else "api-error"))
-            self._chain = e.MAIN
         if chain == e.MAIN and tokens is not None:
             memory.tokens = records.size_of(tokens)
 
@@ -328,20 +325,21 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         """
         info, memory = record.info, self._memory
         memory.utilities += 1
-        chain, at = f"utility-{memory.utilities}", stamp_of(info.time.completed)
-        self._start(info, stamp_of(info.time.created), chain)
+        self._chain, at = f"utility-{memory.utilities}", stamp_of(info.time.completed)
+        turn = self._start(info, stamp_of(info.time.created))
         text = records.text_of_parts(record.parts) if is_absent(whole) else whole
         for number, part in enumerate(record.parts):
             made = records.said(part, part.id or f"{info.id}:{number}", info.id)
             if isinstance(made, AssistantMessage):
-                self._emit(e.Append(item=made, chain=chain))
-        self._end(info, _tokens_of(record.parts) or info.tokens, at, failed=True, chain=chain)
+                self._emit(e.Append(item=made, chain=self._chain))
+        self._end(turn, info, _tokens_of(record.parts) or info.tokens, at, failed=True)
+        self._chain = e.MAIN
         marker, memory.marker = memory.marker, None
         if info.error is not None or text == NULL:
             return
         marker = marker or Marker(info.id, auto=True)
         kept = self._kept(marker)
-        self._at, uuid = at, f"{marker.id}:summary"
+        uuid = f"{marker.id}:summary"
         self._prune(uuid, kept, trigger=_trigger(marker), pre=memory.tokens, summary=text)
         live = set(kept)
         memory.live = [(message, uuid) for message, uuid in memory.live if uuid in live]

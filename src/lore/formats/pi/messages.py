@@ -23,13 +23,12 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from lore.formats.bills import apart
 from lore.formats.contents import unescaped
-from lore.formats.values import Other, Parts, result_of, text_in
+from lore.formats.values import Other, Parts, result_of, spoken, text_in
 from lore.model import lenient
 from lore.model.canonical import decode, encode, text_of
 from lore.model.events import Billed, PatchToolCall
 from lore.model.items import (
     NULL,
-    AssistantMessage,
     Block,
     ImageBlock,
     Item,
@@ -217,27 +216,12 @@ def told(name: str, content: Raw, source: str = _INJECTED) -> UserMessage:
 
 
 def _spoken(name: str, message: PiMessage) -> tuple[Item, ...]:
-    """Return a response: calls in their places, what stands between them as messages."""
-    response, stop = message.response_id or name, STOPS.get(message.stop_reason, message.stop_reason) or None
-    items: list[Item] = []
-    blocks: list[Block] = []
-    for part in (*parts_of(message.content), None):
-        if part is not None and type(part) is not PiCall:
-            blocks.append(block_of(part))
-            continue
-        if blocks:
-            uuid = item_name(name, len(items))
-            items.append(AssistantMessage(uuid, blocks=tuple(blocks), stop_reason=stop, response_id=response))
-            blocks = []
-        if part is not None:
-            uuid = item_name(name, len(items))
-            items.append(ToolCall(uuid, part.id, part.name, part.arguments, response_id=response))
-    return tuple(items)
-
-
-def item_name(name: str, number: int) -> str:
-    """Return the uuid of an entry's item, numbered from 0."""
-    return f"{name}:{number}" if number else name
+    stop = STOPS.get(message.stop_reason, message.stop_reason) or None
+    parts = (
+        ToolCall("", part.id, part.name, part.arguments) if type(part) is PiCall else block_of(part)
+        for part in parts_of(message.content)
+    )
+    return tuple(spoken(parts, name, message.response_id or name, stop))
 
 
 def calls_of(message: PiMessage) -> list[str]:

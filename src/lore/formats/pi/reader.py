@@ -30,9 +30,9 @@ from lore.formats.base import Clock
 from lore.formats.bills import name_of
 from lore.formats.lines import each
 from lore.formats.pi import messages
-from lore.formats.pi.messages import PiEntry, PiMessage, item_name
+from lore.formats.pi.messages import PiEntry, PiMessage
 from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
-from lore.formats.values import stamp_at
+from lore.formats.values import item_name, stamp_at
 from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.codes import Code

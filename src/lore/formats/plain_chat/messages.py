@@ -26,9 +26,7 @@ from lore.model.canonical import encode
 from lore.model.deferred import pattern
 from lore.model.items import (
     NULL,
-    AssistantMessage,
     Block,
-    Item,
     RawBlock,
     Status,
     TextBlock,
@@ -206,35 +204,29 @@ def given_of(arguments: Raw) -> Raw:
     return Raw(given)
 
 
-def spoken(message: ChatMessage, uuid: str, *, calls: bool = False) -> list[Item]:
-    """Return a response: thoughts, texts and calls in their places; what stands between calls is one message each.
+def said_by(message: ChatMessage, *, calls: bool = False) -> list[Block | ToolCall]:
+    """Return what a response says: thoughts, texts and calls in their places.
 
     With `calls`, its text is one that spells some. A call that the content holds, too, is made once.
     """
-    items: list[Item] = []
-    blocks: list[Block] = []
-    for thought in (message.reasoning_content, message.reasoning, message.thinking):
-        if thought is not NULL and opens(thought) == '"':
-            blocks.append(ThinkingBlock(thought))
-            break
+    found: list[Block | ToolCall] = []
+    thoughts = (message.reasoning_content, message.reasoning, message.thinking)
+    found += [ThinkingBlock(thought) for thought in thoughts if thought is not NULL and opens(thought) == '"'][:1]
     for piece in _calls_in(message.body) if calls else pieces_of(message.body):
-        if isinstance(piece, ToolCall):
-            _call(piece.call_id, piece.name, piece.input, items, blocks, uuid)
-        elif isinstance(piece, ChatResult):
-            _answered(piece, items, blocks)
+        if isinstance(piece, ChatResult):
+            _answered(piece, found)
         else:
-            blocks.append(piece)
+            found.append(piece)
     if message.refusal is not NULL and opens(message.refusal) == '"':
-        blocks.append(RawBlock(Raw(b'{"type":"refusal","refusal":%b}' % message.refusal), "openai-chat"))
+        found.append(RawBlock(Raw(b'{"type":"refusal","refusal":%b}' % message.refusal), "openai-chat"))
     if message.function_call is not None:
-        _call("", message.function_call.name, given_of(message.function_call.arguments), items, blocks, uuid)
+        found.append(ToolCall("", "", message.function_call.name, given_of(message.function_call.arguments)))
+    known = {call.call_id for call in found if isinstance(call, ToolCall)} - {""}
     for call in message.tool_calls or ():
-        if not (items and call.id and any(isinstance(item, ToolCall) and item.call_id == call.id for item in items)):
-            function = call.named
-            _call(call.id or "", function.name, given_of(function.arguments), items, blocks, uuid)
-    if blocks:
-        items.append(_said(items, blocks, uuid))
-    return items
+        if not call.id or call.id not in known:
+            known.add(call.id or "")
+            found.append(ToolCall("", call.id or "", call.named.name, given_of(call.named.arguments)))
+    return found
 
 
 def _calls_in(value: Raw) -> Sequence[Piece]:
@@ -250,28 +242,11 @@ def _calls_in(value: Raw) -> Sequence[Piece]:
     return [ToolCall("", "", function.name, given_of(function.arguments)) for function in functions]
 
 
-def _call(call_id: str, name: str, given: Raw, items: list[Item], blocks: list[Block], uuid: str) -> None:
-    """Make an item of a call, and before it of the blocks that stand together."""
-    if blocks:
-        items.append(_said(items, blocks, uuid))
-        blocks.clear()
-    own = _name(uuid, items)
-    items.append(ToolCall(own, call_id or own, name, given, response_id=uuid))
-
-
-def _answered(result: ChatResult, items: list[Item], blocks: list[Block]) -> None:
+def _answered(result: ChatResult, found: list[Block | ToolCall]) -> None:
     """Give a call of the same response its result, which the provider made; one of no such call is said."""
-    for place, item in enumerate(items):
-        if isinstance(item, ToolCall) and item.call_id == result.call_id:
-            items[place] = replace(item, status=result.status, output=result.output)
+    for place, call in enumerate(found):
+        if isinstance(call, ToolCall) and call.call_id and call.call_id == result.call_id:
+            found[place] = replace(call, status=result.status, output=result.output)
             return
     output = result.output
-    blocks += [TextBlock(output)] if opens(output) == '"' else blocks_of(bytes(output))
-
-
-def _said(items: list[Item], blocks: list[Block], uuid: str) -> AssistantMessage:
-    return AssistantMessage(_name(uuid, items), blocks=tuple(blocks), response_id=uuid)
-
-
-def _name(uuid: str, items: list[Item]) -> str:
-    return f"{uuid}:{len(items)}" if items else uuid
+    found += [TextBlock(output)] if opens(output) == '"' else blocks_of(bytes(output))

@@ -32,7 +32,7 @@ from lore.formats.plain_chat import messages, signs
 from lore.formats.plain_chat.messages import ChatResult
 from lore.formats.plain_chat.signs import ChatConversation, ChatMessage, Role
 from lore.formats.transcripts import Emitting, TranscriptDocument, TranscriptLines, TranscriptMemory, TranscriptTurns
-from lore.formats.values import opens
+from lore.formats.values import opens, spoken
 from lore.model import events as e
 from lore.model.canonical import printable
 from lore.model.codes import Code
@@ -181,7 +181,7 @@ class _ChatEvents(Emitting[ChatMemory]):
 
     def _answer(self, message: ChatMessage, uuid: str, *, calls: bool) -> None:
         talk = self._memory.talk
-        items = messages.spoken(message, uuid, calls=calls)
+        items = spoken(messages.said_by(message, calls=calls), uuid, uuid)
         self._begin_turn(message.answered_by)
         for item in items:
             if type(item) is ToolCall and item.status == "running":
