@@ -14,6 +14,7 @@ Sources: 10 public task folders; the sources of Roo Code (April 2026) and Cline 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -56,7 +57,7 @@ class ClineRecord(Struct, frozen=True, gc=False, rename="camel"):
     context_truncation: Condense | None = None
     conversation_history_deleted_range: list[int] | None = None
     model_info: ModelInfo | None = None
-    metrics: ClineMetrics | None = None
+    metrics: dict[str, Raw] | None = None
     metadata: ClineNoted | None = None
 
 
@@ -85,15 +86,6 @@ class ModelInfo(Struct, frozen=True, gc=False, rename="camel"):
     provider_id: str | None = None
     id: str | None = None
     provider: str | None = None
-
-
-class ClineMetrics(Struct, frozen=True, gc=False, rename="camel"):
-    """The bill of a message of Cline's command line."""
-
-    input_tokens: Raw = NULL
-    output_tokens: Raw = NULL
-    cache_read_tokens: Raw = NULL
-    cache_write_tokens: Raw = NULL
 
 
 class ApiRequest(Struct, frozen=True, gc=False, rename="camel"):
@@ -181,7 +173,7 @@ def request_in(text: Raw) -> ApiRequest:
     return _API_REQUEST.decode(text_in(text) or "{}")
 
 
-def metered(metrics: ClineMetrics) -> Billed:
+def metered(metrics: Mapping[str, Raw]) -> Billed:
     """Return the bill of a message of the command line, whose input counts all of the prompt."""
-    tokens = (metrics.input_tokens, metrics.cache_read_tokens, metrics.cache_write_tokens, metrics.output_tokens)
-    return split(*map(count_in, tokens))
+    names = ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens")
+    return split(*(count_in(metrics.get(name, NULL)) for name in names))

@@ -121,11 +121,10 @@ def calls_of(record: GeminiRecord, content: google.GoogleContent, prefix: str, r
         args = _NO_INPUT if is_absent(call.args) else call.args
         made[name] = ToolCall(f"{prefix}{name}", name, call.name, args, status, output, error, response_id=response)
     for part in content.calls:
-        if (not part.id and record.tool_calls) or part.id in made:
+        if (not part.call_id and record.tool_calls) or part.call_id in made:
             continue
-        name = part.id or f"{prefix}{len(made) + 1}"
-        args = _NO_INPUT if is_absent(part.args) else part.args
-        made[name] = ToolCall(f"{prefix}{name}", name, part.name, args, response_id=response)
+        name = part.call_id or f"{prefix}{len(made) + 1}"
+        made[name] = replace(part, uuid=f"{prefix}{name}", call_id=name, response_id=response)
     return list(made.values())
 
 

@@ -19,27 +19,22 @@ from msgspec import Raw, Struct
 from lore.formats.values import opens, text_in
 from lore.model.canonical import encode
 from lore.model.events import PatchToolCall
-from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, blocks_of, is_absent
+from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of, is_absent
 from lore.model.jsonslice import array, table
 
 DIALECT = "gemini"
 _EMPTY = Raw(b'""')
 
 
-class GoogleFunctionCall(Struct, frozen=True, gc=False):
-    """A call as the model made it; older APIs give no id: it is empty."""
-
-    id: str
-    name: str
-    args: Raw
-
-
 class GoogleContent(Struct, frozen=True, gc=False):
-    """What a message is made of. `thoughts` are blocks that no later request holds, `outcomes` may name no call."""
+    """What a message is made of.
+
+    `thoughts` are blocks that no later request holds; calls have no uuids yet, and may have no id, as `outcomes`.
+    """
 
     blocks: tuple[Block, ...] = ()
     thoughts: tuple[ThinkingBlock, ...] = ()
-    calls: tuple[GoogleFunctionCall, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
     outcomes: tuple[PatchToolCall, ...] = ()
 
 
@@ -61,14 +56,15 @@ def content_of(raw: Raw) -> GoogleContent:
             raise ValueError("content is neither text nor parts")
     blocks: list[Block] = []
     thoughts: list[ThinkingBlock] = []
-    calls: list[GoogleFunctionCall] = []
+    calls: list[ToolCall] = []
     outcomes: list[PatchToolCall] = []
     for piece in pieces:
         own = {"text": piece} if piece[:1] == b'"' else table(piece) or {}
         text, data = own.get("text", b""), table(own.get("inlineData", b"")) or {}
         if (call := table(own.get("functionCall", b""))) is not None:
-            given = Raw(call.get("args", b"null"))
-            calls.append(GoogleFunctionCall(text_in(call.get("id", b"")), text_in(call.get("name", b"")), given))
+            given = call.get("args", b"null")
+            given = b"{}" if given == b"null" else given
+            calls.append(ToolCall("", text_in(call.get("id", b"")), text_in(call.get("name", b"")), Raw(given)))
         elif (response := table(own.get("functionResponse", b""))) is not None:
             outcomes.append(outcome_of(response))
         elif text[:1] == b'"' and own.get("thought") == b"true":

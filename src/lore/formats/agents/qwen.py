@@ -31,7 +31,7 @@ from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code
-from lore.model.items import NULL, AssistantMessage, Block, Item, TextBlock, ToolCall, UserMessage, is_absent
+from lore.model.items import NULL, AssistantMessage, Block, Item, TextBlock, UserMessage, is_absent
 from lore.model.jsonslice import table
 from lore.model.mask import mask
 from lore.model.state import Sign
@@ -123,7 +123,6 @@ _CHAT = "openai-chat"
 _FAILED = frozenset(("error", "cancelled"))
 _API_ERROR = b"qwen-code.api_error"
 _LOOKED_AT = 64  # lines of a beginning in which a sign is sought
-_NO_INPUT = Raw(b"{}")
 _TAKEN = -1  # the place of a record on a branch that was left
 
 
@@ -384,8 +383,8 @@ def _spoken(content: google.GoogleContent, uuid: str, response: str | None) -> l
     blocks = (*content.thoughts, *content.blocks)
     items: list[Item] = [AssistantMessage(uuid, blocks=blocks, response_id=response)] if blocks else []
     for number, call in enumerate(content.calls, 1):
-        args = _NO_INPUT if is_absent(call.args) else call.args
-        items.append(ToolCall(f"{uuid}/{number}", call.id or f"{uuid}/{number}", call.name, args, response_id=response))
+        own = f"{uuid}/{number}"
+        items.append(replace(call, uuid=own, call_id=call.call_id or own, response_id=response))
     return items
 
 

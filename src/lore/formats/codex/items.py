@@ -160,7 +160,6 @@ class CodexCompacted(Struct, frozen=True, gc=False):
 class UsageRecord(Struct, frozen=True, gc=False):
     """The bill of one response."""
 
-    thread_id: str = ""
     response_id: str | None = None
     usage: CodexUsage | None = None
 

@@ -38,7 +38,6 @@ class Time(Struct, frozen=True, gc=False):
 
     created: Raw = NULL
     completed: Raw = NULL
-    start: Raw = NULL
     end: Raw = NULL
     compacted: Raw = NULL
 

@@ -66,13 +66,6 @@ class _Model(Struct, frozen=True, gc=False, rename={"provider": "providerID"}):
     provider: str = ""
 
 
-class _Times(Struct, frozen=True, gc=False):
-    created: Raw = NULL
-    ran: Raw = NULL
-    completed: Raw = NULL
-    pruned: Raw = NULL
-
-
 class _TypedContent(Struct, frozen=True, gc=False):
     """A piece of a response; `state` is what became of a call, or what a provider says of a text."""
 
@@ -82,7 +75,7 @@ class _TypedContent(Struct, frozen=True, gc=False):
     name: str = ""
     state: Raw = NULL
     native: Raw = NULL
-    time: _Times = _Times()
+    time: dict[str, Raw] = {}  # when it ran, was completed, was pruned
 
 
 class _TypedCall(Struct, frozen=True, gc=False):
@@ -197,7 +190,7 @@ def _part(piece: _TypedContent) -> OpenCodePart:
     texts = [file.text for file in called.content or () if file.type == "text"]
     output = texts[0] if len(texts) == 1 else Raw(encode("\n".join(map(text_in, texts))))
     files = [_shown(file) for file in called.content or () if file.type == "file"]
-    time = Time(start=piece.time.ran, end=piece.time.completed, compacted=piece.time.pruned)
+    time = Time(end=piece.time.get("completed", NULL), compacted=piece.time.get("pruned", NULL))
     error = (table(bytes(called.error)) or {}).get("message", b'""') if called.status == "error" else b"null"
     state = OpenCodeState(
         status=called.status, input=called.input, output=output, error=Raw(error), time=time, attachments=files or None,
