@@ -240,12 +240,12 @@ class Codex(CodexResponses):
         ):
             return
         whole, read, output = (now - had - own for had, own, now in zip(before, last, totals, strict=True))
-        lost, held = self._memory.waiting[:-1], self._held[:-1]
+        lost = self._memory.waiting[:-1]
         if lost and 0 <= read <= whole and output >= 0:
-            self._found += [read for earlier in held[:-1] for read in earlier]
+            self._release(lost[:-1])
             usage = billed(items.CodexUsage(whole, read, None, output), self._memory.version)
-            self._end(lost[-1], held[-1], usage, f"{name}:before")
-            self._memory.waiting, self._held = self._memory.waiting[-1:], self._held[-1:]
+            self._end(lost[-1], usage, f"{name}:before")
+            self._memory.waiting = self._memory.waiting[-1:]
             return
         detail = f"the sums grew by {whole:,} input tokens more than the last response was billed"
         self._problem(Code.UNKNOWN_ID, f"{detail}: a bill is not in the log")
@@ -266,11 +266,10 @@ class Codex(CodexResponses):
         memory.billed, memory.tokens = True, usage.total_tokens
         if not memory.waiting:
             memory.waiting.append(CodexResponse(memory.asked_at, self._at, memory.model, line.number, line.byte))
-            self._held.append([])
-        response, held = memory.waiting[-1], self._held[-1]
-        self._found += [read for earlier in self._held[:-1] for read in earlier]
-        memory.waiting, self._held = [], []
-        self._end(response, held, billed(usage, memory.version), name)
+        *earlier, response = memory.waiting
+        self._release(earlier)
+        memory.waiting = []
+        self._end(response, billed(usage, memory.version), name)
 
 
 def _happened(reader: Codex, record: items.CodexLine[items.Happened]) -> None:
