@@ -258,7 +258,7 @@ def said_in(content: bytes | Raw) -> Said:
             called = ToolCall("", name, text_in(own.get("name", b"")), Raw(given if given[:1] == b"{" else b"{}"))
             said.calls.append(called)
         elif kind == "tool_result" and name:
-            output, failed = output_of(Raw(own.get("content", b"null"))), own.get("is_error") == b"true"
+            output, failed = output_of(Raw(own.get("content", b'""'))), own.get("is_error") == b"true"
             status = "failed" if failed else "completed"
             said.results.append(PatchToolCall(call_id=name, status=status, output=output))
         elif kind in ("thinking", "reasoning") and thought[:1] == b'"':

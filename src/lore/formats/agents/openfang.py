@@ -22,9 +22,9 @@ from msgspec.structs import replace
 
 from lore.formats.lines import each
 from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
-from lore.formats.values import Said, said_in
+from lore.formats.values import Said, said_in, text_in
 from lore.model import events as e
-from lore.model.canonical import printable, text_of
+from lore.model.canonical import printable
 from lore.model.codes import Code
 from lore.model.items import (
     NULL,
@@ -117,7 +117,7 @@ class OpenFang(TranscriptLines[_OpenFangMemory]):
 
 def _text(own: Members, key: str) -> str:
     """Return a member that is a text which can be written again; empty for any other."""
-    return printable(text_of(own[key])) if own.get(key, b"")[:1] == b'"' else ""
+    return text_in(own.get(key, b""))
 
 
 def _source(own: Members, text: bytes) -> str:
