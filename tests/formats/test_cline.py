@@ -313,3 +313,9 @@ def test_a_file_that_ends_early_says_so():
     cut = simple().shown[:-40]
     assert Code.TORN_LAST_LINE in codes(Cline, cut)
     assert Code.TORN_LAST_LINE in codes(ClineTask, packed(((UI, cut), (API, simple().sent))))
+
+
+def test_items_of_a_folder_stand_in_the_file_that_holds_them():
+    """Events said which file of a task they stand in, the items that messages made did not."""
+    reads = [*ClineTask().feed(simple().pack())]
+    assert {read.file for read in reads if isinstance(read.value, e.Append)} == {API}

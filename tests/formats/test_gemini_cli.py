@@ -261,3 +261,12 @@ def test_a_chat_without_its_header_is_read():
     session = folded(GeminiCli, b"\n".join(made.data().split(b"\n")[2:]))
     assert len(session.state.main().entries) == 4
     assert not session.problems
+
+
+def test_calls_noted_behind_a_message_that_could_not_be_read_hide_nothing():
+    """The reader raised KeyError: the response had begun, and its message was kept as opaque."""
+    made = Chat().user("u-1", "hi").message("gemini", "m-1", 5, model=MODEL, tokens=tokens(100, 0))
+    made.message("gemini", "m-2", "", model=MODEL, thoughts=[], toolCalls=[call("c-1")])
+    kinds = [type(value).__name__ for value in made.read()]
+    assert kinds.count("OpaqueEvent") == 1
+    assert kinds.count("TurnCompleted") == 2

@@ -210,3 +210,12 @@ def test_odd_counts_and_subagents_within_subagents_and_torn_ends_are_read():
     torn = made.files()[CONTEXT][:-20]
     assert codes(KimiCliSession, made.pack(**{CONTEXT: torn})) == [Code.TORN_LAST_LINE]
     assert codes(KimiCliSession, made.pack(**{WIRE: made.files()[WIRE][:-20]})) == [Code.TORN_LAST_LINE]
+
+
+def test_a_history_that_is_cleared_within_a_step_takes_what_the_step_still_says():
+    """The reader raised IndexError: the step's message had gone with the others."""
+    made = KimiSession().event("TurnBegin", user_input="hi").event("StepBegin", n=1).event("ContentPart", **text("one"))
+    made.event("TurnBegin", user_input="/clear").event("TurnBegin", user_input="anew")
+    data = lines(made.event("ContentPart", **text("two")).wire)
+    texts = [event.item for event in events(KimiCli, data) if isinstance(event, e.Append)]
+    assert [type(item) for item in texts] == [UserMessage, AssistantMessage, AssistantMessage]

@@ -16,7 +16,7 @@ Sources: the providers' API references; Anthropic's pages on compaction, the adv
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -171,20 +171,15 @@ def with_terms(bill: Billed, usage: Mapping[str, Any]) -> Billed:
     passes = [_pass(cast("dict[str, Any]", entry)) for entry in entries if isinstance(entry, dict)]
     if len(passes) > 1 or any(found.kind != "message" for found in passes):
         bill = _with_passes(bill, passes)
-    tools = tuple(_tools(_object(usage, "server_tool_use")))
+    used = _object(usage, "server_tool_use")
+    counts = ((name, _count(used, name)) for name in used if name.endswith(_REQUESTS))
+    tools = tuple((name.removesuffix(_REQUESTS), count) for name, count in counts if count)
     served = {name: value for name in _SERVED if isinstance(value := usage.get(name), str) and value}
     return replace(bill, server_tools=tools, **served) if tools or served else bill
 
 
 _SERVED = ("speed", "service_tier", "inference_geo")
 _REQUESTS = "_requests"
-
-
-def _tools(used: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    for name in used:
-        count = _count(used, name)
-        if name.endswith(_REQUESTS) and count:
-            yield name.removesuffix(_REQUESTS), count
 
 
 def _pass(entry: dict[str, Any]) -> Iteration:
@@ -250,9 +245,13 @@ def _object(usage: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 def _count(usage: dict[str, Any], key: str) -> int | None:
     value = usage.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST else None
+    return value if type(value) is int and 0 <= value <= MOST else None
 
 
 def _first(usage: dict[str, Any], details: dict[str, Any], keys: tuple[str, ...]) -> int | None:
-    counts = (_count(counters, key) for key in keys for counters in (usage, details))
-    return next((count for count in counts if count is not None), None)
+    for key in keys:
+        for counters in (usage, details) if details else (usage,):
+            value = counters.get(key)
+            if type(value) is int and 0 <= value <= MOST:
+                return value
+    return None

@@ -73,9 +73,13 @@ def content_of(raw: bytes) -> Content:
         return Content(raw, "text") if raw != b'""' else NO_CONTENT
     if raw[:1] == b"{":
         members = parts(raw)
-        for key, read in _WRAPPED.items():
-            if key in members and (found := read(members)) is not None:
-                return found
+        if "kind" in members and (found := _kinded(members)) is not None:
+            return found
+        based, inner = members.get("base64_string", b""), members.get("string", b"")  # VCR's ways
+        if based[:1] == b'"' and len(members) <= 3:
+            return Content(based, "base64")
+        if inner[:1] in (b'"', b"{", b"n") and len(members) <= 3:
+            return content_of(inner)
         return Content(raw, "json", members)
     return Content(raw, "json") if raw[:1] == b"[" else NO_CONTENT
 
@@ -147,7 +151,8 @@ def unpacked(data: bytes, encoding: str = "") -> bytes:
         return _inflated(data, zlib.MAX_WBITS | 32)
     if data[:4] == _ZSTD:
         return _unpacked_zstd(data)
-    if not named or named == "identity" or _is_text(data):
+    is_text = data[:1] in (b"{", b"[", b":") or data[:5] in (b"data:", b"event")
+    if not named or named == "identity" or is_text:
         return data
     if named == "deflate":
         try:
@@ -157,10 +162,6 @@ def unpacked(data: bytes, encoding: str = "") -> bytes:
     if named == "br":
         return _unpacked_brotli(data)
     raise ContentError(f"it is compressed as {mask(named)[:20]!r}, which lore does not undo")
-
-
-def _is_text(data: bytes) -> bool:
-    return data[:1] in (b"{", b"[") or data[:5] in (b"data:", b"event") or data[:1] == b":"
 
 
 def _inflated(data: bytes, bits: int) -> bytes:
@@ -246,23 +247,6 @@ def _kinded(members: dict[str, bytes]) -> Content | None:
             return Content(text, "text" if kind == "text" else "base64")
         return Content(form="elsewhere") if "path" in members else NO_CONTENT
     return None
-
-
-def _stringed(members: dict[str, bytes]) -> Content | None:
-    """Read `{"string": …}`: VCR's way."""
-    return content_of(members["string"]) if len(members) <= 3 and members["string"][:1] in (b'"', b"{", b"n") else None
-
-
-def _based(members: dict[str, bytes]) -> Content | None:
-    raw = members["base64_string"]
-    return Content(raw, "base64") if len(members) <= 3 and raw[:1] == b'"' else None
-
-
-_WRAPPED: dict[str, Callable[[dict[str, bytes]], Content | None]] = {
-    "kind": _kinded,
-    "base64_string": _based,
-    "string": _stringed,
-}
 
 
 def events_in(raw: bytes) -> tuple[list[bytes], bytes]:

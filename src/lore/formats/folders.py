@@ -119,7 +119,7 @@ class PackReader:
         while self._size >= self._header.size if self._header is not None else ended or self._size > _LONGEST_HEADER:
             inside, pending = self._header is not None, b"".join(self._pending)
             self._pending, self._size = [], 0  # let go of the pieces: what is joined may be large
-            taken = self._take(pending, found)
+            taken = self._cut(pending, found)
             rest = pending[taken:]
             self._pending, self._size = ([rest] if rest else []), len(rest)
             self._byte += taken
@@ -128,7 +128,7 @@ class PackReader:
                 break
         return chained.from_iterable(found)
 
-    def _take(self, pending: bytes, found: list[Iterable[Read]]) -> int:
+    def _cut(self, pending: bytes, found: list[Iterable[Read]]) -> int:
         """Read a header or a member; return how many bytes it has."""
         header = self._header
         if header is not None:
@@ -141,9 +141,13 @@ class PackReader:
             return 0
         if line.strip():
             self._number += 1
-            self._header = _header_of(line) if end >= 0 else None
+            try:
+                header = msgspec.json.decode(line if end >= 0 else b"", type=PackHeader)
+                self._header = header if 0 <= header.size <= LARGEST else None
+            except (ValueError, RecursionError):
+                self._header = None
             if self._header is None:
-                found.append([self._problem(Code.UNREADABLE_LINE, "a file of a pack without its header", self._number)])
+                found.append([self._fault(Code.UNREADABLE_LINE, "a file of a pack without its header", self._number)])
         return len(line) + (end >= 0)
 
     def finish(self) -> Iterable[Read]:
@@ -152,21 +156,21 @@ class PackReader:
         header, self._header = self._header, None
         found: Iterable[Read] = ()
         if header is not None or rest.strip():
-            found = [self._problem(Code.TORN_LAST_LINE, "the pack ends inside a file", max(1, self._number))]
+            found = [self._fault(Code.TORN_LAST_LINE, "the pack ends inside a file", max(1, self._number))]
         return chained(found, self._rest())
 
     def _read(self, member: PackMember) -> Iterable[Read]:
         header, number, byte = member.header, member.number, self._byte
         if header.fault:
-            return [self._problem(Code.ARCHIVE_REFUSED, f"{header.name}: {header.fault}", number)]
+            return [self._fault(Code.ARCHIVE_REFUSED, f"{header.name}: {header.fault}", number)]
         if is_crowded(member.data, self.most):
             reason = f"{header.name} is passed over: {too_many(self.most)}"
-            return [self._problem(Code.CAPTURE_TOO_LARGE, reason, number)]
+            return [self._fault(Code.CAPTURE_TOO_LARGE, reason, number)]
         if is_deep(member.data):
-            return [self._problem(Code.UNREADABLE_LINE, f"{header.name}: unreadable: {too_deep()}", number)]
+            return [self._fault(Code.UNREADABLE_LINE, f"{header.name}: unreadable: {too_deep()}", number)]
         return (placed(value, number, byte, header) for value in self._member(member))
 
-    def _problem(self, code: Code, message: str, number: int) -> Read:
+    def _fault(self, code: Code, message: str, number: int) -> Read:
         return placed(Problem(code, message), number, self._byte)
 
     def _member(self, member: PackMember) -> Iterable[Exchange | Problem | Read]:
@@ -176,15 +180,6 @@ class PackReader:
     def _rest(self) -> list[Read]:
         """Return what was held back for members that did not come."""
         return []
-
-
-def _header_of(line: bytes) -> PackHeader | None:
-    """Read a member's first line; None where it is none."""
-    try:
-        found = msgspec.json.decode(line, type=PackHeader)
-    except (ValueError, RecursionError):
-        return None
-    return found if 0 <= found.size <= LARGEST else None
 
 
 def placed(value: Exchange | Problem | Read, number: int, byte: int, header: PackHeader | None = None) -> Read:

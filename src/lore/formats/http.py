@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -44,10 +44,10 @@ from lore.formats.contents import (
 )
 from lore.formats.lines import is_crowded, is_deep, too_deep, too_many
 from lore.formats.values import text_in
-from lore.model.canonical import decode, text_of
+from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
-from lore.model.jsonslice import Sliced, first_element, parts, table
+from lore.model.jsonslice import Sliced, array, first_element, parts, table
 from lore.model.mask import cut_masked, mask
 from lore.model.turn import Call, Exchange, Streamed, http_seconds
 
@@ -113,13 +113,10 @@ def exchanges_of(http: Http) -> list[Judged]:
         found.append(Problem(Code.UNDECODABLE_RESPONSE, f"the response of {endpoint} cannot be read: {error}"))
     began = http_seconds(http.response_headers.get("date", "")) or answer.created  # to the second
     call = call_of(http.headers, members, endpoint=endpoint, status=http.status)
-    if http.account:
-        call = replace(call, account=http.account)
     call = call_answered(call, answer, http.response_headers)
-    if http.served_by:
-        call = replace(call, answered_by=cut_masked(http.served_by, LONGEST_NAME))
-    if http.purpose:
-        call = replace(call, purpose=cut_masked(http.purpose, LONGEST_NAME))
+    noted = {"answered_by": http.served_by, "purpose": http.purpose}
+    told = {name: cut_masked(text, LONGEST_NAME) for name, text in noted.items() if text}
+    call = replace(call, account=http.account or call.account, **told)
     exchange = Exchange(
         Sliced.of(body, members), http.request.fidelity, began if http.at is None else http.at, answer.usage,
         answer.verdict, began if http.at is None else http.answered, answer.response_id, answer.output, call,
@@ -155,28 +152,17 @@ def content_answer(content: Content, encoding: str = "") -> ParsedAnswer:
 
 def headers_of(raw: bytes) -> Headers:
     """Read headers in any of the ways in which they are kept; names in lower case, of many values the first."""
-    if raw[:1] not in (b"{", b"["):
-        return {}
-    try:
-        found: Any = decode(raw)
-    except (ValueError, RecursionError):
-        return {}
-    pairs: list[tuple[Any, Any]] = []
-    if isinstance(found, dict):
-        pairs = list(found.items())  # pyright: ignore[reportUnknownArgumentType]
-    else:
-        for pair in found:
-            if isinstance(pair, dict):
-                pairs.append((pair.get("name"), pair.get("value")))  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
-            elif isinstance(pair, list) and len(pair) == 2:  # pyright: ignore[reportUnknownArgumentType]
-                pairs.append((pair[0], pair[1]))  # pyright: ignore[reportUnknownArgumentType]
-    return {name.lower(): text for name, value in pairs if isinstance(name, str) and (text := _header(value))}
-
-
-def _header(value: Any) -> str:
-    if isinstance(value, list):
-        value = value[0] if value else ""  # pyright: ignore[reportUnknownVariableType]
-    return value if isinstance(value, str) else ""
+    pairs = list((table(raw) or {}).items())
+    for element in array(raw) if raw[:1] == b"[" else ():
+        own = table(element) or {}
+        pair = array(element) if element[:1] == b"[" else [own.get("name", b""), own.get("value", b"")]
+        pairs += [(text_of(pair[0]), pair[1])] if len(pair) == 2 and pair[0][:1] == b'"' else []
+    found: Headers = {}
+    for name, value in pairs:
+        first = next(iter(array(value)), b"") if value[:1] == b"[" else value
+        if first[:1] == b'"' and (text := text_of(first)):
+            found[name.lower()] = text
+    return found
 
 
 def status_of(raw: bytes) -> int | None:

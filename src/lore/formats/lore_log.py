@@ -142,7 +142,9 @@ def _well_formed(event: e.Event) -> bool:
             | e.SessionChanged(system=system, params=params, form=form)
         ):
             objects = (raw for raw in (params, form) if not items.is_absent(raw))
-            return _good_system(system) and all(bytes(raw)[:1] == b"{" for raw in objects)
+            text = bytes(system)  # or a list of texts and blocks
+            listed = text[:1] == b"[" and all(element[:1] in (b'"', b"{") for element in array(text))
+            return (listed or is_string(system)) and all(bytes(raw)[:1] == b"{" for raw in objects)
         case _:
             return True
 
@@ -174,11 +176,6 @@ def _good_output(output: Raw) -> bool:
         return all(_good_block(block) for block in items.blocks_of(bytes(output)))
     except (ValueError, RecursionError):
         return False
-
-
-def _good_system(raw: Raw) -> bool:
-    text = bytes(raw)
-    return is_string(raw) or (text[:1] == b"[" and all(element[:1] in (b'"', b"{") for element in array(text)))
 
 
 _TURN = msgspec.json.Decoder(AssembledTurn)

@@ -163,14 +163,11 @@ def _end(members: Members, seen: _SidecodeSeen) -> Members:
     counters = table(members.get("usage", b"")) or {}
     bill = billed_of(object_of({snake(key): value for key, value in counters.items()}))
     if bill is not None:
-        members["usage"] = msgspec.json.encode(bill if seen.answers < 2 else _summed(bill))
+        if seen.answers > 1:  # the sum of several requests is known, what the last of them was billed is not
+            counts = {name: getattr(bill, name) for name in Counts.__struct_fields__}
+            bill = Billed(iterations=(Iteration(**counts, kind="sum"),))
+        members["usage"] = msgspec.json.encode(bill)
     return members
-
-
-def _summed(bill: Billed) -> Billed:
-    """Return the bill of several requests: their sum is known, what the last of them was billed is not."""
-    counts = {name: getattr(bill, name) for name in Counts.__struct_fields__}
-    return Billed(iterations=(Iteration(**counts, kind="sum"),))
 
 
 _FILLS: dict[str, Callable[[Members, _SidecodeSeen], Members]] = {

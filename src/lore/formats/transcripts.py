@@ -5,12 +5,13 @@ record that a reader cannot model is an opaque event with a problem, and so is o
 is the file's; a turn is one model request, opened by the first record that the model made.
 
 How to write one: a subclass of `TranscriptLines` or `TranscriptDocument` with a `memory` (a msgspec struct over
-`TranscriptMemory`: all that the reader remembers, so that it can be saved at any byte) and `_take`.
+`TranscriptMemory`: all that the reader remembers, so that it can be saved at any byte) and `_take`, which notes whose
+the record is and when it was written (`_chain`, `_at`, `_agent`): what is emitted then says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import ClassVar, Generic, Self, TypeVar
 
 import msgspec
@@ -33,8 +34,8 @@ from lore.formats.lines import (
 )
 from lore.model import events as e
 from lore.model import lenient
-from lore.model.codes import Code
-from lore.model.items import Item
+from lore.model.codes import Code, Problem
+from lore.model.items import NULL, Item
 from lore.model.jsonslice import is_json
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign
@@ -57,23 +58,32 @@ class TranscriptMemory(Struct):
 
 
 class Emitting(Generic[M]):
-    """Events and problems at the place of the record that is being read."""
+    """Events and problems of the record that is being read: at its place and time, of its chain and agent."""
 
     yields: ClassVar[Yields] = "events"
     clock: ClassVar[Clock] = "end"
     memory: type[M]  # of a class: what its instances remember in `_memory`
+    _chain: str
+    _at: str | None
+    _agent: str | None
 
     def _begin(self) -> None:
         self._memory = self.memory()
         self._found: list[Read] = []
         self._line: Line = Line(0, 0, b"")
         self._file = ""  # of those of a folder
+        self._at_record(self._line)
 
-    def _saved(self) -> bytes:
+    def _at_record(self, line: Line) -> None:
+        """Begin a record: nothing is known of it."""
+        self._line = line
+        self._chain, self._at, self._agent = e.MAIN, None, None
+
+    def _save(self) -> bytes:
         self._memory.last = (self._line.number, self._line.byte)
         return msgspec.json.encode(self._memory)
 
-    def _loaded(self, saved: bytes) -> None:
+    def _load(self, saved: bytes) -> None:
         self._memory = lenient.decoded(msgspec.json.Decoder(self.memory), saved)  # what waits may have lone surrogates
         self._line = Line(*self._memory.last, b"")
 
@@ -85,7 +95,8 @@ class Emitting(Generic[M]):
         self._found.append(Read(event, self._line.number, self._line.byte, self._file))
 
     def _problem(self, code: str, message: str) -> None:
-        self._found.append(problem(code, message, self._line))
+        line, byte = self._line.number, self._line.byte
+        self._found.append(Read(Problem(code, message, line=line, byte=byte), line, byte, self._file))
 
     def _opaque(self, code: str, message: str) -> None:
         """Keep the record as it stands, and say why."""
@@ -101,36 +112,67 @@ class Emitting(Generic[M]):
         reason = cut_masked(str(error).partition("\n")[0], 120)
         self._opaque(Code.MALFORMED_RECORD, f"{reason}; kept as opaque")
 
-    def _append(self, item: Item, chain: str, at: str | None, agent_id: str | None = None) -> None:
-        event = e.Append(item=item, chain=chain, at=at, agent_id=agent_id)
+    def _append(self, item: Item) -> None:
+        event = e.Append(item=item, chain=self._chain, at=self._at, agent_id=self._agent)
         self._found.append(Read(event, self._line.number, self._line.byte, self._file))
 
-    def _observe(self, signs: Sequence[Sign], chain: str, at: str | None, version: str = "") -> None:
+    def _patch(self, call: str, output: Raw, *, failed: bool, error: Raw = NULL) -> None:
+        """Give a call its result."""
+        status = "failed" if failed else "completed"
+        chain, at = self._chain, self._at
+        self._emit(e.PatchToolCall(call_id=call, status=status, output=output, error=error, chain=chain, at=at))
+
+    def _remove(self, uuids: Iterable[str]) -> None:
+        """Take items back, if there are any."""
+        gone = tuple(uuids)
+        if gone:
+            self._emit(e.Remove(uuids=gone, chain=self._chain, at=self._at))
+
+    def _prune(
+        self, uuid: str, kept: Iterable[str] | None, *, trigger: str = "auto", pre: int | None = None,
+        post: int | None = None, summary: Raw = NULL,
+    ) -> None:  # fmt: skip
+        """Prune the timeline to what a compaction kept; None: it does not say it."""
+        stay = None if kept is None else tuple(kept)
+        self._emit(
+            e.CompactApplied(
+                uuid=uuid, trigger=trigger, pre_tokens=pre, post_tokens=post, preserved_uuids=stay, summary=summary,
+                chain=self._chain, at=self._at,
+            )
+        )  # fmt: skip
+
+    def _observe(self, *signs: Sign, version: str = "") -> None:
         for sign in signs:
             fields = msgspec.structs.asdict(sign)
             fields["version"] = version
-            self._emit(e.Observed(**fields, chain=chain, at=at))
+            self._emit(e.Observed(**fields, chain=self._chain, at=self._at))
 
-    def _changed(
-        self, name: str, before: str | None, after: str | None, chain: str, at: str | None, version: str = ""
-    ) -> None:
+    def _changed(self, name: str, before: str | None, after: str | None, version: str = "") -> None:
         """Note that a setting is another than before, where it was known."""
         if before and before != after:
-            self._observe((Sign(name, before=before, after=after or ""),), chain, at, version)
+            self._observe(Sign(name, before=before, after=after or ""), version=version)
 
-    def _start_turn(
-        self, chain: str, turns: TranscriptTurns, model: str | None, at: str | None, agent_id: str | None = None
-    ) -> None:
+    def _start_turn(self, turns: TranscriptTurns, model: str | None) -> None:
         """Open the next turn of a chain; another model than that of the turn before is a change of the session."""
         turns.turn += 1
         if model is not None and model != turns.model:
             turns.model = model
-            self._emit(e.SessionChanged(model=model, chain=chain))
-        self._emit(e.TurnStarted(turn=turns.turn, at=turns.asked_at or at, chain=chain, agent_id=agent_id))
+            self._emit(e.SessionChanged(model=model, chain=self._chain))
+        at = turns.asked_at or self._at
+        self._emit(e.TurnStarted(turn=turns.turn, at=at, chain=self._chain, agent_id=self._agent))
+
+    def _end_turn(self, turns: TranscriptTurns, usage: e.Billed | None, name: str | None = None) -> None:
+        """End the latest turn of a chain; `name` is the provider's of the response."""
+        self._emit(
+            e.TurnCompleted(
+                turn=turns.turn, at=self._at, usage=usage, response_id=name, chain=self._chain, agent_id=self._agent
+            )
+        )
 
     def _modelled(self, line: Line) -> bool:
         """Emit what a record makes; one that no handler can take is kept as it is. False where it is no object."""
-        self._line, data, before = line, line.data, len(self._found)
+        self._at_record(line)
+        data, before = line.data, len(self._found)
         try:
             if not data.isascii():
                 data.decode("utf-8")  # msgspec's Raw does not look inside strings
@@ -150,20 +192,12 @@ class Emitting(Generic[M]):
         """Emit what was held back for records that did not come."""
 
 
-class TranscriptLines(LineReader, Emitting[M]):
+class TranscriptLines(Emitting[M], LineReader):
     """A reader of a log with a record a line."""
-
-    yields: ClassVar[Yields] = "events"
 
     def __init__(self) -> None:
         LineReader.__init__(self)
         self._begin()
-
-    def _save(self) -> bytes:
-        return self._saved()
-
-    def _load(self, saved: bytes) -> None:
-        self._loaded(saved)
 
     def _read(self, lines: Iterable[Line], *, torn: bool = False) -> list[Read]:
         for line in lines:
@@ -176,6 +210,7 @@ class TranscriptLines(LineReader, Emitting[M]):
         return self._taken()
 
     def _rest(self) -> list[Read]:
+        self._at_record(self._line)
         self._last()
         return self._taken()
 
@@ -206,12 +241,12 @@ class TranscriptDocument(Emitting[M]):
         saved = msgspec.msgpack.decode(state, type=_DocumentState)
         made = cls()
         made._elements, made._before = saved.elements, saved.before
-        made._loaded(saved.own)
+        made._load(saved.own)
         return made
 
     @property
     def state(self) -> bytes:
-        return msgspec.msgpack.encode(_DocumentState(self._elements, self._before, self._saved()))
+        return msgspec.msgpack.encode(_DocumentState(self._elements, self._before, self._save()))
 
     def feed(self, data: bytes) -> list[Read]:
         waited = self._elements.phase == "before"
@@ -230,6 +265,7 @@ class TranscriptDocument(Emitting[M]):
             found.append(problem(Code.TORN_LAST_LINE, message, place))
         elif elements.start < 0 and (elements.phase == "over" or elements.rest.strip()):
             found.append(problem(Code.UNREADABLE_LINE, "a document without its list of messages", Line(1, 0, b"")))
+        self._at_record(self._line)
         self._last()
         return [*found, *self._taken()]
 
@@ -239,7 +275,7 @@ class TranscriptDocument(Emitting[M]):
         begun, self._before = self._before[: max(0, self._elements.start)].removeprefix(BOM).lstrip(SPACE), b""
         begun = begun if begun[:1] == b"{" else b""
         closed = (begun + b"]" + b"}" * depth for depth in (1, 2, 3))
-        self._line = Line(1, 0, next(filter(is_json, closed), b"{}"))
+        self._at_record(Line(1, 0, next(filter(is_json, closed), b"{}")))
         try:
             self._head(self._line.data)
         except (ValueError, RecursionError) as error:

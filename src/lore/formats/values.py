@@ -7,19 +7,31 @@ another type says nothing; no function raises but `blocks_in`, where content is 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from lore.formats.bills import MOST
 from lore.model import lenient
 from lore.model.canonical import decode, printable
-from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ToolCall
-from lore.model.jsonslice import array, members
+from lore.model.events import PatchToolCall
+from lore.model.items import (
+    NULL,
+    AssistantMessage,
+    Block,
+    ImageBlock,
+    Item,
+    RawBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+)
+from lore.model.jsonslice import array, members, table
 
 _LATEST = 32_503_680_000  # seconds: the year 3000
 LATEST_MS = _LATEST * 1000
@@ -220,6 +232,65 @@ def block_in(raw: Raw) -> Block:
         found = _TextValue()
     plain = found.type in _TEXTS and opens(found.text) == '"'
     return TextBlock(found.text) if plain else RawBlock(Raw(bytes(raw)))
+
+
+class Said(NamedTuple):
+    """A message of Anthropic's shape taken apart: calls have no uuids yet."""
+
+    blocks: list[Block]
+    calls: list[ToolCall]
+    results: list[PatchToolCall]
+
+
+def said_in(content: bytes | Raw) -> Said:
+    """Take a message of Anthropic's shape apart: a text or blocks; ValueError for any other content.
+
+    An image's data may stand in the block itself, as openfang writes it, and thinking as `reasoning`, as Cline does.
+    """
+    said = Said([], [], [])
+    for block in blocks_in(Raw(content)):
+        own = (table(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
+        kind, name = text_in(own.get("type", b"")), text_in(own.get("id", own.get("tool_use_id", b"")))
+        image = (table(own.get("source", b"")) or {}) if own.get("data", b"")[:1] != b'"' else own
+        thought = own.get("thinking" if kind == "thinking" else "text", b"")
+        if kind == "tool_use" and name:
+            given = own.get("input", b"")
+            called = ToolCall("", name, text_in(own.get("name", b"")), Raw(given if given[:1] == b"{" else b"{}"))
+            said.calls.append(called)
+        elif kind == "tool_result" and name:
+            output, failed = output_of(Raw(own.get("content", b'""'))), own.get("is_error") == b"true"
+            status = "failed" if failed else "completed"
+            said.results.append(PatchToolCall(call_id=name, status=status, output=output))
+        elif kind in ("thinking", "reasoning") and thought[:1] == b'"':
+            said.blocks.append(ThinkingBlock(Raw(thought), text_in(own.get("signature", b"")) or None))
+        elif kind == "image" and image.get("data", b"")[:1] == b'"' and image.get("type") in (b'"base64"', b'"image"'):
+            said.blocks.append(ImageBlock(text_in(image.get("media_type", b"")), Raw(image["data"])))
+        else:
+            said.blocks.append(block)
+    return said
+
+
+def item_name(name: str, number: int) -> str:
+    """Return the uuid of a record's item, numbered from 0."""
+    return f"{name}:{number}" if number else name
+
+
+def spoken(parts: Iterable[Block | ToolCall], name: str, response: str, stop: str | None = None) -> list[Item]:
+    """Make items of a response: calls, which have no uuids yet, in their places, what stands between as messages."""
+    items: list[Item] = []
+    blocks: list[Block] = []
+    for part in (*parts, None):
+        if part is not None and not isinstance(part, ToolCall):
+            blocks.append(part)
+            continue
+        if blocks:
+            said, blocks = tuple(blocks), []
+            uuid = item_name(name, len(items))
+            items.append(AssistantMessage(uuid, blocks=said, stop_reason=stop, response_id=response))
+        if part is not None:
+            uuid = item_name(name, len(items))
+            items.append(replace(part, uuid=uuid, call_id=part.call_id or uuid, response_id=response))
+    return items
 
 
 class CalledFunction(Struct, frozen=True):

@@ -24,20 +24,21 @@ from typing import ClassVar, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, field
+from msgspec.structs import replace
 
 from lore.formats.agents import cline_records as records
 from lore.formats.agents.cline_records import ClineRecord
 from lore.formats.base import Read, Yields
 from lore.formats.documents import Elements
-from lore.formats.folders import API, CLINE_TASK, HISTORY, LARGEST, METADATA, UI, PackMember, PackReader
+from lore.formats.folders import API, CLINE_TASK, HISTORY, LARGEST, METADATA, UI, PackMember, PackReader, in_file
 from lore.formats.lines import BOM, SPACE, Line, array_at, fault, problem
 from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, TranscriptTurns
-from lore.formats.values import count_in, opens, stamp_of, text_in
+from lore.formats.values import Said, count_in, opens, said_in, stamp_of, text_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import decode
 from lore.model.codes import Code
-from lore.model.items import NULL, AssistantMessage, Block, TextBlock, ThinkingBlock, ToolCall, UserMessage, is_absent
+from lore.model.items import NULL, AssistantMessage, Block, TextBlock, ThinkingBlock, UserMessage, is_absent
 from lore.model.jsonslice import table
 from lore.model.mask import cut_masked
 from lore.model.state import Sign
@@ -105,7 +106,6 @@ class Cline(TranscriptDocument[ClineMemory]):
     paths: ClassVar[tuple[str, ...]] = ("", ".messages")
     memory = ClineMemory
     unseen: ClassVar[str] = "the system prompt and the schemas of tools"
-    file = ""  # of a task's folder, that is being read
     decoded: ClineRecord | None = None
 
     @classmethod
@@ -125,8 +125,9 @@ class Cline(TranscriptDocument[ClineMemory]):
     def join(self, memory: ClineMemory, placed: Iterable[tuple[str, ClineRecord, Line]]) -> list[Read]:
         """Take the records of a task, each with its file and its place; `memory` is what is known before."""
         self._memory = memory
-        for self.file, self.decoded, line in placed:
+        for self._file, self.decoded, line in placed:
             self._modelled(line)
+        self._at_record(self._line)
         self._last()
         return self._taken()
 
@@ -138,6 +139,7 @@ class Cline(TranscriptDocument[ClineMemory]):
 
     def _take(self, data: bytes) -> None:
         record, self.decoded = self.decoded or lenient.decoded(records.RECORD, data), None
+        self._at = stamp_of(record.ts)
         if record.role in _ROLES:
             self._message(record)
         elif record.type in ("say", "ask"):
@@ -148,7 +150,7 @@ class Cline(TranscriptDocument[ClineMemory]):
     def _last(self) -> None:
         self._settle(None)
         for cut in self._memory.cuts:
-            self._cut(cut.id, cut.summary, None, None)
+            self._cut(cut.id, cut.summary)
         self._memory.cuts = []
 
     # what the screen was shown
@@ -165,11 +167,11 @@ class Cline(TranscriptDocument[ClineMemory]):
         elif shown in _SPOKEN and record.say and not record.partial and opens(record.text) == '"':
             if memory.request is not None and memoryview(record.text).nbytes > len('""'):
                 memory.request.said.append((_SPOKEN[shown], record.text))
-                memory.request.said_at = stamp_of(record.ts)
+                memory.request.said_at = self._at
         elif shown in ("resume_task", "resume_completed_task") and memory.begun:
-            self._observe((Sign("resume"),), e.MAIN, stamp_of(record.ts))
+            self._observe(Sign("resume"))
         elif shown in _FAILURES and memory.begun:
-            self._observe((Sign("api-error"),), e.MAIN, stamp_of(record.ts))
+            self._observe(Sign("api-error"))
 
     def _request(self, record: ClineRecord) -> None:
         self._settle(record)
@@ -180,10 +182,10 @@ class Cline(TranscriptDocument[ClineMemory]):
             self._problem(Code.MALFORMED_RECORD, "what a request is billed cannot be read")
         info = record.model_info or records.ModelInfo()
         model = info.model_id or (records.model_in(request.request) if opens(request.request) == '"' else "")
-        self._open(stamp_of(record.ts))
-        line, at = self._line, stamp_of(record.ts)
+        self._open()
+        line, began = self._line, moment_of(record)
         self._memory.request = Pending(
-            line.number, line.byte, self.file, at, moment_of(record), request, model, info.provider_id
+            line.number, line.byte, self._file, self._at, began, request, model, info.provider_id
         )
 
     def _settle(self, record: ClineRecord | None) -> None:
@@ -192,23 +194,24 @@ class Cline(TranscriptDocument[ClineMemory]):
         pending, memory.request = memory.request, None
         if pending is None or pending.answered:
             return
-        now, file = self._line, self.file
-        self._line, self.file = Line(pending.line, pending.byte, b""), pending.file
+        now = self._line, self._file, self._at
+        self._line, self._file, self._at = Line(pending.line, pending.byte, b""), pending.file, pending.at
         usage = self._bill(pending, record)
         if pending.said or usage is not None:
             if not pending.prompted and opens(pending.request.request) == '"':
-                self._say_user([TextBlock(pending.request.request)], [], pending.at, ClineKnown([], own=False))
-            self._open_turn(pending, pending.at)
+                self._say_user([TextBlock(pending.request.request)], ClineKnown([], own=False))
+            self._open_turn(pending)
             blocks = [ThinkingBlock(text) if kind == "thinking" else TextBlock(text) for kind, text in pending.said]
             if blocks:
                 uuid = self._uuid(ClineKnown([], own=False))
-                self._append(AssistantMessage(uuid, blocks=tuple(blocks), response_id=uuid), e.MAIN, pending.at)
-            self._close_turn(usage, pending.said_at)
+                self._append(AssistantMessage(uuid, blocks=tuple(blocks), response_id=uuid))
+            self._at = pending.said_at
+            self._end_turn(memory.turns, usage)
         else:
-            self._open_turn(pending, pending.at)
+            self._open_turn(pending)
             error = pending.request.cancel_reason or "no answer is recorded"
             self._emit(e.TurnFailed(turn=memory.turns.turn, error=error))
-        self._line, self.file = now, file
+        self._line, self._file, self._at = now
 
     def _bill(self, pending: Pending, record: ClineRecord | None) -> e.Billed | None:
         moment = pending.began if record is None else moment_of(record)
@@ -216,9 +219,8 @@ class Cline(TranscriptDocument[ClineMemory]):
         if chosen is not None:
             pending.model = pending.model or chosen.model_id
             pending.provider = pending.provider or chosen.model_provider_id
-        counted = records.counted_in(pending.request)
         model = pending.model or self._memory.model
-        return records.bill_of(counted, pending.request.api_protocol, pending.provider, model, pending.began)
+        return records.bill_of(pending.request, pending.provider, model, pending.began)
 
     # condensations and truncations
 
@@ -235,9 +237,9 @@ class Cline(TranscriptDocument[ClineMemory]):
         if waiting is not None:
             name, summary = waiting.id, waiting.summary
         memory.coming -= 1
-        self._cut(name, summary, found, stamp_of(record.ts))
+        self._cut(name, summary, found)
 
-    def _cut(self, name: str, summary: Raw, found: records.Condense | None, at: str | None) -> None:
+    def _cut(self, name: str, summary: Raw, found: records.Condense | None = None) -> None:
         """Prune what a summary or a marker stands for: what names it, or what only the screen showed."""
         memory = self._memory
         kept = [
@@ -247,17 +249,9 @@ class Cline(TranscriptDocument[ClineMemory]):
         ]
         memory.known = kept
         memory.items += 1
-        self._emit(
-            e.CompactApplied(
-                uuid=f"c{memory.items}",
-                trigger="auto",
-                pre_tokens=None if found is None else count_in(found.prev_context_tokens),
-                post_tokens=None if found is None else count_in(found.new_context_tokens),
-                preserved_uuids=tuple(uuid for known in kept for uuid in known.uuids) or None,
-                summary=summary,
-                at=at,
-            )  # fmt: skip
-        )
+        stay, found = [uuid for known in kept for uuid in known.uuids] or None, found or records.Condense()
+        pre, post = count_in(found.prev_context_tokens), count_in(found.new_context_tokens)
+        self._prune(f"c{memory.items}", stay, pre=pre, post=post, summary=summary)
 
     def _leave_out(self, cut_out: list[int], record: ClineRecord) -> None:
         """Take a range of messages out of the prompt, by their numbers in the history."""
@@ -272,23 +266,18 @@ class Cline(TranscriptDocument[ClineMemory]):
         kept = tuple(uuid for known in memory.known for uuid in known.uuids if uuid not in out)
         for known in memory.known:
             known.uuids = [uuid for uuid in known.uuids if uuid not in out]
-        self._emit(
-            e.CompactApplied(
-                uuid=f"c{memory.items}", trigger="overflow", preserved_uuids=kept or None, at=stamp_of(record.ts)
-            )
-        )
+        self._prune(f"c{memory.items}", kept or None, trigger="overflow")
 
     # what was sent
 
     def _message(self, record: ClineRecord) -> None:
-        memory, at = self._memory, stamp_of(record.ts)
-        self._open(at)
+        memory = self._memory
+        self._open()
         noted = record.metadata or records.ClineNoted()
         if noted.kind == "compaction_summary":  # of the command line: it stands for all before it
             memory.known = []
-            self._cut(
-                "", records.text_joined(record.content), records.Condense(prev_context_tokens=noted.tokens_before), at
-            )
+            summed = records.Condense(prev_context_tokens=noted.tokens_before)
+            self._cut("", records.text_joined(record.content), summed)
             return
         if noted.display_only:
             return
@@ -298,25 +287,24 @@ class Cline(TranscriptDocument[ClineMemory]):
             if memory.coming > len(memory.cuts):
                 memory.cuts.append(ClineCut(name, summary))
             else:
-                self._cut(name, summary, None, at)
+                self._cut(name, summary)
             return
         known = ClineKnown([], record.condense_parent or "", record.truncation_parent or "")
-        said = records.said_in(record.content)
+        said = said_in(record.content)
         if record.role == "assistant":
-            self._answer(record, said, known, at)
+            self._answer(record, said, known)
             return
-        for outcome in said.outcomes:
-            status = "failed" if outcome.failed else "completed"
-            self._emit(e.PatchToolCall(call_id=outcome.call_id, status=status, output=outcome.output, at=at))
+        for result in said.results:
+            self._emit(replace(result, at=self._at))
         if memory.request is not None and not memory.request.answered:
             memory.request.prompted = True
         else:
-            memory.turns.asked_at = at
-        self._say_user(said.blocks, said.environment, at, known, tool=bool(said.outcomes))
+            memory.turns.asked_at = self._at
+        self._say_user(said.blocks, known, tool=bool(said.results))
 
-    def _say_user(
-        self, blocks: list[Block], environment: list[Block], at: str | None, known: ClineKnown, *, tool: bool = False
-    ) -> None:
+    def _say_user(self, said: list[Block], known: ClineKnown, *, tool: bool = False) -> None:
+        blocks = [block for block in said if not records.is_environment(block)]
+        environment = [block for block in said if records.is_environment(block)]
         texts = [block.text for block in blocks if isinstance(block, TextBlock)]
         for text in (*texts, *(block.text for block in environment if isinstance(block, TextBlock))):
             self._memory.model = records.model_in(text) or self._memory.model
@@ -324,42 +312,43 @@ class Cline(TranscriptDocument[ClineMemory]):
         if blocks:
             own = records.is_users(texts) and not (tool and not any(b"<" in bytes(text) for text in texts))
             source = "user" if own else "context_injection"
-            self._append(UserMessage(uuid, blocks=tuple(blocks), source=source), e.MAIN, at)
+            self._append(UserMessage(uuid, blocks=tuple(blocks), source=source))
         if environment:
             name = f"{uuid}.environment" if blocks else uuid
             known.uuids += [name] if blocks else []
-            self._append(UserMessage(name, blocks=tuple(environment), source="context_injection"), e.MAIN, at)
+            self._append(UserMessage(name, blocks=tuple(environment), source="context_injection"))
 
-    def _answer(self, record: ClineRecord, said: records.Said, known: ClineKnown, at: str | None) -> None:
+    def _answer(self, record: ClineRecord, said: Said, known: ClineKnown) -> None:
         memory, usage = self._memory, None
         pending = memory.request
         if pending is not None and not pending.answered:
             pending.answered = True
             usage = self._bill(pending, record)
-            self._open_turn(pending, at, record.model_info)
         else:
-            self._open_turn(None, at, record.model_info)
+            pending = None
+        self._open_turn(pending, record.model_info)
         if record.metrics is not None:
             usage = records.metered(record.metrics)
         uuid = self._uuid(known)
-        if said.blocks:
-            self._append(AssistantMessage(uuid, blocks=tuple(said.blocks), response_id=uuid), e.MAIN, at)
+        blocks = tuple([block for block in said.blocks if not records.is_environment(block)])
+        if blocks:
+            self._append(AssistantMessage(uuid, blocks=blocks, response_id=uuid))
         for number, call in enumerate(said.calls):
             name = f"{uuid}.{number}"
             known.uuids.append(name)
-            self._append(ToolCall(name, call.call_id, call.name, call.input, response_id=uuid), e.MAIN, at)
-        self._close_turn(usage, at)
+            self._append(replace(call, uuid=name, response_id=uuid))
+        self._end_turn(memory.turns, usage)
 
     # turns and items
 
-    def _open(self, at: str | None) -> None:
+    def _open(self) -> None:
         memory = self._memory
         if not memory.begun:
             memory.begun = True
             self._emit(
                 e.SessionStarted(
                     session_id=memory.name,
-                    at=at,
+                    at=self._at,
                     dialect="anthropic",
                     system=NULL if is_absent(memory.system) else memory.system,
                     parent_session_id=memory.parent,
@@ -373,19 +362,13 @@ class Cline(TranscriptDocument[ClineMemory]):
         memory.known.append(known)
         return f"m{memory.items}"
 
-    def _open_turn(self, pending: Pending | None, at: str | None, info: records.ModelInfo | None = None) -> None:
+    def _open_turn(self, pending: Pending | None, info: records.ModelInfo | None = None) -> None:
         memory = self._memory
         named = None if info is None else info.model_id or info.id
         model = named or (pending.model if pending is not None else "") or memory.model or None
         if pending is not None:
             memory.turns.asked_at = pending.at
-        self._start_turn(e.MAIN, memory.turns, model, at)
-
-    def _close_turn(self, usage: e.Billed | None, at: str | None) -> None:
-        self._emit(e.TurnCompleted(turn=self._memory.turns.turn, at=at, usage=usage))
-
-    def _emit(self, event: e.Event) -> None:
-        self._found.append(Read(event, self._line.number, self._line.byte, self.file))
+        self._start_turn(memory.turns, model)
 
 
 def moment_of(record: ClineRecord) -> float:
@@ -411,7 +394,6 @@ class ClineTask(PackReader):
     name: ClassVar[str] = CLINE_TASK
     yields: ClassVar[Yields] = "events"
     most: ClassVar[int] = 4_000_000
-    unseen: ClassVar[str] = Cline.unseen
 
     def __init__(self) -> None:
         super().__init__()
@@ -445,10 +427,6 @@ class ClineTask(PackReader):
         return found + Cline().join(memory, _merged(shown, sent))
 
 
-def _in(name: str, read: Read) -> Read:
-    return msgspec.structs.replace(read, file=name)
-
-
 def _part(files: dict[str, bytes], name: str, kind: type[S]) -> S:
     """Read a small file; what cannot be read says nothing."""
     try:
@@ -465,10 +443,10 @@ def _records(data: bytes, name: str, found: list[Read]) -> Iterator[Placed]:
             yield Placed(name, records.RECORD.decode(line.data), line)
         except (ValueError, RecursionError) as error:
             reason = fault(line.data) or f"{cut_masked(str(error).partition(chr(10))[0], 120)}; passed over"
-            found.append(_in(name, problem(Code.MALFORMED_RECORD, reason, line)))
+            found += in_file(name, [problem(Code.MALFORMED_RECORD, reason, line)])
     if data and elements.phase == "inside":
         ended = Line(elements.line, elements.byte, b"")
-        found.append(_in(name, problem(Code.TORN_LAST_LINE, "the document ends before its list does", ended)))
+        found += in_file(name, [problem(Code.TORN_LAST_LINE, "the document ends before its list does", ended)])
 
 
 def _merged(shown: list[Placed], sent: list[Placed]) -> Iterator[Placed]:

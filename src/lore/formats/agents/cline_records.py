@@ -14,18 +14,16 @@ Sources: 10 public task folders; the sources of Roo Code (April 2026) and Cline 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import Mapping
 
 import msgspec
 from msgspec import Raw, Struct, field
 
 from lore.formats.bills import split
-from lore.formats.values import count_in, opens, output_of, text_in
-from lore.model import lenient
+from lore.formats.values import count_in, said_in, text_in
 from lore.model.canonical import encode
 from lore.model.events import Billed
-from lore.model.items import NULL, Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock
-from lore.model.jsonslice import array
+from lore.model.items import NULL, Block, TextBlock
 
 _WHOLE_SINCE = 1_761_955_200_000  # milliseconds: 2025-11-01, from when on Roo counts all of the prompt
 _WHOLE_PROVIDERS = frozenset(
@@ -59,7 +57,7 @@ class ClineRecord(Struct, frozen=True, gc=False, rename="camel"):
     context_truncation: Condense | None = None
     conversation_history_deleted_range: list[int] | None = None
     model_info: ModelInfo | None = None
-    metrics: ClineMetrics | None = None
+    metrics: dict[str, Raw] | None = None
     metadata: ClineNoted | None = None
 
 
@@ -88,15 +86,6 @@ class ModelInfo(Struct, frozen=True, gc=False, rename="camel"):
     provider_id: str | None = None
     id: str | None = None
     provider: str | None = None
-
-
-class ClineMetrics(Struct, frozen=True, gc=False, rename="camel"):
-    """The bill of a message of Cline's command line."""
-
-    input_tokens: Raw = NULL
-    output_tokens: Raw = NULL
-    cache_read_tokens: Raw = NULL
-    cache_write_tokens: Raw = NULL
 
 
 class ApiRequest(Struct, frozen=True, gc=False, rename="camel"):
@@ -132,106 +121,19 @@ class HistoryItem(Struct, frozen=True, gc=False, rename="camel"):
     parent_task_id: str | None = None
 
 
-class Counted(NamedTuple):
-    """The counters of a request."""
-
-    whole: int | None
-    read: int | None
-    write: int | None
-    output: int | None
-
-
-class _ClinePart(Struct, frozen=True, gc=False):
-    """A block of a message."""
-
-    type: str = ""
-    text: Raw = NULL
-    id: str = ""
-    name: str = ""
-    input: Raw = NULL
-    tool_use_id: str = ""
-    content: Raw = NULL
-    is_error: bool | None = None
-    thinking: Raw = NULL
-    signature: str | None = None
-    source: Raw = NULL
-
-
-class _Source(Struct, frozen=True, gc=False):
-    """Where an image is."""
-
-    type: str = ""
-    media_type: str = ""
-    data: Raw = NULL
-
-
-class ClineCall(NamedTuple):
-    """A call that a message makes."""
-
-    call_id: str
-    name: str
-    input: Raw
-
-
-class ClineOutcome(NamedTuple):
-    """What came of a call."""
-
-    call_id: str
-    output: Raw
-    failed: bool
-
-
-class Said(NamedTuple):
-    """A message taken apart; `environment` are the details of the moment that stand at its end."""
-
-    blocks: list[Block]
-    environment: list[Block]
-    calls: list[ClineCall]
-    outcomes: list[ClineOutcome]
-
-
 RECORD = msgspec.json.Decoder(ClineRecord)
-_TEXT = msgspec.json.Decoder(str)
 _API_REQUEST = msgspec.json.Decoder(ApiRequest)
-_PARTS = msgspec.json.Decoder(list[_ClinePart])
-_SOURCE = msgspec.json.Decoder(_Source)
 
 
-def said_in(content: Raw) -> Said:
-    """Take a message apart; ValueError where its content is neither a text nor blocks."""
-    found = Said([], [], [], [])
-    if opens(content) == '"':
-        (found.environment if _ENVIRONMENT.match(content) else found.blocks).append(TextBlock(content))
-        return found
-    raws: list[bytes] = []
-    for number, part in enumerate(lenient.decoded(_PARTS, content)):
-        if part.type == "text" and opens(part.text) == '"':
-            (found.environment if _ENVIRONMENT.match(part.text) else found.blocks).append(TextBlock(part.text))
-        elif part.type == "tool_use" and part.id:
-            found.calls.append(ClineCall(part.id, part.name, part.input if opens(part.input) == "{" else Raw(b"{}")))
-        elif part.type == "tool_result" and part.tool_use_id:
-            found.outcomes.append(ClineOutcome(part.tool_use_id, output_of(part.content), part.is_error is True))
-        elif part.type == "thinking" and opens(part.thinking) == '"':
-            found.blocks.append(ThinkingBlock(part.thinking, part.signature))
-        elif part.type == "reasoning" and opens(part.text) == '"':
-            found.blocks.append(ThinkingBlock(part.text))
-        else:
-            raws = raws or array(bytes(content))
-            found.blocks.append(_image(part.source) or RawBlock(Raw(raws[number])))
-    return found
-
-
-def _image(raw: Raw) -> ImageBlock | None:
-    if opens(raw) != "{":
-        return None
-    source = lenient.decoded(_SOURCE, raw)
-    plain = source.type == "base64" and opens(source.data) == '"'
-    return ImageBlock(source.media_type, source.data) if plain else None
+def is_environment(block: Block) -> bool:
+    """Tell whether a block is details of the moment."""
+    return isinstance(block, TextBlock) and _ENVIRONMENT.match(block.text) is not None
 
 
 def text_joined(content: Raw) -> Raw:
-    """Return the texts of a message as one JSON text."""
-    texts = [block.text for block in said_in(content).blocks if isinstance(block, TextBlock)]
+    """Return the texts of a message, but for details of the moment, as one JSON text."""
+    blocks = (block for block in said_in(content).blocks if not is_environment(block))
+    texts = [block.text for block in blocks if isinstance(block, TextBlock)]
     return texts[0] if len(texts) == 1 else Raw(encode("\n\n".join(text_in(text) for text in texts)))
 
 
@@ -248,14 +150,13 @@ def model_in(text: Raw) -> str:
     return found[-1].decode("utf-8", "replace").strip() if found else ""
 
 
-def bill_of(
-    counted: Counted, protocol: str | None, provider: str | None, model: str | None, at: float
-) -> Billed | None:
+def bill_of(request: ApiRequest, provider: str | None, model: str | None, at: float) -> Billed | None:
     """Return the bill of a request; `at` is when it began, in milliseconds. None where nothing was counted.
 
     A write of 0 tokens is unknown where the protocol has no such count.
     """
-    whole, read, write, output = counted
+    tokens = (request.tokens_in, request.cache_reads, request.cache_writes, request.tokens_out)
+    (whole, read, write, output), protocol = map(count_in, tokens), request.api_protocol
     if whole is None and output is None:
         return None
     cached = (read or 0) + (write or 0)
@@ -269,20 +170,10 @@ def bill_of(
 
 def request_in(text: Raw) -> ApiRequest:
     """Read what the screen notes of a request, JSON in a text; ValueError where it is none."""
-    try:
-        noted = _TEXT.decode(text)
-    except msgspec.DecodeError:
-        noted = text_in(text)
-    return _API_REQUEST.decode(noted or "{}")
+    return _API_REQUEST.decode(text_in(text) or "{}")
 
 
-def counted_in(request: ApiRequest) -> Counted:
-    """Read the counters of a request that the screen shows."""
-    tokens = (request.tokens_in, request.cache_reads, request.cache_writes, request.tokens_out)
-    return Counted(*map(count_in, tokens))
-
-
-def metered(metrics: ClineMetrics) -> Billed:
+def metered(metrics: Mapping[str, Raw]) -> Billed:
     """Return the bill of a message of the command line, whose input counts all of the prompt."""
-    tokens = (metrics.input_tokens, metrics.cache_read_tokens, metrics.cache_write_tokens, metrics.output_tokens)
-    return split(*map(count_in, tokens))
+    names = ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens")
+    return split(*(count_in(metrics.get(name, NULL)) for name in names))

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 from msgspec import Raw, Struct, field
+from msgspec.structs import replace
 
 from lore.formats.agents import google
 from lore.formats.bills import split
@@ -111,7 +112,7 @@ def calls_of(record: GeminiRecord, content: google.GoogleContent, prefix: str, r
     made: dict[str, ToolCall] = {}
     for call in record.tool_calls or ():
         name = call.id or f"{prefix}{len(made) + 1}"
-        outcome = google.result_of(call.result, call.id, call.name)
+        outcome = google.result_of(call.result, call.id)
         status: Status = STATUS.get(call.status, "running")
         if outcome is None:
             output, error = (Raw(b'""'), Raw(b'""')) if status != "running" else (call.result, call.result)
@@ -120,11 +121,10 @@ def calls_of(record: GeminiRecord, content: google.GoogleContent, prefix: str, r
         args = _NO_INPUT if is_absent(call.args) else call.args
         made[name] = ToolCall(f"{prefix}{name}", name, call.name, args, status, output, error, response_id=response)
     for part in content.calls:
-        if (part.id is None and record.tool_calls) or part.id in made:
+        if (not part.call_id and record.tool_calls) or part.call_id in made:
             continue
-        name = part.id or f"{prefix}{len(made) + 1}"
-        args = _NO_INPUT if is_absent(part.args) else part.args
-        made[name] = ToolCall(f"{prefix}{name}", name, part.name, args, response_id=response)
+        name = part.call_id or f"{prefix}{len(made) + 1}"
+        made[name] = replace(part, uuid=f"{prefix}{name}", call_id=name, response_id=response)
     return list(made.values())
 
 
@@ -183,7 +183,6 @@ class _Chats(Emitting[GeminiMemory]):
     """What both envelopes share: messages, one after another."""
 
     memory = GeminiMemory
-    unseen: ClassVar[str] = "the system prompt and the schemas of tools"
 
     def _last(self) -> None:
         self._close()
@@ -196,11 +195,11 @@ class _Chats(Emitting[GeminiMemory]):
         memory.session = header.session_id or ""
         if header.kind == "subagent":
             memory.agent = f"agent-{memory.session}"
-        self._emit(
-            e.SessionStarted(session_id=memory.session, at=header.start_time, dialect="gemini", chain=memory.chain)
-        )
+        self._chain, at = memory.chain, header.start_time
+        self._emit(e.SessionStarted(session_id=memory.session, at=at, dialect="gemini", chain=memory.chain))
 
     def _message(self, record: GeminiRecord) -> None:
+        self._chain, self._at = self._memory.chain, record.timestamp
         self._begin_chat(record)
         if record.type == "gemini":
             self._gemini(record)
@@ -219,7 +218,7 @@ class _Chats(Emitting[GeminiMemory]):
         name = "api-error" if record.type == "error" and text.startswith("[API Error") else ""
         name = "interrupt" if text.startswith("Request cancelled") else name
         if name:
-            self._observe((Sign(name),), self._memory.chain, record.timestamp)
+            self._observe(Sign(name))
 
     def _name(self, record: GeminiRecord) -> str:
         name = record.id or f"line-{self._line.number}"
@@ -233,7 +232,7 @@ class _Chats(Emitting[GeminiMemory]):
 
     def _user(self, record: GeminiRecord, *, rewritten: bool = False) -> None:
         memory, name = self._memory, self._name(record)
-        blocks = self._left(google.content_of(record.content), record.timestamp)
+        blocks = self._left(google.content_of(record.content))
         text = google.digest_of(b"user", blocks)
         known = memory.messages.get(name)
         if not blocks or (known is not None and known.text == text):
@@ -246,24 +245,24 @@ class _Chats(Emitting[GeminiMemory]):
         first = blocks[0]
         clients = isinstance(first, TextBlock) and bytes(memoryview(first.text)[:32]).startswith(_CLIENTS)
         source = "context_injection" if clients else "user"
-        self._append(UserMessage(uuid, blocks=blocks, source=source), memory.chain, record.timestamp)
+        self._append(UserMessage(uuid, blocks=blocks, source=source))
 
-    def _left(self, content: google.GoogleContent, at: str | None) -> tuple[Block, ...]:
+    def _left(self, content: google.GoogleContent) -> tuple[Block, ...]:
         """Take the results among a message's parts; return what else it says."""
         memory, known = self._memory, False
         odd: list[Block] = []
         for outcome in content.outcomes:
-            owner = memory.messages.get(memory.owners.get(outcome.call_id or "", ""))
+            owner = memory.messages.get(memory.owners.get(outcome.call_id, ""))
             if owner is None:
                 odd.append(TextBlock(outcome.output))
             else:
                 known = True  # what stands beside it is part of it
-                self._result(owner, outcome, at)
+                self._result(owner, outcome)
         return tuple(odd) if known else (*odd, *content.blocks)
 
-    def _result(self, owner: GeminiMessage, outcome: google.GoogleOutcome, at: str | None) -> None:
+    def _result(self, owner: GeminiMessage, outcome: e.PatchToolCall) -> None:
         """Note a result; one that was noted otherwise before was rewritten."""
-        call, chain = outcome.call_id or "", self._memory.chain
+        call, chain, at = outcome.call_id, self._chain, self._at
         mark, before = mark_of(outcome.output, outcome.error), owner.results.get(call, 0)
         if before == mark:
             return
@@ -271,8 +270,7 @@ class _Chats(Emitting[GeminiMemory]):
         if before:
             self._emit(e.ToolResultCleared(call_ids=(call,), placeholder=outcome.output, chain=chain, at=at))
             return
-        status, output, error = outcome.status, outcome.output, outcome.error
-        self._emit(e.PatchToolCall(call_id=call, status=status, output=output, error=error, chain=chain, at=at))
+        self._emit(replace(outcome, chain=chain, at=at))
 
     # what the model said
 
@@ -282,17 +280,24 @@ class _Chats(Emitting[GeminiMemory]):
             if response is not None and response.id == name:
                 response.tokens = record.tokens or response.tokens
             self._again(record, name)
-        elif response is not None and not memory.prompted and not response.called and _is_calls_alone(record):
+        elif response is not None and self._goes_on(record, response):
             memory.joined[name] = response.id
             self._again(record, response.id)
         elif record.model is None and record.tokens is None:  # the client wrote it in the model's place
             self._spoken(record, name)
         else:
             self._close()
-            self._start_turn(memory.chain, memory.turns, record.model, record.timestamp)
+            self._start_turn(memory.turns, record.model)
             memory.turns.asked_at, memory.prompted = None, False
             memory.response = GeminiResponse(name, record.timestamp, record.tokens)
             self._spoken(record, name)
+
+    def _goes_on(self, record: GeminiRecord, response: GeminiResponse) -> bool:
+        """Tell a message that is nothing but calls, which were noted behind the message of this response."""
+        if self._memory.prompted or response.called or response.id not in self._memory.messages:
+            return False
+        silent = record.tokens is None or record.tokens.is_empty
+        return silent and bool(record.tool_calls) and not record.thoughts and google.is_empty(record.content)
 
     def _close(self) -> None:
         """End the response under way: what comes is of another."""
@@ -301,11 +306,8 @@ class _Chats(Emitting[GeminiMemory]):
             return
         usage = billed(response.tokens)
         memory.response, memory.tokens = None, memory.tokens if response.tokens is None else response.tokens.input
-        self._emit(
-            e.TurnCompleted(
-                turn=memory.turns.turn, at=response.at, usage=usage, response_id=response.id, chain=memory.chain
-            )
-        )
+        turn, name = memory.turns.turn, response.id
+        self._emit(e.TurnCompleted(turn=turn, at=response.at, usage=usage, response_id=name, chain=memory.chain))
 
     def _spoken(self, record: GeminiRecord, name: str) -> None:
         """Append what a message of the model says."""
@@ -313,8 +315,7 @@ class _Chats(Emitting[GeminiMemory]):
         message = GeminiMessage((uuid,) if content.blocks else (), google.digest_of(b"gemini", content.blocks))
         self._memory.messages[name] = message
         if content.blocks:
-            item = AssistantMessage(uuid, blocks=content.blocks, response_id=name)
-            self._append(item, self._memory.chain, record.timestamp)
+            self._append(AssistantMessage(uuid, blocks=content.blocks, response_id=name))
         self._call(record, content, name, message)
 
     def _again(self, record: GeminiRecord, name: str) -> None:
@@ -324,8 +325,7 @@ class _Chats(Emitting[GeminiMemory]):
         if content.blocks and text != message.text:
             uuid = next((item for item in message.items if "/" not in item), self._uuid(name))
             message.text, message.items = text, tuple(dict.fromkeys((uuid, *message.items)))
-            item = AssistantMessage(uuid, blocks=content.blocks, response_id=name)
-            self._append(item, self._memory.chain, record.timestamp)
+            self._append(AssistantMessage(uuid, blocks=content.blocks, response_id=name))
         self._call(record, content, name, message)
 
     def _call(self, record: GeminiRecord, content: google.GoogleContent, name: str, message: GeminiMessage) -> None:
@@ -336,10 +336,12 @@ class _Chats(Emitting[GeminiMemory]):
                 message.items = (*message.items, call.uuid)
                 message.results[call.call_id] = 0 if call.status == "running" else mark_of(call.output, call.error)
                 memory.owners[call.call_id] = name
-                self._append(call, memory.chain, record.timestamp)
+                self._append(call)
             elif call.status != "running":
-                outcome = google.GoogleOutcome(call.call_id, call.name, call.output, call.error, call.status)
-                self._result(message, outcome, record.timestamp)
+                outcome = e.PatchToolCall(
+                    call_id=call.call_id, status=call.status, output=call.output, error=call.error
+                )
+                self._result(message, outcome)
         response = memory.response
         if response is not None and response.id == name:
             response.called = bool(message.results)
@@ -348,9 +350,9 @@ class _Chats(Emitting[GeminiMemory]):
 
     # histories
 
-    def _rewrite(self, raws: Sequence[Raw], at: str | None) -> None:
+    def _rewrite(self, raws: Sequence[Raw]) -> None:
         """Put a history in place of all before; what both begin with stays."""
-        memory = self._memory
+        memory, at = self._memory, self._at
         found = [decode(bytes(raw)) for raw in raws]
         history = [
             _GeminiRead(record, google.content_of(record.content)) for record in found
@@ -359,22 +361,19 @@ class _Chats(Emitting[GeminiMemory]):
         before = list(memory.messages.items())
         memory.messages, memory.owners, memory.joined = {}, {}, {}
         stay = self._common(before, history)
+        self._at = at
         rest, leave = history[stay.records :], before[stay.messages :]
         gone = tuple(item for _, message in leave for item in message.items)
         texts = {google.digest_of(record.type.encode(), content.blocks) for record, content in rest}
         memory.rewritten += 1
         if any(message.text not in texts for _, message in leave):
             kept = tuple(item for _, message in before[: stay.messages] for item in message.items)
-            uuid = f"history-{memory.rewritten}"
-            self._emit(
-                e.CompactApplied(
-                    uuid=uuid, trigger="auto", pre_tokens=memory.tokens, preserved_uuids=kept, chain=memory.chain, at=at
-                )
-            )
-        elif gone:
-            self._emit(e.Remove(uuids=gone, chain=memory.chain, at=at))
+            self._prune(f"history-{memory.rewritten}", kept, pre=memory.tokens)
+        else:
+            self._remove(gone)
         known = {name for name, _ in before}
         for record, _ in rest:
+            self._at = record.timestamp
             if record.type == "user":
                 self._user(record, rewritten=True)
             elif record.type == "gemini" and (record.id in known or record.tokens is None):
@@ -386,8 +385,9 @@ class _Chats(Emitting[GeminiMemory]):
         """Keep the messages that two histories begin with, under their names in the new one."""
         memory, kept = self._memory, 0
         for number, (record, content) in enumerate(history):
+            self._at = record.timestamp
             if record.type == "user" and content.outcomes:
-                if self._left(content, record.timestamp):
+                if self._left(content):
                     return _Common(number, kept)
                 continue
             if kept == len(before) or before[kept][1].text != google.digest_of(record.type.encode(), content.blocks):
@@ -399,7 +399,7 @@ class _Chats(Emitting[GeminiMemory]):
             kept += 1
         return _Common(len(history), kept)
 
-    def _rewind(self, name: str, at: str | None) -> None:
+    def _rewind(self, name: str) -> None:
         """Take a message and all behind it back; as the client does, all where it is not known."""
         memory = self._memory
         self._close()
@@ -408,9 +408,7 @@ class _Chats(Emitting[GeminiMemory]):
         if name not in memory.messages:
             self._problem(Code.UNKNOWN_ID, f"$rewindTo names unknown message {mask(name)[:60]!r}; all are taken back")
         gone = names[names.index(name) :] if name in memory.messages else names
-        items = tuple(item for taken in gone for item in memory.messages.pop(taken).items)
-        if items:
-            self._emit(e.Remove(uuids=items, chain=memory.chain, at=at))
+        self._remove([item for taken in gone for item in memory.messages.pop(taken).items])
 
 
 class _GeminiRead(NamedTuple):
@@ -440,16 +438,17 @@ class GeminiCli(_Chats, TranscriptLines[GeminiMemory]):
 
     def _take(self, data: bytes) -> None:
         record = decode(data)
+        self._chain, self._at = self._memory.chain, record.timestamp
         if record.rewind_to is not None:
-            self._rewind(record.rewind_to, record.timestamp)
+            self._rewind(record.rewind_to)
         elif record.id is not None:
             self._message(record)
         elif not is_absent(record.changes):
             changes = changes_of(bytes(record.changes))
             if changes.messages is not None:
-                self._rewrite(changes.messages, record.timestamp)
+                self._rewrite(changes.messages)
             elif changes.session_id is not None:  # written when a chat goes on
-                self._observe((Sign("resume"),), self._memory.chain, record.timestamp)
+                self._observe(Sign("resume"))
         elif record.session_id is not None:
             self._begin_chat(record)
         else:
@@ -472,9 +471,3 @@ class GeminiCliDocument(_Chats, TranscriptDocument[GeminiMemory]):
 
     def _take(self, data: bytes) -> None:
         self._message(decode(data))
-
-
-def _is_calls_alone(record: GeminiRecord) -> bool:
-    """Tell whether a message is nothing but calls that were noted behind another message."""
-    silent = record.tokens is None or record.tokens.is_empty
-    return silent and bool(record.tool_calls) and not record.thoughts and google.is_empty(record.content)

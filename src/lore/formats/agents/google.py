@@ -16,157 +16,82 @@ from zlib import crc32
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.model import lenient
+from lore.formats.values import opens, text_in
 from lore.model.canonical import encode
-from lore.model.items import NULL, Block, ImageBlock, RawBlock, Status, TextBlock, ThinkingBlock, blocks_of, is_absent
+from lore.model.events import PatchToolCall
+from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of, is_absent
 from lore.model.jsonslice import array, table
 
 DIALECT = "gemini"
-_QUOTE, _OBJECT, _LIST = b'"{['
-_EMPTY, _TRUE = Raw(b'""'), Raw(b"true")
-
-
-class GoogleFunctionCall(Struct, frozen=True, gc=False):
-    """A call as the model made it; older APIs give no id."""
-
-    id: str | None = None
-    name: str = ""
-    args: Raw = NULL
-
-
-class FunctionResponse(Struct, frozen=True, gc=False):
-    """A call's result: an object, and pictures."""
-
-    id: str | None = None
-    name: str = ""
-    response: Raw = NULL
-    parts: Raw = NULL
-
-
-class _Data(Struct, frozen=True, gc=False, rename="camel"):
-    mime_type: str = ""
-    data: Raw = NULL
-
-
-class _GooglePart(Struct, frozen=True, gc=False, rename="camel"):
-    """One part: which members there are says what it is."""
-
-    text: Raw = NULL
-    thought: Raw = NULL
-    thought_signature: str | None = None
-    function_call: GoogleFunctionCall | None = None
-    function_response: FunctionResponse | None = None
-    inline_data: _Data | None = None
-
-
-class _Answer(Struct, frozen=True, gc=False):
-    """What came of a call, as most clients note it."""
-
-    output: Raw = NULL
-    error: Raw = NULL
-
-
-class GoogleOutcome(Struct, frozen=True, gc=False):
-    """What came of a call: a JSON string or an array of lore's blocks, the text of an error, how it went."""
-
-    call_id: str | None
-    name: str
-    output: Raw
-    error: Raw
-    status: Status
+_EMPTY = Raw(b'""')
 
 
 class GoogleContent(Struct, frozen=True, gc=False):
-    """What a message is made of. `thoughts` are blocks that no later request holds."""
+    """What a message is made of.
+
+    `thoughts` are blocks that no later request holds; calls have no uuids yet, and may have no id, as `outcomes`.
+    """
 
     blocks: tuple[Block, ...] = ()
     thoughts: tuple[ThinkingBlock, ...] = ()
-    calls: tuple[GoogleFunctionCall, ...] = ()
-    outcomes: tuple[GoogleOutcome, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    outcomes: tuple[PatchToolCall, ...] = ()
 
 
-_PART = msgspec.json.Decoder(_GooglePart)
-_PARTS = msgspec.json.Decoder(list[_GooglePart])
-_ANSWER = msgspec.json.Decoder(_Answer)
 NOTHING = GoogleContent()
 
 
 def content_of(raw: Raw) -> GoogleContent:
     """Read a text, a part, or a list of both; ValueError where it is none of them."""
-    if is_absent(raw):
-        return NOTHING
-    first = memoryview(raw)[0]
-    if first == _QUOTE:
-        return NOTHING if raw == _EMPTY else GoogleContent((TextBlock(raw),))
-    if first not in (_OBJECT, _LIST):
-        raise ValueError("content is neither text nor parts")
-    try:
-        return _content(raw, _PARTS.decode(raw) if first == _LIST else [_PART.decode(raw)])
-    except ValueError:
-        return _content(raw, [_lenient(piece) for piece in _pieces(raw)])
-
-
-def _pieces(raw: Raw) -> list[bytes]:
-    text = bytes(raw)
-    return array(text) if text[:1] == b"[" else [text]
-
-
-def _lenient(raw: bytes) -> _GooglePart:
-    """Read a part of a list that holds texts, or parts of another shape."""
-    if raw[:1] == b'"':
-        return _GooglePart(text=Raw(raw))
-    try:
-        return lenient.convert(raw, _GooglePart)
-    except ValueError:
-        return _GooglePart()
-
-
-def _content(raw: Raw, parts: list[_GooglePart]) -> GoogleContent:
+    match opens(raw):
+        case "n" | "":
+            return NOTHING
+        case '"':
+            return NOTHING if raw == _EMPTY else GoogleContent((TextBlock(raw),))
+        case "[":
+            pieces = array(bytes(raw))
+        case "{":
+            pieces = [bytes(raw)]
+        case _:
+            raise ValueError("content is neither text nor parts")
     blocks: list[Block] = []
     thoughts: list[ThinkingBlock] = []
-    calls: list[GoogleFunctionCall] = []
-    outcomes: list[GoogleOutcome] = []
-    pieces: list[bytes] | None = None
-    for number, part in enumerate(parts):
-        if part.function_call is not None:
-            calls.append(part.function_call)
-        elif part.function_response is not None:
-            outcomes.append(outcome_of(part.function_response))
-        elif memoryview(part.text)[0] == _QUOTE:
-            if part.thought == _TRUE:
-                thoughts.append(ThinkingBlock(part.text, part.thought_signature))
-            elif part.text != _EMPTY:
-                blocks.append(TextBlock(part.text))
-        elif part.inline_data is not None and part.inline_data.mime_type.startswith("image/"):
-            blocks.append(ImageBlock(part.inline_data.mime_type, part.inline_data.data))
+    calls: list[ToolCall] = []
+    outcomes: list[PatchToolCall] = []
+    for piece in pieces:
+        own = {"text": piece} if piece[:1] == b'"' else table(piece) or {}
+        text, data = own.get("text", b""), table(own.get("inlineData", b"")) or {}
+        if (call := table(own.get("functionCall", b""))) is not None:
+            given = call.get("args", b"null")
+            given = b"{}" if given == b"null" else given
+            calls.append(ToolCall("", text_in(call.get("id", b"")), text_in(call.get("name", b"")), Raw(given)))
+        elif (response := table(own.get("functionResponse", b""))) is not None:
+            outcomes.append(outcome_of(response))
+        elif text[:1] == b'"' and own.get("thought") == b"true":
+            thoughts.append(ThinkingBlock(Raw(text), text_in(own.get("thoughtSignature", b"")) or None))
+        elif text[:1] == b'"':
+            blocks += [TextBlock(Raw(text))] if text != b'""' else []
+        elif (kind := text_in(data.get("mimeType", b""))).startswith("image/"):
+            blocks.append(ImageBlock(kind, Raw(data.get("data", b"null"))))
         else:
-            pieces = _pieces(raw) if pieces is None else pieces
-            blocks.append(RawBlock(Raw(pieces[number]), DIALECT))
+            blocks.append(RawBlock(Raw(piece), DIALECT))
     return GoogleContent(tuple(blocks), tuple(thoughts), tuple(calls), tuple(outcomes))
 
 
-def outcome_of(response: FunctionResponse) -> GoogleOutcome:
+def outcome_of(response: dict[str, bytes]) -> PatchToolCall:
     """Return what a result says."""
-    answer = response.response
-    own = _answer(answer)
-    text, failed = own.output, memoryview(own.error)[0] == _QUOTE
-    if memoryview(text)[0] != _QUOTE:
-        if failed:
-            return GoogleOutcome(response.id, response.name, own.error, own.error, "failed")
-        text = _EMPTY if is_absent(answer) else Raw(encode(bytes(answer).decode("utf-8", "replace")))
-    found = GoogleOutcome(response.id, response.name, text, NULL, "completed")
-    return found if response.parts is NULL else with_blocks(found, content_of(response.parts).blocks)
+    answer, name = response.get("response", b"null"), text_in(response.get("id", b""))
+    own = table(answer) or {}
+    text, error = own.get("output", b""), own.get("error", b"")
+    if text[:1] != b'"' and error[:1] == b'"':
+        return PatchToolCall(call_id=name, status="failed", output=Raw(error), error=Raw(error))
+    if text[:1] != b'"':
+        text = b'""' if answer == b"null" else encode(answer.decode("utf-8", "replace"))
+    found = PatchToolCall(call_id=name, status="completed", output=Raw(text))
+    return with_blocks(found, content_of(Raw(response.get("parts", b"null"))).blocks)
 
 
-def _answer(raw: Raw) -> _Answer:
-    try:
-        return _ANSWER.decode(raw)
-    except (ValueError, RecursionError):
-        own = table(bytes(raw)) or {}
-        return _Answer(*(Raw(own.get(key, b"null")) for key in ("output", "error")))
-
-
-def result_of(raw: Raw, call_id: str, name: str) -> GoogleOutcome | None:
+def result_of(raw: Raw, call_id: str) -> PatchToolCall | None:
     """Read the result that a client noted beside a call; None where there is none yet."""
     content = content_of(raw)
     if is_absent(raw):
@@ -174,16 +99,16 @@ def result_of(raw: Raw, call_id: str, name: str) -> GoogleOutcome | None:
     if not content.outcomes:  # a text, or parts alone
         whole = content.blocks[0] if len(content.blocks) == 1 else None
         plain = whole.text if isinstance(whole, TextBlock) else Raw(msgspec.json.encode(list(content.blocks)))
-        return GoogleOutcome(call_id, name, plain, NULL, "completed")
+        return PatchToolCall(call_id=call_id, status="completed", output=plain)
     own = next((found for found in content.outcomes if found.call_id == call_id), content.outcomes[0])
     return with_blocks(own, content.blocks) if own is content.outcomes[0] else own
 
 
-def with_blocks(outcome: GoogleOutcome, blocks: tuple[Block, ...]) -> GoogleOutcome:
+def with_blocks(outcome: PatchToolCall, blocks: tuple[Block, ...]) -> PatchToolCall:
     """Return a result with what stands beside it."""
     if not blocks or outcome.status == "failed":
         return outcome
-    plain = memoryview(outcome.output)[0] == _QUOTE
+    plain = opens(outcome.output) == '"'
     before = (TextBlock(outcome.output),) if plain else blocks_of(bytes(outcome.output))
     return msgspec.structs.replace(outcome, output=Raw(msgspec.json.encode([*before, *blocks])))
 

@@ -17,23 +17,19 @@ import re
 from typing import ClassVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
+from msgspec.structs import replace
 
 from lore.formats.lines import each
 from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
-from lore.formats.values import output_of
+from lore.formats.values import Said, said_in, text_in
 from lore.model import events as e
-from lore.model.canonical import printable, text_of
+from lore.model.canonical import printable
 from lore.model.codes import Code
 from lore.model.items import (
     NULL,
     AssistantMessage,
-    Block,
-    ImageBlock,
-    RawBlock,
     TextBlock,
-    ThinkingBlock,
-    ToolCall,
     UserMessage,
 )  # fmt: skip
 from lore.model.jsonslice import array, table
@@ -57,14 +53,6 @@ class _OpenFangMemory(TranscriptMemory):
     begun: bool = False
     stamp: str = ""
     turns: TranscriptTurns = msgspec.field(default_factory=TranscriptTurns)
-
-
-class _Said(Struct):
-    """A message taken apart: what is said, calls, results."""
-
-    blocks: list[Block] = []
-    calls: list[Members] = []
-    results: list[Members] = []
 
 
 class OpenFang(TranscriptLines[_OpenFangMemory]):
@@ -92,45 +80,44 @@ class OpenFang(TranscriptLines[_OpenFangMemory]):
             raise ValueError("no JSON object")
         role, content = _text(own, "role"), own.get("content", b"null")
         stamp = _text(own, "timestamp")
-        at, memory.stamp = (None if stamp == memory.stamp else stamp), stamp
+        self._at, memory.stamp = (None if stamp == memory.stamp else stamp), stamp
         begun, memory.begun = memory.begun, True
         leads = role == "system" and not begun and content[:1] == b'"'
         if not begun:
-            self._emit(e.SessionStarted(session_id="", at=at, system=Raw(content) if leads else NULL))
+            self._emit(e.SessionStarted(session_id="", at=self._at, system=Raw(content) if leads else NULL))
         if leads:
             return
         if role not in ("user", "assistant"):
             self._opaque(Code.UNKNOWN_RECORD, f"a message of role {printable(cut_masked(role, 40))!r}; kept as opaque")
             return
-        said = _taken_apart([*_listed(content), *_listed(own.get("tool_use", b"[]"))])
+        said, more = said_in(content), said_in(own.get("tool_use", b"[]"))
+        for part, others in zip(said, more, strict=True):
+            part += others
         uuid = _text(own, "msg_id") or _text(own, "id") or f"m{self._line.number}"
         if role == "assistant":
-            self._answer(said, uuid, at)
+            self._answer(said, uuid)
             return
-        memory.turns.asked_at = at
+        memory.turns.asked_at = self._at
         for result in said.results:
-            self._emit(_patch(result, at))
+            self._emit(replace(result, at=self._at))
         if said.blocks:
             first = said.blocks[0]
             text = bytes(first.text) if isinstance(first, TextBlock) else b""
-            self._append(UserMessage(uuid, blocks=tuple(said.blocks), source=_source(own, text)), e.MAIN, at)
+            self._append(UserMessage(uuid, blocks=tuple(said.blocks), source=_source(own, text)))
 
-    def _answer(self, said: _Said, uuid: str, at: str | None) -> None:
+    def _answer(self, said: Said, uuid: str) -> None:
         turns = self._memory.turns
-        self._start_turn(e.MAIN, turns, None, at)
+        self._start_turn(turns, None)
         if said.blocks:
-            self._append(AssistantMessage(uuid, blocks=tuple(said.blocks), response_id=uuid), e.MAIN, at)
+            self._append(AssistantMessage(uuid, blocks=tuple(said.blocks), response_id=uuid))
         for number, call in enumerate(said.calls):
-            given = Raw(call.get("input", b"{}"))
-            name = _text(call, "name")
-            made = ToolCall(f"{uuid}:{number}", _text(call, "id"), name, given, response_id=uuid)
-            self._append(made, e.MAIN, at)
-        self._emit(e.TurnCompleted(turn=turns.turn, at=at))
+            self._append(replace(call, uuid=f"{uuid}:{number}", response_id=uuid))
+        self._end_turn(turns, None)
 
 
 def _text(own: Members, key: str) -> str:
     """Return a member that is a text which can be written again; empty for any other."""
-    return printable(text_of(own[key])) if own.get(key, b"")[:1] == b'"' else ""
+    return text_in(own.get(key, b""))
 
 
 def _source(own: Members, text: bytes) -> str:
@@ -141,47 +128,8 @@ def _source(own: Members, text: bytes) -> str:
     return named or ("context_injection" if _PUT_IN.match(text) else "user")
 
 
-def _listed(content: bytes) -> list[bytes]:
-    """Return content as blocks: a text is one, if it says anything."""
-    if content[:1] == b'"':
-        return [b'{"type":"text","text":' + content + b"}"] if content != b'""' else []
-    if content[:1] == b"[":
-        return array(content)
-    if content == b"null":
-        return []
-    raise ValueError("content is neither text nor blocks")
-
-
 def _has_flat_image(content: bytes) -> bool:
     """Tell whether content has an image whose data stand in the block itself: elsewhere they have a source."""
     if content[:1] != b"[" or b'"image"' not in content:
         return False
     return any(_text(own, "type") == "image" and "data" in own for own in (table(raw) or {} for raw in array(content)))
-
-
-def _taken_apart(blocks: list[bytes]) -> _Said:
-    said = _Said()
-    for raw in blocks:
-        own = table(raw) or {}
-        kind, text = _text(own, "type"), own.get("text", b"")
-        if kind == "tool_use" and "id" in own:
-            said.calls.append(own)
-        elif kind == "tool_result" and "tool_use_id" in own:
-            said.results.append(own)
-        elif kind == "text" and text[:1] == b'"':
-            said.blocks.append(TextBlock(Raw(text)))
-        elif kind == "image" and own.get("data", b"")[:1] == b'"':
-            said.blocks.append(ImageBlock(_text(own, "media_type"), Raw(own["data"])))
-        elif kind == "thinking" and own.get("thinking", b"")[:1] == b'"':
-            said.blocks.append(ThinkingBlock(Raw(own["thinking"]), _text(own, "signature") or None))
-        else:
-            said.blocks.append(RawBlock(Raw(raw)))
-    return said
-
-
-def _patch(result: Members, at: str | None) -> e.PatchToolCall:
-    output = output_of(Raw(result.get("content", b'""')))
-    failed = result.get("is_error") == b"true"
-    return e.PatchToolCall(
-        call_id=_text(result, "tool_use_id"), status="failed" if failed else "completed", output=output, at=at
-    )

@@ -15,7 +15,7 @@ Sources: `event/`, `conversation/` and `context/` of the OpenHands software-agen
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 from itertools import islice
 from typing import ClassVar
@@ -25,10 +25,10 @@ from msgspec.structs import replace
 
 from lore.formats.agents import openhands_records as records
 from lore.formats.agents.openhands_records import OpenHandsEvent, OpenHandsUsage
-from lore.formats.base import Read, Yields
+from lore.formats.base import Read
 from lore.formats.bills import apart, split
-from lore.formats.folders import OPENHANDS, STATE, PackMember, PackReader, in_file
-from lore.formats.lines import Line, fault, problem
+from lore.formats.folders import OPENHANDS, STATE, PackMember, PackReader
+from lore.formats.lines import Line, fault
 from lore.formats.transcripts import Emitting, TranscriptMemory, TranscriptTurns
 from lore.formats.values import called, opens, stamp_at
 from lore.model import events as e
@@ -89,35 +89,32 @@ class OpenHandsMemory(TranscriptMemory):
     trigger: str | None = None
 
 
-class OpenHandsConversation(Emitting[OpenHandsMemory]):
-    """A conversation: what its files make, one after another."""
+class OpenHands(Emitting[OpenHandsMemory], PackReader):
+    """Reader of a conversation's folder: what its files make, one after another."""
 
+    name: ClassVar[str] = OPENHANDS
     memory = OpenHandsMemory
+    own_tools: ClassVar[bool] = False  # of the client: their schemas are not in the files
+    unseen: ClassVar[str] = "the schemas of built-in tools"
 
     def __init__(self) -> None:
+        super().__init__()
         self._begin()
 
-    def save(self) -> bytes:
-        """Return all that is remembered."""
-        return self._saved()
-
-    def load(self, saved: bytes) -> None:
-        """Take what `save` returned; raises ValueError where it is nothing of the kind."""
-        self._loaded(saved)
-
-    def read(self, name: str, data: bytes) -> list[Read]:
-        """Take a file."""
-        line, self._file = Line(1, 0, data), name
+    def _member(self, member: PackMember) -> list[Read]:
+        line, self._file = Line(1, 0, member.data), member.header.name
         if not self._modelled(line):
-            reason = fault(data) if data.strip() else "an empty file"
-            self._found.append(problem(Code.UNREADABLE_LINE, f"unreadable file: {reason}", line))
+            reason = fault(line.data) if line.data.strip() else "an empty file"
+            self._problem(Code.UNREADABLE_LINE, f"unreadable file: {reason}")
         return self._taken()
 
-    def end(self) -> list[Read]:
-        """Return what was held back for events that did not come."""
+    def _rest(self) -> list[Read]:
+        self._at_record(self._line)
         self._file = STATE
         self._close()
-        self._unclaimed()
+        bills, self._memory.bills = self._memory.bills, {}
+        for bill in (bill for found in bills.values() for bill in found):  # of which no event tells
+            self._utility(bill)
         return self._taken()
 
     def _take(self, data: bytes) -> None:
@@ -125,13 +122,14 @@ class OpenHandsConversation(Emitting[OpenHandsMemory]):
             self._state(records.state_of(data))
             return
         event = records.event_of(data)
-        at = _at(event.timestamp)
+        stamp = event.timestamp  # a time without a zone is taken for UTC
+        self._at = None if not stamp else stamp if _ZONE.search(stamp) else f"{stamp}Z"
         handle = _HANDLERS.get(event.kind)
         if handle is None and event.kind in _SILENT:
             return
-        self._start_session(event, at)
+        self._start_session(event)
         if handle is not None:
-            handle(self, event, at)
+            handle(self, event)
         else:
             self._unknown("unknown event kind", event.kind)
 
@@ -155,30 +153,30 @@ class OpenHandsConversation(Emitting[OpenHandsMemory]):
                 bill = Bill(use, usage, latencies.get(usage.response_id, 0.0))
                 memory.bills.setdefault(usage.response_id, []).append(bill)
 
-    def _start_session(self, event: OpenHandsEvent, at: str | None) -> None:
+    def _start_session(self, event: OpenHandsEvent) -> None:
         """Start the session with what its first event says of it."""
-        memory = self._memory
+        memory, at = self._memory, self._at
         if not memory.started:
-            memory.started, memory.dialect, memory.turns.model = True, _dialect_of(memory.model), memory.model
+            served = (memory.model or "").rpartition("/")[2].lower()  # as LiteLLM asks for a model
+            shape = "gemini" if served.startswith("gemini") else "openai-chat"
+            memory.dialect = "anthropic" if "claude" in served else shape
+            memory.started, memory.turns.model = True, memory.model
             system, tools = _head_of(event)
+            name, model, dialect = memory.session, memory.model, memory.dialect
             self._emit(
-                e.SessionStarted(
-                    session_id=memory.session, at=at, model=memory.model, dialect=memory.dialect, system=system,
-                    tools=tools,
-                )
-            )  # fmt: skip
+                e.SessionStarted(session_id=name, at=at, model=model, dialect=dialect, system=system, tools=tools)
+            )
         elif event.system_prompt is not None:
             system, tools = _head_of(event)
             self._emit(e.SessionChanged(system=system, tools=tools, at=at))
 
-    def _prompted(self, event: OpenHandsEvent, at: str | None) -> None:
-        del at
+    def _prompted(self, event: OpenHandsEvent) -> None:
         if event.kind == "SystemPromptEvent":  # a later one of another kind stands in no history
             self._memory.view.append(Viewed(event.id))
 
     # messages, calls, results
 
-    def _message(self, event: OpenHandsEvent, at: str | None) -> None:
+    def _message(self, event: OpenHandsEvent) -> None:
         message = event.llm_message
         if message is None:
             raise ValueError("an event without its message")
@@ -187,44 +185,44 @@ class OpenHandsConversation(Emitting[OpenHandsMemory]):
             thoughts = records.thoughts_of(
                 message.thinking_blocks, message.reasoning_content, message.responses_reasoning_item
             )
-            self._respond(event.llm_response_id or event.id, at)
-            self._say(event, [*thoughts, *blocks], (), at)
+            self._respond(event.llm_response_id or event.id)
+            self._say(event, [*thoughts, *blocks])
             return
         self._close()
         source = "user" if event.source == "user" else "context_injection"
         items: list[Item] = [UserMessage(event.id, blocks=tuple(blocks), source=source)] if blocks else []
-        self._show(event.id, items, at)
+        self._show(event.id, items)
 
-    def _action(self, event: OpenHandsEvent, at: str | None) -> None:
+    def _action(self, event: OpenHandsEvent) -> None:
         call = event.tool_call or records.OpenHandsCall()
-        self._respond(event.llm_response_id or event.id, at)
+        self._respond(event.llm_response_id or event.id)
         if call.origin == "responses" and self._memory.dialect == "openai-chat":
             self._memory.dialect = "openai-responses"
             self._emit(e.SessionChanged(dialect=self._memory.dialect))
         thoughts = records.thoughts_of(event.thinking_blocks, event.reasoning_content, event.responses_reasoning_item)
         name = event.tool_call_id or call.id or event.id
         made = called(f"{event.id}/call", name, call.name, call.arguments, self._memory.response or event.id)
-        self._say(event, [*thoughts, *records.blocks_of(event.thought)], (made,), at)
+        self._say(event, [*thoughts, *records.blocks_of(event.thought)], made)
 
-    def _say(self, event: OpenHandsEvent, blocks: list[Block], calls: Iterable[Item], at: str | None) -> None:
+    def _say(self, event: OpenHandsEvent, blocks: list[Block], *calls: Item) -> None:
         """Append what the model said with an event."""
         response = self._memory.response
         said = [AssistantMessage(event.id, blocks=tuple(blocks), response_id=response)] if blocks else []
-        self._show(event.id, [*said, *calls], at)
+        self._show(event.id, [*said, *calls])
 
-    def _show(self, name: str, items: list[Item], at: str | None) -> None:
+    def _show(self, name: str, items: list[Item]) -> None:
         self._memory.view.append(Viewed(name, items))
         for item in items:
-            self._append(item, e.MAIN, at)
+            self._append(item)
 
-    def _observed(self, event: OpenHandsEvent, at: str | None) -> None:
-        self._result(event, records.output_of(event.observation or records.Observation(), event.extended_content), at)
+    def _observed(self, event: OpenHandsEvent) -> None:
+        self._result(event, records.output_of(event.observation or records.Observation(), event.extended_content))
 
-    def _refused(self, event: OpenHandsEvent, at: str | None) -> None:
+    def _refused(self, event: OpenHandsEvent) -> None:
         told = event.error if opens(event.error) == '"' else Raw(encode(f"Action rejected: {event.rejection_reason}"))
-        self._result(event, told, at)
+        self._result(event, told)
 
-    def _result(self, event: OpenHandsEvent, output: Raw, at: str | None) -> None:
+    def _result(self, event: OpenHandsEvent, output: Raw) -> None:
         failed = event.observation is None or event.observation.is_error
         call, status = event.tool_call_id, "failed" if failed else "completed"
         view = self._memory.view
@@ -236,20 +234,20 @@ class OpenHandsConversation(Emitting[OpenHandsMemory]):
                 viewed.result = event.id
                 break
         view.append(Viewed(event.id))
-        self._emit(e.PatchToolCall(call_id=call, status=status, output=output, at=at))
+        self._patch(call, output, failed=failed)
 
     # requests
 
-    def _respond(self, response: str, at: str | None) -> None:
+    def _respond(self, response: str) -> None:
         """Open the turn of a response with the first event of it."""
         memory = self._memory
         if response == memory.response:
             return
         self._close()
         bill = self._bill_of(response)
-        memory.response, memory.responded, memory.bill = response, at, bill
-        memory.turns.asked_at = _before(at, 0.0 if bill is None else bill.latency)
-        self._start_turn(e.MAIN, memory.turns, (bill.usage.model or None) if bill is not None else None, at)
+        memory.response, memory.responded, memory.bill = response, self._at, bill
+        memory.turns.asked_at = _before(self._at, 0.0 if bill is None else bill.latency)
+        self._start_turn(memory.turns, (bill.usage.model or None) if bill is not None else None)
 
     def _bill_of(self, response: str) -> Bill | None:
         """Take a response's bill; one of several, where ids are the same, in the order of the state."""
@@ -267,20 +265,14 @@ class OpenHandsConversation(Emitting[OpenHandsMemory]):
         usage = None if memory.bill is None else self._billed(memory.bill.usage)
         self._emit(e.TurnCompleted(turn=memory.turns.turn, at=memory.responded, usage=usage, response_id=response))
 
-    def _utility(self, bill: Bill, at: str | None) -> None:
+    def _utility(self, bill: Bill) -> None:
         """Note a request besides the conversation."""
-        chain = UTILITY + bill.use
-        turns = self._memory.utilities.setdefault(chain, TranscriptTurns())
-        turns.asked_at = _before(at, bill.latency)
-        self._start_turn(chain, turns, bill.usage.model or None, at)
-        usage, name = self._billed(bill.usage), bill.usage.response_id or None
-        self._emit(e.TurnCompleted(turn=turns.turn, at=at, usage=usage, response_id=name, chain=chain))
-
-    def _unclaimed(self) -> None:
-        """Note the requests of which no event tells."""
-        bills, self._memory.bills = self._memory.bills, {}
-        for bill in (bill for found in bills.values() for bill in found):
-            self._utility(bill, None)
+        self._chain = UTILITY + bill.use
+        turns = self._memory.utilities.setdefault(self._chain, TranscriptTurns())
+        turns.asked_at = _before(self._at, bill.latency)
+        self._start_turn(turns, bill.usage.model or None)
+        self._end_turn(turns, self._billed(bill.usage), bill.usage.response_id or None)
+        self._chain = e.MAIN
 
     def _billed(self, usage: OpenHandsUsage) -> e.Billed:
         whole, read, write = usage.prompt_tokens, usage.cache_read_tokens, usage.cache_write_tokens
@@ -294,73 +286,62 @@ class OpenHandsConversation(Emitting[OpenHandsMemory]):
 
     # condensations
 
-    def _asked(self, event: OpenHandsEvent, at: str | None) -> None:
+    def _asked(self, event: OpenHandsEvent) -> None:
         self._memory.trigger = _TRIGGERS.get(event.reason or "", "auto")
         self._close()
-        self._emit(e.CompactStarted(trigger=self._memory.trigger, at=at))
+        self._emit(e.CompactStarted(trigger=self._memory.trigger, at=self._at))
 
-    def _condensed(self, event: OpenHandsEvent, at: str | None) -> None:
+    def _condensed(self, event: OpenHandsEvent) -> None:
         memory, gone = self._memory, frozenset(event.forgotten_event_ids)
         self._close()
         bill = self._bill_of(event.llm_response_id or "")
         if bill is not None:
-            self._utility(bill, at)
+            self._utility(bill)
         trigger, memory.trigger = memory.trigger or "auto", None
         stays = [viewed for viewed in memory.view if not gone & {viewed.id, viewed.result}]
         summed = not is_absent(event.summary) and event.summary_offset is not None
         place = max(0, event.summary_offset or 0) if summed else len(stays)
         head, tail = stays[:place], stays[place:]
         kept = tuple(item.uuid for viewed in head for item in viewed.items)
-        self._emit(e.CompactApplied(uuid=event.id, trigger=trigger, preserved_uuids=kept, at=at))
+        self._prune(event.id, kept, trigger=trigger)
         memory.view, memory.condensed = head, memory.condensed + 1
         if summed:
             blocks = records.blocks_of(event.summary)
             name = f"{event.id}-summary"
-            self._show(name, [UserMessage(name, blocks=blocks, source="context_injection")], at)
+            self._show(name, [UserMessage(name, blocks=blocks, source="context_injection")])
         for viewed in tail:
             again = [replace(item, uuid=f"{item.uuid.partition('~')[0]}~{memory.condensed}") for item in viewed.items]
-            self._show(viewed.id, again, at)
+            self._show(viewed.id, again)
             memory.view[-1].result = viewed.result
 
-    def _stopped(self, event: OpenHandsEvent, at: str | None) -> None:
+    def _stopped(self, event: OpenHandsEvent) -> None:
         name = "interrupt" if event.kind == "InterruptEvent" else "api-error" if "LLM" in event.code else ""
         if name:
-            self._observe((Sign(name),), e.MAIN, at)
+            self._observe(Sign(name))
 
 
-_HANDLERS: dict[str, Callable[[OpenHandsConversation, OpenHandsEvent, str | None], None]] = {
-    "SystemPromptEvent": OpenHandsConversation._prompted,  # pyright: ignore[reportPrivateUsage]
-    "SystemPromptUpdateEvent": OpenHandsConversation._prompted,  # pyright: ignore[reportPrivateUsage]
-    "MessageEvent": OpenHandsConversation._message,  # pyright: ignore[reportPrivateUsage]
-    "ActionEvent": OpenHandsConversation._action,  # pyright: ignore[reportPrivateUsage]
-    "ObservationEvent": OpenHandsConversation._observed,  # pyright: ignore[reportPrivateUsage]
-    "UserRejectObservation": OpenHandsConversation._refused,  # pyright: ignore[reportPrivateUsage]
-    "AgentErrorEvent": OpenHandsConversation._refused,  # pyright: ignore[reportPrivateUsage]
-    "Condensation": OpenHandsConversation._condensed,  # pyright: ignore[reportPrivateUsage]
-    "CondensationRequest": OpenHandsConversation._asked,  # pyright: ignore[reportPrivateUsage]
-    "InterruptEvent": OpenHandsConversation._stopped,  # pyright: ignore[reportPrivateUsage]
-    "ConversationErrorEvent": OpenHandsConversation._stopped,  # pyright: ignore[reportPrivateUsage]
+_HANDLERS: dict[str, Callable[[OpenHands, OpenHandsEvent], None]] = {
+    "SystemPromptEvent": OpenHands._prompted,  # pyright: ignore[reportPrivateUsage]
+    "SystemPromptUpdateEvent": OpenHands._prompted,  # pyright: ignore[reportPrivateUsage]
+    "MessageEvent": OpenHands._message,  # pyright: ignore[reportPrivateUsage]
+    "ActionEvent": OpenHands._action,  # pyright: ignore[reportPrivateUsage]
+    "ObservationEvent": OpenHands._observed,  # pyright: ignore[reportPrivateUsage]
+    "UserRejectObservation": OpenHands._refused,  # pyright: ignore[reportPrivateUsage]
+    "AgentErrorEvent": OpenHands._refused,  # pyright: ignore[reportPrivateUsage]
+    "Condensation": OpenHands._condensed,  # pyright: ignore[reportPrivateUsage]
+    "CondensationRequest": OpenHands._asked,  # pyright: ignore[reportPrivateUsage]
+    "InterruptEvent": OpenHands._stopped,  # pyright: ignore[reportPrivateUsage]
+    "ConversationErrorEvent": OpenHands._stopped,  # pyright: ignore[reportPrivateUsage]
 }
 
 
 def _head_of(event: OpenHandsEvent) -> tuple[Raw, tuple[Raw, ...] | None]:
     """Return the system prompt, a list of texts where it has a part of this conversation, and the tools."""
-    own, more = event.system_prompt or records.OpenHandsText(), event.dynamic_context or records.OpenHandsText()
-    both = opens(own.text) == opens(more.text) == '"'
-    system = Raw(b"[%b,%b]" % (bytes(own.text), bytes(more.text))) if both else own.text
+    own, more = ((part or {}).get("text", NULL) for part in (event.system_prompt, event.dynamic_context))
+    both = opens(own) == opens(more) == '"'
+    system = Raw(b"[%b,%b]" % (bytes(own), bytes(more))) if both else own
     tools = None if event.tools is None else tuple([records.tool_of(tool) for tool in event.tools])
-    return (system if opens(own.text) == '"' else NULL), tools
-
-
-def _dialect_of(model: str | None) -> str:
-    """Return the shape of the requests that LiteLLM makes of a model."""
-    name = (model or "").rpartition("/")[2].lower()
-    return "anthropic" if "claude" in name else "gemini" if name.startswith("gemini") else "openai-chat"
-
-
-def _at(stamp: str | None) -> str | None:
-    """Return a time with a zone."""
-    return None if not stamp else stamp if _ZONE.search(stamp) else f"{stamp}Z"
+    return (system if opens(own) == '"' else NULL), tools
 
 
 def _before(at: str | None, seconds: float) -> str | None:
@@ -369,28 +350,3 @@ def _before(at: str | None, seconds: float) -> str | None:
         return at if at is None or seconds <= 0 else stamp_at(datetime.fromisoformat(at).timestamp() - seconds)
     except (ValueError, OverflowError, OSError):
         return at
-
-
-class OpenHands(PackReader):
-    """Reader of a conversation's folder."""
-
-    name: ClassVar[str] = OPENHANDS
-    yields: ClassVar[Yields] = "events"
-    own_tools: ClassVar[bool] = False  # of the client: their schemas are not in the files
-    unseen: ClassVar[str] = "the schemas of built-in tools"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._conversation = OpenHandsConversation()
-
-    def _save(self) -> bytes:
-        return self._conversation.save()
-
-    def _load(self, saved: bytes) -> None:
-        self._conversation.load(saved)
-
-    def _member(self, member: PackMember) -> list[Read]:
-        return in_file(member.header.name, self._conversation.read(member.header.name, member.data))
-
-    def _rest(self) -> list[Read]:
-        return self._conversation.end()

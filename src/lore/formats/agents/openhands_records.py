@@ -9,12 +9,13 @@ Source: `event/`, `llm/message.py`, `llm/utils/metrics.py` of the OpenHands soft
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.formats.values import image_at, opens, result_of
+from lore.formats.contents import object_of
+from lore.formats.values import blocks_in, image_at, opens, result_of, text_in
 from lore.model import lenient
 from lore.model.canonical import encode
 from lore.model.items import NULL, Block, RawBlock, TextBlock, ThinkingBlock
@@ -22,28 +23,6 @@ from lore.model.jsonslice import array, table
 
 _EMPTY = Raw(b'""')
 _ERROR = "[An error occurred during execution.]\n"
-
-
-class OpenHandsText(Struct, frozen=True, gc=False):
-    """A part that is text."""
-
-    text: Raw = NULL
-
-
-class OpenHandsPart(Struct, frozen=True, gc=False):
-    """A part of a message: a text, or pictures by their addresses."""
-
-    type: str = ""
-    text: Raw = NULL
-    image_urls: tuple[Raw, ...] = ()
-
-
-class Thought(Struct, frozen=True, gc=False):
-    """A block of Anthropic's thinking."""
-
-    type: str = ""
-    thinking: Raw = NULL
-    signature: str | None = None
 
 
 class Reasoning(Struct, frozen=True, gc=False):
@@ -99,8 +78,8 @@ class OpenHandsEvent(Struct, frozen=True, gc=False):
     id: str
     timestamp: str | None = None
     source: str = ""
-    system_prompt: OpenHandsText | None = None
-    dynamic_context: OpenHandsText | None = None
+    system_prompt: dict[str, Raw] | None = None  # as the next, a part that is text
+    dynamic_context: dict[str, Raw] | None = None
     tools: tuple[Raw, ...] | None = None
     llm_message: OpenHandsMessage | None = None
     llm_response_id: str | None = None
@@ -173,45 +152,32 @@ class OpenHandsState(Struct, frozen=True, gc=False):
     stats: Stats | None = None
 
 
-_PARTS = msgspec.json.Decoder(tuple[OpenHandsPart, ...])
 event_of = lenient.decoding(OpenHandsEvent)
 state_of = lenient.decoding(OpenHandsState)
 metrics_of = lenient.decoding(OpenHandsMetrics)
-_THOUGHT = msgspec.json.Decoder(Thought)
 _METADATA = msgspec.json.Decoder(OpenHandsMetadata)
 
 
 def blocks_of(content: Raw) -> tuple[Block, ...]:
     """Return what a message says, empty texts left out: a text, or a list of parts; ValueError where it is neither."""
-    first = opens(content)
-    if first == '"':
-        return () if content == _EMPTY else (TextBlock(content),)
-    if first == "n":
-        return ()
-    parts = lenient.decoded(_PARTS, content)
-    if all(part.type == "text" and opens(part.text) == '"' for part in parts):
-        return tuple([TextBlock(part.text) for part in parts if part.text != _EMPTY])
-    pieces = array(bytes(content))
-    return tuple([block for part, piece in zip(parts, pieces, strict=True) for block in _blocks(part, piece)])
-
-
-def _blocks(part: OpenHandsPart, piece: bytes) -> Iterable[Block]:
-    if part.type == "text" and opens(part.text) == '"':
-        return (TextBlock(part.text),) if part.text != _EMPTY else ()
-    return map(_picture, part.image_urls) if part.type == "image" else (RawBlock(Raw(piece)),)
-
-
-def _picture(url: Raw) -> Block:
-    shown = RawBlock(Raw(b'{"type":"image_url","image_url":{"url":%b}}' % bytes(url)), "openai-chat")
-    return image_at(bytes(url)) or shown
+    blocks: list[Block] = []
+    for block in blocks_in(content):
+        own = (table(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
+        if own.get("type") == b'"image"':  # pictures by their addresses
+            for url in array(own.get("image_urls", b"")):
+                shown = RawBlock(Raw(b'{"type":"image_url","image_url":{"url":%b}}' % url), "openai-chat")
+                blocks.append(image_at(url) or shown)
+        elif not isinstance(block, TextBlock) or block.text != _EMPTY:
+            blocks.append(block)
+    return tuple(blocks)
 
 
 def thoughts_of(thinking: tuple[Raw, ...], text: Raw, item: Reasoning | None) -> Iterator[Block]:
     """Yield what a model thought: Anthropic's blocks, else a text; and an item of the Responses API."""
     for raw in thinking:
-        block = lenient.decoded(_THOUGHT, raw)
-        if block.type == "thinking" and opens(block.thinking) == '"':
-            yield ThinkingBlock(block.thinking, block.signature)
+        own = table(bytes(raw)) or {}
+        if own.get("type") == b'"thinking"' and own.get("thinking", b"")[:1] == b'"':
+            yield ThinkingBlock(Raw(own["thinking"]), text_in(own.get("signature", b"")) or None)
         else:
             yield RawBlock(Raw(bytes(raw)), "anthropic")
     if not thinking and opens(text) == '"' and text != _EMPTY:
@@ -247,11 +213,7 @@ def tool_of(raw: Raw) -> Raw:
     own = table(bytes(raw)) or {}
     foreign = table(own.get("mcp_tool", b"null")) or {}
     name = foreign.get("name") or own.get("name") or own.get("title") or own.get("kind", b'""')
-    members = [b'"name":' + name]
-    for key, value in (
-        ("description", own.get("description") or foreign.get("description")),
-        ("parameters", foreign.get("inputSchema")),
-    ):
-        if value is not None and value != b"null":
-            members.append(encode(key) + b":" + value)
-    return Raw(b'{"type":"function","function":{%b}}' % b",".join(members))
+    described = own.get("description") or foreign.get("description") or b"null"
+    says = {"name": name, "description": described, "parameters": foreign.get("inputSchema", b"null")}
+    members = {key: value for key, value in says.items() if key == "name" or value != b"null"}
+    return Raw(b'{"type":"function","function":%b}' % object_of(members))

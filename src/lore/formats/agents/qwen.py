@@ -15,12 +15,13 @@ public file was found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import ClassVar
 
 import msgspec
 from msgspec import Raw, Struct, field
+from msgspec.structs import replace
 
 from lore.formats.agents import google
 from lore.formats.bills import split
@@ -30,7 +31,7 @@ from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code
-from lore.model.items import NULL, AssistantMessage, Block, Item, TextBlock, ToolCall, UserMessage, is_absent
+from lore.model.items import NULL, AssistantMessage, Block, Item, TextBlock, UserMessage, is_absent
 from lore.model.jsonslice import table
 from lore.model.mask import mask
 from lore.model.state import Sign
@@ -55,15 +56,10 @@ class QwenUsage(Struct, frozen=True, gc=False, rename="camel"):
     total_token_count: int | None = None
 
 
-class CallResult(Struct, frozen=True, gc=False, rename="camel"):
-    """What the screen was told of a result."""
+class QwenOther(Struct, frozen=True, gc=False, rename="camel"):
+    """What the screen was told of a result (`status`), where a record of a branched session was copied from."""
 
     status: str = ""
-
-
-class QwenOrigin(Struct, frozen=True, gc=False, rename="camel"):
-    """Where a record of a branched session was copied from."""
-
     session_id: str | None = None
 
 
@@ -80,11 +76,11 @@ class QwenRecord(Struct, frozen=True, gc=False, rename="camel"):
     message: QwenMessage | None = None
     usage_metadata: QwenUsage | None = None
     model: str | None = None
-    tool_call_result: CallResult | None = None
+    tool_call_result: QwenOther | None = None
     system_payload: Raw = NULL
     agent_id: str | None = None
     is_sidechain: bool | None = None
-    forked_from: QwenOrigin | None = None
+    forked_from: QwenOther | None = None
 
 
 class Compression(Struct, frozen=True, gc=False, rename="camel"):
@@ -116,10 +112,8 @@ _PAYLOAD = msgspec.json.Decoder(QwenPayload)
 
 def payload_of(record: QwenRecord) -> QwenPayload:
     """Decode what a system record says; ValueError where it is none."""
-    raw = bytes(record.system_payload)
-    if raw == b"null":
-        return QwenPayload()
-    return lenient.decoded(_PAYLOAD, raw)
+    raw = record.system_payload
+    return QwenPayload() if is_absent(raw) else lenient.decoded(_PAYLOAD, raw)
 
 
 _MACHINES = frozenset(("notification", "cron", "goal_runtime"))  # what sent a message that no person wrote
@@ -129,7 +123,6 @@ _CHAT = "openai-chat"
 _FAILED = frozenset(("error", "cancelled"))
 _API_ERROR = b"qwen-code.api_error"
 _LOOKED_AT = 64  # lines of a beginning in which a sign is sought
-_NO_INPUT = Raw(b"{}")
 _TAKEN = -1  # the place of a record on a branch that was left
 
 
@@ -170,7 +163,6 @@ class QwenCode(TranscriptLines[QwenMemory]):
 
     name: ClassVar[str] = "qwen-code"
     memory = QwenMemory
-    unseen: ClassVar[str] = "the system prompt and the schemas of tools"
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -192,32 +184,31 @@ class QwenCode(TranscriptLines[QwenMemory]):
         if record.type not in TYPES:
             self._unknown("unknown record type", record.type)
             return
-        name = _chain_of(record)
-        self._begin_session(record, name)
-        chains = self._memory.chains
+        if record.is_sidechain:
+            side = record.agent_id or "sidechain"
+            self._chain = f"agent-{side}" if side == e.MAIN else side
+        self._at, self._agent = record.timestamp, record.agent_id
+        self._begin_session(record)
+        chains, name = self._memory.chains, self._chain
         chain = chains.get(name) or chains.setdefault(name, QwenChain())
         if record.uuid in chain.places:
             self._problem(Code.DUPLICATE_UUID, f"uuid {mask(record.uuid)[:60]!r} came before; passed over")
             return
-        self._follow(record, name, chain)
-        _HANDLERS[record.type](self, record, name, chain)
+        self._follow(record, chain)
+        _HANDLERS[record.type](self, record, chain)
         if record.uuid is not None:
             chain.places[record.uuid] = chain.depth
 
-    def _begin_session(self, record: QwenRecord, name: str) -> None:
+    def _begin_session(self, record: QwenRecord) -> None:
         if self._memory.session is None:
-            self._memory.session = record.session_id or ""
+            self._memory.session = name = record.session_id or ""
             parent = None if record.forked_from is None else record.forked_from.session_id
-            self._emit(
-                e.SessionStarted(
-                    session_id=self._memory.session, at=record.timestamp, dialect=_CHAT, parent_session_id=parent,
-                    chain=name,
-                )
-            )  # fmt: skip
+            chain, at = self._chain, self._at
+            self._emit(e.SessionStarted(session_id=name, at=at, dialect=_CHAT, parent_session_id=parent, chain=chain))
 
     # the tree
 
-    def _follow(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
+    def _follow(self, record: QwenRecord, chain: QwenChain) -> None:
         """Go to the record that this one goes on from; notes for the screen alone lead nowhere."""
         parent = record.parent_uuid
         if not chain.places and parent is None:
@@ -227,9 +218,9 @@ class QwenCode(TranscriptLines[QwenMemory]):
             what = "is not in the file" if place is None else "was taken back by a rewind"
             self._problem(Code.DANGLING_PARENT, f"parent {mask(str(parent))[:60]!r} {what}; file order carries on")
         elif place < chain.depth and (record.type != "system" or record.subtype == "rewind"):
-            self._take_back(place, name, chain, record.timestamp)
+            self._take_back(place, chain)
 
-    def _take_back(self, place: int, name: str, chain: QwenChain, at: str | None) -> None:
+    def _take_back(self, place: int, chain: QwenChain) -> None:
         if place < chain.pruned:
             detail = "a record goes on from one before a compression, whose history lore does not bring back"
             self._problem(Code.DANGLING_PARENT, detail)
@@ -239,103 +230,81 @@ class QwenCode(TranscriptLines[QwenMemory]):
         chain.pruned = min(chain.pruned, place)
         chain.places = {uuid: known if known <= place else _TAKEN for uuid, known in chain.places.items()}
         chain.response = chain.prompt = None
-        if gone:
-            self._emit(e.Remove(uuids=gone, chain=name, at=at))
+        self._remove(gone)
 
-    def _step(self, items: Iterable[Item], name: str, chain: QwenChain, record: QwenRecord) -> None:
-        made = list(items)
-        for item in made:
-            self._append(item, name, record.timestamp, record.agent_id)
-        if made:
-            chain.steps.append(tuple([item.uuid for item in made]))
+    def _step(self, items: Sequence[Item], chain: QwenChain) -> None:
+        for item in items:
+            self._append(item)
+        if items:
+            chain.steps.append(tuple([item.uuid for item in items]))
 
     # records, by type
 
-    def _user(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
+    def _user(self, record: QwenRecord, chain: QwenChain) -> None:
         if record.message is None or record.subtype in _NEVER_SENT:
             return
         content, uuid = google.content_of(record.message.parts), self._uuid(record)
         alone = record.type == "tool_result" and bool(content.outcomes)
-        self._results(content.outcomes, content.blocks if alone else (), record, name)
+        self._results(content.outcomes, content.blocks if alone else (), record)
         chain.response = chain.prompt = None
         chain.turns.asked_at = record.timestamp
         if alone:
             return
         if content.blocks:
             source = "tick" if record.subtype in _MACHINES else "user"
-            self._step((UserMessage(uuid, blocks=content.blocks, source=source),), name, chain, record)
+            self._step((UserMessage(uuid, blocks=content.blocks, source=source),), chain)
             plain = len(content.blocks) == 1 and record.subtype is None
             chain.prompt = (uuid, google.digest_of(b"", content.blocks)) if plain else None
         if record.subtype is None and not is_absent(record.system_payload) and payload_of(record).hook_context:
-            self._observe((Sign("hook-context"),), name, record.timestamp, record.version or "")
+            self._observe(Sign("hook-context"), version=record.version or "")
 
-    def _results(
-        self, outcomes: tuple[google.GoogleOutcome, ...], beside: tuple[Block, ...], record: QwenRecord, name: str
-    ) -> None:
+    def _results(self, outcomes: Iterable[e.PatchToolCall], beside: tuple[Block, ...], record: QwenRecord) -> None:
         """Note the results that a message holds; what stands beside them is part of the first."""
         failed = record.tool_call_result is not None and record.tool_call_result.status in _FAILED
         for number, outcome in enumerate(outcomes):
             found = outcome if number else google.with_blocks(outcome, beside)
             status = "failed" if failed else found.status
-            self._emit(
-                e.PatchToolCall(
-                    call_id=found.call_id or "", status=status, output=found.output, error=found.error, chain=name,
-                    at=record.timestamp,
-                )
-            )  # fmt: skip
+            self._emit(replace(found, status=status, chain=self._chain, at=self._at))
 
-    def _assistant(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
+    def _assistant(self, record: QwenRecord, chain: QwenChain) -> None:
         if record.subtype in _NEVER_SENT:
             return
         usage, uuid = record.usage_metadata, self._uuid(record)
         content = google.NOTHING if record.message is None else google.content_of(record.message.parts)
         more = chain.response is not None and record.model is None and usage is None
         if not more:
-            self._version(record, name, chain)
-            self._start_turn(name, chain.turns, record.model, record.timestamp, record.agent_id)
+            before, chain.version = chain.version, record.version or chain.version
+            self._changed("client-version", before, chain.version, chain.version)
+            self._start_turn(chain.turns, record.model)
             chain.response, chain.turns.asked_at = uuid, None
-        self._step(_spoken(content, uuid, chain.response), name, chain, record)
+        self._step(_spoken(content, uuid, chain.response), chain)
         chain.prompt, chain.command = None, ""
         if not more:
             bill = None if usage is None else billed(usage, record.version or "")
-            end = e.TurnCompleted(
-                turn=chain.turns.turn, at=record.timestamp, usage=bill, response_id=uuid, chain=name,
-                agent_id=record.agent_id,
-            )  # fmt: skip
-            self._emit(end)
+            self._end_turn(chain.turns, bill, uuid)
 
-    def _version(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
-        before, chain.version = chain.version, record.version or chain.version
-        self._changed("client-version", before, chain.version, name, record.timestamp, chain.version)
-
-    def _system(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
+    def _system(self, record: QwenRecord, chain: QwenChain) -> None:
         handle = _SYSTEM.get(record.subtype or "")
         if handle is not None:
-            handle(self, record, name, chain)
+            handle(self, record, chain)
         elif record.subtype == "ui_telemetry" and _API_ERROR in bytes(record.system_payload):
-            self._observe((Sign("api-error"),), name, record.timestamp, record.version or "")
+            self._observe(Sign("api-error"), version=record.version or "")
 
-    def _compressed(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
+    def _compressed(self, record: QwenRecord, chain: QwenChain) -> None:
         payload = payload_of(record)
         if payload.compressed_history is None:
             return
         info, uuid = payload.info or Compression(), self._uuid(record)
         history = [google.content_of(message.parts) for message in payload.compressed_history]
-        self._emit(
-            e.CompactApplied(
-                uuid=uuid, trigger="manual" if chain.command.startswith("/compress") else "auto",
-                pre_tokens=info.original_token_count, post_tokens=info.new_token_count, preserved_uuids=(), chain=name,
-                at=record.timestamp,
-            )
-        )  # fmt: skip
+        trigger = "manual" if chain.command.startswith("/compress") else "auto"
+        self._prune(uuid, (), trigger=trigger, pre=info.original_token_count, post=info.new_token_count)
         chain.pruned, chain.steps = chain.depth, []
         chain.response = chain.prompt = None
-        self._put(payload.compressed_history, history, name, chain, record)
+        self._put(payload.compressed_history, history, chain, record)
 
     def _put(
-        self, messages: tuple[QwenMessage, ...], history: list[google.GoogleContent], name: str,
-        chain: QwenChain, record: QwenRecord,
-    ) -> None:  # fmt: skip
+        self, messages: Iterable[QwenMessage], history: list[google.GoogleContent], chain: QwenChain, record: QwenRecord
+    ) -> None:
         """Append a history that stands in a record; its first message is the client's."""
         made: list[str] = []
         for number, (message, content) in enumerate(zip(messages, history, strict=True)):
@@ -344,63 +313,63 @@ class QwenCode(TranscriptLines[QwenMemory]):
             if message.role == "model":
                 items = _spoken(content, uuid, uuid)
             elif content.outcomes:
-                self._results(content.outcomes, content.blocks, record, name)
+                self._results(content.outcomes, content.blocks, record)
             elif content.blocks:
                 source = "user" if number else "context_injection"
                 items = [UserMessage(uuid, blocks=content.blocks, source=source)]
             for item in items:
-                self._append(item, name, record.timestamp, record.agent_id)
+                self._append(item)
                 made.append(item.uuid)
         if made:
             chain.steps.append(tuple(made))
 
-    def _command(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
+    def _command(self, record: QwenRecord, chain: QwenChain) -> None:
         """Note a slash command; one whose text was kept as a prompt, and never sent, is none."""
         payload = payload_of(record)
         if payload.phase == "invocation":
             chain.command = payload.raw_command
             words = payload.raw_command.split(maxsplit=1)
-            self._observe((Sign("slash-command", tuple(words[:1])),), name, record.timestamp, record.version or "")
+            self._observe(Sign("slash-command", tuple(words[:1])), version=record.version or "")
         elif payload.phase == "result" and payload.sent_to_model is not True and chain.prompt is not None:
             uuid, text = chain.prompt
             typed = (TextBlock(Raw(encode(payload.raw_command))),)
             if text == google.digest_of(b"", typed):
                 chain.steps.pop()
-                self._emit(e.Remove(uuids=(uuid,), chain=name, at=record.timestamp))
+                self._remove((uuid,))
         chain.prompt = None
 
-    def _bootstrap(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
+    def _bootstrap(self, record: QwenRecord, chain: QwenChain) -> None:
         """Take what a subagent was started with: its parent's history; in older logs its system prompt and tools."""
         payload = payload_of(record)
         history = [google.content_of(message.parts) for message in payload.history]
         system, tools = _instruction(payload.system_instruction), payload.tools
         tools = tools if tools and all(bytes(tool)[:1] == b"{" for tool in tools) else None
         if tools is not None or not is_absent(system):
-            self._emit(e.SessionChanged(system=system, tools=tools, chain=name, agent_id=record.agent_id))
-        self._put(payload.history, history, name, chain, record)
+            self._emit(e.SessionChanged(system=system, tools=tools, chain=self._chain, agent_id=self._agent))
+        self._put(payload.history, history, chain, record)
 
-    def _model(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
+    def _model(self, record: QwenRecord, chain: QwenChain) -> None:
         dialect = _DIALECTS.get(payload_of(record).auth_type, _CHAT)
         if dialect != chain.dialect:
             chain.dialect = dialect
-            self._emit(e.SessionChanged(dialect=dialect, chain=name))
+            self._emit(e.SessionChanged(dialect=dialect, chain=self._chain))
 
-    def _mode(self, record: QwenRecord, name: str, chain: QwenChain) -> None:
+    def _mode(self, record: QwenRecord, chain: QwenChain) -> None:
         before, chain.mode = chain.mode, payload_of(record).mode
-        self._changed("permission-mode", before, chain.mode, name, record.timestamp, record.version or "")
+        self._changed("permission-mode", before, chain.mode, record.version or "")
 
     def _uuid(self, record: QwenRecord) -> str:
         return record.uuid or f"line-{self._line.number}"
 
 
-_HANDLERS: dict[str, Callable[[QwenCode, QwenRecord, str, QwenChain], None]] = {
+_HANDLERS: dict[str, Callable[[QwenCode, QwenRecord, QwenChain], None]] = {
     "user": QwenCode._user,  # pyright: ignore[reportPrivateUsage]
     "tool_result": QwenCode._user,  # pyright: ignore[reportPrivateUsage]
     "assistant": QwenCode._assistant,  # pyright: ignore[reportPrivateUsage]
     "system": QwenCode._system,  # pyright: ignore[reportPrivateUsage]
 }
 # What the client reads of a system record when it makes the history again, or asks with; it passes over all others.
-_SYSTEM: dict[str, Callable[[QwenCode, QwenRecord, str, QwenChain], None]] = {
+_SYSTEM: dict[str, Callable[[QwenCode, QwenRecord, QwenChain], None]] = {
     "chat_compression": QwenCode._compressed,  # pyright: ignore[reportPrivateUsage]
     "slash_command": QwenCode._command,  # pyright: ignore[reportPrivateUsage]
     "agent_bootstrap": QwenCode._bootstrap,  # pyright: ignore[reportPrivateUsage]
@@ -409,20 +378,13 @@ _SYSTEM: dict[str, Callable[[QwenCode, QwenRecord, str, QwenChain], None]] = {
 }
 
 
-def _chain_of(record: QwenRecord) -> str:
-    if not record.is_sidechain:
-        return e.MAIN
-    name = record.agent_id or "sidechain"
-    return f"agent-{name}" if name == e.MAIN else name
-
-
 def _spoken(content: google.GoogleContent, uuid: str, response: str | None) -> list[Item]:
     """Return what the model said: thoughts and text as one message, and calls."""
     blocks = (*content.thoughts, *content.blocks)
     items: list[Item] = [AssistantMessage(uuid, blocks=blocks, response_id=response)] if blocks else []
     for number, call in enumerate(content.calls, 1):
-        args = _NO_INPUT if is_absent(call.args) else call.args
-        items.append(ToolCall(f"{uuid}/{number}", call.id or f"{uuid}/{number}", call.name, args, response_id=response))
+        own = f"{uuid}/{number}"
+        items.append(replace(call, uuid=own, call_id=call.call_id or own, response_id=response))
     return items
 
 

@@ -114,7 +114,7 @@ class SweAgent(TranscriptDocument[_SweAgentMemory]):
             self._send(query, [_digest(message) for message in query])
         else:
             self._settle(None)
-        self._start_turn(e.MAIN, memory.turns, None, None)
+        self._start_turn(memory.turns, None)
         memory.waiting = SweAgentWaiting(step.response, step.observation)
 
     def _last(self) -> None:
@@ -133,12 +133,12 @@ class SweAgent(TranscriptDocument[_SweAgentMemory]):
             else ((TextBlock(waiting.response),) if opens(waiting.response) == '"' else ())
         )
         if blocks:
-            self._append(AssistantMessage(uuid, blocks=blocks, response_id=uuid), e.MAIN, None)
+            self._append(AssistantMessage(uuid, blocks=blocks, response_id=uuid))
         for call in (answer.tool_calls if answer is not None else None) or ():
-            self._append(call.item(self._uuid(uuids), uuid), e.MAIN, None)
-        self._emit(e.TurnCompleted(turn=memory.turns.turn))
+            self._append(call.item(self._uuid(uuids), uuid))
+        self._end_turn(memory.turns, None)
         if answer is None and text_in(waiting.observation):
-            self._append(UserMessage(self._uuid(uuids), blocks=(TextBlock(waiting.observation),)), e.MAIN, None)
+            self._append(UserMessage(self._uuid(uuids), blocks=(TextBlock(waiting.observation),)))
 
     def _send(self, query: list[_SweAgentMessage], digests: list[str]) -> None:
         """Bring the timeline to what a query holds."""
@@ -171,14 +171,14 @@ class SweAgent(TranscriptDocument[_SweAgentMemory]):
         names = message.tool_call_ids or ([message.tool_call_id] if message.tool_call_id else [])
         if message.role == "tool" and names:
             for name in names:
-                self._emit(e.PatchToolCall(call_id=name, status="completed", output=output_of(message.content)))
+                self._patch(name, output_of(message.content), failed=False)
         elif message.role == "assistant":
             uuid = self._uuid(made)
-            self._append(AssistantMessage(uuid, blocks=blocks_in(message.content), response_id=uuid), e.MAIN, None)
+            self._append(AssistantMessage(uuid, blocks=blocks_in(message.content), response_id=uuid))
             for call in message.tool_calls or ():
-                self._append(call.item(self._uuid(made), uuid), e.MAIN, None)
+                self._append(call.item(self._uuid(made), uuid))
         elif message.role in _INPUTS or message.role == "tool":
-            self._append(UserMessage(self._uuid(made), blocks=blocks_in(message.content)), e.MAIN, None)
+            self._append(UserMessage(self._uuid(made), blocks=blocks_in(message.content)))
         else:
             self._opaque(
                 Code.UNKNOWN_RECORD, f"a message of role {mask(message.role)[:40]!r}; the step is kept as opaque"
@@ -219,16 +219,6 @@ class _Extra(Struct, frozen=True):
     exception_info: Raw = NULL
 
 
-class _MiniSweItem(Struct, frozen=True):
-    """An item of a response of the Responses API."""
-
-    type: str = ""
-    call_id: str = ""
-    name: str = ""
-    arguments: Raw = NULL
-    content: Raw = NULL
-
-
 class _MiniSweMessage(Struct, frozen=True):
     """A message, or a response or a result of the Responses API (`object`, `type`)."""
 
@@ -260,7 +250,6 @@ class _MiniSweMemory(TranscriptMemory):
 
 _MINI_MESSAGE = msgspec.json.Decoder(_MiniSweMessage)
 _ITEMS = msgspec.json.Decoder(list[Raw])
-_ITEM = msgspec.json.Decoder(_MiniSweItem)
 
 
 class MiniSweAgent(TranscriptDocument[_MiniSweMemory]):
@@ -286,13 +275,14 @@ class MiniSweAgent(TranscriptDocument[_MiniSweMemory]):
     def _take(self, data: bytes) -> None:
         message, memory = lenient.decoded(_MINI_MESSAGE, data), self._memory
         extra = message.extra or _Extra()
-        at = stamp_of(extra.timestamp) or stamp_of(message.timestamp)
+        self._at = stamp_of(extra.timestamp) or stamp_of(message.timestamp)
         first, memory.begun = not memory.begun, True
         if first:
             leads = message.role == "system"
             system = message.content if leads and opens(message.content) in ('"', "[") else NULL
             dialect = "openai-responses" if message.type or message.object else "openai-chat"
-            self._emit(e.SessionStarted(session_id="", model=memory.model, dialect=dialect, system=system, at=at))
+            model = memory.model
+            self._emit(e.SessionStarted(session_id="", model=model, dialect=dialect, system=system, at=self._at))
             memory.turns.model = memory.model
             if leads:
                 return
@@ -301,62 +291,52 @@ class MiniSweAgent(TranscriptDocument[_MiniSweMemory]):
         if message.role == "exit":  # how the run ended, which no model was told
             return
         if message.role == "assistant":
-            self._answer(message, extra, uuid, at)
+            self._answer(message, extra, uuid)
         elif message.object == "response":
-            self._respond(message, uuid, at)
+            self._respond(message, uuid)
         elif message.role == "tool" or message.type == "function_call_output":
-            self._result(message, extra, at)
-        elif message.role in ("user", "system", "developer"):
-            memory.turns.asked_at = at
-            self._append(UserMessage(uuid, blocks=blocks_in(message.content)), e.MAIN, at)
+            memory.turns.asked_at = self._at
+            output = output_of(message.output if message.type else message.content)
+            raised = bool(text_in(extra.exception_info))
+            self._patch(message.call_id or message.tool_call_id, output, failed=raised)
+        elif message.role in _INPUTS:
+            memory.turns.asked_at = self._at
+            self._append(UserMessage(uuid, blocks=blocks_in(message.content)))
         else:
             self._unknown("a message of role", message.role, 40)
 
-    def _answer(self, message: _MiniSweMessage, extra: _Extra, uuid: str, at: str | None) -> None:
+    def _answer(self, message: _MiniSweMessage, extra: _Extra, uuid: str) -> None:
         response = extra.response or _MiniSweResponse()
         self._memory.turns.asked_at = self._memory.turns.asked_at or stamp_of(response.created)
-        calls = message.tool_calls or []
         thinking = (ThinkingBlock(message.reasoning_content),) if opens(message.reasoning_content) == '"' else ()
-        self._begin_turn(at)
+        self._start_turn(self._memory.turns, None)
         blocks = (*thinking, *blocks_in(message.content))
         if blocks:
-            self._append(AssistantMessage(uuid, blocks=blocks, response_id=uuid), e.MAIN, at)
-        for number, call in enumerate(calls):
-            self._append(call.item(f"{uuid}.{number}", uuid), e.MAIN, at)
-        self._end_turn(response, at)
+            self._append(AssistantMessage(uuid, blocks=blocks, response_id=uuid))
+        for number, call in enumerate(message.tool_calls or ()):
+            self._append(call.item(f"{uuid}.{number}", uuid))
+        self._bill(response)
 
-    def _respond(self, message: _MiniSweMessage, uuid: str, at: str | None) -> None:
+    def _respond(self, message: _MiniSweMessage, uuid: str) -> None:
         """Take a response of the Responses API: its items are what the model said."""
-        self._begin_turn(at)
+        self._start_turn(self._memory.turns, None)
         for number, raw in enumerate(lenient.decoded(_ITEMS, message.output)):
-            item, name = lenient.decoded(_ITEM, raw), f"{uuid}.{number}"
-            if item.type == "function_call":
-                self._append(called(name, item.call_id, item.name, item.arguments, uuid), e.MAIN, at)
+            own, name = table(bytes(raw)) or {}, f"{uuid}.{number}"
+            kind = text_in(own.get("type", b""))
+            if kind == "function_call":
+                call, function = text_in(own.get("call_id", b"")), text_in(own.get("name", b""))
+                self._append(called(name, call, function, Raw(own.get("arguments", b"null")), uuid))
                 continue
-            said = (
-                blocks_in(item.content) if item.type == "message" else (RawBlock(Raw(bytes(raw)), "openai-responses"),)
-            )
-            self._append(AssistantMessage(name, blocks=said, response_id=uuid), e.MAIN, at)
-        self._end_turn(_MiniSweResponse(message.id, message.model, usage=message.usage), at)
+            itself = (RawBlock(Raw(bytes(raw)), "openai-responses"),)
+            said = blocks_in(Raw(own.get("content", b"null"))) if kind == "message" else itself
+            self._append(AssistantMessage(name, blocks=said, response_id=uuid))
+        self._bill(_MiniSweResponse(message.id, message.model, usage=message.usage))
 
-    def _begin_turn(self, at: str | None) -> None:
-        self._start_turn(e.MAIN, self._memory.turns, None, at)
-
-    def _end_turn(self, response: _MiniSweResponse, at: str | None) -> None:
-        memory = self._memory
-        usage = self._billed(response.usage)
+    def _bill(self, response: _MiniSweResponse) -> None:
+        """End a turn with what its response was billed, by which model."""
+        memory, usage = self._memory, billed_of(bytes(response.usage))
         if memory.turns.model is None and response.model:
             memory.turns.model = response.model
             self._emit(e.SessionChanged(model=response.model))
-        self._emit(e.TurnCompleted(turn=memory.turns.turn, at=at, usage=usage, response_id=response.id or None))
-
-    def _billed(self, raw: Raw) -> e.Billed | None:
-        usage = billed_of(bytes(raw))
-        return None if usage is None else msgspec.structs.replace(usage, client=self._memory.client)
-
-    def _result(self, message: _MiniSweMessage, extra: _Extra, at: str | None) -> None:
-        self._memory.turns.asked_at = at
-        raised = bool(text_in(extra.exception_info))
-        output = output_of(message.output if message.type else message.content)
-        name, status = message.call_id or message.tool_call_id, "failed" if raised else "completed"
-        self._emit(e.PatchToolCall(call_id=name, status=status, output=output, at=at))
+        usage = None if usage is None else msgspec.structs.replace(usage, client=memory.client)
+        self._end_turn(memory.turns, usage, response.id or None)

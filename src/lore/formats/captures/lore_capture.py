@@ -85,20 +85,16 @@ class LoreCapture(LineReader):
         members = table(line.data)
         if members is None:
             return None
-        if "lore_capture" in members:
-            return [*self._opening(members, line)]
+        if (version := members.get("lore_capture")) is not None:
+            shown = cut_masked(version.decode("utf-8", "replace"), 20)
+            newer = problem(Code.BAD_HEADER, f"written by a newer lore: version {shown}", line)
+            return [*self._rest(), newer] if version != str(VERSION).encode() else self._rest()
         name, part = text_of(members.get("call", b'""')), members.get("part")
         if not name or part not in (b'"request"', b'"response"'):
             return [problem(Code.UNKNOWN_RECORD, "not a record of a capture", line)]
         if part == b'"request"':
             return [*self._requested(name, members, line)]
         return [*self._answered(name, members, line)]
-
-    def _opening(self, members: dict[str, bytes], line: Line) -> Iterator[Read]:
-        yield from self._rest()
-        if members["lore_capture"] != str(VERSION).encode():
-            version = cut_masked(members["lore_capture"].decode("utf-8", "replace"), 20)
-            yield problem(Code.BAD_HEADER, f"written by a newer lore: version {version}", line)
 
     def _requested(self, name: str, members: dict[str, bytes], line: Line) -> Iterator[Read]:
         call = self._calls.get(name)

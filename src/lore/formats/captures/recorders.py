@@ -13,9 +13,6 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
-import msgspec
-from msgspec import Raw, Struct
-
 from lore.formats.base import Read
 from lore.formats.captures.repeats import Repeats, exchanges_in
 from lore.formats.contents import NO_CONTENT, Content, content_of
@@ -24,7 +21,7 @@ from lore.formats.http import Http, headers_of, status_of
 from lore.formats.lines import Line, LineReader, each, is_crowded, problem, too_many
 from lore.model.canonical import decode, text_of
 from lore.model.codes import Code
-from lore.model.jsonslice import check_text, parts, table
+from lore.model.jsonslice import parts, table
 from lore.model.turn import seconds_in
 
 _URL = ("url", "uri", "path")
@@ -37,56 +34,12 @@ _LONGEST = 86_400  # seconds that a response takes: what is said to be longer is
 _LOOKED_AT = 64  # lines of a beginning: what a proxy notes besides its calls
 
 
-class _Members(Struct, frozen=True, gc=False):
-    """What is read of an object, in one pass: a third faster than slicing it and then its sides."""
-
-    request: dict[str, Raw] = {}
-    response: dict[str, Raw] | None = None
-    url: Raw = Raw(b"")
-    uri: Raw = Raw(b"")
-    path: Raw = Raw(b"")
-    method: Raw = Raw(b"")
-    headers: Raw = Raw(b"")
-    status: Raw = Raw(b"")
-    status_code: Raw = Raw(b"")
-    http_status: Raw = Raw(b"")
-    statusCode: Raw = Raw(b"")  # noqa: N815 - as recorders spell it, like the others below
-    timestamp: Raw = Raw(b"")
-    recordedAt: Raw = Raw(b"")  # noqa: N815
-    recorded_at: Raw = Raw(b"")
-    logged_at: Raw = Raw(b"")
-    startedDateTime: Raw = Raw(b"")  # noqa: N815
-    timings: Raw = Raw(b"")
-    served_by: Raw = Raw(b"")
-    purpose: Raw = Raw(b"")
-    time: Raw = Raw(b"")
-    replay: Raw = Raw(b"")
-
-
-_MEMBERS = msgspec.json.Decoder(_Members)
-_BESIDE = tuple(name for name in _Members.__struct_fields__ if name not in ("request", "response"))
-
-
 class _RecordedCall(NamedTuple):
     """The members of a request and of its response, and those that stand beside them."""
 
     request: dict[str, bytes]
     response: dict[str, bytes]
     beside: dict[str, bytes]
-
-
-def _call_at(data: bytes) -> _RecordedCall | None:
-    """Slice the text of an object; None where it is none."""
-    try:
-        found = _MEMBERS.decode(data)
-        check_text(data)
-    except (ValueError, RecursionError):  # a member of another type, or no JSON
-        members = table(data)
-        return None if members is None else _call_of(members)
-    request, response = (
-        {key: bytes(raw) for key, raw in (side or {}).items()} for side in (found.request, found.response)
-    )
-    return _RecordedCall(request, response, {name: raw for name in _BESIDE if (raw := bytes(getattr(found, name)))})
 
 
 def _call_of(members: dict[str, bytes]) -> _RecordedCall:
@@ -99,8 +52,8 @@ def call_in(members: dict[str, bytes]) -> Http:
 
 
 def _http_at(data: bytes) -> Http | None:
-    call = _call_at(data)
-    return None if call is None else _read(call)
+    members = table(data)
+    return None if members is None else call_in(members)
 
 
 def _read(call: _RecordedCall) -> Http:
@@ -227,10 +180,10 @@ class Har(Documents):
     words: ClassVar[tuple[bytes, ...]] = (b'"log"', b'"entries"')
 
     def call(self, data: bytes) -> Http | None:
-        sliced = _call_at(data)
-        if sliced is None:
+        members = table(data)
+        if members is None:
             return None
-        request, response, beside = sliced
+        request, response, beside = _call_of(members)
         at, waited = seconds_in(beside.get("startedDateTime", b"")), _waited(beside.get("timings", b""))
         return Http(
             url=_text(("url",), request),

@@ -1,8 +1,8 @@
 """Lines of Claude Code's logs, as far as lore reads them, and how they are decoded.
 
-Three lanes, each for what the one before refuses: typed content in one pass over the line; content kept
-raw and then read block by block (a text for content, blocks of other shapes); the slow lane, for lone
-surrogates and for records that are spelled in snake_case, as the live stream writes them.
+Two lanes: the second, slow one is for lone surrogates and for records that are spelled in snake_case, as the live
+stream writes them. A message is decoded when it is asked for, its content in one pass, or block by block where some
+have other shapes.
 
 Source: counts over 769 public sessions, versions 1.0 to 2.1; the types of Anthropic's SDK.
 """
@@ -13,17 +13,17 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
-from lore.formats.bills import with_terms
-from lore.formats.values import Other, Parts
+from lore.formats.bills import billed_of
+from lore.formats.values import Other, Parts, opens
 from lore.model import lenient
-from lore.model.canonical import decode
 from lore.model.events import Billed
-from lore.model.items import NULL, TextBlock
+from lore.model.items import NULL, TextBlock, is_absent
 from lore.model.jsonslice import table
 from lore.model.mask import cut_masked
 from lore.model.state import LONGEST
@@ -85,47 +85,20 @@ Known: TypeAlias = TextBlock | ClaudeThinking | ClaudeToolUse | ToolResult | Cla
 Part: TypeAlias = Known | Plain | Other
 
 
-class Creation(Struct, frozen=True, gc=False):
-    """Writes by lifetime."""
+class ClaudeMessage(Struct, frozen=True, gc=False):
+    """`message` of a user or assistant line."""
 
-    ephemeral_5m_input_tokens: int | None = None
-    ephemeral_1h_input_tokens: int | None = None
-
-
-class ClaudeUsage(Struct, frozen=True, gc=False):
-    """`message.usage`: input counts exclude what was read from or written to the cache; the rest is read late."""
-
-    input_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_creation: Creation | None = None
-    iterations: Raw = NULL
-    server_tool_use: Raw = NULL
-    speed: Raw = NULL
-    service_tier: Raw = NULL
-    inference_geo: Raw = NULL
-
-
-class _MessageFields(Struct, frozen=True, gc=False):
     id: str | None = None
     model: str | None = None
     stop_reason: str | None = None
-    usage: ClaudeUsage | None = None
+    usage: Raw = NULL
     diagnostics: Raw = NULL
-
-
-class ClaudeMessage(_MessageFields, frozen=True, gc=False, kw_only=True):
-    """`message` of a user or assistant line."""
-
-    content: list[Known]  # and what only the slower lanes make of it: a `Sequence[Part]`
-
-
-class _RawMessage(_MessageFields, frozen=True, gc=False):
     content: Raw = NULL
 
 
-class _Envelope(Struct, frozen=True, gc=False, rename="camel"):
+class ClaudeRecord(Struct, frozen=True, gc=False, rename="camel"):
+    """One line."""
+
     type: str
     uuid: str | None = None
     parent_uuid: str | None = None
@@ -144,15 +117,6 @@ class _Envelope(Struct, frozen=True, gc=False, rename="camel"):
     effort: Raw = NULL
     permission_mode: Raw = NULL
     thinking_metadata: Raw = NULL
-
-
-class ClaudeRecord(_Envelope, frozen=True, gc=False):
-    """One line."""
-
-    message: ClaudeMessage | None = None
-
-
-class _RawRecord(_Envelope, frozen=True, gc=False):
     message: Raw = NULL
 
 
@@ -192,21 +156,12 @@ class Compact(Struct, frozen=True, rename="camel"):
     compacted_tool_ids: tuple[str, ...] | None = None
 
 
-class OddContentError(ValueError):
-    """A record's message is none; what the rest of the record says is in `record`."""
-
-    def __init__(self, record: ClaudeRecord, reason: str) -> None:
-        super().__init__(reason)
-        self.record = record
-
-
 _PARTS = Parts[Known](
     Known,
     {TextBlock: attrgetter("text"), ClaudeThinking: attrgetter("thinking"), ClaudeImage: attrgetter("source.data")},
 )
 _RECORD = msgspec.json.Decoder(ClaudeRecord)
-_LOOSE = msgspec.json.Decoder(_RawRecord)
-_MESSAGE = msgspec.json.Decoder(_RawMessage)
+_MESSAGE = msgspec.json.Decoder(ClaudeMessage)
 _COMPACT = msgspec.json.Decoder(Compact)
 _UNDERSCORED = re.compile(rb'"[a-z]+_')
 _SNAKE = re.compile(
@@ -215,30 +170,21 @@ _SNAKE = re.compile(
 
 
 def decode_record(data: bytes) -> ClaudeRecord | None:
-    """Decode a line; None where it is no record, or a field has the wrong type.
-
-    Raises OddContentError where the record is one, and only its message is none.
-    """
+    """Decode a line; None where it is no record, or a field has the wrong type."""
     try:
-        record = _RECORD.decode(data)
         if not data.isascii():
             data.decode("utf-8")  # msgspec does not look inside strings that it skips
+        record = lenient.decoded(_RECORD, data)
+        if record.parent_uuid is not None or record.uuid is None or _SNAKE.search(data) is None:
+            return record
     except (ValueError, RecursionError):
-        return _loosely(data, snake=_SNAKE.search(data) is not None)
-    if record.parent_uuid is None and record.uuid is not None and _SNAKE.search(data) is not None:
-        return _loosely(data, snake=True)
-    if record.message is not None and not _PARTS.are_sound(record.message.content):
-        return _loosely(data, snake=False)
-    return record
-
-
-def type_of(line: bytes) -> str:
-    """Return the type of a line; empty where it is no record."""
+        if _SNAKE.search(data) is None:
+            return None
     try:
-        record = decode_record(line)
-    except OddContentError as error:
-        record = error.record
-    return "" if record is None else record.type
+        data.decode("utf-8")
+        return lenient.convert(data, ClaudeRecord)
+    except (ValueError, RecursionError):
+        return None
 
 
 def compact_of(raw: bytes) -> Compact:
@@ -248,42 +194,22 @@ def compact_of(raw: bytes) -> Compact:
     return Compact() if raw == b"null" else _COMPACT.decode(raw)
 
 
-def parts_in(message: ClaudeMessage | None) -> Sequence[Part]:
-    """Return what a message is made of; raises ValueError where there is none."""
-    if message is None:
+def message_of(record: ClaudeRecord) -> ClaudeMessage:
+    """Decode the message of a line; ValueError where there is none."""
+    if is_absent(record.message):
         raise ValueError("content is neither text nor blocks")
-    return message.content
+    return lenient.decoded(_MESSAGE, record.message)
 
 
-def _loosely(data: bytes, *, snake: bool) -> ClaudeRecord | None:
-    """Decode a line whose content has to be looked at block by block."""
-    try:
-        loose = lenient.convert(data, _RawRecord) if snake else lenient.decoded(_LOOSE, data)
-        data.decode("utf-8")
-    except (ValueError, RecursionError):
-        return None
-    fields = msgspec.structs.asdict(loose)
-    raw = bytes(fields.pop("message"))
-    if raw == b"null":
-        return ClaudeRecord(**fields)
-    try:
-        return ClaudeRecord(**fields, message=_message(raw))
-    except (ValueError, RecursionError) as error:
-        raise OddContentError(ClaudeRecord(**fields), cut_masked(str(error).partition("\n")[0], 120)) from None
-
-
-def _message(raw: bytes) -> ClaudeMessage:
-    message = lenient.decoded(_MESSAGE, raw)
-    content = bytes(message.content)
-    if content[:1] == b'"':
-        parts: list[Part] = [Plain(message.content)]
-    elif content[:1] == b"[":
-        parts = parts_of(content)
-    else:
-        raise ValueError("content is neither text nor blocks")
-    fields: dict[str, Any] = msgspec.structs.asdict(message)
-    fields["content"] = parts
-    return ClaudeMessage(**fields)
+def parts_in(message: ClaudeMessage) -> Sequence[Part]:
+    """Return what a message is made of; ValueError where that is neither a text nor blocks."""
+    match opens(message.content):
+        case '"':
+            return [Plain(message.content)]
+        case "[":
+            return _PARTS.decode(message.content)
+        case _:
+            raise ValueError("content is neither text nor blocks")
 
 
 def parts_of(content: bytes) -> list[Part]:
@@ -291,45 +217,16 @@ def parts_of(content: bytes) -> list[Part]:
     return list(_PARTS.decode(content))
 
 
-def billed(usage: ClaudeUsage | None, version: Raw = NULL) -> Billed | None:
+def billed(usage: Raw, version: Raw) -> Billed | None:
     """Read usage in lore's counts, as a version of Claude Code noted it."""
-    if usage is None:
-        return None
-    written = usage.cache_creation or _UNWRITTEN
-    terms = _terms(
-        bytes(version), bytes(usage.server_tool_use), bytes(usage.speed), bytes(usage.service_tier),
-        bytes(usage.inference_geo),
-    )  # fmt: skip
-    bill = Billed(
-        usage.input_tokens, usage.cache_read_input_tokens, usage.cache_creation_input_tokens, usage.output_tokens,
-        written.ephemeral_5m_input_tokens, written.ephemeral_1h_input_tokens, speed=terms.speed,
-        service_tier=terms.service_tier, inference_geo=terms.inference_geo, server_tools=terms.server_tools,
-        client=terms.client,
-    )  # fmt: skip
-    passes = bytes(usage.iterations)
-    if passes == b"null" or (
-        passes.count(b'"type"') == 1 and b'"type":"message"' in passes
-    ):  # one pass: the bill itself
-        return bill
-    return with_terms(bill, {"iterations": _decoded(usage.iterations)})
+    bill = billed_of(bytes(usage))
+    client = _client(bytes(version))
+    return bill if bill is None or not client else replace(bill, client=client)
 
 
-_UNWRITTEN = Creation()
-
-
-@lru_cache(64)  # nearly every response of a session was served at the same terms
-def _terms(version: bytes, tools: bytes, speed: bytes, tier: bytes, geo: bytes) -> Billed:
-    """Return a bill of no counts: who noted it, and what it was served at."""
-    usage = {"server_tool_use": tools, "speed": speed, "service_tier": tier, "inference_geo": geo}
-    client = f"claude-code {shown(Raw(version))}" if version[:1] == b'"' else ""
-    return with_terms(Billed(client=client), {name: _decoded(Raw(raw)) for name, raw in usage.items()})
-
-
-def _decoded(raw: Raw) -> object:
-    try:
-        return decode(bytes(raw))
-    except (ValueError, RecursionError):
-        return None
+@lru_cache(64)
+def _client(version: bytes) -> str:
+    return f"claude-code {shown(Raw(version))}" if version[:1] == b'"' else ""
 
 
 def shown(raw: Raw) -> str:

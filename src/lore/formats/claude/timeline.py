@@ -21,7 +21,7 @@ from lore.formats.claude import records
 from lore.formats.transcripts import TranscriptMemory
 from lore.formats.values import opens
 from lore.model import events as e
-from lore.model import items, lenient
+from lore.model import items
 from lore.model.canonical import encode, text_of
 from lore.model.jsonslice import array, table
 from lore.model.state import Sign, bounded
@@ -43,7 +43,7 @@ class ClaudeChainMemory(Struct):
     response: str | None = None
     turn: int = 0
     model: str | None = None
-    usage: records.ClaudeUsage | None = None
+    usage: Raw = items.NULL
     verdict: e.Verdict | None = None
     answered_at: str | None = None
     asked_at: str | None = None
@@ -215,15 +215,6 @@ _ATTACHED = {
 }
 
 
-class _Attachment(Struct, frozen=True, gc=False):
-    """A line that is an attachment: nothing of it is copied."""
-
-    attachment: dict[str, Raw] = {}
-
-
-_ATTACHMENT = msgspec.json.Decoder(_Attachment)
-
-
 def signs_of_change(record: records.ClaudeRecord, chain: ClaudeChainMemory, field: str) -> Sequence[Sign]:
     """Return that a standing field says another thing than on the lines before; remember what it says."""
     value: Raw = getattr(record, field)
@@ -247,14 +238,8 @@ def signs_of_result(content: Raw) -> Sequence[Sign]:
         blocks = [table(block) or {} for block in array(bytes(content))]
         odd = any(block.get("type", b"")[:1] != b'"' for block in blocks)
         tools = [block for block in blocks if block.get("type") == b'"tool_reference"' and not odd]
-        found.append(Sign("tool-reference", bounded(name for tool in tools for name in _names(tool, "tool_name"))))
+        found.append(Sign("tool-reference", bounded(name for tool in tools for name in names_in(tool, "tool_name"))))
     return [*found, _IMAGE] if b'"type":"image"' in head else found
-
-
-def signs_of_skill(given: Raw) -> Sequence[Sign]:
-    """Return the sign of a call of the tool `Skill`, whose input has either spelling."""
-    call = table(bytes(given)) or {}
-    return (Sign("skill", bounded(_names(call, "skill") or _names(call, "command"))),)
 
 
 def signs_of_prompt(
@@ -283,26 +268,23 @@ def note_thinking(chain: ClaudeChainMemory, parts: Sequence[records.Part]) -> No
 def _signs_of_thinking(
     record: records.ClaudeRecord, chain: ClaudeChainMemory, parts: Sequence[records.Part]
 ) -> Sequence[Sign]:
-    """Return that nothing was thought since the last prompt, at the next one; a command's lines are none."""
+    """Return that nothing was thought since the last prompt, at the next one; a command's lines are none.
+
+    Whether thinking is on the line says; where it does not, the chain's answers before do.
+    """
     first = parts[0]
     text = _head(first.text) if type(first) is records.Plain or type(first) is items.TextBlock else b""
     if record.is_meta or text.startswith(_CLIENTS):
         return ()
-    missing = chain.spoke and not chain.thought and _thinking_is_on(record, chain)
+    said = table(bytes(record.thinking_metadata)) or {}
+    off = said.get("disabled") == b"true" or said.get("level") == b'"none"' or said.get("maxThinkingTokens") == b"0"
+    missing = chain.spoke and not chain.thought and not off and (bool(said) or chain.thinks)
     chain.spoke = chain.thought = False
     return (Sign("no-thinking"),) if missing else ()
 
 
 # How a text begins that is the client's word about itself, and no prompt.
 _CLIENTS = (b'"<command-', b'"<local-command-', b'"[Request interrupted')
-
-
-def _thinking_is_on(record: records.ClaudeRecord, chain: ClaudeChainMemory) -> bool:
-    """Tell it as the line says; where it does not say it, the chain's answers before do."""
-    said = table(bytes(record.thinking_metadata)) or {}
-    if said.get("disabled") == b"true" or said.get("level") == b'"none"' or said.get("maxThinkingTokens") == b"0":
-        return False
-    return bool(said) or chain.thinks
 
 
 def _signs_of_text(raw: Raw) -> Sequence[Sign]:
@@ -327,24 +309,21 @@ SYSTEM_SIGNS = {"api_error": (Sign("api-error"),), "microcompact_boundary": (Sig
 
 def signs_of_attachment(line: bytes) -> Sequence[Sign]:
     """Return the sign of a line that is an attachment."""
-    try:
-        attached = lenient.decoded(_ATTACHMENT, line).attachment
-    except (ValueError, RecursionError):  # of a shape to come: it says nothing that is known here
-        return ()
-    name = _ATTACHED.get(bytes(attached.get("type", b"")).strip(b'"').decode("utf-8", "replace"))
-    hook = _names(attached, "hookName")
+    attached = table((table(line) or {}).get("attachment", b"")) or {}
+    name = _ATTACHED.get(attached.get("type", b"").strip(b'"').decode("utf-8", "replace"))
+    hook = names_in(attached, "hookName")
     if name is None:
         started = (Sign("restart", ("SessionStart:startup",)),) if "SessionStart:startup" in hook else ()
         return (Sign("resume"),) if "SessionStart:resume" in hook else started
     if name == "hook-context":
-        return (Sign(name, bounded(hook or _names(attached, "hookEvent"))),)
-    added = _names(attached, "addedNames", "readdedNames")
-    announced = Sign(name, bounded(added), bounded(_names(attached, "removedNames")))
-    pending = _names(attached, "pendingMcpServers")  # servers that a process which just began still connects to
+        return (Sign(name, bounded(hook or names_in(attached, "hookEvent"))),)
+    added = names_in(attached, "addedNames", "readdedNames")
+    announced = Sign(name, bounded(added), bounded(names_in(attached, "removedNames")))
+    pending = names_in(attached, "pendingMcpServers")  # servers that a process which just began still connects to
     return (Sign("restart", ("pendingMcpServers",)), announced) if pending else (announced,)
 
 
-def _names(members: Mapping[str, bytes | Raw], *keys: str) -> list[str]:
+def names_in(members: Mapping[str, bytes | Raw], *keys: str) -> list[str]:
     """Return the name or names that these members hold; none where they hold something else."""
     found: list[str] = []
     for raw in (members[key] for key in keys if key in members):
@@ -358,8 +337,3 @@ def _names(members: Mapping[str, bytes | Raw], *keys: str) -> list[str]:
 
 def _head(raw: Raw) -> bytes:
     return bytes(memoryview(raw)[:_LOOKED_AT])
-
-
-def version_of(record: records.ClaudeRecord) -> str:
-    """Return the client's version as the line says it; empty where it does not."""
-    return "" if items.is_absent(record.version) else records.shown(record.version)

@@ -18,7 +18,8 @@ from typing import Generic, TypeAlias, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.formats.values import Kinds, text_in
+from lore.formats.contents import object_of
+from lore.formats.values import Kinds, blocks_in, text_in
 from lore.model import lenient
 from lore.model.canonical import encode, text_of
 from lore.model.events import PatchToolCall
@@ -27,7 +28,6 @@ from lore.model.items import (
     AssistantMessage,
     Block,
     Item,
-    OpaqueItem,
     RawBlock,
     TextBlock,
     ToolCall,
@@ -36,16 +36,13 @@ from lore.model.items import (
     is_blank,
 )
 from lore.model.jsonslice import array, is_json, table
-from lore.model.providers import named_provider
 from lore.model.state import Sign, bounded
 
 # Lines that no model sees: what the screen showed, what the client notes for itself. Realtime items are presentation.
-SILENT = frozenset(
-    (
-        "event_msg", "world_state", "inter_agent_communication_metadata", "retained_context", "security_risk_score",
-        "realtime_item",
-    )
-)  # fmt: skip
+SILENT = frozenset((
+    "event_msg", "world_state", "inter_agent_communication_metadata", "retained_context", "security_risk_score",
+    "realtime_item",
+))  # fmt: skip
 TYPES = SILENT | {
     "session_meta", "response_item", "turn_context", "compacted", "token_usage_record", "inter_agent_communication",
 }  # fmt: skip
@@ -132,17 +129,12 @@ class Happened(Struct, frozen=True, gc=False):
     num_turns: Raw = NULL
 
 
-class Instructions(Struct, frozen=True, gc=False):
-    """The system prompt."""
-
-    text: Raw = NULL
-
-
 class Meta(Struct, frozen=True, gc=False):
     """Who began a thread, with what; `source` is an object where a subagent did.
 
-    `history_base` says which log holds what came before, where this one does not repeat it;
-    `subagent_history_start_ordinal` is the number of the first record that is no copy of the parent's.
+    `base_instructions` hold the system prompt as `text`; `history_base` says which log holds what came before, where
+    this one does not repeat it; `subagent_history_start_ordinal` is the number of the first record that is no copy of
+    the parent's.
     """
 
     id: str = ""
@@ -152,7 +144,7 @@ class Meta(Struct, frozen=True, gc=False):
     source: Raw = NULL
     forked_from_id: str | None = None
     parent_thread_id: str | None = None
-    base_instructions: Instructions | None = None
+    base_instructions: dict[str, Raw] | None = None
     dynamic_tools: tuple[Raw, ...] | None = None
     history_base: Raw = NULL
     subagent_history_start_ordinal: int | None = None
@@ -168,7 +160,6 @@ class CodexCompacted(Struct, frozen=True, gc=False):
 class UsageRecord(Struct, frozen=True, gc=False):
     """The bill of one response."""
 
-    thread_id: str = ""
     response_id: str | None = None
     usage: CodexUsage | None = None
 
@@ -196,15 +187,7 @@ LINES: Kinds[CodexLine[object] | CodexOther] = Kinds(
     CodexOther,
     SILENT,
 )
-_PAYLOAD = msgspec.json.Decoder(CodexPayload)
-
-
-def payload_of(raw: bytes) -> CodexPayload:
-    """Decode an item that stands by itself; ValueError where it is none."""
-    try:
-        return _PAYLOAD.decode(raw)
-    except ValueError:
-        return lenient.convert(raw, CodexPayload)
+payload_of = lenient.decoding(CodexPayload)  # of an item that stands by itself
 
 
 # What stands for itself in a history, with the members that are sent again.
@@ -222,7 +205,6 @@ _CALLS = {
     "local_shell_call": "local_shell",
     "tool_search_call": "tool_search",
 }
-_LOCAL = frozenset(("oss", "ollama", "lmstudio"))  # engines on the user's own machine
 OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output", "tool_search_output"))
 MADE = frozenset((*_MEMBERS, *_CALLS))  # by the model, as its messages are
 NEVER_SENT = frozenset(("ghost_snapshot", "compaction_trigger", "other"))
@@ -230,7 +212,6 @@ CONFIGURATION = "configuration_update"
 _CLIENTS_OWN = frozenset(("additional_tools", CONFIGURATION))  # sent as they are, but for what is Codex's own
 _UNSENT = frozenset(("id", "internal_chat_message_metadata_passthrough"))
 _DIALECT = "openai-responses"
-_TEXTS = frozenset(("input_text", "output_text", "text"))
 _SPACE = rb'"(?:\s|\\[nrt]){0,64}'
 # How a message of the user's role begins that the client wrote.
 _CLIENTS = re.compile(
@@ -247,18 +228,9 @@ _DEVELOPERS = re.compile(
 )
 
 
-class _CodexPart(Struct, frozen=True, gc=False):
-    """A part of a message."""
-
-    type: str = ""
-    text: Raw = NULL
-
-
 Made: TypeAlias = Item | PatchToolCall
-_PARTS = msgspec.json.Decoder(list[_CodexPart])
 _TEXT = msgspec.json.Decoder(str)
 _RAW = msgspec.json.Decoder(Raw)
-_QUOTE = 0x22
 
 
 def made_of(payload: CodexPayload, raw: bytes, uuid: str, response: str | None, at: str | None) -> Made | None:
@@ -274,54 +246,31 @@ def made_of(payload: CodexPayload, raw: bytes, uuid: str, response: str | None, 
     if kind in _MEMBERS:
         return AssistantMessage(uuid, blocks=(_itself(payload),), response_id=response)
     if kind == "agent_message":
-        return UserMessage(uuid, blocks=_blocks(payload.content), source="context_injection")
+        return UserMessage(uuid, blocks=blocks_in(payload.content), source="context_injection")
     if kind in _CLIENTS_OWN:
         own = table((table(raw) or {}).get("payload", raw)) or {}
-        return UserMessage(uuid, blocks=(_verbatim(own),), source="context_injection")
+        sent = object_of({name: value for name, value in own.items() if name not in _UNSENT})
+        return UserMessage(uuid, blocks=(RawBlock(Raw(sent), _DIALECT),), source="context_injection")
     return None
 
 
 def _message(payload: CodexPayload, uuid: str, response: str | None) -> Item | None:
     if payload.role == "assistant":
-        return AssistantMessage(uuid, blocks=_blocks(payload.content), response_id=response)
+        return AssistantMessage(uuid, blocks=blocks_in(payload.content), response_id=response)
     if payload.role == "system":  # kept in the file, and never sent
         return None
-    blocks = _blocks(payload.content)
+    blocks = blocks_in(payload.content)
     own = payload.role == "user" and not is_clients(blocks) and not _begins(blocks, _SUMMARY)
     return UserMessage(uuid, blocks=blocks, source="user" if own else "context_injection")
 
 
-def is_clients(blocks: tuple[Block, ...]) -> bool:
-    """Tell whether any part of a message of the user's role was written by the client."""
-    return _begins(blocks, _CLIENTS)
+def is_clients(blocks: tuple[Block, ...], *, developer: bool = False) -> bool:
+    """Tell whether any part of a message of the user's or the `developer`'s role was written by the client."""
+    return _begins(blocks, _DEVELOPERS if developer else _CLIENTS)
 
 
 def _begins(blocks: tuple[Block, ...], pattern: re.Pattern[bytes]) -> bool:
     return any(type(block) is TextBlock and pattern.match(block.text) is not None for block in blocks)
-
-
-def _blocks(content: Raw) -> tuple[Block, ...]:
-    raw = bytes(content)
-    if raw[:1] == b'"':
-        return (TextBlock(content),)
-    if is_absent(content):
-        return ()
-    try:
-        parts = _PARTS.decode(raw)
-    except ValueError:
-        parts = lenient.convert(raw, tuple[_CodexPart, ...])
-    for part in parts:
-        if part.type not in _TEXTS or memoryview(part.text)[0] != _QUOTE:
-            return tuple([_block(piece) for piece in array(raw)])
-    return tuple([TextBlock(part.text) for part in parts])
-
-
-def _block(raw: bytes) -> Block:
-    own = table(raw) or {}
-    kind, text = own.get("type", b""), own.get("text", b"")
-    if text[:1] == b'"' and kind[:1] == b'"' and text_of(kind) in _TEXTS:
-        return TextBlock(Raw(text))
-    return RawBlock(Raw(raw))
 
 
 def _input(payload: CodexPayload) -> Raw:
@@ -331,25 +280,20 @@ def _input(payload: CodexPayload) -> Raw:
             inner = _TEXT.decode(payload.arguments).encode()
             _RAW.decode(inner)
             return Raw(inner)
-        except ValueError:
-            return _odd_arguments(bytes(payload.arguments))
+        except ValueError:  # they are no text, no JSON, or hold lone surrogates
+            raw = bytes(payload.arguments)
+            inner = text_of(raw).encode("utf-8", "surrogatepass") if raw[:1] == b'"' else raw
+            return Raw(inner) if is_json(inner) else Raw(raw)
     if not is_absent(payload.input):
         return payload.input
     return payload.action if not is_absent(payload.action) else Raw(b"{}")
-
-
-def _odd_arguments(raw: bytes) -> Raw:
-    """Return arguments that are no text, no JSON, or hold lone surrogates."""
-    inner = text_of(raw).encode("utf-8", "surrogatepass") if raw[:1] == b'"' else raw
-    return Raw(inner) if is_json(inner) else Raw(raw)
 
 
 def _outcome(payload: CodexPayload, at: str | None) -> PatchToolCall:
     output = payload.tools if payload.type == "tool_search_output" else payload.output
     raw = bytes(memoryview(output)[:1])
     if raw == b"[":
-        blocks = msgspec.json.encode([_block(piece) for piece in array(bytes(output))])
-        output = Raw(blocks)
+        output = Raw(msgspec.json.encode(blocks_in(output)))
     elif raw == b"{":  # older: the text, and whether it went well
         content = (table(bytes(output)) or {}).get("content", b"")
         output = Raw(content if content[:1] == b'"' else encode(bytes(output).decode("utf-8", "replace")))
@@ -360,18 +304,9 @@ def _outcome(payload: CodexPayload, at: str | None) -> PatchToolCall:
 
 def _itself(payload: CodexPayload) -> RawBlock:
     """Return an item of the API's own with the members that are sent."""
-    pieces = [b'{"type":' + encode(payload.type)]
-    for name in _MEMBERS[payload.type]:
-        value: Raw = getattr(payload, name)
-        if not is_absent(value):
-            pieces.append(b',"' + name.encode() + b'":' + bytes(value))
-    return RawBlock(Raw(b"".join([*pieces, b"}"])), _DIALECT)
-
-
-def _verbatim(own: dict[str, bytes]) -> RawBlock:
-    """Return an item of the API's own as it is sent again."""
-    sent = b",".join(encode(name) + b":" + value for name, value in own.items() if name not in _UNSENT)
-    return RawBlock(Raw(b"{" + sent + b"}"), _DIALECT)
+    members = {"type": encode(payload.type)}
+    members |= {name: bytes(getattr(payload, name)) for name in _MEMBERS[payload.type]}
+    return RawBlock(Raw(object_of({name: raw for name, raw in members.items() if raw != b"null"})), _DIALECT)
 
 
 def is_deferred(tool: Raw | bytes) -> bool:
@@ -395,19 +330,7 @@ def message_of(told: Communication) -> CodexPayload:
     return CodexPayload(type="agent_message", content=Raw(msgspec.json.encode(parts)))
 
 
-def opaque_of(line: bytes, uuid: str) -> OpaqueItem:
-    """Keep an item of a type that nobody knows."""
-    return OpaqueItem(uuid, Raw(line))
-
-
-def is_contextual(item: Item, payload: CodexPayload) -> bool:
-    """Tell whether the client wrote a message that a rollback takes back with the prompt behind it."""
-    if not isinstance(item, UserMessage) or item.blocks is None:
-        return False
-    return _begins(item.blocks, _DEVELOPERS) if payload.role == "developer" else is_clients(item.blocks)
-
-
-def signs_of_search(payload: CodexPayload) -> tuple[Sign, ...]:
+def sign_of_search(payload: CodexPayload) -> Sign:
     """Return the tools that a search found, each with the namespace that it stands in."""
     found: list[str] = []
     for tool in array(bytes(payload.tools)) if bytes(memoryview(payload.tools)[:1]) == b"[" else ():
@@ -416,7 +339,7 @@ def signs_of_search(payload: CodexPayload) -> tuple[Sign, ...]:
         inner = array(own["tools"]) if own.get("tools", b"")[:1] == b"[" else []
         names = filter(None, (text_in((table(held) or {}).get("name", b"")) for held in inner))
         found += [f"{name}__{each}" for each in names] or [name]
-    return (Sign("tool-reference", bounded(found)),)
+    return Sign("tool-reference", bounded(found))
 
 
 def parent_of(source: Raw) -> str | None:
@@ -425,17 +348,6 @@ def parent_of(source: Raw) -> str | None:
     return text_in(spawned.get("parent_thread_id", b"")) or None
 
 
-def thread_before(base: Raw) -> str | None:
-    """Return the log that holds the history before this one; None where this one holds all."""
-    return text_in((table(bytes(base)) or {}).get("thread_id", b"")) or None
-
-
 def is_empty(text: Raw) -> bool:
     """Tell whether a summary says nothing: newer compactions leave it empty."""
     return is_absent(text) or bytes(memoryview(text)[:1]) != b'"' or is_blank(text)
-
-
-def provider_named(name: str | None) -> str | None:
-    """Return who serves a thread, where its name tells: people give their own names to proxies."""
-    known = name is not None and (named_provider(name) or name in _LOCAL)
-    return name if known else None

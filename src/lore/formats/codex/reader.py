@@ -36,14 +36,16 @@ from lore.formats.codex.thread import (
     uuid_of,
 )
 from lore.formats.lines import each
-from lore.formats.values import count_in
+from lore.formats.values import count_in, text_in
 from lore.model import events as e
-from lore.model.canonical import decode
 from lore.model.codes import Code
-from lore.model.items import NULL, UserMessage
+from lore.model.items import NULL, OpaqueItem, UserMessage
 from lore.model.jsonslice import table
 from lore.model.mask import mask
+from lore.model.providers import named_provider
 from lore.model.state import Sign
+
+_LOCAL = frozenset(("oss", "ollama", "lmstudio"))  # engines on the user's own machine
 
 
 class Codex(CodexResponses):
@@ -67,7 +69,7 @@ class Codex(CodexResponses):
     def _take(self, data: bytes) -> None:
         record = items.LINES.decode(data)
         inherited = record.ordinal is not None and record.ordinal < self._memory.start
-        known = not isinstance(record, items.CodexOther)
+        known, self._at = not isinstance(record, items.CodexOther), record.timestamp
         handle = (_INHERITED if inherited else _HANDLERS).get(record.type) if known else None
         if handle is not None:
             handle(self, record)
@@ -84,8 +86,8 @@ class Codex(CodexResponses):
         if memory.thread is None:
             memory.thread, memory.version = meta.id, meta.cli_version
             memory.root, memory.start = meta.forked_from_id or meta.id, meta.subagent_history_start_ordinal or 0
-            base = meta.base_instructions
-            before = items.thread_before(meta.history_base)
+            before = text_in((table(bytes(meta.history_base)) or {}).get("thread_id", b"")) or None
+            served = meta.model_provider  # where its name tells: people give their own names to proxies
             parent = meta.forked_from_id or meta.parent_thread_id or items.parent_of(meta.source) or before
             tools = tuple([tool for tool in meta.dynamic_tools or () if not items.is_deferred(tool)])
             self._emit(
@@ -93,14 +95,14 @@ class Codex(CodexResponses):
                     session_id=meta.id,
                     at=meta.timestamp or record.timestamp,
                     dialect="openai-responses",
-                    system=NULL if base is None else base.text,
+                    system=(meta.base_instructions or {}).get("text", NULL),
                     tools=tools or None,
                     parent_session_id=parent,
-                    provider=items.provider_named(meta.model_provider),
+                    provider=served if served and (named_provider(served) or served in _LOCAL) else None,
                 )  # fmt: skip
             )
             if before is not None:
-                self._inherit(before, record.timestamp)
+                self._inherit(before)
         elif meta.id != memory.thread:  # a fork's copy of the log that it was forked from
             if not memory.billed:
                 memory.root = meta.forked_from_id or meta.id
@@ -109,24 +111,24 @@ class Codex(CodexResponses):
             if meta.cli_version != memory.version:
                 signs.append(Sign("client-version", before=memory.version, after=meta.cli_version))
                 memory.version = meta.cli_version
-            self._observe(signs, e.MAIN, record.timestamp, memory.version)
+            self._observe(*signs, version=memory.version)
 
-    def _inherit(self, thread: str, at: str | None) -> None:
+    def _inherit(self, thread: str) -> None:
         """Keep a place for the history that another log holds: a fork, or a thread that was taken back to a point."""
         history = self._memory.history
         self._problem(
             Code.DANGLING_PARENT, f"the history before is in the log {mask(thread)[:60]!r}, and not repeated here"
         )
         history.items += 1
-        self._emit(e.Append(item=items.opaque_of(self._line.data, uuid_of(history.items)), at=at))
+        self._emit(e.Append(item=OpaqueItem(uuid_of(history.items), Raw(self._line.data)), at=self._at))
 
     def _context(self, record: items.CodexLine[dict[str, Raw]]) -> None:
         memory = self._memory
         signs = signs_of_context(memory.context, record.payload)
         model = record.payload.get("model", NULL)
         if bytes(model)[:1] == b'"':
-            memory.model = decode(bytes(model))
-        self._observe(signs, e.MAIN, record.timestamp, memory.version)
+            memory.model = text_in(model)  # half of a character cannot be written again
+        self._observe(*signs, version=memory.version)
 
     def _item(self, record: items.ItemLine) -> None:
         memory, payload, noted = self._memory, record.payload, record.metadata
@@ -138,52 +140,50 @@ class Codex(CodexResponses):
         under_way = memory.waiting[-1] if memory.waiting else None
         if kind in items.MADE or (kind == "message" and payload.role == "assistant"):
             if under_way is None or under_way.over or (under_way.results and not memory.billed):
-                under_way = self._respond(record.timestamp)
-            self._append_item(payload, self._line.data, record.timestamp, f"line-{under_way.line}")
+                under_way = self._respond()
+            self._append_item(payload, self._line.data, f"line-{under_way.line}")
         elif kind not in items.NEVER_SENT:
-            self._answer(payload, record.timestamp)
+            self._answer(payload)
 
     def _told(self, record: items.CodexLine[items.Communication]) -> None:
-        self._answer(items.message_of(record.payload), record.timestamp)
+        self._answer(items.message_of(record.payload))
 
-    def _answer(self, payload: items.CodexPayload, at: str | None) -> None:
+    def _answer(self, payload: items.CodexPayload) -> None:
         """Take an item that the model did not make: the next response is asked for with it."""
         memory = self._memory
         for response in memory.waiting[-1:]:
             response.results = True
             response.over = response.over or payload.type not in items.OUTPUTS
-        self._append_item(payload, self._line.data, at)
-        memory.asked_at = at
+        self._append_item(payload, self._line.data)
+        memory.asked_at = self._at
 
-    def _append_item(
-        self, payload: items.CodexPayload, raw: bytes, at: str | None, response: str | None = None
-    ) -> None:
+    def _append_item(self, payload: items.CodexPayload, raw: bytes, response: str | None = None) -> None:
         """Emit what an item says, and number it."""
-        history = self._memory.history
+        history, at = self._memory.history, self._at
         uuid = uuid_of(history.items + 1)
         found = items.made_of(payload, raw, uuid, response, at)
         if type(found) is e.PatchToolCall:
             self._emit(found)
             if payload.type == "tool_search_output":
-                self._observe(items.signs_of_search(payload), e.MAIN, at, self._memory.version)
+                self._observe(items.sign_of_search(payload), version=self._memory.version)
             return
         if found is None and payload.type == "message":
             return
         if found is None:
             self._problem(Code.UNKNOWN_RECORD, f"unknown item type {mask(payload.type)[:60]!r}; kept as opaque")
-            found = items.opaque_of(self._line.data, uuid)
+            found = OpaqueItem(uuid, Raw(self._line.data))
         self._emit(e.Append(item=found, at=at))  # pyright: ignore[reportArgumentType]
         history.items += 1
         if type(found) is UserMessage:
-            contextual = items.is_contextual(found, payload)
+            contextual = items.is_clients(found.blocks or (), developer=payload.role == "developer")
             history.user_message(contextual=contextual, prompt=payload.role != "developer")
         else:
             history.contextual = 0
 
     def _inherited_item(self, record: items.ItemLine) -> None:
         if record.payload.type not in items.NEVER_SENT:
-            self._append_item(record.payload, self._line.data, record.timestamp)
-            self._memory.asked_at = record.timestamp
+            self._append_item(record.payload, self._line.data)
+            self._memory.asked_at = self._at
 
     def _inherited_event(self, record: items.CodexLine[items.Happened]) -> None:
         info = record.payload.info
@@ -201,26 +201,16 @@ class Codex(CodexResponses):
             kept = memory.history.keep_prompts()
         else:
             memory.history.replace()
-        self._emit(
-            e.CompactApplied(
-                uuid=uuid,
-                trigger="auto",
-                pre_tokens=memory.tokens,
-                preserved_uuids=kept,
-                summary=NULL if items.is_empty(compacted.message) else compacted.message,
-                at=record.timestamp,
-            )  # fmt: skip
-        )
+        summary = NULL if items.is_empty(compacted.message) else compacted.message
+        self._prune(uuid, kept, pre=memory.tokens, summary=summary)
         for raw in map(bytes, compacted.replacement_history or ()):
             payload = items.payload_of(raw)
             if payload.type not in items.NEVER_SENT:
-                self._append_item(payload, raw, record.timestamp)
+                self._append_item(payload, raw)
 
     def _rolled_back(self, record: items.CodexLine[items.Happened]) -> None:
         self._settle()
-        taken = self._memory.history.roll_back(count_in(record.payload.num_turns) or 0)
-        if taken:
-            self._emit(e.Remove(uuids=taken, at=record.timestamp))
+        self._remove(self._memory.history.roll_back(count_in(record.payload.num_turns) or 0))
 
     def _stopped(self, record: items.CodexLine[items.Happened]) -> None:
         """Note an interrupt or an error: what is not billed by then is given up."""
@@ -228,7 +218,7 @@ class Codex(CodexResponses):
         for response in memory.waiting[-1:]:
             response.over = response.given_up = True
         sign = Sign("interrupt" if record.payload.type == "turn_aborted" else "api-error")
-        self._observe((sign,), e.MAIN, record.timestamp, memory.version)
+        self._observe(sign, version=memory.version)
 
     def _counted(self, record: items.CodexLine[items.Happened]) -> None:
         """Take the sums that the screen shows: where they changed, the last response is billed."""
@@ -241,7 +231,7 @@ class Codex(CodexResponses):
             return
         name = f"{memory.root}:{'-'.join(map(str, totals))}"
         self._bill_before(before, counts_of(last), totals, name)
-        self._bill(last, name, record.timestamp)
+        self._bill(last, name)
 
     def _bill_before(self, before: Counts | None, last: Counts, totals: Counts, name: str) -> None:
         """Bill a response that was given up: the sums grew by more than the last one."""
@@ -250,12 +240,12 @@ class Codex(CodexResponses):
         ):
             return
         whole, read, output = (now - had - own for had, own, now in zip(before, last, totals, strict=True))
-        lost, held = self._memory.waiting[:-1], self._held[:-1]
+        lost = self._memory.waiting[:-1]
         if lost and 0 <= read <= whole and output >= 0:
-            self._found += [read for earlier in held[:-1] for read in earlier]
+            self._release(lost[:-1])
             usage = billed(items.CodexUsage(whole, read, None, output), self._memory.version)
-            self._end(lost[-1], held[-1], usage, f"{name}:before")
-            self._memory.waiting, self._held = self._memory.waiting[-1:], self._held[-1:]
+            self._end(lost[-1], usage, f"{name}:before")
+            self._memory.waiting = self._memory.waiting[-1:]
             return
         detail = f"the sums grew by {whole:,} input tokens more than the last response was billed"
         self._problem(Code.UNKNOWN_ID, f"{detail}: a bill is not in the log")
@@ -268,19 +258,18 @@ class Codex(CodexResponses):
         is_copy = memory.recorded is None and not memory.waiting and bill.usage.total_tokens == memory.tokens
         memory.recorded = name
         if not is_copy:  # of what the screen was told just before, in the first version that records bills
-            self._bill(bill.usage, name, record.timestamp)
+            self._bill(bill.usage, name)
 
-    def _bill(self, usage: items.CodexUsage, name: str, at: str | None) -> None:
+    def _bill(self, usage: items.CodexUsage, name: str) -> None:
         """Bill the response under way; one that made nothing is a request all the same."""
         memory, line = self._memory, self._line
         memory.billed, memory.tokens = True, usage.total_tokens
         if not memory.waiting:
-            memory.waiting.append(CodexResponse(memory.asked_at, at, memory.model, line.number, line.byte))
-            self._held.append([])
-        response, held = memory.waiting[-1], self._held[-1]
-        self._found += [read for earlier in self._held[:-1] for read in earlier]
-        memory.waiting, self._held = [], []
-        self._end(response, held, billed(usage, memory.version), name)
+            memory.waiting.append(CodexResponse(memory.asked_at, self._at, memory.model, line.number, line.byte))
+        *earlier, response = memory.waiting
+        self._release(earlier)
+        memory.waiting = []
+        self._end(response, billed(usage, memory.version), name)
 
 
 def _happened(reader: Codex, record: items.CodexLine[items.Happened]) -> None:

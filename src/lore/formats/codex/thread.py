@@ -18,6 +18,7 @@ beside it, of October 2026.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from msgspec import Raw, Struct, field
@@ -177,7 +178,7 @@ MOST_BYTES = 4 * 1024 * 1024  # bytes of a response that waits for its bill
 
 
 class Held(Struct, gc=False):
-    """An event that waits for the bill of its response, and its place, as it is saved."""
+    """An event that waits for the bill of its response, and its place."""
 
     event: e.Event
     line: int
@@ -188,8 +189,7 @@ class CodexResponse(Struct):
     """A response that is not billed yet: when it was asked for and when it began, by what model, where.
 
     `results` came behind it, or it is `over`: something else did. It was `given_up` where an interrupt or an error did.
-    `turn` is its number where it has begun already, since too much waited; `held` is what it and its tools made, when
-    the reader's state is saved.
+    `turn` is its number where it has begun already, since too much waited; `held` is what it and its tools made.
     """
 
     asked: str | None
@@ -235,34 +235,26 @@ class CodexResponses(TranscriptLines[CodexMemory]):
 
     memory = CodexMemory
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._held: list[list[Read]] = []  # what waits with each response
-
-    def _save(self) -> bytes:
-        for response, held in zip(self._memory.waiting, self._held, strict=True):
-            response.held = [Held(read.value, read.line, read.byte) for read in held]  # pyright: ignore[reportArgumentType]
-        return super()._save()
-
-    def _load(self, saved: bytes) -> None:
-        super()._load(saved)
-        waiting = self._memory.waiting
-        self._held = [[Read(held.event, held.line, held.byte) for held in response.held] for response in waiting]
-
     def _emit(self, event: e.Event) -> None:
         waiting, line = self._memory.waiting, self._line
         if not waiting or waiting[-1].turn:
             self._found.append(Read(event, line.number, line.byte))
             return
-        response, held = waiting[-1], self._held[-1]
-        held.append(Read(event, line.number, line.byte))
+        response = waiting[-1]
+        response.held.append(Held(event, line.number, line.byte))
         response.size += len(line.data)
-        if len(held) > MOST_HELD or response.size > MOST_BYTES:
-            self._found += [read for held in self._held[:-1] for read in held]
-            self._memory.waiting, self._held = [response], [[]]
-            self._start(response, held)
+        if len(response.held) > MOST_HELD or response.size > MOST_BYTES:
+            self._release(waiting[:-1])
+            self._memory.waiting = [response]
+            self._start(response)
 
-    def _start(self, response: CodexResponse, held: list[Read]) -> None:
+    def _release(self, responses: Iterable[CodexResponse]) -> None:
+        """Let go of what waited with responses."""
+        for response in responses:
+            self._found += [Read(held.event, held.line, held.byte) for held in response.held]
+            response.held = []
+
+    def _start(self, response: CodexResponse) -> None:
         """Start the turn of a response at its first line, and let go of what waited with it."""
         turns, place = self._memory.turns, (response.line, response.byte)
         turns.turn = response.turn = turns.turn + 1
@@ -270,34 +262,30 @@ class CodexResponses(TranscriptLines[CodexMemory]):
             turns.model = response.model
             self._found.append(Read(e.SessionChanged(model=response.model), *place))
         self._found.append(Read(e.TurnStarted(turn=response.turn, at=response.asked or response.at), *place))
-        self._found += held
+        self._release((response,))
 
-    def _end(self, response: CodexResponse, held: list[Read], usage: e.Billed | None, name: str | None = None) -> None:
+    def _end(self, response: CodexResponse, usage: e.Billed | None, name: str | None = None) -> None:
         """End a response as a request."""
-        if response.turn:
-            self._found += held
-        else:
-            self._start(response, held)
+        if not response.turn:
+            self._start(response)
         end = e.TurnCompleted(turn=response.turn, at=response.at, usage=usage, response_id=name)
         self._found.append(Read(end, self._line.number, self._line.byte))
 
     def _settle(self) -> None:
         """End the responses that no bill came for: requests where the log bills none and they were not given up."""
         memory = self._memory
-        waiting = list(zip(memory.waiting, self._held, strict=True))
-        memory.waiting, self._held = [], []
-        for response, held in waiting:
+        waiting, memory.waiting = memory.waiting, []
+        for response in waiting:
             if response.turn or not (memory.billed or response.given_up):
-                self._end(response, held, None)
+                self._end(response, None)
             else:
-                self._found += held
+                self._release((response,))
 
-    def _respond(self, at: str | None) -> CodexResponse:
+    def _respond(self) -> CodexResponse:
         """Begin a response."""
         memory, line = self._memory, self._line
         if not memory.billed:
             self._settle()
-        response = CodexResponse(memory.asked_at, at, memory.model, line.number, line.byte)
+        response = CodexResponse(memory.asked_at, self._at, memory.model, line.number, line.byte)
         memory.waiting.append(response)
-        self._held.append([])
         return response

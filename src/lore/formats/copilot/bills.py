@@ -202,13 +202,9 @@ class CopilotBills(TranscriptLines[CopilotMemory]):
 
     memory = CopilotMemory
 
-    def _name(self, record: records.CopilotLine[object], parent: str | None = None) -> str:
-        """Name the chain of a line: the agent that it names, which may be called as the main chain is."""
-        name = record.agent_id or parent
-        return e.MAIN if not name else f"agent-{name}" if name == e.MAIN else name
-
-    def _chain(self, record: records.CopilotLine[object], parent: str | None = None) -> CopilotChainMemory:
-        chains, name = self._memory.chains, self._name(record, parent)
+    def _known(self, name: str = "") -> CopilotChainMemory:
+        """Return what is known of a chain, that of the line if none is named."""
+        chains, name = self._memory.chains, name or self._chain
         return chains.get(name) or chains.setdefault(name, CopilotChainMemory())
 
     def _id(self, record: records.CopilotLine[object]) -> str:
@@ -317,6 +313,11 @@ class CopilotBills(TranscriptLines[CopilotMemory]):
                 detail = f"{_sums(count, usage)} by the sums at the end, {_sums(spent.requests, spent)} in the log"
                 self._problem(Code.UNKNOWN_ID, f"{model}: {detail}: one is incomplete")
         memory.spent = {}
+
+
+def chain_of(agent: str | None) -> str:
+    """Name the chain of an agent, which may be called as the main chain is."""
+    return e.MAIN if not agent else f"agent-{agent}" if agent == e.MAIN else agent
 
 
 def _tokens(found: CopilotSpent | records.CopilotUsage) -> tuple[int | None, ...]:

@@ -25,9 +25,10 @@ from msgspec.structs import replace
 
 from lore.formats.base import Read
 from lore.formats.copilot import records
-from lore.formats.copilot.bills import CopilotAnswered, CopilotBills
+from lore.formats.copilot.bills import CopilotAnswered, CopilotBills, chain_of
 from lore.formats.copilot.usage import OPENING
 from lore.formats.lines import Lines, each
+from lore.formats.values import Kinds, opens
 from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.codes import Code
@@ -67,8 +68,8 @@ class Copilot(CopilotBills):
                 return True
             own = table(line) or {}
             kind = own.get("type", b"")
-            named = kind[:1] == _QUOTE and text_of(kind) in records.KINDS
-            return named and own.get("data", b"")[:1] == b"{" and own.keys() >= {"id", "timestamp", "parentId"}
+            known = text_of(kind) in cls._ROWS.keys() | records.SILENT if kind[:1] == _QUOTE else False
+            return known and own.get("data", b"")[:1] == b"{" and own.keys() >= {"id", "timestamp", "parentId"}
         return False
 
     def feed(self, data: bytes) -> list[Read]:
@@ -82,10 +83,12 @@ class Copilot(CopilotBills):
         return super().feed(data)
 
     def _take(self, data: bytes) -> None:
-        record = records.LINES.decode(data)
-        handle = self._HANDLERS.get(record.type)
-        if handle is not None:
-            handle(self, record)
+        record = _LINES.decode(data)
+        row = self._ROWS.get(record.type)
+        if row is not None and not isinstance(record, records.CopilotPassed):
+            self._at, self._agent = record.timestamp, record.agent_id
+            self._chain = chain_of(record.agent_id)
+            row[1](self, record)
         elif record.type not in records.SILENT and not getattr(record, "ephemeral", False):  # as what is streamed is
             self._unknown("unknown record type", record.type)
 
@@ -97,8 +100,8 @@ class Copilot(CopilotBills):
             detail = f"{stored.missing} requests of the log have no bill in session-store.db, {left} bills no request"
             self._problem(Code.UNKNOWN_ID, detail)
 
-    def _see(self, record: records.CopilotLine[object], *signs: Sign) -> None:
-        self._observe(signs, self._name(record), record.timestamp, self._memory.version)
+    def _see(self, *signs: Sign) -> None:
+        self._observe(*signs, version=self._memory.version)
 
     # the session
 
@@ -115,7 +118,7 @@ class Copilot(CopilotBills):
         if start.copilot_version and start.copilot_version != memory.version:
             signs.append(Sign("client-version", before=memory.version, after=start.copilot_version))
             memory.version = start.copilot_version
-        self._see(record, *signs)
+        self._see(*signs)
 
     def _begin_session(self, at: str | None = None) -> None:
         """Emit the header, once."""
@@ -138,59 +141,59 @@ class Copilot(CopilotBills):
         if model.reasoning_effort is not None:
             memory.effort = model.reasoning_effort
             if before is not None and before != model.reasoning_effort:
-                self._see(record, Sign("effort", before=before, after=model.reasoning_effort))
+                self._see(Sign("effort", before=before, after=model.reasoning_effort))
 
     def _change_mode(self, record: records.CopilotLine[records.Mode]) -> None:
         mode = record.data
         before = mode.previous_mode or mode.previous_allow_all_permission_mode
         after = mode.new_mode or mode.allow_all_permission_mode
         if before != after:
-            self._see(record, Sign("permission-mode", before=before, after=after))
+            self._see(Sign("permission-mode", before=before, after=after))
 
     def _stop(self, record: records.CopilotOther) -> None:
-        self._see(record, Sign("interrupt" if record.type == "abort" else "api-error"))
+        self._see(Sign("interrupt" if record.type == "abort" else "api-error"))
 
     def _skill(self, record: records.CopilotOther) -> None:
         name = (table(bytes(record.data)) or {}).get("name", b"")
-        self._see(record, Sign("skill", (text_of(name),) if name[:1] == _QUOTE else ()))
+        self._see(Sign("skill", (text_of(name),) if name[:1] == _QUOTE else ()))
 
     # messages
 
-    def _ask(self, record: records.CopilotOther) -> None:
-        self._chain(record).turns.asked_at = record.timestamp
+    def _ask(self, _: records.CopilotOther) -> None:
+        self._known().turns.asked_at = self._at
 
     def _system(self, record: records.CopilotLine[records.CopilotMessage]) -> None:
         """Take a system prompt: one that changed is a change of the session."""
-        content, chain = record.data.content, self._chain(record)
+        content, chain = record.data.content, self._known()
         if bytes(memoryview(content)[:1]) != _QUOTE:
             raise ValueError("a system prompt that is no text")
-        self._begin_session(record.timestamp)
+        self._begin_session(self._at)
         digest = hashlib.blake2b(content, digest_size=16).hexdigest()
         if digest != chain.system:
             chain.system = digest
-            self._emit(e.SessionChanged(system=content, chain=self._name(record), at=record.timestamp))
+            self._emit(e.SessionChanged(system=content, chain=self._chain, at=self._at))
 
     def _user(self, record: records.CopilotLine[records.CopilotMessage]) -> None:
         """Append a message that the model did not make, as the model sees it."""
-        message, chain = record.data, self._chain(record)
+        message, chain = record.data, self._known()
         text = message.content if is_absent(message.transformed_content) else message.transformed_content
         if bytes(memoryview(text)[:1]) != _QUOTE:
             raise ValueError("a message without text")
-        self._begin_session(record.timestamp)
+        self._begin_session(self._at)
         source = "system" if record.type == "system.notification" else message.source or ""
         uuid = self._id(record)
         chain.live.append(uuid)
-        chain.turns.asked_at = record.timestamp
-        item = UserMessage(uuid, blocks=(TextBlock(text),), source=source_of(source))
-        self._append(item, self._name(record), record.timestamp, record.agent_id)
+        chain.turns.asked_at = self._at
+        self._append(UserMessage(uuid, blocks=(TextBlock(text),), source=source_of(source)))
         if b'"mimeType":"image/' in bytes(message.attachments):
-            self._see(record, Sign("image"))
+            self._see(Sign("image"))
 
     def _answer(self, record: records.CopilotLine[records.CopilotAnswer]) -> None:
         """Take what a request was answered with."""
         answer, memory = record.data, self._memory
-        name, chain = self._name(record, answer.parent_tool_call_id), self._chain(record, answer.parent_tool_call_id)
-        self._begin_session(record.timestamp)
+        self._chain = name = chain_of(record.agent_id or answer.parent_tool_call_id)
+        chain = self._known()
+        self._begin_session(self._at)
         response = answer.api_call_id or answer.message_id or self._id(record)
         went_on = chain.last is not None and answer.api_call_id is not None and chain.last.name == answer.api_call_id
         usage = chain.last.usage if went_on and chain.last is not None else self._bill(name, record)
@@ -205,7 +208,7 @@ class Copilot(CopilotBills):
             if (dialect := dialect_of(model)) != chain.dialect and dialect is not None:
                 chain.dialect = dialect
                 self._emit(e.SessionChanged(dialect=dialect, chain=name))
-            self._start_turn(name, chain.turns, model, record.timestamp, record.agent_id)
+            self._start_turn(chain.turns, model)
             self._spend(name, model, usage)
         chain.turns.asked_at = None
         uuid = self._id(record)
@@ -218,43 +221,36 @@ class Copilot(CopilotBills):
             items.append(ToolCall(f"{uuid}:{number}", call.tool_call_id, call.name, given, response_id=response))
         for item in items:
             chain.live.append(item.uuid)
-            self._append(item, name, record.timestamp, record.agent_id)
+            self._append(item)
         requests = tuple(filter(None, (answer.request_id, answer.service_request_id)))
-        chain.last = CopilotAnswered(
-            chain.turns.turn, record.timestamp, response, chain.turns.model, usage, requests=requests
-        )
+        turn, model = chain.turns.turn, chain.turns.model
+        chain.last = CopilotAnswered(turn, self._at, response, model, usage, requests=requests)
         self._complete(name, chain.last)
 
     def _result(self, record: records.CopilotLine[records.CopilotResult]) -> None:
         result = record.data
-        name, chain = self._name(record, result.parent_tool_call_id), self._chain(record, result.parent_tool_call_id)
-        chain.turns.asked_at = record.timestamp
-        output = NULL if result.result is None else result.result.content
-        error = NULL if result.error is None else result.error.message
+        self._chain = chain_of(record.agent_id or result.parent_tool_call_id)
+        self._known().turns.asked_at = self._at
+        output, error = (result.result or {}).get("content", NULL), (result.error or {}).get("message", NULL)
         failed = result.success is False
-        self._emit(
-            e.PatchToolCall(
-                call_id=result.tool_call_id, status="failed" if failed else "completed", chain=name,
-                at=record.timestamp, output=text_or(output, error, failed=failed),
-                error=error if failed and bytes(memoryview(error)[:1]) == _QUOTE else NULL,
-            )
-        )  # fmt: skip
+        told = [text for text in (error, output) if opens(text) == '"']
+        text = Raw(b'""') if not told else told[0] if failed else told[-1]
+        self._patch(result.tool_call_id, text, failed=failed, error=error if failed and error in told else NULL)
 
     def _subagent(self, record: records.CopilotLine[records.Subagent]) -> None:
         """Note the model of an agent that a call began."""
-        chain = self._chain(record, record.data.tool_call_id)
-        chain.model = model_named(record.data.model)
+        self._known(chain_of(record.agent_id or record.data.tool_call_id)).model = model_named(record.data.model)
 
     # what shortens a history
 
     def _compact(self, record: records.CopilotLine[records.CopilotCompaction]) -> None:
         """Take a compaction: when it begins, what stands there is what it sums up."""
-        name, chain, compaction = self._name(record), self._chain(record), record.data
+        name, chain, compaction = self._chain, self._known(), record.data
         if record.type == "session.compaction_start":
-            chain.since, chain.compacting_at = len(chain.live), record.timestamp
-            self._emit(e.CompactStarted(trigger="auto", chain=name, at=record.timestamp))
+            chain.since, chain.compacting_at = len(chain.live), self._at
+            self._emit(e.CompactStarted(trigger="auto", chain=name, at=self._at))
             return
-        self._begin_session(record.timestamp)
+        self._begin_session(self._at)
         used, asked_at = compaction.compaction_tokens_used, chain.compacting_at
         since, chain.since, chain.compacting_at = chain.since, None, None
         if used is not None:
@@ -266,57 +262,65 @@ class Copilot(CopilotBills):
         summary = compaction.summary_content
         self._emit(
             e.CompactApplied(
-                uuid=self._id(record), trigger="auto", chain=name, at=record.timestamp,
+                uuid=self._id(record), trigger="auto", chain=name, at=self._at,
                 pre_tokens=compaction.pre_compaction_tokens, post_tokens=compaction.post_compaction_tokens,
                 duration_ms=None if used is None else used.duration, preserved_uuids=tuple(chain.live),
                 summary=summary if bytes(memoryview(summary)[:1]) == _QUOTE else NULL,
             )
         )  # fmt: skip
 
-    def _clear(self, record: records.CopilotOther) -> None:
+    def _clear(self, _: records.CopilotOther) -> None:
         """Take all of a history away: the user began anew."""
-        name, chain = self._name(record), self._chain(record)
+        chain = self._known()
         if chain.live:
-            self._emit(e.Remove(uuids=tuple(chain.live), chain=name, at=record.timestamp))
+            self._remove(chain.live)
             chain.live, chain.since = [], None
 
-    def _truncate(self, record: records.CopilotOther) -> None:
+    def _truncate(self, _: records.CopilotOther) -> None:
         """Note that messages were dropped: the log says how many, and not which."""
-        self._see(record, Sign("micro-compaction"))
+        self._see(Sign("micro-compaction"))
 
     def _rewind(self, record: records.CopilotLine[records.Rewind]) -> None:
         """Take back what an event and those behind it made, where the log still holds it."""
-        chain, target = self._chain(record), record.data.up_to_event_id
+        chain, target = self._known(), record.data.up_to_event_id
         at = next((place for place, uuid in enumerate(chain.live) if uuid.partition(":")[0] == target), None)
         if target and at is not None:
             gone, chain.live = chain.live[at:], chain.live[:at]
-            self._emit(e.Remove(uuids=tuple(gone), chain=self._name(record), at=record.timestamp))
+            self._remove(gone)
 
-    _HANDLERS: ClassVar[dict[str, Callable[[Self, Any], None]]] = {
-        "session.start": _start,
-        "session.resume": _start,
-        "session.model_change": _change_model,
-        "session.mode_changed": _change_mode,
-        "session.permissions_changed": _change_mode,
-        "session.compaction_start": _compact,
-        "session.compaction_complete": _compact,
-        "session.context_cleared": _clear,
-        "session.truncation": _truncate,
-        "session.snapshot_rewind": _rewind,
-        "session.usage_checkpoint": CopilotBills._checkpoint,
-        "session.shutdown": CopilotBills._shut_down,
-        "session.error": _stop,
-        "model.call_failure": _stop,
-        "abort": _stop,
-        "skill.invoked": _skill,
-        "system.message": _system,
-        "system.notification": _user,
-        "user.message": _user,
-        "assistant.turn_start": _ask,
-        "assistant.message": _answer,
-        "tool.execution_complete": _result,
-        "subagent.started": _subagent,
+    # What a line of a type is, and who takes it.
+    _ROWS: ClassVar[dict[str, tuple[Any, Callable[[Self, Any], None]]]] = {
+        "session.start": (records.CopilotLine[records.Start], _start),
+        "session.resume": (records.CopilotLine[records.Start], _start),
+        "session.model_change": (records.CopilotLine[records.CopilotModel], _change_model),
+        "session.mode_changed": (records.CopilotLine[records.Mode], _change_mode),
+        "session.permissions_changed": (records.CopilotLine[records.Mode], _change_mode),
+        "session.compaction_start": (records.CopilotLine[records.CopilotCompaction], _compact),
+        "session.compaction_complete": (records.CopilotLine[records.CopilotCompaction], _compact),
+        "session.context_cleared": (records.CopilotOther, _clear),
+        "session.truncation": (records.CopilotOther, _truncate),
+        "session.snapshot_rewind": (records.CopilotLine[records.Rewind], _rewind),
+        "session.usage_checkpoint": (records.CopilotLine[records.CopilotCheckpoint], CopilotBills._checkpoint),
+        "session.shutdown": (records.CopilotLine[records.Shutdown], CopilotBills._shut_down),
+        "session.error": (records.CopilotOther, _stop),
+        "model.call_failure": (records.CopilotOther, _stop),
+        "abort": (records.CopilotOther, _stop),
+        "skill.invoked": (records.CopilotOther, _skill),
+        "system.message": (records.CopilotLine[records.CopilotMessage], _system),
+        "system.notification": (records.CopilotLine[records.CopilotMessage], _user),
+        "user.message": (records.CopilotLine[records.CopilotMessage], _user),
+        "assistant.turn_start": (records.CopilotOther, _ask),
+        "assistant.message": (records.CopilotLine[records.CopilotAnswer], _answer),
+        "tool.execution_complete": (records.CopilotLine[records.CopilotResult], _result),
+        "subagent.started": (records.CopilotLine[records.Subagent], _subagent),
     }
+
+
+_SHAPES = {kind: shape for kind, (shape, _) in Copilot._ROWS.items()}  # pyright: ignore[reportPrivateUsage]
+_LINES = Kinds(
+    {**_SHAPES, **dict.fromkeys(records.SILENT, records.CopilotOther)}, records.CopilotOther, records.SILENT,
+    records.CopilotPassed,
+)  # fmt: skip
 
 
 def model_named(name: str | None) -> str | None:
@@ -350,11 +354,3 @@ def spoken(answer: records.CopilotAnswer) -> tuple[Block, ...]:
     if bytes(memoryview(answer.content)[:1]) == _QUOTE and not is_blank(answer.content):
         blocks.append(TextBlock(answer.content))
     return tuple(blocks)
-
-
-def text_or(output: Raw, error: Raw, *, failed: bool) -> Raw:
-    """Return what the model is told of a call: its result, or why it failed; a text in any case."""
-    for text in (error, output) if failed else (output, error):
-        if bytes(memoryview(text)[:1]) == _QUOTE:
-            return text
-    return Raw(b'""')

@@ -10,36 +10,33 @@ readers of them list these, versions up to 1.0.91 (October 2026).
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from msgspec import Raw, Struct
 
-from lore.formats.values import Kinds
 from lore.model.items import NULL
 
 # Lines that no model sees: what the screen showed, what hooks, permissions and the client's own bookkeeping noted. A
 # skill's text comes as a message of the user's role, a call's name and arguments with the message that made it.
-SILENT = frozenset(
-    (
-        "hook.start", "hook.end", "hook.progress", "tool.execution_start", "tool.execution_partial_result",
-        "tool.execution_progress", "tool.user_requested", "assistant.turn_end", "assistant.intent", "assistant.idle",
-        "assistant.reasoning", "assistant.reasoning_delta", "assistant.message_delta", "assistant.message_start",
-        "assistant.streaming_delta", "assistant.usage", "prompt_cache_break", "permission.requested",
-        "permission.completed", "user_input.requested", "user_input.completed", "elicitation.requested",
-        "elicitation.completed", "external_tool.requested", "external_tool.completed", "command.queued",
-        "command.execute", "command.completed", "commands.changed", "exit_plan_mode.requested",
-        "exit_plan_mode.completed", "auto_mode_switch.requested", "auto_mode_switch.completed", "mcp.oauth_required",
-        "mcp.oauth_completed", "sampling.requested", "sampling.completed", "pending_messages.modified",
-        "session.info", "session.warning", "session.idle", "session.handoff", "session.title_changed",
-        "session.plan_changed", "session.workspace_file_changed", "session.context_changed", "session.usage_info",
-        "session.task_complete", "session.background_tasks_changed", "session.remote_steerable_changed",
-        "session.schedule_created", "session.schedule_cancelled", "session.custom_agents_updated",
-        "session.extensions_loaded", "session.custom_notification", "session.import_legacy", "session.skills_loaded",
-        "session.mcp_servers_loaded", "session.mcp_server_status_changed", "session.tools_updated",
-        "session.binary_asset", "session.autopilot_objective_changed", "subagent.completed", "subagent.failed",
-        "subagent.selected", "subagent.deselected", "capabilities.changed", "result",
-    )
-)  # fmt: skip
+SILENT = frozenset((
+    "hook.start", "hook.end", "hook.progress", "tool.execution_start", "tool.execution_partial_result",
+    "tool.execution_progress", "tool.user_requested", "assistant.turn_end", "assistant.intent", "assistant.idle",
+    "assistant.reasoning", "assistant.reasoning_delta", "assistant.message_delta", "assistant.message_start",
+    "assistant.streaming_delta", "assistant.usage", "prompt_cache_break", "permission.requested",
+    "permission.completed", "user_input.requested", "user_input.completed", "elicitation.requested",
+    "elicitation.completed", "external_tool.requested", "external_tool.completed", "command.queued",
+    "command.execute", "command.completed", "commands.changed", "exit_plan_mode.requested",
+    "exit_plan_mode.completed", "auto_mode_switch.requested", "auto_mode_switch.completed", "mcp.oauth_required",
+    "mcp.oauth_completed", "sampling.requested", "sampling.completed", "pending_messages.modified",
+    "session.info", "session.warning", "session.idle", "session.handoff", "session.title_changed",
+    "session.plan_changed", "session.workspace_file_changed", "session.context_changed", "session.usage_info",
+    "session.task_complete", "session.background_tasks_changed", "session.remote_steerable_changed",
+    "session.schedule_created", "session.schedule_cancelled", "session.custom_agents_updated",
+    "session.extensions_loaded", "session.custom_notification", "session.import_legacy", "session.skills_loaded",
+    "session.mcp_servers_loaded", "session.mcp_server_status_changed", "session.tools_updated",
+    "session.binary_asset", "session.autopilot_objective_changed", "subagent.completed", "subagent.failed",
+    "subagent.selected", "subagent.deselected", "capabilities.changed", "result",
+))  # fmt: skip
 
 
 D = TypeVar("D", covariant=True)
@@ -132,25 +129,13 @@ class CopilotAnswer(Struct, frozen=True, gc=False, rename="camel"):
     parent_tool_call_id: str | None = None
 
 
-class CopilotOutcome(Struct, frozen=True, gc=False):
-    """What the model is told of a call."""
-
-    content: Raw = NULL
-
-
-class CopilotFailure(Struct, frozen=True, gc=False):
-    """Why a call failed."""
-
-    message: Raw = NULL
-
-
 class CopilotResult(Struct, frozen=True, gc=False, rename="camel"):
-    """The end of a call."""
+    """The end of a call: the `content` of its result, or the `message` that says why it failed."""
 
     tool_call_id: str = ""
     success: bool | None = None
-    result: CopilotOutcome | None = None
-    error: CopilotFailure | None = None
+    result: dict[str, Raw] | None = None
+    error: dict[str, Raw] | None = None
     parent_tool_call_id: str | None = None
 
 
@@ -220,32 +205,3 @@ class Shutdown(Struct, frozen=True, gc=False, rename="camel"):
     """What a client sums up at its end."""
 
     model_metrics: dict[str, CopilotMetrics] | None = None
-
-
-KINDS: dict[str, Any] = {
-    "session.start": CopilotLine[Start],
-    "session.resume": CopilotLine[Start],
-    "session.model_change": CopilotLine[CopilotModel],
-    "session.mode_changed": CopilotLine[Mode],
-    "session.permissions_changed": CopilotLine[Mode],
-    "session.compaction_start": CopilotLine[CopilotCompaction],
-    "session.compaction_complete": CopilotLine[CopilotCompaction],
-    "session.context_cleared": CopilotOther,
-    "session.truncation": CopilotOther,
-    "session.snapshot_rewind": CopilotLine[Rewind],
-    "session.usage_checkpoint": CopilotLine[CopilotCheckpoint],
-    "session.shutdown": CopilotLine[Shutdown],
-    "session.error": CopilotOther,
-    "model.call_failure": CopilotOther,
-    "abort": CopilotOther,
-    "system.message": CopilotLine[CopilotMessage],
-    "system.notification": CopilotLine[CopilotMessage],
-    "user.message": CopilotLine[CopilotMessage],
-    "skill.invoked": CopilotOther,
-    "assistant.turn_start": CopilotOther,
-    "assistant.message": CopilotLine[CopilotAnswer],
-    "tool.execution_complete": CopilotLine[CopilotResult],
-    "subagent.started": CopilotLine[Subagent],
-    **dict.fromkeys(SILENT, CopilotOther),
-}
-LINES = Kinds(KINDS, CopilotOther, SILENT, CopilotPassed)

@@ -50,10 +50,59 @@ _CANDIDATES = 1_000  # messages before a compaction that it may have kept
 _ERROR = b'"<system>ERROR'
 
 
-class KimiContext(Wire):
-    """What lines of the model's log make."""
+def _begins(block: Block, *texts: bytes) -> bool:
+    return isinstance(block, TextBlock) and bytes(memoryview(block.text)[:48]).startswith(texts)
 
+
+_NOTES = frozenset((b'"_system_prompt"', b'"_checkpoint"', b'"_usage"'))
+
+
+class KimiCli(TranscriptLines[KimiMemory], Wire):
+    """Reader of one file of a session."""
+
+    name: ClassVar[str] = "kimi-cli"
+    memory = KimiMemory
+    own_tools: ClassVar[bool] = False  # their schemas are in neither file
+    unseen: ClassVar[str] = "the schemas of tools, and the name of the model"
     _bills: dict[int, list[int]] | None = None  # places of marks that are bills, by their whole input
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        own = table(next(each(head), b"")) or {}
+        if own.get("type") == b'"metadata"':
+            return own.keys() == {"type", "protocol_version"}
+        if own.keys() == {"timestamp", "message"}:  # before the protocol had a version
+            return (table(own["message"]) or {}).keys() == {"type", "payload"}
+        return own.get("role") in _NOTES
+
+    def _take(self, data: bytes) -> None:
+        record = decode(data)
+        if record.role is None:
+            self._wire(record)
+        else:
+            self._sent(record, data)
+
+    def _last(self) -> None:
+        self._end_context()
+        self._play_up_to(len(self._memory.marks))
+
+    def go_on(self, name: str) -> None:
+        """Go on in this file, behind what a saved state remembers."""
+        self._file = name
+
+    def begin_file(self, name: str) -> list[Read]:
+        """Begin a file of a session that is read as a folder; return what the one before held back."""
+        found = self._read(self._lines.finish(), torn=True)
+        self._lines = Lines()
+        self._memory.joined = True
+        if self._memory.context.file:
+            self._end_context()
+        if name != WIRE:
+            self._begin_context(name.removesuffix(".jsonl"))
+        found, self._file = [*found, *self._taken()], name
+        return found
+
+    # lines of the model's log
 
     def _begin_context(self, name: str) -> None:
         """Take the next file, which took the place of the one before."""
@@ -74,7 +123,7 @@ class KimiContext(Wire):
 
     def _sent(self, record: KimiCliRecord, data: bytes) -> None:
         """Take a line of `context.jsonl`."""
-        self._start_session(None)
+        self._start_session()
         context, role = self._memory.context, record.role or ""
         line = KimiSent(len(data) << 32 | crc32(data), (), not role.startswith("_"))
         if context.phase == "same" and context.same < len(context.before):
@@ -111,8 +160,7 @@ class KimiContext(Wire):
         elif role == "tool":
             blocks = kimi.blocks_of(record.content)
             failed = bool(blocks) and _begins(blocks[0], _ERROR)
-            status, output = "failed" if failed else "completed", kimi.output_of(record.content)
-            self._emit(e.PatchToolCall(call_id=record.tool_call_id or "", status=status, output=output))
+            self._patch(record.tool_call_id or "", kimi.output_of(record.content), failed=failed)
         elif role in ("user", "system"):
             blocks = kimi.blocks_of(record.content)
             clients = role == "system" or (bool(blocks) and _begins(blocks[0], *_CLIENTS))
@@ -127,7 +175,7 @@ class KimiContext(Wire):
 
     def _keep(self, line: KimiSent, item: Item) -> None:
         line.items = (*line.items, item.uuid)
-        self._append(item, e.MAIN, None)
+        self._append(item)
 
     # requests
 
@@ -158,10 +206,10 @@ class KimiContext(Wire):
             self._keep(line, kimi.call_of(call, f"{uuid}/{number}", uuid))
 
     def _open(self, bill: KimiMark | None) -> None:
-        context, turns = self._memory.context, self._chain(e.MAIN).turns
-        at = None if bill is None else bill.at
-        turns.asked_at = None if bill is None else bill.asked_at
-        self._start_turn(e.MAIN, turns, None, at)
+        context, turns = self._memory.context, self._known(e.MAIN).turns
+        self._at, turns.asked_at = (None, None) if bill is None else (bill.at, bill.asked_at)
+        self._start_turn(turns, None)
+        self._at = None
         context.request = KimiRequest(turns.turn, bill, context.asked)
         context.asked = None
 
@@ -184,8 +232,9 @@ class KimiContext(Wire):
         if self._bills is None:
             self._bills = {}
             for place, mark in enumerate(self._memory.marks):
-                if mark.usage is not None:
-                    self._bills.setdefault(_whole(mark.usage), []).append(place)
+                if (usage := mark.usage) is not None:
+                    whole = (usage.input_other or 0) + (usage.input_cache_read or 0) + (usage.input_cache_creation or 0)
+                    self._bills.setdefault(whole, []).append(place)
         places = [] if count is None else self._bills.get(count, [])
         found = bisect_left(places, self._memory.context.played)
         return places[found] if found < len(places) else None
@@ -204,7 +253,7 @@ class KimiContext(Wire):
         """Emit what the marks before this one say."""
         context = self._memory.context
         while context.played < min(place, len(self._memory.marks)):
-            self._play(self._memory.marks[context.played], e.MAIN)
+            self._play(self._memory.marks[context.played])
             context.played += 1
 
     # histories
@@ -244,76 +293,15 @@ class KimiContext(Wire):
         last = max(context.places) if context.kept else 0
         kept = context.before[last - context.kept : last]
         context.lines += kept
-        stay = tuple(item for sent in kept for item in sent.items)
-        self._emit(
-            e.CompactApplied(
-                uuid=context.divider, trigger=mark.name, preserved_uuids=stay, summary=context.summary, at=mark.at
-            )
-        )  # fmt: skip
+        stay, self._at = [item for sent in kept for item in sent.items], mark.at
+        self._prune(context.divider, stay, trigger=mark.name, summary=context.summary)
+        self._at = None
         context.phase, context.before, context.kept, context.summary = "restored", [], 0, NULL
 
     def _cut(self, context: ContextState) -> None:
         """Take back what this file does not begin with."""
-        gone = tuple(item for sent in context.before[context.same :] for item in sent.items)
+        self._remove([item for sent in context.before[context.same :] for item in sent.items])
         context.phase, context.before = "new", []
-        if gone:
-            self._emit(e.Remove(uuids=gone))
-
-
-def _begins(block: Block, *texts: bytes) -> bool:
-    return isinstance(block, TextBlock) and bytes(memoryview(block.text)[:48]).startswith(texts)
-
-
-def _whole(usage: kimi.KimiUsage) -> int:
-    return (usage.input_other or 0) + (usage.input_cache_read or 0) + (usage.input_cache_creation or 0)
-
-
-_NOTES = frozenset((b'"_system_prompt"', b'"_checkpoint"', b'"_usage"'))
-
-
-class KimiCli(TranscriptLines[KimiMemory], KimiContext):
-    """Reader of one file of a session."""
-
-    name: ClassVar[str] = "kimi-cli"
-    memory = KimiMemory
-    own_tools: ClassVar[bool] = False  # their schemas are in neither file
-    unseen: ClassVar[str] = "the schemas of tools, and the name of the model"
-
-    @classmethod
-    def recognises(cls, head: bytes) -> bool:
-        own = table(next(each(head), b"")) or {}
-        if own.get("type") == b'"metadata"':
-            return own.keys() == {"type", "protocol_version"}
-        if own.keys() == {"timestamp", "message"}:  # before the protocol had a version
-            return (table(own["message"]) or {}).keys() == {"type", "payload"}
-        return own.get("role") in _NOTES
-
-    def _take(self, data: bytes) -> None:
-        record = decode(data)
-        if record.role is None:
-            self._wire(record)
-        else:
-            self._sent(record, data)
-
-    def _last(self) -> None:
-        self._end_context()
-        self._play_up_to(len(self._memory.marks))
-
-    def go_on(self, name: str) -> None:
-        """Go on in this file, behind what a saved state remembers."""
-        self._file = name
-
-    def begin_file(self, name: str) -> list[Read]:
-        """Begin a file of a session that is read as a folder; return what the one before held back."""
-        found = self._read(self._lines.finish(), torn=True)
-        self._lines = Lines()
-        self._memory.joined = True
-        if self._memory.context.file:
-            self._end_context()
-        if name != WIRE:
-            self._begin_context(name.removesuffix(".jsonl"))
-        found, self._file = [*found, *self._taken()], name
-        return found
 
 
 class KimiCliSession(PackReader):

@@ -172,9 +172,10 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
 
     def _take(self, data: bytes) -> None:
         record = decode(data)
+        self._at = stamp_of(record.created_at if is_absent(record.time) else record.time)
         if not self._memory.started:
             self._memory.started = True
-            self._emit(e.SessionStarted(session_id="", at=_at(record), dialect="openai-chat"))
+            self._emit(e.SessionStarted(session_id="", at=self._at, dialect="openai-chat"))
         handle = _HANDLERS.get(record.type)
         if handle is not None:
             handle(self, record)
@@ -184,12 +185,11 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
     # the history
 
     def _message(self, record: KimiCodeRecord) -> None:
-        at = _at(record)
         message, line = record.message, self._line.number
         if message is None:
             raise ValueError("a record without its message")
         if message.role == "tool":
-            self._result(message.tool_call_id or "", message.content, message.note, at, failed=bool(message.is_error))
+            self._result(message.tool_call_id or "", message.content, message.note, failed=bool(message.is_error))
             return
         kind, uuid = (message.origin or KimiCodeOrigin()).kind, f"line-{line}"
         blocks = kimi.blocks_of(message.content)
@@ -203,15 +203,13 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
             items = [UserMessage(uuid, blocks=blocks, source=source)] if blocks else []
         for item in items:
             kept.items.append(item.uuid)
-            self._append(item, e.MAIN, at)
+            self._append(item)
 
-    def _result(self, call: str, output: Raw, note: Raw, at: str | None, *, failed: bool) -> None:
-        status = "failed" if failed else "completed"
-        self._emit(e.PatchToolCall(call_id=call, status=status, output=kimi.output_of(output, note), at=at))
+    def _result(self, call: str, output: Raw, note: Raw, *, failed: bool) -> None:
+        self._patch(call, kimi.output_of(output, note), failed=failed)
         self._memory.history.append(KimiKept([]))
 
     def _compacted(self, record: KimiCodeRecord) -> None:
-        at = _at(record)
         memory = self._memory
         history, count = memory.history, record.kept_user_message_count
         summary = record.context_summary if is_absent(record.summary) else record.summary
@@ -221,93 +219,85 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
         if count is None:
             kept = history[max(0, record.compacted_count or record.count or 0) :]
         else:
-            kept = _chosen([message for message in history if message.user], count, record.kept_head_user_message_count)
+            prompts = [message for message in history if message.user]  # the last of them, and so many of the first
+            head = min(max(0, record.kept_head_user_message_count or 0), max(0, count))
+            tail = min(max(0, count - head), max(0, len(prompts) - head))
+            kept = [*prompts[:head], *(prompts[len(prompts) - tail :] if tail else ())]
         uuid, stays = f"line-{self._line.number}", tuple(item for message in kept for item in message.items)
-        self._emit(
-            e.CompactApplied(
-                uuid=uuid, trigger=memory.compacting or "auto", pre_tokens=record.tokens_before,
-                post_tokens=record.tokens_after, preserved_uuids=stays, summary=summary if count is None else NULL,
-                at=at,
-            )
-        )  # fmt: skip
+        trigger, pre, post = memory.compacting or "auto", record.tokens_before, record.tokens_after
+        text = summary if count is None else NULL
+        self._prune(uuid, stays, trigger=trigger, pre=pre, post=post, summary=text)
         memory.history, memory.step = [KimiKept([]), *kept] if count is None else [*kept], None
         if count is not None and not is_absent(summary):  # it stands behind what is kept
             memory.history.append(KimiKept([f"{uuid}/summary"]))
             text = kimi.blocks_of(summary)
-            self._append(UserMessage(f"{uuid}/summary", blocks=text, source="context_injection"), e.MAIN, at)
+            self._append(UserMessage(f"{uuid}/summary", blocks=text, source="context_injection"))
 
     def _undone(self, record: KimiCodeRecord) -> None:
         """Take back the last prompts and all behind each; where there are not as many, nothing."""
         history = self._memory.history
         prompts = [number for number, message in enumerate(history) if message.user]
         if record.count and 0 < record.count <= len(prompts):
-            self._cut(prompts[-record.count], _at(record))
+            self._cut(prompts[-record.count])
 
-    def _cleared(self, record: KimiCodeRecord) -> None:
-        self._cut(0, _at(record))
+    def _cleared(self, _: KimiCodeRecord) -> None:
+        self._cut(0)
 
-    def _cut(self, first: int, at: str | None) -> None:
+    def _cut(self, first: int) -> None:
         history = self._memory.history
-        gone = tuple(item for message in history[first:] for item in message.items)
+        self._remove([item for message in history[first:] for item in message.items])
         del history[first:]
         self._memory.step = None
-        if gone:
-            self._emit(e.Remove(uuids=gone, at=at))
 
     # requests
 
     def _event(self, record: KimiCodeRecord) -> None:
-        at = _at(record)
         event = record.event
         if event is None:
             raise ValueError("a record without its event")
         if event.type == "tool.result":
             result = event.result or KimiCodeResult()
-            self._result(event.tool_call_id, result.output, result.note, at, failed=bool(result.is_error))
+            self._result(event.tool_call_id, result.output, result.note, failed=bool(result.is_error))
             return
         if event.type == "step.begin":
-            self._step(event.uuid, at)
+            self._step(event.uuid)
             return
         step = self._memory.step
         if step is None or step.ended or (event.step_uuid or event.uuid or step.uuid) not in (step.uuid, event.uuid):
-            step = self._step(event.step_uuid, at)
-        self._start(step)
+            step = self._step(event.step_uuid)
+        if not step.turn:  # its turn starts now, with what its request was asked with
+            self._memory.turns.asked_at = step.at
+            now, self._at = self._at, step.at
+            self._start_turn(self._memory.turns, self._memory.model)
+            step.turn, self._at = self._memory.turns.turn, now
         if event.type == "step.end":
             step.ended = True
-            self._end(step, event.usage, at, event.message_id)
+            self._end(step, event.usage, event.message_id)
         elif event.type == "content.part":
             uuid = event.uuid or f"line-{self._line.number}"
-            self._made(step, AssistantMessage(uuid, blocks=kimi.blocks_of(event.part), response_id=step.uuid), at)
+            self._made(step, AssistantMessage(uuid, blocks=kimi.blocks_of(event.part), response_id=step.uuid))
         elif event.type == "tool.call":
             uuid, args = event.uuid or f"line-{self._line.number}", event.args
             args = _NO_INPUT if is_absent(args) else args
-            call = ToolCall(uuid, event.tool_call_id or uuid, event.name, args, response_id=step.uuid)
-            self._made(step, call, at)
+            self._made(step, ToolCall(uuid, event.tool_call_id or uuid, event.name, args, response_id=step.uuid))
         else:
             self._unknown("unknown event type", event.type)
 
-    def _step(self, uuid: str | None, at: str | None) -> KimiStep:
+    def _step(self, uuid: str | None) -> KimiStep:
         """Begin a step: a message of the history."""
         history = self._memory.history
-        step = self._memory.step = KimiStep(uuid or f"line-{self._line.number}", at, len(history))
+        step = self._memory.step = KimiStep(uuid or f"line-{self._line.number}", self._at, len(history))
         history.append(KimiKept([]))
         return step
 
-    def _made(self, step: KimiStep, item: Item, at: str | None) -> None:
+    def _made(self, step: KimiStep, item: Item) -> None:
         self._memory.history[step.place].items.append(item.uuid)
-        self._append(item, e.MAIN, at)
+        self._append(item)
 
-    def _start(self, step: KimiStep) -> None:
-        """Start a step's turn, with what its request was asked with."""
-        if not step.turn:
-            self._memory.turns.asked_at = None
-            self._start_turn(e.MAIN, self._memory.turns, self._memory.model, step.at)
-            step.turn = self._memory.turns.turn
-
-    def _end(self, step: KimiStep, usage: kimi.CamelUsage | None, at: str | None, name: str | None) -> None:
+    def _end(self, step: KimiStep, usage: kimi.CamelUsage | None, name: str | None = None) -> None:
         step.billed = usage is not None
         bill = None if usage is None else kimi.billed(usage, CLIENT, self._memory.dialect)
-        self._emit(e.TurnCompleted(turn=step.turn, at=at, usage=bill, response_id=name or step.uuid))
+        self._emit(e.TurnCompleted(turn=step.turn, at=self._at, usage=bill, response_id=name or step.uuid))
 
     def _used(self, record: KimiCodeRecord) -> None:
         """Take a bill: of a compaction under way, or of a step whose end had none."""
@@ -315,12 +305,11 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
         if usage is None:
             return
         if memory.compacting is not None:
-            turns, at = memory.summaries, _at(record)
-            self._start_turn(COMPACTIONS, turns, record.model, at)
-            bill = kimi.billed(usage, CLIENT, self._memory.dialect)
-            self._emit(e.TurnCompleted(turn=turns.turn, at=at, usage=bill, chain=COMPACTIONS))
+            self._chain = COMPACTIONS
+            self._start_turn(memory.summaries, record.model)
+            self._end_turn(memory.summaries, kimi.billed(usage, CLIENT, memory.dialect))
         elif memory.step is not None and memory.step.ended and not memory.step.billed:
-            self._end(memory.step, usage, _at(record), None)
+            self._end(memory.step, usage)
 
     def _asked(self, record: KimiCodeRecord) -> None:
         """Take what a request was asked with."""
@@ -337,18 +326,18 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
         else:
             tools = None
         if changed is not None or tools is not None or not is_absent(record.system_prompt):
-            self._emit(e.SessionChanged(dialect=changed, tools=tools, system=record.system_prompt, at=_at(record)))
+            self._emit(e.SessionChanged(dialect=changed, tools=tools, system=record.system_prompt, at=self._at))
         self._effort(record)
 
     def _configured(self, record: KimiCodeRecord) -> None:
         if not is_absent(record.system_prompt):
-            self._emit(e.SessionChanged(system=record.system_prompt, at=_at(record)))
+            self._emit(e.SessionChanged(system=record.system_prompt, at=self._at))
         self._effort(record)
 
     def _effort(self, record: KimiCodeRecord) -> None:
         memory, effort = self._memory, record.thinking_effort or record.thinking_level
         before, memory.effort = memory.effort, effort or memory.effort
-        self._changed("effort", before, memory.effort, e.MAIN, _at(record))
+        self._changed("effort", before, memory.effort)
 
     def _tools(self, record: KimiCodeRecord) -> None:
         tables = self._memory.tables
@@ -359,22 +348,19 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
 
     def _permitted(self, record: KimiCodeRecord) -> None:
         before, self._memory.mode = self._memory.mode, record.mode or self._memory.mode
-        self._changed("permission-mode", before, self._memory.mode, e.MAIN, _at(record))
+        self._changed("permission-mode", before, self._memory.mode)
 
     def _compaction(self, record: KimiCodeRecord) -> None:
         begins = record.type == "full_compaction.begin"
         self._memory.compacting = (record.source or "auto") if begins else None
         if begins:
-            self._emit(e.CompactStarted(trigger=self._memory.compacting, at=_at(record)))
+            self._emit(e.CompactStarted(trigger=self._memory.compacting, at=self._at))
 
-    def _trimmed(self, record: KimiCodeRecord) -> None:
-        self._observe((Sign("micro-compaction"),), e.MAIN, _at(record))
-
-    def _interrupted(self, record: KimiCodeRecord) -> None:
-        sign = Sign("interrupt" if record.type == "turn.cancel" else "api-error")
-        self._observe((sign,), e.MAIN, _at(record))
+    def _signed(self, record: KimiCodeRecord) -> None:
+        self._observe(Sign(_SIGNS[record.type]))
 
 
+_SIGNS = {"micro_compaction.apply": "micro-compaction", "turn.cancel": "interrupt", "turn.step.retrying": "api-error"}
 _HANDLERS: dict[str, Callable[[KimiCode, KimiCodeRecord], None]] = {
     "context.append_message": KimiCode._message,  # pyright: ignore[reportPrivateUsage]
     "context.append_loop_event": KimiCode._event,  # pyright: ignore[reportPrivateUsage]
@@ -389,23 +375,10 @@ _HANDLERS: dict[str, Callable[[KimiCode, KimiCodeRecord], None]] = {
     "full_compaction.begin": KimiCode._compaction,  # pyright: ignore[reportPrivateUsage]
     "full_compaction.complete": KimiCode._compaction,  # pyright: ignore[reportPrivateUsage]
     "full_compaction.cancel": KimiCode._compaction,  # pyright: ignore[reportPrivateUsage]
-    "micro_compaction.apply": KimiCode._trimmed,  # pyright: ignore[reportPrivateUsage]
-    "turn.cancel": KimiCode._interrupted,  # pyright: ignore[reportPrivateUsage]
-    "turn.step.retrying": KimiCode._interrupted,  # pyright: ignore[reportPrivateUsage]
+    **dict.fromkeys(_SIGNS, KimiCode._signed),  # pyright: ignore[reportPrivateUsage]
 }
 
 
 @lru_cache(maxsize=64)
 def _dialect_of(provider: str) -> str:
     return next((own for word, own in _DIALECTS.items() if word in provider), "openai-chat")
-
-
-def _at(record: KimiCodeRecord) -> str | None:
-    return stamp_of(record.created_at if is_absent(record.time) else record.time)
-
-
-def _chosen(prompts: list[KimiKept], count: int, head: int | None) -> list[KimiKept]:
-    """Return the prompts that a compaction kept: the last, and so many of the first."""
-    first = min(max(0, head or 0), max(0, count))
-    last = min(max(0, count - first), max(0, len(prompts) - first))
-    return [*prompts[:first], *(prompts[len(prompts) - last :] if last else ())]

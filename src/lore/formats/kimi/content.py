@@ -9,27 +9,15 @@ October 2026).
 
 from __future__ import annotations
 
-import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats.bills import apart
-from lore.formats.values import CalledFunction, called, image_at, result_of
+from lore.formats.values import CalledFunction, blocks_in, called, image_at, opens, result_of, text_in
 from lore.model import events as e
-from lore.model import lenient
 from lore.model.items import NULL, Block, RawBlock, TextBlock, ThinkingBlock, ToolCall, is_absent
-from lore.model.jsonslice import array, table
+from lore.model.jsonslice import table
 
-_QUOTE, _OBJECT, _LIST = b'"{['
 _EMPTY, _NO_INPUT = Raw(b'""'), Raw(b'"{}"')
-
-
-class KimiPart(Struct, frozen=True, gc=False):
-    """A part of a message: its type says which member it has."""
-
-    type: str = ""
-    text: Raw = NULL
-    think: Raw = NULL
-    encrypted: str | None = None
 
 
 class KimiCall(Struct, frozen=True, gc=False):
@@ -59,43 +47,20 @@ class CamelUsage(Struct, frozen=True, gc=False, rename="camel"):
     output: int | None = None
 
 
-_PART = msgspec.json.Decoder(KimiPart)
-_PARTS = msgspec.json.Decoder(tuple[KimiPart, ...])
-
-
 def blocks_of(content: Raw) -> tuple[Block, ...]:
     """Read a text, a part, or a list of parts; ValueError where it is none of them."""
-    if is_absent(content):
-        return ()
-    first = memoryview(content)[0]
-    if first == _QUOTE:
-        return (TextBlock(content),) if content != _EMPTY else ()
-    if first == _OBJECT:
-        part = lenient.decoded(_PART, content)
-        return (_plain(part) or _odd(part, bytes(content)),)
-    if first != _LIST:
-        raise ValueError("content is neither text nor parts")
-    parts = lenient.decoded(_PARTS, content)
-    blocks = [block for part in parts if (block := _plain(part)) is not None]
-    if len(blocks) < len(parts):
-        pieces = zip(parts, array(bytes(content)), strict=True)
-        return tuple([_plain(part) or _odd(part, raw) for part, raw in pieces])
-    return tuple(blocks)
+    listed = Raw(b"[%b]" % bytes(content)) if opens(content) == "{" else content
+    return tuple([_known(block) for block in blocks_in(listed)])
 
 
-def _plain(part: KimiPart) -> Block | None:
-    """Return a text or a thought; None for any other part."""
-    if part.type == "text" and memoryview(part.text)[0] == _QUOTE:
-        return TextBlock(part.text)
-    if part.type == "think" and memoryview(part.think)[0] == _QUOTE:
-        return ThinkingBlock(part.think, part.encrypted)
-    return None
-
-
-def _odd(part: KimiPart, raw: bytes) -> Block:
-    own = table(raw) or {}
+def _known(block: Block) -> Block:
+    """Return a thought or an image, of what is no text."""
+    own = (table(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
+    kind, thought = own.get("type"), own.get("think", b"")
+    if kind == b'"think"' and thought[:1] == b'"':
+        return ThinkingBlock(Raw(thought), text_in(own.get("encrypted", b"")) or None)
     url = (table(own.get("image_url", own.get("imageUrl", b"null"))) or {}).get("url", b"")
-    return (image_at(url) if part.type == "image_url" else None) or RawBlock(Raw(raw))
+    return (image_at(url) if kind == b'"image_url"' else None) or block
 
 
 def call_of(call: KimiCall, uuid: str, response: str) -> ToolCall:
@@ -108,8 +73,8 @@ def call_of(call: KimiCall, uuid: str, response: str) -> ToolCall:
 
 def output_of(content: Raw, note: Raw = NULL) -> Raw:
     """Return a result as the model sees it: a text, or blocks; a note for the model stands behind it."""
-    noted = note is not NULL and memoryview(note)[0] == _QUOTE and note != _EMPTY
-    if memoryview(content)[0] == _QUOTE:
+    noted = opens(note) == '"' and note != _EMPTY
+    if opens(content) == '"':
         return Raw(bytes(content)[:-1] + b"\\n" + bytes(note)[1:]) if noted else content
     blocks = (*blocks_of(content), *((TextBlock(note),) if noted else ()))
     return result_of(blocks)

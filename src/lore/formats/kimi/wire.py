@@ -190,21 +190,23 @@ _SILENT = frozenset((
 class Wire(Emitting[KimiMemory]):
     """What events of the screen make."""
 
-    def _start_session(self, at: str | None) -> None:
+    def _start_session(self) -> None:
         if not self._memory.started:
             self._memory.started = True
-            self._emit(e.SessionStarted(session_id="", at=at, dialect=self._memory.dialect))
+            self._emit(e.SessionStarted(session_id="", at=self._at, dialect=self._memory.dialect))
 
     def _uuid(self) -> str:
         return f"line-{self._line.number}"
 
-    def _chain(self, name: str) -> WireChain:
-        chains = self._memory.chains
+    def _known(self, name: str = "") -> WireChain:
+        """Return what is known of a chain, that of the event if none is named."""
+        chains, name = self._memory.chains, name or self._chain
         return chains.get(name) or chains.setdefault(name, WireChain())
 
-    def _is_told(self, chain: str) -> bool:
-        """Whether a chain's messages are those of this file."""
-        return not self._memory.joined or chain != e.MAIN
+    @property
+    def _is_told(self) -> bool:
+        """Whether the messages of the event's chain are those of this file."""
+        return not self._memory.joined or self._chain != e.MAIN
 
     def _wire(self, record: KimiCliRecord) -> None:
         """Take a line of `wire.jsonl`."""
@@ -212,150 +214,151 @@ class Wire(Emitting[KimiMemory]):
         if message is not None:
             if self._memory.joined and self._memory.started and message.type in _CONTENTS:
                 return  # the other file has it
-            at = stamp_of(record.timestamp)
-            self._start_session(at)
-            self._event(message, at, e.MAIN)
+            self._at = stamp_of(record.timestamp)
+            self._start_session()
+            self._event(message)
         elif record.type != "metadata":
             self._opaque(Code.UNKNOWN_RECORD, "a record without its message; kept as opaque")
 
-    def _event(self, event: KimiCliEnvelope, at: str | None, chain: str) -> None:
+    def _event(self, event: KimiCliEnvelope) -> None:
         handle = _HANDLERS.get(event.type)
         if handle is not None:
-            handle(self, event, at, chain)
+            handle(self, event)
         elif event.type not in _SILENT:
             self._unknown("unknown event type", event.type)
 
-    def _subagent(self, event: KimiCliEnvelope, at: str | None, chain: str) -> None:
+    def _subagent(self, event: KimiCliEnvelope) -> None:
         payload = said(event, PAYLOAD)
         inner, call = payload.event, payload.parent_tool_call_id or payload.task_tool_call_id
         if payload.agent_id is None and inner is not None and inner.type != event.type:
-            self._event(inner, at, f"agent-{call or chain}")
+            self._chain = f"agent-{call or self._chain}"
+            self._event(inner)
 
     # prompts and steps
 
-    def _prompt(self, event: KimiCliEnvelope, at: str | None, chain: str) -> None:
-        own, content = self._chain(chain), said(event, PAYLOAD).user_input
+    def _prompt(self, event: KimiCliEnvelope) -> None:
+        own, content = self._known(), said(event, PAYLOAD).user_input
         own.command = bytes(memoryview(content)[:9]) == b'"/compact'
-        if not self._is_told(chain):
+        if not self._is_told:
             return
         if event.type == "TurnBegin":  # what waits was a command
             commands, own.prompts = own.prompts, []
             if own.messages and any(bytes(memoryview(prompt.content)[:7]) in _CLEARS for prompt in commands):
                 gone, own.messages = tuple(item for message in own.messages for item in message), []
-                self._emit(e.Remove(uuids=gone, chain=chain, at=at))
-        own.prompts.append(KimiPrompt(self._uuid(), at, content))
+                self._emit(e.Remove(uuids=gone, chain=self._chain, at=self._at))
+        own.prompts.append(KimiPrompt(self._uuid(), self._at, content))
 
-    def _step(self, event: KimiCliEnvelope, at: str | None, chain: str) -> None:
+    def _step(self, _: KimiCliEnvelope) -> None:
         """Begin a step: what was said before it is sent."""
-        del event
-        own = self._chain(chain)
-        self._abandon(chain, at)
-        own.asked_at = at
+        own = self._known()
+        self._abandon(own)
+        own.asked_at = self._at
         prompts, own.prompts = own.prompts, []
         for prompt in prompts:
             blocks = kimi.blocks_of(prompt.content)
             if blocks:
                 own.messages.append([])
-                self._say(own, UserMessage(prompt.uuid, blocks=blocks), prompt.at, chain)
+                self._at = prompt.at
+                self._say(own, UserMessage(prompt.uuid, blocks=blocks))
 
-    def _say(self, own: WireChain, item: Item, at: str | None, chain: str) -> None:
+    def _say(self, own: WireChain, item: Item) -> None:
+        if not own.messages:  # cleared in the middle of a step
+            own.messages.append([])
         own.messages[-1].append(item.uuid)
-        self._append(item, chain, at)
+        self._append(item)
 
-    def _answer(self, chain: str, at: str | None) -> WireChain:
+    def _answer(self) -> WireChain:
         """Start the turn of the step under way, with the first thing that it made."""
-        own = self._chain(chain)
+        own = self._known()
         if not own.response:
             own.response = self._uuid()
             own.messages.append([])
             own.turns.asked_at = own.asked_at
-            self._start_turn(chain, own.turns, None, at)
+            self._start_turn(own.turns, None)
         return own
 
-    def _abandon(self, chain: str, at: str | None) -> None:
+    def _abandon(self, own: WireChain) -> None:
         """End a step that answered and was never billed."""
-        own = self._chain(chain)
         if own.response:
             own.response = ""
-            self._emit(e.TurnCanceled(turn=own.turns.turn, chain=chain, at=at))
+            self._emit(e.TurnCanceled(turn=own.turns.turn, chain=self._chain, at=self._at))
 
-    def _part(self, event: KimiCliEnvelope, at: str | None, chain: str) -> None:
-        blocks = kimi.blocks_of(event.payload) if self._is_told(chain) else ()
+    def _part(self, event: KimiCliEnvelope) -> None:
+        blocks = kimi.blocks_of(event.payload) if self._is_told else ()
         if blocks:
-            own = self._answer(chain, at)
-            self._say(own, AssistantMessage(self._uuid(), blocks=blocks, response_id=own.response), at, chain)
+            own = self._answer()
+            self._say(own, AssistantMessage(self._uuid(), blocks=blocks, response_id=own.response))
 
-    def _call(self, event: KimiCliEnvelope, at: str | None, chain: str) -> None:
-        if self._is_told(chain):
-            call, own = said(event, CALL), self._answer(chain, at)
-            self._say(own, kimi.call_of(call, self._uuid(), own.response), at, chain)
+    def _call(self, event: KimiCliEnvelope) -> None:
+        if self._is_told:
+            call, own = said(event, CALL), self._answer()
+            self._say(own, kimi.call_of(call, self._uuid(), own.response))
 
-    def _result(self, event: KimiCliEnvelope, at: str | None, chain: str) -> None:
-        if self._is_told(chain):
+    def _result(self, event: KimiCliEnvelope) -> None:
+        if self._is_told:
             payload = said(event, PAYLOAD)
             value = payload.return_value or Value()
-            status = "failed" if value.is_error else "completed"
-            output = _returned(value)
-            self._emit(e.PatchToolCall(call_id=payload.tool_call_id, status=status, output=output, chain=chain, at=at))
+            self._patch(payload.tool_call_id, _returned(value), failed=value.is_error)
 
     # marks
 
-    def _status(self, event: KimiCliEnvelope, at: str | None, chain: str) -> None:
-        payload, own = said(event, PAYLOAD), self._chain(chain)
+    def _status(self, event: KimiCliEnvelope) -> None:
+        payload, own, at = said(event, PAYLOAD), self._known(), self._at
         if payload.plan_mode is not None and payload.plan_mode != own.planning:
             before, own.planning = own.planning, payload.plan_mode
             if before is not None:
-                self._mark(
-                    KimiMark("sign", at, name="permission-mode", before=_mode(before), after=_mode(not before)), chain
-                )
+                modes = ("plan", "default") if before else ("default", "plan")
+                self._mark(KimiMark("sign", at, name="permission-mode", before=modes[0], after=modes[1]))
         if payload.token_usage is None:
             return
         name = payload.message_id or ""
         dialect = next((own for begin, own in _DIALECTS.items() if name.startswith(begin)), self._memory.dialect)
         if dialect != self._memory.dialect:
             self._memory.dialect = dialect
-            self._emit(e.SessionChanged(dialect=dialect, chain=chain))
-        self._mark(KimiMark("bill", at, own.asked_at, name, usage=payload.token_usage), chain)
+            self._emit(e.SessionChanged(dialect=dialect, chain=self._chain))
+        self._mark(KimiMark("bill", at, own.asked_at, name, usage=payload.token_usage))
 
-    def _compaction(self, event: KimiCliEnvelope, at: str | None, chain: str) -> None:
-        own = self._chain(chain)
+    def _compaction(self, event: KimiCliEnvelope) -> None:
+        own = self._known()
         begins = event.type == "CompactionBegin"
         own.prompts = []  # the command that asked for it
         name = "manual" if own.command else "auto"
-        self._mark(KimiMark("compacting" if begins else "compacted", at, name=name), chain)
+        self._mark(KimiMark("compacting" if begins else "compacted", self._at, name=name))
 
-    def _failed(self, event: KimiCliEnvelope, at: str | None, chain: str) -> None:
-        self._mark(KimiMark("sign", at, name="api-error" if event.type == "StepRetry" else "interrupt"), chain)
+    def _failed(self, event: KimiCliEnvelope) -> None:
+        self._mark(KimiMark("sign", self._at, name="api-error" if event.type == "StepRetry" else "interrupt"))
 
-    def _mark(self, mark: KimiMark, chain: str) -> None:
-        if self._is_told(chain):
-            self._play(mark, chain)
+    def _mark(self, mark: KimiMark) -> None:
+        if self._is_told:
+            self._play(mark)
         else:
             self._memory.marks.append(mark)
 
-    def _play(self, mark: KimiMark, chain: str) -> None:
-        """Emit what a mark says: a bill ends the step under way, or one whose answer is not here."""
-        own = self._chain(chain)
+    def _play(self, mark: KimiMark) -> None:
+        """Emit what a mark says, at its time: a bill ends the step under way, or one whose answer is not here."""
+        now, self._at = self._at, mark.at
+        self._emit_mark(mark, self._known())
+        self._at = now
+
+    def _emit_mark(self, mark: KimiMark, own: WireChain) -> None:
         if mark.kind == "bill" and mark.usage is not None:
             own.asked_at = mark.asked_at
-            self._answer(chain, mark.at)
+            self._answer()
             own.response = ""
-            usage, name = kimi.billed(mark.usage, CLIENT, self._memory.dialect), mark.name or None
-            self._emit(e.TurnCompleted(turn=own.turns.turn, at=mark.at, usage=usage, response_id=name, chain=chain))
+            self._end_turn(own.turns, kimi.billed(mark.usage, CLIENT, self._memory.dialect), mark.name or None)
         elif mark.kind == "compacting":
-            self._emit(e.CompactStarted(trigger=mark.name, chain=chain, at=mark.at))
+            self._emit(e.CompactStarted(trigger=mark.name, chain=self._chain, at=mark.at))
         elif mark.kind == "sign":
             if mark.name == "interrupt":
-                self._abandon(chain, mark.at)
-            self._observe((Sign(mark.name, before=mark.before, after=mark.after),), chain, mark.at)
-        elif self._is_told(chain):
+                self._abandon(own)
+            self._observe(Sign(mark.name, before=mark.before, after=mark.after))
+        elif self._is_told:
             own.messages = own.messages[-_KEPT:]
-            kept = tuple(item for message in own.messages for item in message)
-            uuid = self._uuid()
-            self._emit(e.CompactApplied(uuid=uuid, trigger=mark.name, preserved_uuids=kept, chain=chain, at=mark.at))
+            kept = [item for message in own.messages for item in message]
+            self._prune(self._uuid(), kept, trigger=mark.name)
 
 
-_HANDLERS: dict[str, Callable[[Wire, KimiCliEnvelope, str | None, str], None]] = {
+_HANDLERS: dict[str, Callable[[Wire, KimiCliEnvelope], None]] = {
     "TurnBegin": Wire._prompt,  # pyright: ignore[reportPrivateUsage]
     "SteerInput": Wire._prompt,  # pyright: ignore[reportPrivateUsage]
     "StepBegin": Wire._step,  # pyright: ignore[reportPrivateUsage]
@@ -371,10 +374,6 @@ _HANDLERS: dict[str, Callable[[Wire, KimiCliEnvelope, str | None, str], None]] =
     "CompactionEnd": Wire._compaction,  # pyright: ignore[reportPrivateUsage]
     "SubagentEvent": Wire._subagent,  # pyright: ignore[reportPrivateUsage]
 }
-
-
-def _mode(planning: bool) -> str:  # noqa: FBT001 - a value of the log
-    return "plan" if planning else "default"
 
 
 def _returned(value: Value) -> Raw:

@@ -21,8 +21,8 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-import msgspec
 from msgspec import Raw, Struct, field
+from msgspec.structs import replace
 
 from lore.formats.bills import name_of
 from lore.formats.lines import BOM, SPACE, array_at
@@ -32,7 +32,8 @@ from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, Trans
 from lore.formats.values import LATEST_MS, count_in, stamp_of, text_in
 from lore.model import events as e
 from lore.model.codes import Code
-from lore.model.items import NULL, AssistantMessage, UserMessage, is_absent
+from lore.model.items import NULL, AssistantMessage, Item, UserMessage, is_absent
+from lore.model.jsonslice import table
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign, bounded
 
@@ -95,7 +96,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         return _SIGN.match(begin) is not None and array_at(head, _PATHS) >= 0
 
     def _head(self, data: bytes) -> None:
-        self._begin_session(records.head_of(data).info)
+        self._begin_session(records.session_of((table(data) or {}).get("info", b"{}")))
 
     def _begin_session(self, session: records.OpenCodeSession) -> None:
         memory = self._memory
@@ -107,7 +108,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
     def _take(self, data: bytes) -> None:
         if self._memory.session is None:
             self._begin_session(records.OpenCodeSession())
-        if typed.is_typed(data):
+        if typed.BEGIN.match(data) is not None:
             self._typed(typed.decode(data))
             return
         record = records.decode(data)
@@ -140,7 +141,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         elif record.info.role == "user":
             self._given(record)
         else:
-            self._changes(record.info, stamp_of(record.info.time.created))
+            self._changes(record.info)
             self._assistant(record)
 
     def _last(self) -> None:
@@ -148,9 +149,9 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
             self._emit(e.Remove(uuids=tuple(self._memory.reverted)))
             self._memory.reverted = []
 
-    def _put(self, item: e.Append, message: str) -> None:
-        memory, uuid = self._memory, item.item.uuid
-        self._emit(item)
+    def _put(self, item: Item, message: str) -> None:
+        memory, uuid = self._memory, item.uuid
+        self._append(item)
         memory.live.append((message, uuid))
         if len(memory.live) > MOST_LIVE:
             del memory.live[: MOST_LIVE // 2]
@@ -161,11 +162,10 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
 
     def _user(self, record: OpenCodeRecord) -> None:
         info = record.info
-        at = stamp_of(info.time.created)
-        self._changes(info, at)
+        self._changes(info)
         for part in record.parts:
             if part.type == "compaction":
-                self._mark(Marker(info.id, part.auto is not False, part.tail_start_id), at)
+                self._mark(Marker(info.id, part.auto is not False, part.tail_start_id), stamp_of(info.time.created))
         self._given(record)
 
     def _mark(self, marker: Marker, at: str | None) -> None:
@@ -175,29 +175,27 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
     def _given(self, record: OpenCodeRecord) -> None:
         """Put what no model made into the timeline."""
         info, memory = record.info, self._memory
-        at = stamp_of(info.time.created)
+        self._at = stamp_of(info.time.created)
         blocks, unknown = records.given(record.parts)
         self._unknown_parts(unknown)
         if blocks:
             own = any(part.type in ("text", "file") and not part.synthetic for part in record.parts)
-            said = UserMessage(
-                info.id or f"line-{self._line.number}",
-                blocks=blocks,
-                source="user" if own else "context_injection",
-            )
-            self._put(e.Append(item=said, at=at), info.id)
+            source = "user" if own else "context_injection"
+            said = UserMessage(info.id or f"line-{self._line.number}", blocks=blocks, source=source)
+            self._put(said, info.id)
         if any(records.is_image(part) for part in record.parts):
-            self._observe((Sign("image"),), e.MAIN, at)
-        memory.turns.asked_at = at
+            self._observe(Sign("image"))
+        memory.turns.asked_at = self._at
 
     def _unknown_parts(self, types: list[str]) -> None:
         for kind in types:
             self._problem(Code.UNKNOWN_RECORD, f"unknown part of type {mask(kind)[:60]!r}; passed over")
 
-    def _changes(self, info: OpenCodeInfo, at: str | None) -> None:
+    def _changes(self, info: OpenCodeInfo) -> None:
         """Say what a message of the user asks otherwise than the one before it."""
         asked = self._memory.asked
-        variant, system = records.variant_of(info), text_in(info.system)
+        variant = text_in((table(bytes(info.model)) or {}).get("variant", b"")) or None  # of the model: its effort
+        system = text_in(info.system)
         signs: list[Sign] = []
         if asked.agent is not None and info.agent not in (None, asked.agent):
             signs.append(
@@ -218,7 +216,8 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         if on or off or back:
             signs.append(Sign("tools-delta", bounded([*on, *back]), bounded(off)))
         asked.agent, asked.variant, asked.system, asked.tools = info.agent or asked.agent, variant, system, tools
-        self._observe(signs, e.MAIN, at, self._memory.client.partition(" ")[2])
+        self._at = stamp_of(info.time.created)
+        self._observe(*signs, version=self._memory.client.partition(" ")[2])
 
     # responses
 
@@ -229,12 +228,12 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         for number, step in enumerate(steps):
             last = number == len(steps) - 1
             self._clear(count_in(info.time.created, LATEST_MS))
-            self._start(info, asked)
+            turn = self._start(info, asked)
             response = info.id if len(steps) == 1 else f"{info.id}:{number}"
             ended = self._say(info, step, response)
             tokens = _tokens_of(step) or (info.tokens if last else None)
             answered = (stamp_of(info.time.completed) if last else None) or ended
-            self._end(info, tokens, answered, failed=last)
+            self._end(turn, info, tokens, answered, failed=last)
             asked = ended or asked
         if not steps:
             self._say(info, record.parts, info.id)
@@ -248,28 +247,28 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
             memory.pruned = [(at, call) for at, call in memory.pruned if now is not None and at > now]
             self._emit(e.ToolResultCleared(call_ids=tuple(due)))
 
-    def _start(self, info: OpenCodeInfo, asked: str | None, chain: str = e.MAIN) -> None:
-        memory, turns = self._memory, self._memory.turns
-        dialect = records.dialect_of(info.provider, info.asked or "")
-        if chain != e.MAIN:
+    def _start(self, info: OpenCodeInfo, asked: str | None) -> int:
+        """Start a turn, of a summary's chain its only one; return its number."""
+        memory, turns, chain = self._memory, self._memory.turns, self._chain
+        dialect, own = records.dialect_of(info.provider, info.asked or ""), chain == e.MAIN
+        if not own or (info.asked, dialect) != (turns.model, memory.dialect):
             self._emit(e.SessionChanged(model=info.asked, dialect=dialect, chain=chain))
-            self._emit(e.TurnStarted(turn=1, at=asked, chain=chain))
-            return
-        if (info.asked, dialect) != (turns.model, memory.dialect):
+        if own:
             turns.model, memory.dialect, memory.provider = info.asked, dialect, info.provider
-            self._emit(e.SessionChanged(model=info.asked, dialect=dialect))
-        turns.turn += 1
-        self._emit(e.TurnStarted(turn=turns.turn, at=asked))
+            turns.turn += 1
+        turn = turns.turn if own else 1
+        self._emit(e.TurnStarted(turn=turn, at=asked, chain=chain))
+        return turn
 
     def _say(self, info: OpenCodeInfo, parts: list[OpenCodePart], response: str) -> str | None:
         """Put what a step says and does into the timeline; return when its last tool ended."""
         ended: str | None = None
-        at = stamp_of(info.time.created)
         for number, part in enumerate(parts):
             name = part.id or f"{response or f'line-{self._line.number}'}:{number}"
             made = records.said(part, name, response)
+            self._at = stamp_of(info.time.created)
             if made is not None:
-                self._put(e.Append(item=made, at=at), info.id)
+                self._put(made, info.id)
             elif part.type not in records.SILENT and part.type != "tool":
                 self._unknown_parts([part.type])
             if part.type == "tool" and part.state is not None:
@@ -279,22 +278,21 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
     def _outcome(self, part: OpenCodePart, state: records.OpenCodeState) -> str | None:
         outcome = records.outcome(state)
         time = state.time or records.Time()
-        at = stamp_of(time.end)
+        self._at = stamp_of(time.end)
         if outcome is not None:
-            self._emit(e.PatchToolCall(call_id=part.call_id, status=outcome.status, output=outcome.output, at=at))
+            self._emit(replace(outcome, call_id=part.call_id, at=self._at))
         compacted = count_in(time.compacted, LATEST_MS)
         if compacted:
             self._memory.pruned.append((compacted, part.call_id))
         if any(map(records.is_image, state.attachments or ())):
-            self._observe((Sign("image"),), e.MAIN, at)
-        return at
+            self._observe(Sign("image"))
+        return self._at
 
     def _end(
-        self, info: OpenCodeInfo, tokens: OpenCodeTokens | None, at: str | None, *, failed: bool, chain: str = e.MAIN
+        self, turn: int, info: OpenCodeInfo, tokens: OpenCodeTokens | None, at: str | None, *, failed: bool
     ) -> None:
-        memory = self._memory
+        memory, self._at, chain = self._memory, at, self._chain
         bill = records.billed(tokens, memory.client, records.dialect_of(info.provider, info.asked or ""))
-        turn = memory.turns.turn if chain == e.MAIN else 1
         error = info.error if failed else None
         if error is None:
             name = name_of(count_in(info.time.created, LATEST_MS), bill)
@@ -303,7 +301,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
             aborted = error.name == "MessageAbortedError"
             ended = e.TurnCanceled if aborted else e.TurnFailed
             self._emit(ended(turn=turn, at=at, usage=bill, error=error.name or None, chain=chain))
-            self._observe((Sign("interrupt" if aborted else "api-error"),), chain, at)
+            self._observe(Sign("interrupt" if aborted else "api-error"))
         if chain == e.MAIN and tokens is not None:
             memory.tokens = records.size_of(tokens)
 
@@ -316,8 +314,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
             return
         record = found.record
         if record.info.asked is None:  # the session's own
-            own = msgspec.structs.replace(record.info, provider=memory.provider, asked=memory.turns.model)
-            record = msgspec.structs.replace(record, info=own)
+            record = replace(record, info=replace(record.info, provider=memory.provider, asked=memory.turns.model))
         self._mark(Marker(message.id, found.auto, None), stamp_of(message.time.created))
         self._summary(record, found.text)
 
@@ -328,25 +325,22 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         """
         info, memory = record.info, self._memory
         memory.utilities += 1
-        chain, at = f"utility-{memory.utilities}", stamp_of(info.time.completed)
-        self._start(info, stamp_of(info.time.created), chain)
+        self._chain, at = f"utility-{memory.utilities}", stamp_of(info.time.completed)
+        turn = self._start(info, stamp_of(info.time.created))
         text = records.text_of_parts(record.parts) if is_absent(whole) else whole
         for number, part in enumerate(record.parts):
             made = records.said(part, part.id or f"{info.id}:{number}", info.id)
             if isinstance(made, AssistantMessage):
-                self._emit(e.Append(item=made, chain=chain))
-        self._end(info, _tokens_of(record.parts) or info.tokens, at, failed=True, chain=chain)
+                self._emit(e.Append(item=made, chain=self._chain))
+        self._end(turn, info, _tokens_of(record.parts) or info.tokens, at, failed=True)
+        self._chain = e.MAIN
         marker, memory.marker = memory.marker, None
         if info.error is not None or text == NULL:
             return
         marker = marker or Marker(info.id, auto=True)
         kept = self._kept(marker)
-        self._emit(
-            e.CompactApplied(
-                uuid=f"{marker.id}:summary", trigger=_trigger(marker), pre_tokens=memory.tokens, summary=text, at=at,
-                preserved_uuids=tuple(kept),
-            )
-        )  # fmt: skip
+        uuid = f"{marker.id}:summary"
+        self._prune(uuid, kept, trigger=_trigger(marker), pre=memory.tokens, summary=text)
         live = set(kept)
         memory.live = [(message, uuid) for message, uuid in memory.live if uuid in live]
 

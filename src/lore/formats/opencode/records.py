@@ -11,7 +11,6 @@ Sources: counts over 503 public exports, versions 1.2.16 to 1.18.21; OpenCode's 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
@@ -20,14 +19,13 @@ from lore.formats.bills import apart
 from lore.formats.values import opens, text_in
 from lore.model import lenient
 from lore.model.canonical import encode
-from lore.model.events import Billed
+from lore.model.events import Billed, PatchToolCall
 from lore.model.items import (
     NULL,
     AssistantMessage,
     Block,
     ImageBlock,
     RawBlock,
-    Status,
     TextBlock,
     ThinkingBlock,
     ToolCall,
@@ -40,7 +38,6 @@ class Time(Struct, frozen=True, gc=False):
 
     created: Raw = NULL
     completed: Raw = NULL
-    start: Raw = NULL
     end: Raw = NULL
     compacted: Raw = NULL
 
@@ -68,12 +65,6 @@ class OpenCodeFailure(Struct, frozen=True, gc=False):
     name: str = ""
 
 
-class OpenCodeModel(Struct, frozen=True, gc=False):
-    """What a user's message asks of a model."""
-
-    variant: str | None = None
-
-
 class OpenCodeInfo(Struct, frozen=True, gc=False, rename={"provider": "providerID", "asked": "modelID"}):
     """A message without its parts; `summary` is true of the response that a compaction asked for."""
 
@@ -82,7 +73,6 @@ class OpenCodeInfo(Struct, frozen=True, gc=False, rename={"provider": "providerI
     provider: str = ""
     asked: str | None = None
     agent: str | None = None
-    variant: str | None = None
     model: Raw = NULL
     time: Time = Time()
     tokens: OpenCodeTokens | None = None
@@ -145,31 +135,16 @@ class OpenCodeSession(Struct, frozen=True, gc=False, rename={"parent": "parentID
     revert: Reverted | None = None
 
 
-class OpenCodeHead(Struct, frozen=True, gc=False):
-    """What stands before the messages of an export."""
-
-    info: OpenCodeSession = OpenCodeSession()
-
-
 decode = lenient.decoding(OpenCodeRecord)
-_HEAD = msgspec.json.Decoder(OpenCodeHead)
-_MODEL = msgspec.json.Decoder(OpenCodeModel)
+_SESSION = msgspec.json.Decoder(OpenCodeSession)
 
 
-def head_of(data: bytes) -> OpenCodeHead:
-    """Decode what stands before the messages; nothing where it is of another shape."""
+def session_of(data: bytes) -> OpenCodeSession:
+    """Decode what an export says of its session; nothing where it is of another shape."""
     try:
-        return _HEAD.decode(data)
+        return _SESSION.decode(data)
     except (ValueError, RecursionError):
-        return OpenCodeHead()
-
-
-def variant_of(info: OpenCodeInfo) -> str | None:
-    """Return the variant of the model (its effort) that a user's message asks; None where it names none."""
-    try:
-        return _MODEL.decode(info.model).variant
-    except (ValueError, RecursionError):
-        return None
+        return OpenCodeSession()
 
 
 # Parts that no model sees.
@@ -187,16 +162,8 @@ _DIALECTS = {
     "openai": "openai-responses", "azure": "openai-responses", "google": "gemini", "google-vertex": "gemini",
     "amazon-bedrock": "bedrock",
 }  # fmt: skip
-_PROVIDERS = msgspec.json.Decoder(dict[str, dict[str, Raw]])
 _BY_MODEL = frozenset(("opencode", "opencode-go", "github-copilot", "kilo"))  # gateways that speak each model's own
 _MODELS = (("claude", "anthropic"), ("gpt-", "openai-responses"), ("gemini", "gemini"))
-
-
-class OpenCodeOutcome(NamedTuple):
-    """What became of a call."""
-
-    status: Status
-    output: Raw
 
 
 def given(parts: Iterable[OpenCodePart]) -> tuple[tuple[Block, ...], list[str]]:
@@ -247,23 +214,9 @@ def said(part: OpenCodePart, name: str, response: str) -> AssistantMessage | Too
 
 def _reasoning(part: OpenCodePart) -> ThinkingBlock:
     """Return reasoning with what its provider signed it with, by whatever name."""
-    signed = ""
-    for own in _providers(part.metadata):
-        for name, value in own.items():
-            if name in _SIGNATURES and not signed:
-                signed = text_in(value)
-    return ThinkingBlock(part.text, signed or None)
-
-
-def _providers(metadata: Raw) -> Iterable[dict[str, Raw]]:
-    """Return what each provider says of a part; what is none of its shape says nothing."""
-    if opens(metadata) != "{":
-        return ()
-    try:
-        return _PROVIDERS.decode(metadata).values()
-    except (ValueError, RecursionError):  # one of them is no object, or a lone surrogate stands there
-        found = (table(own) for own in (table(bytes(metadata)) or {}).values() if own[:1] == b"{")
-        return [{name: Raw(value) for name, value in own.items()} for own in found if own is not None]
+    providers = (table(own) or {} for own in (table(bytes(part.metadata)) or {}).values())
+    signed = (text_in(value) for own in providers for name, value in own.items() if name in _SIGNATURES)
+    return ThinkingBlock(part.text, next(filter(None, signed), None))
 
 
 def text_of_parts(parts: Iterable[OpenCodePart]) -> Raw:
@@ -273,15 +226,17 @@ def text_of_parts(parts: Iterable[OpenCodePart]) -> Raw:
     return Raw(encode(whole)) if whole else NULL
 
 
-def outcome(state: OpenCodeState) -> OpenCodeOutcome | None:
-    """Return what became of a call; None while it runs."""
-    if state.status == "error":
-        return OpenCodeOutcome("failed", state.error if opens(state.error) == '"' else Raw(b'""'))
-    if state.status != "completed":
+def outcome(state: OpenCodeState) -> PatchToolCall | None:
+    """Return what became of a call, which has no name yet; None while it runs."""
+    failed = state.status == "error"
+    if not failed and state.status != "completed":
         return None
-    output = state.output if opens(state.output) == '"' else Raw(b'""')
+    told = state.error if failed else state.output
+    output = told if opens(told) == '"' else Raw(b'""')
     files = [_file(file) for file in state.attachments or () if file.type == "file" and file.mime not in _READ]
-    return OpenCodeOutcome("completed", Raw(msgspec.json.encode([TextBlock(output), *files])) if files else output)
+    if files and not failed:
+        output = Raw(msgspec.json.encode([TextBlock(output), *files]))
+    return PatchToolCall(call_id="", status="failed" if failed else "completed", output=output)
 
 
 def dialect_of(provider: str, model: str) -> str:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from lore.formats.opencode.records import (
     OpenCodeFailure,
@@ -32,7 +33,7 @@ from lore.model.canonical import encode
 from lore.model.items import NULL, is_absent
 from lore.model.jsonslice import table
 
-_BEGIN = re.compile(rb'\{\s*"(?:id|type|metadata|time|text)"\s*:')
+BEGIN = re.compile(rb'\{\s*"(?:id|type|metadata|time|text)"\s*:')  # of a message of version 2
 SILENT = frozenset(("agent-switched", "model-switched", "location-switched", "idle"))
 _GIVEN = frozenset(("user", "synthetic", "skill", "system", "shell"))
 _NAMES = {"aborted": "MessageAbortedError"}  # of an error, as older versions call it
@@ -65,13 +66,6 @@ class _Model(Struct, frozen=True, gc=False, rename={"provider": "providerID"}):
     provider: str = ""
 
 
-class _Times(Struct, frozen=True, gc=False):
-    created: Raw = NULL
-    ran: Raw = NULL
-    completed: Raw = NULL
-    pruned: Raw = NULL
-
-
 class _TypedContent(Struct, frozen=True, gc=False):
     """A piece of a response; `state` is what became of a call, or what a provider says of a text."""
 
@@ -81,7 +75,7 @@ class _TypedContent(Struct, frozen=True, gc=False):
     name: str = ""
     state: Raw = NULL
     native: Raw = NULL
-    time: _Times = _Times()
+    time: dict[str, Raw] = {}  # when it ran, was completed, was pruned
 
 
 class _TypedCall(Struct, frozen=True, gc=False):
@@ -123,11 +117,6 @@ class OpenCodeCompaction(NamedTuple):
 decode = lenient.decoding(Typed)
 _MODEL = msgspec.json.Decoder(_Model)
 _CALLED = msgspec.json.Decoder(_TypedCall)
-
-
-def is_typed(data: bytes) -> bool:
-    """Tell whether a record is a message of version 2."""
-    return _BEGIN.match(data) is not None
 
 
 def record_of(found: Typed) -> OpenCodeRecord | None:
@@ -172,14 +161,24 @@ def _shown(file: _TypedFile) -> OpenCodePart:
 
 
 def _answer(found: Typed) -> OpenCodeRecord:
-    model, failed = _model(found.model), _failure(found.error)
-    info = OpenCodeInfo(
-        id=found.id, role="assistant", provider=model.provider, asked=model.id, agent=found.agent, model=found.model,
-        time=found.time, tokens=_counted(found.tokens), error=failed,
-    )  # fmt: skip
-    parts = [_part(piece) for piece in found.content or ()]
-    step = [OpenCodePart(type="step-start")] if parts or found.tokens is not None or failed is not None else []
+    info, parts = _info(found), [_part(piece) for piece in found.content or ()]
+    info = replace(info, agent=found.agent, model=found.model)
+    step = [OpenCodePart(type="step-start")] if parts or found.tokens is not None or info.error is not None else []
     return OpenCodeRecord(info, step + parts)
+
+
+def _info(found: Typed) -> OpenCodeInfo:
+    """Return what a response says of itself; its output holds reasoning."""
+    model = lenient.decoded(_MODEL, bytes(found.model)) if opens(found.model) == "{" else _Model()
+    tokens, error = found.tokens, found.error
+    if tokens is not None and tokens.output is not None:
+        tokens = OpenCodeTokens(tokens.input, tokens.output + (tokens.reasoning or 0), None, None, tokens.cache)
+    kind = text_in(Raw((table(bytes(error)) or {}).get("type", b'""'))) if opens(error) == "{" else None
+    failed = None if kind is None else OpenCodeFailure(name=_NAMES.get(kind, kind or "unknown"))
+    return OpenCodeInfo(
+        id=found.id, role="assistant", provider=model.provider, asked=model.id, time=found.time, tokens=tokens,
+        error=failed,
+    )  # fmt: skip
 
 
 def _part(piece: _TypedContent) -> OpenCodePart:
@@ -191,7 +190,7 @@ def _part(piece: _TypedContent) -> OpenCodePart:
     texts = [file.text for file in called.content or () if file.type == "text"]
     output = texts[0] if len(texts) == 1 else Raw(encode("\n".join(map(text_in, texts))))
     files = [_shown(file) for file in called.content or () if file.type == "file"]
-    time = Time(start=piece.time.ran, end=piece.time.completed, compacted=piece.time.pruned)
+    time = Time(end=piece.time.get("completed", NULL), compacted=piece.time.get("pruned", NULL))
     error = (table(bytes(called.error)) or {}).get("message", b'""') if called.status == "error" else b"null"
     state = OpenCodeState(
         status=called.status, input=called.input, output=output, error=Raw(error), time=time, attachments=files or None,
@@ -199,36 +198,12 @@ def _part(piece: _TypedContent) -> OpenCodePart:
     return OpenCodePart(type="tool", tool=piece.name, call_id=piece.id, state=state)
 
 
-def _counted(tokens: OpenCodeTokens | None) -> OpenCodeTokens | None:
-    """Return counts whose output holds reasoning."""
-    if tokens is None or tokens.output is None:
-        return tokens
-    return OpenCodeTokens(tokens.input, tokens.output + (tokens.reasoning or 0), None, None, tokens.cache)
-
-
-def _model(raw: Raw) -> _Model:
-    return lenient.decoded(_MODEL, bytes(raw)) if opens(raw) == "{" else _Model()
-
-
-def _failure(raw: Raw) -> OpenCodeFailure | None:
-    if opens(raw) != "{":
-        return None
-    kind = text_in(Raw((table(bytes(raw)) or {}).get("type", b'""')))
-    return OpenCodeFailure(name=_NAMES.get(kind, kind or "unknown"))
-
-
 def compaction_of(found: Typed) -> OpenCodeCompaction | None:
     """Return what a compaction did; None while it runs."""
     if found.status == "running":
         return None
-    model, failed = _model(found.model), _failure(found.error)
-    info = OpenCodeInfo(
-        id=found.id, role="assistant", provider=model.provider, asked=model.id, time=found.time,
-        tokens=_counted(found.tokens), error=failed,
-    )  # fmt: skip
-    summary = text_in(found.summary)
-    parts = [OpenCodePart(type="text", text=found.summary)] if summary else []
-    text = _CHECKPOINT.format(summary=summary, recent=text_in(found.recent)) if summary else ""
-    return OpenCodeCompaction(
-        OpenCodeRecord(info, parts), Raw(encode(text)) if text else NULL, found.reason != "manual"
-    )
+    record, text, summary = OpenCodeRecord(_info(found)), NULL, text_in(found.summary)
+    if summary:
+        record.parts.append(OpenCodePart(type="text", text=found.summary))
+        text = Raw(encode(_CHECKPOINT.format(summary=summary, recent=text_in(found.recent))))
+    return OpenCodeCompaction(record, text, found.reason != "manual")

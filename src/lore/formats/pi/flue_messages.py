@@ -35,7 +35,7 @@ Members: TypeAlias = dict[str, bytes]
 ENTRIES = ("message", "compaction", "branch_summary")
 ROLES = ("user", "assistant", "toolResult")
 _INJECTED = "context_injection"
-_SUMMARY, _BRANCH = "[Context Summary]", "[Branch Summary]"  # how flue opens what it puts into a prompt
+_BRANCH = b"[Branch Summary]"  # how flue opens what it puts into a prompt
 
 
 class FlueAnswer(NamedTuple):
@@ -80,7 +80,7 @@ def items_of(name: str, raw: bytes) -> tuple[Item, ...]:
         case "toolResult" | "compaction":
             return ()
         case "branch_summary":
-            text = opened(own.get("summary", b""), _BRANCH)
+            text = summary_of(own, _BRANCH)
             return _opaque(name, raw) if text == NULL else (UserMessage(name, text=text, source=_INJECTED),)
         case _:
             return _opaque(name, raw)
@@ -90,17 +90,12 @@ def _opaque(name: str, raw: bytes) -> tuple[Item, ...]:
     return (OpaqueItem(name, Raw(raw)),)
 
 
-def summary_of(own: Members) -> Raw:
-    """Return a compaction's summary as flue puts it into the prompt."""
-    return opened(own.get("summary", b""), _SUMMARY)
-
-
-def opened(text: bytes, heading: str) -> Raw:
-    """Return a JSON string with a heading before it, if it has not got it; NULL where there is no string."""
+def summary_of(own: Members, heading: bytes = b"[Context Summary]") -> Raw:
+    """Return a summary as flue puts it into the prompt, with its heading; NULL where there is none."""
+    text = own.get("summary", b"")
     if text[:1] != b'"':
         return NULL
-    start = heading.encode()
-    return Raw(text if text[1:].startswith(start) else b'"' + start + b"\\n\\n" + text[1:])
+    return Raw(text if text[1:].startswith(heading) else b'"' + heading + b"\\n\\n" + text[1:])
 
 
 def _spoken(name: str, message: Members) -> tuple[Item, ...]:

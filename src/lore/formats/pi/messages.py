@@ -23,13 +23,12 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from lore.formats.bills import apart
 from lore.formats.contents import unescaped
-from lore.formats.values import Other, Parts, result_of, text_in
+from lore.formats.values import Other, Parts, result_of, spoken, text_in
 from lore.model import lenient
 from lore.model.canonical import decode, encode, text_of
 from lore.model.events import Billed, PatchToolCall
 from lore.model.items import (
     NULL,
-    AssistantMessage,
     Block,
     ImageBlock,
     Item,
@@ -175,7 +174,7 @@ _COMPACTED = (
     "The conversation history before this point was compacted into the following summary:\n\n<summary>\n",
     "\n</summary>",
 )
-_BRANCH = ("The following is a summary of a branch that this conversation came back from:\n\n<summary>\n", "</summary>")
+BRANCH = ("The following is a summary of a branch that this conversation came back from:\n\n<summary>\n", "</summary>")
 _REASONING = re.compile(rb'"type"\s*:\s*"reasoning"')
 _NEAR = 200  # bytes in which a reasoning item should say what it is
 
@@ -184,28 +183,23 @@ def made_of(message: PiMessage, name: str, at: str | None) -> Made | None:
     """Return what a message is in a prompt; () where no prompt holds it, None where its role is not known."""
     match message.role:
         case "user":
-            return (_user(name, parts_of(message.content), "user"),)
+            return (told(name, message.content, "user"),)
         case "assistant":
             return () if message.stop_reason in GIVEN_UP else _spoken(name, message)
         case "toolResult":
             return _result(message, at)
         case "custom" | "hookMessage" | "developer":
-            return (_user(name, parts_of(message.content), _INJECTED),)
+            return (told(name, message.content),)
         case "bashExecution" | "pythonExecution":
             if _is_true(message.exclude_from_context):
                 return ()
             return (summed(name, Raw(encode(_ran(message)))),)
         case "branchSummary":
-            return (summed(name, branch_of(message.summary)),)
+            return (summed(name, summary_of(message.summary, BRANCH)),)
         case "compactionSummary":
             return (summed(name, summary_of(message.summary)),)
         case _:
             return None
-
-
-def injected(name: str, content: Raw) -> UserMessage:
-    """Return what an extension put into the prompt."""
-    return _user(name, parts_of(content), _INJECTED)
 
 
 def summed(name: str, text: Raw) -> UserMessage:
@@ -213,42 +207,21 @@ def summed(name: str, text: Raw) -> UserMessage:
     return UserMessage(name, text=text, source=_INJECTED)
 
 
-def _user(name: str, parts: Sequence[Part], source: str) -> UserMessage:
+def told(name: str, content: Raw, source: str = _INJECTED) -> UserMessage:
+    """Return what no model said: an extension, or whom `source` names."""
+    parts = parts_of(content)
     if len(parts) == 1 and isinstance(parts[0], PiText):
         return UserMessage(name, text=parts[0].text, source=source)
     return UserMessage(name, blocks=tuple(map(block_of, parts)), source=source)
 
 
 def _spoken(name: str, message: PiMessage) -> tuple[Item, ...]:
-    """Return a response: calls in their places, what stands between them as messages."""
-    response = message.response_id or name
-    items: list[Item] = []
-    blocks: list[Block] = []
-    for part in parts_of(message.content):
-        if type(part) is PiCall:
-            if blocks:
-                items.append(_message(name, items, blocks, message, response))
-                blocks = []
-            uuid = item_name(name, len(items))
-            items.append(ToolCall(uuid, part.id, part.name, part.arguments, response_id=response))
-        else:
-            blocks.append(block_of(part))
-    if blocks:
-        items.append(_message(name, items, blocks, message, response))
-    return tuple(items)
-
-
-def _message(
-    name: str, items: list[Item], blocks: list[Block], message: PiMessage, response: str
-) -> AssistantMessage:  # fmt: skip
     stop = STOPS.get(message.stop_reason, message.stop_reason) or None
-    uuid = item_name(name, len(items))
-    return AssistantMessage(uuid, blocks=tuple(blocks), stop_reason=stop, response_id=response)
-
-
-def item_name(name: str, number: int) -> str:
-    """Return the uuid of an entry's item, numbered from 0."""
-    return f"{name}:{number}" if number else name
+    parts = (
+        ToolCall("", part.id, part.name, part.arguments) if type(part) is PiCall else block_of(part)
+        for part in parts_of(message.content)
+    )
+    return tuple(spoken(parts, name, message.response_id or name, stop))
 
 
 def calls_of(message: PiMessage) -> list[str]:
@@ -278,19 +251,14 @@ def _thinking(part: PiThinking) -> Block:
     signature = bytes(part.thinking_signature)
     if signature[:2] == b'"{':
         item = unescaped(signature)
-        if is_json(item):
-            return RawBlock(Raw(_typed(item)))
+        if is_json(item):  # a reasoning item, which says first what it is
+            if _REASONING.search(item, 0, _NEAR) is None:
+                others = [b"," + item[own.start : own.end] for own in members(item) if own.key != "type"]
+                item = b'{"type":"reasoning"' + b"".join(others) + b"}"
+            return RawBlock(Raw(item))
     if part.redacted and signature[:1] == b'"':
         return RawBlock(Raw(b'{"type":"redacted_thinking","data":' + signature + b"}"))
     return ThinkingBlock(part.thinking, text_of(signature) if signature[:1] == b'"' else None)
-
-
-def _typed(item: bytes) -> bytes:
-    """Return a reasoning item that says first what it is."""
-    if _REASONING.search(item, 0, _NEAR) is not None:
-        return item
-    others = [item[own.start : own.end] for own in members(item) if own.key != "type"]
-    return b'{"type":"reasoning"' + b"".join([b"," + other for other in others]) + b"}"
 
 
 def _result(message: PiMessage, at: str | None) -> PatchToolCall:
@@ -325,21 +293,10 @@ def _is_true(raw: Raw) -> bool:
     return bytes(raw) == b"true"
 
 
-def summary_of(summary: Raw) -> Raw:
-    """Return a compaction's summary as it stands in the prompt; NULL where there is none."""
-    return _wrapped(summary, *_COMPACTED)
-
-
-def branch_of(summary: Raw) -> Raw:
-    """Return the summary of a branch that was left, as it stands in the prompt."""
-    return _wrapped(summary, *_BRANCH)
-
-
-def _wrapped(text: Raw, begin: str, end: str) -> Raw:
-    raw = bytes(text)
-    if raw[:1] != b'"':
-        return NULL
-    return Raw(encode(begin)[:-1] + raw[1:-1] + encode(end)[1:])
+def summary_of(summary: Raw, words: tuple[str, str] = _COMPACTED) -> Raw:
+    """Return a compaction's summary in the words in which it stands in the prompt; NULL where there is none."""
+    raw, (begin, end) = bytes(summary), words
+    return Raw(encode(begin)[:-1] + raw[1:-1] + encode(end)[1:]) if raw[:1] == b'"' else NULL
 
 
 def billed(usage: PiUsage | None, dialect: str | None) -> Billed | None:

@@ -30,13 +30,13 @@ from lore.formats.base import Clock
 from lore.formats.bills import name_of
 from lore.formats.lines import each
 from lore.formats.pi import messages
-from lore.formats.pi.messages import PiEntry, PiMessage, item_name
+from lore.formats.pi.messages import PiEntry, PiMessage
 from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
-from lore.formats.values import stamp_at
+from lore.formats.values import item_name, stamp_at
 from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.codes import Code
-from lore.model.items import Item, OpaqueItem, is_absent
+from lore.model.items import OpaqueItem, is_absent
 from lore.model.jsonslice import table
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign
@@ -81,35 +81,23 @@ class PiTree(Struct):
         self.lines[number] = line
         self.line_bytes += len(line)
         if self.line_bytes > MOST_BYTES:
-            self._forget()
+            while self.line_bytes > MOST_BYTES // 2 and len(self.lines) > 0:  # the older lines go
+                self.line_bytes -= len(self.lines.pop(next(iter(self.lines))))
         return number
-
-    def _forget(self) -> None:
-        """Let the older lines go, up to half of the bytes."""
-        for number in list(self.lines):
-            self.line_bytes -= len(self.lines.pop(number))
-            if self.line_bytes <= MOST_BYTES // 2:
-                break
-
-    def line(self, number: int) -> bytes | None:
-        """Return the line of an entry; None where it is not kept any more."""
-        return self.lines.get(number)
 
     def is_on_path(self, number: int) -> bool:
         """Tell whether the path goes through an entry."""
         depth = self.depths[number - 1]
         return depth < len(self.path) and self.path[depth] == number
 
-    def uuids(self, number: int) -> tuple[str, ...]:
-        """Return the items that an entry made: of a result none, of a compaction its divider and its tail."""
-        name, size = self.names[number - 1], self.sizes[number - 1]
-        if size == COMPACTION:
-            return (name, *self.tails.get(number, ()))
-        return tuple([item_name(name, at) for at in range(size)])
-
     def uuids_of(self, numbers: list[int]) -> tuple[str, ...]:
-        """Return the items of entries."""
-        return tuple([uuid for number in numbers for uuid in self.uuids(number)])
+        """Return the items that entries made: of a result none, of a compaction its divider and its tail."""
+        found: list[str] = []
+        for number in numbers:
+            name, size = self.names[number - 1], self.sizes[number - 1]
+            found += [item_name(name, at) for at in range(size)]
+            found += (name, *self.tails.get(number, ())) if size == COMPACTION else ()
+        return tuple(found)
 
     def size(self, number: int) -> int:
         """Return how many items an entry made, or what else it is."""
@@ -138,10 +126,6 @@ class PiTree(Struct):
         new.reverse()
         folded = self.fold >= keep or any(self.size(number) <= COMPACTION for number in new)
         return Way(keep, new, folded)
-
-    def cut(self, keep: int, new: list[int]) -> None:
-        """Follow another way: the first entries stay."""
-        self.path[keep:] = new
 
 
 class Way(NamedTuple):
@@ -202,17 +186,17 @@ class Pi(TranscriptLines[PiMemory]):
             own = table(line) or {}
             kind = own.get("type", b"")
             if kind != b'"title"':  # oh-my-pi's, before the header
-                return (
-                    kind == b'"session"' and own.get("id", b"")[:1] == b'"' and not {"timestamp", "cwd"}.isdisjoint(own)
-                )
+                named = kind == b'"session"' and own.get("id", b"")[:1] == b'"'
+                return named and not {"timestamp", "cwd"}.isdisjoint(own)
         return False
 
     def _take(self, data: bytes) -> None:
         entry = messages.entry_of(data)
+        self._at = entry.timestamp
         if entry.type == "session":
             self._header(entry)
         elif entry.type != "title":
-            self._begin_session("", entry.timestamp)
+            self._begin_session("")
             self._entry(entry, data)
 
     # the tree
@@ -221,16 +205,16 @@ class Pi(TranscriptLines[PiMemory]):
         memory = self._memory
         memory.headers += 1
         if memory.headers > 1:
-            self._problem(
-                Code.BAD_HEADER, "another session begins in the same file; its entries are read as this one's"
-            )
+            another = "another session begins in the same file; its entries are read as this one's"
+            self._problem(Code.BAD_HEADER, another)
         parent = entry.parent_session or entry.branched_from
-        self._begin_session(entry.id or "", entry.timestamp, None if parent is None else _session_in(parent))
+        named = None if parent is None else _UUID.search(parent)
+        self._begin_session(entry.id or "", parent if named is None else named[0])
 
-    def _begin_session(self, name: str, at: str | None, parent: str | None = None) -> None:
+    def _begin_session(self, name: str, parent: str | None = None) -> None:
         if self._memory.session is None:
             self._memory.session = name
-            self._emit(e.SessionStarted(session_id=name, at=at, parent_session_id=parent))
+            self._emit(e.SessionStarted(session_id=name, at=self._at, parent_session_id=parent))
 
     def _entry(self, entry: PiEntry, data: bytes) -> None:
         tree = self._memory.tree
@@ -240,11 +224,11 @@ class Pi(TranscriptLines[PiMemory]):
             return
         parent = self._parent(entry)
         if parent != tree.leaf:
-            self._move(tree.way(parent), entry.timestamp)
+            self._move(tree.way(parent))
         self._numbers[name] = number = tree.add(name, data)
         message = entry.message
         if entry.usage is not None and entry.type in ("compaction", "branch_summary"):
-            self._bill_summary(name, entry.usage, entry.timestamp)
+            self._bill_summary(name, entry.usage)
         if entry.type == "compaction":
             self._compact(number, entry)
         elif entry.type == "reset_boundary":
@@ -266,13 +250,12 @@ class Pi(TranscriptLines[PiMemory]):
             self._problem(Code.DANGLING_PARENT, detail)
         return leaf if known is None else known
 
-    def _move(self, way: Way, at: str | None) -> None:
+    def _move(self, way: Way) -> None:
         """Go on from another entry: take back what stands behind it, and show what its branch holds."""
         memory, tree = self._memory, self._memory.tree
         gone = tree.uuids_of(tree.shown() if way.folded else tree.path[way.keep :])
-        tree.cut(way.keep, way.new)
-        if gone:
-            self._emit(e.Remove(uuids=gone, at=at))
+        tree.path[way.keep :] = way.new
+        self._remove(gone)
         if not way.folded:
             self._again(way.new)
             return
@@ -288,7 +271,7 @@ class Pi(TranscriptLines[PiMemory]):
     def _fold_again(self, number: int) -> None:
         """Show what a compaction kept, and the compaction, after a move."""
         tree = self._memory.tree
-        line = tree.line(number)
+        line = tree.lines.get(number)
         if line is None:
             self._lost(1)
             return
@@ -296,16 +279,21 @@ class Pi(TranscriptLines[PiMemory]):
         tree.kept = self._first_kept(entry, tree.fold)
         kept = tree.between(tree.kept, tree.fold)
         self._again(kept)
+        now, self._at = self._at, entry.timestamp
         self._apply(number, entry, kept)
+        self._at = now
 
     def _again(self, numbers: Iterable[int]) -> None:
         """Show entries that were shown before."""
         memory, lost = self._memory, 0
         for number in numbers:
             memory.replayed += 1
-            line = memory.tree.line(number) if memory.replayed <= MOST_REPLAYED else None
+            line = memory.tree.lines.get(number) if memory.replayed <= MOST_REPLAYED else None
             if line is not None:
-                self._show(number, messages.entry_of(line))
+                entry = messages.entry_of(line)
+                now, self._at = self._at, entry.timestamp
+                self._show(number, entry)
+                self._at = now
             else:
                 lost += memory.tree.size(number) > 0
         self._lost(lost)
@@ -319,7 +307,7 @@ class Pi(TranscriptLines[PiMemory]):
 
     def _show(self, number: int, entry: PiEntry) -> None:
         """Put what an entry says into the timeline; a response makes no turn here."""
-        tree, name, at = self._memory.tree, self._memory.tree.names[number - 1], entry.timestamp
+        tree, name = self._memory.tree, self._memory.tree.names[number - 1]
         made: messages.Made | None
         try:
             made = self._made(entry, name)
@@ -327,21 +315,20 @@ class Pi(TranscriptLines[PiMemory]):
             self._problem(Code.MALFORMED_RECORD, f"{cut_masked(str(error).partition(chr(10))[0], 120)}; kept as opaque")
             made = (OpaqueItem(name, Raw(self._line.data)),)
         if made is None:
-            what = (
-                f"message of role {mask(entry.message.role)[:60]!r}"
-                if entry.message
-                else f"entry type {mask(entry.type)[:60]!r}"
+            kind, name_of_kind = (
+                ("message of role", entry.message.role) if entry.message else ("entry type", entry.type)
             )
-            self._problem(Code.UNKNOWN_RECORD, f"unknown {what}; kept as opaque")
+            self._problem(Code.UNKNOWN_RECORD, f"unknown {kind} {mask(name_of_kind)[:60]!r}; kept as opaque")
             made = (OpaqueItem(name, Raw(self._line.data)),)
         if isinstance(made, e.PatchToolCall):
             tree.sizes[number - 1] = RESULT
             self._result(made)
             return
         tree.sizes[number - 1] = len(made)
-        self._put(made, at)
+        for item in made:
+            self._append(item)
         if messages.has_image(made):
-            self._observe((Sign("image"),), e.MAIN, at)
+            self._observe(Sign("image"))
 
     def _made(self, entry: PiEntry, name: str) -> messages.Made | None:
         """Return what an entry is in a prompt; () for what changes something else."""
@@ -349,34 +336,30 @@ class Pi(TranscriptLines[PiMemory]):
             case "message":
                 return None if entry.message is None else messages.made_of(entry.message, name, entry.timestamp)
             case "custom_message":
-                return (messages.injected(name, entry.content),)
+                return (messages.told(name, entry.content),)
             case "branch_summary":
-                text = messages.branch_of(entry.summary)
+                text = messages.summary_of(entry.summary, messages.BRANCH)
                 return () if is_absent(text) else (messages.summed(name, text),)
             case "thinking_level_change":
                 self._memory.level.now = entry.thinking_level
                 return ()
             case "session_init":
                 if bytes(entry.system_prompt)[:1] == b'"':
-                    self._emit(e.SessionChanged(system=entry.system_prompt, at=entry.timestamp))
+                    self._emit(e.SessionChanged(system=entry.system_prompt, at=self._at))
                 return ()
             case kind:
                 return () if kind in messages.SILENT else None
-
-    def _put(self, items: Iterable[Item], at: str | None) -> None:
-        for item in items:
-            self._append(item, e.MAIN, at)
 
     def _result(self, made: e.PatchToolCall) -> None:
         if made.call_id in self._memory.skipped:
             return
         self._emit(made)
         if messages.has_image(made):
-            self._observe((Sign("image"),), e.MAIN, made.at)
+            self._observe(Sign("image"))
 
     def _answer(self, number: int, entry: PiEntry, message: PiMessage) -> None:
         """Make a response a turn."""
-        memory, at = self._memory, entry.timestamp
+        memory, at = self._memory, self._at
         turns, level = memory.turns, memory.level
         dialect = messages.dialect_of(message.api)
         if (message.model, dialect) != (turns.model, memory.dialect):
@@ -384,32 +367,32 @@ class Pi(TranscriptLines[PiMemory]):
             self._emit(e.SessionChanged(model=message.model, dialect=dialect))
         if level.now != level.asked:
             if level.asked is not None and level.now is not None:
-                self._observe((Sign("effort", before=level.asked, after=level.now),), e.MAIN, at)
+                self._observe(Sign("effort", before=level.asked, after=level.now))
             level.asked = level.now
         turns.turn += 1
         asked = stamp_at(message.timestamp) or at
         self._emit(e.TurnStarted(turn=turns.turn, at=asked))
         self._show(number, entry)
-        self._end(message, at)
+        self._end(message)
 
-    def _end(self, message: PiMessage, at: str | None) -> None:
+    def _end(self, message: PiMessage) -> None:
         memory, turn, bill = self._memory, self._memory.turns.turn, messages.billed(message.usage, self._memory.dialect)
         if message.stop_reason not in messages.GIVEN_UP:
             name = message.response_id or name_of(message.timestamp, bill)
-            self._emit(e.TurnCompleted(turn=turn, at=at, usage=bill, response_id=name))
+            self._end_turn(memory.turns, bill, name)
             return
         memory.skipped.update(dict.fromkeys(messages.calls_of(message)))
         error = text_of(bytes(message.error_message)) if bytes(message.error_message)[:1] == b'"' else None
         failed = message.stop_reason == "error"
         ended = e.TurnFailed if failed else e.TurnCanceled
-        self._emit(ended(turn=turn, at=at, usage=bill, error=error or None))
-        self._observe((Sign("api-error" if failed else "interrupt"),), e.MAIN, at)
+        self._emit(ended(turn=turn, at=self._at, usage=bill, error=error or None))
+        self._observe(Sign("api-error" if failed else "interrupt"))
 
     # compactions
 
-    def _bill_summary(self, name: str, usage: messages.PiUsage, at: str | None) -> None:
+    def _bill_summary(self, name: str, usage: messages.PiUsage) -> None:
         """Make a summary a request on a chain of its own, of the session's model; a fork's copy has the same name."""
-        memory, bill = self._memory, messages.billed(usage, self._memory.dialect)
+        memory, at, bill = self._memory, self._at, messages.billed(usage, self._memory.dialect)
         if bill is None:
             return
         memory.summaries += 1
@@ -425,9 +408,7 @@ class Pi(TranscriptLines[PiMemory]):
         first = self._first_kept(entry, place)
         kept = tree.between(first, place)
         if tree.fold >= 0 and first < min(tree.kept, tree.fold):
-            before = tree.uuids_of(tree.shown()[:-1])
-            if before:
-                self._emit(e.Remove(uuids=before, at=entry.timestamp))
+            self._remove(tree.uuids_of(tree.shown()[:-1]))
             self._again(kept)
         tree.fold, tree.kept = place, first
         self._apply(number, entry, kept)
@@ -445,24 +426,21 @@ class Pi(TranscriptLines[PiMemory]):
         return min(place, tree.depths[number - 1]) if number and tree.is_on_path(number) else place
 
     def _apply(self, number: int, entry: PiEntry, kept: list[int]) -> None:
-        tree, at = self._memory.tree, entry.timestamp
+        tree, at = self._memory.tree, self._at
         tree.sizes[number - 1] = COMPACTION
         before = bytes(entry.tokens_before)
-        self._emit(
-            e.CompactApplied(
-                uuid=tree.names[number - 1], trigger="auto", at=at, summary=messages.summary_of(entry.summary),
-                pre_tokens=int(before) if before.isdigit() and len(before) < 16 else None,
-                preserved_uuids=tree.uuids_of(kept),
-            )
-        )  # fmt: skip
+        tokens = int(before) if before.isdigit() and len(before) < 16 else None
+        summary = messages.summary_of(entry.summary)
+        self._prune(tree.names[number - 1], tree.uuids_of(kept), pre=tokens, summary=summary)
         tail: list[str] = []
         for place, raw in enumerate(entry.retained_tail or ()):
             made = messages.made_of(messages.message_of(bytes(raw)), f"{tree.names[number - 1]}:{place}", at) or ()
             if isinstance(made, e.PatchToolCall):
                 self._result(made)
             else:
-                self._put(made, at)
-                tail += [item.uuid for item in made]
+                for item in made:
+                    self._append(item)
+                    tail.append(item.uuid)
         if tail:
             tree.tails[number] = tuple(tail)
 
@@ -474,9 +452,3 @@ class Pi(TranscriptLines[PiMemory]):
         tree.fold = tree.kept = len(tree.path) - 1
         if gone:
             self._emit(e.Remove(uuids=gone))
-
-
-def _session_in(path: str) -> str:
-    """Return the id of the session that a path or an id names."""
-    match = _UUID.search(path)
-    return path if match is None else match[0]

@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import TypeAlias
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from lore.formats.plain_chat.signs import TIMES, ChatConversation, ChatMessage
@@ -26,62 +26,21 @@ from lore.model.canonical import encode
 from lore.model.deferred import pattern
 from lore.model.items import (
     NULL,
-    AssistantMessage,
     Block,
-    Item,
     RawBlock,
     Status,
     TextBlock,
     ThinkingBlock,
     ToolCall,
     blocks_of,
-    is_absent,
 )
+from lore.model.jsonslice import table
 from lore.model.turn import seconds_in
 
-_QUOTE = 0x22
-
 SPOKEN = ("assistant", "call")
-_RFC3339 = pattern(
-    rb'"20\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?Z"'
-)
 _ANTHROPIC = pattern(
     rb'"type"[ \t\r\n]*:[ \t\r\n]*"(?:tool_use|tool_result|(?:redacted_)?thinking)"|"source"[ \t\r\n]*:[ \t\r\n]*\{'
 )
-
-
-class ChatPart(Struct, frozen=True):
-    """A part of a message's content, in the words of Anthropic and of the AI SDK."""
-
-    type: str = ""
-    id: str = ""
-    name: str = ""
-    input: Raw = NULL
-    tool_use_id: str = ""
-    content: Raw = NULL
-    is_error: Raw = NULL
-    thinking: Raw = NULL
-    signature: str | None = None
-    call_id: str = field(name="toolCallId", default="")
-    call_name: str = field(name="toolName", default="")
-    args: Raw = NULL
-    output: Raw = NULL
-    result: Raw = NULL
-
-
-class _Typed(Struct, frozen=True):
-    """A result of the AI SDK: what it is, and its value."""
-
-    type: str = ""
-    value: Raw = NULL
-
-
-class Called(Struct, frozen=True):
-    """A call; no id where the file gives none."""
-
-    call_id: str
-    name: str
-    input: Raw
 
 
 class ChatResult(Struct, frozen=True):
@@ -93,24 +52,20 @@ class ChatResult(Struct, frozen=True):
     status: Status = "completed"
 
 
-Piece: TypeAlias = Block | Called | ChatResult
+Members: TypeAlias = dict[str, bytes]
+Piece: TypeAlias = Block | ToolCall | ChatResult  # calls have no uuids yet
 
 _MESSAGE = msgspec.json.Decoder(ChatMessage)
 _CONVERSATION = msgspec.json.Decoder(ChatConversation)
 _LIST = msgspec.json.Decoder(list[Raw])
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
-_PART = msgspec.json.Decoder(ChatPart)
-_TYPED = msgspec.json.Decoder(_Typed)
 _FUNCTION = msgspec.json.Decoder(CalledFunction)
 _times_of: Callable[[ChatMessage], tuple[Raw, ...]] = attrgetter(*TIMES)
 
 
 def decode(data: bytes | Raw) -> ChatMessage:
     """Decode a message; ValueError where it is none."""
-    try:
-        found = _MESSAGE.decode(data)
-    except ValueError:
-        found = lenient.decoded(_MESSAGE, data)
+    found = lenient.decoded(_MESSAGE, data)
     if found.data is NULL or not found.type:
         return found
     return replace(lenient.decoded(_MESSAGE, found.data), type=found.type)  # as LangChain packs one
@@ -123,19 +78,8 @@ def whole(data: bytes) -> ChatConversation:
 
 def time_of(message: ChatMessage) -> str | None:
     """Return when a message was written, in RFC 3339; None where no member says a time."""
-    if message.timestamp is not NULL and (found := _time(message.timestamp)) is not None:
-        return found
-    for raw in _times_of(message):
-        if raw is not NULL and (found := _time(raw)) is not None:
-            return found
-    return None
-
-
-def _time(raw: Raw) -> str | None:
-    text = bytes(raw)
-    if _RFC3339.fullmatch(text) is not None:  # as nearly all are
-        return text[1:-1].decode()
-    return None if seconds_in(text) is None else stamp_of(text)
+    times = (raw for raw in _times_of(message) if raw is not NULL and seconds_in(bytes(raw)) is not None)
+    return next((stamp for raw in times if (stamp := stamp_of(raw)) is not None), None)
 
 
 def dialect_of(message: ChatMessage) -> str:
@@ -168,10 +112,9 @@ def texts_of(content: Raw) -> list[Raw]:
 
 def pieces_of(content: Raw) -> list[Piece]:
     """Return what content says, in order; ValueError where it is neither a text nor a list."""
-    view = memoryview(content)
-    if view[0] == _QUOTE:
-        return [TextBlock(content)] if view.nbytes > len('""') else []
     match opens(content):
+        case '"':
+            return [TextBlock(content)] if memoryview(content).nbytes > len('""') else []
         case "[":
             return [_piece(raw) for raw in lenient.decoded(_LIST, content)]
         case "n":
@@ -183,50 +126,55 @@ def pieces_of(content: Raw) -> list[Piece]:
 def _piece(raw: Raw) -> Piece:
     if opens(raw) == '"':
         return TextBlock(raw)
-    try:
-        part = lenient.decoded(_PART, raw)
-    except ValueError:
-        return block_in(raw)
-    make = _PIECES.get(part.type)
-    return block_in(raw) if make is None else make(part, raw)
+    own = table(bytes(raw)) or {}
+    make = _PIECES.get(text_in(own.get("type", b"")))
+    return (None if make is None else make(own)) or block_in(raw)
 
 
-def _thought(part: ChatPart, raw: Raw) -> Piece:
-    return ThinkingBlock(part.thinking, part.signature) if opens(part.thinking) == '"' else RawBlock(Raw(bytes(raw)))
+def _thought(own: Members) -> Piece | None:
+    text = own.get("thinking", b"")
+    return ThinkingBlock(Raw(text), text_in(own.get("signature", b"")) or None) if text[:1] == b'"' else None
 
 
-def _typed_result(part: ChatPart, _: Raw) -> ChatResult:
+def _call_in(own: Members, call_id: str, name: str, given: str) -> ToolCall:
+    arguments = given_of(Raw(own.get(given, b"null")))
+    return ToolCall("", text_in(own.get(call_id, b"")), text_in(own.get(name, b"")), arguments)
+
+
+def _result_in(own: Members) -> ChatResult:
+    failed, output = own.get("is_error") == b"true", output_of(Raw(own.get("content", b"null")))
+    return ChatResult(text_in(own.get("tool_use_id", b"")), "", output, "failed" if failed else "completed")
+
+
+def _typed_result(own: Members) -> ChatResult:
     """Take a result of the AI SDK: its value alone is what the model is told."""
-    output, status = part.result if is_absent(part.output) else part.output, "completed"
-    try:
-        typed = lenient.decoded(_TYPED, output)
-    except ValueError:
-        typed = _Typed()
-    if typed.type and not is_absent(typed.value):
-        spelled = typed.type.endswith("json")  # sent as the text that it is spelled with
-        output = _text_of(typed.value) if spelled else typed.value
-        status = "failed" if typed.type.startswith("error") else "completed"
-    return ChatResult(part.call_id, part.call_name, output_of(output), status)
+    output, failed = own.get("output", b"null"), False
+    output = own.get("result", b"null") if output == b"null" else output
+    typed = table(output) or {}
+    kind, value = text_in(typed.get("type", b"")), typed.get("value", b"null")
+    if kind and value != b"null":
+        output = bytes(_text_of(Raw(value))) if kind.endswith("json") else value  # sent as the text it is spelled with
+        failed = kind.startswith("error")
+    name, call = text_in(own.get("toolName", b"")), text_in(own.get("toolCallId", b""))
+    return ChatResult(call, name, output_of(Raw(output)), "failed" if failed else "completed")
 
 
-_PIECES: dict[str, Callable[[ChatPart, Raw], Piece]] = {
+_PIECES: dict[str, Callable[[Members], Piece | None]] = {
     "thinking": _thought,
-    "tool_use": lambda part, _: Called(part.id, part.name, given_of(part.input)),
-    "tool-call": lambda part, _: Called(
-        part.call_id, part.call_name, given_of(part.args if is_absent(part.input) else part.input)
+    "tool_use": lambda own: _call_in(own, "id", "name", "input"),
+    "tool-call": lambda own: _call_in(
+        own, "toolCallId", "toolName", "args" if own.get("input", b"null") == b"null" else "input"
     ),
-    "tool_result": lambda part, _: ChatResult(
-        part.tool_use_id, "", output_of(part.content), "failed" if bytes(part.is_error) == b"true" else "completed"
-    ),
+    "tool_result": _result_in,
     "tool-result": _typed_result,
 }
 
 
 def output_of(content: Raw) -> Raw:
     """Return a result as lore keeps it: a text, an array of blocks; any other value as the text that it is spelled."""
-    if content and memoryview(content)[0] == _QUOTE:
-        return content
     match opens(content):
+        case '"':
+            return content
         case "[":
             blocks = [block_in(raw) for raw in lenient.decoded(_LIST, content)]
             alone = blocks[0] if len(blocks) == 1 else None
@@ -256,35 +204,29 @@ def given_of(arguments: Raw) -> Raw:
     return Raw(given)
 
 
-def spoken(message: ChatMessage, uuid: str, *, calls: bool = False) -> list[Item]:
-    """Return a response: thoughts, texts and calls in their places; what stands between calls is one message each.
+def said_by(message: ChatMessage, *, calls: bool = False) -> list[Block | ToolCall]:
+    """Return what a response says: thoughts, texts and calls in their places.
 
     With `calls`, its text is one that spells some. A call that the content holds, too, is made once.
     """
-    items: list[Item] = []
-    blocks: list[Block] = []
-    for thought in (message.reasoning_content, message.reasoning, message.thinking):
-        if thought is not NULL and opens(thought) == '"':
-            blocks.append(ThinkingBlock(thought))
-            break
+    found: list[Block | ToolCall] = []
+    thoughts = (message.reasoning_content, message.reasoning, message.thinking)
+    found += [ThinkingBlock(thought) for thought in thoughts if thought is not NULL and opens(thought) == '"'][:1]
     for piece in _calls_in(message.body) if calls else pieces_of(message.body):
-        if isinstance(piece, Called):
-            _call(piece.call_id, piece.name, piece.input, items, blocks, uuid)
-        elif isinstance(piece, ChatResult):
-            _answered(piece, items, blocks)
+        if isinstance(piece, ChatResult):
+            _answered(piece, found)
         else:
-            blocks.append(piece)
+            found.append(piece)
     if message.refusal is not NULL and opens(message.refusal) == '"':
-        blocks.append(RawBlock(Raw(b'{"type":"refusal","refusal":%b}' % message.refusal), "openai-chat"))
+        found.append(RawBlock(Raw(b'{"type":"refusal","refusal":%b}' % message.refusal), "openai-chat"))
     if message.function_call is not None:
-        _call("", message.function_call.name, given_of(message.function_call.arguments), items, blocks, uuid)
+        found.append(ToolCall("", "", message.function_call.name, given_of(message.function_call.arguments)))
+    known = {call.call_id for call in found if isinstance(call, ToolCall)} - {""}
     for call in message.tool_calls or ():
-        if not (items and call.id and any(isinstance(item, ToolCall) and item.call_id == call.id for item in items)):
-            function = call.named
-            _call(call.id or "", function.name, given_of(function.arguments), items, blocks, uuid)
-    if blocks:
-        items.append(_said(items, blocks, uuid))
-    return items
+        if not call.id or call.id not in known:
+            known.add(call.id or "")
+            found.append(ToolCall("", call.id or "", call.named.name, given_of(call.named.arguments)))
+    return found
 
 
 def _calls_in(value: Raw) -> Sequence[Piece]:
@@ -297,31 +239,14 @@ def _calls_in(value: Raw) -> Sequence[Piece]:
         functions = []
     if not functions or not all(function.name for function in functions):
         return pieces_of(value)
-    return [Called("", function.name, given_of(function.arguments)) for function in functions]
+    return [ToolCall("", "", function.name, given_of(function.arguments)) for function in functions]
 
 
-def _call(call_id: str, name: str, given: Raw, items: list[Item], blocks: list[Block], uuid: str) -> None:
-    """Make an item of a call, and before it of the blocks that stand together."""
-    if blocks:
-        items.append(_said(items, blocks, uuid))
-        blocks.clear()
-    own = _name(uuid, items)
-    items.append(ToolCall(own, call_id or own, name, given, response_id=uuid))
-
-
-def _answered(result: ChatResult, items: list[Item], blocks: list[Block]) -> None:
+def _answered(result: ChatResult, found: list[Block | ToolCall]) -> None:
     """Give a call of the same response its result, which the provider made; one of no such call is said."""
-    for place, item in enumerate(items):
-        if isinstance(item, ToolCall) and item.call_id == result.call_id:
-            items[place] = replace(item, status=result.status, output=result.output)
+    for place, call in enumerate(found):
+        if isinstance(call, ToolCall) and call.call_id and call.call_id == result.call_id:
+            found[place] = replace(call, status=result.status, output=result.output)
             return
     output = result.output
-    blocks += [TextBlock(output)] if opens(output) == '"' else blocks_of(bytes(output))
-
-
-def _said(items: list[Item], blocks: list[Block], uuid: str) -> AssistantMessage:
-    return AssistantMessage(_name(uuid, items), blocks=tuple(blocks), response_id=uuid)
-
-
-def _name(uuid: str, items: list[Item]) -> str:
-    return f"{uuid}:{len(items)}" if items else uuid
+    found += [TextBlock(output)] if opens(output) == '"' else blocks_of(bytes(output))

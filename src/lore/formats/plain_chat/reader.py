@@ -32,7 +32,7 @@ from lore.formats.plain_chat import messages, signs
 from lore.formats.plain_chat.messages import ChatResult
 from lore.formats.plain_chat.signs import ChatConversation, ChatMessage, Role
 from lore.formats.transcripts import Emitting, TranscriptDocument, TranscriptLines, TranscriptMemory, TranscriptTurns
-from lore.formats.values import opens
+from lore.formats.values import opens, spoken
 from lore.model import events as e
 from lore.model.canonical import printable
 from lore.model.codes import Code
@@ -81,8 +81,8 @@ class _ChatEvents(Emitting[ChatMemory]):
     )
     successive: ClassVar[bool] = True  # no conversation goes on when the next one has begun
 
-    def _loaded(self, saved: bytes) -> None:
-        super()._loaded(saved)
+    def _load(self, saved: bytes) -> None:
+        super()._load(saved)
         if self._memory.talk.number == 1:
             self._memory.talk.chain = e.MAIN  # the very object: by it an event knows that it need not write it
 
@@ -124,37 +124,38 @@ class _ChatEvents(Emitting[ChatMemory]):
     def _close(self) -> None:
         """End a conversation: what the model has not answered is the request that goes out next."""
         talk = self._memory.talk
+        self._chain, self._at = talk.chain, None
         if talk.system or talk.tools:
-            self._open_chain(None)
+            self._open_chain()
         if talk.waits:
-            self._begin_turn(None, None)
+            self._begin_turn(None)
 
     def _message(self, message: ChatMessage, kind: Role, data: bytes | Raw) -> None:
         memory = self._memory
         talk, stamp = memory.talk, messages.time_of(message)
-        at, talk.stamp = (None if stamp == talk.stamp else stamp), stamp
+        self._chain, self._at, talk.stamp = talk.chain, (None if stamp == talk.stamp else stamp), stamp
         memory.messages = number = memory.messages + 1
         uuid = f"m{number}"
         if not talk.decided:
             if not talk.begun and kind == "system":
                 talk.system += messages.texts_of(message.body)
                 return
-            self._open_chain(at)
+            self._open_chain()
             talk.dialect = talk.dialect or messages.dialect_of(message)
         if kind in messages.SPOKEN:
-            self._answer(message, uuid, at, calls=kind == "call")
+            self._answer(message, uuid, calls=kind == "call")
             return
-        talk.turns.asked_at, talk.waits = at, True
+        talk.turns.asked_at, talk.waits = self._at, True
         if kind == "tool":
-            self._results(message, uuid, at)
+            self._results(message, uuid)
         elif kind:
-            self._told(message, uuid, at, "user" if kind == "user" else "context_injection")
+            self._told(message, uuid, "user" if kind == "user" else "context_injection")
         else:
             self._line = Line(self._line.number, self._line.byte, bytes(data))
             role = printable(cut_masked(message.role or message.speaker, 40))
             self._opaque(Code.UNKNOWN_RECORD, f"a message of role {role!r}; kept as opaque")
 
-    def _open_chain(self, at: str | None) -> None:
+    def _open_chain(self) -> None:
         """Begin a conversation: the header is that of the first, the others differ from it."""
         memory, talk = self._memory, self._memory.talk
         if talk.begun:
@@ -166,46 +167,46 @@ class _ChatEvents(Emitting[ChatMemory]):
         if not memory.begun:
             memory.begun = True
             tools = talk.tools if alone else None
-            self._emit(e.SessionStarted(session_id="", at=at, system=system if alone else NULL, tools=tools))
+            self._emit(e.SessionStarted(session_id="", at=self._at, system=system if alone else NULL, tools=tools))
         if not alone and (system is not NULL or talk.tools):
             self._emit(e.SessionChanged(system=system, tools=talk.tools, chain=talk.chain, observed=True))
 
-    def _begin_turn(self, model: str | None, at: str | None) -> None:
+    def _begin_turn(self, model: str | None) -> None:
         talk = self._memory.talk
         if not talk.decided:
             talk.decided = True
             self._emit(e.SessionChanged(dialect=talk.dialect or "openai-chat", chain=talk.chain))
-        self._start_turn(talk.chain, talk.turns, model or talk.model, at)
+        self._start_turn(talk.turns, model or talk.model)
         talk.turns.asked_at, talk.waits = None, False
 
-    def _answer(self, message: ChatMessage, uuid: str, at: str | None, *, calls: bool) -> None:
+    def _answer(self, message: ChatMessage, uuid: str, *, calls: bool) -> None:
         talk = self._memory.talk
-        items = messages.spoken(message, uuid, calls=calls)
-        self._begin_turn(message.answered_by, at)
+        items = spoken(messages.said_by(message, calls=calls), uuid, uuid)
+        self._begin_turn(message.answered_by)
         for item in items:
             if type(item) is ToolCall and item.status == "running":
                 talk.open.append((item.call_id, item.name))
-            self._append(item, talk.chain, at)
+            self._append(item)
         del talk.open[:-_MOST_OPEN]
-        self._emit(e.TurnCompleted(turn=talk.turns.turn, at=at, usage=message.bill, chain=talk.chain))
+        self._end_turn(talk.turns, message.bill)
 
-    def _told(self, message: ChatMessage, uuid: str, at: str | None, source: str) -> None:
+    def _told(self, message: ChatMessage, uuid: str, source: str) -> None:
         """Take a message that the model did not make: results first, then what is said beside them."""
         blocks: list[Block] = []
         results: list[ChatResult] = []
         for piece in messages.pieces_of(message.body):
-            if isinstance(piece, messages.Called):
+            if isinstance(piece, ToolCall):
                 raise ValueError("a call in a message that is not the model's")  # noqa: TRY004 - of what is read
             if isinstance(piece, ChatResult):
                 results.append(piece)
             else:
                 blocks.append(piece)
         for number, result in enumerate(results, 1):
-            self._result(result, f"{uuid}:{number}", at)
+            self._result(result, f"{uuid}:{number}")
         if blocks:
-            self._append(UserMessage(uuid, blocks=tuple(blocks), source=source), self._memory.talk.chain, at)
+            self._append(UserMessage(uuid, blocks=tuple(blocks), source=source))
 
-    def _results(self, message: ChatMessage, uuid: str, at: str | None) -> None:
+    def _results(self, message: ChatMessage, uuid: str) -> None:
         """Take a message that holds what came of a call, or of several."""
         parts = messages.pieces_of(message.body) if opens(message.body) == "[" else []
         several = [piece for piece in parts if isinstance(piece, ChatResult)]
@@ -213,21 +214,23 @@ class _ChatEvents(Emitting[ChatMemory]):
         status = "failed" if message.status == "error" else "completed"
         alone = ChatResult(message.tool_call_id or "", name, messages.output_of(message.body), status)
         for number, result in enumerate(several or [alone]):
-            self._result(result, f"{uuid}:{number}" if number else uuid, at)
+            self._result(result, f"{uuid}:{number}" if number else uuid)
 
-    def _result(self, result: ChatResult, uuid: str, at: str | None) -> None:
+    def _result(self, result: ChatResult, uuid: str) -> None:
+        """Give the call that a result names, else the first of its name, else the first, its result."""
         talk = self._memory.talk
-        found = _awaiting(talk.open, result)
+        named = 0 if result.call_id else 1
+        first = talk.open[0] if named and talk.open else None
+        found = next((call for call in talk.open if call[named] == (result.call_id or result.name)), first)
         if found is None:
             if result.call_id or result.name:  # else calls stand in texts, as some models write them
                 self._problem(Code.UNKNOWN_ID, "a result of no call that the chat holds; it is kept as a message")
             output = result.output
             blocks = (TextBlock(output),) if opens(output) == '"' else blocks_of(bytes(output))
-            self._append(UserMessage(uuid, blocks=blocks, source="context_injection"), talk.chain, at)
+            self._append(UserMessage(uuid, blocks=blocks, source="context_injection"))
             return
         talk.open.remove(found)
-        patch = e.PatchToolCall(call_id=found[0], status=result.status, output=result.output, at=at, chain=talk.chain)
-        self._emit(patch)
+        self._patch(found[0], result.output, failed=result.status == "failed")
 
 
 class Chat(_ChatEvents, TranscriptLines[ChatMemory]):
@@ -241,7 +244,7 @@ class Chat(_ChatEvents, TranscriptLines[ChatMemory]):
 
     def _last(self) -> None:
         if self._memory.talk.system:
-            self._open_chain(None)
+            self._open_chain()
 
 
 class ChatDocument(_ChatEvents, TranscriptDocument[ChatMemory]):
@@ -261,11 +264,4 @@ class ChatDocument(_ChatEvents, TranscriptDocument[ChatMemory]):
         if self._elements.phase == "over":
             self._close()
         elif self._memory.talk.system:
-            self._open_chain(None)
-
-
-def _awaiting(calls: list[tuple[str, str]], result: ChatResult) -> tuple[str, str] | None:
-    """Return the call that a result is of: the one that it names, else the first of its name, else the first."""
-    if result.call_id:
-        return next((call for call in calls if call[0] == result.call_id), None)
-    return next((call for call in calls if call[1] == result.name), calls[0] if calls else None)
+            self._open_chain()
