@@ -1,11 +1,17 @@
-"""Files that are written whole or not at all, and locks on files."""
+"""Files that are written whole or not at all, locks on files, and where a system keeps what can be made anew.
+
+Standard library alone: a status line asks it.
+"""
 
 from __future__ import annotations
 
+import errno
+import ntpath
 import os
-from collections.abc import Generator
+import posixpath
+import time
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
-from secrets import token_hex
 from typing import BinaryIO
 
 try:
@@ -15,6 +21,8 @@ try:
 except ImportError:  # Windows has no advisory locks
     flock, _exclusive, _shared = None, 0, 0
 
+PAUSE = 0.005  # seconds between two looks whether a lock is free
+
 
 @contextmanager
 def replaced(path: str, *, private: bool = False) -> Generator[BinaryIO]:
@@ -23,7 +31,7 @@ def replaced(path: str, *, private: bool = False) -> Generator[BinaryIO]:
     A `private` one is readable by its owner alone. Raises OSError.
     """
     folder, name = os.path.split(path)
-    temporary = os.path.join(folder, f".{name[:60]}.{token_hex(6)}.part")
+    temporary = os.path.join(folder, f".{name[:60]}.{os.urandom(6).hex()}.part")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     descriptor = os.open(temporary, flags, 0o600 if private else 0o666)
     try:
@@ -49,6 +57,36 @@ def try_lock(descriptor: int, *, shared: bool = False) -> bool:
     except OSError:
         return True
     return True
+
+
+def lock(descriptor: int, patience: float, *, shared: bool = False) -> bool:
+    """Wait for a lock on an open file, `patience` seconds at most; False where another has it for longer."""
+    end = time.monotonic() + patience
+    while not try_lock(descriptor, shared=shared):
+        if time.monotonic() > end:
+            return False
+        time.sleep(PAUSE)
+    return True
+
+
+def append(descriptor: int, data: bytes, end: int, *, durable: bool = True) -> None:
+    """Write behind the end of a file, in one write, and synchronise it, or cut it back to that end. Raises OSError.
+
+    What somebody wrote behind it meanwhile, without the lock, is not cut off: the file is then longer than it was.
+    """
+    done = 0
+    try:
+        os.lseek(descriptor, end, os.SEEK_SET)
+        done = os.write(descriptor, data)
+        if done < len(data):  # a disk that is nearly full takes a part
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if durable:
+            os.fsync(descriptor)
+    except BaseException:
+        with suppress(OSError):  # where this fails too, the next writer finds a torn tail
+            if os.fstat(descriptor).st_size <= end + done:
+                os.ftruncate(descriptor, end)
+        raise
 
 
 def synchronise_folder(path: str) -> None:
@@ -80,3 +118,12 @@ def database_uri(path: str, options: str) -> str:
     from urllib.parse import quote  # noqa: PLC0415 - asked for by few commands
 
     return f"file://{quote(os.fsencode(path))}?{options}"
+
+
+def cache_root(environment: Mapping[str, str], home: str, platform: str) -> str:
+    """Return this user's folder of caches; empty where nothing says it. `platform` is as `sys.platform` names it."""
+    if platform == "win32":
+        return environment.get("LOCALAPPDATA") or (ntpath.join(home, "AppData", "Local") if home else "")
+    if platform == "darwin":
+        return posixpath.join(home, "Library", "Caches") if home else ""
+    return environment.get("XDG_CACHE_HOME") or (posixpath.join(home, ".cache") if home else "")

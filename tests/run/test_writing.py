@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cli.running import put, session
+from lore import files
 from lore.errors import LoreError
 from lore.model.events import CacheReset, Knowledge, encode
 from lore.recording import writing as module
@@ -190,7 +191,7 @@ def test_another_writer_waits_for_the_lock(log):
     with appending(str(log)) as appender:
         thread = threading.Thread(target=other)
         thread.start()
-        time.sleep(module.PAUSE * 3)
+        time.sleep(files.PAUSE * 3)
         order.append("first")
         appender.append([Knowledge(op="remove", id="x")])
     thread.join(10)

@@ -313,7 +313,7 @@ def _source(path: str) -> Iterator[bytes]:
     if not first.startswith(packed.ARCHIVE):
         session = session_in(first) if path.endswith(_JSON_LINES) else None
         if session is not None:
-            from lore.recording.agents.copilot_store import usage_line  # noqa: PLC0415 - few logs need a database
+            from lore.recording.agents.databases import usage_line  # noqa: PLC0415 - few logs need a database
 
             yield from usage_line(path, session)
         yield first
@@ -338,7 +338,7 @@ def stands_alone(path: str) -> bool:
         return True
     if not os.path.isfile(path):
         return False
-    from lore.recording.agents.copilot_store import database_of  # noqa: PLC0415 - few runs ask
+    from lore.recording.agents.databases import database_of  # noqa: PLC0415 - few runs ask
 
     return not os.path.exists(path + "-wal") and not (path.endswith(_JSON_LINES) and database_of(path))
 

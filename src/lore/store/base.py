@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 from msgspec import Struct
 
@@ -36,6 +36,7 @@ VERSION = 1  # of the format in which sessions are handed to stores and come out
 EMPTY = b"{}"
 
 Tell = Callable[[str], None]
+S = TypeVar("S", bound=Struct)
 
 
 class Head(NamedTuple):
@@ -65,6 +66,12 @@ class SessionDelta(Struct, frozen=True, kw_only=True):
     created_at: str | None = None
     updated_at: str | None = None
     version: int = VERSION
+
+
+def like(kind: type[S], known: object, **more: object) -> S:
+    """Return a record of a kind: `more`, and of its other fields those that another record has."""
+    fields = (name for name in kind.__struct_fields__ if name not in more and hasattr(known, name))
+    return kind(**{name: getattr(known, name) for name in fields}, **more)
 
 
 class SessionData(Struct, frozen=True, kw_only=True):
@@ -125,11 +132,7 @@ class SessionState(SessionSummary, frozen=True, kw_only=True):
 
     def data(self, events: tuple[bytes, ...], first: int) -> SessionData:
         """Return the session with these events, numbered from `first` on."""
-        return SessionData(
-            session_id=self.session_id, head=self.head, events=events, first=first, project_id=self.project_id,
-            parent_session_id=self.parent_session_id, leaf_id=self.leaf_id, metadata=self.metadata,
-            created_at=self.created_at, updated_at=self.updated_at,
-        )  # fmt: skip
+        return like(SessionData, self, events=events, first=first)
 
 
 class DeltaRow(Struct, frozen=True):

@@ -36,6 +36,7 @@ from lore.store.base import (
     Store,
     StoreError,
     UnknownSessionError,
+    like,
 )
 from lore.store.lines import (
     NOTHING,
@@ -245,8 +246,7 @@ class AddingStore(ABC):
 
     def create(self, header: bytes) -> Head:
         found = read_header(header)
-        data = SessionData(session_id=found.session_id, head=NOTHING, events=(found.line,), project_id=found.project_id,
-                           created_at=found.at)  # fmt: skip
+        data = like(SessionData, found, head=NOTHING, events=(found.line,), created_at=found.at)
 
         def begin(known: StoredView | None) -> tuple[Head, Addition | None]:
             if known is not None:
@@ -292,10 +292,8 @@ def _whole(data: SessionData, digests: Sequence[bytes], state: SessionState | No
     """Decide what a session that is saved in full, whose events have these digests, adds to what is stored."""
     header = checked(data, None if state is None else state.head, digests)
     before = _begun(header, digests[0]) if state is None else state
-    notes = msgspec.structs.replace(
-        before, project_id=data.project_id, leaf_id=data.leaf_id, metadata=bytes(data.metadata),
-        created_at=data.created_at, updated_at=data.updated_at,
-    )  # fmt: skip
+    noted = {name: getattr(data, name) for name in ("project_id", "leaf_id", "created_at", "updated_at")}
+    notes = msgspec.structs.replace(before, metadata=bytes(data.metadata), **noted)
     number = before.head.number
     head = Head(len(digests), digests[-1].hex(), note(data.leaf_id, data.metadata))
     if state is not None and notes == state and number == head.number:
@@ -306,12 +304,8 @@ def _whole(data: SessionData, digests: Sequence[bytes], state: SessionState | No
 
 def _begun(header: SessionHeader, digest: bytes) -> SessionState:
     """Return the state of a session that is its header alone."""
-    used = activity((header.line,))
-    return SessionState(
-        session_id=header.session_id, head=Head(1, digest.hex(), NOTHING.note), size=len(header.line) + 1,
-        parent_session_id=header.parent_session_id, user_id=header.user_id, agent_id=header.agent_id,
-        turns=used.turns, used_at=used.used_at,
-    )  # fmt: skip
+    head, size = Head(1, digest.hex(), NOTHING.note), len(header.line) + 1
+    return like(SessionState, header, head=head, size=size, **activity((header.line,))._asdict())
 
 
 # a whole session

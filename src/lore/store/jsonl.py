@@ -45,7 +45,6 @@ from lore.store.base import (
     Verified,
 )
 from lore.store.deltas import Addition, Decide, bound_to, digests_of, with_forks
-from lore.store.jsonl_file import LogFile, unread, verify_log
 from lore.store.jsonl_folder import (
     BINDINGS,
     CHECKPOINT,
@@ -60,7 +59,17 @@ from lore.store.jsonl_folder import (
     stamp_of,
     synchronise,
 )
-from lore.store.jsonl_log import MOST, LogState, LogStore, LogView, pieces, record
+from lore.store.jsonl_log import (
+    MOST,
+    LogFile,
+    LogState,
+    LogStore,
+    LogView,
+    pieces,
+    record,
+    unread,
+    verify_log,
+)
 from lore.store.jsonl_records import LONGEST_CHECKPOINT, checkpoint_bytes, is_sealed, read_checkpoint, sealed
 from lore.store.lines import good_id
 

@@ -40,6 +40,7 @@ from lore.store.base import (
     StoreError,
     Tell,
     UnknownSessionError,
+    like,
 )
 from lore.store.deltas import Addition, Decide
 from lore.store.jsonl_folder import name_of
@@ -181,10 +182,8 @@ def stored_of(data: bytes, place: str) -> StoredObject:
     assert front is not None
     if front.summary is None:
         return StoredObject(front.write, front.born)
-    fields = {name: getattr(front.summary, name) for name in SessionSummary.__struct_fields__}
-    state = LogState(
-        **fields, end=back.end, torn=0, is_ended=True, metadata=bytes(back.metadata), metadata_at=back.metadata_at
-    )
+    metadata = bytes(back.metadata)
+    state = like(LogState, front.summary, end=back.end, metadata=metadata, metadata_at=back.metadata_at)
     return StoredObject(front.write, front.born, state, back.parts, tail, back.tail_after)
 
 

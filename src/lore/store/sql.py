@@ -26,7 +26,6 @@ from lore.store.base import (
     DeltaRow,
     Salvaged,
     SessionData,
-    SessionState,
     SessionSummary,
     UnknownSessionError,
     Verified,
@@ -38,7 +37,7 @@ from lore.store.sql_tables import (
     HINT,
     SqlSession,
     Transaction,
-    Value,
+    columns_of,
     decoded,
     encoded,
     kept_rows,
@@ -231,28 +230,10 @@ def _bound(tx: Transaction, client_key: str) -> str | None:
     return typed(rows, str)[0][0] if rows else None
 
 
-_TEXTS = frozenset({"created_at", "updated_at", "leaf_id", "user_id", "agent_id", "used_at"})  # in columns of bytes
-
-
-def _columns(state: SessionState, before: SessionState | None) -> dict[str, Value]:
-    """Return the columns of a session's row that differ from what they were; of a new one, all."""
-    columns: dict[str, Value] = {}
-    for name in SessionState.__struct_fields__:
-        value = getattr(state, name)
-        if before is not None and value == getattr(before, name):
-            continue
-        if name == "head":
-            digest, noted = bytes.fromhex(value.digest), bytes.fromhex(value.note)
-            columns |= {"head_number": value.number, "head_digest": digest, "head_note": noted}
-        else:
-            columns[name] = encoded(value) if name in _TEXTS else value
-    return columns
-
-
 def _add(tx: Transaction, session: SqlSession | None, addition: Addition) -> bool:
     """Write what comes behind a session; False where a new one was made by another since it was looked for."""
     state, then = addition.state, addition.then()
-    columns = _columns(then, None if session is None else state)
+    columns = columns_of(then, None if session is None else state)
     values = tuple(columns.values())
     if session is None:
         names, places = ", ".join(columns), ", ".join("?" * len(columns))  # names come from this file alone

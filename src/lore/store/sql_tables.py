@@ -20,9 +20,7 @@ from itertools import chain
 from types import UnionType
 from typing import Any, NamedTuple, Protocol
 
-from msgspec.structs import asdict
-
-from lore.store.base import DamagedError, DeltaRow, FormatError, Head, SessionState, SessionSummary, StoreError
+from lore.store.base import DamagedError, DeltaRow, FormatError, Head, SessionState, SessionSummary, StoreError, like
 from lore.store.deltas import StoredView
 from lore.store.lines import IDLE, SEED, Row, SessionHeader, activity, note, read_header, rows_of
 
@@ -88,14 +86,28 @@ def decoded(raw: bytes | None) -> str | None:
         return raw.decode("utf-8", "backslashreplace")
 
 
-COLUMNS = (
-    "session, session_id, project_id, parent_session_id, created_at, updated_at, leaf_id, "
-    "head_number, head_digest, head_note, size, user_id, agent_id, turns, used_at"
-)
-_KINDS = (
-    int, str, str | None, str | None, bytes | None, bytes | None, bytes | None, int, bytes, bytes, int,
-    bytes | None, bytes | None, int, bytes | None,
-)  # fmt: skip
+# A session's row: its key, its head, and the fields of its summary, with the types of their values.
+_HEAD = {"session": int, "head_number": int, "head_digest": bytes, "head_note": bytes}
+_FIELDS = {
+    "session_id": str, "project_id": str | None, "parent_session_id": str | None, "size": int, "turns": int,
+    **dict.fromkeys(("created_at", "updated_at", "leaf_id", "user_id", "agent_id", "used_at"), bytes | None),
+}  # fmt: skip
+COLUMNS = ", ".join((*_HEAD, *_FIELDS))
+
+
+def columns_of(state: SessionState, before: SessionState | None) -> dict[str, Value]:
+    """Return the columns of a session's row that differ from what they were; of a new one, all."""
+    columns: dict[str, Value] = {}
+    for name in SessionState.__struct_fields__:
+        value = getattr(state, name)
+        if before is not None and value == getattr(before, name):
+            continue
+        if name == "head":
+            digest, noted = bytes.fromhex(value.digest), bytes.fromhex(value.note)
+            columns |= {"head_number": value.number, "head_digest": digest, "head_note": noted}
+        else:
+            columns[name] = encoded(value) if _FIELDS.get(name) == bytes | None else value
+    return columns
 
 
 class SqlSession(StoredView):
@@ -103,24 +115,22 @@ class SqlSession(StoredView):
 
     def __init__(self, tx: Transaction, row: tuple[Any, ...]) -> None:
         """Read a row of `COLUMNS`; raises DamagedError."""
-        typed((row,), *_KINDS)
-        key, session_id, project_id, parent, created_at, updated_at, leaf_id, number, digest, noted, size, *used = row
-        user_id, agent_id, turns, used_at = used
+        typed((row,), *_HEAD.values(), *_FIELDS.values())
+        key, number, digest, noted, *values = row
         self.tx = tx
         self.key: int = key
         self._state: SessionState | None = None
-        self.summary = SessionSummary(
-            session_id=session_id, head=Head(number, digest.hex(), noted.hex()), size=size, project_id=project_id,
-            parent_session_id=parent, leaf_id=decoded(leaf_id), created_at=decoded(created_at),
-            updated_at=decoded(updated_at), user_id=decoded(user_id), agent_id=decoded(agent_id), turns=turns,
-            used_at=decoded(used_at),
-        )  # fmt: skip
+        fields = {
+            name: decoded(value) if isinstance(value, bytes) else value
+            for name, value in zip(_FIELDS, values, strict=True)
+        }
+        self.summary = SessionSummary(head=Head(number, digest.hex(), noted.hex()), **fields)
 
     @property
     def state(self) -> SessionState:
         if self._state is None:  # a list asks for no metadata
             rows = self.tx.execute("SELECT metadata FROM sessions WHERE session = ?", (self.key,))
-            self._state = SessionState(**asdict(self.summary), metadata=typed(rows, bytes)[0][0])
+            self._state = like(SessionState, self.summary, metadata=typed(rows, bytes)[0][0])
         return self._state
 
     def header(self) -> SessionHeader:
