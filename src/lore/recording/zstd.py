@@ -2,8 +2,8 @@
 
 In: pieces of a compressed file, of one frame or several. Out: what they hold, in pieces. Rules: memory is bounded
 whatever the bytes expand to, since few of them are taken at a time; a file that is damaged or ends inside a frame is a
-LoreError behind what could be read; without a library that reads the format (Python 3.14 has one, else `lore[zstd]`) it
-is one at once.
+LoreError behind what could be read; without a library that reads the format (Python 3.14 has one, else
+`lore-cache[zstd]`) it is one at once.
 
 Source: RFC 8878; a block, of 4 bytes at least, holds 128 KiB at most.
 """
@@ -73,7 +73,7 @@ def _library(shown: str) -> _Library:
     try:
         other = import_module("zstandard")
     except ImportError:
-        hint = "install lore[zstd], or unpack the file (zstd -d) and name that"
+        hint = "pip install 'lore-cache[zstd]', or unpack the file (zstd -d) and name that"
         raise LoreError(f"{shown} is compressed with zstandard, which this Python cannot read", hint=hint) from None
     return _Library(lambda: other.ZstdDecompressor(max_window_size=_WINDOW).decompressobj(), other.ZstdError)
 

@@ -30,10 +30,11 @@ from typing import NamedTuple, Protocol, Self, TypeVar
 
 from msgspec import Struct
 
-from lore.errors import LoreError
+from lore.errors import LoreError, Where
 
 VERSION = 1  # of the format in which sessions are handed to stores and come out of them
 EMPTY = b"{}"
+_SALVAGE = "`lore store verify` says what is damaged; `lore store export ID --salvage` writes what is left"
 
 Tell = Callable[[str], None]
 S = TypeVar("S", bound=Struct)
@@ -230,8 +231,18 @@ class FormatError(StoreError):
     """The store is of another program, or of a newer lore; it was not touched."""
 
 
+def refuse_newer(what: str, version: int, newest: int) -> None:
+    """Raise FormatError where something was written by a newer lore."""
+    if version > newest:
+        hint = "use a newer lore; nothing was changed"
+        raise FormatError(f"{what} version {version}: this lore knows {newest}", hint=hint)
+
+
 class DamagedError(StoreError):
     """What is stored is not what was written; `lore store verify` says what can be recovered."""
+
+    def __init__(self, message: str, *, hint: str = _SALVAGE, where: Where | None = None) -> None:
+        super().__init__(message, hint=hint, where=where)
 
 
 class Store(Protocol):

@@ -22,13 +22,12 @@ from typing import NamedTuple, Protocol, TypeVar, cast
 import msgspec
 
 from lore.model.canonical import canonical, encode
-from lore.model.jsonslice import table
+from lore.model.jsonslice import object_of, table
 from lore.store.base import (
     EMPTY,
     VERSION,
     ConflictError,
     DeltaStore,
-    FormatError,
     Head,
     SessionData,
     SessionDelta,
@@ -37,6 +36,7 @@ from lore.store.base import (
     StoreError,
     UnknownSessionError,
     like,
+    refuse_newer,
 )
 from lore.store.lines import (
     NOTHING,
@@ -74,10 +74,12 @@ class Stored(Protocol):
         """Its metadata."""
         ...
 
+    @abstractmethod
     def digest(self, number: int) -> str | None:
         """Return the digest behind event `number` (0: of no events); None where there is none."""
         ...
 
+    @abstractmethod
     def lines(self, after: int, count: int) -> Sequence[bytes]:
         """Return at most `count` events that came after a number."""
         ...
@@ -104,8 +106,7 @@ class Settled(NamedTuple):
 
 def settle(delta: SessionDelta, stored: Stored) -> Settled:
     """Decide what a delta adds to what is stored; raises ConflictError, StoreError. Costs O(the delta)."""
-    if delta.version > VERSION:
-        raise FormatError(f"a delta of version {delta.version}: this lore knows {VERSION}", hint="use a newer lore")
+    refuse_newer("a delta of", delta.version, VERSION)
     good_notes(delta.leaf_id, delta.created_at, delta.updated_at)
     lines, head, base = lines_of(delta), stored.head, delta.base
     known = _known(lines, delta, stored)
@@ -162,8 +163,7 @@ def merged(before: bytes, more: bytes) -> bytes:
     new, old = table(more), table(before)
     if new is None:
         raise StoreError("metadata is no JSON object", hint="give an object")
-    parts = {**(old or {}), **new}
-    return b"{" + b",".join(encode(key) + b":" + value for key, value in parts.items()) + b"}"
+    return object_of({**(old or {}), **new})
 
 
 class Addition(NamedTuple):
@@ -193,7 +193,7 @@ class Addition(NamedTuple):
         return Addition(_begun(header, digests[0]), self.notes, events[1:], digests[1:], header.line)
 
 
-class StoredView(ABC):
+class StoredView(Stored):
     """A stored session under its lock, as a store of this package shows it to what decides."""
 
     @property
@@ -204,14 +204,6 @@ class StoredView(ABC):
     @abstractmethod
     def header(self) -> SessionHeader:
         """Return the session's header; raises DamagedError."""
-
-    @abstractmethod
-    def digest(self, number: int) -> str | None:
-        """Return the digest behind event `number`; see `Stored`."""
-
-    @abstractmethod
-    def lines(self, after: int, count: int) -> Sequence[bytes]:
-        """Return at most `count` events that came after a number."""
 
     @property
     def head(self) -> Head:
@@ -316,8 +308,7 @@ def checked(data: SessionData, stored: Head | None, digests: Sequence[bytes]) ->
 
     Refused with ConflictError where the store holds an event that `data` does not.
     """
-    if data.version > VERSION:
-        raise FormatError(f"a session of version {data.version}: this lore knows {VERSION}", hint="use a newer lore")
+    refuse_newer("a session of", data.version, VERSION)
     if data.first != 1 or not data.events:
         raise StoreError("a session that is saved in full begins with event 1", hint="load it without `after`")
     header = read_header(data.events[0])

@@ -41,7 +41,6 @@ from lore.store.jsonl_folder import LOG, TORN, Folder, name_of, read_range, read
 from lore.store.jsonl_records import BEGIN, Fault, LogPart, is_record, on_one_line, read, read_record, with_lines
 from lore.store.lines import NOTHING, Activity, SessionHeader, activity, note, put_together, read_header, rows_of
 
-HINT = "`lore store verify` says what is damaged; `lore store export ID --salvage` writes what is left"
 _T = TypeVar("_T")
 
 
@@ -90,7 +89,7 @@ class LogView(StoredView):
     def damaged(self, found: Fault) -> DamagedError:
         """Return the error for a place that is damaged."""
         which = "" if found.number is None else f"event {found.number}: "
-        return DamagedError(f"{which}{found.message}", hint=HINT, where=Where(self.place, None, found.byte))
+        return DamagedError(f"{which}{found.message}", where=Where(self.place, None, found.byte))
 
 
 # what is written
@@ -301,10 +300,7 @@ def verify_log(folder: Folder, path: str) -> Verified | None:
         return None
     except StoreError as error:  # a symbolic link, a disk that does not answer, a lock that is held
         return Verified(1, 0, (unread(path, error),))
-    for found in part.faults:
-        damage.append(
-            DamagedPlace(session_id, found.number, f"{path}, byte {found.byte}", found.message, found.recoverable)
-        )
+    damage += [found.damage(session_id, f"{path}, byte {found.byte}") for found in part.faults]
     if part.plain:
         notes.append(f"{path}: {part.plain:,} events were appended by another program, without a digest")
     if torn and not part.faults:

@@ -20,13 +20,12 @@ from itertools import chain
 from types import UnionType
 from typing import Any, NamedTuple, Protocol
 
-from lore.store.base import DamagedError, DeltaRow, FormatError, Head, SessionState, SessionSummary, StoreError, like
+from lore.store.base import DamagedError, DeltaRow, Head, SessionState, SessionSummary, StoreError, like
 from lore.store.deltas import StoredView
 from lore.store.lines import IDLE, SEED, Row, SessionHeader, activity, note, read_header, rows_of
 
 Value = int | str | bytes | None
 AT_ONCE = 256  # events that are in memory at once where a whole session is gone through
-HINT = "`lore store verify` says what is damaged; `lore store export ID --salvage` writes what is left"
 
 
 class Transaction(Protocol):
@@ -45,7 +44,7 @@ def typed(rows: Sequence[tuple[Any, ...]], *kinds: type | UnionType) -> Sequence
     """Return rows whose values are of these types: a bit that is flipped in a file can make text of bytes."""
     for row in rows:
         if not all(map(isinstance, row, kinds)):
-            raise DamagedError("a row holds a value of another type than its column's", hint=HINT)
+            raise DamagedError("a row holds a value of another type than its column's")
     return rows
 
 
@@ -120,7 +119,7 @@ class SqlSession(StoredView):
         self.tx = tx
         self.key: int = key
         self._state: SessionState | None = None
-        fields = {
+        fields: dict[str, Any] = {
             name: decoded(value) if isinstance(value, bytes) else value
             for name, value in zip(_FIELDS, values, strict=True)
         }
@@ -136,7 +135,7 @@ class SqlSession(StoredView):
     def header(self) -> SessionHeader:
         lines = self.lines(0, 1)
         if not lines:
-            raise DamagedError(f"session {self.summary.session_id!r}: event 1 is missing", hint=HINT)
+            raise DamagedError(f"session {self.summary.session_id!r}: event 1 is missing")
         return read_header(lines[0])
 
     def digest(self, number: int) -> str | None:
@@ -160,10 +159,10 @@ class SqlSession(StoredView):
         """Look at what must hold before anything is built on it; raises DamagedError."""
         name, number = self.summary.session_id, self.head.number
         if note(self.leaf_id, self.metadata) != self.head.note:
-            raise DamagedError(f"session {name!r}: leaf or metadata are not as they were written", hint=HINT)
+            raise DamagedError(f"session {name!r}: leaf or metadata are not as they were written")
         if self.digest(number) != self.head.digest:
             message = f"session {name!r}: event {number}, its last, is missing or not as it was written"
-            raise DamagedError(message, hint=HINT)
+            raise DamagedError(message)
 
 
 def put_events(tx: Transaction, session: int, first: int, lines: Iterable[bytes], digests: Iterable[bytes]) -> None:
@@ -196,7 +195,7 @@ def kept_rows(tx: Transaction, session_id: str) -> tuple[DeltaRow, ...]:
     try:
         found = [DeltaRow(session_id, int(seq), *row) for seq, *row in rows]
     except (ValueError, ArithmeticError) as error:
-        raise DamagedError(f"session {session_id!r}: a prompt delta's seq is no integer", hint=HINT) from error
+        raise DamagedError(f"session {session_id!r}: a prompt delta's seq is no integer") from error
     return tuple(sorted(found, key=lambda row: row.seq))
 
 
@@ -319,15 +318,6 @@ STEPS = (
 )
 LATEST = STEPS[-1].version
 TABLES = frozenset({"sessions", "events", "prompt_deltas", "bindings", "checkpoints"})
-
-
-def refuse_newer(version: int, url: str) -> None:
-    """Raise FormatError where a store was written by a newer lore."""
-    if version > LATEST:
-        raise FormatError(
-            f"{url} has schema version {version}: this lore knows {LATEST}",
-            hint="use a newer lore; nothing was changed",
-        )
 
 
 def take(step: Step, tx: Transaction, types: Mapping[str, str]) -> None:

@@ -192,13 +192,6 @@ _EXPORT = 256 * 1024  # bytes in which an export's messages should begin, as whe
 _MOST_READ = 65_536  # files of which is remembered what they say of their session
 
 
-def _opencode():  # noqa: ANN202 - the module, with its types
-    """Return who reads the places where OpenCode keeps sessions: few logs lie there, and importing it takes time."""
-    from lore.recording.agents import opencode_store  # noqa: PLC0415 - as it says
-
-    return opencode_store
-
-
 class FamilyMember(NamedTuple):
     """A session, and the one that started it."""
 
@@ -237,8 +230,8 @@ def _opencode_above(path: str) -> str | None:
 
 def _parent(path: str) -> str | None:
     """Return the session that started one, where it lies in the same place."""
-    stored = _opencode().session_in(path)
-    if stored is None and not _opencode().is_session_file(path):
+    stored = corpus.opencode().session_in(path)
+    if stored is None and not corpus.opencode().is_session_file(path):
         return None
     own = _members(stored[0]).get(path) if stored is not None else _member(path)
     if own is None or not own.parent or os.path.basename(own.parent) != own.parent:  # a name, no way out of the folder
@@ -252,7 +245,7 @@ def _parent(path: str) -> str | None:
 
 def _family(path: str) -> Mapping[str, FamilyMember]:
     """Return the sessions that lie with one, itself among them, by the names under which they are read."""
-    stored = _opencode().session_in(path)
+    stored = corpus.opencode().session_in(path)
     if stored is not None:
         return _members(stored[0])
     if not path.endswith(".json") or _member(path) is None:
@@ -261,7 +254,7 @@ def _family(path: str) -> Mapping[str, FamilyMember]:
 
 
 def _members(database: str) -> Mapping[str, FamilyMember]:
-    return _named(database, tuple(_opencode().sessions_of(database) or ()))
+    return _named(database, tuple(corpus.opencode().sessions_of(database) or ()))
 
 
 @lru_cache(maxsize=4)
@@ -289,8 +282,8 @@ def _member(path: str) -> FamilyMember | None:
 @lru_cache(maxsize=_MOST_READ)
 def _read(path: str, *_: int) -> FamilyMember | None:
     """Read what a file says of its session; None where it is no session's."""
-    if _opencode().is_session_file(path):
-        found = _opencode().session_of(path)
+    if corpus.opencode().is_session_file(path):
+        found = corpus.opencode().session_of(path)
         return None if found is None or not found.id else FamilyMember(found.id, found.parent)
     from lore.formats.opencode.reader import OpenCode  # noqa: PLC0415 - few logs are OpenCode's
 

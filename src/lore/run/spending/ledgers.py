@@ -35,9 +35,10 @@ from lore.recording.agents.logs import Surroundings
 from lore.recording.agents.projects import project_beside, project_in
 from lore.recording.base import Problems, UnrecognisedError, collected_seldom, load_plugins
 from lore.recording.inputs import Input, ahead, fetched_ahead
-from lore.recording.opening import Options, silent
+from lore.recording.opening import Options
 from lore.recording.recent import written
 from lore.run.dated import PACKAGED, Dated
+from lore.store.registry import silent
 
 if TYPE_CHECKING:
     from lore.judge.base import TurnVerdict
