@@ -69,22 +69,25 @@ def lock(descriptor: int, patience: float, *, shared: bool = False) -> bool:
     return True
 
 
+def write(descriptor: int, data: bytes) -> None:
+    """Write all of it in one write. Raises OSError, also where a disk that is nearly full took a part."""
+    if os.write(descriptor, data) != len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 def append(descriptor: int, data: bytes, end: int, *, durable: bool = True) -> None:
     """Write behind the end of a file, in one write, and synchronise it, or cut it back to that end. Raises OSError.
 
     What somebody wrote behind it meanwhile, without the lock, is not cut off: the file is then longer than it was.
     """
-    done = 0
     try:
         os.lseek(descriptor, end, os.SEEK_SET)
-        done = os.write(descriptor, data)
-        if done < len(data):  # a disk that is nearly full takes a part
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(descriptor, data)
         if durable:
             os.fsync(descriptor)
     except BaseException:
         with suppress(OSError):  # where this fails too, the next writer finds a torn tail
-            if os.fstat(descriptor).st_size <= end + done:
+            if os.fstat(descriptor).st_size <= end + len(data):
                 os.ftruncate(descriptor, end)
         raise
 

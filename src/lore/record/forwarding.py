@@ -34,7 +34,7 @@ from urllib.parse import unquote_to_bytes
 
 import httpx
 
-from lore.errors import LoreError
+from lore.errors import LoreError, reason_of
 from lore.formats.http import account_of
 from lore.model.mask import cut_masked, mask
 
@@ -79,7 +79,7 @@ def _trusted() -> ssl.SSLContext:
             folder = os.path.isdir(path)
             context.load_verify_locations(cafile=None if folder else path, capath=path if folder else None)
     except OSError as error:  # an SSLError is one
-        cause = "it holds none" if isinstance(error, ssl.SSLError) else str(error.strerror or error).lower()
+        cause = "it holds none" if isinstance(error, ssl.SSLError) else reason_of(error)
         raise LoreError(
             f"{variable} names no certificates that can be read: {cause}", hint=f"correct or unset {variable}"
         ) from None

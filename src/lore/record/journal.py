@@ -25,7 +25,7 @@ from typing import Any
 
 import orjson
 
-from lore.errors import LoreError
+from lore.errors import LoreError, reason_of
 from lore.files import append, synchronise_folder, try_lock
 from lore.formats.captures.lore_capture import OPENING
 from lore.model.turn import timestamp
@@ -55,7 +55,7 @@ class Journal:
         except FileExistsError:
             raise
         except (OSError, ValueError) as error:
-            raise self._refused(_reason(error)) from None
+            raise self._refused(reason_of(error)) from None
         self.begin, self.number = self.end, 1
         self.failed = ""  # why the last append was refused
         self._opening = self._missing = b""
@@ -127,7 +127,7 @@ class Journal:
             self.failed = error.message
             return 0
         except (OSError, ValueError) as error:
-            self.failed = _reason(error)
+            self.failed = reason_of(error)
             return 0
         with self._changed:
             self._waiting = True
@@ -190,10 +190,6 @@ class Journal:
             with suppress(OSError):
                 os.unlink(self.path)
                 self.kept = False
-
-
-def _reason(error: OSError | ValueError) -> str:
-    return str(getattr(error, "strerror", None) or error).lower()
 
 
 # records and calls

@@ -17,7 +17,7 @@ from io import FileIO
 from itertools import chain
 from typing import NamedTuple
 
-from lore.errors import LoreError, Where
+from lore.errors import LoreError, Where, reason_of
 from lore.formats.copilot.usage import session_in
 from lore.formats.folders import OPENING
 from lore.formats.foreign import SQLITE
@@ -233,9 +233,8 @@ def unreadable(path: str, error: OSError) -> LoreError:
         message = f"cannot read {show(path)}: lore reads nothing from {path.partition('://')[0]}://"
         hint = f"addresses that it reads begin with {', '.join(filesystem.SCHEMES)}"
         return LoreError(message, hint=hint, where=Where(show(path)))
-    reason = (error.strerror or str(error)).lower()
     hint = "a whole session is read here: leave #TURN out" if parse_name(path).turn is not None else ""
-    return LoreError(f"cannot read {show(path)}: {reason}", hint=hint, where=Where(show(path)))
+    return LoreError(f"cannot read {show(path)}: {reason_of(error)}", hint=hint, where=Where(show(path)))
 
 
 class Opened(NamedTuple):

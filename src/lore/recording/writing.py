@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import BinaryIO, TypeAlias
 
 from lore.compaction.memory.identities import refuse_reserved
-from lore.errors import LoreError, Where
+from lore.errors import LoreError, Where, reason_of
 from lore.files import append, lock, replaced
 from lore.formats.lines import LONGEST, fault
 from lore.formats.lore_log import LoreLog
@@ -59,8 +59,8 @@ def written(path: str, *, force: bool, inputs: Iterable[str] = ()) -> Generator[
         with replaced(path) as file:
             yield file
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise LoreError(f"cannot write {shown}: {reason}", hint="name a file in a folder that can be written") from None
+        hint = "name a file in a folder that can be written"
+        raise LoreError(f"cannot write {shown}: {reason_of(error)}", hint=hint) from None
 
 
 def spare_recordings(path: str) -> None:
@@ -132,7 +132,7 @@ class LogAppender:
                     f"{self._shown} holds part of a record: a write failed while another one went on",
                     hint="look at its last lines",
                 ) from None
-            message = f"cannot write to {self._shown}: {(error.strerror or str(error)).lower()}"
+            message = f"cannot write to {self._shown}: {reason_of(error)}"
             raise LoreError(message, hint="the log is as it was", where=Where(self._shown)) from None
 
 
@@ -175,8 +175,8 @@ def _opened(path: str) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0))
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise LoreError(f"cannot write to {corpus.show(path)}: {reason}", where=Where(corpus.show(path))) from None
+        shown = corpus.show(path)
+        raise LoreError(f"cannot write to {shown}: {reason_of(error)}", where=Where(shown)) from None
 
 
 class StoredAppender:

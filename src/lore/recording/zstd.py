@@ -11,7 +11,6 @@ Source: RFC 8878; a block, of 4 bytes at least, holds 128 KiB at most.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from importlib import import_module
 from typing import NamedTuple, Protocol
 
 from lore.errors import LoreError, Where
@@ -65,17 +64,15 @@ def unpacked(pieces: Iterable[bytes], shown: str) -> Iterator[bytes]:
 
 
 def _library(shown: str) -> _Library:
-    try:
-        own = import_module("compression.zstd")
-        return _Library(lambda: own.ZstdDecompressor(), own.ZstdError)
-    except ImportError:
-        pass
-    try:
-        other = import_module("zstandard")
-    except ImportError:
+    from lore.formats.contents import zstd_library  # noqa: PLC0415 - few files are compressed
+
+    library = zstd_library()
+    if library is None:
         hint = "pip install 'lore-cache[zstd]', or unpack the file (zstd -d) and name that"
-        raise LoreError(f"{shown} is compressed with zstandard, which this Python cannot read", hint=hint) from None
-    return _Library(lambda: other.ZstdDecompressor(max_window_size=_WINDOW).decompressobj(), other.ZstdError)
+        raise LoreError(f"{shown} is compressed with zstandard, which this Python cannot read", hint=hint)
+    if hasattr(library.ZstdDecompressor, "decompressobj"):  # the package's
+        return _Library(lambda: library.ZstdDecompressor(max_window_size=_WINDOW).decompressobj(), library.ZstdError)
+    return _Library(library.ZstdDecompressor, library.ZstdError)
 
 
 def _unreadable(shown: str, reason: str) -> LoreError:

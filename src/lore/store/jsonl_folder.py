@@ -32,7 +32,7 @@ from secrets import token_hex
 import msgspec
 
 from lore import files
-from lore.errors import Where
+from lore.errors import Where, reason_of
 from lore.files import lock, make_folder, synchronise_folder, try_lock
 from lore.formats.lore_log import LoreLog
 from lore.model.canonical import encode
@@ -228,7 +228,8 @@ class Folder:
             raise failed(error, "write to", self.path) from None
         try:
             try_lock(descriptor)  # `vacuum` takes away what nobody holds
-            _write_all(descriptor, pieces)
+            for piece in pieces:
+                files.write(descriptor, piece)
             os.fsync(descriptor)
             (os.replace if replace else _link)(path, final)
         except FileExistsError:
@@ -269,8 +270,7 @@ class Folder:
 
 def failed(error: OSError, what: str, path: str, hint: str = "") -> StoreError:
     """Return the error for something that the system refused."""
-    reason = (error.strerror or str(error)).lower()
-    return StoreError(f"cannot {what} {path}: {reason}", hint=hint, where=Where(path))
+    return StoreError(f"cannot {what} {path}: {reason_of(error)}", hint=hint, where=Where(path))
 
 
 def opened(path: str, flags: int) -> int:
@@ -304,10 +304,8 @@ def read_range(descriptor: int, start: int, end: int) -> bytes:
             os.lseek(descriptor, start, os.SEEK_SET)  # writing goes to the end wherever this stands
             piece = os.read(descriptor, min(_PIECE, end - start))
         except OSError as error:
-            raise StoreError(
-                f"cannot read what is stored: {(error.strerror or str(error)).lower()}",
-                hint="look at the disk; nothing was changed",
-            ) from None
+            hint = "look at the disk; nothing was changed"
+            raise StoreError(f"cannot read what is stored: {reason_of(error)}", hint=hint) from None
         if not piece:
             break
         pieces.append(piece)
@@ -339,12 +337,6 @@ def synchronise(descriptor: int, path: str) -> None:
 
 def _undurable(error: OSError, path: str) -> StoreError:
     return failed(error, "write to", path, "what is stored is not durable: mend the disk, and save again")
-
-
-def _write_all(descriptor: int, pieces: Iterable[bytes]) -> None:
-    for piece in pieces:
-        if os.write(descriptor, piece) != len(piece):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _link(path: str, final: str) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
-from lore.errors import LoreError, Where
+from lore.errors import LoreError, Where, reason_of
 from lore.files import append, synchronise_folder, try_lock
 from lore.formats.lines import LONGEST
 from lore.model.canonical import encode, text_of
@@ -174,5 +174,4 @@ def taken(shown: str) -> LoreError:
 
 
 def _refused(shown: str, error: OSError | ValueError) -> LoreError:
-    reason = str(getattr(error, "strerror", None) or error).lower()
-    return LoreError(f"cannot write {shown}: {reason}", hint="name another file with --output")
+    return LoreError(f"cannot write {shown}: {reason_of(error)}", hint="name another file with --output")
