@@ -69,6 +69,11 @@ def good_notes(leaf_id: str | None, *times: str | None) -> None:
             good_id(time, "time")
 
 
+def refusal(line: bytes) -> str:
+    """Say why no reader of logs takes a line (empty: it was too long); empty where each does."""
+    return too_long() if not line else fault(line) or (too_many() if is_crowded(line) else "")
+
+
 def good_line(line: bytes) -> bytes:
     """Return a line that every reader of logs takes; raises StoreError."""
     line = bytes(line)
@@ -253,8 +258,7 @@ def own_lines(data: Iterable[bytes], tell: Callable[[Read], None]) -> Iterator[b
 
 
 def _kept(line: Line, tell: Callable[[Read], None], *, torn: bool) -> Iterator[bytes]:
-    reason = "" if line.data else too_long()
-    reason = reason or fault(line.data) or (too_many() if is_crowded(line.data) else "")
+    reason = refusal(line.data)
     records = split_joined(line.data) if reason and line.data else None
     if not reason:
         records = [line.data]

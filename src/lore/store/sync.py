@@ -30,7 +30,7 @@ from msgspec.structs import replace
 
 from lore.errors import LoreError, Where
 from lore.fold.timeline import index_of
-from lore.formats.lines import Line, fault, is_crowded, too_long, too_many
+from lore.formats.lines import Line
 from lore.formats.lore_log import LoreLog, kind_of
 from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
@@ -57,7 +57,7 @@ from lore.model.state import FoldedSession
 from lore.model.turn import timestamp
 from lore.store.base import EMPTY, ConflictError, DamagedError, Head, SessionData, SessionDelta, Store, like
 from lore.store.deltas import is_same, save_delta
-from lore.store.lines import NOTHING, SessionHeader, follow, leaf_of, read_header
+from lore.store.lines import NOTHING, SessionHeader, follow, leaf_of, read_header, refusal
 from lore.store.registry import noted
 
 Clock: TypeAlias = Callable[[], str]
@@ -375,7 +375,7 @@ def parse_line(line: bytes) -> AppendedEvent:
 
     The number is in `id`; of `knowledge`, whose id is its entry's name, in `number`. Only its bytes are taken out.
     """
-    reason = too_long() if not line else fault(line) or (too_many() if is_crowded(line) else "")
+    reason = refusal(line)
     if reason:
         raise LoreError(f"the line is no event: {reason}", hint=HINT_MEND)
     kind = kind_of(line)
