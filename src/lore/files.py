@@ -71,7 +71,11 @@ def lock(descriptor: int, patience: float, *, shared: bool = False) -> bool:
 
 def write(descriptor: int, data: bytes) -> None:
     """Write all of it in one write. Raises OSError, also where a disk that is nearly full took a part."""
-    if os.write(descriptor, data) != len(data):
+    _check_whole(os.write(descriptor, data), data)
+
+
+def _check_whole(done: int, data: bytes) -> None:
+    if done != len(data):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -80,14 +84,16 @@ def append(descriptor: int, data: bytes, end: int, *, durable: bool = True) -> N
 
     What somebody wrote behind it meanwhile, without the lock, is not cut off: the file is then longer than it was.
     """
+    done = 0
     try:
         os.lseek(descriptor, end, os.SEEK_SET)
-        write(descriptor, data)
+        done = os.write(descriptor, data)
+        _check_whole(done, data)
         if durable:
             os.fsync(descriptor)
     except BaseException:
         with suppress(OSError):  # where this fails too, the next writer finds a torn tail
-            if os.fstat(descriptor).st_size <= end + len(data):
+            if os.fstat(descriptor).st_size <= end + done:
                 os.ftruncate(descriptor, end)
         raise
 

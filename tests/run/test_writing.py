@@ -128,6 +128,20 @@ def test_a_full_disk_leaves_the_log_as_it_was(log, monkeypatch, written):
     assert log.read_bytes() == session()
 
 
+def test_what_somebody_wrote_meanwhile_without_the_lock_is_not_cut_off(log, monkeypatch):
+    real = os.write
+
+    def short(where, data):
+        done = real(where, data[:10])
+        with log.open("ab") as other:
+            other.write(b"other")
+        return done
+
+    monkeypatch.setattr(module.os, "write", short)
+    assert "holds part of a record" in refused(log)
+    assert log.read_bytes() == session() + LINE[:10] + b"other"
+
+
 def test_a_disk_that_does_not_keep_what_was_written_leaves_the_log_as_it_was(log, monkeypatch):
     def fail(_: int) -> None:
         raise OSError(5, "Input/output error")
