@@ -12,7 +12,7 @@ import posixpath
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
-from typing import BinaryIO
+from io import BufferedWriter
 
 try:
     from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
@@ -25,7 +25,7 @@ PAUSE = 0.005  # seconds between two looks whether a lock is free
 
 
 @contextmanager
-def replaced(path: str, *, private: bool = False) -> Generator[BinaryIO]:
+def replaced(path: str, *, private: bool = False) -> Generator[BufferedWriter]:
     """Open a file to be written under a temporary name; synchronise and rename it at the end, remove it on an error.
 
     A `private` one is readable by its owner alone. Raises OSError.
