@@ -23,6 +23,11 @@ class Where(NamedTuple):
         return place if self.byte is None else f"{place}, byte {self.byte}"
 
 
+def reason_of(error: Exception) -> str:
+    """Return what the system says of an error, in lower case and without the file's name."""
+    return str(getattr(error, "strerror", None) or error).lower()
+
+
 class LoreError(Exception):
     """The user's input or configuration is at fault: one sentence, a place, what to do.
 

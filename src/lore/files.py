@@ -1,31 +1,38 @@
-"""Files that are written whole or not at all, and locks on files: `flock`, on Windows `LockFileEx`.
+"""Files that are written whole or not at all, locks on files, and where a system keeps what can be made anew.
 
-A lock of Windows keeps everybody else from reading the bytes that it covers, so lore locks one byte that no file has.
+Standard library alone: a status line asks it. Locks are `flock`, on Windows `LockFileEx`: a lock there keeps everybody
+else from reading the bytes that it covers, so lore locks one byte that no file has.
 Source: learn.microsoft.com, "LockFileEx function (fileapi.h)", read 2026-11-26.
 """
 
 from __future__ import annotations
 
+import errno
+import ntpath
 import os
+import posixpath
 import sys
-from collections.abc import Generator
+import time
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
-from secrets import token_hex
-from typing import Any, BinaryIO
+from io import BufferedWriter
+from typing import Any
 
 _AT_ONCE, _EXCLUSIVE = 1, 2  # flags of LockFileEx
 _BEHIND = 1 << 30  # upper half of the offset of the byte that is locked: 4 EiB
 _HELD = (33, 997)  # ERROR_LOCK_VIOLATION, ERROR_IO_PENDING
 
+PAUSE = 0.005  # seconds between two looks whether a lock is free
+
 
 @contextmanager
-def replaced(path: str, *, private: bool = False) -> Generator[BinaryIO]:
+def replaced(path: str, *, private: bool = False) -> Generator[BufferedWriter]:
     """Open a file to be written under a temporary name; synchronise and rename it at the end, remove it on an error.
 
     A `private` one is readable by its owner alone. Raises OSError.
     """
     folder, name = os.path.split(path)
-    temporary = os.path.join(folder, f".{name[:60]}.{token_hex(6)}.part")
+    temporary = os.path.join(folder, f".{name[:60]}.{os.urandom(6).hex()}.part")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     descriptor = os.open(temporary, flags, 0o600 if private else 0o666)
     try:
@@ -85,6 +92,45 @@ def lock_on_windows(descriptor: int, *, shared: bool) -> None:
         raise BlockingIOError if code in _HELD else OSError(code, "LockFileEx")
 
 
+def lock(descriptor: int, patience: float, *, shared: bool = False) -> bool:
+    """Wait for a lock on an open file, `patience` seconds at most; False where another has it for longer."""
+    end = time.monotonic() + patience
+    while not try_lock(descriptor, shared=shared):
+        if time.monotonic() > end:
+            return False
+        time.sleep(PAUSE)
+    return True
+
+
+def write(descriptor: int, data: bytes) -> None:
+    """Write all of it in one write. Raises OSError, also where a disk that is nearly full took a part."""
+    _check_whole(os.write(descriptor, data), data)
+
+
+def _check_whole(done: int, data: bytes) -> None:
+    if done != len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def append(descriptor: int, data: bytes, end: int, *, durable: bool = True) -> None:
+    """Write behind the end of a file, in one write, and synchronise it, or cut it back to that end. Raises OSError.
+
+    What somebody wrote behind it meanwhile, without the lock, is not cut off: the file is then longer than it was.
+    """
+    done = 0
+    try:
+        os.lseek(descriptor, end, os.SEEK_SET)
+        done = os.write(descriptor, data)
+        _check_whole(done, data)
+        if durable:
+            os.fsync(descriptor)
+    except BaseException:
+        with suppress(OSError):  # where this fails too, the next writer finds a torn tail
+            if os.fstat(descriptor).st_size <= end + done:
+                os.ftruncate(descriptor, end)
+        raise
+
+
 def synchronise_folder(path: str) -> None:
     """Make the names in a folder durable, where the system can. Raises OSError."""
     try:
@@ -114,3 +160,12 @@ def database_uri(path: str, options: str) -> str:
     from urllib.parse import quote  # noqa: PLC0415 - asked for by few commands
 
     return f"file://{quote(os.fsencode(path))}?{options}"
+
+
+def cache_root(environment: Mapping[str, str], home: str, platform: str) -> str:
+    """Return this user's folder of caches; empty where nothing says it. `platform` is as `sys.platform` names it."""
+    if platform == "win32":
+        return environment.get("LOCALAPPDATA") or (ntpath.join(home, "AppData", "Local") if home else "")
+    if platform == "darwin":
+        return posixpath.join(home, "Library", "Caches") if home else ""
+    return environment.get("XDG_CACHE_HOME") or (posixpath.join(home, ".cache") if home else "")

@@ -112,10 +112,10 @@ def test_a_list_loads_no_log(url, monkeypatch):
 
 def count_bytes(monkeypatch):
     """Return what collects the sizes of the files' ranges that are read from here on; sqlite reads no lines at all."""
-    from lore.store import jsonl_file, objects_log, sql_tables
+    from lore.store import jsonl_log, objects_log, sql_tables
 
-    read, ranges = [], jsonl_file.read_range
-    monkeypatch.setattr(jsonl_file, "read_range", lambda *args: read.append(len(data := ranges(*args))) or data)
+    read, ranges = [], jsonl_log.read_range
+    monkeypatch.setattr(jsonl_log, "read_range", lambda *args: read.append(len(data := ranges(*args))) or data)
     for name in ("lines", "digest"):
         monkeypatch.setattr(sql_tables.SqlSession, name, lambda *_: pytest.fail("a list reads no events"))
     monkeypatch.setattr(objects_log.ObjectLog, "part", lambda *_: pytest.fail("a list reads no events"))

@@ -15,7 +15,7 @@ from formats.test_captures import fixtures
 from lore.formats.captures import lore_capture
 from lore.formats.captures.lore_capture import LoreCapture
 from lore.formats.registry import recognise
-from lore.record.kept import cut, line_of
+from lore.record.journal import cut, line_of
 from lore.testing import ReaderContract, everything
 
 OPENING = line_of({"lore_capture": 1, "at": "2026-11-23T17:00:00.000Z", "lore": "0.1.0", "upstreams": {}})

@@ -25,8 +25,7 @@ from lore.formats.registry import READERS
 from lore.judge.policy import Budgets
 from lore.model.cause import Place
 from lore.model.results import Finding
-from lore.pytest_plugin.judging import judge
-from lore.pytest_plugin.requests import RequestEntry
+from lore.pytest_plugin.judging import RequestEntry, judge
 from lore.recording.base import Problems, UnrecognisedError
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options

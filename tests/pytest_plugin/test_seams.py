@@ -176,6 +176,17 @@ def test_a_packed_stream_that_was_cut_is_unpacked_as_far_as_it_goes() -> None:
     assert recorded.requests[0].response.startswith(b"event: message_start")
 
 
+@needs("brotli")
+def test_an_answer_that_bursts_stays_as_it_came() -> None:
+    """What lore's reader refused as a bomb was unpacked all the same, whole, by the library itself."""
+    import brotli
+
+    packed = brotli.compress(b"x" * 32_000_000, quality=1)
+    with recording() as recorded, streaming([packed], **{"content-encoding": "br"}) as answer:
+        list(answer.iter_raw())
+    assert recorded.requests[0].response == packed
+
+
 def test_a_body_of_an_upper_library_that_is_a_stream_is_learned_below(server) -> None:
     class Over(httpx.BaseTransport):
         def handle_request(self, request):

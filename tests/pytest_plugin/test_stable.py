@@ -10,7 +10,7 @@ import pytest
 import requests as requests_library
 
 from lore.errors import LoreError
-from lore.pytest_plugin import LoreWarning, Recorded, Recorder, assert_prefix_stable, unrecorded
+from lore.pytest_plugin import LoreWarning, Recorded, Recorder, assert_prefix_stable, seams
 from pytest_plugin.asking import body, sent
 
 KEY = "sk-ant-api03-" + "a1B2" * 10
@@ -167,7 +167,7 @@ def test_a_spelling_that_changed_fails_though_nobody_knows_what_the_server_does(
     ids=["none", "one", "nothing installed", "nothing recorded", "strangers"],
 )
 def test_an_assertion_that_compared_nothing_does_not_pass(requests, why, monkeypatch) -> None:
-    monkeypatch.setattr(unrecorded, "missing", list)  # whatever other tests have imported
+    monkeypatch.setattr(seams, "missing", list)  # whatever other tests have imported
     assert failure(requests) == f"nothing was compared: {why}"
 
 

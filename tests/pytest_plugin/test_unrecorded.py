@@ -8,7 +8,7 @@ import pytest
 
 from lore.pytest_plugin import recording
 from lore.pytest_plugin.running import RECORDINGS
-from lore.pytest_plugin.unrecorded import HINT, SDKS, missing
+from lore.pytest_plugin.seams import HINT, SDKS, missing
 
 FAKE = """
 import sys, types

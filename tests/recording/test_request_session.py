@@ -185,6 +185,14 @@ def test_bills_times_and_failures_are_turns():
     assert [bytes(item.blocks[0].text) for item in found.items if isinstance(item, AssistantMessage)] == [b'"hi"']
 
 
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_time_that_no_calendar_holds_in_utc_is_none(time):
+    """It ended `lore convert` and `lore fold` with exit code 70: the log writes times in UTC."""
+    found = trip({"request": asked(USER), "ts": time})
+    found.check()
+    assert found.turns[0].started_at is None
+
+
 def test_an_answer_that_the_next_request_leaves_out_was_said_and_taken_back():
     said = {"id": "m", "type": "message", "role": "assistant", "content": [{"type": "text", "text": "hi"}]}
     found = trip({"request": asked(USER), "response": said}, asked(USER, {"role": "user", "content": "again"}))

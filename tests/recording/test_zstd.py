@@ -15,7 +15,7 @@ from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.run.folding import fold
 
-zstandard = pytest.importorskip("zstandard", reason="lore[zstd] is not installed")
+zstandard = pytest.importorskip("zstandard", reason="lore-cache[zstd] is not installed")
 
 
 def packed(data: bytes) -> bytes:
@@ -79,4 +79,4 @@ def test_without_a_library_the_error_says_what_to_install(tmp_path, monkeypatch)
     (tmp_path / "a.jsonl.zst").write_bytes(packed(plain().data()))
     with pytest.raises(LoreError) as caught:
         read(tmp_path / "a.jsonl.zst")
-    assert "lore[zstd]" in caught.value.hint
+    assert "pip install 'lore-cache[zstd]'" in caught.value.hint  # it named another distribution: lore[zstd]

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from cli.running import put, session
+from lore import files
 from lore.errors import LoreError
 from lore.model.events import CacheReset, Knowledge, encode
 from lore.recording import writing as module
@@ -128,6 +129,20 @@ def test_a_full_disk_leaves_the_log_as_it_was(log, monkeypatch, written):
     assert log.read_bytes() == session()
 
 
+def test_what_somebody_wrote_meanwhile_without_the_lock_is_not_cut_off(log, monkeypatch):
+    real = os.write
+
+    def short(where, data):
+        done = real(where, data[:10])
+        with log.open("ab") as other:
+            other.write(b"other")
+        return done
+
+    monkeypatch.setattr(module.os, "write", short)
+    assert "holds part of a record" in refused(log)
+    assert log.read_bytes() == session() + LINE[:10] + b"other"
+
+
 def test_a_disk_that_does_not_keep_what_was_written_leaves_the_log_as_it_was(log, monkeypatch):
     def fail(_: int) -> None:
         raise OSError(5, "Input/output error")
@@ -191,7 +206,7 @@ def test_another_writer_waits_for_the_lock(log):
     with appending(str(log)) as appender:
         thread = threading.Thread(target=other)
         thread.start()
-        time.sleep(module.PAUSE * 3)
+        time.sleep(files.PAUSE * 3)
         order.append("first")
         appender.append([Knowledge(op="remove", id="x")])
     thread.join(10)

@@ -310,7 +310,7 @@ def test_a_forked_process_is_told_to_open_it_again_and_does_not_hang(store):
 def test_a_writer_that_needed_an_hour_gives_up_before_its_parts_may_be_vacuumed(store, monkeypatch):
     head = begun(store)
     clock = SimpleNamespace(time=iter((0.0, 4000.0)).__next__)
-    monkeypatch.setattr("lore.store.objects_log.time", clock)
+    monkeypatch.setattr("lore.store.objects.time", clock)
     with pytest.raises(StoreError, match="more than an hour"):
         store.save_delta("s", SessionDelta(base=head, new_events=(message("u1", "x" * 300_000),)))
     monkeypatch.undo()

@@ -21,6 +21,7 @@ import binascii
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -176,17 +177,23 @@ def _inflated(data: bytes, bits: int) -> bytes:
     return found
 
 
+def zstd_library() -> Any:
+    """Return Python 3.14's own library of zstandard, its backport, or the package of the extras; None for none."""
+    return _installed("compression.zstd", "backports.zstd", "zstandard")
+
+
+def _installed(*names: str) -> Any:
+    """Return the first of these modules that is installed, None for none; they have no types."""
+    for name in names:
+        with suppress(ImportError):
+            return import_module(name)
+    return None
+
+
 def _unpacked_zstd(data: bytes) -> bytes:
-    """Decompress by Python 3.14's own library, else by the package of the extras `zstd` and `record`."""
-    limit = min(LARGEST, max(len(data), 1024) * RATIO)
-    library: Any
-    try:
-        library = import_module("compression.zstd")  # Python 3.14
-    except ImportError:
-        try:
-            library = import_module("zstandard")
-        except ImportError:
-            raise ContentError(f"it is compressed as 'zstd': {_INSTALL}") from None
+    limit, library = min(LARGEST, max(len(data), 1024) * RATIO), zstd_library()
+    if library is None:
+        raise ContentError(f"it is compressed as 'zstd': {_INSTALL}")
     unpacker = library.ZstdDecompressor()
     try:
         if not hasattr(unpacker, "stream_reader"):
@@ -199,10 +206,9 @@ def _unpacked_zstd(data: bytes) -> bytes:
 
 def _unpacked_brotli(data: bytes) -> bytes:
     """Decompress by the package of the extra `record`, a stream that was cut as far as it came."""
-    try:
-        library: Any = import_module("brotli")  # it has no types
-    except ImportError:
-        raise ContentError(f"it is compressed as 'br': {_INSTALL}") from None
+    library = _installed("brotli", "brotlicffi")
+    if library is None:
+        raise ContentError(f"it is compressed as 'br': {_INSTALL}")
     limit = min(LARGEST, max(len(data), 1024) * RATIO)
     unpacker, found, rest = library.Decompressor(), bytearray(), data
     try:

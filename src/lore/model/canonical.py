@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from typing import Any, cast
 
 import orjson
@@ -97,6 +98,12 @@ def text_of(raw: bytes) -> str:
     except (ValueError, RecursionError):
         return raw.decode("utf-8", "replace")
     return value if isinstance(value, str) else raw.decode("utf-8", "replace")
+
+
+def string_in(own: Mapping[str, bytes], key: str) -> str:
+    """Return the text of a member that is a JSON string; empty for any other."""
+    raw = own.get(key, b"")
+    return text_of(raw) if raw[:1] == b'"' else ""
 
 
 # What shows nothing, as the inside of a character class: everything of category Cf, line and paragraph separators,

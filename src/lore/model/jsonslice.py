@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
 
-from lore.model.canonical import decode, printable, refuse_constant
+from lore.model.canonical import decode, encode, printable, refuse_constant
 from lore.model.deferred import pattern
 
 # Possessive: a string without an end must fail at once, not after every way to cut it into pieces.
@@ -181,6 +181,11 @@ def table(raw: bytes) -> dict[str, bytes] | None:
     except (ValueError, RecursionError):
         return None
     return sliced(raw) if isinstance(value, dict) else None
+
+
+def object_of(members: Mapping[str, bytes]) -> bytes:
+    """Write a JSON object of its members' JSON, compactly, in their order."""
+    return b"{" + b",".join([encode(key) + b":" + value for key, value in members.items()]) + b"}"
 
 
 def sliced(raw: bytes) -> dict[str, bytes]:

@@ -354,10 +354,15 @@ _MOST_TIMES = 1_024  # texts of times that are remembered: each room that looks 
 @lru_cache(_MOST_TIMES)
 def _parsed(time: str) -> float | None:
     try:
-        parsed = datetime.fromisoformat(time)
-        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
+        return _instant(time)
     except (ValueError, OverflowError):
         return None
+
+
+def _instant(time: str) -> float:
+    """Read RFC 3339; raises ValueError where it is none, OverflowError for a time that no calendar holds in UTC."""
+    parsed = datetime.fromisoformat(time)
+    return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).astimezone(UTC).timestamp()
 
 
 # Larger than the first, a number counts milliseconds, then microseconds, then nanoseconds.
@@ -376,8 +381,7 @@ def seconds_in(raw: bytes) -> float | None:
             value = int(value)
         if isinstance(value, str):
             found = http_seconds(value)
-            parsed = datetime.fromisoformat(value) if found is None else None
-            return parsed.replace(tzinfo=parsed.tzinfo or UTC).timestamp() if parsed else found
+            return _instant(value) if found is None else found
     except (ValueError, OverflowError, RecursionError):
         return None
     if isinstance(value, list) and len(cast("list[object]", value)) == 2:

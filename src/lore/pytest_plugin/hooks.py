@@ -139,7 +139,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     begun, prompts = config.stash[_BEFORE]
     heard = Heard(RECORDINGS.begun - begun, RECORDINGS.prompts - prompts, [])
     if heard.recorders and not heard.prompts:
-        from lore.pytest_plugin.unrecorded import missing  # noqa: PLC0415 - most runs do not need it
+        from lore.pytest_plugin.seams import missing  # noqa: PLC0415 - most runs do not need it
 
         heard.missing.extend(sdk.line for sdk in missing())
     config.stash[_HEARD] = config.stash[_HEARD].join(heard)
@@ -169,7 +169,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
             terminalreporter.write_line(line)
     heard = config.stash[_HEARD]
     if heard.missing and not heard.prompts:
-        from lore.pytest_plugin.unrecorded import HINT  # noqa: PLC0415 - as above
+        from lore.pytest_plugin.seams import HINT  # noqa: PLC0415 - as above
 
         terminalreporter.section("lore: no prompt was recorded")
         for line in (*heard.missing, HINT):

@@ -12,9 +12,8 @@ import json
 import warnings
 from collections import Counter
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib import import_module
 from importlib.util import find_spec
 from os import PathLike
 from time import time
@@ -143,22 +142,7 @@ def _unpacked(data: bytes, encoding: str) -> bytes:
     try:
         return unpacked(data, encoding)
     except ContentError:
-        return _unpacked_by_library(data, encoding)
-
-
-# A client asks for these where one of the libraries is installed; each has a class that takes a body that was cut.
-_UNPACKERS = {
-    "br": (("brotli", "Decompressor", "process"), ("brotlicffi", "Decompressor", "process")),
-    "zstd": (("backports.zstd", "ZstdDecompressor", "decompress"), ("zstandard", "ZstdDecompressor", "stream_reader")),
-}
-
-
-def _unpacked_by_library(data: bytes, encoding: str) -> bytes:
-    for module, unpacker, method in _UNPACKERS.get(encoding.lower(), ()):
-        with suppress(Exception):  # not installed, or damaged: each library has errors of its own
-            found: Any = getattr(getattr(import_module(module), unpacker)(), method)(data)
-            return found if isinstance(found, bytes) else bytes(found.read())
-    return data
+        return data
 
 
 def _json(body: bytes | None) -> object:

@@ -36,8 +36,7 @@ def assert_prefix_stable(requests: Iterable[object], allow: str | Iterable[str] 
 def _judged(requests: Iterable[object], allow: str | Iterable[str]) -> str:
     """Return the message of the failure; empty where there is none."""
     # What judging needs is imported by the first assertion, and not by each run of pytest.
-    from lore.pytest_plugin.judging import allowances, brief, failure, judge, nothing_compared  # noqa: PLC0415
-    from lore.pytest_plugin.requests import entries  # noqa: PLC0415
+    from lore.pytest_plugin.judging import allowances, brief, entries, failure, judge, nothing_compared  # noqa: PLC0415
 
     allowed = allowances(allow)
     given = entries(requests)
@@ -70,7 +69,7 @@ def _watched(requests: object) -> str:
     """Say what a recorder listened to, where it heard nothing, and through which seams SDKs may have sent."""
     if not isinstance(requests, Recorder):
         return ""
-    from lore.pytest_plugin.unrecorded import missing  # noqa: PLC0415 - only where nothing was recorded
+    from lore.pytest_plugin.seams import missing  # noqa: PLC0415 - only where nothing was recorded
 
     known = (
         f"recorded from {', '.join(requests.watched)}"

@@ -1,4 +1,4 @@
-"""What a server gets of a request, and what a client gets of an answer: all but what is of one connection alone.
+"""What a server gets of a request, what a client gets of an answer, and what of both is written down.
 
 In: a request as it came, its server. Out: the request as it is sent (httpx), headers that are passed back. Rules: the
 path and every header stay as they are; proxies and certificates are those that the user's environment
@@ -8,6 +8,11 @@ A client of AWS signs a request (SigV4) for the address of the recorder, and AWS
 anew, what the client signed, with the body to the byte, with the credentials that botocore finds as any AWS client does
 (environment, profile, SSO, role), in this process. They are used for one account: where the client's key and lore's
 differ and one of them is a long-lived key, nothing is signed. Nothing of credentials is written or said.
+
+Of a call is written down what an allow-list names: headers, a URL without keys (bodies stay as they passed; a key in
+one is content). A header that is not listed is left out, and so is the value of each query parameter that is not
+listed; of the key only a digest is kept, which tells accounts apart; what looks like a credential in a path or in a
+header that is listed is masked.
 
 Sources: RFC 9110, 7.6.1 (headers of a connection) and 10.1.1 (Expect); httpx 0.28, environment variables; Node.js,
 NODE_EXTRA_CA_CERTS; requests, REQUESTS_CA_BUNDLE; AWS SDKs, AWS_CA_BUNDLE; AWS Signature Version 4
@@ -25,12 +30,15 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib import import_module
 from threading import Lock
 from typing import Any, NamedTuple
+from urllib.parse import unquote_to_bytes
 
 import httpx
 
-from lore.errors import LoreError
-from lore.model.mask import cut_masked
-from lore.record.kept import Pairs
+from lore.errors import LoreError, reason_of
+from lore.formats.http import account_of
+from lore.model.mask import cut_masked, mask
+
+Pairs = Iterable[tuple[bytes, bytes]]
 
 _OF_CONNECTION = frozenset((
     b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te",
@@ -71,7 +79,7 @@ def _trusted() -> ssl.SSLContext:
             folder = os.path.isdir(path)
             context.load_verify_locations(cafile=None if folder else path, capath=path if folder else None)
     except OSError as error:  # an SSLError is one
-        cause = "it holds none" if isinstance(error, ssl.SSLError) else str(error.strerror or error).lower()
+        cause = "it holds none" if isinstance(error, ssl.SSLError) else reason_of(error)
         raise LoreError(
             f"{variable} names no certificates that can be read: {cause}", hint=f"correct or unset {variable}"
         ) from None
@@ -203,3 +211,75 @@ class Signer:
                 "AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for lore record itself"
             )
         return found
+
+
+# what is written down
+
+# Names in lower case; those that end in "-" are beginnings. Of a request: what a body is, who sent it in which
+# conversation, and which features it asks for; of a response also its ids, limits and times.
+_REQUEST = (
+    "accept", "accept-encoding", "content-encoding", "content-length", "content-type", "transfer-encoding",
+    "user-agent", "anthropic-version", "anthropic-beta", "anthropic-dangerous-direct-browser-access", "openai-beta",
+    "openai-organization", "openai-project", "originator", "version", "x-stainless-", "x-app", "x-goog-api-client",
+    "x-claude-code-session-id", "x-claude-code-agent-id", "x-claude-code-request-class", "x-claude-code-compaction",
+    "session_id", "session-id", "x-session-id", "x-session-affinity", "thread-id", "conversation_id",
+    "x-openai-subagent", "x-codex-beta-features", "x-codex-turn-metadata", "x-client-request-id", "x-title",
+    "http-referer", "x-amzn-bedrock-performanceconfig-latency", "x-amzn-bedrock-service-tier",
+)  # fmt: skip
+_RESPONSE = (
+    "content-encoding", "content-length", "content-type", "transfer-encoding", "date", "retry-after", "retry-after-ms",
+    "request-id", "x-request-id", "x-should-retry", "anthropic-organization-id", "anthropic-ratelimit-",
+    "x-ratelimit-", "openai-model", "openai-organization", "openai-processing-ms", "openai-version", "cf-ray",
+    "x-litellm-model-id", "x-litellm-model-api-base", "x-litellm-version", "x-amzn-requestid", "x-amzn-errortype",
+    "x-amzn-bedrock-", "x-goog-", "x-gemini-service-tier", "server-timing", "server", "x-generation-id",
+)  # fmt: skip
+_PARAMETERS = (b"alt", b"beta", b"api-version", b"limit", b"stream", b"$alt", b"prettyPrint")
+_PLAIN = re.compile(rb"[A-Za-z0-9.,_-]{0,40}")  # a value that is kept: `alt=sse;key=…` is none
+_SECRET = re.compile(r"key|token(?!s)|secret|auth|cookie|signature|credential|password", re.IGNORECASE)
+LONGEST_HEADER = 8 * 1024  # characters that are kept of a header's value
+_KEYS = (b"x-api-key", b"api-key", b"x-goog-api-key", b"authorization", b"chatgpt-account-id")
+
+
+def request_headers(headers: Pairs) -> dict[str, str]:
+    """Return the headers of a request that are kept."""
+    return _kept(headers, _REQUEST)
+
+
+def response_headers(headers: Pairs) -> dict[str, str]:
+    """Return the headers of a response that are kept."""
+    return _kept(headers, _RESPONSE)
+
+
+def _kept(headers: Pairs, listed: tuple[str, ...]) -> dict[str, str]:
+    names = frozenset(name for name in listed if not name.endswith("-"))
+    begins = tuple(name for name in listed if name.endswith("-"))
+    found: dict[str, str] = {}
+    for raw, value in headers:
+        name = raw.decode("latin-1").lower()
+        if name in names or (name.startswith(begins) and not _SECRET.search(name)):
+            text = mask(value.decode("utf-8", "replace"))[:LONGEST_HEADER]
+            found[name] = f"{found[name]}, {text}"[:LONGEST_HEADER] if name in found else text
+    return found
+
+
+def account(headers: Pairs, query: bytes) -> str:
+    """Return the digest of the key that a request is sent with, as other captures are read; empty for none."""
+    keys = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers if name.lower() in _KEYS}
+    in_query = next((value for name, value in _parameters(query) if name == b"key"), b"")
+    if in_query:
+        keys["x-goog-api-key"] = unquote_to_bytes(in_query).decode("latin-1")
+    return account_of({name.lower(): value for name, value in keys.items()})
+
+
+def url_of(origin: str, path: bytes, query: bytes) -> str:
+    """Return the URL that was asked, with only those parameters that are listed; others keep their names."""
+    kept: list[bytes] = []
+    for name, value in _parameters(query):
+        plain = name in _PARAMETERS and _PLAIN.fullmatch(value)
+        kept.append(name if not value else name + b"=" + (value if plain else b"REDACTED"))
+    return mask(origin + (path + (b"?" + b"&".join(kept) if kept else b"")).decode("latin-1"))
+
+
+def _parameters(query: bytes) -> list[tuple[bytes, bytes]]:
+    pairs = [part.partition(b"=") for part in query.split(b"&") if part]
+    return [(name, value) for name, _, value in pairs]

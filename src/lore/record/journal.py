@@ -15,6 +15,7 @@ Cost: an append is a `stat`, a seek and a `write` to the system's memory, about 
 
 from __future__ import annotations
 
+import base64
 import os
 import stat
 from collections.abc import Callable
@@ -22,10 +23,12 @@ from contextlib import suppress
 from threading import Condition, Thread
 from typing import Any
 
-from lore.errors import LoreError
-from lore.files import synchronise_folder, try_lock
+import orjson
+
+from lore.errors import LoreError, reason_of
+from lore.files import append, synchronise_folder, try_lock
 from lore.formats.captures.lore_capture import OPENING
-from lore.record.kept import cut, line_of, moment
+from lore.model.turn import timestamp
 from lore.recording import corpus
 
 _TAIL = 64 * 1024  # bytes that are read at once to find the last whole record
@@ -52,7 +55,7 @@ class Journal:
         except FileExistsError:
             raise
         except (OSError, ValueError) as error:
-            raise self._refused(_reason(error)) from None
+            raise self._refused(reason_of(error)) from None
         self.begin, self.number = self.end, 1
         self.failed = ""  # why the last append was refused
         self._opening = self._missing = b""
@@ -124,7 +127,7 @@ class Journal:
             self.failed = error.message
             return 0
         except (OSError, ValueError) as error:
-            self.failed = _reason(error)
+            self.failed = reason_of(error)
             return 0
         with self._changed:
             self._waiting = True
@@ -152,15 +155,7 @@ class Journal:
 
     def _write(self, line: bytes) -> None:
         """Write a record, all of it or nothing. Raises OSError."""
-        try:
-            os.lseek(self._descriptor, self.end, os.SEEK_SET)
-            view = memoryview(line)
-            while view:  # a disk that is nearly full takes a part
-                view = view[os.write(self._descriptor, view) :]
-        except (OSError, ValueError):
-            with suppress(OSError):
-                os.ftruncate(self._descriptor, self.end)
-            raise
+        append(self._descriptor, line, self.end, durable=False)
         self.end += len(line)
 
     def _synchronise(self) -> None:
@@ -197,15 +192,33 @@ class Journal:
                 self.kept = False
 
 
-def _reason(error: OSError | ValueError) -> str:
-    return str(getattr(error, "strerror", None) or error).lower()
-
-
-# calls
+# records and calls
 
 PIECE = 256 * 1024  # bytes of a request's body in one record, about
 COMPLETE, LEFT, STOPPED = "complete", "the client left", "lore record was stopped"
 NOT_WRITTEN = "not written whole"
+
+
+def line_of(record: dict[str, Any], body: bytes = b"") -> bytes:
+    """Write a record with a piece of a body: as text where it is UTF-8, else as base64."""
+    if body:
+        try:
+            record["body"] = body.decode("utf-8")
+        except UnicodeDecodeError:
+            record["base64"] = base64.b64encode(body).decode("ascii")
+    return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def cut(data: bytes | bytearray) -> int:
+    """Return where a piece of text can be cut so that no character is: its length, or up to 3 bytes less."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte >= 0xC0:  # the first byte of a character of several
+            length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return len(data) - back if length > back else len(data)
+        if byte < 0x80:
+            return len(data)
+    return len(data)
 
 
 class Writer:
@@ -249,7 +262,7 @@ class CallSide:
 
     def begin(self, at: float, members: dict[str, Any]) -> None:
         """Note when it began, and what its first record says."""
-        self._members = {"at": moment(at), **members}
+        self._members = {"at": timestamp(at), **members}
 
     def add(self, chunk: bytes) -> None:
         """Take a chunk of a body that is written in pieces."""
@@ -281,7 +294,7 @@ class CallSide:
         if self.over:
             return
         self.over = True
-        said = {"at": moment(at)} if ended is None else {"at": moment(at), "ended": ended}
+        said = {"at": timestamp(at)} if ended is None else {"at": timestamp(at), "ended": ended}
         if self.whole:
             self._write(said, bytes(self._pieces))
         if not self.whole and self._number:

@@ -25,18 +25,22 @@ import httpx
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
+from lore.model.turn import timestamp
 from lore.record.forwarding import (
     LARGEST,
     NotSignedError,
     Signature,
     Signer,
+    account,
     passed_on,
     reason,
+    request_headers,
     request_of,
+    response_headers,
     signature_of,
+    url_of,
 )
-from lore.record.journal import COMPLETE, STOPPED, Journal, RecordedCall, Writer
-from lore.record.kept import account, line_of, moment, request_headers, response_headers, url_of
+from lore.record.journal import COMPLETE, STOPPED, Journal, RecordedCall, Writer, line_of
 from lore.record.upstreams import Route, Routes
 
 _NOT_GIVEN = "lore signs only what comes to the address that it set as AWS_ENDPOINT_URL_BEDROCK_RUNTIME"
@@ -128,7 +132,7 @@ class Proxy:
     def open(self, version: str) -> None:
         """Write the first record of this run. Raises LoreError."""
         upstreams = {route.name: route.origin for route in self._routes.routes}
-        record = {"lore_capture": 1, "at": moment(self._clock()), "lore": version, "upstreams": upstreams}
+        record = {"lore_capture": 1, "at": timestamp(self._clock()), "lore": version, "upstreams": upstreams}
         self._journal.open_run(line_of(record))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -32,7 +32,7 @@ from lore.formats.lore_log import LoreLog
 from lore.model.canonical import encode as encode_json
 from lore.model.codes import Code, Problem
 from lore.model.events import Billed, Event, OpaqueEvent, SessionStarted, encode
-from lore.model.jsonslice import array, is_json, table
+from lore.model.jsonslice import array, is_json, object_of, table
 from lore.model.mask import cut_masked
 from lore.model.turn import Exchange, Turn
 from lore.prompt.replay import GatewayDelta, messages_of, replay, row_of
@@ -228,8 +228,7 @@ def _selected(path: str) -> Iterator[bytes]:
             cursor = connection.execute(f"SELECT * FROM {_TABLE} ORDER BY session_id, seq")  # noqa: S608 - a constant
             names = [str(column[0]) for column in cursor.description]
             for values in cursor:
-                pairs = zip(names, values, strict=True)
-                yield b"{" + b",".join([encode_json(key) + b":" + _value(value) for key, value in pairs]) + b"}"
+                yield object_of(dict(zip(names, map(_value, values), strict=True)))
     except sqlite3.Error as error:
         raise LoreError(f"{corpus.show(path)}: {error}", hint=_HINT, where=Where(corpus.show(path))) from None
 
@@ -327,12 +326,7 @@ def _line(exchange: Exchange, body: bytes) -> bytes:
     if not known:
         return body
     request = encode_json(body.decode("utf-8", "replace")) if exchange.fidelity == "wire" else bytes(body)
-    return (
-        b'{"request":'
-        + request
-        + b"".join([b"," + encode_json(key) + b":" + value for key, value in known.items()])
-        + b"}"
-    )
+    return object_of({"request": request, **known})
 
 
 def _usage(bill: Billed) -> dict[str, object]:

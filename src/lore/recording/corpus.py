@@ -17,7 +17,7 @@ from io import FileIO
 from itertools import chain
 from typing import NamedTuple
 
-from lore.errors import LoreError, Where
+from lore.errors import LoreError, Where, reason_of
 from lore.formats.copilot.usage import session_in
 from lore.formats.folders import OPENING
 from lore.formats.foreign import SQLITE
@@ -76,22 +76,25 @@ def is_stored(path: str) -> bool:
     return address_of(path) is not None
 
 
+def opencode():  # noqa: ANN201 - the module, with its types
+    """Return who reads the places where OpenCode keeps sessions: few inputs lie there, and importing it takes time."""
+    from lore.recording.agents import opencode_store  # noqa: PLC0415 - as it says
+
+    return opencode_store
+
+
 def is_in_database(path: str) -> bool:
     """Tell whether a name is that of a session in an agent's database (`DATABASE#SESSION`)."""
     if "#" not in path or filesystem.is_remote(path) or os.path.lexists(path) or is_stored(path):
         return False
-    from lore.recording.agents import opencode_store  # noqa: PLC0415 - few inputs stand in a database
-
-    return opencode_store.session_in(path) is not None
+    return opencode().session_in(path) is not None
 
 
 def is_database(path: str) -> bool:
     """Tell whether a name is that of an SQLite database, or of a session in one."""
     if path == STDIN or filesystem.is_remote(path) or is_stored(path) or is_store(path):
         return False
-    from lore.recording.agents import opencode_store  # noqa: PLC0415 - few inputs stand in a database
-
-    return opencode_store.is_sqlite(path) or is_in_database(path)
+    return opencode().is_sqlite(path) or is_in_database(path)
 
 
 def pieces(path: str, size: int = PIECE) -> Generator[bytes]:
@@ -105,12 +108,9 @@ def pieces(path: str, size: int = PIECE) -> Generator[bytes]:
     if filesystem.is_remote(path):
         yield from _remote_pieces(path)
         return
-    if "#" in path and not os.path.lexists(path):
-        from lore.recording.agents import opencode_store  # noqa: PLC0415 - few inputs stand in a database
-
-        if (named := opencode_store.session_in(path)) is not None:
-            yield from opencode_store.database_stream(*named)
-            return
+    if "#" in path and not os.path.lexists(path) and (named := opencode().session_in(path)) is not None:
+        yield from opencode().database_stream(*named)
+        return
     try:
         if path == STDIN:
             if sys.stdin is None:
@@ -233,9 +233,8 @@ def unreadable(path: str, error: OSError) -> LoreError:
         message = f"cannot read {show(path)}: lore reads nothing from {path.partition('://')[0]}://"
         hint = f"addresses that it reads begin with {', '.join(filesystem.SCHEMES)}"
         return LoreError(message, hint=hint, where=Where(show(path)))
-    reason = (error.strerror or str(error)).lower()
     hint = "a whole session is read here: leave #TURN out" if parse_name(path).turn is not None else ""
-    return LoreError(f"cannot read {show(path)}: {reason}", hint=hint, where=Where(show(path)))
+    return LoreError(f"cannot read {show(path)}: {reason_of(error)}", hint=hint, where=Where(show(path)))
 
 
 class Opened(NamedTuple):
@@ -282,12 +281,9 @@ def _source(path: str) -> Iterator[bytes]:
     if path != STDIN and not filesystem.is_remote(path) and os.path.isdir(path) and (names := packed.members(path)):
         yield from packed.folder_stream(path, names)
         return
-    if path.endswith(".json") and _lies_in_storage(path):
-        from lore.recording.agents import opencode_store  # noqa: PLC0415 - few files lie so
-
-        if opencode_store.is_session_file(path):
-            yield from opencode_store.storage_stream(path)
-            return
+    if path.endswith(".json") and _lies_in_storage(path) and opencode().is_session_file(path):
+        yield from opencode().storage_stream(path)
+        return
     source = pieces(path, HEAD)
     try:
         first = next(source, b"")
@@ -303,17 +299,15 @@ def _source(path: str) -> Iterator[bytes]:
         source.close()
         message = f"{show(path)} is a database of sessions, which cannot be read remotely"
         raise LoreError(message, hint="copy it here, with what lies beside it (-wal), and name the copy")
-    if first.startswith(SQLITE) and path != STDIN and not filesystem.is_remote(path) and not is_stream(path):
-        from lore.recording.agents import opencode_store  # noqa: PLC0415 - few inputs are databases
-
-        if sessions := opencode_store.sessions_of(path):
-            source.close()
-            yield from opencode_store.database_stream(path, opencode_store.only_session(path, sessions))
-            return
+    is_here = first.startswith(SQLITE) and path != STDIN and not filesystem.is_remote(path) and not is_stream(path)
+    if is_here and (sessions := opencode().sessions_of(path)):
+        source.close()
+        yield from opencode().database_stream(path, opencode().only_session(path, sessions))
+        return
     if not first.startswith(packed.ARCHIVE):
         session = session_in(first) if path.endswith(_JSON_LINES) else None
         if session is not None:
-            from lore.recording.agents.copilot_store import usage_line  # noqa: PLC0415 - few logs need a database
+            from lore.recording.agents.databases import usage_line  # noqa: PLC0415 - few logs need a database
 
             yield from usage_line(path, session)
         yield first
@@ -338,7 +332,7 @@ def stands_alone(path: str) -> bool:
         return True
     if not os.path.isfile(path):
         return False
-    from lore.recording.agents.copilot_store import database_of  # noqa: PLC0415 - few runs ask
+    from lore.recording.agents.databases import database_of  # noqa: PLC0415 - few runs ask
 
     return not os.path.exists(path + "-wal") and not (path.endswith(_JSON_LINES) and database_of(path))
 

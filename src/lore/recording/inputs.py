@@ -91,9 +91,7 @@ def without_taken_over(found: list[T], input_of: Callable[[T], Input]) -> list[T
     """Leave out what an agent took over into a database that is among the inputs, unless it is named itself."""
     if not any("#" in input_of(entry).path for entry in found):
         return found
-    from lore.recording.agents import opencode_store  # noqa: PLC0415 - few inputs are databases
-
-    left = opencode_store.taken_over(input_of(entry).path for entry in found)
+    left = corpus.opencode().taken_over(input_of(entry).path for entry in found)
     return [entry for entry in found if input_of(entry).named or input_of(entry).path not in left]
 
 
@@ -156,9 +154,7 @@ def _below(path: str, *, named: bool) -> Iterator[Input]:
 
 def _sessions_in(path: str) -> list[Input]:
     """Return the sessions of an agent's database, each an input of its own; none where it is no such database."""
-    from lore.recording.agents import opencode_store  # noqa: PLC0415 - few inputs are databases
-
-    sessions = (opencode_store.sessions_of(path) or []) if opencode_store.is_sqlite(path) else []
+    sessions = (corpus.opencode().sessions_of(path) or []) if corpus.opencode().is_sqlite(path) else []
     return [
         Input(f"{path}#{session.id}", named=False, size=session.size, written=session.written) for session in sessions
     ]

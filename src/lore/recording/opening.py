@@ -19,14 +19,11 @@ from lore.prompt.base import Dialect, Policy, Rules
 from lore.recording import corpus
 from lore.recording.agents.companions import companions
 from lore.recording.base import HINT_FORMATS, Problems, Recording, Template, UnrecognisedError, load_plugins
+from lore.store.registry import silent
 
 if TYPE_CHECKING:
     from lore.recording.overrides import Completion
     from lore.tokens.o200k import Counter
-
-
-def silent(_: str) -> None:
-    """Say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +108,7 @@ def _unrecognised(path: str, head: bytes) -> UnrecognisedError:
     what, hint = looks_like(head)
     shown = f": it is {what}" if what else ""
     if head.startswith(SQLITE) and path != corpus.STDIN and not corpus.is_stream(path):
-        from lore.recording.agents import opencode_store  # noqa: PLC0415 - few inputs are databases
-
-        fault = opencode_store.fault_of(path)
+        fault = corpus.opencode().fault_of(path)
         shown += f"; {fault}" if fault else ""
     return UnrecognisedError(f"{corpus.show(path)} is no recording that lore knows{shown}", hint=hint or HINT_FORMATS)
 

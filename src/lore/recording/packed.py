@@ -34,6 +34,7 @@ from contextlib import suppress
 import msgspec
 from msgspec import Struct
 
+from lore.errors import reason_of
 from lore.formats.folders import API, CLINE_TASK, KIMI_SESSION, LARGEST, OPENHANDS, TASK_FILES, UI, PackHeader
 from lore.formats.http import links, session_in
 from lore.formats.lines import LONGEST
@@ -155,7 +156,7 @@ def folder_stream(folder: str, names: list[str]) -> Iterator[bytes]:
                     continue
                 data = _read(file.read, limit)
         except OSError as error:
-            yield from _member(shown, fault=(error.strerror or str(error)).lower())
+            yield from _member(shown, fault=reason_of(error))
             continue
         yield from _member(shown, data or b"", fault="" if data is not None else f"longer than {limit >> 20} MiB")
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw
 
-from lore.model.canonical import encode, text_of
+from lore.model.canonical import encode, string_in, text_of
 from lore.model.events import Append, Event, PatchToolCall
 from lore.model.items import (
     AssistantMessage,
@@ -62,11 +62,6 @@ class _CallShape(NamedTuple):
     returned: Callable[[Members], _Returned | None]
 
 
-def _word(own: Members, key: str) -> str:
-    raw = own.get(key, b"")
-    return text_of(raw) if raw[:1] == b'"' else ""
-
-
 def _text_input(raw: bytes) -> bytes:
     """Return arguments that came as a text, as JSON on one line where they are some."""
     spelled = text_of(raw).encode("utf-8", "backslashreplace") if raw[:1] == b'"' else raw
@@ -74,31 +69,31 @@ def _text_input(raw: bytes) -> bytes:
 
 
 def _anthropic_call(own: Members) -> _Called | None:
-    if own.get("type") != b'"tool_use"' or not _word(own, "id"):
+    if own.get("type") != b'"tool_use"' or not string_in(own, "id"):
         return None
-    return _Called(_word(own, "id"), _word(own, "name"), own.get("input", b"{}"))
+    return _Called(string_in(own, "id"), string_in(own, "name"), own.get("input", b"{}"))
 
 
 def _anthropic_result(own: Members) -> _Returned | None:
     if own.get("type") != b'"tool_result"':
         return None
-    return _Returned(_word(own, "tool_use_id"), own.get("content", b'""'), own.get("is_error") == b"true")
+    return _Returned(string_in(own, "tool_use_id"), own.get("content", b'""'), own.get("is_error") == b"true")
 
 
 def _bedrock_call(own: Members) -> _Called | None:
     use = table(own.get("toolUse", b"")) or {}
-    return _Called(_word(use, "toolUseId"), _word(use, "name"), use.get("input", b"{}")) if use else None
+    return _Called(string_in(use, "toolUseId"), string_in(use, "name"), use.get("input", b"{}")) if use else None
 
 
 def _bedrock_result(own: Members) -> _Returned | None:
     result = table(own.get("toolResult", b"")) or {}
     failed = result.get("status") == b'"error"'
-    return _Returned(_word(result, "toolUseId"), result.get("content", b'""'), failed) if result else None
+    return _Returned(string_in(result, "toolUseId"), result.get("content", b'""'), failed) if result else None
 
 
 def _gemini_call(own: Members) -> _Called | None:
     use = table(own.get("functionCall", own.get("function_call", b""))) or {}
-    return _Called(_word(use, "id"), _word(use, "name"), use.get("args", b"{}")) if use else None
+    return _Called(string_in(use, "id"), string_in(use, "name"), use.get("args", b"{}")) if use else None
 
 
 def _gemini_result(own: Members) -> _Returned | None:
@@ -108,20 +103,22 @@ def _gemini_result(own: Members) -> _Returned | None:
     response = table(result.get("response", b"")) or {}
     said = next((response[key] for key in ("result", "output", "error") if response.get(key, b"")[:1] == b'"'), b"")
     whole = encode(result.get("response", b"").decode("utf-8", "replace"))
-    return _Returned(_word(result, "id"), said or whole, [*response] == ["error"])
+    return _Returned(string_in(result, "id"), said or whole, [*response] == ["error"])
 
 
 def _chat_call(own: Members) -> _Called | None:
     use = table(own.get("function", own.get("custom", b""))) or {}
-    if not use or not _word(own, "id"):
+    if not use or not string_in(own, "id"):
         return None
-    return _Called(_word(own, "id"), _word(use, "name"), _text_input(use.get("arguments", use.get("input", b""))))
+    return _Called(
+        string_in(own, "id"), string_in(use, "name"), _text_input(use.get("arguments", use.get("input", b"")))
+    )
 
 
 def _chat_result(own: Members) -> _Returned | None:
     if own.get("role") != b'"tool"':
         return None
-    return _Returned(_word(own, "tool_call_id"), own.get("content", b'""'))
+    return _Returned(string_in(own, "tool_call_id"), own.get("content", b'""'))
 
 
 _CALLS = (b'"function_call"', b'"custom_tool_call"')
@@ -129,14 +126,14 @@ _OUTPUTS = (b'"function_call_output"', b'"custom_tool_call_output"')
 
 
 def _responses_call(own: Members) -> _Called | None:
-    if own.get("type") not in _CALLS or not _word(own, "call_id"):
+    if own.get("type") not in _CALLS or not string_in(own, "call_id"):
         return None
     given = own["arguments"] if "arguments" in own else own.get("input", b"")
-    return _Called(_word(own, "call_id"), _word(own, "name"), _text_input(given))
+    return _Called(string_in(own, "call_id"), string_in(own, "name"), _text_input(given))
 
 
 def _responses_result(own: Members) -> _Returned | None:
-    return _Returned(_word(own, "call_id"), own.get("output", b'""')) if own.get("type") in _OUTPUTS else None
+    return _Returned(string_in(own, "call_id"), own.get("output", b'""')) if own.get("type") in _OUTPUTS else None
 
 
 _ASSISTANT = (b'"assistant"',)
@@ -358,7 +355,7 @@ class ItemReader:
         if text is not None and not is_blank(text):
             return TextBlock(Raw(text), None if self.dialect.words.text(text) == raw else kept)
         if own.get("type") == b'"thinking"' and own.get("thinking", b"")[:1] == b'"' and self.dialect.words.thinking:
-            block = ThinkingBlock(Raw(own["thinking"]), _word(own, "signature") if "signature" in own else None)
+            block = ThinkingBlock(Raw(own["thinking"]), string_in(own, "signature") if "signature" in own else None)
             return block if self.dialect.words.thinking(block) == raw else kept
         return kept
 

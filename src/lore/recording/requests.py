@@ -28,7 +28,7 @@ from lore.formats.base import Read, Reader
 from lore.formats.lines import is_crowded, too_many
 from lore.formats.outputs import output_items
 from lore.formats.registry import ENGINE_LOGS
-from lore.model.canonical import text_of
+from lore.model.canonical import string_in
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import table
 from lore.model.providers import model_in
@@ -238,7 +238,7 @@ class Continuations:
         """Take the next request; a prompt that continues nothing is given back as it is."""
         if prompt.dialect != CONTINUING:
             return WholePrompt(prompt)
-        previous = exchange.call.previous or _text(prompt, "previous_response_id")
+        previous = exchange.call.previous or string_in(prompt.params, "previous_response_id")
         conversation = _conversation(prompt)
         before = self._responses.get(previous or conversation)
         made, missing = prompt, ""
@@ -321,13 +321,8 @@ def _items(prompt: Prompt) -> int:
     return int(match[1]) + 1 if match else int(last is not None)
 
 
-def _text(prompt: Prompt, name: str) -> str:
-    raw = prompt.params.get(name, b"")
-    return text_of(raw) if raw[:1] == b'"' else ""
-
-
 def _conversation(prompt: Prompt) -> str:
     """Return the name of a conversation that the provider keeps; no response is named like that."""
-    raw = prompt.params.get("conversation", b"")
-    name = text_of(raw) if raw[:1] == b'"' else text_of((table(raw) or {}).get("id", b'""'))
+    given = table(prompt.params.get("conversation", b"")) or {}
+    name = string_in(prompt.params, "conversation") or string_in(given, "id")
     return f"conversation {name}" if name else ""

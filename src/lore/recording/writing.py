@@ -9,15 +9,13 @@ session is refused where another writer came between: its head is taken before i
 
 from __future__ import annotations
 
-import errno
 import os
-import time
 from collections.abc import Generator, Iterable
 from contextlib import closing, contextmanager, suppress
 from typing import BinaryIO, TypeAlias
 
-from lore.errors import LoreError, Where
-from lore.files import replaced, try_lock
+from lore.errors import LoreError, Where, reason_of
+from lore.files import append, lock, replaced
 from lore.formats.lines import LONGEST, fault
 from lore.formats.lore_log import LoreLog
 from lore.memory.identities import refuse_reserved
@@ -29,7 +27,7 @@ from lore.store.deltas import save_delta
 from lore.store.registry import address_of, holds, noted, open_there, say_once, shown
 from lore.store.sync import now
 
-PATIENCE, PAUSE = 10.0, 0.02  # seconds to wait for another writer, and between two looks
+PATIENCE = 10.0  # seconds to wait for another writer
 HINT_AGAIN = "nothing was written: run the command again"
 HINT_CONVERT = "only lore's own logs are written to: make one with `lore convert SESSION --to lore --output FILE`"
 
@@ -61,8 +59,8 @@ def written(path: str, *, force: bool, inputs: Iterable[str] = ()) -> Generator[
         with replaced(path) as file:
             yield file
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise LoreError(f"cannot write {shown}: {reason}", hint="name a file in a folder that can be written") from None
+        hint = "name a file in a folder that can be written"
+        raise LoreError(f"cannot write {shown}: {reason_of(error)}", hint=hint) from None
 
 
 def spare_recordings(path: str) -> None:
@@ -126,27 +124,16 @@ class LogAppender:
         return found
 
     def _write(self, data: bytes) -> None:
-        done, reason = 0, os.strerror(errno.ENOSPC)
         try:
-            done = os.write(self._descriptor, data)
-            if done == len(data):
-                os.fsync(self._descriptor)
-                return
+            append(self._descriptor, data, self._size)
         except OSError as error:
-            reason = error.strerror or str(error)
-        self._take_back(done)
-        where = Where(self._shown)
-        raise LoreError(f"cannot write to {self._shown}: {reason.lower()}", hint="the log is as it was", where=where)
-
-    def _take_back(self, done: int) -> None:
-        """Cut off what was written, unless somebody wrote behind it without asking for the lock."""
-        if os.fstat(self._descriptor).st_size != self._size + done:
-            raise LoreError(
-                f"{self._shown} holds part of a record: a write failed while another one went on",
-                hint="look at its last lines",
-            )
-        with suppress(OSError):
-            os.ftruncate(self._descriptor, self._size)
+            if os.fstat(self._descriptor).st_size != self._size:
+                raise LoreError(
+                    f"{self._shown} holds part of a record: a write failed while another one went on",
+                    hint="look at its last lines",
+                ) from None
+            message = f"cannot write to {self._shown}: {reason_of(error)}"
+            raise LoreError(message, hint="the log is as it was", where=Where(self._shown)) from None
 
 
 @contextmanager
@@ -170,7 +157,8 @@ def appending(path: str, *, patience: float = PATIENCE) -> Generator[Appender]:
     filesystem.refuse_output(path)
     descriptor = _opened(path)
     try:
-        _lock(descriptor, path, patience)
+        if not lock(descriptor, patience):
+            raise LoreError(f"another writer holds {corpus.show(path)}", hint=HINT_AGAIN)
         if not LoreLog.recognises(corpus.open_head(path).head):
             raise LoreError(f"{corpus.show(path)} is no lore log", hint=HINT_CONVERT)
         yield LogAppender(descriptor, path)
@@ -187,17 +175,8 @@ def _opened(path: str) -> int:
     try:
         return os.open(path, os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0))
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise LoreError(f"cannot write to {corpus.show(path)}: {reason}", where=Where(corpus.show(path))) from None
-
-
-def _lock(descriptor: int, path: str, patience: float) -> None:
-    """Wait for an exclusive lock."""
-    end = time.monotonic() + patience
-    while not try_lock(descriptor):
-        if time.monotonic() > end:
-            raise LoreError(f"another writer holds {corpus.show(path)}", hint=HINT_AGAIN)
-        time.sleep(PAUSE)
+        shown = corpus.show(path)
+        raise LoreError(f"cannot write to {shown}: {reason_of(error)}", where=Where(shown)) from None
 
 
 class StoredAppender:

@@ -2,17 +2,16 @@
 
 In: pieces of a compressed file, of one frame or several. Out: what they hold, in pieces. Rules: memory is bounded
 whatever the bytes expand to, since few of them are taken at a time; a file that is damaged or ends inside a frame is a
-LoreError behind what could be read; without a library that reads the format (Python 3.14 has one, else `lore[zstd]`) it
-is one at once.
+LoreError behind what could be read; without a library that reads the format (Python 3.14 has one, else
+`lore-cache[zstd]`) it is one at once.
 
 Source: RFC 8878; a block, of 4 bytes at least, holds 128 KiB at most.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from importlib import import_module
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from lore.errors import LoreError, Where
 
@@ -23,34 +22,20 @@ _PIECE = 256 * 1024
 _WINDOW = 64 * 1024 * 1024
 
 
-class _Frame(Protocol):
-    """A frame that is being unpacked."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, /) -> bytes: ...
-
-
-class _Library(NamedTuple):
-    """How a frame is begun, and what says that it is damaged."""
-
-    begin: Callable[[], _Frame]
-    error: type[Exception]
-
-
 def unpacked(pieces: Iterable[bytes], shown: str) -> Iterator[bytes]:
     """Yield what compressed pieces hold."""
-    library = _library(shown)
-    frame: _Frame | None = None
-    found = bytearray()
+    from lore.formats.contents import zstd_library  # noqa: PLC0415 - few files are compressed
+
+    library, frame, found = zstd_library(), None, bytearray()
+    if library is None:
+        hint = "pip install 'lore-cache[zstd]', or unpack the file (zstd -d) and name that"
+        raise LoreError(f"{shown} is compressed with zstandard, which this Python cannot read", hint=hint)
     for rest in (piece[at : at + _STEP] for piece in pieces for at in range(0, len(piece), _STEP)):
         while rest:
-            frame = frame or library.begin()
+            frame = frame or _begun(library)
             try:
                 found += frame.decompress(rest)
-            except library.error as error:
+            except library.ZstdError as error:
                 if found:
                     yield bytes(found)
                 raise _unreadable(shown, f"damaged zstandard data ({error})") from None
@@ -64,18 +49,10 @@ def unpacked(pieces: Iterable[bytes], shown: str) -> Iterator[bytes]:
         raise _unreadable(shown, "the zstandard data ends too soon")
 
 
-def _library(shown: str) -> _Library:
-    try:
-        own = import_module("compression.zstd")
-        return _Library(lambda: own.ZstdDecompressor(), own.ZstdError)
-    except ImportError:
-        pass
-    try:
-        other = import_module("zstandard")
-    except ImportError:
-        hint = "install lore[zstd], or unpack the file (zstd -d) and name that"
-        raise LoreError(f"{shown} is compressed with zstandard, which this Python cannot read", hint=hint) from None
-    return _Library(lambda: other.ZstdDecompressor(max_window_size=_WINDOW).decompressobj(), other.ZstdError)
+def _begun(library: Any) -> Any:
+    """Begin a frame: the decompressor of the package makes another object for each, Python's own is one itself."""
+    kind = library.ZstdDecompressor
+    return kind(max_window_size=_WINDOW).decompressobj() if hasattr(kind, "decompressobj") else kind()
 
 
 def _unreadable(shown: str, reason: str) -> LoreError:

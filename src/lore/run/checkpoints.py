@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from lore import __version__
 from lore.errors import LoreError
-from lore.files import replaced, try_lock
+from lore.files import append, replaced, try_lock
 from lore.model.checkpoint import CRC, SavedState, restore, save, sealed, unsealed
 from lore.model.codes import Problem
 from lore.model.results.store import TurnResult
@@ -252,14 +252,7 @@ def _append(path: str, known: LogCheckpoint, state: FoldedSession, data: memoryv
             if not try_lock(file.fileno()) or file.read() != last:
                 return False
             os.chmod(path, 0o600)
-            try:
-                rest = memoryview(more)
-                while rest:
-                    rest = rest[file.write(rest) :]
-                os.fsync(file.fileno())
-            except BaseException:
-                file.truncate(len(data))
-                raise
+            append(file.fileno(), more, len(data))
     except (PermissionError, FileNotFoundError):
         return False
     return True

@@ -27,7 +27,6 @@ from lore.model.results.overview import Spending
 from lore.recording import corpus
 from lore.recording.base import load_plugins
 from lore.recording.inputs import Input
-from lore.recording.opening import silent
 from lore.recording.writing import spare_recordings, written
 from lore.report.html.blocks import PageBlock
 from lore.report.html.intros import Intro
@@ -38,6 +37,7 @@ from lore.report.plain import counted
 from lore.run.checking.pool import ProcessPool
 from lore.run.pages import PageRequest, page_of, sessions_of
 from lore.run.stored.compaction import earlier
+from lore.store.registry import silent
 
 WHOLE = 20  # sessions in one page
 MOST = 8 * 1024 * 1024  # bytes of recordings in one page: with more, each session has a page of its own

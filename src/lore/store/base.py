@@ -26,16 +26,18 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 from msgspec import Struct
 
-from lore.errors import LoreError
+from lore.errors import LoreError, Where
 
 VERSION = 1  # of the format in which sessions are handed to stores and come out of them
 EMPTY = b"{}"
+_SALVAGE = "`lore store verify` says what is damaged; `lore store export ID --salvage` writes what is left"
 
 Tell = Callable[[str], None]
+S = TypeVar("S", bound=Struct)
 
 
 class Head(NamedTuple):
@@ -65,6 +67,12 @@ class SessionDelta(Struct, frozen=True, kw_only=True):
     created_at: str | None = None
     updated_at: str | None = None
     version: int = VERSION
+
+
+def like(kind: type[S], known: object, **more: object) -> S:
+    """Return a record of a kind: `more`, and of its other fields those that another record has."""
+    fields = (name for name in kind.__struct_fields__ if name not in more and hasattr(known, name))
+    return kind(**{name: getattr(known, name) for name in fields}, **more)
 
 
 class SessionData(Struct, frozen=True, kw_only=True):
@@ -125,11 +133,7 @@ class SessionState(SessionSummary, frozen=True, kw_only=True):
 
     def data(self, events: tuple[bytes, ...], first: int) -> SessionData:
         """Return the session with these events, numbered from `first` on."""
-        return SessionData(
-            session_id=self.session_id, head=self.head, events=events, first=first, project_id=self.project_id,
-            parent_session_id=self.parent_session_id, leaf_id=self.leaf_id, metadata=self.metadata,
-            created_at=self.created_at, updated_at=self.updated_at,
-        )  # fmt: skip
+        return like(SessionData, self, events=events, first=first)
 
 
 class DeltaRow(Struct, frozen=True):
@@ -227,8 +231,18 @@ class FormatError(StoreError):
     """The store is of another program, or of a newer lore; it was not touched."""
 
 
+def refuse_newer(what: str, version: int, newest: int) -> None:
+    """Raise FormatError where something was written by a newer lore."""
+    if version > newest:
+        hint = "use a newer lore; nothing was changed"
+        raise FormatError(f"{what} version {version}: this lore knows {newest}", hint=hint)
+
+
 class DamagedError(StoreError):
     """What is stored is not what was written; `lore store verify` says what can be recovered."""
+
+    def __init__(self, message: str, *, hint: str = _SALVAGE, where: Where | None = None) -> None:
+        super().__init__(message, hint=hint, where=where)
 
 
 class Store(Protocol):

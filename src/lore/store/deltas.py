@@ -22,13 +22,12 @@ from typing import NamedTuple, Protocol, TypeVar, cast
 import msgspec
 
 from lore.model.canonical import canonical, encode
-from lore.model.jsonslice import table
+from lore.model.jsonslice import object_of, table
 from lore.store.base import (
     EMPTY,
     VERSION,
     ConflictError,
     DeltaStore,
-    FormatError,
     Head,
     SessionData,
     SessionDelta,
@@ -36,6 +35,8 @@ from lore.store.base import (
     Store,
     StoreError,
     UnknownSessionError,
+    like,
+    refuse_newer,
 )
 from lore.store.lines import (
     NOTHING,
@@ -73,10 +74,12 @@ class Stored(Protocol):
         """Its metadata."""
         ...
 
+    @abstractmethod
     def digest(self, number: int) -> str | None:
         """Return the digest behind event `number` (0: of no events); None where there is none."""
         ...
 
+    @abstractmethod
     def lines(self, after: int, count: int) -> Sequence[bytes]:
         """Return at most `count` events that came after a number."""
         ...
@@ -103,8 +106,7 @@ class Settled(NamedTuple):
 
 def settle(delta: SessionDelta, stored: Stored) -> Settled:
     """Decide what a delta adds to what is stored; raises ConflictError, StoreError. Costs O(the delta)."""
-    if delta.version > VERSION:
-        raise FormatError(f"a delta of version {delta.version}: this lore knows {VERSION}", hint="use a newer lore")
+    refuse_newer("a delta of", delta.version, VERSION)
     good_notes(delta.leaf_id, delta.created_at, delta.updated_at)
     lines, head, base = lines_of(delta), stored.head, delta.base
     known = _known(lines, delta, stored)
@@ -161,8 +163,7 @@ def merged(before: bytes, more: bytes) -> bytes:
     new, old = table(more), table(before)
     if new is None:
         raise StoreError("metadata is no JSON object", hint="give an object")
-    parts = {**(old or {}), **new}
-    return b"{" + b",".join(encode(key) + b":" + value for key, value in parts.items()) + b"}"
+    return object_of({**(old or {}), **new})
 
 
 class Addition(NamedTuple):
@@ -192,7 +193,7 @@ class Addition(NamedTuple):
         return Addition(_begun(header, digests[0]), self.notes, events[1:], digests[1:], header.line)
 
 
-class StoredView(ABC):
+class StoredView(Stored):
     """A stored session under its lock, as a store of this package shows it to what decides."""
 
     @property
@@ -203,14 +204,6 @@ class StoredView(ABC):
     @abstractmethod
     def header(self) -> SessionHeader:
         """Return the session's header; raises DamagedError."""
-
-    @abstractmethod
-    def digest(self, number: int) -> str | None:
-        """Return the digest behind event `number`; see `Stored`."""
-
-    @abstractmethod
-    def lines(self, after: int, count: int) -> Sequence[bytes]:
-        """Return at most `count` events that came after a number."""
 
     @property
     def head(self) -> Head:
@@ -245,8 +238,7 @@ class AddingStore(ABC):
 
     def create(self, header: bytes) -> Head:
         found = read_header(header)
-        data = SessionData(session_id=found.session_id, head=NOTHING, events=(found.line,), project_id=found.project_id,
-                           created_at=found.at)  # fmt: skip
+        data = like(SessionData, found, head=NOTHING, events=(found.line,), created_at=found.at)
 
         def begin(known: StoredView | None) -> tuple[Head, Addition | None]:
             if known is not None:
@@ -292,10 +284,8 @@ def _whole(data: SessionData, digests: Sequence[bytes], state: SessionState | No
     """Decide what a session that is saved in full, whose events have these digests, adds to what is stored."""
     header = checked(data, None if state is None else state.head, digests)
     before = _begun(header, digests[0]) if state is None else state
-    notes = msgspec.structs.replace(
-        before, project_id=data.project_id, leaf_id=data.leaf_id, metadata=bytes(data.metadata),
-        created_at=data.created_at, updated_at=data.updated_at,
-    )  # fmt: skip
+    noted = {name: getattr(data, name) for name in ("project_id", "leaf_id", "created_at", "updated_at")}
+    notes = msgspec.structs.replace(before, metadata=bytes(data.metadata), **noted)
     number = before.head.number
     head = Head(len(digests), digests[-1].hex(), note(data.leaf_id, data.metadata))
     if state is not None and notes == state and number == head.number:
@@ -306,12 +296,8 @@ def _whole(data: SessionData, digests: Sequence[bytes], state: SessionState | No
 
 def _begun(header: SessionHeader, digest: bytes) -> SessionState:
     """Return the state of a session that is its header alone."""
-    used = activity((header.line,))
-    return SessionState(
-        session_id=header.session_id, head=Head(1, digest.hex(), NOTHING.note), size=len(header.line) + 1,
-        parent_session_id=header.parent_session_id, user_id=header.user_id, agent_id=header.agent_id,
-        turns=used.turns, used_at=used.used_at,
-    )  # fmt: skip
+    head, size = Head(1, digest.hex(), NOTHING.note), len(header.line) + 1
+    return like(SessionState, header, head=head, size=size, **activity((header.line,))._asdict())
 
 
 # a whole session
@@ -322,8 +308,7 @@ def checked(data: SessionData, stored: Head | None, digests: Sequence[bytes]) ->
 
     Refused with ConflictError where the store holds an event that `data` does not.
     """
-    if data.version > VERSION:
-        raise FormatError(f"a session of version {data.version}: this lore knows {VERSION}", hint="use a newer lore")
+    refuse_newer("a session of", data.version, VERSION)
     if data.first != 1 or not data.events:
         raise StoreError("a session that is saved in full begins with event 1", hint="load it without `after`")
     header = read_header(data.events[0])

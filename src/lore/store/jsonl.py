@@ -31,7 +31,6 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from lore.errors import Where
-from lore.formats.lines import fault
 from lore.model.canonical import encode
 from lore.store.base import (
     Checkpoint,
@@ -45,7 +44,6 @@ from lore.store.base import (
     Verified,
 )
 from lore.store.deltas import Addition, Decide, bound_to, digests_of, with_forks
-from lore.store.jsonl_file import LogFile, unread, verify_log
 from lore.store.jsonl_folder import (
     BINDINGS,
     CHECKPOINT,
@@ -60,7 +58,7 @@ from lore.store.jsonl_folder import (
     stamp_of,
     synchronise,
 )
-from lore.store.jsonl_log import MOST, LogState, LogStore, LogView, pieces, record
+from lore.store.jsonl_log import MOST, LogFile, LogState, LogStore, LogView, pieces, record, unread, verify_log
 from lore.store.jsonl_records import LONGEST_CHECKPOINT, checkpoint_bytes, is_sealed, read_checkpoint, sealed
 from lore.store.lines import good_id
 
@@ -209,11 +207,9 @@ class Jsonl(LogStore):
         return Verified.of(logs, damage, (*notes, *self._folder.readers()))
 
     def salvage(self, session_id: str) -> Salvaged:
-        """Return the events that no damage was found in; behind a damaged record, those that are whole JSON."""
         with self._opened(session_id) as log:
             part = log.read()
-        damaged = {found.number for found in part.faults}
-        lines = [line for at, line in enumerate(part.lines, 1) if at not in damaged and line and not fault(line)]
+        lines = part.whole
         return Salvaged(tuple(lines), max(part.number, len(part.lines)) - len(lines))
 
     def vacuum(self) -> int:

@@ -24,7 +24,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import time
 from collections.abc import Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager, suppress
 from hashlib import sha256
@@ -32,8 +31,9 @@ from secrets import token_hex
 
 import msgspec
 
-from lore.errors import Where
-from lore.files import make_folder, synchronise_folder, try_lock
+from lore import files
+from lore.errors import Where, reason_of
+from lore.files import lock, make_folder, synchronise_folder, try_lock
 from lore.formats.lore_log import LoreLog
 from lore.model.canonical import encode
 from lore.store.base import FormatError, StoreError
@@ -45,7 +45,7 @@ LOG, CHECKPOINT, TORN = ".jsonl", ".checkpoint", ".torn"
 STAMP, BINDINGS = "lore-store.json", "bindings"
 LONGEST, KEPT = 200, 120  # bytes: file systems take 255, with the endings
 NEW = ".new"  # ends the name of a file that is being written; it begins with a dot, as no other does
-PATIENCE, PAUSE = 10.0, 0.005  # seconds to wait for another writer, and between two looks
+PATIENCE = 10.0  # seconds to wait for another writer
 _SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 _NO_LINKS = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 _PIECE = 16 * 1024 * 1024
@@ -204,15 +204,12 @@ class Folder:
 
     @contextmanager
     def _held(self, path: str, flags: int, *, shared: bool = False) -> Generator[int]:
-        end = time.monotonic() + self._patience
         while True:
             descriptor = opened(path, flags)
             try:
-                while not try_lock(descriptor, shared=shared):
-                    if time.monotonic() > end:
-                        hint = "nothing was saved: try again when it is done"
-                        raise StoreError(f"another writer holds {path}", hint=hint, where=Where(path))
-                    time.sleep(PAUSE)
+                if not lock(descriptor, self._patience, shared=shared):
+                    hint = "nothing was saved: try again when it is done"
+                    raise StoreError(f"another writer holds {path}", hint=hint, where=Where(path))
                 if _is_named(descriptor, path):
                     yield descriptor
                     return
@@ -231,7 +228,8 @@ class Folder:
             raise failed(error, "write to", self.path) from None
         try:
             try_lock(descriptor)  # `vacuum` takes away what nobody holds
-            _write_all(descriptor, pieces)
+            for piece in pieces:
+                files.write(descriptor, piece)
             os.fsync(descriptor)
             (os.replace if replace else _link)(path, final)
         except FileExistsError:
@@ -272,8 +270,7 @@ class Folder:
 
 def failed(error: OSError, what: str, path: str, hint: str = "") -> StoreError:
     """Return the error for something that the system refused."""
-    reason = (error.strerror or str(error)).lower()
-    return StoreError(f"cannot {what} {path}: {reason}", hint=hint, where=Where(path))
+    return StoreError(f"cannot {what} {path}: {reason_of(error)}", hint=hint, where=Where(path))
 
 
 def opened(path: str, flags: int) -> int:
@@ -307,10 +304,8 @@ def read_range(descriptor: int, start: int, end: int) -> bytes:
             os.lseek(descriptor, start, os.SEEK_SET)  # writing goes to the end wherever this stands
             piece = os.read(descriptor, min(_PIECE, end - start))
         except OSError as error:
-            raise StoreError(
-                f"cannot read what is stored: {(error.strerror or str(error)).lower()}",
-                hint="look at the disk; nothing was changed",
-            ) from None
+            hint = "look at the disk; nothing was changed"
+            raise StoreError(f"cannot read what is stored: {reason_of(error)}", hint=hint) from None
         if not piece:
             break
         pieces.append(piece)
@@ -320,7 +315,6 @@ def read_range(descriptor: int, start: int, end: int) -> bytes:
 
 def append(descriptor: int, data: bytes, end: int, path: str) -> None:
     """Write behind a file's end, in one write, and synchronise it; raises StoreError, and the file is as it was."""
-    done, error = 0, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if os.fstat(descriptor).st_size != end:
         raise StoreError(
             f"somebody wrote to {path} without asking for its lock",
@@ -328,16 +322,9 @@ def append(descriptor: int, data: bytes, end: int, path: str) -> None:
             where=Where(path),
         )
     try:
-        done = os.write(descriptor, data)
-        if done == len(data):
-            os.fsync(descriptor)
-            return
-    except OSError as reason:
-        error = reason
-    with suppress(OSError):  # where this fails too, the next writer finds a torn tail
-        if os.fstat(descriptor).st_size <= end + len(data):  # else somebody wrote behind it without the lock
-            os.ftruncate(descriptor, end)
-    raise failed(error, "write to", path, "nothing was saved: make room or mend the disk, and save again") from None
+        files.append(descriptor, data, end)
+    except OSError as error:
+        raise failed(error, "write to", path, "nothing was saved: make room or mend the disk, and save again") from None
 
 
 def synchronise(descriptor: int, path: str) -> None:
@@ -350,12 +337,6 @@ def synchronise(descriptor: int, path: str) -> None:
 
 def _undurable(error: OSError, path: str) -> StoreError:
     return failed(error, "write to", path, "what is stored is not durable: mend the disk, and save again")
-
-
-def _write_all(descriptor: int, pieces: Iterable[bytes]) -> None:
-    for piece in pieces:
-        if os.write(descriptor, piece) != len(piece):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _link(path: str, final: str) -> None:

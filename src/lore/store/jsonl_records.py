@@ -28,7 +28,7 @@ from lore.model import lenient
 from lore.model.canonical import encode
 from lore.model.events import Saved
 from lore.model.items import is_absent
-from lore.store.base import Checkpoint, StoreError
+from lore.store.base import Checkpoint, DamagedPlace, StoreError
 from lore.store.lines import SEED, follow
 
 BEGIN = b'{"kind":"saved",'
@@ -136,6 +136,10 @@ class Fault(NamedTuple):
     message: str
     recoverable: str
 
+    def damage(self, session_id: str | None, place: str) -> DamagedPlace:
+        """Return it as the damage of a store."""
+        return DamagedPlace(session_id, self.number, place, self.message, self.recoverable)
+
 
 class LogPart:
     """What was read of a log; `lines` and `digests` are those of the events numbered from `first` on."""
@@ -165,6 +169,13 @@ class LogPart:
         self.log += sum(map(len, lines)) + len(lines)
         if digests:
             self.digest = digests[-1]
+
+    @property
+    def whole(self) -> list[bytes]:
+        """The events that no damage was found in; behind a damaged record, those that are whole JSON."""
+        damaged = {found.number for found in self.faults}
+        numbered = enumerate(self.lines, self.first)
+        return [line for number, line in numbered if number not in damaged and line and not fault(line)]
 
 
 def read(data: bytes, start: Saved | None = None) -> LogPart:

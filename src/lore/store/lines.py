@@ -40,7 +40,7 @@ from lore.model.events import encode as encode_event
 from lore.model.items import is_absent
 from lore.model.jsonslice import spans
 from lore.model.mask import cut_masked
-from lore.store.base import EMPTY, DeltaRow, Head, SessionData, SessionSummary, StoreError
+from lore.store.base import EMPTY, DeltaRow, Head, SessionData, SessionSummary, StoreError, like
 
 LONGEST_ID = 512  # characters of a session's id: databases index it
 
@@ -67,6 +67,11 @@ def good_notes(leaf_id: str | None, *times: str | None) -> None:
     for time in times:
         if time is not None:
             good_id(time, "time")
+
+
+def refusal(line: bytes) -> str:
+    """Say why no reader of logs takes a line (empty: it was too long); empty where each does."""
+    return too_long() if not line else fault(line) or (too_many() if is_crowded(line) else "")
 
 
 def good_line(line: bytes) -> bytes:
@@ -194,12 +199,8 @@ def _time_of(line: bytes) -> str | None:
 def summary_of(data: SessionData) -> SessionSummary:
     """Return what a list says of a whole session, for a store that keeps nothing of it apart. Costs O(its events)."""
     header, used = read_header(data.events[0]), activity(data.events)
-    return SessionSummary(
-        session_id=data.session_id, head=data.head, size=len(data.log), project_id=data.project_id,
-        parent_session_id=data.parent_session_id, leaf_id=data.leaf_id, created_at=data.created_at,
-        updated_at=data.updated_at, user_id=header.user_id, agent_id=header.agent_id, turns=used.turns,
-        used_at=used.used_at,
-    )  # fmt: skip
+    owner = {"user_id": header.user_id, "agent_id": header.agent_id}
+    return like(SessionSummary, data, size=len(data.log), **owner, **used._asdict())
 
 
 # prompt deltas
@@ -257,8 +258,7 @@ def own_lines(data: Iterable[bytes], tell: Callable[[Read], None]) -> Iterator[b
 
 
 def _kept(line: Line, tell: Callable[[Read], None], *, torn: bool) -> Iterator[bytes]:
-    reason = "" if line.data else too_long()
-    reason = reason or fault(line.data) or (too_many() if is_crowded(line.data) else "")
+    reason = refusal(line.data)
     records = split_joined(line.data) if reason and line.data else None
     if not reason:
         records = [line.data]

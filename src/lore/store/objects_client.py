@@ -27,7 +27,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from lore.model.canonical import encode, printable
 from lore.model.mask import mask
-from lore.store.base import StoreError
+from lore.store.base import ConflictError, StoreError
 from lore.store.jsonl_folder import KIND, STAMP, stamped
 from lore.store.registry import shown
 
@@ -46,6 +46,8 @@ _HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?")
 _NAME, _PATH = re.compile(r"[A-Za-z0-9._-]+"), re.compile(r"[A-Za-z0-9._~%/-]*")
 _LONGEST_PREFIX = 400  # bytes: a key is of at most 1,024, and ours add up to 600
 READS = 3  # times that something is read whose answer breaks off
+ATTEMPTS = 100  # times that one write is tried, each of which another writer, or the same one, was faster than
+UNANSWERED = 3  # times that a write is sent again which was not answered, beside those of the client
 AT_ONCE = 16  # requests at the same time where many objects are read
 _MOST_SHOWN = 300  # characters of what a server says
 TIMEOUT, CONNECT = timedelta(seconds=60), timedelta(seconds=10)  # of one request
@@ -79,6 +81,23 @@ class _MissingError(Exception):
 
 class UnansweredWriteError(StoreError):
     """A write was not answered: it is stored whole or not at all, not known which."""
+
+
+class Tries:
+    """How often a write is done again."""
+
+    def __init__(self) -> None:
+        self._writes, self._unanswered = ATTEMPTS, UNANSWERED
+
+    def again(self, error: TakenError | UnansweredWriteError) -> None:
+        """Count a write that did not happen, as far as is known; raises where it is not to be tried again."""
+        self._writes -= 1
+        if isinstance(error, UnansweredWriteError):
+            self._unanswered -= 1
+            if self._unanswered < 0:
+                raise error
+        if self._writes <= 0:
+            raise ConflictError("gave up after repeated write conflicts", hint="do it again")
 
 
 class Object(NamedTuple):

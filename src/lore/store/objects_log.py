@@ -12,48 +12,31 @@ them, are a log that every reader of lore's logs takes.
 
 `write` names the write that made this object, `born` the session since it was created: one that is deleted and created
 again is another. What is deleted leaves its two lines, `deleted` being true, without what it was.
-
-A change is decided on what was seen last, which costs no request, and written on the condition that this is there
-still; where it is not, or nobody answered, what is there is looked at, and the change decided anew: what was stored by
-a write whose answer was lost is then known, and not stored twice.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from secrets import token_hex
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
 
 from lore.errors import Where
-from lore.formats.lines import fault
 from lore.store.base import (
-    ConflictError,
     DamagedError,
     DamagedPlace,
-    FormatError,
     Salvaged,
     SessionSummary,
-    StoreError,
-    Tell,
-    UnknownSessionError,
+    like,
+    refuse_newer,
 )
-from lore.store.deltas import Addition, Decide
+from lore.store.deltas import Addition
 from lore.store.jsonl_folder import name_of
-from lore.store.jsonl_log import HINT, LogState, LogView, pieces
+from lore.store.jsonl_log import LogState, LogView, pieces
 from lore.store.jsonl_records import Fault, LogPart, is_sealed, on_one_line, read, read_record, sealed
-from lore.store.lines import SessionHeader, is_id, read_header
-from lore.store.objects_client import (
-    ObjectClient,
-    TakenError,
-    UnansweredWriteError,
-    UnchangedError,
-    is_stamped,
-    make_stamp,
-)
+from lore.store.lines import SessionHeader, read_header
 
 VERSION = 1
 TAIL = 128 * 1024  # bytes of a log that its first object holds at most: each save sends them again
@@ -158,14 +141,8 @@ def front_of(data: bytes, place: str) -> Front | None:
     try:
         front = _FRONT.decode(line if is_sealed(line) else b"")
     except ValueError:
-        raise DamagedError(
-            "what says how far the session is stored is damaged", hint=HINT, where=Where(place)
-        ) from None
-    if front.version > VERSION:
-        raise FormatError(
-            f"{place} is of version {front.version}: this lore knows {VERSION}",
-            hint="use a newer lore; nothing was changed",
-        )
+        raise DamagedError("what says how far the session is stored is damaged", where=Where(place)) from None
+    refuse_newer(f"{place} is of", front.version, VERSION)
     return front
 
 
@@ -177,14 +154,12 @@ def stored_of(data: bytes, place: str) -> StoredObject:
     try:
         back = _BACK.decode(line if front is not None and is_sealed(line) else b"")
     except ValueError:
-        raise DamagedError("what says where the session's log is is damaged", hint=HINT, where=Where(place)) from None
+        raise DamagedError("what says where the session's log is is damaged", where=Where(place)) from None
     assert front is not None
     if front.summary is None:
         return StoredObject(front.write, front.born)
-    fields = {name: getattr(front.summary, name) for name in SessionSummary.__struct_fields__}
-    state = LogState(
-        **fields, end=back.end, torn=0, is_ended=True, metadata=bytes(back.metadata), metadata_at=back.metadata_at
-    )
+    metadata = bytes(back.metadata)
+    state = like(LogState, front.summary, end=back.end, metadata=metadata, metadata_at=back.metadata_at)
     return StoredObject(front.write, front.born, state, back.parts, tail, back.tail_after)
 
 
@@ -235,22 +210,11 @@ class ObjectLog(LogView):
             if not missing and not found and (last.number, last.digest.hex()) != (self.head.number, self.head.digest):
                 found.append(Fault(None, last.end, "the log does not end as it is stored", "the events before"))
         name = self._state.session_id
-        return events, [
-            DamagedPlace(
-                name, each.number, f"{self.place}, byte {each.byte} of the log", each.message, each.recoverable
-            )
-            for each in found
-        ]
+        return events, [each.damage(name, f"{self.place}, byte {each.byte} of the log") for each in found]
 
     def salvaged(self) -> Salvaged:
         """Return the events that no damage was found in, those of missing parts apart."""
-        lines = list[bytes]()
-        for part, _ in self._runs():
-            damaged = {found.number for found in part.faults}
-            lines += [
-                line for number, line in enumerate(part.lines, part.first)
-                if number not in damaged and line and not fault(line)
-            ]  # fmt: skip
+        lines = [line for part, _ in self._runs() for line in part.whole]
         return Salvaged(tuple(lines), max(0, self.head.number - len(lines)))
 
     def _refs(self) -> list[PartRef]:
@@ -293,203 +257,6 @@ class ObjectLog(LogView):
             return part.faults[0] if part.faults else Fault(1, 0, "the header is missing", "nothing")
         named = f"part {missing.name} of the log" if missing.name else "the end of the log"
         return Fault(missing.after + 1, missing.byte, f"{named} is missing or not whole", "the events of other parts")
-
-
-# sessions by their ids
-
-ATTEMPTS = 100  # times that one write is tried, each of which another writer, or the same one, was faster than
-UNANSWERED = 3  # times that a write is sent again which was not answered, beside those of the client
-SLOWEST = 3600.0  # seconds that a writer has from its first part to the session's object: far less than GRACE
-_REMEMBERED = 64  # sessions whose object is kept: it may be asked for again, or built on
-_T = TypeVar("_T")
-
-
-class ReadObject(NamedTuple):
-    """A session's object as it was read."""
-
-    e_tag: str
-    stored: StoredObject
-
-
-class SessionObjects:
-    """The sessions of a store, each by its id."""
-
-    def __init__(self, client: ObjectClient, tell: Tell) -> None:
-        """Look at the store's stamp; raises FormatError where it is a newer lore's, StoreError."""
-        self.client = client
-        self.is_closed = False
-        self._tell = tell
-        self._seen: dict[str, ReadObject] = {}
-        self.is_stamped = is_stamped(client)
-
-    def read(self, session_id: str, ask: Callable[[ObjectLog], _T]) -> _T:
-        """Ask a session's log; where it was deleted while its parts were read, what is there by then."""
-        found = self.named(session_id)
-        while True:
-            try:
-                return ask(self.log(found.stored))
-            except DamagedError:
-                now = self.named(session_id)
-                if now.stored.born == found.stored.born:
-                    raise
-                found = now
-
-    def write(self, session_id: str, decide: Decide[_T]) -> _T:
-        """Store what `decide` adds to a session's log, and return its answer; see `LogStore`.
-
-        It is first asked about what was seen last; nothing is refused, and nothing taken as done, but for what is
-        stored now. Raises what it raises, ConflictError after too many other writers, UnansweredWriteError.
-        """
-        self.ready()
-        found = self._seen.get(name_of(session_id)) if is_id(session_id) else None
-        is_fresh, tries = False, Tries()
-        while True:
-            if found is None and not is_fresh:
-                found, is_fresh = self.look(session_id), True
-            stored = None if found is None else found.stored
-            try:
-                result, addition = decide(None if stored is None or stored.state is None else self.log(stored))
-            except StoreError:
-                if is_fresh:
-                    raise
-                found = None
-                continue
-            if addition is None:
-                if is_fresh:
-                    return result
-                found = None
-                continue
-            then, parts = packed(stored, addition)
-            try:
-                self._put(session_id, found, then, parts)
-                return result
-            except (TakenError, UnansweredWriteError) as error:
-                tries.again(error)
-                found, is_fresh = self._look_behind(session_id, error), True
-            if found is not None and found.stored.write == then.write:
-                return result
-
-    def _look_behind(self, session_id: str, failure: TakenError | UnansweredWriteError) -> ReadObject | None:
-        """Look what is stored behind a write that was not done, as far as is known."""
-        try:
-            return self.look(session_id)
-        except StoreError:
-            if isinstance(failure, UnansweredWriteError):
-                raise failure from None
-            raise
-
-    def _put(self, session_id: str, found: ReadObject | None, stored: StoredObject, parts: dict[str, bytes]) -> None:
-        """Write a session's object, and its new parts before it."""
-        if not self.is_stamped:
-            make_stamp(self.client)
-            self.is_stamped = True
-        begun = time.time()
-        folder = folder_of("parts", session_id, stored.born)
-        for name, data in parts.items():
-            self.client.put(f"{folder}/{name}", data)
-        if abs(time.time() - begun) > SLOWEST:
-            raise StoreError(
-                f"{self.client.url}: writing took more than an hour", hint="nothing is stored: do it again"
-            )
-        key, data = key_of(session_id), stored.encoded()
-        e_tag = self.client.create(key, data) if found is None else self.client.replace(key, data, found.e_tag)
-        if e_tag:  # else it is looked at before it is built on
-            self._remember(session_id, ReadObject(e_tag, stored))
-
-    def ready(self) -> None:
-        """Raise StoreError where the store was closed."""
-        if self.is_closed:
-            raise StoreError(f"the store {self.client.url} is closed", hint="open it again")
-
-    def look(self, session_id: str) -> ReadObject | None:
-        """Return a session's object as it is now; None where there was never one. Costs a request."""
-        self.ready()
-        if not is_id(session_id):
-            return None
-        name, place = name_of(session_id), self.place_of(session_id)
-        known = self._seen.get(name)
-        try:
-            found = self.client.get(key_of(session_id), unless=None if known is None else known.e_tag)
-        except UnchangedError:
-            return known
-        if found is None:
-            self._seen.pop(name, None)
-            return None
-        stored = stored_of(found.data, place)
-        if stored.state is not None and stored.state.session_id != session_id:
-            raise DamagedError(f"{place} says it is session {stored.state.session_id!r}", hint="restore a backup")
-        return self._remember(session_id, ReadObject(found.e_tag, stored))
-
-    def named(self, session_id: str) -> ReadObject:
-        """Return a session's object; raises UnknownSessionError."""
-        found = self.look(session_id)
-        if found is None or found.stored.state is None:
-            raise UnknownSessionError(session_id, self.client.url)
-        return found
-
-    def _remember(self, session_id: str, found: ReadObject) -> ReadObject:
-        if len(self._seen) >= _REMEMBERED:
-            self._seen.clear()
-        self._seen[name_of(session_id)] = found
-        return found
-
-    def log(self, stored: StoredObject) -> ObjectLog:
-        """Return the log of a session that is there, whose parts are fetched when they are asked for."""
-        assert stored.state is not None
-        session_id = stored.state.session_id
-        folder = folder_of("parts", session_id, stored.born)
-
-        def fetch(parts: Sequence[PartRef]) -> list[bytes | None]:
-            found = self.client.get_each([f"{folder}/{part.name}" for part in parts])
-            return [None if each is None else each.data for each in found]
-
-        return ObjectLog(stored, stored.state, fetch, self.place_of(session_id))
-
-    def place_of(self, session_id: str) -> str:
-        """Return how a session's object is named to a person."""
-        return f"{self.client.url} {key_of(session_id)}"
-
-    def bury(self, session_id: str) -> None:
-        """Leave a mark in the place of a session, and take its parts away; one that was made anew meanwhile stays."""
-        key, place, mark = key_of(session_id), self.place_of(session_id), StoredObject(token_hex(8), token_hex(8))
-        tries, first = Tries(), None
-        while (found := self.client.get(key)) is not None:
-            try:
-                stored = stored_of(found.data, place)
-            except DamagedError:
-                stored = None
-            if stored is not None and (stored.state is None or stored.born != (first or stored.born)):
-                return
-            first = None if stored is None else stored.born
-            left = [each.key for kind in ("parts", "checkpoints")
-                    for each in self.client.listed(f"{kind}/{name_of(session_id)}/")]  # fmt: skip
-            try:
-                self.client.replace(key, mark.encoded(), found.e_tag)
-            except (TakenError, UnansweredWriteError) as error:
-                tries.again(error)
-                continue  # what is there now says whether it was this one's own
-            try:
-                self.client.delete(left)
-            except StoreError as error:
-                self._tell(f"session {session_id} is deleted; `lore store vacuum` takes its parts: {error.message}")
-            return
-
-
-class Tries:
-    """How often a write is done again."""
-
-    def __init__(self) -> None:
-        self._writes, self._unanswered = ATTEMPTS, UNANSWERED
-
-    def again(self, error: TakenError | UnansweredWriteError) -> None:
-        """Count a write that did not happen, as far as is known; raises where it is not to be tried again."""
-        self._writes -= 1
-        if isinstance(error, UnansweredWriteError):
-            self._unanswered -= 1
-            if self._unanswered < 0:
-                raise error
-        if self._writes <= 0:
-            raise ConflictError("gave up after repeated write conflicts", hint="do it again")
 
 
 def key_of(session_id: str) -> str:

@@ -39,10 +39,10 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
 from lore.model.canonical import printable
-from lore.store.base import DamagedError, FormatError, StoreError, Tell
+from lore.store.base import DamagedError, FormatError, StoreError, Tell, refuse_newer
 from lore.store.registry import shown
 from lore.store.sql import SqlStore
-from lore.store.sql_tables import LATEST, POSTGRES, STEPS, TABLES, Transaction, Value, refuse_newer, take
+from lore.store.sql_tables import LATEST, POSTGRES, STEPS, TABLES, Transaction, Value, take
 
 SHAPE = "postgresql://HOST:PORT/DATABASE, a user and password before the host; percent-encode what is special in them"
 DAMAGED = frozenset({"XX001", "XX002"})  # data_corrupted, index_corrupted
@@ -445,7 +445,7 @@ class Postgres(SqlStore):
             yield tx
 
     def _refuse(self, version: int) -> None:
-        refuse_newer(version, self.url)
+        refuse_newer(f"{self.url} has schema", version, LATEST)
         raise FormatError(f"{self.url} has schema version {version} by now, not {LATEST}", hint="open it again")
 
     @_again
@@ -482,7 +482,7 @@ class Postgres(SqlStore):
                 f"{self.url}: schema lore is another program's ({', '.join(sorted(names)[:3])})",
                 hint="give another database; nothing was changed",
             )
-        refuse_newer(rows[0][0], self.url)
+        refuse_newer(f"{self.url} has schema", rows[0][0], LATEST)
         return rows[0][0]
 
     def begin_schema(self, tx: Transaction) -> None:

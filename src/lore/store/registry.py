@@ -225,12 +225,12 @@ def exists(address: SessionAddress) -> bool:
         return False
 
 
-def log_of(address: SessionAddress, size: int, tell: Tell = say_once) -> Iterator[bytes]:
+def log_of(address: SessionAddress, size: int) -> Iterator[bytes]:
     """Yield the log of a stored session, in pieces of about `size` bytes that end with a line.
 
     Raises StoreError. The events are held until they were handed on.
     """
-    with closing(open_there(address.url, tell)) as store:
+    with closing(open_there(address.url, say_once)) as store:
         try:
             events = deque(store.load(address.session_id).events)
         except UnknownSessionError:

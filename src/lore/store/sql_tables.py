@@ -20,15 +20,12 @@ from itertools import chain
 from types import UnionType
 from typing import Any, NamedTuple, Protocol
 
-from msgspec.structs import asdict
-
-from lore.store.base import DamagedError, DeltaRow, FormatError, Head, SessionState, SessionSummary, StoreError
+from lore.store.base import DamagedError, DeltaRow, Head, SessionState, SessionSummary, StoreError, like
 from lore.store.deltas import StoredView
 from lore.store.lines import IDLE, SEED, Row, SessionHeader, activity, note, read_header, rows_of
 
 Value = int | str | bytes | None
 AT_ONCE = 256  # events that are in memory at once where a whole session is gone through
-HINT = "`lore store verify` says what is damaged; `lore store export ID --salvage` writes what is left"
 
 
 class Transaction(Protocol):
@@ -47,7 +44,7 @@ def typed(rows: Sequence[tuple[Any, ...]], *kinds: type | UnionType) -> Sequence
     """Return rows whose values are of these types: a bit that is flipped in a file can make text of bytes."""
     for row in rows:
         if not all(map(isinstance, row, kinds)):
-            raise DamagedError("a row holds a value of another type than its column's", hint=HINT)
+            raise DamagedError("a row holds a value of another type than its column's")
     return rows
 
 
@@ -88,14 +85,28 @@ def decoded(raw: bytes | None) -> str | None:
         return raw.decode("utf-8", "backslashreplace")
 
 
-COLUMNS = (
-    "session, session_id, project_id, parent_session_id, created_at, updated_at, leaf_id, "
-    "head_number, head_digest, head_note, size, user_id, agent_id, turns, used_at"
-)
-_KINDS = (
-    int, str, str | None, str | None, bytes | None, bytes | None, bytes | None, int, bytes, bytes, int,
-    bytes | None, bytes | None, int, bytes | None,
-)  # fmt: skip
+# A session's row: its key, its head, and the fields of its summary, with the types of their values.
+_HEAD = {"session": int, "head_number": int, "head_digest": bytes, "head_note": bytes}
+_FIELDS = {
+    "session_id": str, "project_id": str | None, "parent_session_id": str | None, "size": int, "turns": int,
+    **dict.fromkeys(("created_at", "updated_at", "leaf_id", "user_id", "agent_id", "used_at"), bytes | None),
+}  # fmt: skip
+COLUMNS = ", ".join((*_HEAD, *_FIELDS))
+
+
+def columns_of(state: SessionState, before: SessionState | None) -> dict[str, Value]:
+    """Return the columns of a session's row that differ from what they were; of a new one, all."""
+    columns: dict[str, Value] = {}
+    for name in SessionState.__struct_fields__:
+        value = getattr(state, name)
+        if before is not None and value == getattr(before, name):
+            continue
+        if name == "head":
+            digest, noted = bytes.fromhex(value.digest), bytes.fromhex(value.note)
+            columns |= {"head_number": value.number, "head_digest": digest, "head_note": noted}
+        else:
+            columns[name] = encoded(value) if _FIELDS.get(name) == bytes | None else value
+    return columns
 
 
 class SqlSession(StoredView):
@@ -103,30 +114,28 @@ class SqlSession(StoredView):
 
     def __init__(self, tx: Transaction, row: tuple[Any, ...]) -> None:
         """Read a row of `COLUMNS`; raises DamagedError."""
-        typed((row,), *_KINDS)
-        key, session_id, project_id, parent, created_at, updated_at, leaf_id, number, digest, noted, size, *used = row
-        user_id, agent_id, turns, used_at = used
+        typed((row,), *_HEAD.values(), *_FIELDS.values())
+        key, number, digest, noted, *values = row
         self.tx = tx
         self.key: int = key
         self._state: SessionState | None = None
-        self.summary = SessionSummary(
-            session_id=session_id, head=Head(number, digest.hex(), noted.hex()), size=size, project_id=project_id,
-            parent_session_id=parent, leaf_id=decoded(leaf_id), created_at=decoded(created_at),
-            updated_at=decoded(updated_at), user_id=decoded(user_id), agent_id=decoded(agent_id), turns=turns,
-            used_at=decoded(used_at),
-        )  # fmt: skip
+        fields: dict[str, Any] = {
+            name: decoded(value) if isinstance(value, bytes) else value
+            for name, value in zip(_FIELDS, values, strict=True)
+        }
+        self.summary = SessionSummary(head=Head(number, digest.hex(), noted.hex()), **fields)
 
     @property
     def state(self) -> SessionState:
         if self._state is None:  # a list asks for no metadata
             rows = self.tx.execute("SELECT metadata FROM sessions WHERE session = ?", (self.key,))
-            self._state = SessionState(**asdict(self.summary), metadata=typed(rows, bytes)[0][0])
+            self._state = like(SessionState, self.summary, metadata=typed(rows, bytes)[0][0])
         return self._state
 
     def header(self) -> SessionHeader:
         lines = self.lines(0, 1)
         if not lines:
-            raise DamagedError(f"session {self.summary.session_id!r}: event 1 is missing", hint=HINT)
+            raise DamagedError(f"session {self.summary.session_id!r}: event 1 is missing")
         return read_header(lines[0])
 
     def digest(self, number: int) -> str | None:
@@ -150,10 +159,10 @@ class SqlSession(StoredView):
         """Look at what must hold before anything is built on it; raises DamagedError."""
         name, number = self.summary.session_id, self.head.number
         if note(self.leaf_id, self.metadata) != self.head.note:
-            raise DamagedError(f"session {name!r}: leaf or metadata are not as they were written", hint=HINT)
+            raise DamagedError(f"session {name!r}: leaf or metadata are not as they were written")
         if self.digest(number) != self.head.digest:
             message = f"session {name!r}: event {number}, its last, is missing or not as it was written"
-            raise DamagedError(message, hint=HINT)
+            raise DamagedError(message)
 
 
 def put_events(tx: Transaction, session: int, first: int, lines: Iterable[bytes], digests: Iterable[bytes]) -> None:
@@ -186,7 +195,7 @@ def kept_rows(tx: Transaction, session_id: str) -> tuple[DeltaRow, ...]:
     try:
         found = [DeltaRow(session_id, int(seq), *row) for seq, *row in rows]
     except (ValueError, ArithmeticError) as error:
-        raise DamagedError(f"session {session_id!r}: a prompt delta's seq is no integer", hint=HINT) from error
+        raise DamagedError(f"session {session_id!r}: a prompt delta's seq is no integer") from error
     return tuple(sorted(found, key=lambda row: row.seq))
 
 
@@ -309,15 +318,6 @@ STEPS = (
 )
 LATEST = STEPS[-1].version
 TABLES = frozenset({"sessions", "events", "prompt_deltas", "bindings", "checkpoints"})
-
-
-def refuse_newer(version: int, url: str) -> None:
-    """Raise FormatError where a store was written by a newer lore."""
-    if version > LATEST:
-        raise FormatError(
-            f"{url} has schema version {version}: this lore knows {LATEST}",
-            hint="use a newer lore; nothing was changed",
-        )
 
 
 def take(step: Step, tx: Transaction, types: Mapping[str, str]) -> None:

@@ -31,10 +31,10 @@ from typing import Any, NamedTuple
 
 from lore.files import database_uri, make_folder, synchronise_folder
 from lore.model.canonical import printable
-from lore.store.base import DamagedError, DamagedPlace, FormatError, StoreError, Tell
+from lore.store.base import DamagedError, DamagedPlace, FormatError, StoreError, Tell, refuse_newer
 from lore.store.registry import BESIDE, silent
 from lore.store.sql import SqlStore
-from lore.store.sql_tables import LATEST, SQLITE, STEPS, TABLES, Transaction, Value, refuse_newer, take
+from lore.store.sql_tables import LATEST, SQLITE, STEPS, TABLES, Transaction, Value, take
 
 PATIENCE = 10.0  # seconds
 _PRAGMAS = (
@@ -199,7 +199,7 @@ class Sqlite(SqlStore):
             return 0
         if stamp.application != APPLICATION or stamp.version < 1:
             raise FormatError(f"{self.url} is a database of another program", hint="name another file")
-        refuse_newer(stamp.version, self.url)
+        refuse_newer(f"{self.url} has schema", stamp.version, LATEST)
         return stamp.version
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
@@ -217,7 +217,7 @@ class Sqlite(SqlStore):
                     tx.execute(f"PRAGMA user_version = {step.version}")
         if 0 < version < LATEST:
             self._tell(f"{self.url}: brought from schema version {version} to {LATEST}")
-        refuse_newer(_version(tx), self.url)
+        refuse_newer(f"{self.url} has schema", _version(tx), LATEST)
         self._keep_log(connection)
 
     def _refuse_foreign(self, connection: sqlite3.Connection) -> None:

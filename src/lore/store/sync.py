@@ -22,7 +22,6 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import NamedTuple, TypeAlias
 
@@ -31,7 +30,7 @@ from msgspec.structs import replace
 
 from lore.errors import LoreError, Where
 from lore.fold.timeline import index_of
-from lore.formats.lines import Line, fault, is_crowded, too_long, too_many
+from lore.formats.lines import Line
 from lore.formats.lore_log import LoreLog, kind_of
 from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
@@ -55,9 +54,10 @@ from lore.model.events import (
 from lore.model.jsonslice import spans, without_member
 from lore.model.results.store import StoreAppended
 from lore.model.state import FoldedSession
-from lore.store.base import EMPTY, ConflictError, DamagedError, Head, SessionData, SessionDelta, Store
+from lore.model.turn import timestamp
+from lore.store.base import EMPTY, ConflictError, DamagedError, Head, SessionData, SessionDelta, Store, like
 from lore.store.deltas import is_same, save_delta
-from lore.store.lines import NOTHING, SessionHeader, follow, leaf_of, read_header
+from lore.store.lines import NOTHING, SessionHeader, follow, leaf_of, read_header, refusal
 from lore.store.registry import noted
 
 Clock: TypeAlias = Callable[[], str]
@@ -65,7 +65,7 @@ Clock: TypeAlias = Callable[[], str]
 
 def now() -> str:
     """Return the time in UTC, to the millisecond, as RFC 3339."""
-    return datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return timestamp(time.time())
 
 
 # How a turn ends. Where a transcript stops, the turn under way is closed; it may go on, and is closed again.
@@ -112,9 +112,8 @@ def sync(store: Store, source: SyncSource, clock: Clock, progress: Callable[[], 
         stored, batches = 0, _batches(chain((header.line,), source.lines))
         first, now = next(batches), clock()
         head = store.save(
-            SessionData(
-                session_id=header.session_id, head=NOTHING, events=first, project_id=header.project_id,
-                parent_session_id=header.parent_session_id, leaf_id=leaf_of(first) or header.session_id,
+            like(
+                SessionData, header, head=NOTHING, events=first, leaf_id=leaf_of(first) or header.session_id,
                 created_at=header.at or now, updated_at=now,
             )
         )  # fmt: skip
@@ -376,7 +375,7 @@ def parse_line(line: bytes) -> AppendedEvent:
 
     The number is in `id`; of `knowledge`, whose id is its entry's name, in `number`. Only its bytes are taken out.
     """
-    reason = too_long() if not line else fault(line) or (too_many() if is_crowded(line) else "")
+    reason = refusal(line)
     if reason:
         raise LoreError(f"the line is no event: {reason}", hint=HINT_MEND)
     kind = kind_of(line)

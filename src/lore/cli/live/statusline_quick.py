@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from lore.recording.agents.user_folders import cache_root
+from lore.files import cache_root
 from lore.report.status_line import PARTS
 from lore.run.live.statusline import StatusRequest, answer
 

@@ -23,10 +23,10 @@ from types import ModuleType
 from typing import NamedTuple, TypeAlias
 
 from lore.errors import LoreError, did_you_mean
+from lore.files import cache_root
 from lore.formats.registry import READERS
 from lore.recording import corpus
 from lore.recording.agents.projects import md5_name
-from lore.recording.agents.user_folders import cache_root
 
 ProjectName: TypeAlias = Callable[[str], str]  # how an agent calls the folder of a project's logs
 _NO_WORD = re.compile(r"[^A-Za-z0-9]")  # JavaScript counts a character beyond 16 bits as two

@@ -22,15 +22,16 @@ from contextlib import closing, suppress
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import msgspec
-from msgspec import Raw
 
 from lore.errors import LoreError
 from lore.formats.foreign import SQLITE
 from lore.formats.opencode.records import OpenCodeSession
 from lore.formats.values import LATEST_MS
+from lore.model import jsonslice
+from lore.model.canonical import encode
 from lore.model.mask import cut_masked
 from lore.recording import corpus, filesystem
 from lore.recording.agents import databases
@@ -49,7 +50,6 @@ _PIECE = 256 * 1024  # bytes of a document at a time, about
 _UNREADABLE = "unreadable"
 _TITLE = 60  # characters of a session's title that are shown
 _SHOWN = 20  # sessions of a database that are named where one has to be chosen
-_RAW: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
 
 
 # the database
@@ -283,34 +283,21 @@ def _info(row: dict[str, object]) -> bytes:
     own |= {name: own.get(name, "") for name in ("slug", "version")}
     created, revert = row.get("time_created"), row.get("revert")
     own["time"] = {"created": created if isinstance(created, int) else None}
-    if isinstance(revert, str) and _object(revert.encode()) is not None:
+    if isinstance(revert, str) and jsonslice.table(revert.encode()) is not None:
         own["revert"] = json.loads(revert)
-    return json.dumps(own).encode()
+    return encode(own)
 
 
 def _named(name: str, data: object, kind: str, value: str | None = None) -> bytes:
     """Write a row's object with its id, and with its kind where a column has that; what is none is unreadable."""
     text = data.encode() if isinstance(data, str) else data if isinstance(data, bytes) else b""
-    found = _object(text)
+    found = jsonslice.table(text)
     if found is None:
-        return json.dumps({"id": name, kind: _UNREADABLE}).encode()
+        return encode({"id": name, kind: _UNREADABLE})
     if value is not None:
-        found[kind] = Raw(json.dumps(value).encode())
-    members = [b'"id":' + json.dumps(name).encode()]
-    members += [json.dumps(key).encode() + b":" + bytes(value) for key, value in found.items() if key != "id"]
-    return b"{" + b",".join(members) + b"}"
-
-
-def _object(text: bytes) -> dict[str, Raw] | None:
-    try:
-        return _RAW.decode(text)
-    except (ValueError, RecursionError):
-        try:
-            value = json.loads(text)  # lone surrogates, as JavaScript writes them
-        except (ValueError, RecursionError):
-            return None
-        members = cast(dict[str, object], value) if isinstance(value, dict) else None
-        return None if members is None else {key: Raw(json.dumps(own).encode()) for key, own in members.items()}
+        found[kind] = encode(value)
+    found.pop("id", None)
+    return jsonslice.object_of({"id": encode(name), **found})
 
 
 # the storage folder
@@ -373,11 +360,10 @@ def storage_stream(path: str) -> Iterator[bytes]:
 
 def _head(path: str) -> bytes:
     """Return a session's own file, in the order of members that an export has."""
-    found = _object(filesystem.small_file(path)) or {}
+    found = jsonslice.table(filesystem.small_file(path)) or {}
     first = {key: found.pop(key) for key in ("id", "slug", "projectID", "directory", "version") if key in found}
-    first.setdefault("slug", Raw(b'""'))
-    members = [json.dumps(key).encode() + b":" + bytes(value) for key, value in {**first, **found}.items()]
-    return b"{" + b",".join(members) + b"}"
+    first.setdefault("slug", b'""')
+    return jsonslice.object_of({**first, **found})
 
 
 def _created(path: str) -> float:

@@ -15,8 +15,6 @@ import os
 import re
 from itertools import islice
 
-import msgspec
-
 from lore.formats.lines import SPACE, each
 from lore.model.canonical import decode
 from lore.model.jsonslice import array, is_json, table
@@ -37,14 +35,6 @@ _NAMED = re.compile(rb'"(?:cwd|directory|working_dir)"\s*:\s*("(?:[^"\\]++|\\.)+
 _ROOT = ".project_root"
 _FOLDERS = "kimi.json"
 _LONGEST = 4_096  # bytes of a path
-
-
-class _Folder(msgspec.Struct, frozen=True):
-    path: str
-
-
-class _Folders(msgspec.Struct, frozen=True):
-    work_dirs: tuple[_Folder, ...] = ()
 
 
 def md5_name(folder: str) -> str:
@@ -79,14 +69,10 @@ def project_beside(path: str) -> str | None:
 def _by_digest(path: str) -> str | None:
     """Look in Kimi CLI's list of folders for the one whose digest names the folder of its sessions."""
     projects, name = os.path.split(os.path.dirname(os.path.abspath(path)))
-    try:
-        listed = msgspec.json.decode(
-            filesystem.small_file(os.path.join(os.path.dirname(projects), _FOLDERS)), type=_Folders
-        )
-    except (ValueError, RecursionError):
-        return None
+    listed = table(filesystem.small_file(os.path.join(os.path.dirname(projects), _FOLDERS))) or {}
     digest = name.rpartition("_")[2]  # a remote folder's has the name of its kind before it
-    return next((own.path for own in listed.work_dirs if md5_name(own.path) == digest), None)
+    folders = (_text(table(row), ("path",)) for row in array(listed.get("work_dirs", b"")))
+    return next((folder for folder in folders if folder and md5_name(folder) == digest), None)
 
 
 def _of_task(path: str) -> str | None:

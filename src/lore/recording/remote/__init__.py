@@ -118,6 +118,11 @@ class RemotePlace(NamedTuple):
     root: str
     key: str
 
+    @property
+    def folder(self) -> str:
+        """The key as that of a folder: empty, or ending in `/`."""
+        return self.key if not self.key or self.key.endswith("/") else f"{self.key}/"
+
 
 def place_of(path: str) -> RemotePlace:
     """Read a name; raises RemoteError for one that names no bucket or server, or holds a password."""
@@ -406,14 +411,13 @@ def _is_root(place: RemotePlace) -> bool:
 def entries(folder: str) -> Iterator[RemoteEntry]:
     """Yield what lies directly in a folder; keys are names, those of folders end in `/`. Raises RemoteError."""
     place = place_of(folder)
-    prefix = place.key if not place.key or place.key.endswith("/") else place.key + "/"
     tree = _tree_of(place)
     if tree is not None:
-        yield from tree.entries(prefix)
+        yield from tree.entries(place.folder)
         return
     bucket = _bucket_of(place, folder)
-    for entry in again(lambda: list(bucket.children(prefix))):
-        if (name := entry.key.removeprefix(prefix)) and name not in ("./", "../"):
+    for entry in again(lambda: list(bucket.children(place.folder))):
+        if (name := entry.key.removeprefix(place.folder)) and name not in ("./", "../"):
             yield RemoteEntry(name, entry.about)
 
 
@@ -426,10 +430,9 @@ def listing(folder: str) -> Generator[Tree]:
     from lore.recording.remote.tree import Tree  # noqa: PLC0415 - it needs a database
 
     place = place_of(folder)
-    prefix = place.key if not place.key or place.key.endswith("/") else place.key + "/"
     bucket = _bucket_of(place, folder)
-    with closing(Tree(place, prefix)) as tree:
-        again(lambda: tree.add(bucket.listed(prefix)))
+    with closing(Tree(place, place.folder)) as tree:
+        again(lambda: tree.add(bucket.listed(place.folder)))
         _TREES.append(tree)
         try:
             yield tree

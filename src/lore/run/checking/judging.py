@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lore.judge.totals import FileResult, ResultSource
 from lore.recording.inputs import Input, ahead, fetched_ahead
-from lore.recording.opening import silent
 from lore.run.checking import verdicts
 from lore.run.checking.verdicts import CheckConfig, InterruptedRunError
+from lore.store.registry import silent
 
 if TYPE_CHECKING:
     from lore.run.checking.cluster import Cluster

@@ -15,8 +15,8 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
-from lore.errors import LoreError, Where
-from lore.files import synchronise_folder, try_lock
+from lore.errors import LoreError, Where, reason_of
+from lore.files import append, synchronise_folder, try_lock
 from lore.formats.lines import LONGEST
 from lore.model.canonical import encode, text_of
 from lore.model.jsonslice import parts, table
@@ -95,7 +95,6 @@ class CaptureFile:
         self._end = self._read()
         if self._end < os.fstat(descriptor).st_size:
             os.ftruncate(descriptor, self._end)
-        os.lseek(descriptor, self._end, os.SEEK_SET)
 
     def append(self, record: Captured) -> None:
         """Write a record behind the others; what cannot be written whole is taken back. Raises LoreError."""
@@ -103,12 +102,8 @@ class CaptureFile:
         if len(line) > LONGEST:
             raise LoreError(f"turn {record.turn}: a record longer than {LONGEST >> 20} MiB, which no reader would take")
         try:
-            view = memoryview(line)
-            while view:
-                view = view[os.write(self._descriptor, view) :]
-            os.fsync(self._descriptor)
+            append(self._descriptor, line, self._end)
         except OSError as error:
-            os.ftruncate(self._descriptor, self._end)
             raise _refused(self.shown, error) from None
         self._end += len(line)
         self.sent.append(digest_of(record.body))
@@ -116,7 +111,6 @@ class CaptureFile:
     def empty(self) -> None:
         """Throw away what it holds: it was seen to be a capture of a replay, and nothing else is thrown away."""
         os.ftruncate(self._descriptor, 0)
-        os.lseek(self._descriptor, 0, os.SEEK_SET)
         self.sent, self._end = [], 0
 
     def _read(self) -> int:
@@ -180,5 +174,4 @@ def taken(shown: str) -> LoreError:
 
 
 def _refused(shown: str, error: OSError | ValueError) -> LoreError:
-    reason = str(getattr(error, "strerror", None) or error).lower()
-    return LoreError(f"cannot write {shown}: {reason}", hint="name another file with --output")
+    return LoreError(f"cannot write {shown}: {reason_of(error)}", hint="name another file with --output")

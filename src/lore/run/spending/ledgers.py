@@ -29,15 +29,16 @@ from lore.model.cause import Place
 from lore.model.ledger import Ledger, LedgerRow
 from lore.model.results import Unseen
 from lore.recording import corpus, filesystem
-from lore.recording.agents import copilot_store
+from lore.recording.agents import databases
 from lore.recording.agents.companions import companions
 from lore.recording.agents.logs import Surroundings
 from lore.recording.agents.projects import project_beside, project_in
 from lore.recording.base import Problems, UnrecognisedError, collected_seldom, load_plugins
 from lore.recording.inputs import Input, ahead, fetched_ahead
-from lore.recording.opening import Options, silent
+from lore.recording.opening import Options
 from lore.recording.recent import written
 from lore.run.dated import PACKAGED, Dated
+from lore.store.registry import silent
 
 if TYPE_CHECKING:
     from lore.judge.base import TurnVerdict
@@ -289,7 +290,7 @@ def files_of_recording(path: str) -> list[str]:
         return sorted(entry.path for entry in os.scandir(path))
     if not os.path.lexists(path):
         path = path.rpartition("#")[0]  # a session in a database
-    paths = [path, *companions(path), copilot_store.database_of(path)]
+    paths = [path, *companions(path), databases.database_of(path)]
     return sorted(found for known in paths if known for found in (known, known + "-wal") if os.path.exists(found))
 
 
