@@ -10,17 +10,9 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from lore.cli import flags
 from lore.cli.common import (
     INTERRUPTED,
-    AsJson,
-    Colour,
-    Config,
-    For,
-    Format,
-    Redact,
-    System,
-    Tools,
-    Verbose,
     completion,
     cores,
     dated_rules,
@@ -32,10 +24,11 @@ from lore.cli.common import (
     quiet_pipe,
     reader_named,
     tell,
+    write_json,
     writing,
 )
-from lore.cli.inputs import Last, Since, chosen_inputs
-from lore.cli.pages import Open, page_among, read_twice, write_pages
+from lore.cli.inputs import chosen_inputs
+from lore.cli.pages import page_among, read_twice, write_pages
 from lore.cli.sql import folder_among, judge_into
 
 if TYPE_CHECKING:
@@ -44,7 +37,7 @@ if TYPE_CHECKING:
     from lore.config import Loaded
     from lore.judge.policy import Budgets
     from lore.model.codes import Reader
-    from lore.model.results import Checked, Finding
+    from lore.model.results import Finding
     from lore.recording.opening import Options
     from lore.run.checking.check import CheckContext, CheckOutcome, Target
     from lore.run.checking.cluster import Cluster
@@ -55,87 +48,63 @@ Paths: TypeAlias = Annotated[
         help="Recordings, folders, stores, or patterns ('logs/**/*.jsonl'); default: where agents keep logs."
     ),
 ]
-Select: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--select", help="Find only these: codes, their beginnings (LORE1), names.")
-]
-Ignore: TypeAlias = Annotated[list[str] | None, typer.Option("--ignore", help="Do not find these; see --select.")]
-MinReuse: TypeAlias = Annotated[
-    float | None, typer.Option("--min-reuse", help="Every pair reuses at least this share.")
-]
-MaxBreaks: TypeAlias = Annotated[
-    int | None, typer.Option("--max-breaks", help="At most this many unexpected cache breaks.")
-]
-MaxLostTokens: TypeAlias = Annotated[
-    int | None, typer.Option("--max-lost-tokens", help="At most this many tokens lost unexpectedly.")
-]
-Baseline: TypeAlias = Annotated[
-    str | None, typer.Option("--baseline", help="Findings that this file knows do not fail; only new ones do.")
-]
-UpdateBaseline: TypeAlias = Annotated[
-    bool, typer.Option("--update-baseline", help="Write the findings of this run into the --baseline file.")
-]
-Reports: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--report",
-        help="KIND or KIND=FILE, also several: terminal, json, jsonl, markdown, junit, sarif, github; html=FILE.html"
-        " (one page) or html=FOLDER (an index, and a page for each session); parquet=FOLDER (tables, for `lore sql`).",
-    ),
-]
-Jobs: TypeAlias = Annotated[
-    int | None, typer.Option("--jobs", "-j", min=1, help="Files judged at a time; default: the number of cores.")
-]
-OnCluster: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--cluster",
-        help="Judge on a Dask cluster: the address of its scheduler, or local (--jobs workers here). Extra: dask.",
-    ),
-]
-StateFolder: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--state",
-        help="Keep results in this folder, or below s3://BUCKET/PREFIX, and open only files that are new: a file of the"
-        " same name, size, times and inode is trusted to be the same, else one of the same SHA-256.",
-    ),
-]
-PassOver: TypeAlias = Annotated[
-    bool, typer.Option("--pass-over", help="Pass over files that are no recordings, also those that are named.")
-]
-Follow: TypeAlias = Annotated[
-    bool, typer.Option("--follow", help="Judge one recording as it is written, until interrupted.")
-]
 
 
 @quiet_pipe
 def run(
     paths: Paths = None,
-    last: Last = False,
-    since: Since = None,
-    select: Select = None,
-    ignore: Ignore = None,
-    min_reuse: MinReuse = None,
-    max_breaks: MaxBreaks = None,
-    max_lost_tokens: MaxLostTokens = None,
-    baseline: Baseline = None,
-    update_baseline: UpdateBaseline = False,
-    report: Reports = None,
-    open_page: Open = False,
-    redact: Redact = False,
-    reader: For = None,
-    jobs: Jobs = None,
-    cluster: OnCluster = None,
-    state: StateFolder = None,
-    pass_over: PassOver = False,
-    system: System = None,
-    tools: Tools = None,
-    follow: Follow = False,
-    as_json: AsJson = False,
-    format: Format = None,
-    config: Config = None,
-    color: Colour = None,
-    verbose: Verbose = False,
+    last: flags.Last = False,
+    since: flags.Since = None,
+    select: flags.Select = None,
+    ignore: flags.Ignore = None,
+    min_reuse: Annotated[
+        float | None, typer.Option("--min-reuse", help="Every pair reuses at least this share.")
+    ] = None,
+    max_breaks: Annotated[
+        int | None, typer.Option("--max-breaks", help="At most this many unexpected cache breaks.")
+    ] = None,
+    max_lost_tokens: Annotated[
+        int | None, typer.Option("--max-lost-tokens", help="At most this many tokens lost unexpectedly.")
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", help="Findings that this file knows do not fail; only new ones do.")
+    ] = None,
+    update_baseline: Annotated[
+        bool, typer.Option("--update-baseline", help="Write the findings of this run into the --baseline file.")
+    ] = False,
+    report: flags.Reports = None,
+    open_page: flags.Open = False,
+    redact: flags.Redact = False,
+    reader: flags.For = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Files judged at a time; default: the number of cores.")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            help="Judge on a Dask cluster: the address of its scheduler, or local (--jobs workers here). Extra: dask.",
+        ),
+    ] = None,
+    state: Annotated[
+        str | None,
+        typer.Option(
+            "--state",
+            help="Keep results in this folder, or below s3://BUCKET/PREFIX, and open only files that are new: a file of"
+            " the same name, size, times and inode is trusted to be the same, else one of the same SHA-256.",
+        ),
+    ] = None,
+    pass_over: flags.PassOver = False,
+    system: flags.System = None,
+    tools: flags.Tools = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Judge one recording as it is written, until interrupted.")
+    ] = False,
+    as_json: flags.AsJson = False,
+    format: flags.Format = None,
+    config: flags.Config = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """Judge recordings, for CI.
 
@@ -209,16 +178,11 @@ def run(
     code = _answer(outcome, context, reports, which.paths, color=color, verbose=verbose, streamed=streamed)
     if page is not None and not outcome.result.interrupted:
         from lore.report.html.intros import of_check
-        from lore.run.html_report import HtmlReportRequest
         from lore.run.pages import PageRequest
 
         request = PageRequest(options, dated=context.dated, redact=redact, reader=context.reader)
-        write_pages(
-            page,
-            HtmlReportRequest(of_check(outcome.result, verbose=verbose), again, request),
-            verbose=verbose,
-            colour=color,
-        )
+        intro = of_check(outcome.result, verbose=verbose)
+        write_pages(page, intro, again, request, verbose=verbose, colour=color)
     return code
 
 
@@ -317,7 +281,6 @@ def follow_one(
     from lore.errors import LoreError
     from lore.model.results import Checked
     from lore.recording.tailing import every
-    from lore.report.forms.json_report import render
     from lore.report.forms.registry import REPORTS
     from lore.report.forms.terminal import write_finding
     from lore.report.redacted.findings import redacted, redacted_finding
@@ -326,9 +289,6 @@ def follow_one(
     if len(paths) != 1 or os.path.isdir(paths[0]):
         raise LoreError("--follow takes one recording", hint="name the file that is being written")
 
-    def without_content(result: Checked | Finding) -> Checked | Finding:
-        return redacted(result) if isinstance(result, Checked) else redacted_finding(result)
-
     console = out(color)
     with interruptible() as interrupted:
         following = follow_check(
@@ -336,11 +296,13 @@ def follow_one(
             root=context.root, dated=context.dated, reader=context.reader,
         )  # fmt: skip
         for result in following:
-            shown = without_content(result) if context.redact and result is not None else result
+            shown = result
+            if context.redact and result is not None:
+                shown = redacted(result) if isinstance(result, Checked) else redacted_finding(result)
             if shown is None:
                 sys.stdout.flush()
             elif as_json:
-                sys.stdout.write(render(shown) + "\n")
+                write_json(shown)
             elif isinstance(shown, Checked):
                 REPORTS["terminal"].write(shown, console, verbose=True)
             elif verbose or shown.severity != "note":

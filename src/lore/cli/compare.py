@@ -7,24 +7,9 @@ from typing import Annotated
 
 import typer
 
-from lore.cli.common import (
-    AsJson,
-    Colour,
-    Config,
-    Redact,
-    Verbose,
-    answer,
-    cores,
-    dated_rules,
-    found_settings,
-    log,
-    progress,
-    quiet_pipe,
-    surroundings,
-    unquoted,
-)
-from lore.cli.overview import NoCache
-from lore.cli.pages import Open, Page, page_target, write_pages
+from lore.cli import flags
+from lore.cli.common import answer, cores, found_settings, ledgers_of, progress, quiet_pipe, surroundings, unquoted
+from lore.cli.pages import page_target, write_pages
 
 _SIDE = "A path, or KEY:VALUE (agent, model, version, client, gateway, project) or FROM..TO, joined by commas."
 
@@ -36,14 +21,14 @@ def run(
     paths: Annotated[
         list[str] | None, typer.Option("--in", help="Where recordings lie; default: where agents keep them.")
     ] = None,
-    no_cache: NoCache = False,
-    report: Page = None,
-    open_page: Open = False,
-    redact: Redact = False,
-    as_json: AsJson = False,
-    config: Config = None,
-    color: Colour = None,
-    verbose: Verbose = False,
+    no_cache: flags.NoCache = False,
+    report: flags.Page = None,
+    open_page: flags.Open = False,
+    redact: flags.Redact = False,
+    as_json: flags.AsJson = False,
+    config: flags.Config = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """Compare two sides: what was read, lost and paid.
 
@@ -53,18 +38,15 @@ def run(
     agents (agent:codex agent:pi), models, gateways (gateway:openrouter.ai gateway:none), spans of time (14d..7d 7d..).
     Intervals hold at 95 %; where counts are small it says so.
     """
-    from lore.recording.opening import Options
     from lore.report.comparison import write_comparison
     from lore.run.spending.compare import CompareRequest, compare, side_of
-    from lore.run.spending.ledgers import Ledgers, folder_of
 
     page = page_target(report, opens=open_page, name="compare", taken=as_json)
-    loaded, now, here = found_settings(config), time.time(), surroundings()
+    loaded, now = found_settings(config), time.time()
     request = CompareRequest(side_of(left, now), side_of(right, now), tuple(paths or ()), cores())
-    options = Options(rules=loaded.settings.assemble, log=log(verbose))
-    ledgers = Ledgers(options, "" if no_cache else folder_of(here), dated=dated_rules(loaded), now=now)
+    ledgers = ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
     with progress(wanted=not verbose, colour=color, what="reading") as shown, unquoted(redact=redact):
-        result = compare(here, request, ledgers, shown)
+        result = compare(surroundings(), request, ledgers, shown)
     if redact:
         from lore.report.redacted.results import redacted_comparison
 
@@ -73,13 +55,8 @@ def run(
         answer(result, write_comparison, as_json=as_json, color=color)
     if page is not None:
         from lore.report.html.intros import of_comparison
-        from lore.run.html_report import HtmlReportRequest
         from lore.run.pages import PageRequest
 
-        write_pages(
-            page,
-            HtmlReportRequest(of_comparison(result), [], PageRequest(options, redact=redact)),
-            verbose=verbose,
-            colour=color,
-        )
+        shown_as = PageRequest(ledgers.options, redact=redact)
+        write_pages(page, of_comparison(result), [], shown_as, verbose=verbose, colour=color)
     return 0

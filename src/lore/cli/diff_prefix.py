@@ -6,18 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lore.cli import flags
 from lore.cli.common import (
-    AsJson,
-    Colour,
-    Config,
-    Dialect,
-    For,
-    Format,
-    Redact,
-    System,
-    Tail,
-    Tools,
-    Verbose,
     completion,
     dated_rules,
     found_settings,
@@ -27,6 +17,7 @@ from lore.cli.common import (
     reader_named,
     tail_policy,
     tell,
+    write_json,
     writing,
 )
 
@@ -54,17 +45,17 @@ def run(
     cache: Annotated[
         list[str] | None, typer.Option("--cache", help="Say what this cache would read, whoever serves; also several.")
     ] = None,
-    as_json: AsJson = False,
-    dialect: Dialect = None,
-    tail: Tail = None,
-    system: System = None,
-    tools: Tools = None,
-    format: Format = None,
-    redact: Redact = False,
-    reader: For = None,
-    config: Config = None,
-    color: Colour = None,
-    verbose: Verbose = False,
+    as_json: flags.AsJson = False,
+    dialect: flags.Dialect = None,
+    tail: flags.Tail = None,
+    system: flags.System = None,
+    tools: flags.Tools = None,
+    format: flags.Format = None,
+    redact: flags.Redact = False,
+    reader: flags.For = None,
+    config: flags.Config = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """Compare two turns: what is reused, and why not all.
 
@@ -118,13 +109,6 @@ def _caches(names: tuple[str, ...], loaded: Loaded) -> Caches:
 
 def _writer(*, as_json: bool, color: bool | None, verbose: bool) -> Callable[[Diff], None]:
     if as_json:
-        import sys
-
-        from lore.report.forms.json_report import render
-
-        def write_json(diff: Diff) -> None:
-            sys.stdout.write(render(diff) + "\n")
-
         return write_json
     from lore.model.codes import UNEXPLAINED
     from lore.report.diff import write

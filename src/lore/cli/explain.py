@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from lore.cli.common import Colour, out, quiet_pipe
+from lore.cli import flags
+from lore.cli.common import out, quiet_pipe
 
 _PARTS = {"author": "### If you write the agent\n", "user": "### If you run it\n"}
 
@@ -32,7 +33,7 @@ def run(
             "--for", help="Whom the page advises: author (writes the agent) or user (runs it); default: both."
         ),
     ] = None,
-    color: Colour = None,
+    color: flags.Colour = None,
 ) -> int:
     """Explain a finding code; without one, list them.
 

@@ -7,20 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.cli.common import (
-    AsJson,
-    Colour,
-    Config,
-    Format,
-    Redact,
-    Verbose,
-    log,
-    out,
-    quiet_pipe,
-    settings,
-    tell,
-    unquoted,
-)
+from lore.cli import flags
+from lore.cli.common import log, out, quiet_pipe, settings, tell, unquoted, write_json
 
 if TYPE_CHECKING:
     from lore.recording.opening import Options
@@ -45,12 +33,12 @@ def run(
     since: Annotated[
         str | None, typer.Option("--since", help="With --follow --json: what came after this cursor (EPOCH:N).")
     ] = None,
-    redact: Redact = False,
-    as_json: AsJson = False,
-    format: Format = None,
-    config: Config = None,
-    color: Colour = None,
-    verbose: Verbose = False,
+    redact: flags.Redact = False,
+    as_json: flags.AsJson = False,
+    format: flags.Format = None,
+    config: flags.Config = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """Fold a session's events into its timeline.
 
@@ -99,9 +87,7 @@ def _answer(folded: Folded, *, redact: bool, as_json: bool, color: bool | None, 
 
         result, shown = redacted_fold(result, shown)
     if as_json:
-        from lore.report.forms.json_report import render
-
-        sys.stdout.write(render(result) + "\n")
+        write_json(result)
         return
     from lore.report.timeline import write
 
@@ -149,7 +135,6 @@ def _follow_text(session: str, options: Options, color: bool | None) -> int:
 def _follow_json(session: str, options: Options, since: str | None) -> int:
     from lore.model.codes import Problem
     from lore.recording.corpus import is_database
-    from lore.report.forms.json_report import render
     from lore.run.following import cursor_of, follow_events
     from lore.run.following_database import follow_database_events
 
@@ -161,5 +146,5 @@ def _follow_json(session: str, options: Options, since: str | None) -> int:
         elif isinstance(event, Problem):
             tell(f"{event.code} {event.file}:{event.line} {event.message}")
         else:
-            sys.stdout.write(render(event) + "\n")
+            write_json(event)
     return 0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from lore.cli.common import AsJson, Colour, answer, quiet_pipe
+from lore.cli import flags
+from lore.cli.common import answer, quiet_pipe
 
 
 @quiet_pipe
-def run(as_json: AsJson = False, color: Colour = None) -> int:
+def run(as_json: flags.AsJson = False, color: flags.Colour = None) -> int:
     """List what lore reads, and what each format can answer.
 
     Of each: its fidelity (how near its prompts are to what was sent: wire, parsed, structural, reconstructed), and

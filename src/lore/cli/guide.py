@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from lore.cli.common import Colour, out, quiet_pipe
+from lore.cli import flags
+from lore.cli.common import out, quiet_pipe
 
 
 def _topics(beginning: str) -> list[str]:
@@ -27,7 +28,7 @@ def run(
     pager: Annotated[
         bool, typer.Option("--pager/--no-pager", help="Show what is longer than the terminal in your pager ($PAGER).")
     ] = True,
-    color: Colour = None,
+    color: flags.Colour = None,
 ) -> int:
     """Read the manual: a page a subject.
 

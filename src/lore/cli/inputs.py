@@ -6,20 +6,12 @@ import os
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
-
-import typer
+from typing import TYPE_CHECKING, NamedTuple
 
 from lore.cli.common import surroundings, tell
 
 if TYPE_CHECKING:
     from lore.recording.inputs import Input
-
-
-Last: TypeAlias = Annotated[bool, typer.Option("--last", help="Take the newest session alone, with its subagents.")]
-Since: TypeAlias = Annotated[
-    str | None, typer.Option("--since", help="Take files written since then: 30m, 2h, 1d, 1w, or a date.")
-]
 
 
 class Chosen(NamedTuple):

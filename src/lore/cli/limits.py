@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from lore.cli.common import AsJson, Colour, answer, quiet_pipe
+from lore.cli import flags
+from lore.cli.common import answer, quiet_pipe
 
 
 @quiet_pipe
-def run(as_json: AsJson = False, color: Colour = None) -> int:
+def run(as_json: flags.AsJson = False, color: flags.Colour = None) -> int:
     """List every cap: how long, how many or how deep lore lets something be, and why.
 
     What is larger is cut, passed over or refused; a recording that lost something to a cap has a problem that says so.

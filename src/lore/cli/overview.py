@@ -3,47 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import typer
 
-from lore.cli.common import (
-    AsJson,
-    Colour,
-    Config,
-    Redact,
-    Verbose,
-    cores,
-    dated_rules,
-    found_settings,
-    log,
-    out,
-    progress,
-    quiet_pipe,
-    surroundings,
-)
-from lore.cli.pages import Open, Page, page_target, spending_site, write_pages
-
-Since: TypeAlias = Annotated[
-    str | None, typer.Option("--since", help="What was sent since then: 30m, 2h, 1d, 1w, or a date; default: 7d.")
-]
-AgentName: TypeAlias = Annotated[
-    str | None, typer.Option("--agent", help="Recordings of this agent alone; an unknown word lists them.")
-]
-Project: TypeAlias = Annotated[
-    str | None, typer.Option("--project", help="Sessions of this project alone: its folder, or the end of its path.")
-]
-By: TypeAlias = Annotated[
-    str | None, typer.Option("--by", help="Also a line for each day, session, model, project or agent.")
-]
-Compare: TypeAlias = Annotated[bool, typer.Option("--compare", help="Also the same length of time before that.")]
-NoCache: TypeAlias = Annotated[
-    bool, typer.Option("--no-cache", help="Read every recording anew, and keep nothing of it.")
-]
-
-Version: TypeAlias = Annotated[bool, typer.Option("--version", "-V", help="Print the version and exit.")]
+from lore.cli import flags
+from lore.cli.common import cores, found_settings, ledgers_of, out, progress, quiet_pipe, surroundings, write_json
+from lore.cli.pages import page_target, write_spending
 
 GROUPS = ("day", "session", "model", "project", "agent")
 
@@ -51,20 +18,29 @@ GROUPS = ("day", "session", "model", "project", "agent")
 @quiet_pipe
 def run(
     context: typer.Context,
-    since: Since = None,
-    agent: AgentName = None,
-    project: Project = None,
-    by: By = None,
-    compare: Compare = False,
-    no_cache: NoCache = False,
-    report: Page = None,
-    open_page: Open = False,
-    redact: Redact = False,
-    as_json: AsJson = False,
-    config: Config = None,
-    color: Colour = None,
-    verbose: Verbose = False,
-    version: Version = False,
+    since: Annotated[
+        str | None, typer.Option("--since", help="What was sent since then: 30m, 2h, 1d, 1w, or a date; default: 7d.")
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option("--agent", help="Recordings of this agent alone; an unknown word lists them.")
+    ] = None,
+    project: Annotated[
+        str | None,
+        typer.Option("--project", help="Sessions of this project alone: its folder, or the end of its path."),
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option("--by", help="Also a line for each day, session, model, project or agent.")
+    ] = None,
+    compare: Annotated[bool, typer.Option("--compare", help="Also the same length of time before that.")] = False,
+    no_cache: flags.NoCache = False,
+    report: flags.Page = None,
+    open_page: flags.Open = False,
+    redact: flags.Redact = False,
+    as_json: flags.AsJson = False,
+    config: flags.Config = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
+    version: Annotated[bool, typer.Option("--version", "-V", help="Print the version and exit.")] = False,
 ) -> int:
     """Judge prompt caches offline, and assemble prompts whose prefix does not move.
 
@@ -85,9 +61,6 @@ def run(
     from lore.errors import LoreError, did_you_mean
     from lore.recording import recent
     from lore.recording.agents.logs import agent_named
-    from lore.recording.opening import Options
-    from lore.report.redacted.results import redacted_overview
-    from lore.run.spending.ledgers import Ledgers, folder_of
     from lore.run.spending.overview import WEEK, OverviewRequest, summed
 
     if by is not None and by not in GROUPS:
@@ -99,8 +72,7 @@ def run(
         agent=None if agent is None else agent_named(agent), by=by, compared=compare, jobs=cores(),
         project="" if project is None else os.path.abspath(project) if project in (".", "..") else project,
     )  # fmt: skip
-    options, folder = Options(rules=loaded.settings.assemble, log=log(verbose)), "" if no_cache else folder_of(here)
-    ledgers = Ledgers(options, folder, dated=dated_rules(loaded), now=now)
+    ledgers = ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
     with progress(wanted=not verbose, colour=color, what="reading") as shown:
         found = summed(here, request, ledgers, shown)
     result = found.result
@@ -109,9 +81,7 @@ def run(
 
         result = redacted_overview(result)
     if as_json:
-        from lore.report.forms.json_report import render
-
-        sys.stdout.write(render(result) + "\n")
+        write_json(result)
     elif page is None or page.path:
         from lore.report.commands import OverviewSelection, in_shell
         from lore.report.overview import write_overview
@@ -121,8 +91,5 @@ def run(
         chosen = OverviewSelection(since or "7d", agent or "", "" if redact else request.project, places)
         write_overview(result, out(color), chosen)
     if page is not None:
-        from lore.run.pages import PageRequest
-
-        how = PageRequest(options, dated=dated_rules(loaded), redact=redact)
-        write_pages(page, spending_site(page, result, found, how), verbose=verbose, colour=color)
+        write_spending(page, found._replace(result=result), ledgers, redact=redact, verbose=verbose, colour=color)
     return 0

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lore.cli import flags
 from lore.cli.common import (
     INTERRUPTED,
-    AsJson,
-    Colour,
-    Config,
-    Format,
-    Redact,
-    Verbose,
     answer,
     can_ask,
     confirmed,
@@ -26,11 +22,9 @@ from lore.cli.common import (
     tell,
     unquoted,
 )
-from lore.cli.pages import Open, Page, PageTarget, page_target, write_pages
+from lore.cli.pages import PageTarget, page_target, write_pages
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from lore.model.results.replay import Replayed, ReplayEstimate
     from lore.run.replaying.plan import Layout
     from lore.run.replaying.replay import ReplayRequest
@@ -87,14 +81,14 @@ def run(
         ),
     ] = None,
     timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that one answer may take.")] = 600.0,
-    report: Page = None,
-    open_page: Open = False,
-    redact: Redact = False,
-    as_json: AsJson = False,
-    format: Format = None,
-    config: Config = None,
-    color: Colour = None,
-    verbose: Verbose = False,
+    report: flags.Page = None,
+    open_page: flags.Open = False,
+    redact: flags.Redact = False,
+    as_json: flags.AsJson = False,
+    format: flags.Format = None,
+    config: flags.Config = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """Send a recording to a server, and put what it says it read from its cache beside the prediction.
 
@@ -180,36 +174,22 @@ def _answer(
         raise LoreError(found.stopped, hint=stopped_hint(found.stopped))
     found = redacted_replayed(found) if request.redact else found
 
-    def shown(result: Replayed, out: Console) -> None:
-        write(result, out, verbose=verbose)
-
     if page is None or page.path or as_json:
-        answer(found, shown, as_json=as_json, color=color)
+        answer(found, partial(write, verbose=verbose), as_json=as_json, color=color)
     if found.stopped is not None:
         tell(f"error: {found.stopped}")
     if page is not None:
-        _write_page(page, found, request, verbose=verbose, colour=color)
+        from lore.recording.inputs import inputs
+        from lore.recording.opening import Options
+        from lore.report.html.intros import of_replay
+        from lore.run.pages import PageRequest
+
+        captures = [request.outputs[layout.name] for layout in found.layouts if layout.requests]
+        options = Options(counter=request.options.counter)
+        shown_as = PageRequest(options, request.cache, request.dated, request.redact)
+        write_pages(page, of_replay(found), inputs(captures), shown_as, verbose=verbose, colour=color)
     whole = all(layout.same_as is not None or layout.requests >= layout.planned for layout in found.layouts)
     if found.interrupted:
         return INTERRUPTED
-    return 0 if whole or found.estimate is not None and not _sent(found) and found.stopped is None else 3
-
-
-def _sent(found: Replayed) -> bool:
-    return any(layout.capture for layout in found.layouts)
-
-
-def _write_page(
-    page: PageTarget, found: Replayed, request: ReplayRequest, *, verbose: bool, colour: bool | None
-) -> None:
-    """Write the page of a replay: what was read beside the prediction, and the captures as other pages show them."""
-    from lore.recording.inputs import inputs
-    from lore.recording.opening import Options
-    from lore.report.html.intros import of_replay
-    from lore.run.html_report import HtmlReportRequest
-    from lore.run.pages import PageRequest
-
-    captures = [request.outputs[layout.name] for layout in found.layouts if layout.requests]
-    options = Options(counter=request.options.counter)
-    how = PageRequest(options, request.cache, request.dated, request.redact, None)
-    write_pages(page, HtmlReportRequest(of_replay(found), inputs(captures), how), verbose=verbose, colour=colour)
+    unsent = found.estimate is not None and found.stopped is None and not any(each.capture for each in found.layouts)
+    return 0 if whole or unsent else 3

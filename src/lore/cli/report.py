@@ -13,26 +13,10 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from lore.cli.common import (
-    Colour,
-    Config,
-    Force,
-    Output,
-    Redact,
-    Verbose,
-    cores,
-    dated_rules,
-    found_settings,
-    log,
-    progress,
-    quiet_pipe,
-    surroundings,
-    tell,
-    unquoted,
-)
+from lore.cli import flags
+from lore.cli.common import cores, found_settings, ledgers_of, progress, quiet_pipe, surroundings, tell, unquoted
 from lore.cli.inputs import Chosen, chosen_inputs
-from lore.cli.overview import NoCache
-from lore.cli.pages import HTML, Open, PageTarget, page_target, read_twice, spending_site, write_pages
+from lore.cli.pages import HTML, PageTarget, page_target, read_twice, write_spending
 
 if TYPE_CHECKING:
     from lore.recording.inputs import Input
@@ -137,18 +121,18 @@ def run(
         ),
     ] = None,
     format: Annotated[str, typer.Option("--format", help=f"The form: {', '.join((*FORMS, HTML))}.")] = "trace",
-    output: Output = None,
-    force: Force = False,
-    open_page: Open = False,
+    output: flags.Output = None,
+    force: flags.Force = False,
+    open_page: flags.Open = False,
     last: Annotated[bool, typer.Option("--last", help="The newest session alone.")] = False,
     since: Annotated[
         str | None, typer.Option("--since", help="Files written since then: 30m, 2h, 1d, 1w, or a date.")
     ] = None,
-    redact: Redact = False,
-    no_cache: NoCache = False,
-    config: Config = None,
-    color: Colour = None,
-    verbose: Verbose = False,
+    redact: flags.Redact = False,
+    no_cache: flags.NoCache = False,
+    config: flags.Config = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """Write recordings in a form that another program shows.
 
@@ -163,8 +147,6 @@ def run(
     from lore.errors import LoreError, did_you_mean
     from lore.recording import recent
     from lore.recording.inputs import inputs
-    from lore.recording.opening import Options
-    from lore.run.spending.ledgers import Ledgers, folder_of
 
     if format not in (*FORMS, HTML):
         raise LoreError(
@@ -181,18 +163,14 @@ def run(
     files = [file._replace(optional=bool(which.looked)) for file in inputs(which.paths, which.wanted)]
     if page is not None:
         read_twice(files)
-    options = Options(rules=loaded.settings.assemble, log=log(verbose))
-    ledgers = Ledgers(options, "" if no_cache else folder_of(surroundings()), dated=dated_rules(loaded), now=now)
+    ledgers = ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
     begin = None if since is None else recent.since(since, now)
     with unquoted(redact=redact), progress(wanted=not verbose, colour=color, what="reading") as shown:
         chosen = Material(files, which, ledgers, redact, begin, now, shown)
         spent = None if page is None else _spent(chosen)
         made = None if spent is not None else FORMS[format].make(chosen)
     if page is not None and spent is not None:
-        from lore.run.pages import PageRequest
-
-        how = PageRequest(options, dated=dated_rules(loaded), redact=redact)
-        write_pages(page, spending_site(page, spent.result, spent, how), verbose=verbose, colour=color)
+        write_spending(page, spent, ledgers, redact=redact, verbose=verbose, colour=color)
         return 3 if spent.result.failed else 0
     assert made is not None, "what is no page was made"
     return _write(made, output, format, files, force=force)

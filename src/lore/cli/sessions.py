@@ -8,21 +8,8 @@ from typing import Annotated
 
 import typer
 
-from lore.cli.common import (
-    AsJson,
-    Colour,
-    Config,
-    Redact,
-    Verbose,
-    answer,
-    dated_rules,
-    found_settings,
-    log,
-    progress,
-    quiet_pipe,
-    surroundings,
-)
-from lore.cli.overview import NoCache
+from lore.cli import flags
+from lore.cli.common import answer, cores, found_settings, ledgers_of, progress, quiet_pipe, surroundings
 
 
 @quiet_pipe
@@ -37,12 +24,12 @@ def run(
     every: Annotated[
         bool, typer.Option("--all", help="All of them, each read to its end: as long as `lore check` takes.")
     ] = False,
-    no_cache: NoCache = False,
-    redact: Redact = False,
-    as_json: AsJson = False,
-    config: Config = None,
-    color: Colour = None,
-    verbose: Verbose = False,
+    no_cache: flags.NoCache = False,
+    redact: flags.Redact = False,
+    as_json: flags.AsJson = False,
+    config: flags.Config = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """List the sessions that agents keep here, the newest first.
 
@@ -52,11 +39,8 @@ def run(
     `lore check PATH` says why tokens were paid again. What was read is kept in your cache folder, in numbers and
     names alone; nothing leaves this machine.
     """
-    from lore.cli.common import cores
     from lore.recording import recent
     from lore.recording.agents.logs import agent_named
-    from lore.recording.opening import Options
-    from lore.run.spending.ledgers import Ledgers, folder_of
     from lore.run.spending.sessions import MOST_BYTES, SessionsRequest, sessions
 
     loaded, now = found_settings(config), time.time()
@@ -67,10 +51,9 @@ def run(
         most_bytes=None if every else MOST_BYTES,
         jobs=cores(),
     )
-    options, here = Options(rules=loaded.settings.assemble, log=log(verbose)), surroundings()
-    ledgers = Ledgers(options, "" if no_cache else folder_of(here), dated=dated_rules(loaded), now=now)
+    ledgers = ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
     with progress(wanted=not verbose, colour=color, what="reading") as shown:
-        found = sessions(here, request, ledgers, shown)
+        found = sessions(surroundings(), request, ledgers, shown)
     if redact:
         from lore.report.redacted.results import redacted_sessions
 

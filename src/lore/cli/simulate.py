@@ -7,16 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
+from lore.cli import flags
 from lore.cli.common import (
     INTERRUPTED,
-    AsJson,
-    Colour,
-    Config,
-    Dialect,
-    For,
-    Format,
-    Redact,
-    Verbose,
     answer,
     dated_rules,
     found_settings,
@@ -28,17 +21,15 @@ from lore.cli.common import (
     reader_named,
     tell,
     unquoted,
+    write_json,
 )
-from lore.cli.inputs import Last, Since, chosen_inputs
-from lore.cli.pages import Open, Page, PageTarget, page_target, read_twice, write_pages
+from lore.cli.inputs import chosen_inputs
+from lore.cli.pages import page_target, read_twice, write_pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lore.model.results.simulate import Simulated
-    from lore.recording.inputs import Input
-    from lore.recording.opening import Options
-    from lore.run.simulate import SimulateRequest
 
 
 @quiet_pipe
@@ -49,8 +40,8 @@ def run(
             help="Sessions, captures, folders, patterns ('logs/**/*.jsonl'), or `-`; default: where agents keep logs."
         ),
     ] = None,
-    last: Last = False,
-    since: Since = None,
+    last: flags.Last = False,
+    since: flags.Since = None,
     cache: Annotated[
         list[str] | None,
         typer.Option("--cache", help="Simulate this cache (NAME, NAME:OPTION=VALUE,…), whoever served it; repeatable."),
@@ -85,16 +76,16 @@ def run(
         ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Show every turn; default: those that lost something.")] = False,
-    report: Page = None,
-    open_page: Open = False,
-    redact: Redact = False,
-    as_json: AsJson = False,
-    format: Format = None,
-    dialect: Dialect = None,
-    reader: For = None,
-    config: Config = None,
-    color: Colour = None,
-    verbose: Verbose = False,
+    report: flags.Page = None,
+    open_page: flags.Open = False,
+    redact: flags.Redact = False,
+    as_json: flags.AsJson = False,
+    format: flags.Format = None,
+    dialect: flags.Dialect = None,
+    reader: flags.For = None,
+    config: flags.Config = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """Predict what a cache reads, writes and costs.
 
@@ -161,7 +152,11 @@ def run(
         if result.interrupted and form != "turns":
             tell(interrupted_line(result.interrupted))
         if page is not None and not result.interrupted:
-            _write_page(page, result, request, drawn, options, verbose=verbose, colour=color)
+            from lore.report.html.intros import of_simulation
+            from lore.run.pages import PageRequest
+
+            shown_as = PageRequest(options, caches[0] if caches else None, dated, redact, who)
+            write_pages(page, of_simulation(result), drawn, shown_as, verbose=verbose, colour=color)
     if any(result.interrupted for result in results):
         return INTERRUPTED
     return 3 if any(is_unjudged(problem) for result in results for problem in result.problems) else 0
@@ -176,9 +171,7 @@ def _write(
     """Write a result on standard output; what a form needs is imported with it."""
     match form:
         case "json":
-            from lore.report.forms.json_report import render
-
-            sys.stdout.write(render(result) + "\n")
+            write_json(result)
         case "csv":
             from lore.report.simulated_turns import write_csv
 
@@ -195,19 +188,6 @@ def _write(
             from lore.report.simulation import write
 
             write(result, out(colour), every=every, verbose=verbose)
-
-
-def _write_page(
-    page: PageTarget, result: Simulated, request: SimulateRequest, files: list[Input], options: Options, *,
-    verbose: bool, colour: bool | None,
-) -> None:  # fmt: skip
-    from lore.report.html.intros import of_simulation
-    from lore.run.html_report import HtmlReportRequest
-    from lore.run.pages import PageRequest
-
-    cache = request.caches[0] if request.caches else None
-    how = PageRequest(options, cache, request.dated, request.redact, request.reader)
-    write_pages(page, HtmlReportRequest(of_simulation(result), files, how), verbose=verbose, colour=colour)
 
 
 def _results(results: Iterator[Simulated], *, redact: bool) -> Iterator[Simulated]:

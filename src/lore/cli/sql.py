@@ -10,12 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lore.cli import flags
 from lore.cli.common import (
-    AsJson,
-    Colour,
-    Config,
-    Redact,
-    Verbose,
     answer,
     cores,
     dated_rules,
@@ -27,7 +23,6 @@ from lore.cli.common import (
     surroundings,
     tell,
 )
-from lore.cli.overview import NoCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,12 +50,12 @@ def run(
     ] = None,
     every: Annotated[bool, typer.Option("--all", help=f"Every row, not the first {SHOWN}.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Every row, separated by commas.")] = False,
-    no_cache: NoCache = False,
-    redact: Redact = False,
-    as_json: AsJson = False,
-    config: Config = None,
-    color: Colour = None,
-    verbose: Verbose = False,
+    no_cache: flags.NoCache = False,
+    redact: flags.Redact = False,
+    as_json: flags.AsJson = False,
+    config: flags.Config = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """Ask in SQL what recordings cost and what was found in them.
 

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from lore.cli.common import AsJson, Config, Verbose, dated_rules, found_settings, quiet_pipe, tell, writing
+from lore.cli import flags
+from lore.cli.common import dated_rules, found_settings, quiet_pipe, tell, writing
 
 SETTINGS = {"allow_interspersed_args": False}  # what stands behind the command is the command's
 
@@ -38,9 +39,9 @@ def run(
         int | None, typer.Option("--listen", min=0, max=65535, help="Port; 0 and default: one that is free.")
     ] = None,
     live: Annotated[bool, typer.Option("--live", help="Print a verdict for each request as it falls.")] = False,
-    as_json: AsJson = False,
-    verbose: Verbose = False,
-    config: Config = None,
+    as_json: flags.AsJson = False,
+    verbose: flags.Verbose = False,
+    config: flags.Config = None,
 ) -> int:
     """Run a command and record what its clients send to models.
 

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.cli.common import Config, Redact, dated_rules, found_settings, quiet_pipe, surroundings
+from lore.cli import flags
+from lore.cli.common import dated_rules, found_settings, quiet_pipe, surroundings, write_json
 
 if TYPE_CHECKING:
-    from lore.model.running import Running
+    pass
 
 
 @quiet_pipe
@@ -37,11 +38,11 @@ def run(
     color: Annotated[
         bool | None, typer.Option("--color/--no-color", help="Colour; default: for Claude Code, and on a terminal.")
     ] = None,
-    redact: Redact = False,
+    redact: flags.Redact = False,
     as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON, judged to the log's end.")] = False,
     install: Annotated[bool, typer.Option("--install", help="Print settings for Claude Code and tmux.")] = False,
     refresh: Annotated[bool, typer.Option("--refresh", hidden=True)] = False,
-    config: Config = None,
+    config: flags.Config = None,
 ) -> int:
     """Print one line about the running session: prompt size, share read, paid again, cache expiry, last break.
 
@@ -74,7 +75,12 @@ def run(
     if as_json:
         if name is None:
             raise recent.nothing(recent.whereabouts(here, wide=False).looked)
-        sys.stdout.write(_json(running.judge_running(name, options, dated).running, name, redact=redact) + "\n")
+        from lore.model.results.running import running_session
+        from lore.recording import corpus
+        from lore.report.redacted.results import redacted_running
+
+        judged = running.judge_running(name, options, dated).running
+        write_json(running_session(redacted_running(judged) if redact else judged, corpus.show(name)))
         return 0
     known = None
     with suppress(LoreError):  # a status line shows no errors
@@ -83,15 +89,6 @@ def run(
     shown = Shown(known, client, time.time(), redact=redact)
     sys.stdout.write(status_line(shown, chosen, width=width, colour=colour) + "\n")
     return 0
-
-
-def _json(judged: Running, name: str, *, redact: bool) -> str:
-    from lore.model.results.running import running_session
-    from lore.recording import corpus
-    from lore.report.forms.json_report import render
-    from lore.report.redacted.results import redacted_running
-
-    return render(running_session(redacted_running(judged) if redact else judged, corpus.show(name)))
 
 
 def _settings() -> str:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.cli.common import Config, Redact, dated_rules, found_settings, quiet_pipe, surroundings
+from lore.cli import flags
+from lore.cli.common import dated_rules, found_settings, quiet_pipe, surroundings, write_json
 
 if TYPE_CHECKING:
     from lore.run.live.watch import SessionWatch
@@ -24,8 +25,8 @@ def run(
         typer.Argument(help="A recording, or a project's folder; default: this project's newest session, else any."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="No screen: a line of JSON at each change.")] = False,
-    redact: Redact = False,
-    config: Config = None,
+    redact: flags.Redact = False,
+    config: flags.Config = None,
 ) -> int:
     """Show the running session: prompt size, read and paid again per turn, cache expiry, last break, what to do.
 
@@ -63,13 +64,12 @@ def run(
 def _lines(watch: SessionWatch, *, redact: bool, every: float = 1.0) -> int:
     """Write a line at each change, until it is interrupted."""
     from lore.model.results.running import running_session
-    from lore.report.forms.json_report import render
     from lore.report.redacted.results import redacted_running
 
     while True:
         found = watch.look()
         if found is not None and found.log is not None:
             running = redacted_running(found.log.running) if redact else found.log.running
-            sys.stdout.write(render(running_session(running, found.shown)) + "\n")
+            write_json(running_session(running, found.shown))
             sys.stdout.flush()
         time.sleep(every)

@@ -9,32 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.cli.common import (
-    AsJson,
-    Colour,
-    Config,
-    Force,
-    Format,
-    Redact,
-    Verbose,
-    answer,
-    dated_rules,
-    found_settings,
-    log,
-    quiet_pipe,
-    tell,
-    unquoted,
-)  # fmt: skip
-from lore.cli.pages import Open, Page, page_target, read_twice, write_pages
+from lore.cli import flags
+from lore.cli.common import answer, dated_rules, found_settings, log, quiet_pipe, tell, unquoted
+from lore.cli.pages import page_target, read_twice, write_pages
 
 if TYPE_CHECKING:
     from lore.cache.rules import DatedRules
-    from lore.cli.pages import PageTarget
     from lore.compaction.settings import Compaction, MemorySettings
     from lore.config import Loaded
-    from lore.model.results.simulate import DryRun
     from lore.recording.opening import Options
-    from lore.run.pages import PageRequest
 
 INCOMPLETE = 3
 _SUMMARIZER = "Who sums up: extractive, command, openai; default: what the policy says."
@@ -70,15 +53,15 @@ def run(
     output: Annotated[
         str | None, typer.Option("--output", "-o", help="Write the log with the events to this file; append nothing.")
     ] = None,
-    force: Force = False,
-    report: Page = None,
-    open_page: Open = False,
-    redact: Redact = False,
-    as_json: AsJson = False,
-    format: Format = None,
-    config: Config = None,
-    color: Colour = None,
-    verbose: Verbose = False,
+    force: flags.Force = False,
+    report: flags.Page = None,
+    open_page: flags.Open = False,
+    redact: flags.Redact = False,
+    as_json: flags.AsJson = False,
+    format: flags.Format = None,
+    config: flags.Config = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """Compact a session now, or try a policy on any recording.
 
@@ -110,7 +93,6 @@ def run(
         raise LoreError("a page shows what --dry-run says", hint="add --dry-run, or leave --report and --open out")
     if dry_run:
         from lore.report.compacted import write_dry_run
-        from lore.run.pages import PageRequest
         from lore.run.stored import compaction
 
         with unquoted(redact=redact):
@@ -122,8 +104,15 @@ def run(
         if page is None or page.path:
             answer(result, partial(write_dry_run, verbose=verbose), as_json=as_json, color=color)
         if page is not None:
-            _write_page(page, session, result, PageRequest(options, dated=dated_rules(settings), redact=redact),
-                        verbose=verbose, colour=color)  # fmt: skip
+            from lore.recording.inputs import inputs
+            from lore.report.html.intros import of_dry_run, trials_of
+            from lore.run.pages import PageRequest
+
+            write_pages(
+                page, of_dry_run(result), read_twice(inputs([session])),
+                PageRequest(options, dated=dated_rules(settings), redact=redact), trials=trials_of(result),
+                verbose=verbose, colour=color,
+            )  # fmt: skip
         return 0
     if watch:
         if output is not None or trigger != "manual" or as_json:
@@ -133,17 +122,6 @@ def run(
         session, options, wanted, rules, trigger, output, memory=settings.settings.memory,
         force=force, as_json=as_json, color=color, verbose=verbose,
     )  # fmt: skip
-
-
-def _write_page(
-    page: PageTarget, session: str, result: DryRun, request: PageRequest, *, verbose: bool, colour: bool | None
-) -> None:
-    from lore.recording.inputs import inputs
-    from lore.report.html.intros import of_dry_run, trials_of
-    from lore.run.html_report import HtmlReportRequest
-
-    site = HtmlReportRequest(of_dry_run(result), read_twice(inputs([session])), request, trials=trials_of(result))
-    write_pages(page, site, verbose=verbose, colour=colour)
 
 
 def _policy(name: str | None, settings: Loaded, summarizer: str | None) -> Compaction | None:
@@ -220,11 +198,11 @@ def _watch(url: str, policy: Compaction | None, rules: DatedRules, settings: Loa
     stopping = Stopping()
     stop = stopping.asked
 
-    def say(text: str) -> None:
-        print(visible(text), flush=True)
-
     with _signals(stopping.hear, signal.SIGTERM, signal.SIGINT):
         remembered = IdleSettings(settings.settings.memory, settings.settings.sessions)
-        hands = Hands(lambda: not stop.wait(interval), say, tell, is_ended=stop.is_set, waiting=stopping.waiting)
+        hands = Hands(
+            lambda: not stop.wait(interval), lambda text: print(visible(text), flush=True), tell,
+            is_ended=stop.is_set, waiting=stopping.waiting,
+        )  # fmt: skip
         watch(url, policy, rules, hands, remembered, divider=settings.settings.assemble.divider)
     return 0

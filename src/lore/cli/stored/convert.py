@@ -6,20 +6,8 @@ from typing import Annotated
 
 import typer
 
-from lore.cli.common import (
-    Force,
-    Format,
-    Output,
-    System,
-    Tools,
-    Verbose,
-    completion,
-    destination,
-    log,
-    quiet_pipe,
-    say_problems,
-    tell,
-)
+from lore.cli import flags
+from lore.cli.common import completion, destination, log, quiet_pipe, say_problems, tell
 
 FORMATS = ("lore", "bodies")
 
@@ -47,12 +35,12 @@ def run(
             "--save-deltas", metavar="FILE", help="Write the rows, those that had to move at their new places."
         ),
     ] = None,
-    output: Output = None,
-    force: Force = False,
-    system: System = None,
-    tools: Tools = None,
-    format: Format = None,
-    verbose: Verbose = False,
+    output: flags.Output = None,
+    force: flags.Force = False,
+    system: flags.System = None,
+    tools: flags.Tools = None,
+    format: flags.Format = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """Write a session as lore's own log, or requests as bodies.
 

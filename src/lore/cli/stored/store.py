@@ -11,15 +11,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from lore.cli import flags
 from lore.cli.common import (
-    AsJson,
-    Colour,
-    Force,
-    Format,
-    Output,
-    System,
-    Tools,
-    Verbose,
     answer,
     branch,
     completion,
@@ -29,20 +22,13 @@ from lore.cli.common import (
     quiet_pipe,
     surroundings,
     tell,
+    write_json,
 )
 
 if TYPE_CHECKING:
     from lore.store.base import Store
 
 app = branch("Keep sessions in a store, saved by delta.\n\nWhoever may read its files or tables reads all of them.")
-Url: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--store",
-        help="jsonl:DIR, sqlite:FILE, postgresql://HOST/DATABASE, s3://BUCKET/PREFIX, memory:, or a plug-in's.",
-    ),
-]
-SessionId: TypeAlias = Annotated[str, typer.Argument(metavar="SESSION_ID", help="The id of a stored session.")]
 ClientKey: TypeAlias = Annotated[str, typer.Argument(metavar="CLIENT_KEY", help="What a client is known by.")]
 Project: TypeAlias = Annotated[str | None, typer.Option("--project", help="The sessions of this project alone.")]
 
@@ -73,7 +59,7 @@ def opened(url: str, *, new: bool = False) -> Generator[Store]:
 @app.command("import")
 @quiet_pipe
 def import_(
-    store: Url,
+    store: flags.Url,
     paths: Annotated[
         list[str] | None,
         typer.Argument(
@@ -86,12 +72,12 @@ def import_(
         typer.Option("--id", help="Store the session under this id; default: its own, else its file's name."),
     ] = None,
     project: Annotated[str | None, typer.Option("--project", help="Make the sessions this project's.")] = None,
-    system: System = None,
-    tools: Tools = None,
-    as_json: AsJson = False,
-    format: Format = None,
-    color: Colour = None,
-    verbose: Verbose = False,
+    system: flags.System = None,
+    tools: flags.Tools = None,
+    as_json: flags.AsJson = False,
+    format: flags.Format = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """Store sessions, or what is new of them.
 
@@ -118,10 +104,10 @@ def import_(
 @app.command("export")
 @quiet_pipe
 def export(
-    session_id: SessionId,
-    store: Url,
-    output: Output = None,
-    force: Force = False,
+    session_id: flags.SessionId,
+    store: flags.Url,
+    output: flags.Output = None,
+    force: flags.Force = False,
     salvage: Annotated[
         bool, typer.Option("--salvage", help="Of a damaged session: only the events that are surely as written.")
     ] = False,
@@ -141,7 +127,7 @@ def export(
 
 @app.command("append")
 @quiet_pipe
-def append(session_id: SessionId, store: Url) -> int:
+def append(session_id: flags.SessionId, store: flags.Url) -> int:
     """Append events from standard input, a line each.
 
     Each, a JSON object, is answered by one line, {"session_id": …, "id": N}, when it is durable: N is the event's
@@ -152,12 +138,11 @@ def append(session_id: SessionId, store: Url) -> int:
     number is not stored. A line without a number goes to the end.
     """
     from lore.recording import corpus
-    from lore.report.forms.json_report import render
     from lore.run.stored.sessions import append_lines
 
     with opened(store, new=True) as kept:
         for appended in append_lines(kept, session_id, corpus.pieces(corpus.STDIN), tell):
-            sys.stdout.write(render(appended) + "\n")
+            write_json(appended)
             sys.stdout.flush()
     return 0
 
@@ -165,7 +150,7 @@ def append(session_id: SessionId, store: Url) -> int:
 @app.command("list")
 @quiet_pipe
 def list_(
-    store: Url,
+    store: flags.Url,
     project: Project = None,
     user: Annotated[
         str | None,
@@ -180,8 +165,8 @@ def list_(
     memory: Annotated[
         bool, typer.Option("--memory", help="List the sessions in which lore keeps memory, too.")
     ] = False,
-    as_json: AsJson = False,
-    color: Colour = None,
+    as_json: flags.AsJson = False,
+    color: flags.Colour = None,
 ) -> int:
     """List the sessions: size, whose, when last used.
 
@@ -200,7 +185,9 @@ def list_(
 
 @app.command("show")
 @quiet_pipe
-def show(session_id: SessionId, store: Url, as_json: AsJson = False, color: Colour = None) -> int:
+def show(
+    session_id: flags.SessionId, store: flags.Url, as_json: flags.AsJson = False, color: flags.Colour = None
+) -> int:
     """Show a session: its head, project, forks, deltas."""
     from lore.report.stored import write_shown
     from lore.run.stored.sessions import shown
@@ -214,10 +201,10 @@ def show(session_id: SessionId, store: Url, as_json: AsJson = False, color: Colo
 @quiet_pipe
 def delete(
     session_ids: Annotated[list[str], typer.Argument(metavar="SESSION_ID...", help="The ids of stored sessions.")],
-    store: Url,
+    store: flags.Url,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted, and delete nothing.")] = False,
-    as_json: AsJson = False,
-    color: Colour = None,
+    as_json: flags.AsJson = False,
+    color: flags.Colour = None,
 ) -> int:
     """Delete sessions, with deltas and what was forked.
 
@@ -236,9 +223,9 @@ def delete(
 def move(
     session_ids: Annotated[list[str], typer.Argument(metavar="SESSION_ID...", help="The ids of stored sessions.")],
     project_id: Annotated[str, typer.Argument(metavar="PROJECT", help="The project that they belong to from now on.")],
-    store: Url,
-    as_json: AsJson = False,
-    color: Colour = None,
+    store: flags.Url,
+    as_json: flags.AsJson = False,
+    color: flags.Colour = None,
 ) -> int:
     """Make sessions, and their prompt deltas, another project's.
 
@@ -256,11 +243,11 @@ def move(
 @quiet_pipe
 def bind(
     client_key: ClientKey,
-    session_id: SessionId,
-    store: Url,
+    session_id: flags.SessionId,
+    store: flags.Url,
     replace: Annotated[bool, typer.Option("--replace", help="Also where the client means another session.")] = False,
-    as_json: AsJson = False,
-    color: Colour = None,
+    as_json: flags.AsJson = False,
+    color: flags.Colour = None,
 ) -> int:
     """Remember which session a client means."""
     from lore.model.results.store import StoreWritten
@@ -277,8 +264,8 @@ def bind(
 @quiet_pipe
 def resolve(
     client_key: ClientKey,
-    store: Url,
-    as_json: AsJson = False,
+    store: flags.Url,
+    as_json: flags.AsJson = False,
 ) -> int:
     """Print the id of the session that a client means."""
     from lore.report.console import line
@@ -293,12 +280,12 @@ def resolve(
 @app.command("verify")
 @quiet_pipe
 def verify(
-    store: Url,
+    store: flags.Url,
     session_ids: Annotated[
         list[str] | None, typer.Argument(metavar="[SESSION_ID]...", help="The ids of stored sessions; default: all.")
     ] = None,
-    as_json: AsJson = False,
-    color: Colour = None,
+    as_json: flags.AsJson = False,
+    color: flags.Colour = None,
 ) -> int:
     """Derive digests anew: what is damaged, and where.
 
@@ -315,7 +302,7 @@ def verify(
 
 @app.command("vacuum")
 @quiet_pipe
-def vacuum(store: Url, as_json: AsJson = False) -> int:
+def vacuum(store: flags.Url, as_json: flags.AsJson = False) -> int:
     """Give back space that is not needed any more."""
     from lore.model.results.store import StoreVacuumed
     from lore.report.console import line

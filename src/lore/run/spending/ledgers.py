@@ -70,7 +70,7 @@ class Ledgers:
         load_plugins()
         self.options = options
         self._folder = folder
-        self._dated = dated
+        self.dated = dated
         self._now = now
         dated.known()
         self.taken = 0  # ledgers that were as they were kept
@@ -79,7 +79,7 @@ class Ledgers:
     @property
     def rules(self) -> DatedRules:
         """The dated rules, read when they are first asked for."""
-        return self._dated.rules()
+        return self.dated.rules()
 
     def each(
         self, files: list[Input], progress: Progress | None = None, jobs: int = 1
@@ -90,7 +90,7 @@ class Ledgers:
         todo = [file for file in files if file.path not in known]
         total, done = sum(file.size for file in todo), 0
         able = min(jobs, sum(not file.stream for file in todo)) if total >= SMALL and not fetched_ahead(todo) else 1
-        apart = partial(_made_apart, folder=self._folder, dated=self._dated, options=dataclasses.replace(
+        apart = partial(_made_apart, folder=self._folder, dated=self.dated, options=dataclasses.replace(
             self.options, log=silent, counter=None))  # fmt: skip
         with ExitStack() as stack:
             stack.enter_context(collected_seldom())
@@ -165,14 +165,14 @@ class Ledgers:
 
         made = LedgerMaker(file, self.options, self.rules, Problems())
         place = Place(made.recording.shown, reader=reader_of(made.recording, None))
-        for verdict, _ in verdicts(made.recording, self._dated.judge(quick=True), place):
+        for verdict, _ in verdicts(made.recording, self.dated.judge(quick=True), place):
             if verdict is not None:
                 made.add(verdict)
         return made.ledger()
 
     @property
     def _maker(self) -> str:
-        return _maker(self._dated, self.options.format or "")
+        return _maker(self.dated, self.options.format or "")
 
     def _expire(self) -> None:
         """Delete what nobody asked for in a long time."""
