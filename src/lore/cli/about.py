@@ -29,8 +29,7 @@ def formats(as_json: flags.AsJson = False, color: flags.Colour = None) -> int:
     from lore.report.found import write_formats
     from lore.run.formats import listed
 
-    answer(listed(), write_formats, as_json=as_json, color=color)
-    return 0
+    return answer(listed(), write_formats, as_json=as_json, color=color)
 
 
 @quiet_pipe
@@ -43,8 +42,7 @@ def limits(as_json: flags.AsJson = False, color: flags.Colour = None) -> int:
     from lore.report.found import write_limits
     from lore.run.limits import listed
 
-    answer(listed(), write_limits, as_json=as_json, color=color)
-    return 0
+    return answer(listed(), write_limits, as_json=as_json, color=color)
 
 
 _PARTS = {"author": "### If you write the agent\n", "user": "### If you run it\n"}

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, NamedTuple
 import typer
 
 from lore.cli import common, flags
-from lore.cli.common import answer, completion, destination, log, quiet_pipe, say_problems, settings, tail_policy, tell
+from lore.cli.common import (
+    answer,
+    completion,
+    destination,
+    log,
+    quiet_pipe,
+    refuse,
+    say_problems,
+    settings,
+    tail_policy,
+    tell,
+)
 
 if TYPE_CHECKING:
     from lore.model.events import Event
@@ -77,7 +88,13 @@ def run(
 
     name = _named(corpus.parse_name(session), turn)
     request = _AssembleRequest(full, persist, explain, as_json, color, output, force)
-    _refuse_what_contradicts(request, turn, every=every)
+    refuse(
+        (every and turn is not None, "--turn names one turn, --all means every turn", "choose one"),
+        (full and not every, "--full asks for whole bodies of every turn", "use it with --all"),
+        (every and explain, "--explain shows one turn, --all means every turn", "choose one"),
+        (as_json and not explain, NO_JSON, "add --explain, or leave --json out"),
+        (force and output is None, "--force overwrites the file that --output names", "name it"),
+    )
     rules = common.with_breakpoints(settings(config).assemble, breakpoints if breakpoints is not None else marks)
     options = Options(
         format=format, dialect=None if template is not None else dialect, policy=tail_policy(tail, rules.tail),
@@ -97,21 +114,6 @@ def _named(name: Name, turn: int | None) -> Name:
     if name.turn is not None and name.turn != turn:
         raise LoreError(f"the name says turn {name.turn}, --turn says {turn}", hint="say it once")
     return name._replace(turn=turn)
-
-
-def _refuse_what_contradicts(request: _AssembleRequest, turn: int | None, *, every: bool) -> None:
-    from lore.errors import LoreError
-
-    contradictions = (
-        (every and turn is not None, "--turn names one turn, --all means every turn", "choose one"),
-        (request.full and not every, "--full asks for whole bodies of every turn", "use it with --all"),
-        (every and request.explain, "--explain shows one turn, --all means every turn", "choose one"),
-        (request.as_json and not request.explain, NO_JSON, "add --explain, or leave --json out"),
-        (request.force and request.output is None, "--force overwrites the file that --output names", "name it"),
-    )
-    for found, message, hint in contradictions:
-        if found:
-            raise LoreError(message, hint=hint)
 
 
 @contextmanager

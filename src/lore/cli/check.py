@@ -23,6 +23,7 @@ from lore.cli.common import (
     progress,
     quiet_pipe,
     reader_named,
+    refuse,
     tell,
     write_json,
     writing,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from lore.model.results import Finding
     from lore.recording.opening import Options
     from lore.run.checking.check import CheckContext, CheckOutcome, Target
-    from lore.run.checking.cluster import Cluster
 
 Paths: TypeAlias = Annotated[
     list[str] | None,
@@ -121,7 +121,7 @@ def run(
     from lore.recording.corpus import is_stream
     from lore.recording.inputs import inputs
     from lore.recording.opening import Options
-    from lore.run.checking.check import check, keep_apart, targets
+    from lore.run.checking.check import at_once, check, keep_apart, targets
 
     loaded = found_settings(config)
     given = Budgets(min_reuse=min_reuse, max_breaks=max_breaks, max_lost_tokens=max_lost_tokens)
@@ -142,15 +142,37 @@ def run(
         log=log(verbose),
     )
     if follow:
-        if folder is not None:
-            raise LoreError("--follow writes no tables", hint="leave --report parquet out")
+        kinds = at_once(reports)
         refuse(
-            jobs=jobs, baseline=baseline, since=since, last=last, pass_over=pass_over, reports=reports,
-            elsewhere=cluster or state,
-        )  # fmt: skip
+            (folder is not None, "--follow writes no tables", "leave --report parquet out"),
+            (jobs is not None, "--follow judges one recording, in this process", "leave --jobs out"),
+            (
+                (cluster or state) is not None,
+                "--follow judges one recording as it grows",
+                "leave --cluster and --state out",
+            ),
+            (
+                since is not None or last,
+                "--follow takes one recording",
+                "name the file, and leave --since and --last out",
+            ),
+            (pass_over, "--follow judges the recording that is named", "leave --pass-over out"),
+            (baseline is not None, "--follow says findings as they come", "leave --baseline out"),
+            (
+                bool(kinds),
+                f"--follow writes no {kinds[0] if kinds else ''} report",
+                "leave --report out, or use --json",
+            ),
+        )
         is_json = any(report.kind == "json" for report in reports)
         return follow_one(paths or [], budgets, options, context, as_json=is_json, color=color, verbose=verbose)
-    workers, results = cluster_at(cluster, jobs), None
+    workers, results = None, None
+    if cluster is not None:
+        from lore.run.checking.cluster import LOCAL, Cluster
+
+        has_its_own = jobs is not None and cluster != LOCAL
+        refuse((has_its_own, "a cluster has as many workers as it has", "leave --jobs out"))
+        workers = Cluster(cluster, tell, workers=jobs or cores())
     if state is not None:
         from lore.run.checking.state import CheckState
 
@@ -237,40 +259,6 @@ def _answer(
     if outcome.failed:
         return 1
     return 3 if outcome.incomplete else 0
-
-
-def cluster_at(address: str | None, jobs: int | None) -> Cluster | None:
-    """Return the workers that are asked for; raises LoreError where they cannot be had."""
-    if address is None:
-        return None
-    from lore.errors import LoreError
-    from lore.run.checking.cluster import LOCAL, Cluster
-
-    if jobs is not None and address != LOCAL:
-        raise LoreError("a cluster has as many workers as it has", hint="leave --jobs out")
-    return Cluster(address, tell, workers=cores() if jobs is None else jobs)
-
-
-def refuse(
-    *, jobs: int | None, baseline: str | None, since: str | None, last: bool, pass_over: bool, reports: list[Target],
-    elsewhere: str | None,
-) -> None:  # fmt: skip
-    """Raise LoreError for options that mean nothing while one recording grows."""
-    from lore.errors import LoreError
-    from lore.run.checking.check import at_once
-
-    if jobs is not None:
-        raise LoreError("--follow judges one recording, in this process", hint="leave --jobs out")
-    if elsewhere is not None:
-        raise LoreError("--follow judges one recording as it grows", hint="leave --cluster and --state out")
-    if since is not None or last:
-        raise LoreError("--follow takes one recording", hint="name the file, and leave --since and --last out")
-    if pass_over:
-        raise LoreError("--follow judges the recording that is named", hint="leave --pass-over out")
-    if baseline is not None:
-        raise LoreError("--follow says findings as they come", hint="leave --baseline out")
-    if kinds := at_once(reports):
-        raise LoreError(f"--follow writes no {kinds[0]} report", hint="leave --report out, or use --json")
 
 
 def follow_one(

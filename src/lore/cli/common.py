@@ -89,12 +89,22 @@ def write_json(result: Struct) -> None:
     sys.stdout.write(render(result) + "\n")
 
 
-def answer(result: R, write: Callable[[R, Console], None], *, as_json: bool, color: bool | None) -> None:
-    """Write a result as JSON, or for a person."""
+def answer(result: R, write: Callable[[R, Console], None], *, as_json: bool, color: bool | None) -> int:
+    """Write a result as JSON, or for a person; return the exit code of a whole answer."""
     if as_json:
         write_json(result)
     else:
         write(result, out(color))
+    return 0
+
+
+def refuse(*cases: tuple[bool, str, str]) -> None:
+    """Raise LoreError for the first case that is so, with its message and its hint."""
+    from lore.errors import LoreError
+
+    for is_so, message, hint in cases:
+        if is_so:
+            raise LoreError(message, hint=hint)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lore.cli import flags
-from lore.cli.common import log, out, quiet_pipe, settings, tell, unquoted, write_json
+from lore.cli.common import log, out, quiet_pipe, refuse, settings, tell, unquoted, write_json
 
 if TYPE_CHECKING:
     from lore.recording.opening import Options
@@ -45,30 +45,25 @@ def run(
     With --checkpoint, only what was added since the last run is read; with --follow, a log that is being
     written is shown as it grows.
     """
-    from lore.errors import LoreError
     from lore.recording.opening import Options
 
     options = Options(format=format, rules=settings(config).assemble, log=log(verbose))
     view = at is not None or pruned or unpruned
-    if pruned and unpruned:
-        raise LoreError("--pruned and --unpruned are two different views", hint="choose one")
-    if verify and checkpoint is None:
-        raise LoreError("--verify compares a log with its checkpoint", hint="name one with --checkpoint")
-    if since is not None and not (follow and as_json):
-        raise LoreError("--since asks for events as they come", hint="use it with --follow --json")
-    if redact and follow:
-        raise LoreError(
-            "--follow shows what a log says as it comes", hint="leave --redact out, or fold without --follow"
-        )
+    kept, views = checkpoint is not None, "--at, --pruned and --unpruned out"
+    refuse(
+        (pruned and unpruned, "--pruned and --unpruned are two different views", "choose one"),
+        (verify and not kept, "--verify compares a log with its checkpoint", "name one with --checkpoint"),
+        (since is not None and not (follow and as_json), "--since asks for events as they come",
+         "use it with --follow --json"),
+        (redact and follow, "--follow shows what a log says as it comes",
+         "leave --redact out, or fold without --follow"),
+        (follow and (kept or view), "--follow shows a log as it grows, from its beginning",
+         f"leave --checkpoint, {views}"),
+        (kept and view, "a checkpoint goes on from the end of a session", f"leave {views}"),
+    )  # fmt: skip
     if follow:
-        if checkpoint is not None or view:
-            hint = "leave --checkpoint, --at, --pruned and --unpruned out"
-            raise LoreError("--follow shows a log as it grows, from its beginning", hint=hint)
         return _follow_json(session, options, since) if as_json else _follow_text(session, options, color)
     if checkpoint is not None:
-        if view:
-            hint = "leave --at, --pruned and --unpruned out"
-            raise LoreError("a checkpoint goes on from the end of a session", hint=hint)
         with unquoted(redact=redact):
             return _resume(session, options, checkpoint, verify=verify, redact=redact, as_json=as_json, color=color)
     from lore.run.folding import fold

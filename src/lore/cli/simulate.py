@@ -19,6 +19,7 @@ from lore.cli.common import (
     progress,
     quiet_pipe,
     reader_named,
+    refuse,
     tell,
     unquoted,
     write_json,
@@ -95,24 +96,21 @@ def run(
 
     Exit code 2 where a name cannot be read, 3 where not all of the recordings could be.
     """
-    from lore.errors import LoreError
     from lore.run.rules import chosen, listed
 
     settings = found_settings(config)
     table = chosen(rules_file, settings)
-    if csv + as_json + markdown > 1:
-        raise LoreError("--csv, --json and --markdown: two answers at once", hint="choose one")
-    if by not in (None, "reliability"):
-        raise LoreError(f"--by {by} is not known", hint="--by reliability")
-    if measured and by is not None:
-        raise LoreError("--by shows no measured reads", hint="leave it out with --measured")
+    refuse(
+        (csv + as_json + markdown > 1, "--csv, --json and --markdown: two answers at once", "choose one"),
+        (by not in (None, "reliability"), f"--by {by} is not known", "--by reliability"),
+        (bool(measured) and by is not None, "--by shows no measured reads", "leave it out with --measured"),
+    )
     if rules:
         from lore.report.simulation import write_rules
 
-        answer(listed(table, provider=provider, model=model), write_rules, as_json=as_json, color=color)
-        return 0
-    if model is not None or provider is not None:
-        raise LoreError("--model and --provider choose among --rules", hint="or try --what-if model=NAME")
+        return answer(listed(table, provider=provider, model=model), write_rules, as_json=as_json, color=color)
+    chosen_rows = model is not None or provider is not None
+    refuse((chosen_rows, "--model and --provider choose among --rules", "or try --what-if model=NAME"))
     from lore.judge.totals import is_unjudged
     from lore.recording.corpus import is_stream
     from lore.recording.inputs import inputs
@@ -129,8 +127,7 @@ def run(
     caches = tuple(cache or settings.settings.simulate.caches)
     who = reader_named(reader) or settings.settings.check.reader
     page = page_target(report, opens=open_page, name="simulate", taken=csv or as_json or markdown)
-    if page is not None and len(caches) > 1:
-        raise LoreError("a page shows one cache", hint="give --cache once")
+    refuse((page is not None and len(caches) > 1, "a page shows one cache", "give --cache once"))
     which = chosen_inputs(paths or [], last=last, since=since, format=format)
     drawn = [] if page is None else read_twice(inputs(which.paths, which.wanted))
     request = SimulateRequest(

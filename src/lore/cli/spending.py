@@ -155,8 +155,7 @@ def sessions(
         found = redacted_sessions(found)
     from lore.report.found import write_sessions
 
-    answer(found, partial(write_sessions, now=now), as_json=as_json, color=color)
-    return 0
+    return answer(found, partial(write_sessions, now=now), as_json=as_json, color=color)
 
 
 _SIDE = "A path, or KEY:VALUE (agent, model, version, client, gateway, project) or FROM..TO, joined by commas."

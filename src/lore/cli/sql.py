@@ -100,8 +100,7 @@ def _list_tables(*, as_json: bool, color: bool | None) -> int:
     from lore.model.results.tables import TABLES, TablesResult
     from lore.report.queried import write_tables
 
-    answer(TablesResult(tables=TABLES), write_tables, as_json=as_json, color=color)
-    return 0
+    return answer(TablesResult(tables=TABLES), write_tables, as_json=as_json, color=color)
 
 
 def _tables(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lore.cli import flags
-from lore.cli.common import answer, dated_rules, found_settings, log, quiet_pipe, tell, unquoted
+from lore.cli.common import answer, dated_rules, found_settings, log, quiet_pipe, refuse, tell, unquoted
 from lore.cli.pages import page_target, read_twice, write_pages
 
 if TYPE_CHECKING:
@@ -72,7 +72,6 @@ def run(
     from msgspec.structs import replace
 
     from lore.compaction.settings import TRIED
-    from lore.errors import LoreError
     from lore.recording.opening import Options
     from lore.run.rules import chosen
 
@@ -80,17 +79,17 @@ def run(
     wanted = _policy(policy, settings, summarizer)
     options = Options(format=format, rules=settings.settings.assemble, log=log(verbose))
     rules = chosen(None, settings)
+    refuse(
+        (window is not None and not dry_run, "--window is for --dry-run",
+         "else it stands in the policy: window = TOKENS"),
+        (dry_run and (watch or output is not None or trigger != "manual"),
+         "--dry-run writes nothing and asks every trigger", "leave the other options out"),
+        (redact and not dry_run, "--redact is about what --dry-run says", "add --dry-run, or leave --redact out"),
+    )  # fmt: skip
     if window is not None:
-        if not dry_run:
-            raise LoreError("--window is for --dry-run", hint="else it stands in the policy: window = TOKENS")
         wanted = replace(wanted or TRIED, window=window)
-    if dry_run and (watch or output is not None or trigger != "manual"):
-        raise LoreError("--dry-run writes nothing and asks every trigger", hint="leave the other options out")
-    if redact and not dry_run:
-        raise LoreError("--redact is about what --dry-run says", hint="add --dry-run, or leave --redact out")
-    page = page_target(report, opens=open_page, name="compact", taken=as_json)
-    if page is not None and not dry_run:
-        raise LoreError("a page shows what --dry-run says", hint="add --dry-run, or leave --report and --open out")
+    page, hint = page_target(report, opens=open_page, name="compact", taken=as_json), "add --dry-run, or leave"
+    refuse((page is not None and not dry_run, "a page shows what --dry-run says", f"{hint} --report and --open out"))
     if dry_run:
         from lore.report.compacted import write_dry_run
         from lore.run.stored import compaction
@@ -115,8 +114,8 @@ def run(
             )  # fmt: skip
         return 0
     if watch:
-        if output is not None or trigger != "manual" or as_json:
-            raise LoreError("--watch compacts a store by its triggers", hint="leave -o, --trigger and --json out")
+        other = output is not None or trigger != "manual" or as_json
+        refuse((other, "--watch compacts a store by its triggers", "leave -o, --trigger and --json out"))
         return _watch(session, wanted, rules, settings, interval)
     return _compact(
         session, options, wanted, rules, trigger, output, memory=settings.settings.memory,
@@ -163,8 +162,7 @@ def _compact(
         error.message = f"no summary could be had, and nothing was compacted: {error.message}"
         error.exit_code = INCOMPLETE
         raise
-    answer(result, partial(write, verbose=verbose), as_json=as_json, color=color)
-    return 0
+    return answer(result, partial(write, verbose=verbose), as_json=as_json, color=color)
 
 
 @contextmanager

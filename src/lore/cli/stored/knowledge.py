@@ -98,8 +98,7 @@ def show(
     from lore.report.timeline import write_knowledge
     from lore.run.stored import knowledge
 
-    answer(knowledge.listed(session, _options(format, verbose)), write_knowledge, as_json=as_json, color=color)
-    return 0
+    return answer(knowledge.listed(session, _options(format, verbose)), write_knowledge, as_json=as_json, color=color)
 
 
 def _options(format: str | None, verbose: bool) -> Options:

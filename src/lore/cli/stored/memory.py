@@ -41,8 +41,7 @@ def users(store: flags.Url, as_json: flags.AsJson = False, color: flags.Colour =
     from lore.run.stored import memory
 
     with opened(store) as memories:
-        answer(memory.users(memories), write_users, as_json=as_json, color=color)
-    return 0
+        return answer(memory.users(memories), write_users, as_json=as_json, color=color)
 
 
 @app.command("list")
@@ -60,8 +59,7 @@ def list_(
 
     with opened(store) as memories:
         found = memory.listed(memory.everything(memories, user, agent, now=now(), tell=_note))
-    answer(found, write_list, as_json=as_json, color=color)
-    return 0
+    return answer(found, write_list, as_json=as_json, color=color)
 
 
 @app.command("show")
@@ -77,8 +75,7 @@ def show(
 
     with opened(store) as memories:
         found = memory.everything(memories, user, agent, now=now(), tell=_note)
-    answer(memory.named(found, names) if names else found, write_shown, as_json=as_json, color=color)
-    return 0
+    return answer(memory.named(found, names) if names else found, write_shown, as_json=as_json, color=color)
 
 
 @app.command("delete")
@@ -99,8 +96,7 @@ def delete(
 
     with opened(store) as memories:
         found = deleted(memories, names, user, agent, now=now(), tell=_note)
-    answer(found, write_deleted, as_json=as_json, color=color)
-    return 0
+    return answer(found, write_deleted, as_json=as_json, color=color)
 
 
 @app.command("wipe")
@@ -133,8 +129,7 @@ def wipe(
             if going.entries and not confirmed(wipe_question(going)):
                 raise LoreError("nothing was wiped: it was not confirmed", hint="answer y, or give --yes")
         found = wiped(memories, user, agent, now=now(), tell=_note)
-    answer(found, write_wiped, as_json=as_json, color=color)
-    return 0
+    return answer(found, write_wiped, as_json=as_json, color=color)
 
 
 @app.command("export")
@@ -171,8 +166,7 @@ def audit(
     from lore.run.stored import memory
 
     with opened(store) as memories:
-        answer(memory.audited(memories, user, agent), write_audit, as_json=as_json, color=color)
-    return 0
+        return answer(memory.audited(memories, user, agent), write_audit, as_json=as_json, color=color)
 
 
 @app.command("extract")

@@ -179,8 +179,7 @@ def list_(
     after = None if since is None else recent.since(since, time.time())
     with opened(store) as kept:
         found = listed(kept, SessionFilter(project, user, agent, after, memory), tell)
-        answer(found, write_list, as_json=as_json, color=color)
-    return 0
+        return answer(found, write_list, as_json=as_json, color=color)
 
 
 @app.command("show")
@@ -193,8 +192,7 @@ def show(
     from lore.run.stored.sessions import shown
 
     with opened(store) as kept:
-        answer(shown(kept, session_id), write_shown, as_json=as_json, color=color)
-    return 0
+        return answer(shown(kept, session_id), write_shown, as_json=as_json, color=color)
 
 
 @app.command("delete")
@@ -214,8 +212,7 @@ def delete(
     from lore.run.stored.sessions import deleted
 
     with opened(store) as kept:
-        answer(deleted(kept, session_ids, dry_run=dry_run), write_written, as_json=as_json, color=color)
-    return 0
+        return answer(deleted(kept, session_ids, dry_run=dry_run), write_written, as_json=as_json, color=color)
 
 
 @app.command("move")
@@ -235,8 +232,7 @@ def move(
     from lore.run.stored.sessions import moved
 
     with opened(store) as kept:
-        answer(moved(kept, session_ids, project_id), write_written, as_json=as_json, color=color)
-    return 0
+        return answer(moved(kept, session_ids, project_id), write_written, as_json=as_json, color=color)
 
 
 @app.command("bind")
@@ -256,8 +252,7 @@ def bind(
     with opened(store) as kept:
         kept.bind(client_key, session_id, replace=replace)
     result = StoreWritten(store=kept.url, op="bind", session_ids=[session_id], client_key=client_key)
-    answer(result, write_written, as_json=as_json, color=color)
-    return 0
+    return answer(result, write_written, as_json=as_json, color=color)
 
 
 @app.command("resolve")
@@ -273,8 +268,7 @@ def resolve(
 
     with opened(store) as kept:
         found = resolved(kept, client_key)
-    answer(found, lambda it, console: console.print(line(it.session_id)), as_json=as_json, color=None)
-    return 0
+    return answer(found, lambda it, console: console.print(line(it.session_id)), as_json=as_json, color=None)
 
 
 @app.command("verify")
