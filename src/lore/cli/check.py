@@ -271,7 +271,7 @@ def follow_one(
     from lore.recording.tailing import every
     from lore.report.forms.registry import REPORTS
     from lore.report.forms.terminal import write_finding
-    from lore.report.redacted.findings import redacted, redacted_finding
+    from lore.report.redacted.results import redacted
     from lore.run.checking.watch import follow_check
 
     if len(paths) != 1 or os.path.isdir(paths[0]):
@@ -284,9 +284,7 @@ def follow_one(
             root=context.root, dated=context.dated, reader=context.reader,
         )  # fmt: skip
         for result in following:
-            shown = result
-            if context.redact and result is not None:
-                shown = redacted(result) if isinstance(result, Checked) else redacted_finding(result)
+            shown = redacted(result) if context.redact and result is not None else result
             if shown is None:
                 sys.stdout.flush()
             elif as_json:

@@ -78,7 +78,7 @@ def _answer(folded: Folded, *, redact: bool, as_json: bool, color: bool | None, 
     result = folded.result
     shown = [] if as_json and not redact else folded.shown
     if redact:
-        from lore.report.redacted.fold import redacted_fold
+        from lore.report.redacted.results import redacted_fold
 
         result, shown = redacted_fold(result, shown)
     if as_json:

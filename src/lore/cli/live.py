@@ -71,12 +71,12 @@ def watch(
 def _lines(watch: SessionWatch, *, redact: bool, every: float = 1.0) -> int:
     """Write a line at each change, until it is interrupted."""
     from lore.model.results.running import running_session
-    from lore.report.redacted.results import redacted_running
+    from lore.report.redacted.results import redacted
 
     while True:
         found = watch.look()
         if found is not None and found.log is not None:
-            running = redacted_running(found.log.running) if redact else found.log.running
+            running = redacted(found.log.running) if redact else found.log.running
             write_json(running_session(running, found.shown))
             sys.stdout.flush()
         time.sleep(every)
@@ -137,10 +137,10 @@ def statusline(
             raise recent.nothing(recent.whereabouts(here, wide=False).looked)
         from lore.model.results.running import running_session
         from lore.recording import corpus
-        from lore.report.redacted.results import redacted_running
+        from lore.report.redacted.results import redacted
 
         judged = running.judge_running(name, options, dated).running
-        write_json(running_session(redacted_running(judged) if redact else judged, corpus.show(name)))
+        write_json(running_session(redacted(judged) if redact else judged, corpus.show(name)))
         return 0
     known = None
     with suppress(LoreError):  # a status line shows no errors

@@ -167,12 +167,12 @@ def _answer(
     verbose: bool,
 ) -> int:  # fmt: skip
     from lore.errors import LoreError
-    from lore.report.redacted.results import redacted_replayed
+    from lore.report.redacted.results import redacted
     from lore.report.replayed import stopped_hint, write
 
     if found.stopped is not None and not any(layout.requests for layout in found.layouts):
         raise LoreError(found.stopped, hint=stopped_hint(found.stopped))
-    found = redacted_replayed(found) if request.redact else found
+    found = redacted(found) if request.redact else found
 
     if page is None or page.path or as_json:
         answer(found, partial(write, verbose=verbose), as_json=as_json, color=color)

@@ -80,7 +80,7 @@ def _spent(chosen: Material) -> Summed:
     """Sum what the recordings cost, as bare `lore` does for those of agents; raises LoreError where there are none."""
     from lore.recording import corpus
     from lore.recording.recent import nothing
-    from lore.report.redacted.results import redacted_overview
+    from lore.report.redacted.results import redacted
     from lore.run.spending.overview import OverviewRequest, summed
 
     for file in chosen.files:
@@ -90,7 +90,7 @@ def _spent(chosen: Material) -> Summed:
     found = summed(surroundings(), request, chosen.ledgers, chosen.progress)
     if not found.result.files:
         raise nothing(chosen.which.looked or chosen.which.paths)
-    result = redacted_overview(found.result) if chosen.redact else found.result
+    result = redacted(found.result) if chosen.redact else found.result
     for text in result.failed:
         tell(f"not read: {text}")
     return found._replace(result=result)

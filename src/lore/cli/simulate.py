@@ -192,6 +192,6 @@ def _results(results: Iterator[Simulated], *, redact: bool) -> Iterator[Simulate
         if not redact:
             yield from results
             return
-        from lore.report.redacted.results import redacted_simulated
+        from lore.report.redacted.results import redacted
 
-        yield from map(redacted_simulated, results)
+        yield from map(redacted, results)

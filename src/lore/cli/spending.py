@@ -89,9 +89,9 @@ def overview(
         found = summed(here, request, ledgers, shown)
     result = found.result
     if redact:
-        from lore.report.redacted.results import redacted_overview
+        from lore.report.redacted.results import redacted
 
-        result = redacted_overview(result)
+        result = redacted(result)
     if as_json:
         write_json(result)
     elif page is None or page.path:
@@ -150,9 +150,9 @@ def sessions(
     with progress(wanted=not verbose, colour=color, what="reading") as shown:
         found = sessions(surroundings(), request, ledgers, shown)
     if redact:
-        from lore.report.redacted.results import redacted_sessions
+        from lore.report.redacted.results import redacted
 
-        found = redacted_sessions(found)
+        found = redacted(found)
     from lore.report.found import write_sessions
 
     return answer(found, partial(write_sessions, now=now), as_json=as_json, color=color)
@@ -195,9 +195,9 @@ def compare(
     with progress(wanted=not verbose, colour=color, what="reading") as shown, unquoted(redact=redact):
         result = compare(surroundings(), request, ledgers, shown)
     if redact:
-        from lore.report.redacted.results import redacted_comparison
+        from lore.report.redacted.results import redacted
 
-        result = redacted_comparison(result)
+        result = redacted(result)
     if page is None or page.path:
         answer(result, write_comparison, as_json=as_json, color=color)
     if page is not None:

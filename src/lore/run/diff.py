@@ -39,7 +39,8 @@ from lore.recording.corpus import Name
 from lore.recording.opening import Options, Picked, pick
 from lore.recording.overrides import HINT_COMPLETE
 from lore.report.pair_figures import PairFigures, causes_of
-from lore.report.redacted.findings import redacted_diff, redacted_error
+from lore.report.redacted.findings import redacted_error
+from lore.report.redacted.results import redacted
 from lore.run.checking.verdicts import reader_of, verdicts
 from lore.run.dated import PACKAGED, Dated
 
@@ -103,7 +104,7 @@ def compared(left: str, right: str | None, comparison: TurnComparison) -> Iterat
         else:
             diffs = diff_session(left, comparison)
         for diff in diffs:
-            yield redacted_diff(diff) if comparison.redact else diff
+            yield redacted(diff) if comparison.redact else diff
     except LoreError as error:
         raise redacted_error(error) if comparison.redact else error from None
 

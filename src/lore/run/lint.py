@@ -33,8 +33,9 @@ from lore.recording.base import Problems, Recording, UnrecognisedError, load_plu
 from lore.recording.inputs import Input, inputs, place_of
 from lore.recording.opening import Options
 from lore.recording.requests import RequestRecording
-from lore.report.forms.lint import redacted_request, worded_lint
-from lore.report.redacted.findings import redacted_error, redacted_problem
+from lore.report.forms.lint import worded_lint
+from lore.report.redacted.findings import redacted_error
+from lore.report.redacted.results import redacted
 from lore.run.checking.check import CheckContext
 
 WAITING = 64  # requests that are held: the latest of so many conversations
@@ -128,8 +129,8 @@ class Lint:
             setattr(sums, count, sum(finding.severity == severity for finding in findings))
         as_of = None if self._as_of is None else self._as_of.isoformat()
         return LintResult(
-            summary=sums, rules=as_of, requests=list(map(redacted_request, self._rows)) if redact else self._rows,
-            findings=findings, problems=list(map(redacted_problem, self._problems)) if redact else self._problems,
+            summary=sums, rules=as_of, requests=list(map(redacted, self._rows)) if redact else self._rows,
+            findings=findings, problems=list(map(redacted, self._problems)) if redact else self._problems,
         )  # fmt: skip
 
     def _recording(self, recording: Recording, place: Place, ruling: Ruling, name: corpus.Name | None) -> None:

@@ -97,9 +97,9 @@ def run(
         with unquoted(redact=redact):
             result = compaction.dry_run(session, options, wanted, rules)
         if redact:
-            from lore.report.redacted.results import redacted_dry_run
+            from lore.report.redacted.results import redacted
 
-            result = redacted_dry_run(result)
+            result = redacted(result)
         if page is None or page.path:
             answer(result, partial(write_dry_run, verbose=verbose), as_json=as_json, color=color)
         if page is not None:
