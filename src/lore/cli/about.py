@@ -27,9 +27,9 @@ def formats(as_json: flags.AsJson = False, color: flags.Colour = None) -> int:
     of agents that lore names and does not judge. Files are told by their content; `--format NAME` overrides.
     """
     from lore.report.found import write_formats
-    from lore.run.formats import listed
+    from lore.run.about import list_formats
 
-    return answer(listed(), write_formats, as_json=as_json, color=color)
+    return answer(list_formats(), write_formats, as_json=as_json, color=color)
 
 
 @quiet_pipe
@@ -40,9 +40,9 @@ def limits(as_json: flags.AsJson = False, color: flags.Colour = None) -> int:
     The caps are read from the lines that declare them.
     """
     from lore.report.found import write_limits
-    from lore.run.limits import listed
+    from lore.run.about import list_limits
 
-    return answer(listed(), write_limits, as_json=as_json, color=color)
+    return answer(list_limits(), write_limits, as_json=as_json, color=color)
 
 
 _PARTS = {"author": "### If you write the agent\n", "user": "### If you run it\n"}

@@ -109,8 +109,7 @@ def _follow_text(session: str, options: Options, color: bool | None) -> int:
     from lore.model.codes import Problem
     from lore.recording.corpus import is_database
     from lore.report.timeline import write_note, write_problems, write_row
-    from lore.run.following import Note, follow_timeline
-    from lore.run.following_database import follow_database_timeline
+    from lore.run.following import Note, follow_database_timeline, follow_timeline
 
     console = out(color)
     follow = follow_database_timeline if is_database(session) else follow_timeline
@@ -130,8 +129,7 @@ def _follow_text(session: str, options: Options, color: bool | None) -> int:
 def _follow_json(session: str, options: Options, since: str | None) -> int:
     from lore.model.codes import Problem
     from lore.recording.corpus import is_database
-    from lore.run.following import cursor_of, follow_events
-    from lore.run.following_database import follow_database_events
+    from lore.run.following import cursor_of, follow_database_events, follow_events
 
     cursor = None if since is None else cursor_of(since)
     follow = follow_database_events if is_database(session) else follow_events

@@ -19,7 +19,7 @@ from lore.cli import flags
 from lore.cli.common import dated_rules, found_settings, quiet_pipe, surroundings, tell, write_json, writing
 
 if TYPE_CHECKING:
-    from lore.run.live.watch import SessionWatch
+    from lore.run.live.running import SessionWatch
 
 
 HINT = "pip install 'lore-cache[watch]'; `lore statusline` and `lore watch --json` work without it"
@@ -44,7 +44,7 @@ def watch(
     from lore.recording import corpus
     from lore.recording.opening import Options
     from lore.recording.tailing import check_followable
-    from lore.run.live.watch import SessionWatch
+    from lore.run.live.running import SessionWatch
 
     loaded = found_settings(config)
     if path is not None:

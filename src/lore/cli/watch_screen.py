@@ -19,7 +19,7 @@ from lore.model.running import Running
 from lore.report.plain import visible
 from lore.report.redacted.results import redacted
 from lore.report.sentences import running as words
-from lore.run.live.watch import SessionWatch, WatchLook
+from lore.run.live.running import SessionWatch, WatchLook
 
 ROWS = 500  # of the latest requests
 POINTS = 200  # of the line of prompt sizes

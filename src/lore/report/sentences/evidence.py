@@ -13,8 +13,7 @@ from lore.model import evidence as e
 from lore.model.codes import CODES
 from lore.model.differences import EvidenceFact
 from lore.model.state import SIGNS
-from lore.report.sentences.differences import DIFFERENCES
-from lore.report.sentences.requests import REQUESTS
+from lore.report.sentences.differences import DIFFERENCES, REQUESTS
 
 SHOWN = 5  # names of one kind
 
