@@ -209,15 +209,16 @@ def _changes(changes: Iterable[Saving], out: Console, *, verbose: bool) -> None:
             out.print(line("     fix: ", (change.fix, "green")))
     rest = [change for change in every if not change.saves]
     unknown = [change for change in rest if change.saved is None and not change.turns]
-    idle = [f"{change.change}{_costs(change)}" for change in rest if change not in unknown]
+    idle = [
+        change.change
+        + ("" if change.saved is None or change.saved >= 0 else f" (costs {money_of(-change.saved)} more)")
+        for change in rest
+        if change not in unknown
+    ]
     if idle:
         out.print(line((f"tried, and saves nothing: {', '.join(idle)}", "dim")))
     if unknown:
         out.print(line((f"not known what it saves: {', '.join(change.change for change in unknown)}", "dim")))
-
-
-def _costs(change: Saving) -> str:
-    return f" (costs {money_of(-change.saved)} more)" if change.saved is not None and change.saved < 0 else ""
 
 
 # the rules in force

@@ -30,6 +30,7 @@ from lore.model.results import (
     SegmentResult,
     TemplateResult,
     WholeTurn,
+    filled,
     reset_of,
 )
 from lore.model.state import FoldedSession
@@ -248,8 +249,8 @@ def explained(made: Assembly, rules: Rules) -> Explained:
     prompt = made.prompt
     breakpoints = dict(zip(prompt.breakpoints, map(Raw, prompt.breakpoint_values), strict=True))
     segments = [
-        SegmentResult(
-            number=place, section=segment.section, path=segment.path, bytes=size(segment), stable=place < prompt.stable,
+        filled(
+            SegmentResult, segment, number=place, bytes=size(segment), stable=place < prompt.stable,
             breakpoint=breakpoints.get(place), origin=segment.origin or None,
         )
         for place, segment in enumerate(prompt)

@@ -106,7 +106,7 @@ class FindingsWriter:
         """Write the next findings."""
         self.heard += len(findings)
         for finding in shown(findings, verbose=self._verbose):
-            _finding(finding, self._out, again=not self._verbose and finding.code in self._argued)
+            write_finding(finding, self._out, again=not self._verbose and finding.code in self._argued)
             self._argued |= {finding.code} & {*UNEXPLAINED}
             self.written += 1
 
@@ -170,12 +170,7 @@ def _next(result: Checked) -> Iterator[tuple[str, str]]:
         yield f"lore simulate {path} --by reliability", "when and where the cache was not read"
 
 
-def write_finding(finding: Finding, out: Console) -> None:
-    """Write one finding, where they come one by one."""
-    _finding(finding, out)
-
-
-def _finding(finding: Finding, out: Console, *, again: bool = False) -> None:
+def write_finding(finding: Finding, out: Console, *, again: bool = False) -> None:
     """Write a finding; where it was argued for (`again`) only where it is and what was lost."""
     mark, style = _MARKS[finding.severity]
     out.print(line((f"{mark} {finding.code} {finding.name}", style), "  ", (place_in_words(finding), "bold")))

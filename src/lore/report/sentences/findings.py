@@ -16,7 +16,16 @@ from lore.model import evidence as e
 from lore.model.cause import mapped
 from lore.model.codes import Code
 from lore.model.mask import mask
-from lore.model.results import AlsoSeen, BilledResult, CauseResult, ColumnsResult, CostlyCause, Finding, Interrupted
+from lore.model.results import (
+    AlsoSeen,
+    BilledResult,
+    CauseResult,
+    ColumnsResult,
+    CostlyCause,
+    Finding,
+    Interrupted,
+    filled,
+)
 from lore.report.sentences.differences import DIFFERENCES
 from lore.report.sentences.evidence import duration, money_of, sentence
 
@@ -122,17 +131,16 @@ def message(finding: Finding) -> str:
         other for other in finding.also if other.code != finding.code and not isinstance(other.evidence, e.WithinBlock)
     ]
     for word, marked in (("also seen", False), ("contradicted by the provider's verdict", True)):
-        seen = [_seen_beside(other) for other in also if other.contradicted is marked]
+        seen = [  # a verdict beside the cause that it is about is no cause of its own
+            other.message if isinstance(other.evidence, e.ProviderSaid) else f"{other.name}: {other.message}"
+            for other in also
+            if other.contradicted is marked
+        ]
         parts += [f"{word}: {'; '.join(seen)}"] if seen else []
     parts += _ruled_out(finding.ruled_out)
     parts += [f"{finding.times} turns of this chain"] if finding.times > 1 else []
     parts += ["the prompt is partial: its beginning is not recorded"] if finding.partial else []
     return "; ".join(part for part in parts if part)
-
-
-def _seen_beside(other: AlsoSeen) -> str:
-    """Say what else was seen; a verdict beside the cause that it is about is no cause of its own."""
-    return other.message if isinstance(other.evidence, e.ProviderSaid) else f"{other.name}: {other.message}"
 
 
 def _lead(finding: Finding) -> str:
@@ -191,11 +199,7 @@ def _worded(seen: AlsoSeen, change: dict[str, Callable[[str], str]]) -> AlsoSeen
 
 def cause_result(finding: Finding) -> CauseResult:
     """Return a worded finding as results about a turn show it."""
-    return CauseResult(
-        finding.code, finding.name, finding.kind, finding.section, finding.json_path, finding.message,
-        finding.evidence, finding.strength, finding.actor, finding.also, finding.ruled_out, finding.lost_bytes,
-        finding.lost_tokens, finding.tokens, finding.fix, finding.is_break, finding.lost_dollars,
-    )  # fmt: skip
+    return filled(CauseResult, finding, path=finding.json_path)
 
 
 def grounds(cause: CauseResult) -> str:

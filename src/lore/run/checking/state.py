@@ -169,7 +169,8 @@ class CheckState:
         if len(self._segments) <= SEGMENTS:
             return
         merged = self._segments.copy()
-        recent = {key for key in self._records if self._day - _day_of(self._records[key]) <= KEPT_DAYS}
+        days = {key: struct.unpack_from("<I", packed)[0] for key, packed in self._records.items()}
+        recent = {key for key, day in days.items() if self._day - day <= KEPT_DAYS}
         try:
             for name in merged - {self._write(recent)}:
                 self._delete(name)
@@ -303,10 +304,6 @@ def _key(file: Input, config: CheckConfig) -> bytes:
 
 def _check(key: bytes, packed: bytes, seal: bytes) -> bytes:
     return hashlib.blake2b(key + packed, digest_size=16, key=seal).digest()
-
-
-def _day_of(packed: bytes) -> int:
-    return struct.unpack_from("<I", packed)[0]
 
 
 def _unpacked(packed: bytes) -> bytes:

@@ -249,16 +249,15 @@ def answer(request: StatusRequest, given: bytes, project: str, folder: str, now:
     if not os.path.lexists(path) and not os.path.lexists(path.partition("#")[0]):  # a session before its first line
         return StatuslineAnswer(_line(request, Shown(None, client, now)), behind)
     known, current, _ = look(folder, path)
-    if not current and not behind and (known is None or not known.judged_at <= now < known.judged_at + _rest(known)):
+    if (
+        not current
+        and not behind
+        and (known is None or not known.judged_at <= now < known.judged_at + PACE * known.cost)
+    ):
         behind = path if claim(folder, path, now) else ""
     return StatuslineAnswer(
         _line(request, Shown(None if known is None else known.running, client, now, not current)), behind
     )
-
-
-def _rest(known: KnownLog) -> float:
-    """Return for how long a log is not judged again, in seconds."""
-    return PACE * known.cost
 
 
 def _line(request: StatusRequest, shown: Shown) -> str:

@@ -159,7 +159,7 @@ class ReplayPlan:
         self.left_out.clear()
         self._unsent.clear()
         self.problems = Problems()
-        requests = self._recorded() if self.layout.recorded else self._assembled()
+        requests = self._recorded() if self.layout.recorded else self._of_session(self._adopted)
         for number, planned in enumerate(requests):
             if number == self._most:
                 return
@@ -170,10 +170,12 @@ class ReplayPlan:
         """Yield bodies as they were recorded; in another dialect, the session that they make."""
         recording = self._options.open(self._path, self.problems)
         assert isinstance(recording, RequestRecording)
-        asked = self.layout.dialect
-        if asked is not None and any(not self._is_of(turn, asked) for turn in self._first_turns()):
-            yield from self._of_session(lambda: self._assembling.open(self._path, self.problems))
-            return
+        asked, turns = self.layout.dialect, self._options.open(self._path, Problems()).turns()
+        if asked is not None:  # a capture seldom mixes request shapes: the first says what it holds
+            found = next((turn.prompt.dialect for turn in turns if turn.prompt.dialect in SENDABLE), asked)
+            if found != asked:
+                yield from self._of_session(lambda: self._assembling.open(self._path, self.problems))
+                return
         for exchange, turn in recording.exchanges():
             if turn is None or self._is_left_out(turn, partial=turn.prompt.partial):
                 continue
@@ -183,23 +185,11 @@ class ReplayPlan:
                 continue
             yield self._planned(turn, written_out(exchange, turn, dialect), dialect.name)
 
-    def _first_turns(self) -> Iterator[Turn]:
-        """Yield the first turn that is of a request shape: a capture seldom mixes them."""
-        for turn in self._options.open(self._path, Problems()).turns():
-            if turn.prompt.dialect in SENDABLE:
-                yield turn
-                return
-
-    @staticmethod
-    def _is_of(turn: Turn, dialect: str) -> bool:
-        return turn.prompt.dialect == dialect
-
-    def _assembled(self) -> Iterator[Planned]:
-        """Yield the prompts that lore makes of the session, as if it had assembled it from the first turn on."""
-        yield from self._of_session(self._adopted)
-
     def _adopted(self) -> Recording:
-        """Open the session as one of lore's own: any other is converted, what varies in its system prompts moved."""
+        """Open the session as one of lore's own: any other is converted, what varies in its system prompts moved.
+
+        So lore makes its prompts as if it had assembled it from the first turn on.
+        """
         recording = self._assembling.open(self._path, self.problems, subagents=True)
         if isinstance(recording.reader, LoreLog):
             return recording

@@ -108,16 +108,12 @@ def key_for(url: str, dialect: str, variable: str | None, environ: Mapping[str, 
         return Key(variable, key_in(environ, variable, "--api-key-env"))
     if is_near(url) or not url.startswith("https:"):
         return Key()
-    provider = provider_of(_host(url), None, "")
+    provider = provider_of(url.partition("://")[2].partition("/")[0].rpartition("@")[2], None, "")
     names = KEYS.get(provider) or KEYS.get(_BY_DIALECT.get(dialect, dialect), ())
     name = next((name for name in names if environ.get(name, "").strip()), "")
     if not name and provider != UNKNOWN and names:
         raise LoreError(f"{names[0]} is not set: {shown(url)} wants a key", hint="set it, or name one: --api-key-env")
     return Key(name, key_in(environ, name, name))
-
-
-def _host(url: str) -> str:
-    return url.partition("://")[2].partition("/")[0].rpartition("@")[2]
 
 
 class Server:

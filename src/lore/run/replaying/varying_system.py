@@ -78,7 +78,11 @@ class VaryingSystem:
                 kept, gone = _parted(members["system"], chain.stable or set())
                 same, kept_before[name] = kept_before.get(name) == kept, kept
                 contexts[name] = "\n".join(gone)
-                yield _line(_without(members, "system") if same else members | {"system": kept})
+                if same:
+                    del members["system"]
+                else:
+                    members["system"] = kept
+                yield _line(members)
             else:
                 yield line
 
@@ -110,10 +114,6 @@ def _parted(system: bytes, stable: set[str]) -> tuple[bytes, list[str]]:
             text = encode(rest)
             kept.append(_line(members | {"text": text}).rstrip() if part[:1] == b"{" else text)
     return (b"[" + b",".join(kept) + b"]" if system[:1] == b"[" else kept[0] if kept else b'""'), gone
-
-
-def _without(members: dict[str, bytes], key: str) -> dict[str, bytes]:
-    return {name: raw for name, raw in members.items() if name != key}
 
 
 def _line(members: dict[str, bytes]) -> bytes:

@@ -12,6 +12,7 @@ from lore.compaction.memory.identities import DEFAULT_USER, of_users, refuse_hea
 from lore.errors import LoreError
 from lore.formats.lines import Lines
 from lore.model.events import MAIN
+from lore.model.results import filled
 from lore.model.results.store import (
     SessionRow,
     StoreAppended,
@@ -94,11 +95,9 @@ def shown(store: Store, session_id: str) -> StoreShown:
 
 
 def _session(summary: SessionSummary) -> SessionRow:
-    return SessionRow(
-        session_id=summary.session_id, events=summary.head.number, bytes=summary.size, project_id=summary.project_id,
-        parent_session_id=summary.parent_session_id, leaf_id=summary.leaf_id, created_at=summary.created_at,
-        updated_at=summary.updated_at, user_id=summary.user_id, agent_id=summary.agent_id, turns=summary.turns,
-        used_at=summary.last_used_at, head=StoredHead(*summary.head),
+    return filled(
+        SessionRow, summary, events=summary.head.number, bytes=summary.size, used_at=summary.last_used_at,
+        head=StoredHead(*summary.head),
     )  # fmt: skip
 
 
