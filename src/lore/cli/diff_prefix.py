@@ -15,6 +15,7 @@ from lore.cli.common import (
     out,
     quiet_pipe,
     reader_named,
+    refuse,
     tail_policy,
     tell,
     write_json,
@@ -24,9 +25,7 @@ from lore.cli.common import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lore.config import Loaded
     from lore.model.results import Diff
-    from lore.run.diff import Caches
 
 
 @quiet_pipe
@@ -63,14 +62,13 @@ def run(
     Beside it stands what the provider's cache would read of the later turn; with --no-tokens only where --cache names
     one.
     """
-    from lore.errors import LoreError
     from lore.recording.opening import Options
     from lore.report.sentences.findings import not_in_logs
-    from lore.run.diff import TurnComparison, compared
+    from lore.run.diff import Caches, TurnComparison, compared
     from lore.tokens.o200k import Counter
 
-    if fail_under is not None and not 0 <= fail_under <= 1:
-        raise LoreError(f"--fail-under {fail_under} is not a share", hint="give a number from 0 to 1")
+    no_share = fail_under is not None and not 0 <= fail_under <= 1
+    refuse((no_share, f"--fail-under {fail_under} is not a share", "give a number from 0 to 1"))
     loaded = found_settings(config)
     rules = loaded.settings.assemble
     options = Options(
@@ -83,7 +81,11 @@ def run(
         log=log(verbose),
     )
     names = tuple(cache or (loaded.settings.simulate.caches if tokens else ()))
-    caches = _caches(names, loaded) if tokens or names else None
+    caches = None
+    if tokens or names:
+        from lore.run.rules import chosen  # 30 ms
+
+        caches = Caches(chosen(None, loaded), names)
     who = reader_named(reader) or loaded.settings.check.reader
     diffs = compared(left, right, TurnComparison(options, redact, caches, dated_rules(loaded), who))
     write = _writer(as_json=as_json, color=color, verbose=verbose)
@@ -97,14 +99,6 @@ def run(
         for name, what in sorted(lacks):
             tell(f"note: {not_in_logs([name], what)}")
     return 1 if failed else 0
-
-
-def _caches(names: tuple[str, ...], loaded: Loaded) -> Caches:
-    """Return what predicts; it costs 30 ms to load, so only where it is asked."""
-    from lore.run.diff import Caches
-    from lore.run.rules import chosen
-
-    return Caches(chosen(None, loaded), names)
 
 
 def _writer(*, as_json: bool, color: bool | None, verbose: bool) -> Callable[[Diff], None]:

@@ -83,10 +83,10 @@ def _answer(folded: Folded, *, redact: bool, as_json: bool, color: bool | None, 
         result, shown = redacted_fold(result, shown)
     if as_json:
         write_json(result)
-        return
-    from lore.report.timeline import write
+    else:
+        from lore.report.timeline import write
 
-    write(result, shown, out(color), title=title)
+        write(result, shown, out(color), title=title)
 
 
 def _resume(

@@ -1,6 +1,6 @@
 """`lore report`: what recordings hold, in a form that another program shows.
 
-A form is a row of `FORMS`: a name, the function that makes it of what was chosen, and what to do with the file.
+A form is a row of `FORMS`: a name, and the function that makes it of what was chosen.
 """
 
 from __future__ import annotations
@@ -8,13 +8,22 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from lore.cli import flags
-from lore.cli.common import cores, found_settings, ledgers_of, progress, quiet_pipe, surroundings, tell, unquoted
+from lore.cli.common import (
+    cores,
+    found_settings,
+    ledgers_of,
+    progress,
+    quiet_pipe,
+    refuse,
+    surroundings,
+    tell,
+    unquoted,
+)
 from lore.cli.inputs import Chosen, chosen_inputs
 from lore.cli.pages import HTML, PageTarget, page_target, read_twice, write_spending
 
@@ -40,30 +49,20 @@ class Material(NamedTuple):
 
 
 class WrittenReport(NamedTuple):
-    """A form's bytes, and the exit code."""
+    """A form's bytes, what to do with them, and the exit code."""
 
     data: bytes
-    code: int
-
-
-class Form(NamedTuple):
-    """How a form is made, and what to do with its file."""
-
-    make: Callable[[Material], WrittenReport]
     then: str
+    code: int
 
 
 def _trace(chosen: Material) -> WrittenReport:
     from lore.report.forms.json_report import render
     from lore.run.spending.tracing import traced
 
+    looked = chosen.which.looked or tuple(chosen.which.paths)
     found = traced(
-        chosen.files,
-        chosen.ledgers,
-        looked=chosen.which.looked or tuple(chosen.which.paths),
-        redact=chosen.redact,
-        progress=chosen.progress,
-        jobs=cores(),
+        chosen.files, chosen.ledgers, looked=looked, redact=chosen.redact, progress=chosen.progress, jobs=cores()
     )
     for text in found.failed:
         tell(f"not in the trace: {text}")
@@ -73,7 +72,8 @@ def _trace(chosen: Material) -> WrittenReport:
         tell(f"note: {found.copied:,} requests that other files hold as well stand in the trace once")
     if "note" in found.trace.otherData:
         tell(f"note: {found.trace.otherData['note']}")
-    return WrittenReport(render(found.trace).encode() + b"\n", 3 if found.failed else 0)
+    data = render(found.trace).encode() + b"\n"
+    return WrittenReport(data, "open it at https://ui.perfetto.dev", 3 if found.failed else 0)
 
 
 def _spent(chosen: Material) -> Summed:
@@ -100,16 +100,12 @@ def _json(chosen: Material) -> WrittenReport:
     from lore.report.forms.json_report import render
 
     result = _spent(chosen).result
-    return WrittenReport(render(result).encode() + b"\n", 3 if result.failed else 0)
+    data = render(result).encode() + b"\n"
+    return WrittenReport(data, "lore schema overview says what it holds", 3 if result.failed else 0)
 
 
-FORMS: dict[str, Form] = {
-    "trace": Form(_trace, "open it at https://ui.perfetto.dev"),
-    "json": Form(_json, "lore schema overview says what it holds"),
-}
-
-# What other commands write.
-ELSEWHERE = {"csv": "lore simulate PATH --csv writes a line a turn"}
+FORMS = {"trace": _trace, "json": _json}
+ELSEWHERE = {"csv": "lore simulate PATH --csv writes a line a turn"}  # what other commands write
 
 
 @quiet_pipe
@@ -144,19 +140,18 @@ def run(
     html: a page for a browser, what the recordings cost and each session turn by turn; FILE.html is one page, another
     name a folder. json: what they cost, as `lore --json` says it.
     """
-    from lore.errors import LoreError, did_you_mean
+    from lore.errors import did_you_mean
     from lore.recording import recent
     from lore.recording.inputs import inputs
 
-    if format not in (*FORMS, HTML):
-        raise LoreError(
-            f"--format {format}: no such form",
-            hint=ELSEWHERE.get(format) or did_you_mean(format, (*FORMS, HTML), "forms"),
-        )
-    if output is None and format == "trace" and sys.stdout.isatty():
-        raise LoreError("a trace is for another program, not for a terminal", hint="name a file: -o trace.json")
-    if open_page and format != HTML:
-        raise LoreError(f"--open shows a page, and {format} is none", hint="--format html --open")
+    known = (*FORMS, HTML)
+    on_terminal = output is None and format == "trace" and sys.stdout.isatty()
+    refuse(
+        (format not in known, f"--format {format}: no such form",
+         ELSEWHERE.get(format) or did_you_mean(format, known, "forms")),
+        (on_terminal, "a trace is for another program, not for a terminal", "name a file: -o trace.json"),
+        (open_page and format != HTML, f"--open shows a page, and {format} is none", "--format html --open"),
+    )  # fmt: skip
     page = _page_of(output, opens=open_page, force=force) if format == HTML else None
     loaded, now = found_settings(config), time.time()
     which = chosen_inputs(paths or [], last=last, since=since)
@@ -168,12 +163,12 @@ def run(
     with unquoted(redact=redact), progress(wanted=not verbose, colour=color, what="reading") as shown:
         chosen = Material(files, which, ledgers, redact, begin, now, shown)
         spent = None if page is None else _spent(chosen)
-        made = None if spent is not None else FORMS[format].make(chosen)
+        made = None if spent is not None else FORMS[format](chosen)
     if page is not None and spent is not None:
         write_spending(page, spent, ledgers, redact=redact, verbose=verbose, colour=color)
         return 3 if spent.result.failed else 0
     assert made is not None, "what is no page was made"
-    return _write(made, output, format, files, force=force)
+    return _write(made, output, files, force=force)
 
 
 def _page_of(output: str | None, *, opens: bool, force: bool) -> PageTarget:
@@ -189,7 +184,7 @@ def _page_of(output: str | None, *, opens: bool, force: bool) -> PageTarget:
     return page
 
 
-def _write(made: WrittenReport, output: str | None, format: str, files: list[Input], *, force: bool) -> int:
+def _write(made: WrittenReport, output: str | None, files: list[Input], *, force: bool) -> int:
     """Write a form to standard output, or to a file, and say what to do with that; return the exit code."""
     from lore.recording.writing import written
 
@@ -199,5 +194,5 @@ def _write(made: WrittenReport, output: str | None, format: str, files: list[Inp
         return made.code
     with written(output, force=force, inputs=[file.path for file in files]) as file:
         file.write(made.data)
-    tell(f"wrote {output}, {len(made.data):,} bytes: {FORMS[format].then}")
+    tell(f"wrote {output}, {len(made.data):,} bytes: {made.then}")
     return made.code

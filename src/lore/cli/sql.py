@@ -16,10 +16,11 @@ from lore.cli.common import (
     cores,
     dated_rules,
     found_settings,
-    log,
+    ledgers_of,
     out,
     progress,
     quiet_pipe,
+    refuse,
     surroundings,
     tell,
 )
@@ -66,14 +67,15 @@ def run(
     `lore check … --report parquet=FOLDER` wrote is asked as it is. A query only reads, and nothing but these tables.
     Needs the extra `lore-cache[tables]`.
     """
-    from lore.errors import LoreError
     from lore.run.spending.sql import asked, checked, first
     from lore.run.spending.tables import needed
 
-    if as_json and as_csv:
-        raise LoreError("--json and --csv are two answers", hint="leave one out")
+    refuse((as_json and as_csv, "--json and --csv are two answers", "leave one out"))
     if query is None:
-        return _list_tables(as_json=as_json, color=color)
+        from lore.model.results.tables import TABLES, TablesResult
+        from lore.report.queried import write_tables
+
+        return answer(TablesResult(tables=TABLES), write_tables, as_json=as_json, color=color)
     needed()
     checked(query)
     tables = _tables(query, paths or [], found_settings(config), no_cache=no_cache, redact=redact, color=color,
@@ -96,41 +98,29 @@ def run(
     return code
 
 
-def _list_tables(*, as_json: bool, color: bool | None) -> int:
-    from lore.model.results.tables import TABLES, TablesResult
-    from lore.report.queried import write_tables
-
-    return answer(TablesResult(tables=TABLES), write_tables, as_json=as_json, color=color)
-
-
 def _tables(
     query: str, paths: list[str], loaded: Loaded, *, no_cache: bool, redact: bool, color: bool | None, verbose: bool
 ) -> AbstractContextManager[SqlSource]:
     """Return the folder of tables that is asked: the one that is named, or one that is made of recordings."""
-    from lore.errors import LoreError
-    from lore.recording.opening import Options
     from lore.recording.recent import nothing
     from lore.run.checking.check import CheckContext, check
-    from lore.run.spending.ledgers import Ledgers, folder_of
     from lore.run.spending.overview import gathered
     from lore.run.spending.sql import SqlSource, is_tables, made_tables, names_findings
     from lore.run.spending.tables import TablesRequest, WrittenTables, shortened, write_judged, write_tables
 
     folders = [path for path in paths if is_tables(path)]
-    if folders and len(paths) > 1:
-        raise LoreError("a folder of tables is asked alone", hint="name it alone, or recordings")
     if folders:
-        if redact:
-            raise LoreError("tables are what they are", hint="--redact stands where they are written: lore check")
+        refuse(
+            (len(paths) > 1, "a folder of tables is asked alone", "name it alone, or recordings"),
+            (redact, "tables are what they are", "--redact stands where they are written: lore check"),
+        )
         return nullcontext(SqlSource(folders[0]))
-    here = surroundings()
-    options = Options(rules=loaded.settings.assemble, log=log(verbose))
-    found = gathered(here, paths, None)
+    found = gathered(surroundings(), paths, None)
     for failure in found.failed:
         tell(failure)
     if not found.logs:
         raise nothing(found.looked)
-    ledgers = Ledgers(options, "" if no_cache else folder_of(here), dated=dated_rules(loaded), now=time.time())
+    ledgers = ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=time.time())
 
     def write(folder: str) -> WrittenTables:
         with progress(wanted=not verbose, colour=color, what="reading") as shown:
@@ -142,7 +132,7 @@ def _tables(
                 settings.policy, root=root, redact=redact, dated=dated_rules(loaded), reader=settings.reader
             )
             judge = partial(
-                check, found.looked, settings.budgets, options, context=context, jobs=cores(), progress=shown,
+                check, found.looked, settings.budgets, ledgers.options, context=context, jobs=cores(), progress=shown,
                 pass_over=True, files=files,
             )  # fmt: skip
             outcome, tables = write_judged(

@@ -40,7 +40,6 @@ from lore.recording.opening import Options, Picked, pick
 from lore.recording.overrides import HINT_COMPLETE
 from lore.report.pair_figures import PairFigures, causes_of
 from lore.report.redacted.findings import redacted_error
-from lore.report.redacted.results import redacted
 from lore.run.checking.verdicts import reader_of, verdicts
 from lore.run.dated import PACKAGED, Dated
 
@@ -103,8 +102,11 @@ def compared(left: str, right: str | None, comparison: TurnComparison) -> Iterat
             diffs = iter((diff_turn(left, comparison),))
         else:
             diffs = diff_session(left, comparison)
-        for diff in diffs:
-            yield redacted(diff) if comparison.redact else diff
+        if comparison.redact:
+            from lore.report.redacted.results import redacted  # noqa: PLC0415 - most results are shown as they are
+
+            diffs = map(redacted, diffs)
+        yield from diffs
     except LoreError as error:
         raise redacted_error(error) if comparison.redact else error from None
 

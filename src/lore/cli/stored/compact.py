@@ -196,11 +196,11 @@ def _watch(url: str, policy: Compaction | None, rules: DatedRules, settings: Loa
     stopping = Stopping()
     stop = stopping.asked
 
+    def say(text: str) -> None:
+        print(visible(text), flush=True)
+
     with _signals(stopping.hear, signal.SIGTERM, signal.SIGINT):
         remembered = IdleSettings(settings.settings.memory, settings.settings.sessions)
-        hands = Hands(
-            lambda: not stop.wait(interval), lambda text: print(visible(text), flush=True), tell,
-            is_ended=stop.is_set, waiting=stopping.waiting,
-        )  # fmt: skip
+        hands = Hands(lambda: not stop.wait(interval), say, tell, is_ended=stop.is_set, waiting=stopping.waiting)
         watch(url, policy, rules, hands, remembered, divider=settings.settings.assemble.divider)
     return 0

@@ -89,9 +89,12 @@ def environment() -> Environment:
     """Return the environment of every page: it escapes, and makes visible what would be obeyed."""
     return Environment(
         loader=PackageLoader("lore.report.html"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
+        lstrip_blocks=True, finalize=_finalized,
     )  # fmt: skip
+
+
+def _finalized(value: object) -> object:
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def session_body(view: SessionView, *, folded: str = "", trials: bool = False) -> Markup:

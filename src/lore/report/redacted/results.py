@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.inserts import insert_texts
-from lore.model.items import Item, is_absent
+from lore.model.items import Item, RawBlock, is_absent
 from lore.model.ledger import Loss
 from lore.model.measured import PROCESS
 from lore.model.results import CauseResult, ColumnsResult, Diff, Finding, Side
@@ -156,31 +156,28 @@ _FIELDS: dict[str, Callable[[str], str]] = {
 
 def redacted(result: T) -> T:
     """Return a result, or a part of one, without content. Cost O(its fields)."""
-    change = _STRUCTS.get(type(result), _by_field)
-    return change(result)
+    kind: type = type(cast("object", result))
+    return _STRUCTS.get(kind, _by_field)(result)
 
 
 def _by_field(result: Any) -> Any:
-    changed = {name: _value(getattr(result, name), change) for name, change in _changes(type(result))}
+    changed = {name: _value(getattr(result, name), change) for name, change in _changes(result.__class__)}
     return replace(result, **changed) if isinstance(result, Struct) else result._replace(**changed)
 
 
 def _value(value: Any, change: Callable[[str], str]) -> Any:
-    match value:
-        case str():
-            return change(value)
-        case Struct():
-            return redacted(value)
-        case Raw():
-            return _raw(value)
-        case list() | tuple() if not hasattr(value, "_fields"):
-            return type(value)([_value(part, change) for part in cast("Iterable[Any]", value)])
-        case dict():
-            return {_value(key, change): _value(part, change) for key, part in cast("dict[Any, Any]", value).items()}
-        case tuple():
-            return redacted(cast("Any", value))
-        case _:
-            return value
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Raw):
+        return _raw(value)
+    if isinstance(value, Struct) or hasattr(value, "_fields"):
+        return redacted(value)
+    if isinstance(value, list | tuple):
+        parts = [_value(part, change) for part in cast("Iterable[Any]", value)]
+        return parts if isinstance(value, list) else tuple(parts)
+    if isinstance(value, dict):
+        return {_value(key, change): _value(part, change) for key, part in cast("dict[Any, Any]", value).items()}
+    return value
 
 
 def _raw(raw: Raw) -> Raw:
@@ -294,5 +291,6 @@ _STRUCTS: dict[type, Callable[[Any], Any]] = {
     Finding: redacted_finding, Problem: redacted_problem, CauseResult: lambda cause: cause,
     ColumnsResult: lambda columns: columns, SpendingCause: redacted_cause, Loss: _loss, Overview: _overview,
     GroupResult: _grouped, ReliabilityResult: _grouped, Simulated: _simulated, Diff: _diff,
-    PageTurn: _page_turn, LastBreak: lambda last: last._replace(says=last.plain),
+    PageTurn: _page_turn, RawBlock: lambda block: RawBlock(_raw(block.json)),
+    LastBreak: lambda last: last._replace(says=last.plain),
 }  # fmt: skip

@@ -8,7 +8,7 @@ the action, whose memory, what is named, and what was there."""
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
@@ -20,25 +20,15 @@ from lore.model.canonical import encode
 from lore.model.results.store import MemoryShown, StoreShown
 from lore.report.html import memory as page
 from lore.report.html.memory import MemoryFilter, PageAbout
+from lore.run.loopback import Fields, PageAnswer
 from lore.run.stored import memory
 from lore.run.stored.sessions import shown as stored_session
 from lore.store.base import Store, UnknownSessionError
 from lore.store.sync import Clock
 from lore.store.sync import now as now_utc
 
-Fields = Mapping[str, Sequence[str]]
-HTML = "text/html; charset=utf-8"
 _CHANGED = "what is remembered changed since the page was shown, or the form is not of this page. Look again."
 _UNSURE = "the box was not ticked."
-
-
-class PageAnswer(NamedTuple):
-    """What a page answers; `file` is a name to save it under."""
-
-    body: bytes
-    status: int = 200
-    kind: str = HTML
-    file: str = ""
 
 
 class Whose(NamedTuple):
@@ -63,9 +53,7 @@ class MemoryPage:
     def answer(self, name: str, query: Fields, form: Fields | None) -> PageAnswer:
         """Answer a GET (`form` is None) or a POST of a page; what lore refuses is a page that says why (400)."""
         try:
-            if form is None:
-                return getting[name](self, query)
-            return posting[name](self, form)
+            return getting[name](self, query) if form is None else posting[name](self, form)
         except LoreError as error:
             return self.refused(error)
 
