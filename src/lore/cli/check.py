@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -33,26 +33,23 @@ from lore.cli.pages import page_among, read_twice, write_pages
 from lore.cli.sql import folder_among, judge_into
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from lore.config import Loaded
     from lore.judge.policy import Budgets
     from lore.model.codes import Reader
     from lore.model.results import Finding
     from lore.recording.opening import Options
+    from lore.report.forms.terminal import FindingsWriter
     from lore.run.checking.check import CheckContext, CheckOutcome, Target
-
-Paths: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Argument(
-        help="Recordings, folders, stores, or patterns ('logs/**/*.jsonl'); default: where agents keep logs."
-    ),
-]
 
 
 @quiet_pipe
 def run(
-    paths: Paths = None,
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Recordings, folders, stores, or patterns ('logs/**/*.jsonl'); default: where agents keep logs."
+        ),
+    ] = None,
     last: flags.Last = False,
     since: flags.Since = None,
     select: flags.Select = None,
@@ -146,24 +143,15 @@ def run(
         refuse(
             (folder is not None, "--follow writes no tables", "leave --report parquet out"),
             (jobs is not None, "--follow judges one recording, in this process", "leave --jobs out"),
-            (
-                (cluster or state) is not None,
-                "--follow judges one recording as it grows",
-                "leave --cluster and --state out",
-            ),
-            (
-                since is not None or last,
-                "--follow takes one recording",
-                "name the file, and leave --since and --last out",
-            ),
+            ((cluster or state) is not None, "--follow judges one recording as it grows",
+             "leave --cluster and --state out"),
+            (since is not None or last, "--follow takes one recording",
+             "name the file, and leave --since and --last out"),
             (pass_over, "--follow judges the recording that is named", "leave --pass-over out"),
             (baseline is not None, "--follow says findings as they come", "leave --baseline out"),
-            (
-                bool(kinds),
-                f"--follow writes no {kinds[0] if kinds else ''} report",
-                "leave --report out, or use --json",
-            ),
-        )
+            (bool(kinds), f"--follow writes no {kinds[0] if kinds else ''} report",
+             "leave --report out, or use --json"),
+        )  # fmt: skip
         is_json = any(report.kind == "json" for report in reports)
         return follow_one(paths or [], budgets, options, context, as_json=is_json, color=color, verbose=verbose)
     workers, results = None, None
@@ -180,7 +168,13 @@ def run(
     page = page_among(reports, opens=open_page, needed=needed(loaded, baseline), name="check")
     keep_apart(reports, needed(loaded, baseline))
     which = chosen_inputs(paths or [], last=last, since=since, format=format)
-    streamed = StreamedFindings(out(color), verbose=verbose) if may_stream(reports) else None
+    streamed: FindingsWriter | None = None
+    hear: Callable[[Sequence[Finding]], object] = len
+    if may_stream(reports):
+        from lore.report.forms.terminal import FindingsWriter
+
+        streamed = FindingsWriter(out(color), verbose=verbose)
+        hear = writing()(streamed.write)
     again = [] if page is None else read_twice(inputs(which.paths, which.wanted))
     with (
         progress(wanted=not verbose, colour=color) as report_progress,
@@ -190,7 +184,7 @@ def run(
             check, which.paths, budgets, options, context=context, jobs=cores() if jobs is None else jobs,
             progress=report_progress, wanted=which.wanted, looked=which.looked,
             pass_over=pass_over or bool(which.looked), interrupted=interrupted, cluster=workers, state=results,
-            hear=len if streamed is None else streamed.hear,
+            hear=hear,
         )  # fmt: skip
         outcome = (
             judge()
@@ -215,23 +209,9 @@ def may_stream(reports: list[Target]) -> bool:
     return texts == beside and len(texts) == 1 and not sys.stderr.isatty()
 
 
-class StreamedFindings:
-    """Writes findings as files are judged; a closed pipe loses the text, not the verdict."""
-
-    def __init__(self, console: Console, *, verbose: bool) -> None:
-        from lore.report.forms.terminal import FindingsWriter
-
-        self.writer = FindingsWriter(console, verbose=verbose)
-
-    def hear(self, findings: Sequence[Finding]) -> None:
-        """Write the findings of the next file."""
-        with writing():
-            self.writer.write(findings)
-
-
 def _answer(
     outcome: CheckOutcome, context: CheckContext, reports: list[Target], paths: list[str], *, color: bool | None,
-    verbose: bool, streamed: StreamedFindings | None,
+    verbose: bool, streamed: FindingsWriter | None,
 ) -> int:  # fmt: skip
     """Say what a new baseline knows, write the reports, and return the exit code."""
     from lore.report.forms.terminal import Terminal
@@ -252,7 +232,7 @@ def _answer(
         if all(target.kind != "terminal" for target in reports):
             tell(interrupted_line(stopped))
     with writing():
-        terminal = None if streamed is None else Terminal(streamed.writer)
+        terminal = None if streamed is None else Terminal(streamed)
         write_reports(outcome.result, reports, paths, out(color), os.environ, verbose=verbose, terminal=terminal)
     if stopped:
         return INTERRUPTED

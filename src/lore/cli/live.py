@@ -69,7 +69,6 @@ def watch(
 
 
 def _lines(watch: SessionWatch, *, redact: bool, every: float = 1.0) -> int:
-    """Write a line at each change, until it is interrupted."""
     from lore.model.results.running import running_session
     from lore.report.redacted.results import redacted
 

@@ -72,7 +72,6 @@ def _problems(result: Simulated, out: Console, *, verbose: bool) -> None:
 
 
 def _money(result: Simulated, out: Console) -> None:
-    """Write what was paid, and what of it without need."""
     totals, cost, of = result.totals, result.totals.cost, _predicted_turns(result)
     if cost.billed is not None or cost.predicted is not None:
         prices = prices_of(totals.by_price, totals.billed)
@@ -94,7 +93,6 @@ def _money(result: Simulated, out: Console) -> None:
 
 
 def _tokens(result: Simulated, out: Console) -> None:
-    """Write what was predicted and what was billed to be read and written."""
     totals, turns = result.totals, counted(result.totals.turns, "turn")
     out.print(line(f"{turns}; predicted: {_counts(totals.predicted)}{_predicted_turns(result)}"))
     out.print(line(f"{'':>{len(turns)}}  billed:    {_counts(totals.billed)}"))
@@ -243,7 +241,6 @@ def write_rules(result: RulesResult, out: Console) -> None:
 
 
 def _habits(habits: Sequence[HabitResult], out: Console) -> None:
-    """Write what was counted of clients: how often a read fell where something was seen."""
     if not habits:
         return
     out.print(line(("how often a read fell by over 1,000 tokens where a log shows a sign:", "bold")))

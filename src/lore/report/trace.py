@@ -186,7 +186,6 @@ def _request(lane: str, drawn: Slice, at: int, process: int, thread: int) -> Ite
 
 
 def _arguments(drawn: Slice) -> Iterator[tuple[str, Argument]]:
-    """Yield what a viewer shows of a request, in the order of the members."""
     row, loss, spent = drawn.row, drawn.row.loss, drawn.row.spent
     yield "turn", row.number
     yield "sent", timestamp(drawn.begin / SECOND) if drawn.timed else "not recorded: one turn a second"

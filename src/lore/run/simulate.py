@@ -335,7 +335,6 @@ class Simulation:
             turn.causes.append(cause_result(self._worded(finding)))
 
     def _causes(self, verdict: TurnVerdict, place: Place) -> list[CauseResult]:
-        """Return the causes of a verdict, the leading one first."""
         if verdict.pair is None:
             return []
         found = findings_of(verdict.pair, place.of(verdict.turn))

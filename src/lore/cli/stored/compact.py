@@ -167,7 +167,6 @@ def _compact(
 
 @contextmanager
 def _signals(handler: Callable[[int, object], None], *signals: int) -> Generator[None]:
-    """Have signals handled meanwhile."""
     import signal
 
     before = {number: signal.signal(number, handler) for number in signals}

@@ -54,20 +54,13 @@ def lines(result: Reported, *, verbose: bool) -> Iterable[str]:
         yield f"- {line}"
     yield ""
     yield from _top(top_shown(result.top, verbose=verbose))
-    if found:
-        yield "| | finding | where | what | lost tokens |"
-        yield "|---|---|---|---|---:|"
-        yield from map(_row, found[:ROWS])
-        yield ""
-    if len(found) > ROWS:
-        yield f"And {counted(len(found) - ROWS, 'finding')} more."
-        yield ""
+    head = "| | finding | where | what | lost tokens |", "|---|---|---|---|---:|"
+    yield from _table(head, list(map(_row, found[:ROWS])), len(found), "finding")
 
 
 def _top(causes: list[CostlyCause]) -> Iterable[str]:
     if causes:
-        yield "### Costliest causes"
-        yield ""
+        yield from ("### Costliest causes", "")
         for number, cause in enumerate(causes, 1):
             yield f"{number}. **{cause.code} {cause.name}**: {costly_in_words(cause)}. {_text(cause.fix)}"
         yield ""
@@ -85,14 +78,15 @@ def simulated_lines(result: Simulated) -> Iterable[str]:
         yield from (f"- {_text(line)}" for line in comparison_lines(result.measured))
     yield ""
     lost = sorted((turn for turn in result.turns if turn.cause), key=lambda turn: -(turn.lost_tokens or 0))
-    if lost:
-        yield "| turn | predicted | billed | lost tokens | why |"
-        yield "|---|---:|---:|---:|---|"
-        yield from map(_simulated, lost[:ROWS])
-        yield ""
-    if len(lost) > ROWS:
-        yield f"And {counted(len(lost) - ROWS, 'turn')} more."
-        yield ""
+    head = "| turn | predicted | billed | lost tokens | why |", "|---|---:|---:|---:|---|"
+    yield from _table(head, list(map(_simulated, lost[:ROWS])), len(lost), "turn")
+
+
+def _table(head: tuple[str, str], rows: list[str], count: int, word: str) -> Iterable[str]:
+    if rows:
+        yield from (*head, *rows, "")
+    if count > ROWS:
+        yield from (f"And {counted(count - ROWS, word)} more.", "")
 
 
 def _simulated(turn: SimulatedTurn) -> str:

@@ -77,7 +77,6 @@ def _message(found: Sequence[Finding]) -> str:
 
 
 def _worst(found: Sequence[Finding]) -> str:
-    """Name the turns that lost most."""
     worst = sorted(found, key=lambda finding: -(finding.lost_tokens or 0))[:WORST]
     return ", ".join([
         turn_of(finding.turn or 0, finding.chain) + ("" if finding.line is None else f" (line {finding.line})")
@@ -240,7 +239,6 @@ def sums_lines(sums: Summary | LintSummary, hidden: int = 0) -> Iterator[str]:
 
 
 def _lint_sums(sums: LintSummary) -> Iterator[str]:
-    """Yield the sums of requests that were looked at one by one."""
     requests = counted(sums.requests, "request")
     if sums.shown != sums.requests:
         requests += f" of {counted(sums.shown, 'conversation')}, of which the latest is foreseen"

@@ -186,7 +186,6 @@ def _style() -> str:
 
 
 def _link(page: str, **query: str | None) -> Markup:
-    """Return the address of a page, beside this one."""
     given = {name: value for name, value in query.items() if value is not None}
     return escape(f"{page}?{urlencode(given, errors='surrogatepass')}")
 

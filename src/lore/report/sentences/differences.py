@@ -126,10 +126,6 @@ def _unwrapped(change: d.WrapperGone) -> str:
     )
 
 
-def _gone(change: d.MessagesGone) -> str:
-    return f"{change.count:,} messages are gone, {change.first} to {change.last}: …{change.excerpt}…"
-
-
 def _respelled(change: d.Respelled) -> str:
     shown = "" if change.before is None or change.after is None else f": {_became(change.before, change.after)}"
     return f"{change.path} {_SPELLING[change.spelling]}{shown}"
@@ -142,11 +138,6 @@ def _empty(change: d.EmptyMember) -> str:
     else:
         seen = "no prompt shows that"
     return f"{change.path}: {what}; {seen}"
-
-
-def _id(change: d.IdChanged) -> str:
-    differ = "differ" if len(change.members) > 1 else "differs"
-    return f"{change.path}: {names(change.members)} of the {change.of} {differ}, all else is the same"
 
 
 def _thinking(change: d.ThinkingChanged) -> str:
@@ -203,10 +194,15 @@ DIFFERENCES: dict[type[EvidenceFact], Callable[[Any], str]] = {
     d.BlockChanged: _block,
     d.BlockMoved: _moved,
     d.WrapperGone: _unwrapped,
-    d.MessagesGone: _gone,
+    d.MessagesGone: lambda change: (
+        f"{change.count:,} messages are gone, {change.first} to {change.last}: …{change.excerpt}…"
+    ),
     d.Respelled: _respelled,
     d.EmptyMember: _empty,
-    d.IdChanged: _id,
+    d.IdChanged: lambda change: (
+        f"{change.path}: {names(change.members)} of the {change.of} "
+        f"{'differ' if len(change.members) > 1 else 'differs'}, all else is the same"
+    ),
     d.ThinkingChanged: _thinking,
     d.ImageChanged: lambda change: f"{change.path}: {_IMAGE[change.change]}",
     d.ResultRewritten: _result,
@@ -242,10 +238,6 @@ _SETTINGS: dict[d.RequestSetting, str] = {
 }
 
 
-def _untaken(fact: d.BreakpointNotTaken) -> str:
-    return _TAKES_NONE[fact.reason] + (f": {fact.value}" if fact.value else "")
-
-
 def _order(fact: d.LifetimesOutOfOrder) -> str:
     longer, shorter = fact.seconds / 60, fact.seconds_before / 60
     return (
@@ -263,10 +255,6 @@ def _apart(fact: d.BreakpointsApart) -> str:
     return f"{fact.positions:,} positions stand between the last two breakpoints; {fact.allowed} are looked back"
 
 
-def _varying(fact: d.VaryingText) -> str:
-    return f"{_VARIES[fact.kind]} stands before the history" + (f": {fact.excerpt}" if fact.excerpt else "")
-
-
 def _images(fact: d.ImageBeforeText) -> str:
     images = "an image stands" if fact.images == 1 else f"{fact.images} images stand"
     return f"{images} before about {fact.tokens:,} tokens of text in the first message"
@@ -277,17 +265,15 @@ def _key(fact: d.CacheKeyMissing) -> str:
     return f"no prompt_cache_key: requests that begin alike may reach different machines{many}"
 
 
-def _setting(fact: d.CacheSetting) -> str:
-    return _SETTINGS[fact.setting].format(value=fact.value, limit=fact.limit)
-
-
 REQUESTS: dict[type[EvidenceFact], Callable[[Any], str]] = {
-    d.BreakpointNotTaken: _untaken,
+    d.BreakpointNotTaken: lambda fact: _TAKES_NONE[fact.reason] + (f": {fact.value}" if fact.value else ""),
     d.LifetimesOutOfOrder: _order,
     d.BreakpointsApart: _apart,
-    d.VaryingText: _varying,
+    d.VaryingText: lambda fact: (
+        f"{_VARIES[fact.kind]} stands before the history" + (f": {fact.excerpt}" if fact.excerpt else "")
+    ),
     d.ToolsUnsorted: "tools do not stand in the order of their names: {0.name} stands behind {0.before}".format,
     d.ImageBeforeText: _images,
     d.CacheKeyMissing: _key,
-    d.CacheSetting: _setting,
+    d.CacheSetting: lambda fact: _SETTINGS[fact.setting].format(value=fact.value, limit=fact.limit),
 }

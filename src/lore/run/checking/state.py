@@ -219,7 +219,6 @@ class CheckState:
         self._fresh.add(key)
 
     def _write(self, keys: set[bytes]) -> str:
-        """Write a segment of these records, and return its name."""
         parts = [_MAGIC]
         for key in sorted(keys):
             packed = self._records[key]
@@ -236,7 +235,6 @@ class CheckState:
             filesystem.delete(self._root + name)
 
     def _expire(self) -> None:
-        """Delete segments of other settings, and what killed writers left, that are too old."""
         for name, written in filesystem.files(self._root).items():
             ours = _SEGMENT.fullmatch(name) or (name.startswith(".") and name.endswith(".part") and ".state." in name)
             if ours and name not in self._segments and written / _DAY < self._day - KEPT_DAYS:

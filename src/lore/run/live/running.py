@@ -252,7 +252,6 @@ def _files(path: str) -> tuple[_File, ...]:
 
 
 def _change(before: tuple[_File, ...] | None, now: tuple[_File, ...]) -> str:
-    """Say what happened to a log besides growing."""
     if before is None or not before:
         return ""
     if not now:

@@ -175,7 +175,6 @@ class Ledgers:
         return _maker(self.dated, self.options.format or "")
 
     def _expire(self) -> None:
-        """Delete what nobody asked for in a long time."""
         try:
             entries = list(os.scandir(self._folder)) if self._folder else []
             for entry in entries:
@@ -235,7 +234,6 @@ class _Bytes:
 
 
 def _made_apart(file: Input, *, options: Options, folder: str, dated: Dated) -> Ledger | None:
-    """Read a ledger in a process of its own."""
     return Ledgers(options, folder, dated=dated).made(file)
 
 
