@@ -10,18 +10,6 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, NamedTuple
 import typer
 
 from lore.cli import common, flags
-from lore.cli.common import (
-    answer,
-    completion,
-    destination,
-    log,
-    quiet_pipe,
-    refuse,
-    say_problems,
-    settings,
-    tail_policy,
-    tell,
-)
 
 if TYPE_CHECKING:
     from lore.model.events import Event
@@ -48,7 +36,7 @@ class _AssembleRequest(NamedTuple):
     force: bool
 
 
-@quiet_pipe
+@common.quiet_pipe
 def run(
     session: Annotated[
         str, typer.Argument(help="A session log, a stored session (URL#ID), or `-`; PATH#N names a turn.")
@@ -88,18 +76,18 @@ def run(
 
     name = _named(corpus.parse_name(session), turn)
     request = _AssembleRequest(full, persist, explain, as_json, color, output, force)
-    refuse(
+    common.refuse(
         (every and turn is not None, "--turn names one turn, --all means every turn", "choose one"),
         (full and not every, "--full asks for whole bodies of every turn", "use it with --all"),
         (every and explain, "--explain shows one turn, --all means every turn", "choose one"),
         (as_json and not explain, NO_JSON, "add --explain, or leave --json out"),
         (force and output is None, "--force overwrites the file that --output names", "name it"),
     )
-    rules = common.with_breakpoints(settings(config).assemble, breakpoints if breakpoints is not None else marks)
+    rules = common.with_breakpoints(common.settings(config).assemble, breakpoints if breakpoints is not None else marks)
     options = Options(
-        format=format, dialect=None if template is not None else dialect, policy=tail_policy(tail, rules.tail),
-        rules=rules, completion=completion(system, tools), template=common.template(template, dialect),
-        log=log(verbose),
+        format=format, dialect=None if template is not None else dialect, policy=common.tail_policy(tail, rules.tail),
+        rules=rules, completion=common.completion(system, tools), template=common.template(template, dialect),
+        log=common.log(verbose),
     )  # fmt: skip
     with _locked(name.path, options, request) as appender:
         _all(name, options, request, appender) if every else _one(name, options, request, appender)
@@ -137,7 +125,7 @@ def _one(name: Name, options: Options, request: _AssembleRequest, appender: Appe
 
     made = assemble(name, options)
     alone = request.explain and request.output is None
-    with destination(request.output, force=request.force, inputs=(name.path,)) as file:
+    with common.destination(request.output, force=request.force, inputs=(name.path,)) as file:
         if alone:
             _explain(made, options, request)
         else:
@@ -145,7 +133,7 @@ def _one(name: Name, options: Options, request: _AssembleRequest, appender: Appe
         _persist(appender, file, made.unsaved, options.log)
     if request.explain and not alone:
         _explain(made, options, request)
-    say_problems(made.problems)
+    common.say_problems(made.problems)
     _note(made.notes)
     shown = f"{len(made.prompt)} segments, {len(made.body):,} bytes, dialect {made.prompt.dialect}"
     options.log(f"{shown}, tail {options.policy}")
@@ -155,7 +143,7 @@ def _explain(made: Assembly, options: Options, request: _AssembleRequest) -> Non
     from lore.report.explained import write
     from lore.run.assembling import explained
 
-    answer(explained(made, options.ruled), write, as_json=request.as_json, color=request.color)
+    common.answer(explained(made, options.ruled), write, as_json=request.as_json, color=request.color)
 
 
 def _all(name: Name, options: Options, request: _AssembleRequest, appender: Appender | None) -> None:
@@ -163,10 +151,10 @@ def _all(name: Name, options: Options, request: _AssembleRequest, appender: Appe
 
     made = AssembledAll(name, options, full=request.full)
     lines = _warned(made.lines(), HINT_BODIES if request.full else HINT_RESETS)
-    with destination(request.output, force=request.force, inputs=made.inputs) as file:
+    with common.destination(request.output, force=request.force, inputs=made.inputs) as file:
         file.writelines(lines)
         _persist(appender, file, made.unsaved, options.log)
-    say_problems(made.problems)
+    common.say_problems(made.problems)
     _note(made.notes())
     options.log(f"{made.turns:,} turns, tail {options.policy}")
 
@@ -178,7 +166,7 @@ def _warned(lines: Iterator[bytes], hint: str) -> Iterator[bytes]:
         written += len(line)
         if written > MANY and not warned:
             warned = True
-            tell(f"warning: more than {MANY // 1_000_000} MB: {hint}")
+            common.tell(f"warning: more than {MANY // 1_000_000} MB: {hint}")
         yield line
 
 
@@ -189,10 +177,10 @@ def _persist(appender: Appender | None, file: BinaryIO, events: tuple[Event, ...
     sys.stdout.flush()
     file.flush()
     if appender.append(events):
-        tell("note: the last line of the log is torn; it stays as it is, with a line end")
+        common.tell("note: the last line of the log is torn; it stays as it is, with a line end")
     say(f"{len(events)} events appended to the log")
 
 
 def _note(notes: tuple[str, ...] | list[str]) -> None:
     for note in notes:
-        tell(f"note: {note}")
+        common.tell(f"note: {note}")

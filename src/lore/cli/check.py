@@ -10,24 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.cli import flags
-from lore.cli.common import (
-    INTERRUPTED,
-    completion,
-    cores,
-    dated_rules,
-    found_settings,
-    interruptible,
-    log,
-    out,
-    progress,
-    quiet_pipe,
-    reader_named,
-    refuse,
-    tell,
-    write_json,
-    writing,
-)
+from lore.cli import common, flags
 from lore.cli.inputs import chosen_inputs
 from lore.cli.pages import page_among, read_twice, write_pages
 from lore.cli.sql import folder_among, judge_into
@@ -42,7 +25,7 @@ if TYPE_CHECKING:
     from lore.run.checking.check import CheckContext, CheckOutcome, Target
 
 
-@quiet_pipe
+@common.quiet_pipe
 def run(
     paths: Annotated[
         list[str] | None,
@@ -120,7 +103,7 @@ def run(
     from lore.recording.opening import Options
     from lore.run.checking.check import at_once, check, keep_apart, targets
 
-    loaded = found_settings(config)
+    loaded = common.found_settings(config)
     given = Budgets(min_reuse=min_reuse, max_breaks=max_breaks, max_lost_tokens=max_lost_tokens)
     fault = given.fault()
     if fault:
@@ -130,17 +113,17 @@ def run(
     reports = targets(given_reports, as_json=as_json)
     context = context_of(
         loaded, explicit=config is not None, select=select or (), ignore=ignore or (), baseline=baseline,
-        update=update_baseline, redact=redact, reader=reader_named(reader),
+        update=update_baseline, redact=redact, reader=common.reader_named(reader),
     )  # fmt: skip
     options = Options(
         format=format,
         rules=loaded.settings.assemble,
-        completion=completion(system, tools, strict=False),
-        log=log(verbose),
+        completion=common.completion(system, tools, strict=False),
+        log=common.log(verbose),
     )
     if follow:
         kinds = at_once(reports)
-        refuse(
+        common.refuse(
             (folder is not None, "--follow writes no tables", "leave --report parquet out"),
             (jobs is not None, "--follow judges one recording, in this process", "leave --jobs out"),
             ((cluster or state) is not None, "--follow judges one recording as it grows",
@@ -159,12 +142,12 @@ def run(
         from lore.run.checking.cluster import LOCAL, Cluster
 
         has_its_own = jobs is not None and cluster != LOCAL
-        refuse((has_its_own, "a cluster has as many workers as it has", "leave --jobs out"))
-        workers = Cluster(cluster, tell, workers=jobs or cores())
+        common.refuse((has_its_own, "a cluster has as many workers as it has", "leave --jobs out"))
+        workers = Cluster(cluster, common.tell, workers=jobs or common.cores())
     if state is not None:
         from lore.run.checking.state import CheckState
 
-        results = CheckState(state, tell, secret=os.environ.get("LORE_STATE_KEY", ""))
+        results = CheckState(state, common.tell, secret=os.environ.get("LORE_STATE_KEY", ""))
     page = page_among(reports, opens=open_page, needed=needed(loaded, baseline), name="check")
     keep_apart(reports, needed(loaded, baseline))
     which = chosen_inputs(paths or [], last=last, since=since, format=format)
@@ -173,15 +156,15 @@ def run(
     if may_stream(reports):
         from lore.report.forms.terminal import FindingsWriter
 
-        streamed = FindingsWriter(out(color), verbose=verbose)
-        hear = writing()(streamed.write)
+        streamed = FindingsWriter(common.out(color), verbose=verbose)
+        hear = common.writing()(streamed.write)
     again = [] if page is None else read_twice(inputs(which.paths, which.wanted))
     with (
-        progress(wanted=not verbose, colour=color) as report_progress,
-        interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
+        common.progress(wanted=not verbose, colour=color) as report_progress,
+        common.interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
     ):
         judge = partial(
-            check, which.paths, budgets, options, context=context, jobs=cores() if jobs is None else jobs,
+            check, which.paths, budgets, options, context=context, jobs=common.cores() if jobs is None else jobs,
             progress=report_progress, wanted=which.wanted, looked=which.looked,
             pass_over=pass_over or bool(which.looked), interrupted=interrupted, cluster=workers, state=results,
             hear=hear,
@@ -221,21 +204,21 @@ def _answer(
 
     if outcome.baselined is not None:
         kept = f", {outcome.unseen:,} of them kept: not looked for in this run" if outcome.unseen else ""
-        tell(f"{context.path} knows {counted(outcome.baselined, 'finding')} now{kept}")
+        common.tell(f"{context.path} knows {counted(outcome.baselined, 'finding')} now{kept}")
     stopped = outcome.result.interrupted
     if stopped and not stopped.files:
-        return INTERRUPTED
+        return common.INTERRUPTED
     if stopped:
         if any(target.path for target in reports) or context.update:
-            tell("interrupted: no file is written")
+            common.tell("interrupted: no file is written")
         reports = [target for target in reports if not target.path]
         if all(target.kind != "terminal" for target in reports):
-            tell(interrupted_line(stopped))
-    with writing():
+            common.tell(interrupted_line(stopped))
+    with common.writing():
         terminal = None if streamed is None else Terminal(streamed)
-        write_reports(outcome.result, reports, paths, out(color), os.environ, verbose=verbose, terminal=terminal)
+        write_reports(outcome.result, reports, paths, common.out(color), os.environ, verbose=verbose, terminal=terminal)
     if stopped:
-        return INTERRUPTED
+        return common.INTERRUPTED
     if outcome.failed:
         return 1
     return 3 if outcome.incomplete else 0
@@ -257,10 +240,10 @@ def follow_one(
     if len(paths) != 1 or os.path.isdir(paths[0]):
         raise LoreError("--follow takes one recording", hint="name the file that is being written")
 
-    console = out(color)
-    with interruptible() as interrupted:
+    console = common.out(color)
+    with common.interruptible() as interrupted:
         following = follow_check(
-            paths[0], budgets, options, tell, wait=lambda: every() and not interrupted(), policy=context.policy,
+            paths[0], budgets, options, common.tell, wait=lambda: every() and not interrupted(), policy=context.policy,
             root=context.root, dated=context.dated, reader=context.reader,
         )  # fmt: skip
         for result in following:
@@ -268,12 +251,12 @@ def follow_one(
             if shown is None:
                 sys.stdout.flush()
             elif as_json:
-                write_json(shown)
+                common.write_json(shown)
             elif isinstance(shown, Checked):
                 REPORTS["terminal"].write(shown, console, verbose=True)
             elif verbose or shown.severity != "note":
                 write_finding(shown, console)
-    return INTERRUPTED
+    return common.INTERRUPTED
 
 
 def context_of(
@@ -313,7 +296,7 @@ def context_of(
         update=update,
         redact=redact,
         narrowed=narrowed,
-        dated=dated_rules(loaded),
+        dated=common.dated_rules(loaded),
         reader=reader or loaded.settings.check.reader,
     )
 

@@ -6,21 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.cli import flags
-from lore.cli.common import (
-    completion,
-    dated_rules,
-    found_settings,
-    log,
-    out,
-    quiet_pipe,
-    reader_named,
-    refuse,
-    tail_policy,
-    tell,
-    write_json,
-    writing,
-)
+from lore.cli import common, flags
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +14,7 @@ if TYPE_CHECKING:
     from lore.model.results import Diff
 
 
-@quiet_pipe
+@common.quiet_pipe
 def run(
     left: Annotated[
         str, typer.Argument(help="A recording, a stored session (URL#ID), a turn of one (PATH#N), or `-`.")
@@ -68,17 +54,17 @@ def run(
     from lore.tokens.o200k import Counter
 
     no_share = fail_under is not None and not 0 <= fail_under <= 1
-    refuse((no_share, f"--fail-under {fail_under} is not a share", "give a number from 0 to 1"))
-    loaded = found_settings(config)
+    common.refuse((no_share, f"--fail-under {fail_under} is not a share", "give a number from 0 to 1"))
+    loaded = common.found_settings(config)
     rules = loaded.settings.assemble
     options = Options(
         format=format,
         dialect=dialect,
         rules=rules,
-        policy=tail_policy(tail, rules.tail),
+        policy=common.tail_policy(tail, rules.tail),
         counter=Counter() if tokens else None,
-        completion=completion(system, tools),
-        log=log(verbose),
+        completion=common.completion(system, tools),
+        log=common.log(verbose),
     )
     names = tuple(cache or (loaded.settings.simulate.caches if tokens else ()))
     caches = None
@@ -86,28 +72,28 @@ def run(
         from lore.run.rules import chosen  # 30 ms
 
         caches = Caches(chosen(None, loaded), names)
-    who = reader_named(reader) or loaded.settings.check.reader
-    diffs = compared(left, right, TurnComparison(options, redact, caches, dated_rules(loaded), who))
+    who = common.reader_named(reader) or loaded.settings.check.reader
+    diffs = compared(left, right, TurnComparison(options, redact, caches, common.dated_rules(loaded), who))
     write = _writer(as_json=as_json, color=color, verbose=verbose)
     failed, lacks = False, set[tuple[str, str]]()
     for diff in diffs:
-        with writing():
+        with common.writing():
             write(diff)
         lacks |= {(side.format or "", side.lacks) for side in (diff.left, diff.right) if side.lacks}
         failed = failed or (fail_under is not None and diff.reuse_ratio is not None and diff.reuse_ratio < fail_under)
     if not as_json:
         for name, what in sorted(lacks):
-            tell(f"note: {not_in_logs([name], what)}")
+            common.tell(f"note: {not_in_logs([name], what)}")
     return 1 if failed else 0
 
 
 def _writer(*, as_json: bool, color: bool | None, verbose: bool) -> Callable[[Diff], None]:
     if as_json:
-        return write_json
+        return common.write_json
     from lore.model.codes import UNEXPLAINED
     from lore.report.diff import write
 
-    console, argued = out(color), set[str]()
+    console, argued = common.out(color), set[str]()
 
     def write_text(diff: Diff) -> None:
         write(diff, console, argued)

@@ -9,19 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.cli import flags
-from lore.cli.common import (
-    INTERRUPTED,
-    answer,
-    can_ask,
-    confirmed,
-    dated_rules,
-    found_settings,
-    log,
-    quiet_pipe,
-    tell,
-    unquoted,
-)
+from lore.cli import common, flags
 from lore.cli.pages import PageTarget, page_target, write_pages
 
 if TYPE_CHECKING:
@@ -31,7 +19,7 @@ if TYPE_CHECKING:
     from lore.run.replaying.server import Server
 
 
-@quiet_pipe
+@common.quiet_pipe
 def run(
     recording: Annotated[
         str, typer.Argument(help="A capture of requests, or a session, which lore assembles; lore formats lists them.")
@@ -112,19 +100,20 @@ def run(
         raise LoreError("--resume goes on with a capture", hint="name it: --output FILE --resume")
     if is_stream(recording):
         raise LoreError("standard input and pipes can be read once only", hint="save it to a file")
-    loaded = found_settings(config)
+    loaded = common.found_settings(config)
     settings = loaded.settings
     rules = chosen(None, loaded)
-    options = Options(format=format, rules=settings.assemble, counter=Counter(), log=log(verbose))
+    options = Options(format=format, rules=settings.assemble, counter=Counter(), log=common.log(verbose))
     page = page_target(report, opens=open_page, name="replay", taken=as_json)
     if cache is not None:
         cache_named(cache)
-    asked = Server(server, seconds=timeout, quotes=not redact, tell=tell)
-    with unquoted(redact=redact):
+    asked = Server(server, seconds=timeout, quotes=not redact, tell=common.tell)
+    with common.unquoted(redact=redact):
         wanted = layouts_of(layouts, dialect, options.open(recording))
         request = ReplayRequest(
-            recording, wanted, _outputs(output, wanted), options, rules, dated_rules(loaded), cache, model, max_tokens,
-            pace_of(pace or ("1s" if asked.near else "5s")), turns, resume, force, redact, log(verbose),
+            recording, wanted, _outputs(output, wanted), options, rules, common.dated_rules(loaded), cache, model,
+            max_tokens,
+            pace_of(pace or ("1s" if asked.near else "5s")), turns, resume, force, redact, common.log(verbose),
         )  # fmt: skip
         replay = ReplayRun(request, asked)
         estimate = replay.estimate() if dry_run or not asked.near else None
@@ -153,12 +142,12 @@ def _confirm(server: Server, estimate: ReplayEstimate | None, *, yes: bool) -> N
         return
     where = destination(server.shown, server.key.variable, server.proxy, encrypted=server.encrypted)
     if yes:
-        tell(f"{estimate_in_words(estimate)}; to {where}")
+        common.tell(f"{estimate_in_words(estimate)}; to {where}")
         return
-    if not can_ask():
+    if not common.can_ask():
         message = f"{server.shown} is not this machine, and there is no terminal to ask whether to send to it"
         raise LoreError(message, hint="--yes sends without a question, --dry-run says what it would cost")
-    if not confirmed(question(where, estimate)):
+    if not common.confirmed(question(where, estimate)):
         raise LoreError("nothing was sent: it was not confirmed", hint="answer y, or give --yes")
 
 
@@ -175,9 +164,9 @@ def _answer(
     found = redacted(found) if request.redact else found
 
     if page is None or page.path or as_json:
-        answer(found, partial(write, verbose=verbose), as_json=as_json, color=color)
+        common.answer(found, partial(write, verbose=verbose), as_json=as_json, color=color)
     if found.stopped is not None:
-        tell(f"error: {found.stopped}")
+        common.tell(f"error: {found.stopped}")
     if page is not None:
         from lore.recording.inputs import inputs
         from lore.recording.opening import Options
@@ -190,6 +179,6 @@ def _answer(
         write_pages(page, of_replay(found), inputs(captures), shown_as, verbose=verbose, colour=color)
     whole = all(layout.same_as is not None or layout.requests >= layout.planned for layout in found.layouts)
     if found.interrupted:
-        return INTERRUPTED
+        return common.INTERRUPTED
     unsent = found.estimate is not None and found.stopped is None and not any(each.capture for each in found.layouts)
     return 0 if whole or unsent else 3

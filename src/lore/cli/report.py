@@ -12,18 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from lore.cli import flags
-from lore.cli.common import (
-    cores,
-    found_settings,
-    ledgers_of,
-    progress,
-    quiet_pipe,
-    refuse,
-    surroundings,
-    tell,
-    unquoted,
-)
+from lore.cli import common, flags
 from lore.cli.inputs import Chosen, chosen_inputs
 from lore.cli.pages import HTML, PageTarget, page_target, read_twice, write_spending
 
@@ -62,16 +51,16 @@ def _trace(chosen: Material) -> WrittenReport:
 
     looked = chosen.which.looked or tuple(chosen.which.paths)
     found = traced(
-        chosen.files, chosen.ledgers, looked=looked, redact=chosen.redact, progress=chosen.progress, jobs=cores()
+        chosen.files, chosen.ledgers, looked=looked, redact=chosen.redact, progress=chosen.progress, jobs=common.cores()
     )
     for text in found.failed:
-        tell(f"not in the trace: {text}")
+        common.tell(f"not in the trace: {text}")
     if not found.requests:
-        tell("note: no recording holds a request: the trace is empty")
+        common.tell("note: no recording holds a request: the trace is empty")
     if found.copied:
-        tell(f"note: {found.copied:,} requests that other files hold as well stand in the trace once")
+        common.tell(f"note: {found.copied:,} requests that other files hold as well stand in the trace once")
     if "note" in found.trace.otherData:
-        tell(f"note: {found.trace.otherData['note']}")
+        common.tell(f"note: {found.trace.otherData['note']}")
     data = render(found.trace).encode() + b"\n"
     return WrittenReport(data, "open it at https://ui.perfetto.dev", 3 if found.failed else 0)
 
@@ -86,13 +75,15 @@ def _spent(chosen: Material) -> Summed:
     for file in chosen.files:
         if file.named and not file.stream:
             corpus.open_head(file.path)  # what was named has to be there; of other files it is said below
-    request = OverviewRequest(since=chosen.since, until=chosen.now, paths=tuple(chosen.which.paths), jobs=cores())
-    found = summed(surroundings(), request, chosen.ledgers, chosen.progress)
+    request = OverviewRequest(
+        since=chosen.since, until=chosen.now, paths=tuple(chosen.which.paths), jobs=common.cores()
+    )
+    found = summed(common.surroundings(), request, chosen.ledgers, chosen.progress)
     if not found.result.files:
         raise nothing(chosen.which.looked or chosen.which.paths)
     result = redacted(found.result) if chosen.redact else found.result
     for text in result.failed:
-        tell(f"not read: {text}")
+        common.tell(f"not read: {text}")
     return found._replace(result=result)
 
 
@@ -108,7 +99,7 @@ FORMS = {"trace": _trace, "json": _json}
 ELSEWHERE = {"csv": "lore simulate PATH --csv writes a line a turn"}  # what other commands write
 
 
-@quiet_pipe
+@common.quiet_pipe
 def run(
     paths: Annotated[
         list[str] | None,
@@ -146,21 +137,21 @@ def run(
 
     known = (*FORMS, HTML)
     on_terminal = output is None and format == "trace" and sys.stdout.isatty()
-    refuse(
+    common.refuse(
         (format not in known, f"--format {format}: no such form",
          ELSEWHERE.get(format) or did_you_mean(format, known, "forms")),
         (on_terminal, "a trace is for another program, not for a terminal", "name a file: -o trace.json"),
         (open_page and format != HTML, f"--open shows a page, and {format} is none", "--format html --open"),
     )  # fmt: skip
     page = _page_of(output, opens=open_page, force=force) if format == HTML else None
-    loaded, now = found_settings(config), time.time()
+    loaded, now = common.found_settings(config), time.time()
     which = chosen_inputs(paths or [], last=last, since=since)
     files = [file._replace(optional=bool(which.looked)) for file in inputs(which.paths, which.wanted)]
     if page is not None:
         read_twice(files)
-    ledgers = ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
+    ledgers = common.ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
     begin = None if since is None else recent.since(since, now)
-    with unquoted(redact=redact), progress(wanted=not verbose, colour=color, what="reading") as shown:
+    with common.unquoted(redact=redact), common.progress(wanted=not verbose, colour=color, what="reading") as shown:
         chosen = Material(files, which, ledgers, redact, begin, now, shown)
         spent = None if page is None else _spent(chosen)
         made = None if spent is not None else FORMS[format](chosen)
@@ -194,5 +185,5 @@ def _write(made: WrittenReport, output: str | None, files: list[Input], *, force
         return made.code
     with written(output, force=force, inputs=[file.path for file in files]) as file:
         file.write(made.data)
-    tell(f"wrote {output}, {len(made.data):,} bytes: {made.then}")
+    common.tell(f"wrote {output}, {len(made.data):,} bytes: {made.then}")
     return made.code

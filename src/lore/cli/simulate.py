@@ -7,23 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
-from lore.cli import flags
-from lore.cli.common import (
-    INTERRUPTED,
-    answer,
-    dated_rules,
-    found_settings,
-    interruptible,
-    log,
-    out,
-    progress,
-    quiet_pipe,
-    reader_named,
-    refuse,
-    tell,
-    unquoted,
-    write_json,
-)
+from lore.cli import common, flags
 from lore.cli.inputs import chosen_inputs
 from lore.cli.pages import page_target, read_twice, write_pages
 
@@ -33,7 +17,7 @@ if TYPE_CHECKING:
     from lore.model.results.simulate import Simulated
 
 
-@quiet_pipe
+@common.quiet_pipe
 def run(
     paths: Annotated[
         list[str] | None,
@@ -98,9 +82,9 @@ def run(
     """
     from lore.run.rules import chosen, listed
 
-    settings = found_settings(config)
+    settings = common.found_settings(config)
     table = chosen(rules_file, settings)
-    refuse(
+    common.refuse(
         (csv + as_json + markdown > 1, "--csv, --json and --markdown: two answers at once", "choose one"),
         (by not in (None, "reliability"), f"--by {by} is not known", "--by reliability"),
         (bool(measured) and by is not None, "--by shows no measured reads", "leave it out with --measured"),
@@ -108,9 +92,9 @@ def run(
     if rules:
         from lore.report.simulation import write_rules
 
-        return answer(listed(table, provider=provider, model=model), write_rules, as_json=as_json, color=color)
+        return common.answer(listed(table, provider=provider, model=model), write_rules, as_json=as_json, color=color)
     chosen_rows = model is not None or provider is not None
-    refuse((chosen_rows, "--model and --provider choose among --rules", "or try --what-if model=NAME"))
+    common.refuse((chosen_rows, "--model and --provider choose among --rules", "or try --what-if model=NAME"))
     from lore.judge.totals import is_unjudged
     from lore.recording.corpus import is_stream
     from lore.recording.inputs import inputs
@@ -120,14 +104,14 @@ def run(
     from lore.tokens.o200k import Counter
 
     assembly = settings.settings.assemble
-    options = Options(format=format, dialect=dialect, rules=assembly, counter=Counter(), log=log(verbose))
-    dated = dated_rules(settings)
+    options = Options(format=format, dialect=dialect, rules=assembly, counter=Counter(), log=common.log(verbose))
+    dated = common.dated_rules(settings)
     if rules_file is not None:
         dated = dated._replace(path=rules_file)
     caches = tuple(cache or settings.settings.simulate.caches)
-    who = reader_named(reader) or settings.settings.check.reader
+    who = common.reader_named(reader) or settings.settings.check.reader
     page = page_target(report, opens=open_page, name="simulate", taken=csv or as_json or markdown)
-    refuse((page is not None and len(caches) > 1, "a page shows one cache", "give --cache once"))
+    common.refuse((page is not None and len(caches) > 1, "a page shows one cache", "give --cache once"))
     which = chosen_inputs(paths or [], last=last, since=since, format=format)
     drawn = [] if page is None else read_twice(inputs(which.paths, which.wanted))
     request = SimulateRequest(
@@ -135,8 +119,8 @@ def run(
         measured=tuple(measured or ()),
     )  # fmt: skip
     with (
-        progress(wanted=not verbose, colour=color, what="simulating") as report_progress,
-        interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
+        common.progress(wanted=not verbose, colour=color, what="simulating") as report_progress,
+        common.interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
     ):
         request = request._replace(progress=report_progress, interrupted=interrupted)
         results = list(_results(simulate(request, options, table), redact=redact))
@@ -147,7 +131,7 @@ def run(
         if page is None or page.path:  # else the page is the answer
             _write(result, form, first=not number, every=every, verbose=verbose, colour=color)
         if result.interrupted and form != "turns":
-            tell(interrupted_line(result.interrupted))
+            common.tell(interrupted_line(result.interrupted))
         if page is not None and not result.interrupted:
             from lore.report.html.intros import of_simulation
             from lore.run.pages import PageRequest
@@ -155,7 +139,7 @@ def run(
             shown_as = PageRequest(options, caches[0] if caches else None, dated, redact, who)
             write_pages(page, of_simulation(result), drawn, shown_as, verbose=verbose, colour=color)
     if any(result.interrupted for result in results):
-        return INTERRUPTED
+        return common.INTERRUPTED
     return 3 if any(is_unjudged(problem) for result in results for problem in result.problems) else 0
 
 
@@ -168,7 +152,7 @@ def _write(
     """Write a result on standard output; what a form needs is imported with it."""
     match form:
         case "json":
-            write_json(result)
+            common.write_json(result)
         case "csv":
             from lore.report.simulated_turns import write_csv
 
@@ -180,15 +164,15 @@ def _write(
         case "reliability":
             from lore.report.simulation import write_reliability
 
-            write_reliability(result, out(colour))
+            write_reliability(result, common.out(colour))
         case "turns":
             from lore.report.simulation import write
 
-            write(result, out(colour), every=every, verbose=verbose)
+            write(result, common.out(colour), every=every, verbose=verbose)
 
 
 def _results(results: Iterator[Simulated], *, redact: bool) -> Iterator[Simulated]:
-    with unquoted(redact=redact):
+    with common.unquoted(redact=redact):
         if not redact:
             yield from results
             return

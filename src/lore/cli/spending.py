@@ -9,25 +9,13 @@ from typing import Annotated
 
 import typer
 
-from lore.cli import flags
-from lore.cli.common import (
-    answer,
-    cores,
-    found_settings,
-    ledgers_of,
-    out,
-    progress,
-    quiet_pipe,
-    surroundings,
-    unquoted,
-    write_json,
-)
+from lore.cli import common, flags
 from lore.cli.pages import page_target, write_pages, write_spending
 
 GROUPS = ("day", "session", "model", "project", "agent")
 
 
-@quiet_pipe
+@common.quiet_pipe
 def overview(
     context: typer.Context,
     since: Annotated[
@@ -78,14 +66,14 @@ def overview(
     if by is not None and by not in GROUPS:
         raise LoreError(f"--by {by}: no such grouping", hint=did_you_mean(by, GROUPS, "groupings"))
     page = page_target(report, opens=open_page, name="overview", taken=as_json)
-    loaded, now, here = found_settings(config), time.time(), surroundings()
+    loaded, now, here = common.found_settings(config), time.time(), common.surroundings()
     request = OverviewRequest(
         since=now - WEEK if since is None else recent.since(since, now), until=now,
-        agent=None if agent is None else agent_named(agent), by=by, compared=compare, jobs=cores(),
+        agent=None if agent is None else agent_named(agent), by=by, compared=compare, jobs=common.cores(),
         project="" if project is None else os.path.abspath(project) if project in (".", "..") else project,
     )  # fmt: skip
-    ledgers = ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
-    with progress(wanted=not verbose, colour=color, what="reading") as shown:
+    ledgers = common.ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
+    with common.progress(wanted=not verbose, colour=color, what="reading") as shown:
         found = summed(here, request, ledgers, shown)
     result = found.result
     if redact:
@@ -93,7 +81,7 @@ def overview(
 
         result = redacted(result)
     if as_json:
-        write_json(result)
+        common.write_json(result)
     elif page is None or page.path:
         from lore.report.commands import OverviewSelection, in_shell
         from lore.report.overview import write_overview
@@ -101,13 +89,13 @@ def overview(
         own = agent is not None or recent.whereabouts(here, wide=False).paths  # a command without a path takes others
         places = tuple(filter(None, (in_shell(place, here.home) for place in result.looked))) if own else ()
         chosen = OverviewSelection(since or "7d", agent or "", "" if redact else request.project, places)
-        write_overview(result, out(color), chosen)
+        write_overview(result, common.out(color), chosen)
     if page is not None:
         write_spending(page, found._replace(result=result), ledgers, redact=redact, verbose=verbose, colour=color)
     return 0
 
 
-@quiet_pipe
+@common.quiet_pipe
 def sessions(
     agent: Annotated[
         str | None, typer.Option("--agent", help="Those of this agent alone; an unknown word lists them.")
@@ -138,30 +126,30 @@ def sessions(
     from lore.recording.agents.logs import agent_named
     from lore.run.spending.sessions import MOST_BYTES, SessionsRequest, sessions
 
-    loaded, now = found_settings(config), time.time()
+    loaded, now = common.found_settings(config), time.time()
     request = SessionsRequest(
         agent=None if agent is None else agent_named(agent),
         since=None if since is None else recent.since(since, now),
         most=None if every else limit,
         most_bytes=None if every else MOST_BYTES,
-        jobs=cores(),
+        jobs=common.cores(),
     )
-    ledgers = ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
-    with progress(wanted=not verbose, colour=color, what="reading") as shown:
-        found = sessions(surroundings(), request, ledgers, shown)
+    ledgers = common.ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
+    with common.progress(wanted=not verbose, colour=color, what="reading") as shown:
+        found = sessions(common.surroundings(), request, ledgers, shown)
     if redact:
         from lore.report.redacted.results import redacted
 
         found = redacted(found)
     from lore.report.found import write_sessions
 
-    return answer(found, partial(write_sessions, now=now), as_json=as_json, color=color)
+    return common.answer(found, partial(write_sessions, now=now), as_json=as_json, color=color)
 
 
 _SIDE = "A path, or KEY:VALUE (agent, model, version, client, gateway, project) or FROM..TO, joined by commas."
 
 
-@quiet_pipe
+@common.quiet_pipe
 def compare(
     left: Annotated[str, typer.Argument(metavar="A", help=_SIDE)],
     right: Annotated[str, typer.Argument(metavar="B", help="The other side.")],
@@ -189,17 +177,17 @@ def compare(
     from lore.run.spending.compare import CompareRequest, compare, side_of
 
     page = page_target(report, opens=open_page, name="compare", taken=as_json)
-    loaded, now = found_settings(config), time.time()
-    request = CompareRequest(side_of(left, now), side_of(right, now), tuple(paths or ()), cores())
-    ledgers = ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
-    with progress(wanted=not verbose, colour=color, what="reading") as shown, unquoted(redact=redact):
-        result = compare(surroundings(), request, ledgers, shown)
+    loaded, now = common.found_settings(config), time.time()
+    request = CompareRequest(side_of(left, now), side_of(right, now), tuple(paths or ()), common.cores())
+    ledgers = common.ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
+    with common.progress(wanted=not verbose, colour=color, what="reading") as shown, common.unquoted(redact=redact):
+        result = compare(common.surroundings(), request, ledgers, shown)
     if redact:
         from lore.report.redacted.results import redacted
 
         result = redacted(result)
     if page is None or page.path:
-        answer(result, write_comparison, as_json=as_json, color=color)
+        common.answer(result, write_comparison, as_json=as_json, color=color)
     if page is not None:
         from lore.report.html.intros import of_comparison
         from lore.run.pages import PageRequest

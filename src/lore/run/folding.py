@@ -17,20 +17,8 @@ from lore.cache.billing import is_partial
 from lore.errors import LoreError
 from lore.fold.step import MOST_TOKENS
 from lore.formats.base import Read
+from lore.model import events as e
 from lore.model.checkpoint import items_of, turns_of
-from lore.model.events import (
-    MAIN,
-    Append,
-    Billed,
-    CompactApplied,
-    ContextPersisted,
-    Event,
-    PromptDelta,
-    TurnCanceled,
-    TurnCompleted,
-    TurnFailed,
-    TurnStarted,
-)
 from lore.model.items import CompactDivider, Item
 from lore.model.results.store import (
     ChainResult,
@@ -82,9 +70,9 @@ class TurnRows:
         places = self._latest.get(chain)
         return self.rows[places[-1]] if places else None
 
-    def take(self, event: TurnStarted | TurnCompleted | TurnFailed | TurnCanceled) -> None:
+    def take(self, event: e.TurnStarted | e.TurnCompleted | e.TurnFailed | e.TurnCanceled) -> None:
         """Take a turn's start or end; an end of no turn that may still end changes nothing."""
-        if isinstance(event, TurnStarted):
+        if isinstance(event, e.TurnStarted):
             self._add(TurnResult(event.chain, event.turn, "open", event.at))
             return
         places = self._latest.get(event.chain, [])
@@ -100,11 +88,11 @@ class TurnRows:
 
 
 _COUNTS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
-_ENDS = {TurnCompleted: "completed", TurnFailed: "failed", TurnCanceled: "canceled"}
-TURNS = (TurnStarted, TurnCompleted, TurnFailed, TurnCanceled)
+_ENDS = {e.TurnCompleted: "completed", e.TurnFailed: "failed", e.TurnCanceled: "canceled"}
+TURNS = (e.TurnStarted, e.TurnCompleted, e.TurnFailed, e.TurnCanceled)
 
 
-def _counts(usage: Billed) -> dict[str, int | None]:
+def _counts(usage: e.Billed) -> dict[str, int | None]:
     """Sum the passes of a response; what no request can have is unknown, as in the fold."""
     sums: dict[str, int | None] = {}
     for name in _COUNTS:
@@ -127,12 +115,12 @@ class LogFold:
         self._unpruned = unpruned
         self._keep = keep
 
-    def take(self, reads: Iterable[Read]) -> Iterator[Event]:
+    def take(self, reads: Iterable[Read]) -> Iterator[e.Event]:
         """Fold what was read, event by event; yield each once it is folded."""
         recording = self.recording
         for read in reads:
-            event: Event = read.value  # pyright: ignore[reportAssignmentType]
-            if isinstance(event, CompactApplied):
+            event: e.Event = read.value  # pyright: ignore[reportAssignmentType]
+            if isinstance(event, e.CompactApplied):
                 yield self._compact(read, event)
                 continue
             recording.apply(read, event)
@@ -145,14 +133,14 @@ class LogFold:
         for _ in self.take(reads):
             pass
 
-    def _compact(self, read: Read, event: CompactApplied) -> Event:
-        taken: Event = event
+    def _compact(self, read: Read, event: e.CompactApplied) -> e.Event:
+        taken: e.Event = event
         if self._unpruned:
             divider = CompactDivider(
                 event.uuid, event.trigger, event.pre_tokens, event.post_tokens, event.summary,
                 duration_ms=event.duration_ms,
             )  # fmt: skip
-            taken = Append(item=divider, chain=event.chain, at=event.at)
+            taken = e.Append(item=divider, chain=event.chain, at=event.at)
         before = self.recording.state.chain(event.chain)
         self.recording.apply(read, taken)
         state = self.recording.state
@@ -193,12 +181,12 @@ def injected(chain: Chain) -> list[InjectedResult]:
     return found
 
 
-def _name(event: Event) -> tuple[str, int]:
+def _name(event: e.Event) -> tuple[str, int]:
     """Name an unsaved event as the insert that it made."""
     match event:
-        case PromptDelta(seq=seq):
+        case e.PromptDelta(seq=seq):
             return "delta", seq
-        case ContextPersisted(turn=turn, outside=outside):
+        case e.ContextPersisted(turn=turn, outside=outside):
             return "outside" if outside else "context", turn
         case _:
             return "", 0
@@ -213,7 +201,7 @@ def fold(
     reached = False
     with collected_seldom():
         for event in folding.take(recording.reads()):
-            if isinstance(event, TurnStarted) and event.turn == at and event.chain == recording.state.main().id:
+            if isinstance(event, e.TurnStarted) and event.turn == at and event.chain == recording.state.main().id:
                 reached = True
                 break
         if at is not None and not reached:
@@ -223,7 +211,7 @@ def fold(
 
 def main_name(state: FoldedSession) -> str:
     """Return the name of the chain that is shown, without joining any text that still arrives."""
-    return MAIN if MAIN in state.chains else next(iter(state.chains), MAIN)
+    return e.MAIN if e.MAIN in state.chains else next(iter(state.chains), e.MAIN)
 
 
 def _sum(totals: list[Totals]) -> UsageResult:

@@ -11,24 +11,14 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from lore.cli import flags
-from lore.cli.common import (
-    answer,
-    branch,
-    completion,
-    destination,
-    log,
-    progress,
-    quiet_pipe,
-    surroundings,
-    tell,
-    write_json,
-)
+from lore.cli import common, flags
 
 if TYPE_CHECKING:
     from lore.store.base import Store
 
-app = branch("Keep sessions in a store, saved by delta.\n\nWhoever may read its files or tables reads all of them.")
+app = common.branch(
+    "Keep sessions in a store, saved by delta.\n\nWhoever may read its files or tables reads all of them."
+)
 ClientKey: TypeAlias = Annotated[str, typer.Argument(metavar="CLIENT_KEY", help="What a client is known by.")]
 Project: TypeAlias = Annotated[str | None, typer.Option("--project", help="The sessions of this project alone.")]
 
@@ -48,16 +38,16 @@ def opened(url: str, *, new: bool = False) -> Generator[Store]:
         raise StoreError(f"{shown(url)} names a session, not a store", hint=hint)
 
     def say(text: str) -> None:
-        tell(text if text.startswith("note: ") else f"note: {text}")
+        common.tell(text if text.startswith("note: ") else f"note: {text}")
 
     with closing(open_store(url, say) if new else open_there(url, say)) as store:
         if scheme_of(url) == "memory":
-            tell("note: `memory:` is gone when this command ends")
+            common.tell("note: `memory:` is gone when this command ends")
         yield store
 
 
 @app.command("import")
-@quiet_pipe
+@common.quiet_pipe
 def import_(
     store: flags.Url,
     paths: Annotated[
@@ -91,18 +81,18 @@ def import_(
     from lore.report.stored import write_imported
     from lore.run.stored.importing import ImportRequest, import_sessions
 
-    options = Options(format=format, completion=completion(system, tools, strict=False), log=log(verbose))
-    sources = with_agents(paths or [], surroundings())
+    options = Options(format=format, completion=common.completion(system, tools, strict=False), log=common.log(verbose))
+    sources = with_agents(paths or [], common.surroundings())
     if not sources:
         raise LoreError("no agent that lore reads keeps logs here", hint="name what is to be imported")
-    with opened(store, new=True) as kept, progress(wanted=not verbose, colour=color, what="importing") as show:
+    with opened(store, new=True) as kept, common.progress(wanted=not verbose, colour=color, what="importing") as show:
         result = import_sessions(kept, ImportRequest(sources, session_id, project), options, progress=show)
-    answer(result, write_imported, as_json=as_json, color=color)
+    common.answer(result, write_imported, as_json=as_json, color=color)
     return 3 if any(session.message is not None for session in result.sessions) else 0
 
 
 @app.command("export")
-@quiet_pipe
+@common.quiet_pipe
 def export(
     session_id: flags.SessionId,
     store: flags.Url,
@@ -119,14 +109,14 @@ def export(
     from lore.run.stored.sessions import exported, salvaged
 
     with opened(store) as kept:
-        lines = salvaged(kept, session_id, tell) if salvage else exported(kept, session_id)
-    with destination(output, force=force, inputs=(store,)) as file:
+        lines = salvaged(kept, session_id, common.tell) if salvage else exported(kept, session_id)
+    with common.destination(output, force=force, inputs=(store,)) as file:
         file.writelines(lines)
     return 0
 
 
 @app.command("append")
-@quiet_pipe
+@common.quiet_pipe
 def append(session_id: flags.SessionId, store: flags.Url) -> int:
     """Append events from standard input, a line each.
 
@@ -141,14 +131,14 @@ def append(session_id: flags.SessionId, store: flags.Url) -> int:
     from lore.run.stored.sessions import append_lines
 
     with opened(store, new=True) as kept:
-        for appended in append_lines(kept, session_id, corpus.pieces(corpus.STDIN), tell):
-            write_json(appended)
+        for appended in append_lines(kept, session_id, corpus.pieces(corpus.STDIN), common.tell):
+            common.write_json(appended)
             sys.stdout.flush()
     return 0
 
 
 @app.command("list")
-@quiet_pipe
+@common.quiet_pipe
 def list_(
     store: flags.Url,
     project: Project = None,
@@ -178,12 +168,12 @@ def list_(
 
     after = None if since is None else recent.since(since, time.time())
     with opened(store) as kept:
-        found = listed(kept, SessionFilter(project, user, agent, after, memory), tell)
-        return answer(found, write_list, as_json=as_json, color=color)
+        found = listed(kept, SessionFilter(project, user, agent, after, memory), common.tell)
+        return common.answer(found, write_list, as_json=as_json, color=color)
 
 
 @app.command("show")
-@quiet_pipe
+@common.quiet_pipe
 def show(
     session_id: flags.SessionId, store: flags.Url, as_json: flags.AsJson = False, color: flags.Colour = None
 ) -> int:
@@ -192,11 +182,11 @@ def show(
     from lore.run.stored.sessions import shown
 
     with opened(store) as kept:
-        return answer(shown(kept, session_id), write_shown, as_json=as_json, color=color)
+        return common.answer(shown(kept, session_id), write_shown, as_json=as_json, color=color)
 
 
 @app.command("delete")
-@quiet_pipe
+@common.quiet_pipe
 def delete(
     session_ids: Annotated[list[str], typer.Argument(metavar="SESSION_ID...", help="The ids of stored sessions.")],
     store: flags.Url,
@@ -212,11 +202,11 @@ def delete(
     from lore.run.stored.sessions import deleted
 
     with opened(store) as kept:
-        return answer(deleted(kept, session_ids, dry_run=dry_run), write_written, as_json=as_json, color=color)
+        return common.answer(deleted(kept, session_ids, dry_run=dry_run), write_written, as_json=as_json, color=color)
 
 
 @app.command("move")
-@quiet_pipe
+@common.quiet_pipe
 def move(
     session_ids: Annotated[list[str], typer.Argument(metavar="SESSION_ID...", help="The ids of stored sessions.")],
     project_id: Annotated[str, typer.Argument(metavar="PROJECT", help="The project that they belong to from now on.")],
@@ -232,11 +222,11 @@ def move(
     from lore.run.stored.sessions import moved
 
     with opened(store) as kept:
-        return answer(moved(kept, session_ids, project_id), write_written, as_json=as_json, color=color)
+        return common.answer(moved(kept, session_ids, project_id), write_written, as_json=as_json, color=color)
 
 
 @app.command("bind")
-@quiet_pipe
+@common.quiet_pipe
 def bind(
     client_key: ClientKey,
     session_id: flags.SessionId,
@@ -252,11 +242,11 @@ def bind(
     with opened(store) as kept:
         kept.bind(client_key, session_id, replace=replace)
     result = StoreWritten(store=kept.url, op="bind", session_ids=[session_id], client_key=client_key)
-    return answer(result, write_written, as_json=as_json, color=color)
+    return common.answer(result, write_written, as_json=as_json, color=color)
 
 
 @app.command("resolve")
-@quiet_pipe
+@common.quiet_pipe
 def resolve(
     client_key: ClientKey,
     store: flags.Url,
@@ -268,11 +258,11 @@ def resolve(
 
     with opened(store) as kept:
         found = resolved(kept, client_key)
-    return answer(found, lambda it, console: console.print(line(it.session_id)), as_json=as_json, color=None)
+    return common.answer(found, lambda it, console: console.print(line(it.session_id)), as_json=as_json, color=None)
 
 
 @app.command("verify")
-@quiet_pipe
+@common.quiet_pipe
 def verify(
     store: flags.Url,
     session_ids: Annotated[
@@ -290,12 +280,12 @@ def verify(
 
     with opened(store) as kept:
         found = verified(kept, session_ids or [])
-    answer(found, write_verified, as_json=as_json, color=color)
+    common.answer(found, write_verified, as_json=as_json, color=color)
     return 1 if found.damage else 0
 
 
 @app.command("vacuum")
-@quiet_pipe
+@common.quiet_pipe
 def vacuum(store: flags.Url, as_json: flags.AsJson = False) -> int:
     """Give back space that is not needed any more."""
     from lore.model.results.store import StoreVacuumed
@@ -304,7 +294,7 @@ def vacuum(store: flags.Url, as_json: flags.AsJson = False) -> int:
 
     with opened(store) as kept:
         found = StoreVacuumed(store=kept.url, freed_bytes=kept.vacuum())
-    answer(
+    common.answer(
         found, lambda it, console: console.print(line(f"{counted(it.freed_bytes, 'byte')} freed in {it.store}")),
         as_json=as_json, color=None,
     )  # fmt: skip

@@ -21,16 +21,8 @@ from lore.model.results.replay import Replayed
 from lore.model.results.simulate import CompactedSide, DryRun, Fired, Saving, Simulated
 from lore.report.compacted import side_in_words, signed
 from lore.report.comparison import about_side, cause_in_cells, conclusions, measure_in_words
+from lore.report.forms import terminal
 from lore.report.forms.lint import answer_in_words
-from lore.report.forms.terminal import (
-    Reported,
-    once_a_file,
-    place_in_words,
-    shown,
-    sums_lines,
-    unseen_lines,
-    worst_first,
-)
 from lore.report.html.blocks import Cell, PageBlock, PageLink, PageTable, Strip, Swatch, amount_of, count, strip
 from lore.report.html.measured import measured_block, replay_blocks, replay_lead
 from lore.report.html.page import page
@@ -79,9 +71,9 @@ def list_block(rows: Sequence[ListedSession]) -> PageBlock:
     """Show sessions, those that lost most first."""
     ordered = sorted(rows, key=lambda row: row.weight, reverse=True)
     names = [name_of(row.path) for row in ordered]
-    shown = [name if names.count(name) == 1 else row.path for name, row in zip(names, ordered, strict=True)]
+    terminal.shown = [name if names.count(name) == 1 else row.path for name, row in zip(names, ordered, strict=True)]
     table = PageTable(
-        _HEADS, [_row(row, name) for row, name in zip(ordered, shown, strict=True)], _NUMBERS, sortable=True
+        _HEADS, [_row(row, name) for row, name in zip(ordered, terminal.shown, strict=True)], _NUMBERS, sortable=True
     )
     return PageBlock(f"Sessions ({len(ordered):,})", table=table)
 
@@ -106,7 +98,7 @@ class Html:
 
     mixes = False
 
-    def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
+    def write(self, result: terminal.Reported, out: Console, *, verbose: bool) -> None:
         intro = of_report(result, verbose=verbose)
         out.file.write(page(intro.title, heading=intro.heading, lead=intro.lead, blocks=intro.blocks))
 
@@ -121,13 +113,13 @@ class Intro(NamedTuple):
     closing: tuple[PageBlock, ...] = ()
 
 
-def of_report(result: Reported, *, verbose: bool = False) -> Intro:
+def of_report(result: terminal.Reported, *, verbose: bool = False) -> Intro:
     """Introduce what `lore check` or `lore lint` found."""
     return of_check(result, verbose=verbose) if isinstance(result, Checked) else _of_lint(result, verbose=verbose)
 
 
 def _of_lint(result: LintResult, *, verbose: bool) -> Intro:
-    found = worst_first(shown(result.findings, verbose=verbose))
+    found = terminal.worst_first(terminal.shown(result.findings, verbose=verbose))
     rows: list[tuple[Cell, ...]] = [
         (request.path, count(request.turn), request.dialect, request.model or "", answer_in_words(request)[1])
         for request in result.requests[:FINDINGS]
@@ -142,10 +134,10 @@ def _of_lint(result: LintResult, *, verbose: bool) -> Intro:
 
 def of_check(result: Checked, *, verbose: bool = False) -> Intro:
     """Introduce the recordings that `lore check` judged; `verbose` lists notes, too."""
-    found = worst_first(shown(result.findings, verbose=verbose))
-    found = found if verbose else once_a_file(found)
-    lead, *rest = sums_lines(result.summary)
-    lines = (*rest, *unseen_lines(result))
+    found = terminal.worst_first(terminal.shown(result.findings, verbose=verbose))
+    found = found if verbose else terminal.once_a_file(found)
+    lead, *rest = terminal.sums_lines(result.summary)
+    lines = (*rest, *terminal.unseen_lines(result))
     return Intro("lore check", "lore check", lead, (PageBlock(lines=lines), _top(result), _findings(found)))
 
 
@@ -165,8 +157,8 @@ def _findings(found: Sequence[Finding], *, folded: bool = True) -> PageBlock:
     if not found:
         return PageBlock("Findings", ("None that is worse than a note.",))
     rows: list[tuple[Cell, ...]] = [
-        (finding.severity, f"{finding.code} {finding.name}", count(finding.lost_tokens), place_in_words(finding),
-         finding.message, finding.fix)
+        (finding.severity, f"{finding.code} {finding.name}", count(finding.lost_tokens),
+         terminal.place_in_words(finding), finding.message, finding.fix)
         for finding in found[:FINDINGS]
     ]  # fmt: skip
     heads = ("severity", "code", "tokens", "where", "what was found", "what to do")
@@ -275,8 +267,8 @@ def of_dry_run(result: DryRun) -> Intro:
 def _side(name: str, side: CompactedSide, most: float) -> Strip:
     bill = side.billed
     parts = (("read", bill.read_tokens), ("written", bill.write_tokens), ("uncached", bill.uncached_tokens))
-    shown = [(style, float(size), f"{style}: {size:,} tokens") for style, size in parts if size]
-    whole = [*shown] or [("uncached", float(side.prompt_tokens), f"{side.prompt_tokens:,} tokens")]
+    terminal.shown = [(style, float(size), f"{style}: {size:,} tokens") for style, size in parts if size]
+    whole = [*terminal.shown] or [("uncached", float(side.prompt_tokens), f"{side.prompt_tokens:,} tokens")]
     return strip(name, whole, max(most, sum(size for _, size, _ in whole)), side_in_words(side))
 
 

@@ -9,29 +9,8 @@ from msgspec import convert
 from msgspec.structs import asdict, replace
 
 from lore.compaction.commands import NESTED, is_nested
+from lore.compaction.memory import buckets
 from lore.compaction.memory.agent_memory import LEARNT, WINDOW, AgentMemory
-from lore.compaction.memory.buckets import (
-    KINDS,
-    SECTIONS,
-    STATED,
-    AuditRecord,
-    Extracted,
-    Forgotten,
-    KnownMemory,
-    Record,
-    Superseded,
-    Wiped,
-    audit_log,
-    change,
-    has_expired,
-    id_of,
-    last_failure,
-    note_audit,
-    owners,
-    read,
-    to_wipe,
-    wipe,
-)
 from lore.compaction.memory.extraction import asking
 from lore.compaction.memory.identities import (
     SHARED,
@@ -49,20 +28,7 @@ from lore.compaction.summarizers import summarizer_of
 from lore.errors import LoreError
 from lore.fold.step import Folding
 from lore.model.events import SessionStarted
-from lore.model.results.store import (
-    AuditEntry,
-    MemoryAudit,
-    MemoryDeleted,
-    MemoryDreamt,
-    MemoryExtracted,
-    MemoryShown,
-    MemoryUsers,
-    MemoryWiped,
-    RememberedAgent,
-    RememberedText,
-    RememberedTopic,
-    RememberedUser,
-)
+from lore.model.results import store as results
 from lore.model.state import FoldedSession as State
 from lore.session import Session
 from lore.store.base import Store, Tell
@@ -71,55 +37,58 @@ from lore.store.sync import Clock
 from lore.store.sync import now as now_utc
 
 
-def users(store: Store) -> MemoryUsers:
+def users(store: Store) -> results.MemoryUsers:
     """Return of whom something is remembered. Costs a list of the store's sessions, and all that is remembered."""
-    found: list[RememberedUser] = []
-    for user, agents in owners(store).items():
-        counts = {agent: read(store, MemoryBucket(user, agent)).counts() for agent in agents}
+    found: list[results.RememberedUser] = []
+    for user, agents in buckets.owners(store).items():
+        counts = {agent: buckets.read(store, MemoryBucket(user, agent)).counts() for agent in agents}
         holding = [agent for agent, kinds in counts.items() if any(kinds.values())]
-        sums = {kind: sum(kinds[kind] for kinds in counts.values()) for kind in KINDS}
+        sums = {kind: sum(kinds[kind] for kinds in counts.values()) for kind in buckets.KINDS}
         if holding:
-            found.append(RememberedUser(user=user, agents=holding, counts=sums))
-    return MemoryUsers(store=store.url, users=found)
+            found.append(results.RememberedUser(user=user, agents=holding, counts=sums))
+    return results.MemoryUsers(store=store.url, users=found)
 
 
-def everything(store: Store, user: str | None, agent: str | None, *, now: str, tell: Tell = silent) -> MemoryShown:
+def everything(
+    store: Store, user: str | None, agent: str | None, *, now: str, tell: Tell = silent
+) -> results.MemoryShown:
     """Return all that is remembered of a user, or by one agent of the user's, what has expired too."""
     known = buckets_of(store, user, agent)
     named = good_user(user)
-    log = audit_log(store, named)
+    log = buckets.audit_log(store, named)
     there = {summary.session_id for summary in store.list()} if log.entries else set[str]()
     agents = [
-        _agent(owner.agent, memory, last_failure(log, owner.agent), there, now) for owner, memory in known.items()
+        _agent(owner.agent, memory, buckets.last_failure(log, owner.agent), there, now)
+        for owner, memory in known.items()
     ]
     _tell_of_shared(store, named, agent, "is not shown", tell)
-    return MemoryShown(store=store.url, user=named, agents=agents)
+    return results.MemoryShown(store=store.url, user=named, agents=agents)
 
 
 def _tell_of_shared(store: Store, user: str, agent: str | None, what: str, tell: Tell) -> None:
     """Say where agents remember together what one that is named is told, too."""
-    if agent not in (None, SHARED) and any(read(store, MemoryBucket(user, SHARED)).counts().values()):
+    if agent not in (None, SHARED) and any(buckets.read(store, MemoryBucket(user, SHARED)).counts().values()):
         tell(f"what agents remember of user {user} together {what}: --agent '{SHARED}' names it")
 
 
-def buckets_of(store: Store, user: str | None, agent: str | None) -> dict[MemoryBucket, KnownMemory]:
+def buckets_of(store: Store, user: str | None, agent: str | None) -> dict[MemoryBucket, buckets.KnownMemory]:
     """Return what each agent that is meant remembers; an agent that is named is there, whatever it remembers."""
     named = good_user(user)
     scope = good_scope(agent)
-    agents = owners(store).get(named, ()) if scope is None else (scope,)
-    return {MemoryBucket(named, name): read(store, MemoryBucket(named, name)) for name in agents}
+    agents = buckets.owners(store).get(named, ()) if scope is None else (scope,)
+    return {MemoryBucket(named, name): buckets.read(store, MemoryBucket(named, name)) for name in agents}
 
 
-def listed(shown: MemoryShown) -> MemoryShown:
+def listed(shown: results.MemoryShown) -> results.MemoryShown:
     """Leave out what is long: texts, and what topics say."""
     brief = [[replace(topic, content="") for topic in agent.topics] for agent in shown.agents]
     agents = [replace(agent, texts=[], topics=topics) for agent, topics in zip(shown.agents, brief, strict=True)]
     return replace(shown, agents=agents)
 
 
-def named(shown: MemoryShown, names: Sequence[str]) -> MemoryShown:
+def named(shown: results.MemoryShown, names: Sequence[str]) -> results.MemoryShown:
     """Return only the topics and texts of these names, and the agents that have them; raises LoreError for another."""
-    known, agents = list[str](), list[RememberedAgent]()
+    known, agents = list[str](), list[results.RememberedAgent]()
     for agent in shown.agents:
         known += [*(topic.topic for topic in agent.topics), *(text.id for text in agent.texts)]
         topics = [topic for topic in agent.topics if topic.topic in names]
@@ -138,97 +107,113 @@ def check(names: Iterable[str], known: Iterable[str]) -> None:
         raise LoreError(f"nothing is remembered as {unknown!r}", hint="`lore memory show` prints the names")
 
 
-def _agent(agent: str, known: KnownMemory, failure: AuditRecord | None, there: set[str], now: str) -> RememberedAgent:
+def _agent(
+    agent: str, known: buckets.KnownMemory, failure: buckets.AuditRecord | None, there: set[str], now: str
+) -> results.RememberedAgent:
     topics = [
-        convert({**asdict(topic), "expired": has_expired(topic, now)}, RememberedTopic)
+        convert({**asdict(topic), "expired": buckets.has_expired(topic, now)}, results.RememberedTopic)
         for _, topic in sorted(known.topics.items())
     ]
-    entries = sorted(known.entries.values(), key=lambda entry: KINDS.index(entry.section))
-    names = {entry.text: id_of(entry.section, entry.text) for entry in entries if entry.section in STATED}
+    entries = sorted(known.entries.values(), key=lambda entry: buckets.KINDS.index(entry.section))
+    names = {
+        entry.text: buckets.id_of(entry.section, entry.text) for entry in entries if entry.section in buckets.STATED
+    }
     conflicts = conflicts_in(known.structure.stated())
     texts = [
-        RememberedText(
-            id=id_of(entry.section, entry.text), kind=entry.section, text=entry.text, at=entry.at,
+        results.RememberedText(
+            id=buckets.id_of(entry.section, entry.text), kind=entry.section, text=entry.text, at=entry.at,
             session_id=entry.session_id,
-            conflicts_with=[names[other] for other in conflicts.get(entry.text, ()) if entry.section in STATED],
+            conflicts_with=[names[other] for other in conflicts.get(entry.text, ()) if entry.section in buckets.STATED],
         )
         for entry in entries
     ]  # fmt: skip
-    return RememberedAgent(
+    return results.RememberedAgent(
         agent=agent, counts=known.counts(), undreamt=known.is_fresh, topics=topics, texts=texts,
         last_failure=None if failure is None else _entry(failure, there), unreadable=known.odd,
     )  # fmt: skip
 
 
-def audited(store: Store, user: str | None, agent: str | None = None) -> MemoryAudit:
+def audited(store: Store, user: str | None, agent: str | None = None) -> results.MemoryAudit:
     """Return who changed what is remembered of a user; each entry says whether its session was deleted since."""
     named = good_user(user)
     wanted = good_scope(agent)
-    log = audit_log(store, named)
+    log = buckets.audit_log(store, named)
     there = {summary.session_id for summary in store.list()}
     entries = [_entry(entry, there) for entry in log.entries if wanted in (None, entry.agent, entry.by)]
-    return MemoryAudit(store=store.url, user=named, entries=entries, unreadable=log.odd)
+    return results.MemoryAudit(store=store.url, user=named, entries=entries, unreadable=log.odd)
 
 
-def _entry(entry: AuditRecord, there: set[str]) -> AuditEntry:
+def _entry(entry: buckets.AuditRecord, there: set[str]) -> results.AuditEntry:
     deleted = None if entry.session_id is None else entry.session_id not in there
-    return convert({**asdict(entry), "session_deleted": deleted}, AuditEntry)
+    return convert({**asdict(entry), "session_deleted": deleted}, results.AuditEntry)
 
 
 def deleted(
     store: Store, names: Sequence[str], user: str | None, agent: str | None, *, now: str, tell: Tell
-) -> MemoryDeleted:  # fmt: skip
+) -> results.MemoryDeleted:  # fmt: skip
     """Take away topics and texts by their names, of every agent that is meant; nothing where one is unknown.
 
     Nothing of it stays in the store's log. Each agent's memory is one transaction. The next dream leaves it out.
     """
     known = buckets_of(store, user, agent)
     keys = [key for memory in known.values() for key in memory.entries]
-    check(names, [*(name for memory in known.values() for name in memory.topics), *(id_of(*key) for key in keys)])
-    counts, still = dict.fromkeys(KINDS, 0), dict[str, None]()
+    check(
+        names, [*(name for memory in known.values() for name in memory.topics), *(buckets.id_of(*key) for key in keys)]
+    )
+    counts, still = dict.fromkeys(buckets.KINDS, 0), dict[str, None]()
 
-    def make(held: KnownMemory) -> tuple[Record, ...]:
-        texts = [Forgotten(section=key[0], text=key[1], at=now) for key in held.entries if id_of(*key) in names]
-        topics = [Superseded(topic=name, at=now) for name in held.topics if name in names]
-        return (*texts, *topics, *((Extracted(at=now),) if texts else ()))
+    def make(held: buckets.KnownMemory) -> tuple[buckets.Record, ...]:
+        texts = [
+            buckets.Forgotten(section=key[0], text=key[1], at=now)
+            for key in held.entries
+            if buckets.id_of(*key) in names
+        ]
+        topics = [buckets.Superseded(topic=name, at=now) for name in held.topics if name in names]
+        return (*texts, *topics, *((buckets.Extracted(at=now),) if texts else ()))
 
     for owner, memory in known.items():
-        gone = [key for key in memory.entries if id_of(*key) in names]
+        gone = [key for key in memory.entries if buckets.id_of(*key) in names]
         topics = [name for name in memory.topics if name in names]
         if not gone and not topics:
             continue
-        after = change(store, owner, make, at=now, purge=True)
-        removed = {kind: sum(section == kind for section, _ in gone) for kind in SECTIONS} | {"topics": len(topics)}
+        after = buckets.change(store, owner, make, at=now, purge=True)
+        removed = {kind: sum(section == kind for section, _ in gone) for kind in buckets.SECTIONS} | {
+            "topics": len(topics)
+        }
         counts = {kind: number + removed[kind] for kind, number in counts.items()}
         for name, topic in sorted(after.topics.items()):
             if any(text in topic.content for _, text in gone):
                 still[name] = None
-        note_audit(store, owner.user, AuditRecord(at=now, op="delete", agent=owner.agent, removed=removed), tell)
-    return MemoryDeleted(
+        buckets.note_audit(
+            store, owner.user, buckets.AuditRecord(at=now, op="delete", agent=owner.agent, removed=removed), tell
+        )
+    return results.MemoryDeleted(
         store=store.url, user=good_user(user), deleted=list(dict.fromkeys(names)), counts=counts, still_in=list(still)
     )
 
 
-def wiped(store: Store, user: str | None, agent: str | None, *, now: str, tell: Tell) -> MemoryWiped:
+def wiped(store: Store, user: str | None, agent: str | None, *, now: str, tell: Tell) -> results.MemoryWiped:
     """Take away all that is remembered of a user, or by one agent; a second time there is nothing left to take."""
     named = good_user(user)
     scope = good_scope(agent)
-    found = wipe(store, named, scope)
+    found = buckets.wipe(store, named, scope)
     if any(found.counts.values()):
-        note_audit(store, named, AuditRecord(at=now, op="wipe", agent=scope, removed=found.counts), tell)
+        buckets.note_audit(
+            store, named, buckets.AuditRecord(at=now, op="wipe", agent=scope, removed=found.counts), tell
+        )
     _tell_of_shared(store, named, scope, "stays", tell)
     return _wiped(store, named, scope, found)
 
 
-def wiping(store: Store, user: str | None, agent: str | None) -> MemoryWiped:
+def wiping(store: Store, user: str | None, agent: str | None) -> results.MemoryWiped:
     """Return what `wiped` would take away by now; changes nothing."""
     named = good_user(user)
     scope = good_scope(agent)
-    return _wiped(store, named, scope, to_wipe(store, named, scope))
+    return _wiped(store, named, scope, buckets.to_wipe(store, named, scope))
 
 
-def _wiped(store: Store, user: str, agent: str | None, found: Wiped) -> MemoryWiped:
-    return MemoryWiped(
+def _wiped(store: Store, user: str, agent: str | None, found: buckets.Wiped) -> results.MemoryWiped:
+    return results.MemoryWiped(
         store=store.url, user=user, agent=agent, entries=sum(found.counts.values()), sessions=len(found.sessions),
         counts=found.counts, agents=found.agents,
     )  # fmt: skip
@@ -243,7 +228,7 @@ NO_MODEL = (
 def extracted(
     store: Store, session_id: str, user: str | None, agent: str | None, memory: MemorySettings,
     compaction: Compaction | None, *,    tell: Tell, clock: Clock = now_utc, again: bool = False,
-) -> MemoryExtracted:  # fmt: skip
+) -> results.MemoryExtracted:  # fmt: skip
     """Learn from what is new in a stored session, `again` from all of it; raises LoreError where it is another's."""
     if is_reserved(session_id):
         raise LoreError(f"{session_id!r} keeps memory itself", hint="name a session of a user")
@@ -261,7 +246,7 @@ def extracted(
         tell(NO_MODEL)
     if done.skipped == LEARNT:
         tell("--again learns from all of the session, also what was closed or deleted since")
-    return MemoryExtracted(
+    return results.MemoryExtracted(
         store=store.url, user=owner.user, agent=owner.agent, shared=owner.agent in memory.share, session_id=session_id,
         removed=dict(done.removed), added=dict(done.added), skipped=done.skipped or None, failure=done.failure or None,
     )  # fmt: skip
@@ -270,11 +255,11 @@ def extracted(
 def consolidated(
     store: Store, user: str | None, agent: str | None, memory: MemorySettings, compaction: Compaction | None, *,
     tell: Tell, clock: Clock = now_utc,
-) -> MemoryDreamt:  # fmt: skip
+) -> results.MemoryDreamt:  # fmt: skip
     """Make topics of what is known; raises LoreError where the agent is not opted in."""
     owner = bucket(user, agent)
     done = _memory(store, owner, memory, compaction, None, tell, clock).consolidate()
-    return MemoryDreamt(
+    return results.MemoryDreamt(
         store=store.url, user=owner.user, agent=owner.agent, shared=owner.agent in memory.share,
         topics=list(done.topics), superseded=list(done.superseded), skipped=done.skipped or None,
         failure=done.failure or None,

@@ -13,18 +13,7 @@ from lore.errors import LoreError
 from lore.formats.lines import Lines
 from lore.model.events import MAIN
 from lore.model.results import filled
-from lore.model.results.store import (
-    SessionRow,
-    StoreAppended,
-    StoredCheckpoint,
-    StoredDamage,
-    StoredHead,
-    StoreList,
-    StoreResolved,
-    StoreShown,
-    StoreVerified,
-    StoreWritten,
-)
+from lore.model.results import store as results
 from lore.model.turn import seconds
 from lore.store.base import (
     DamagedError,
@@ -63,7 +52,7 @@ class SessionFilter(NamedTuple):
 ANY = SessionFilter()
 
 
-def listed(store: Store, selection: SessionFilter = ANY, tell: Tell = silent) -> StoreList:
+def listed(store: Store, selection: SessionFilter = ANY, tell: Tell = silent) -> results.StoreList:
     """List sessions of a store; `tell` hears how many have no time that `since` could be compared with."""
     found = store.list(selection.project_id)
     chosen = [summary for summary in (found if selection.memory else of_users(found)) if selection.takes(summary)]
@@ -74,10 +63,10 @@ def listed(store: Store, selection: SessionFilter = ANY, tell: Tell = silent) ->
             tell(f"note: {sessions} no time of use, and cannot be chosen by --since")
         pairs = zip(chosen, times, strict=True)
         chosen = [summary for summary, at in pairs if at is not None and at >= selection.since]
-    return StoreList(store=store.url, sessions=[_session(summary) for summary in chosen])
+    return results.StoreList(store=store.url, sessions=[_session(summary) for summary in chosen])
 
 
-def shown(store: Store, session_id: str) -> StoreShown:
+def shown(store: Store, session_id: str) -> results.StoreShown:
     """Say what is known of a session without reading its events; raises UnknownSessionError."""
     summaries = {summary.session_id: summary for summary in store.list()}
     if session_id not in summaries:
@@ -85,32 +74,33 @@ def shown(store: Store, session_id: str) -> StoreShown:
         raise UnknownSessionError(session_id, store.url)
     checkpoint = store.checkpoint(session_id)
     family = with_forks(session_id, {name: summary.parent_session_id for name, summary in summaries.items()})
-    return StoreShown(
+    return results.StoreShown(
         store=store.url, session=_session(summaries[session_id]),
         metadata=Raw(store.load(session_id, after=BEYOND).metadata),
         prompt_deltas=len(store.prompt_deltas(session_id)), forks=sorted(set(family) - {session_id}),
         checkpoint=None if checkpoint is None else
-        StoredCheckpoint(checkpoint.number, checkpoint.format, len(checkpoint.data)),
+        results.StoredCheckpoint(checkpoint.number, checkpoint.format, len(checkpoint.data)),
     )  # fmt: skip
 
 
-def _session(summary: SessionSummary) -> SessionRow:
+def _session(summary: SessionSummary) -> results.SessionRow:
     return filled(
-        SessionRow, summary, events=summary.head.number, bytes=summary.size, used_at=summary.last_used_at,
-        head=StoredHead(*summary.head),
+        results.SessionRow, summary, events=summary.head.number, bytes=summary.size, used_at=summary.last_used_at,
+        head=results.StoredHead(*summary.head),
     )  # fmt: skip
 
 
-def verified(store: Store, session_ids: Sequence[str]) -> StoreVerified:
+def verified(store: Store, session_ids: Sequence[str]) -> results.StoreVerified:
     """Recompute every digest of these sessions, by default of all; raises UnknownSessionError."""
     found = Verified.of([*map(store.verify, dict.fromkeys(session_ids))] if session_ids else [store.verify()])
-    return StoreVerified(
+    return results.StoreVerified(
         store=store.url, sessions=found.sessions, events=found.events,
-        damage=[StoredDamage(*astuple(damage)) for damage in found.damage], notes=list(dict.fromkeys(found.notes)),
+        damage=[results.StoredDamage(*astuple(damage)) for damage in found.damage],
+        notes=list(dict.fromkeys(found.notes)),
     )  # fmt: skip
 
 
-def moved(store: Store, session_ids: Sequence[str], project_id: str) -> StoreWritten:
+def moved(store: Store, session_ids: Sequence[str], project_id: str) -> results.StoreWritten:
     """Make sessions another project's, all that are named or none; raises UnknownSessionError before any is moved."""
     good_id(project_id, "project id")
     session_ids = list(dict.fromkeys(session_ids))
@@ -119,18 +109,18 @@ def moved(store: Store, session_ids: Sequence[str], project_id: str) -> StoreWri
             raise UnknownSessionError(session_id, store.url)
     for session_id in session_ids:
         store.move(session_id, project_id)
-    return StoreWritten(store=store.url, op="move", session_ids=session_ids, project_id=project_id)
+    return results.StoreWritten(store=store.url, op="move", session_ids=session_ids, project_id=project_id)
 
 
-def resolved(store: Store, client_key: str) -> StoreResolved:
+def resolved(store: Store, client_key: str) -> results.StoreResolved:
     """Return the session that a client means; raises LoreError where it means none."""
     session_id = store.resolve(client_key)
     if session_id is None:
         raise LoreError(f"the store knows no client {client_key!r}", hint="`lore store bind CLIENT_KEY SESSION_ID`")
-    return StoreResolved(store=store.url, client_key=client_key, session_id=session_id)
+    return results.StoreResolved(store=store.url, client_key=client_key, session_id=session_id)
 
 
-def deleted(store: Store, session_ids: Sequence[str], *, dry_run: bool = False) -> StoreWritten:
+def deleted(store: Store, session_ids: Sequence[str], *, dry_run: bool = False) -> results.StoreWritten:
     """Delete sessions and those forked from them, all that are named or none; with `dry_run` only say which.
 
     Raises UnknownSessionError before anything is deleted.
@@ -143,7 +133,7 @@ def deleted(store: Store, session_ids: Sequence[str], *, dry_run: bool = False) 
     for session_id in session_ids:
         if session_id not in gone:  # it may have gone with another, whose fork it was
             gone.update(dict.fromkeys(with_forks(session_id, parents) if dry_run else store.delete(session_id)))
-    return StoreWritten(store=store.url, op="delete", session_ids=list(gone), dry_run=dry_run)
+    return results.StoreWritten(store=store.url, op="delete", session_ids=list(gone), dry_run=dry_run)
 
 
 def _is_damaged(store: Store, session_id: str) -> bool:
@@ -175,7 +165,7 @@ def salvaged(store: Store, session_id: str, tell: Tell) -> Iterator[bytes]:
 
 def append_lines(
     store: Store, session_id: str, data: Iterable[bytes], say: Callable[[str], None], *, clock: Clock = now
-) -> Iterator[StoreAppended]:  # fmt: skip
+) -> Iterator[results.StoreAppended]:  # fmt: skip
     """Append the events of these bytes, one delta each; yield each one's number as soon as it is durable.
 
     `say` hears of events that readers of logs keep without understanding them. Raises LoreError for the first line
