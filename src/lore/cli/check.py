@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lore.cli import common, flags
-from lore.cli.inputs import chosen_inputs
 from lore.cli.pages import page_among, read_twice, write_pages
 from lore.cli.sql import folder_among, judge_into
 
@@ -150,7 +149,7 @@ def run(
         results = CheckState(state, common.tell, secret=os.environ.get("LORE_STATE_KEY", ""))
     page = page_among(reports, opens=open_page, needed=needed(loaded, baseline), name="check")
     keep_apart(reports, needed(loaded, baseline))
-    which = chosen_inputs(paths or [], last=last, since=since, format=format)
+    which = flags.chosen_inputs(paths or [], last=last, since=since, format=format)
     streamed: FindingsWriter | None = None
     hear: Callable[[Sequence[Finding]], object] = len
     if may_stream(reports):

@@ -1,4 +1,4 @@
-"""What the commands share: their common options, output, closed pipes, a progress bar on standard error.
+"""What the commands share: settings, output, closed pipes, questions, a progress bar on standard error.
 
 A bar is drawn only where standard error is a terminal that can move its cursor and there is enough to wait for; it is
 gone before anything else is written; no thread redraws it, since one must not be there when processes fork.

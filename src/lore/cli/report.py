@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from lore.cli import common, flags
-from lore.cli.inputs import Chosen, chosen_inputs
 from lore.cli.pages import HTML, PageTarget, page_target, read_twice, write_spending
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ class Material(NamedTuple):
     """
 
     files: list[Input]
-    which: Chosen
+    which: flags.Chosen
     ledgers: Ledgers
     redact: bool
     since: float | None
@@ -145,7 +144,7 @@ def run(
     )  # fmt: skip
     page = _page_of(output, opens=open_page, force=force) if format == HTML else None
     loaded, now = common.found_settings(config), time.time()
-    which = chosen_inputs(paths or [], last=last, since=since)
+    which = flags.chosen_inputs(paths or [], last=last, since=since)
     files = [file._replace(optional=bool(which.looked)) for file in inputs(which.paths, which.wanted)]
     if page is not None:
         read_twice(files)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 import typer
 
 from lore.cli import common, flags
-from lore.cli.inputs import chosen_inputs
 from lore.cli.pages import page_target, read_twice, write_pages
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ def run(
     who = common.reader_named(reader) or settings.settings.check.reader
     page = page_target(report, opens=open_page, name="simulate", taken=csv or as_json or markdown)
     common.refuse((page is not None and len(caches) > 1, "a page shows one cache", "give --cache once"))
-    which = chosen_inputs(paths or [], last=last, since=since, format=format)
+    which = flags.chosen_inputs(paths or [], last=last, since=since, format=format)
     drawn = [] if page is None else read_twice(inputs(which.paths, which.wanted))
     request = SimulateRequest(
         which.paths, caches, tuple(what_if or ()), dated, who, which.looked, redact, which.wanted,

@@ -9,19 +9,9 @@ from msgspec import convert
 from msgspec.structs import asdict, replace
 
 from lore.compaction.commands import NESTED, is_nested
-from lore.compaction.memory import buckets
+from lore.compaction.memory import buckets, identities
 from lore.compaction.memory.agent_memory import LEARNT, WINDOW, AgentMemory
 from lore.compaction.memory.extraction import asking
-from lore.compaction.memory.identities import (
-    SHARED,
-    MemoryBucket,
-    bucket,
-    good_scope,
-    good_user,
-    is_reserved,
-    refusal,
-    written_by,
-)
 from lore.compaction.memory.statements import conflicts_in
 from lore.compaction.settings import Compaction, MemorySettings
 from lore.compaction.summarizers import summarizer_of
@@ -41,7 +31,7 @@ def users(store: Store) -> results.MemoryUsers:
     """Return of whom something is remembered. Costs a list of the store's sessions, and all that is remembered."""
     found: list[results.RememberedUser] = []
     for user, agents in buckets.owners(store).items():
-        counts = {agent: buckets.read(store, MemoryBucket(user, agent)).counts() for agent in agents}
+        counts = {agent: buckets.read(store, identities.MemoryBucket(user, agent)).counts() for agent in agents}
         holding = [agent for agent, kinds in counts.items() if any(kinds.values())]
         sums = {kind: sum(kinds[kind] for kinds in counts.values()) for kind in buckets.KINDS}
         if holding:
@@ -54,7 +44,7 @@ def everything(
 ) -> results.MemoryShown:
     """Return all that is remembered of a user, or by one agent of the user's, what has expired too."""
     known = buckets_of(store, user, agent)
-    named = good_user(user)
+    named = identities.good_user(user)
     log = buckets.audit_log(store, named)
     there = {summary.session_id for summary in store.list()} if log.entries else set[str]()
     agents = [
@@ -67,16 +57,21 @@ def everything(
 
 def _tell_of_shared(store: Store, user: str, agent: str | None, what: str, tell: Tell) -> None:
     """Say where agents remember together what one that is named is told, too."""
-    if agent not in (None, SHARED) and any(buckets.read(store, MemoryBucket(user, SHARED)).counts().values()):
-        tell(f"what agents remember of user {user} together {what}: --agent '{SHARED}' names it")
+    if agent not in (None, identities.SHARED) and any(
+        buckets.read(store, identities.MemoryBucket(user, identities.SHARED)).counts().values()
+    ):
+        tell(f"what agents remember of user {user} together {what}: --agent '{identities.SHARED}' names it")
 
 
-def buckets_of(store: Store, user: str | None, agent: str | None) -> dict[MemoryBucket, buckets.KnownMemory]:
+def buckets_of(store: Store, user: str | None, agent: str | None) -> dict[identities.MemoryBucket, buckets.KnownMemory]:
     """Return what each agent that is meant remembers; an agent that is named is there, whatever it remembers."""
-    named = good_user(user)
-    scope = good_scope(agent)
+    named = identities.good_user(user)
+    scope = identities.good_scope(agent)
     agents = buckets.owners(store).get(named, ()) if scope is None else (scope,)
-    return {MemoryBucket(named, name): buckets.read(store, MemoryBucket(named, name)) for name in agents}
+    return {
+        identities.MemoryBucket(named, name): buckets.read(store, identities.MemoryBucket(named, name))
+        for name in agents
+    }
 
 
 def listed(shown: results.MemoryShown) -> results.MemoryShown:
@@ -135,8 +130,8 @@ def _agent(
 
 def audited(store: Store, user: str | None, agent: str | None = None) -> results.MemoryAudit:
     """Return who changed what is remembered of a user; each entry says whether its session was deleted since."""
-    named = good_user(user)
-    wanted = good_scope(agent)
+    named = identities.good_user(user)
+    wanted = identities.good_scope(agent)
     log = buckets.audit_log(store, named)
     there = {summary.session_id for summary in store.list()}
     entries = [_entry(entry, there) for entry in log.entries if wanted in (None, entry.agent, entry.by)]
@@ -188,14 +183,18 @@ def deleted(
             store, owner.user, buckets.AuditRecord(at=now, op="delete", agent=owner.agent, removed=removed), tell
         )
     return results.MemoryDeleted(
-        store=store.url, user=good_user(user), deleted=list(dict.fromkeys(names)), counts=counts, still_in=list(still)
+        store=store.url,
+        user=identities.good_user(user),
+        deleted=list(dict.fromkeys(names)),
+        counts=counts,
+        still_in=list(still),
     )
 
 
 def wiped(store: Store, user: str | None, agent: str | None, *, now: str, tell: Tell) -> results.MemoryWiped:
     """Take away all that is remembered of a user, or by one agent; a second time there is nothing left to take."""
-    named = good_user(user)
-    scope = good_scope(agent)
+    named = identities.good_user(user)
+    scope = identities.good_scope(agent)
     found = buckets.wipe(store, named, scope)
     if any(found.counts.values()):
         buckets.note_audit(
@@ -207,8 +206,8 @@ def wiped(store: Store, user: str | None, agent: str | None, *, now: str, tell: 
 
 def wiping(store: Store, user: str | None, agent: str | None) -> results.MemoryWiped:
     """Return what `wiped` would take away by now; changes nothing."""
-    named = good_user(user)
-    scope = good_scope(agent)
+    named = identities.good_user(user)
+    scope = identities.good_scope(agent)
     return _wiped(store, named, scope, buckets.to_wipe(store, named, scope))
 
 
@@ -230,13 +229,13 @@ def extracted(
     compaction: Compaction | None, *,    tell: Tell, clock: Clock = now_utc, again: bool = False,
 ) -> results.MemoryExtracted:  # fmt: skip
     """Learn from what is new in a stored session, `again` from all of it; raises LoreError where it is another's."""
-    if is_reserved(session_id):
+    if identities.is_reserved(session_id):
         raise LoreError(f"{session_id!r} keeps memory itself", hint="name a session of a user")
     events = Session.events_of(store.load(session_id).log)
     header = next(event for event in events if isinstance(event, SessionStarted))  # no store takes one without
     if user is not None and header.user_id not in (None, user):
         raise LoreError(f"session {session_id!r} is of user {header.user_id!r}", hint="leave --user out")
-    owner = bucket(user or header.user_id, agent or header.agent_id)
+    owner = identities.bucket(user or header.user_id, agent or header.agent_id)
     kept = _memory(store, owner, memory, compaction, session_id, tell, clock, header.parent_session_id is not None)
     folding = Folding(State())
     for event in events:
@@ -257,7 +256,7 @@ def consolidated(
     tell: Tell, clock: Clock = now_utc,
 ) -> results.MemoryDreamt:  # fmt: skip
     """Make topics of what is known; raises LoreError where the agent is not opted in."""
-    owner = bucket(user, agent)
+    owner = identities.bucket(user, agent)
     done = _memory(store, owner, memory, compaction, None, tell, clock).consolidate()
     return results.MemoryDreamt(
         store=store.url, user=owner.user, agent=owner.agent, shared=owner.agent in memory.share,
@@ -267,11 +266,11 @@ def consolidated(
 
 
 def _memory(
-    store: Store, owner: MemoryBucket, memory: MemorySettings, compaction: Compaction | None, session_id: str | None,
-    tell: Tell, clock: Clock, is_forked: bool = False,
+    store: Store, owner: identities.MemoryBucket, memory: MemorySettings, compaction: Compaction | None,
+    session_id: str | None, tell: Tell, clock: Clock, is_forked: bool = False,
 ) -> AgentMemory:  # fmt: skip
     """Return an agent's memory with the configured model; LoreError without opt-in, or inside a summariser."""
-    reason = refusal(memory, owner.agent, is_forked=is_forked)
+    reason = identities.refusal(memory, owner.agent, is_forked=is_forked)
     if reason:
         hint = '[memory] system = "structured" in lore.toml switches it on, agents = ["NAME"] names others than main'
         raise LoreError(f"nothing is remembered: {reason}", hint="" if is_forked else hint)
@@ -280,6 +279,6 @@ def _memory(
     ask = None if compaction is None else asking(summarizer_of(compaction, os.environ, tell=tell))
     window = WINDOW if compaction is None else compaction.summarizer_window
     return AgentMemory(
-        store, written_by(memory, owner), clock=clock, session_id=session_id, ask=ask, window=window, tell=tell,
-        agent=owner.agent,
+        store, identities.written_by(memory, owner), clock=clock, session_id=session_id, ask=ask, window=window,
+        tell=tell, agent=owner.agent,
     )  # fmt: skip
