@@ -141,7 +141,7 @@ def run(
         from lore.run.checking.cluster import LOCAL, Cluster
 
         has_its_own = jobs is not None and cluster != LOCAL
-        common.refuse((has_its_own, "a cluster has as many workers as it has", "leave --jobs out"))
+        common.refuse((has_its_own, "--jobs does not set how many workers a cluster has", "leave --jobs out"))
         workers = Cluster(cluster, common.tell, workers=jobs or common.cores())
     if state is not None:
         from lore.run.checking.state import CheckState

@@ -267,7 +267,7 @@ def reader_named(name: str | None) -> Reader | None:
     from lore.errors import LoreError
 
     if name not in (None, "author", "user"):
-        raise LoreError(f"--for {name!r} is nobody that lore speaks to", hint="--for author or --for user")
+        raise LoreError(f"unknown reader {name!r}", hint="--for author or --for user")
     return name
 
 

@@ -45,9 +45,9 @@ For: TypeAlias = Annotated[
     typer.Option("--for", help="Whom fixes speak to: author (writes the agent) or user (runs it); default: by format."),
 ]
 Select: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--select", help="Find only these: codes, their beginnings (LORE1), names.")
+    list[str] | None, typer.Option("--select", help="Report only these codes, prefixes of codes (LORE1) or names.")
 ]
-Ignore: TypeAlias = Annotated[list[str] | None, typer.Option("--ignore", help="Do not find these; see --select.")]
+Ignore: TypeAlias = Annotated[list[str] | None, typer.Option("--ignore", help="Leave these out; see --select.")]
 PassOver: TypeAlias = Annotated[
     bool, typer.Option("--pass-over", help="Pass over files that are no recordings, also those that are named.")
 ]

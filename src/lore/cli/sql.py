@@ -99,7 +99,7 @@ def _tables(
     if folders:
         common.refuse(
             (len(paths) > 1, "a folder of tables is asked alone", "name it alone, or recordings"),
-            (redact, "tables are what they are", "--redact stands where they are written: lore check"),
+            (redact, "tables are asked as they were written", "give --redact where they are written: lore check"),
         )
         return nullcontext(SqlSource(folders[0]))
     found = gathered(common.surroundings(), paths, None)

@@ -53,15 +53,10 @@ def _in_folder(folder: Traversable, package: str) -> Iterator[Limit]:
         if entry.is_dir():
             yield from _in_folder(entry, f"{package}{entry.name}.")
         elif entry.name.endswith(".py"):
-            yield from _in_source(
-                entry.read_text("utf-8"), (package + entry.name.removesuffix(".py")).removesuffix(".__init__")
-            )
-
-
-def _in_source(source: str, module: str) -> Iterator[Limit]:
-    for name, amount, unit, reason in _CONSTANT.findall(source):
-        if NAMES.search(name):
-            yield Limit(f"{module}.{name}", _value(ast.parse(amount, mode="eval").body), unit, reason)
+            module = (package + entry.name.removesuffix(".py")).removesuffix(".__init__")
+            for name, amount, unit, reason in _CONSTANT.findall(entry.read_text("utf-8")):
+                if NAMES.search(name):
+                    yield Limit(f"{module}.{name}", _value(ast.parse(amount, mode="eval").body), unit, reason)
 
 
 def _value(amount: ast.expr) -> int | float:

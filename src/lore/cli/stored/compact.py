@@ -191,7 +191,7 @@ def _watch(url: str, policy: Compaction | None, rules: DatedRules, settings: Loa
     from lore.run.stored.compaction import watch
 
     if not 0 < interval <= 86_400:
-        raise LoreError("--interval is no number of seconds between 0 and a day", hint="the default is 10")
+        raise LoreError("--interval must be a number of seconds between 0 and a day", hint="the default is 10")
     stopping = Stopping()
     stop = stopping.asked
 

@@ -231,7 +231,7 @@ def bind(
     client_key: ClientKey,
     session_id: flags.SessionId,
     store: flags.Url,
-    replace: Annotated[bool, typer.Option("--replace", help="Also where the client means another session.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Overwrite an existing binding.")] = False,
     as_json: flags.AsJson = False,
     color: flags.Colour = None,
 ) -> int:
