@@ -71,9 +71,9 @@ def list_block(rows: Sequence[ListedSession]) -> PageBlock:
     """Show sessions, those that lost most first."""
     ordered = sorted(rows, key=lambda row: row.weight, reverse=True)
     names = [name_of(row.path) for row in ordered]
-    terminal.shown = [name if names.count(name) == 1 else row.path for name, row in zip(names, ordered, strict=True)]
+    shown = [name if names.count(name) == 1 else row.path for name, row in zip(names, ordered, strict=True)]
     table = PageTable(
-        _HEADS, [_row(row, name) for row, name in zip(ordered, terminal.shown, strict=True)], _NUMBERS, sortable=True
+        _HEADS, [_row(row, name) for row, name in zip(ordered, shown, strict=True)], _NUMBERS, sortable=True
     )
     return PageBlock(f"Sessions ({len(ordered):,})", table=table)
 
@@ -267,8 +267,8 @@ def of_dry_run(result: DryRun) -> Intro:
 def _side(name: str, side: CompactedSide, most: float) -> Strip:
     bill = side.billed
     parts = (("read", bill.read_tokens), ("written", bill.write_tokens), ("uncached", bill.uncached_tokens))
-    terminal.shown = [(style, float(size), f"{style}: {size:,} tokens") for style, size in parts if size]
-    whole = [*terminal.shown] or [("uncached", float(side.prompt_tokens), f"{side.prompt_tokens:,} tokens")]
+    shown = [(style, float(size), f"{style}: {size:,} tokens") for style, size in parts if size]
+    whole = [*shown] or [("uncached", float(side.prompt_tokens), f"{side.prompt_tokens:,} tokens")]
     return strip(name, whole, max(most, sum(size for _, size, _ in whole)), side_in_words(side))
 
 
