@@ -12,7 +12,7 @@ import pytest
 from cli.running import compacted, lore, put, session
 from helpers.each import each
 from helpers.schemas import valid
-from lore.cli.schema import schemas
+from lore.cli.about import schemas
 from lore.model.codes import CODES
 from model.making import assistant, body, dumps, header, log, record, user
 

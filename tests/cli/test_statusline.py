@@ -15,7 +15,7 @@ import pytest
 from cli.running import lore, process, put
 from formats.claude import answered, asked, counts, text
 from helpers.schemas import valid
-from lore.cli.live import statusline_quick as module
+from lore.cli import statusline_quick as module
 from lore.files import cache_root
 from lore.recording.agents.logs import Surroundings
 

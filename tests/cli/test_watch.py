@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from cli.running import lore
-from lore.cli.live import watch as command
+from lore.cli import live as command
 from lore.errors import LoreError
 from run.test_watch import BILLS, Clock, judged, lines, watching
 
@@ -22,7 +22,7 @@ def screen(path, then=None, *, after=10.0, **options):
     pytest.importorskip("textual")
     from textual.widgets import DataTable, Sparkline, Static
 
-    from lore.cli.live.watch_screen import WatchScreen
+    from lore.cli.watch_screen import WatchScreen
 
     clock = Clock()
     clock.now = NOW + after
@@ -148,10 +148,10 @@ def test_without_a_terminal_or_the_extra_it_says_what_to_do(log, monkeypatch):
     monkeypatch.setattr(command.sys, "stdin", type("Terminal", (), {"isatty": lambda _: True})())
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setattr(builtins, "__import__", missing)
-    for name in [name for name in sys.modules if name.startswith(("textual", "lore.cli.live.watch_screen"))]:
+    for name in [name for name in sys.modules if name.startswith(("textual", "lore.cli.watch_screen"))]:
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(LoreError, match="needs Textual"):
-        command.run(str(log), as_json=False, redact=False, config=None)
+        command.watch(str(log), as_json=False, redact=False, config=None)
 
 
 def test_a_line_of_json_at_each_change(log, monkeypatch):

@@ -9,8 +9,8 @@ import pytest
 
 from lore.cli.main import main
 from lore.model.results.replay import ReplayedLayout
+from lore.run.replaying.plan import Moved, VaryingSystem
 from lore.run.replaying.replay import compared
-from lore.run.replaying.varying_system import Moved, VaryingSystem
 from replay.engines import VLLM, serving
 
 pytest.importorskip("httpx")

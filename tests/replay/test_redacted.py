@@ -48,7 +48,7 @@ def test_what_a_server_says_of_a_prompt_is_redacted(tmp_path, monkeypatch, capsy
 
 
 def test_the_name_of_a_model_is_redacted_in_the_turns_of_a_replay(tmp_path, monkeypatch, capsys):
-    """No cause holds it: `redacted_replayed` alone takes it away."""
+    """No cause holds it: `redacted` alone takes it away."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("time.sleep", lambda _: None)
     bodies = [json.loads(line)["request"] for line in CLOCK.read_bytes().splitlines()]

@@ -88,9 +88,9 @@ def test_a_proxy_on_the_way_elsewhere_is_named_before_anything_is_sent(monkeypat
     proxy = VLLM()
     with serving(proxy) as trap:
         monkeypatch.setenv("http_proxy", trap.replace("http://", "http://user:hunter2@"))
-        monkeypatch.setattr("lore.cli.replay.can_ask", lambda: True)
+        monkeypatch.setattr("lore.cli.common.can_ask", lambda: True)
         questions = []
-        monkeypatch.setattr("lore.cli.replay.confirmed", lambda question: questions.append(question))
+        monkeypatch.setattr("lore.cli.common.confirmed", lambda question: questions.append(question))
         assert main(replay("http://gpu.example.com")) == 2
         assert proxy.paths == []
         assert main(replay("http://gpu.example.com", "--yes")) == 0

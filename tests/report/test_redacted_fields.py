@@ -15,28 +15,25 @@ from lore.judge.base import finding
 from lore.model.cause import Place
 from lore.model.codes import Problem
 from lore.model.evidence import Told
+from lore.model.items import AssistantMessage, CompactDivider, OpaqueItem, ToolCall, UserMessage
 from lore.model.ledger import Ledger
 from lore.model.results import CauseResult, Checked, Diff, Finding
 from lore.model.results.found import FoundSessions
 from lore.model.results.lint import LintRequest
 from lore.model.results.overview import Comparison, Overview
+from lore.model.results.page import PageSession
 from lore.model.results.replay import Replayed
 from lore.model.results.simulate import DryRun, Simulated
 from lore.model.results.store import FoldResult
 from lore.model.running import Running
-from lore.report.forms.lint import redacted_request
-from lore.report.redacted import findings, fold, results
-from lore.report.redacted.fields import OF_FIELDS, SHOWN
+from lore.report.redacted.results import OF_FIELDS, SHOWN, redacted, redacted_fold
 from lore.report.sentences.findings import cause_result, worded
 
 CANARY = "zEiSiG 12:30"
-REDACTED = {
-    Checked: findings.redacted, Diff: findings.redacted_diff, Simulated: results.redacted_simulated,
-    Replayed: results.redacted_replayed, Overview: results.redacted_overview, Ledger: results.redacted_ledger,
-    Comparison: results.redacted_comparison, DryRun: results.redacted_dry_run, Running: results.redacted_running,
-    FoundSessions: results.redacted_sessions, LintRequest: redacted_request,
-    FoldResult: lambda result: fold.redacted_fold(result, [])[0],
-}  # fmt: skip
+REDACTED = (
+    Checked, Diff, Simulated, Replayed, Overview, Ledger, Comparison, DryRun, Running, FoundSessions, LintRequest,
+    FoldResult, PageSession, UserMessage, AssistantMessage, ToolCall, CompactDivider, OpaqueItem,
+)  # fmt: skip
 # Evidence, of which `test_redaction_by_field` tries every struct, and whether it is content says each field's type.
 EVIDENCE = ("lore.model.evidence", "lore.model.differences")
 PLAIN = {"code": "LORE101", "by": "project", "kind": "main", "Ledger.path": "r.jsonl"}
@@ -117,7 +114,8 @@ def made(hint: Any, name: str = "") -> Any:
 def test_what_the_table_hides_is_hidden(struct):
     result = made(struct)
     assert CANARY in repr(result)
-    assert CANARY not in repr(REDACTED[struct](result))
+    hidden = redacted_fold(result, [])[0] if struct is FoldResult else redacted(result)
+    assert CANARY not in repr(hidden)
 
 
 def test_the_guide_says_what_the_table_says():

@@ -21,7 +21,8 @@ from lore.report import diff as diff_report
 from lore.report.console import console
 from lore.report.forms.json_report import render
 from lore.report.forms.registry import REPORTS
-from lore.report.redacted.findings import redacted_diff, redacted_finding
+from lore.report.redacted.findings import redacted_finding
+from lore.report.redacted.results import redacted
 from lore.report.sentences.findings import cause_result, worded
 from lore.report.simulated_turns import write_turns
 
@@ -129,6 +130,6 @@ def test_what_a_recording_says_of_a_verdict_is_redacted(verdict: VerdictResult) 
         reuse_ratio=None, caches=[], billed=None, verdict=verdict, problems=[],
     )  # fmt: skip
     out = io.StringIO()
-    diff_report.write(redacted_diff(diff), console(out, colour=False, terminal=False))
-    assert CANARY not in out.getvalue() + render(redacted_diff(diff))
+    diff_report.write(redacted(diff), console(out, colour=False, terminal=False))
+    assert CANARY not in out.getvalue() + render(redacted(diff))
     assert CANARY in render(diff)

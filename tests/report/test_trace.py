@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from lore.judge.spending import LedgerRequest
 from lore.model.ledger import LedgerRow, Loss
 from lore.report.forms.json_report import render
+from lore.report.redacted.results import redacted
 from lore.report.trace import LATEST, SECOND, UNTIMED, LaneRequest, trace_of
 
 COMMON = {"name": str, "ph": str, "pid": int, "tid": int, "ts": int, "args": dict}
@@ -62,9 +63,8 @@ def lane(row, file="a.jsonl", session="a.jsonl"):
     return LaneRequest(file, LedgerRequest(row, session, "Claude Code", "/w", subagent=False, at=row.at))
 
 
-def made(*rows, redact=False):
-    trace = json.loads(render(trace_of([each if isinstance(each, LaneRequest) else lane(each) for each in rows],
-                                       redact=redact)))  # fmt: skip
+def made(*rows):
+    trace = json.loads(render(trace_of([each if isinstance(each, LaneRequest) else lane(each) for each in rows])))
     return trace, valid(trace)
 
 
@@ -89,8 +89,9 @@ def test_names_of_a_recording_are_data_and_redacted_they_are_gone(rows, chain, m
     rows = [*rows, row(chain=f"{canary}{chain}", model=f"{canary} {model}", loss=loss)]
     assert canary in render(trace_of(map(lane, rows)))
     made(*rows)
-    assert canary not in render(trace_of(map(lane, rows), redact=True))
-    made(*rows, redact=True)
+    hidden = list(map(redacted, rows))
+    assert canary not in render(trace_of(map(lane, hidden)))
+    made(*hidden)
 
 
 def test_a_slice_is_as_long_as_the_response_took_to_begin():

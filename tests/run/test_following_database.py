@@ -18,10 +18,9 @@ from lore.errors import LoreError
 from lore.model.items import ToolCall
 from lore.model.results.store import InjectedResult, TurnResult
 from lore.recording.opening import Options
-from lore.run import following_database
+from lore.run import following as following_database
 from lore.run.folding import fold
-from lore.run.following import LogCursor, Note, cursor_of
-from lore.run.following_database import follow_database_events, follow_database_timeline
+from lore.run.following import LogCursor, Note, cursor_of, follow_database_events, follow_database_timeline
 from recording.test_opencode_store import fill, written
 
 NAME = "ses_1"

@@ -13,7 +13,7 @@ from cli.running import lore
 from helpers.schemas import valid
 from helpers.sources import trees
 from lore.errors import LoreError
-from lore.run import limits
+from lore.run import about as limits
 
 UNITS = {
     "anchors", "bits", "blocks", "bodies", "breakpoints", "bytes", "calls", "characters", "clients", "columns", "days",
@@ -23,7 +23,7 @@ UNITS = {
     "places", "positions", "sentences", "series", "sessions", "signs", "turns", "slots", "tables",
     "texts", "times", "tokens", "tools", "topics", "units", "values",
 }  # fmt: skip
-CAPS = {limit.name: limit for limit in limits.listed().limits}
+CAPS = {limit.name: limit for limit in limits.list_limits().limits}
 
 
 def modules():
@@ -118,4 +118,4 @@ def test_a_person_reads_a_line_a_cap_and_a_program_reads_json():
 def test_a_package_without_source_says_so(monkeypatch, tmp_path):
     monkeypatch.setattr(limits.resources, "files", lambda _: tmp_path)
     with pytest.raises(LoreError, match="source, which is not installed"):
-        limits.listed()
+        limits.list_limits()

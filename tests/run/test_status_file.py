@@ -13,7 +13,7 @@ from formats.claude import answered, asked, counts, joined, text
 from lore.recording.agents.logs import Surroundings
 from lore.recording.opening import Options
 from lore.run.dated import PACKAGED
-from lore.run.live import status_file as files
+from lore.run.live import statusline as files
 from lore.run.live.running import judge_running, keep, refresh
 from lore.run.live.statusline import StatusRequest, answer
 

@@ -10,9 +10,8 @@ from formats.claude import answered, asked, counts, joined, text
 from lore.recording.agents.logs import Surroundings
 from lore.recording.opening import Options
 from lore.run.dated import PACKAGED
-from lore.run.live import watch as module
-from lore.run.live.running import judge_running
-from lore.run.live.watch import LOOKED, SessionWatch
+from lore.run.live import running as module
+from lore.run.live.running import LOOKED, SessionWatch, judge_running
 
 BILLS = [(5, 0, 9000, 1), (5, 9000, 900, 1), (5, 0, 10_000, 1), (5, 10_000, 9, 1)]
 

@@ -5,34 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, BinaryIO, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, BinaryIO, NamedTuple
 
 import typer
 
-from lore.cli import common
-from lore.cli.common import (
-    AsJson,
-    Colour,
-    Config,
-    Dialect,
-    Force,
-    Format,
-    Output,
-    System,
-    Tail,
-    TemplateFile,
-    Tools,
-    Verbose,
-    answer,
-    completion,
-    destination,
-    log,
-    quiet_pipe,
-    say_problems,
-    settings,
-    tail_policy,
-    tell,
-)
+from lore.cli import common, flags
 
 if TYPE_CHECKING:
     from lore.model.events import Event
@@ -46,21 +23,8 @@ NO_JSON = "--json answers with --explain; a body is JSON already"
 HINT_BODIES = "--full writes a whole body each turn; without it only a reset writes the prompt anew"
 HINT_RESETS = "each reset of the session writes its prompt anew"
 
-Log: TypeAlias = Annotated[
-    str, typer.Argument(help="A session log, a stored session (URL#ID), or `-`; PATH#N names a turn.")
-]
-Turn: TypeAlias = Annotated[int | None, typer.Option("--turn", help="Which turn of the main chain; default: the last.")]
-Every: TypeAlias = Annotated[
-    bool, typer.Option("--all", help="Every turn as a delta, one line each; a reset writes the prompt anew.")
-]
-Full: TypeAlias = Annotated[bool, typer.Option("--full", help="With --all: whole bodies, one line a turn.")]
-Explain: TypeAlias = Annotated[bool, typer.Option("--explain", help="Show the segments of the prompt instead.")]
-Persist: TypeAlias = Annotated[
-    bool, typer.Option("--persist", help="Append what lore derived for all turns to the session, a lore log.")
-]
 
-
-class _Flags(NamedTuple):
+class _AssembleRequest(NamedTuple):
     """What the command line says about how to answer."""
 
     full: bool
@@ -72,30 +36,36 @@ class _Flags(NamedTuple):
     force: bool
 
 
-@quiet_pipe
+@common.quiet_pipe
 def run(
-    session: Log,
-    turn: Turn = None,
-    every: Every = False,
-    full: Full = False,
-    explain: Explain = False,
-    persist: Persist = False,
-    dialect: Dialect = None,
-    template: TemplateFile = None,
-    tail: Tail = None,
+    session: Annotated[
+        str, typer.Argument(help="A session log, a stored session (URL#ID), or `-`; PATH#N names a turn.")
+    ],
+    turn: Annotated[int | None, typer.Option("--turn", help="Which turn of the main chain; default: the last.")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every turn as a delta, one line each; a reset writes the prompt anew.")
+    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="With --all: whole bodies, one line a turn.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show the segments of the prompt instead.")] = False,
+    persist: Annotated[
+        bool, typer.Option("--persist", help="Append what lore derived for all turns to the session, a lore log.")
+    ] = False,
+    dialect: flags.Dialect = None,
+    template: flags.TemplateFile = None,
+    tail: flags.Tail = None,
     breakpoints: Annotated[
         str | None, typer.Option("--breakpoints", help="Which cache breakpoints are set: lore, recorded, none.")
     ] = None,
     marks: Annotated[str | None, typer.Option("--marks", hidden=True)] = None,
-    system: System = None,
-    tools: Tools = None,
-    output: Output = None,
-    force: Force = False,
-    as_json: AsJson = False,
-    format: Format = None,
-    config: Config = None,
-    color: Colour = None,
-    verbose: Verbose = False,
+    system: flags.System = None,
+    tools: flags.Tools = None,
+    output: flags.Output = None,
+    force: flags.Force = False,
+    as_json: flags.AsJson = False,
+    format: flags.Format = None,
+    config: flags.Config = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """Write the request body of a turn (default: the last).
 
@@ -105,16 +75,22 @@ def run(
     from lore.recording.opening import Options
 
     name = _named(corpus.parse_name(session), turn)
-    flags = _Flags(full, persist, explain, as_json, color, output, force)
-    _refuse_what_contradicts(flags, turn, every=every)
-    rules = common.with_breakpoints(settings(config).assemble, breakpoints if breakpoints is not None else marks)
+    request = _AssembleRequest(full, persist, explain, as_json, color, output, force)
+    common.refuse(
+        (every and turn is not None, "--turn names one turn, --all means every turn", "choose one"),
+        (full and not every, "--full asks for whole bodies of every turn", "use it with --all"),
+        (every and explain, "--explain shows one turn, --all means every turn", "choose one"),
+        (as_json and not explain, NO_JSON, "add --explain, or leave --json out"),
+        (force and output is None, "--force overwrites the file that --output names", "name it"),
+    )
+    rules = common.with_breakpoints(common.settings(config).assemble, breakpoints if breakpoints is not None else marks)
     options = Options(
-        format=format, dialect=None if template is not None else dialect, policy=tail_policy(tail, rules.tail),
-        rules=rules, completion=completion(system, tools), template=common.template(template, dialect),
-        log=log(verbose),
+        format=format, dialect=None if template is not None else dialect, policy=common.tail_policy(tail, rules.tail),
+        rules=rules, completion=common.completion(system, tools), template=common.template(template, dialect),
+        log=common.log(verbose),
     )  # fmt: skip
-    with _locked(name.path, options, flags) as appender:
-        _all(name, options, flags, appender) if every else _one(name, options, flags, appender)
+    with _locked(name.path, options, request) as appender:
+        _all(name, options, request, appender) if every else _one(name, options, request, appender)
     return 0
 
 
@@ -128,25 +104,10 @@ def _named(name: Name, turn: int | None) -> Name:
     return name._replace(turn=turn)
 
 
-def _refuse_what_contradicts(flags: _Flags, turn: int | None, *, every: bool) -> None:
-    from lore.errors import LoreError
-
-    contradictions = (
-        (every and turn is not None, "--turn names one turn, --all means every turn", "choose one"),
-        (flags.full and not every, "--full asks for whole bodies of every turn", "use it with --all"),
-        (every and flags.explain, "--explain shows one turn, --all means every turn", "choose one"),
-        (flags.as_json and not flags.explain, NO_JSON, "add --explain, or leave --json out"),
-        (flags.force and flags.output is None, "--force overwrites the file that --output names", "name it"),
-    )
-    for found, message, hint in contradictions:
-        if found:
-            raise LoreError(message, hint=hint)
-
-
 @contextmanager
-def _locked(path: str, options: Options, flags: _Flags) -> Generator[Appender | None]:
+def _locked(path: str, options: Options, request: _AssembleRequest) -> Generator[Appender | None]:
     """Hold the log while it is read, where it will be appended to."""
-    if not flags.persist:
+    if not request.persist:
         yield None
         return
     from lore.errors import LoreError
@@ -158,42 +119,42 @@ def _locked(path: str, options: Options, flags: _Flags) -> Generator[Appender | 
         yield appender
 
 
-def _one(name: Name, options: Options, flags: _Flags, appender: Appender | None) -> None:
+def _one(name: Name, options: Options, request: _AssembleRequest, appender: Appender | None) -> None:
     """Answer for one turn; what was derived is appended only when the answer that it belongs to is written."""
     from lore.run.assembling import assemble
 
     made = assemble(name, options)
-    alone = flags.explain and flags.output is None
-    with destination(flags.output, force=flags.force, inputs=(name.path,)) as file:
+    alone = request.explain and request.output is None
+    with common.destination(request.output, force=request.force, inputs=(name.path,)) as file:
         if alone:
-            _explain(made, options, flags)
+            _explain(made, options, request)
         else:
             file.write(made.body + b"\n")
         _persist(appender, file, made.unsaved, options.log)
-    if flags.explain and not alone:
-        _explain(made, options, flags)
-    say_problems(made.problems)
+    if request.explain and not alone:
+        _explain(made, options, request)
+    common.say_problems(made.problems)
     _note(made.notes)
     shown = f"{len(made.prompt)} segments, {len(made.body):,} bytes, dialect {made.prompt.dialect}"
     options.log(f"{shown}, tail {options.policy}")
 
 
-def _explain(made: Assembly, options: Options, flags: _Flags) -> None:
+def _explain(made: Assembly, options: Options, request: _AssembleRequest) -> None:
     from lore.report.explained import write
     from lore.run.assembling import explained
 
-    answer(explained(made, options.ruled), write, as_json=flags.as_json, color=flags.color)
+    common.answer(explained(made, options.ruled), write, as_json=request.as_json, color=request.color)
 
 
-def _all(name: Name, options: Options, flags: _Flags, appender: Appender | None) -> None:
+def _all(name: Name, options: Options, request: _AssembleRequest, appender: Appender | None) -> None:
     from lore.run.assembling import AssembledAll
 
-    made = AssembledAll(name, options, full=flags.full)
-    lines = _warned(made.lines(), HINT_BODIES if flags.full else HINT_RESETS)
-    with destination(flags.output, force=flags.force, inputs=made.inputs) as file:
+    made = AssembledAll(name, options, full=request.full)
+    lines = _warned(made.lines(), HINT_BODIES if request.full else HINT_RESETS)
+    with common.destination(request.output, force=request.force, inputs=made.inputs) as file:
         file.writelines(lines)
         _persist(appender, file, made.unsaved, options.log)
-    say_problems(made.problems)
+    common.say_problems(made.problems)
     _note(made.notes())
     options.log(f"{made.turns:,} turns, tail {options.policy}")
 
@@ -205,7 +166,7 @@ def _warned(lines: Iterator[bytes], hint: str) -> Iterator[bytes]:
         written += len(line)
         if written > MANY and not warned:
             warned = True
-            tell(f"warning: more than {MANY // 1_000_000} MB: {hint}")
+            common.tell(f"warning: more than {MANY // 1_000_000} MB: {hint}")
         yield line
 
 
@@ -216,10 +177,10 @@ def _persist(appender: Appender | None, file: BinaryIO, events: tuple[Event, ...
     sys.stdout.flush()
     file.flush()
     if appender.append(events):
-        tell("note: the last line of the log is torn; it stays as it is, with a line end")
+        common.tell("note: the last line of the log is torn; it stays as it is, with a line end")
     say(f"{len(events)} events appended to the log")
 
 
 def _note(notes: tuple[str, ...] | list[str]) -> None:
     for note in notes:
-        tell(f"note: {note}")
+        common.tell(f"note: {note}")

@@ -4,138 +4,86 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.cli.common import (
-    INTERRUPTED,
-    AsJson,
-    Colour,
-    Config,
-    For,
-    Format,
-    Redact,
-    System,
-    Tools,
-    Verbose,
-    completion,
-    cores,
-    dated_rules,
-    found_settings,
-    interruptible,
-    log,
-    out,
-    progress,
-    quiet_pipe,
-    reader_named,
-    tell,
-    writing,
-)
-from lore.cli.inputs import Last, Since, chosen_inputs
-from lore.cli.pages import Open, page_among, read_twice, write_pages
+from lore.cli import common, flags
+from lore.cli.pages import page_among, read_twice, write_pages
 from lore.cli.sql import folder_among, judge_into
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from lore.config import Loaded
     from lore.judge.policy import Budgets
     from lore.model.codes import Reader
-    from lore.model.results import Checked, Finding
+    from lore.model.results import Finding
     from lore.recording.opening import Options
+    from lore.report.forms.terminal import FindingsWriter
     from lore.run.checking.check import CheckContext, CheckOutcome, Target
-    from lore.run.checking.cluster import Cluster
-
-Paths: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Argument(
-        help="Recordings, folders, stores, or patterns ('logs/**/*.jsonl'); default: where agents keep logs."
-    ),
-]
-Select: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--select", help="Find only these: codes, their beginnings (LORE1), names.")
-]
-Ignore: TypeAlias = Annotated[list[str] | None, typer.Option("--ignore", help="Do not find these; see --select.")]
-MinReuse: TypeAlias = Annotated[
-    float | None, typer.Option("--min-reuse", help="Every pair reuses at least this share.")
-]
-MaxBreaks: TypeAlias = Annotated[
-    int | None, typer.Option("--max-breaks", help="At most this many unexpected cache breaks.")
-]
-MaxLostTokens: TypeAlias = Annotated[
-    int | None, typer.Option("--max-lost-tokens", help="At most this many tokens lost unexpectedly.")
-]
-Baseline: TypeAlias = Annotated[
-    str | None, typer.Option("--baseline", help="Findings that this file knows do not fail; only new ones do.")
-]
-UpdateBaseline: TypeAlias = Annotated[
-    bool, typer.Option("--update-baseline", help="Write the findings of this run into the --baseline file.")
-]
-Reports: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--report",
-        help="KIND or KIND=FILE, also several: terminal, json, jsonl, markdown, junit, sarif, github; html=FILE.html"
-        " (one page) or html=FOLDER (an index, and a page for each session); parquet=FOLDER (tables, for `lore sql`).",
-    ),
-]
-Jobs: TypeAlias = Annotated[
-    int | None, typer.Option("--jobs", "-j", min=1, help="Files judged at a time; default: the number of cores.")
-]
-OnCluster: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--cluster",
-        help="Judge on a Dask cluster: the address of its scheduler, or local (--jobs workers here). Extra: dask.",
-    ),
-]
-StateFolder: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--state",
-        help="Keep results in this folder, or below s3://BUCKET/PREFIX, and open only files that are new: a file of the"
-        " same name, size, times and inode is trusted to be the same, else one of the same SHA-256.",
-    ),
-]
-PassOver: TypeAlias = Annotated[
-    bool, typer.Option("--pass-over", help="Pass over files that are no recordings, also those that are named.")
-]
-Follow: TypeAlias = Annotated[
-    bool, typer.Option("--follow", help="Judge one recording as it is written, until interrupted.")
-]
 
 
-@quiet_pipe
+@common.quiet_pipe
 def run(
-    paths: Paths = None,
-    last: Last = False,
-    since: Since = None,
-    select: Select = None,
-    ignore: Ignore = None,
-    min_reuse: MinReuse = None,
-    max_breaks: MaxBreaks = None,
-    max_lost_tokens: MaxLostTokens = None,
-    baseline: Baseline = None,
-    update_baseline: UpdateBaseline = False,
-    report: Reports = None,
-    open_page: Open = False,
-    redact: Redact = False,
-    reader: For = None,
-    jobs: Jobs = None,
-    cluster: OnCluster = None,
-    state: StateFolder = None,
-    pass_over: PassOver = False,
-    system: System = None,
-    tools: Tools = None,
-    follow: Follow = False,
-    as_json: AsJson = False,
-    format: Format = None,
-    config: Config = None,
-    color: Colour = None,
-    verbose: Verbose = False,
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Recordings, folders, stores, or patterns ('logs/**/*.jsonl'); default: where agents keep logs."
+        ),
+    ] = None,
+    last: flags.Last = False,
+    since: flags.Since = None,
+    select: flags.Select = None,
+    ignore: flags.Ignore = None,
+    min_reuse: Annotated[
+        float | None, typer.Option("--min-reuse", help="Every pair reuses at least this share.")
+    ] = None,
+    max_breaks: Annotated[
+        int | None, typer.Option("--max-breaks", help="At most this many unexpected cache breaks.")
+    ] = None,
+    max_lost_tokens: Annotated[
+        int | None, typer.Option("--max-lost-tokens", help="At most this many tokens lost unexpectedly.")
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", help="Findings that this file knows do not fail; only new ones do.")
+    ] = None,
+    update_baseline: Annotated[
+        bool, typer.Option("--update-baseline", help="Write the findings of this run into the --baseline file.")
+    ] = False,
+    report: flags.Reports = None,
+    open_page: flags.Open = False,
+    redact: flags.Redact = False,
+    reader: flags.For = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Files judged at a time; default: the number of cores.")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            help="Judge on a Dask cluster: the address of its scheduler, or local (--jobs workers here). Extra: dask.",
+        ),
+    ] = None,
+    state: Annotated[
+        str | None,
+        typer.Option(
+            "--state",
+            help="Keep results in this folder, or below s3://BUCKET/PREFIX, and open only files that are new: a file of"
+            " the same name, size, times and inode is trusted to be the same, else one of the same SHA-256.",
+        ),
+    ] = None,
+    pass_over: flags.PassOver = False,
+    system: flags.System = None,
+    tools: flags.Tools = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Judge one recording as it is written, until interrupted.")
+    ] = False,
+    as_json: flags.AsJson = False,
+    format: flags.Format = None,
+    config: flags.Config = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """Judge recordings, for CI.
 
@@ -152,9 +100,9 @@ def run(
     from lore.recording.corpus import is_stream
     from lore.recording.inputs import inputs
     from lore.recording.opening import Options
-    from lore.run.checking.check import check, keep_apart, targets
+    from lore.run.checking.check import at_once, check, keep_apart, targets
 
-    loaded = found_settings(config)
+    loaded = common.found_settings(config)
     given = Budgets(min_reuse=min_reuse, max_breaks=max_breaks, max_lost_tokens=max_lost_tokens)
     fault = given.fault()
     if fault:
@@ -164,42 +112,61 @@ def run(
     reports = targets(given_reports, as_json=as_json)
     context = context_of(
         loaded, explicit=config is not None, select=select or (), ignore=ignore or (), baseline=baseline,
-        update=update_baseline, redact=redact, reader=reader_named(reader),
+        update=update_baseline, redact=redact, reader=common.reader_named(reader),
     )  # fmt: skip
     options = Options(
         format=format,
         rules=loaded.settings.assemble,
-        completion=completion(system, tools, strict=False),
-        log=log(verbose),
+        completion=common.completion(system, tools, strict=False),
+        log=common.log(verbose),
     )
     if follow:
-        if folder is not None:
-            raise LoreError("--follow writes no tables", hint="leave --report parquet out")
-        refuse(
-            jobs=jobs, baseline=baseline, since=since, last=last, pass_over=pass_over, reports=reports,
-            elsewhere=cluster or state,
+        kinds = at_once(reports)
+        common.refuse(
+            (folder is not None, "--follow writes no tables", "leave --report parquet out"),
+            (jobs is not None, "--follow judges one recording, in this process", "leave --jobs out"),
+            ((cluster or state) is not None, "--follow judges one recording as it grows",
+             "leave --cluster and --state out"),
+            (since is not None or last, "--follow takes one recording",
+             "name the file, and leave --since and --last out"),
+            (pass_over, "--follow judges the recording that is named", "leave --pass-over out"),
+            (baseline is not None, "--follow says findings as they come", "leave --baseline out"),
+            (bool(kinds), f"--follow writes no {kinds[0] if kinds else ''} report",
+             "leave --report out, or use --json"),
         )  # fmt: skip
         is_json = any(report.kind == "json" for report in reports)
         return follow_one(paths or [], budgets, options, context, as_json=is_json, color=color, verbose=verbose)
-    workers, results = cluster_at(cluster, jobs), None
+    workers, results = None, None
+    if cluster is not None:
+        from lore.run.checking.cluster import LOCAL, Cluster
+
+        has_its_own = jobs is not None and cluster != LOCAL
+        common.refuse((has_its_own, "--jobs does not set how many workers a cluster has", "leave --jobs out"))
+        workers = Cluster(cluster, common.tell, workers=jobs or common.cores())
     if state is not None:
         from lore.run.checking.state import CheckState
 
-        results = CheckState(state, tell, secret=os.environ.get("LORE_STATE_KEY", ""))
+        results = CheckState(state, common.tell, secret=os.environ.get("LORE_STATE_KEY", ""))
     page = page_among(reports, opens=open_page, needed=needed(loaded, baseline), name="check")
     keep_apart(reports, needed(loaded, baseline))
-    which = chosen_inputs(paths or [], last=last, since=since, format=format)
-    streamed = StreamedFindings(out(color), verbose=verbose) if may_stream(reports) else None
+    which = flags.chosen_inputs(paths or [], last=last, since=since, format=format)
+    streamed: FindingsWriter | None = None
+    hear: Callable[[Sequence[Finding]], object] = len
+    if may_stream(reports):
+        from lore.report.forms.terminal import FindingsWriter
+
+        streamed = FindingsWriter(common.out(color), verbose=verbose)
+        hear = common.writing()(streamed.write)
     again = [] if page is None else read_twice(inputs(which.paths, which.wanted))
     with (
-        progress(wanted=not verbose, colour=color) as report_progress,
-        interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
+        common.progress(wanted=not verbose, colour=color) as report_progress,
+        common.interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
     ):
         judge = partial(
-            check, which.paths, budgets, options, context=context, jobs=cores() if jobs is None else jobs,
+            check, which.paths, budgets, options, context=context, jobs=common.cores() if jobs is None else jobs,
             progress=report_progress, wanted=which.wanted, looked=which.looked,
             pass_over=pass_over or bool(which.looked), interrupted=interrupted, cluster=workers, state=results,
-            hear=len if streamed is None else streamed.hear,
+            hear=hear,
         )  # fmt: skip
         outcome = (
             judge()
@@ -209,16 +176,11 @@ def run(
     code = _answer(outcome, context, reports, which.paths, color=color, verbose=verbose, streamed=streamed)
     if page is not None and not outcome.result.interrupted:
         from lore.report.html.intros import of_check
-        from lore.run.html_report import HtmlReportRequest
         from lore.run.pages import PageRequest
 
         request = PageRequest(options, dated=context.dated, redact=redact, reader=context.reader)
-        write_pages(
-            page,
-            HtmlReportRequest(of_check(outcome.result, verbose=verbose), again, request),
-            verbose=verbose,
-            colour=color,
-        )
+        intro = of_check(outcome.result, verbose=verbose)
+        write_pages(page, intro, again, request, verbose=verbose, colour=color)
     return code
 
 
@@ -229,23 +191,9 @@ def may_stream(reports: list[Target]) -> bool:
     return texts == beside and len(texts) == 1 and not sys.stderr.isatty()
 
 
-class StreamedFindings:
-    """Writes findings as files are judged; a closed pipe loses the text, not the verdict."""
-
-    def __init__(self, console: Console, *, verbose: bool) -> None:
-        from lore.report.forms.terminal import FindingsWriter
-
-        self.writer = FindingsWriter(console, verbose=verbose)
-
-    def hear(self, findings: Sequence[Finding]) -> None:
-        """Write the findings of the next file."""
-        with writing():
-            self.writer.write(findings)
-
-
 def _answer(
     outcome: CheckOutcome, context: CheckContext, reports: list[Target], paths: list[str], *, color: bool | None,
-    verbose: bool, streamed: StreamedFindings | None,
+    verbose: bool, streamed: FindingsWriter | None,
 ) -> int:  # fmt: skip
     """Say what a new baseline knows, write the reports, and return the exit code."""
     from lore.report.forms.terminal import Terminal
@@ -255,58 +203,24 @@ def _answer(
 
     if outcome.baselined is not None:
         kept = f", {outcome.unseen:,} of them kept: not looked for in this run" if outcome.unseen else ""
-        tell(f"{context.path} knows {counted(outcome.baselined, 'finding')} now{kept}")
+        common.tell(f"{context.path} knows {counted(outcome.baselined, 'finding')} now{kept}")
     stopped = outcome.result.interrupted
     if stopped and not stopped.files:
-        return INTERRUPTED
+        return common.INTERRUPTED
     if stopped:
         if any(target.path for target in reports) or context.update:
-            tell("interrupted: no file is written")
+            common.tell("interrupted: no file is written")
         reports = [target for target in reports if not target.path]
         if all(target.kind != "terminal" for target in reports):
-            tell(interrupted_line(stopped))
-    with writing():
-        terminal = None if streamed is None else Terminal(streamed.writer)
-        write_reports(outcome.result, reports, paths, out(color), os.environ, verbose=verbose, terminal=terminal)
+            common.tell(interrupted_line(stopped))
+    with common.writing():
+        terminal = None if streamed is None else Terminal(streamed)
+        write_reports(outcome.result, reports, paths, common.out(color), os.environ, verbose=verbose, terminal=terminal)
     if stopped:
-        return INTERRUPTED
+        return common.INTERRUPTED
     if outcome.failed:
         return 1
     return 3 if outcome.incomplete else 0
-
-
-def cluster_at(address: str | None, jobs: int | None) -> Cluster | None:
-    """Return the workers that are asked for; raises LoreError where they cannot be had."""
-    if address is None:
-        return None
-    from lore.errors import LoreError
-    from lore.run.checking.cluster import LOCAL, Cluster
-
-    if jobs is not None and address != LOCAL:
-        raise LoreError("a cluster has as many workers as it has", hint="leave --jobs out")
-    return Cluster(address, tell, workers=cores() if jobs is None else jobs)
-
-
-def refuse(
-    *, jobs: int | None, baseline: str | None, since: str | None, last: bool, pass_over: bool, reports: list[Target],
-    elsewhere: str | None,
-) -> None:  # fmt: skip
-    """Raise LoreError for options that mean nothing while one recording grows."""
-    from lore.errors import LoreError
-    from lore.run.checking.check import at_once
-
-    if jobs is not None:
-        raise LoreError("--follow judges one recording, in this process", hint="leave --jobs out")
-    if elsewhere is not None:
-        raise LoreError("--follow judges one recording as it grows", hint="leave --cluster and --state out")
-    if since is not None or last:
-        raise LoreError("--follow takes one recording", hint="name the file, and leave --since and --last out")
-    if pass_over:
-        raise LoreError("--follow judges the recording that is named", hint="leave --pass-over out")
-    if baseline is not None:
-        raise LoreError("--follow says findings as they come", hint="leave --baseline out")
-    if kinds := at_once(reports):
-        raise LoreError(f"--follow writes no {kinds[0]} report", hint="leave --report out, or use --json")
 
 
 def follow_one(
@@ -317,35 +231,31 @@ def follow_one(
     from lore.errors import LoreError
     from lore.model.results import Checked
     from lore.recording.tailing import every
-    from lore.report.forms.json_report import render
     from lore.report.forms.registry import REPORTS
     from lore.report.forms.terminal import write_finding
-    from lore.report.redacted.findings import redacted, redacted_finding
+    from lore.report.redacted.results import redacted
     from lore.run.checking.watch import follow_check
 
     if len(paths) != 1 or os.path.isdir(paths[0]):
         raise LoreError("--follow takes one recording", hint="name the file that is being written")
 
-    def without_content(result: Checked | Finding) -> Checked | Finding:
-        return redacted(result) if isinstance(result, Checked) else redacted_finding(result)
-
-    console = out(color)
-    with interruptible() as interrupted:
+    console = common.out(color)
+    with common.interruptible() as interrupted:
         following = follow_check(
-            paths[0], budgets, options, tell, wait=lambda: every() and not interrupted(), policy=context.policy,
+            paths[0], budgets, options, common.tell, wait=lambda: every() and not interrupted(), policy=context.policy,
             root=context.root, dated=context.dated, reader=context.reader,
         )  # fmt: skip
         for result in following:
-            shown = without_content(result) if context.redact and result is not None else result
+            shown = redacted(result) if context.redact and result is not None else result
             if shown is None:
                 sys.stdout.flush()
             elif as_json:
-                sys.stdout.write(render(shown) + "\n")
+                common.write_json(shown)
             elif isinstance(shown, Checked):
                 REPORTS["terminal"].write(shown, console, verbose=True)
             elif verbose or shown.severity != "note":
                 write_finding(shown, console)
-    return INTERRUPTED
+    return common.INTERRUPTED
 
 
 def context_of(
@@ -385,7 +295,7 @@ def context_of(
         update=update,
         redact=redact,
         narrowed=narrowed,
-        dated=dated_rules(loaded),
+        dated=common.dated_rules(loaded),
         reader=reader or loaded.settings.check.reader,
     )
 

@@ -1,8 +1,8 @@
 """The table of commands: where each stands in `lore --help`, what to type first, and its page of the guide.
 
-A command is a row here and a module of this package: `run` in it, or `app` where it has commands of its own
-(`SUBCOMMANDS` has their examples). Its words come from the module's docstrings; a module is imported when its command
-runs, or is listed. Standard library alone.
+A command is a row here and a function of a module of this package, or its `app` where it has commands of its own
+(`SUBCOMMANDS` has their examples). Its words come from docstrings; a module is imported when its command runs, or is
+listed. Standard library alone.
 """
 
 from __future__ import annotations
@@ -13,12 +13,16 @@ Example = tuple[str, str]  # what to type behind `lore `, and what it does
 
 
 class CommandRow(NamedTuple):
-    """A row: the group of `lore --help` it is listed in, its page of the guide, what to type, its module."""
+    """A row: the group of `lore --help` it is listed in, its page of the guide, what to type, its module and function.
+
+    What stands behind the arguments of one that `runs` another program is that program's.
+    """
 
     group: str
     page: str
     examples: tuple[Example, ...]
-    module: str = ""  # below this package; empty: the command's name
+    place: str = ""  # MODULE:FUNCTION below this package; empty: `run` in the module of the command's name
+    runs: bool = False
 
 
 _BODIES = "fixtures/bodies/anthropic/date_in_system"
@@ -35,20 +39,21 @@ COMMANDS: dict[str, CommandRow] = {
             ("sessions", "what agents keep on this machine, the newest first"),
             ("sessions --agent codex --since 1d", "of one agent, written today"),
         ),
+        "spending:sessions",
     ),
     "watch": CommandRow(
         LOOK, "running", (
             ("watch", "the newest session of this project, else of this machine, on a screen"),
             ("watch session.jsonl --json", "a line of JSON at each change"),
         ),
-        "live.watch",
+        "live:watch",
     ),
     "statusline": CommandRow(
         LOOK, "running", (
             ("statusline --install", "the settings that put it into Claude Code and tmux"),
             ("statusline .", "the newest session of this project, in one line"),
         ),
-        "live.statusline",
+        "live:statusline",
     ),
     "record": CommandRow(
         LOOK, "record", (
@@ -56,7 +61,7 @@ COMMANDS: dict[str, CommandRow] = {
             ("record --live -- claude", "with a verdict for each request as it falls"),
             ("record --listen 8787 -o capture.jsonl", "of agents that are started elsewhere, until Ctrl-C"),
         ),
-        "live.record",
+        "live:record", True,
     ),
     "simulate": CommandRow(
         LOOK, "simulate", (
@@ -103,25 +108,24 @@ COMMANDS: dict[str, CommandRow] = {
     ),
     "diff-prefix": CommandRow(
         JUDGE, "compare", (
-            (
-                f"diff-prefix {_BODIES}/turn1.json {_BODIES}/turn2.json",
-                "two requests",
-            ),
+            (f"diff-prefix {_BODIES}/turn1.json {_BODIES}/turn2.json", "two requests"),
             ("diff-prefix fixtures/recordings/clock_in_system.jsonl", "every successive pair of a session"),
         ),
-        "diff_prefix",
+        "diff_prefix:run",
     ),
     "compare": CommandRow(
         JUDGE, "compare", (
             ("compare before/ after/", "two folders side by side, with intervals"),
             ("compare 14d..7d 7d..", "the last week of all agents here, and the one before"),
         ),
+        "spending:compare",
     ),
     "explain": CommandRow(
         JUDGE, "check", (
             ("explain LORE101", "what a code means, and how to mend it"),
             ("explain", "all codes"),
         ),
+        "about:explain",
     ),
     "assemble": CommandRow(
         BUILD, "assemble", (
@@ -148,7 +152,7 @@ COMMANDS: dict[str, CommandRow] = {
             ),
             ("compact session.jsonl --dry-run --window 200000", "compacted before a prompt exceeds so many tokens"),
         ),
-        "stored.compact",
+        "stored.compact:run",
     ),
     "memory": CommandRow(
         KEEP, "memory", (("memory show --store sqlite:sessions.db", "what is remembered of you across sessions"),),
@@ -159,16 +163,22 @@ COMMANDS: dict[str, CommandRow] = {
             ("convert fixtures/claude-code/compaction.jsonl --to lore", "any session as lore's own log"),
             ("convert requests.har --to bodies --output bodies.jsonl", "recorded requests as lines of bodies"),
         ),
-        "stored.convert",
+        "stored.convert:run",
     ),
-    "formats": CommandRow(ABOUT, "formats", (("formats", "what lore reads, and what each format can answer"),)),
-    "limits": CommandRow(ABOUT, "limits", (("limits", "every cap: how long, how many or how deep, and why"),)),
-    "schema": CommandRow(ABOUT, "reports", (("schema check", "the form of `lore check --json`"),)),
+    "formats": CommandRow(
+        ABOUT, "formats", (("formats", "what lore reads, and what each format can answer"),), "about:formats",
+    ),
+    "limits": CommandRow(
+        ABOUT, "limits", (("limits", "every cap: how long, how many or how deep, and why"),), "about:limits",
+    ),
+    "schema": CommandRow(ABOUT, "reports", (("schema check", "the form of `lore check --json`"),), "about:schema"),
     "guide": CommandRow(
         ABOUT, "start", (("guide", "the pages of the guide"), ("guide check --plain", "one of them, as Markdown")),
+        "about:guide",
     ),
     "help": CommandRow(
         ABOUT, "start", (("help check", "what `lore check --help` prints"), ("help store import", "of a subcommand")),
+        "about:help_of",
     ),
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What the commands share: their common options, output, closed pipes, a progress bar on standard error.
+"""What the commands share: settings, output, closed pipes, questions, a progress bar on standard error.
 
 A bar is drawn only where standard error is a terminal that can move its cursor and there is enough to wait for; it is
 gone before anything else is written; no thread redraws it, since one must not be there when processes fork.
@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, ParamSpec, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, BinaryIO, ParamSpec, TypeVar, cast
 
 import typer
 
 if TYPE_CHECKING:
+    from msgspec import Struct
     from rich.console import Console
 
     from lore.config import Loaded, Settings
@@ -29,51 +30,7 @@ if TYPE_CHECKING:
     from lore.recording.base import Problems, Template
     from lore.recording.overrides import Completion
     from lore.run.dated import Dated
-
-Format: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--format", help="Read the input as this format, whatever it looks like; an unknown word lists all."),
-]
-Dialect: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--dialect", help="Request shape: bedrock, anthropic, openai-chat, openai-responses, gemini, template."
-    ),
-]
-Tail: TypeAlias = Annotated[
-    str | None, typer.Option("--tail", help="Where volatile context goes: system, user, persist.")
-]
-TemplateFile: TypeAlias = Annotated[
-    str | None, typer.Option("--template", help="A Jinja chat template: write the text that it renders.")
-]
-AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
-Colour: TypeAlias = Annotated[
-    bool | None, typer.Option("--color/--no-color", help="Colour; default: NO_COLOR, FORCE_COLOR, a terminal.")
-]
-Verbose: TypeAlias = Annotated[bool, typer.Option("-v", "--verbose", help="Say what was read and decided.")]
-Config: TypeAlias = Annotated[
-    str | None, typer.Option("--config", help="Settings: a lore.toml, or a pyproject.toml with [tool.lore].")
-]
-System: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--system", help="The system prompt of a session that records none: text, or JSON."),
-]
-Tools: TypeAlias = Annotated[
-    str | None, typer.Option("--tools", help="The tools of a session that records none: a JSON array.")
-]
-Output: TypeAlias = Annotated[
-    str | None, typer.Option("--output", "-o", help="Write this file, whole or not at all; default: stdout.")
-]
-Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")]
-
-Redact: TypeAlias = Annotated[
-    bool, typer.Option("--redact", help="Replace content with hashes and lengths; paths stay.")
-]
-
-For: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--for", help="Whom fixes speak to: author (writes the agent) or user (runs it); default: by format."),
-]
+    from lore.run.spending.ledgers import Ledgers
 
 P = ParamSpec("P")
 R = TypeVar("R", bound="CommandResult")
@@ -125,14 +82,29 @@ def out(colour: bool | None) -> Console:
     return console(sys.stdout, colour=wants_colour(colour, os.environ, terminal=terminal), terminal=terminal)
 
 
-def answer(result: R, write: Callable[[R, Console], None], *, as_json: bool, color: bool | None) -> None:
-    """Write a result as JSON, or for a person."""
-    if as_json:
-        from lore.report.forms.json_report import render
+def write_json(result: Struct) -> None:
+    """Write a result as one line of JSON."""
+    from lore.report.forms.json_report import render
 
-        sys.stdout.write(render(result) + "\n")
+    sys.stdout.write(render(result) + "\n")
+
+
+def answer(result: R, write: Callable[[R, Console], None], *, as_json: bool, color: bool | None) -> int:
+    """Write a result as JSON, or for a person; return the exit code of a whole answer."""
+    if as_json:
+        write_json(result)
     else:
         write(result, out(color))
+    return 0
+
+
+def refuse(*cases: tuple[bool, str, str]) -> None:
+    """Raise LoreError for the first case that is so, with its message and its hint."""
+    from lore.errors import LoreError
+
+    for is_so, message, hint in cases:
+        if is_so:
+            raise LoreError(message, hint=hint)
 
 
 @contextmanager
@@ -182,6 +154,15 @@ def dated_rules(loaded: Loaded) -> Dated:
     rules = Path(simulate.rules or "")
     path = str(rules if file is None else file.parent / rules) if simulate.rules else ""
     return Dated(path, simulate.tolerance, loaded.settings.check.tail_labels)
+
+
+def ledgers_of(loaded: Loaded, *, no_cache: bool, verbose: bool, now: float) -> Ledgers:
+    """Return what reads ledgers by these settings, and keeps them in the user's cache folder unless told not to."""
+    from lore.recording.opening import Options
+    from lore.run.spending.ledgers import Ledgers, folder_of
+
+    options = Options(rules=loaded.settings.assemble, log=log(verbose))
+    return Ledgers(options, "" if no_cache else folder_of(surroundings()), dated=dated_rules(loaded), now=now)
 
 
 def tail_policy(given: str | None, configured: Policy) -> Policy:
@@ -286,7 +267,7 @@ def reader_named(name: str | None) -> Reader | None:
     from lore.errors import LoreError
 
     if name not in (None, "author", "user"):
-        raise LoreError(f"--for {name!r} is nobody that lore speaks to", hint="--for author or --for user")
+        raise LoreError(f"unknown reader {name!r}", hint="--for author or --for user")
     return name
 
 

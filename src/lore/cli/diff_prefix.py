@@ -6,39 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.cli.common import (
-    AsJson,
-    Colour,
-    Config,
-    Dialect,
-    For,
-    Format,
-    Redact,
-    System,
-    Tail,
-    Tools,
-    Verbose,
-    completion,
-    dated_rules,
-    found_settings,
-    log,
-    out,
-    quiet_pipe,
-    reader_named,
-    tail_policy,
-    tell,
-    writing,
-)
+from lore.cli import common, flags
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lore.config import Loaded
     from lore.model.results import Diff
-    from lore.run.diff import Caches
 
 
-@quiet_pipe
+@common.quiet_pipe
 def run(
     left: Annotated[
         str, typer.Argument(help="A recording, a stored session (URL#ID), a turn of one (PATH#N), or `-`.")
@@ -54,17 +30,17 @@ def run(
     cache: Annotated[
         list[str] | None, typer.Option("--cache", help="Say what this cache would read, whoever serves; also several.")
     ] = None,
-    as_json: AsJson = False,
-    dialect: Dialect = None,
-    tail: Tail = None,
-    system: System = None,
-    tools: Tools = None,
-    format: Format = None,
-    redact: Redact = False,
-    reader: For = None,
-    config: Config = None,
-    color: Colour = None,
-    verbose: Verbose = False,
+    as_json: flags.AsJson = False,
+    dialect: flags.Dialect = None,
+    tail: flags.Tail = None,
+    system: flags.System = None,
+    tools: flags.Tools = None,
+    format: flags.Format = None,
+    redact: flags.Redact = False,
+    reader: flags.For = None,
+    config: flags.Config = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """Compare two turns: what is reused, and why not all.
 
@@ -72,64 +48,52 @@ def run(
     Beside it stands what the provider's cache would read of the later turn; with --no-tokens only where --cache names
     one.
     """
-    from lore.errors import LoreError
     from lore.recording.opening import Options
     from lore.report.sentences.findings import not_in_logs
-    from lore.run.diff import TurnComparison, compared
+    from lore.run.diff import Caches, TurnComparison, compared
     from lore.tokens.o200k import Counter
 
-    if fail_under is not None and not 0 <= fail_under <= 1:
-        raise LoreError(f"--fail-under {fail_under} is not a share", hint="give a number from 0 to 1")
-    loaded = found_settings(config)
+    no_share = fail_under is not None and not 0 <= fail_under <= 1
+    common.refuse((no_share, f"--fail-under {fail_under} is not a share", "give a number from 0 to 1"))
+    loaded = common.found_settings(config)
     rules = loaded.settings.assemble
     options = Options(
         format=format,
         dialect=dialect,
         rules=rules,
-        policy=tail_policy(tail, rules.tail),
+        policy=common.tail_policy(tail, rules.tail),
         counter=Counter() if tokens else None,
-        completion=completion(system, tools),
-        log=log(verbose),
+        completion=common.completion(system, tools),
+        log=common.log(verbose),
     )
     names = tuple(cache or (loaded.settings.simulate.caches if tokens else ()))
-    caches = _caches(names, loaded) if tokens or names else None
-    who = reader_named(reader) or loaded.settings.check.reader
-    diffs = compared(left, right, TurnComparison(options, redact, caches, dated_rules(loaded), who))
+    caches = None
+    if tokens or names:
+        from lore.run.rules import chosen  # 30 ms
+
+        caches = Caches(chosen(None, loaded), names)
+    who = common.reader_named(reader) or loaded.settings.check.reader
+    diffs = compared(left, right, TurnComparison(options, redact, caches, common.dated_rules(loaded), who))
     write = _writer(as_json=as_json, color=color, verbose=verbose)
     failed, lacks = False, set[tuple[str, str]]()
     for diff in diffs:
-        with writing():
+        with common.writing():
             write(diff)
         lacks |= {(side.format or "", side.lacks) for side in (diff.left, diff.right) if side.lacks}
         failed = failed or (fail_under is not None and diff.reuse_ratio is not None and diff.reuse_ratio < fail_under)
     if not as_json:
         for name, what in sorted(lacks):
-            tell(f"note: {not_in_logs([name], what)}")
+            common.tell(f"note: {not_in_logs([name], what)}")
     return 1 if failed else 0
-
-
-def _caches(names: tuple[str, ...], loaded: Loaded) -> Caches:
-    """Return what predicts; it costs 30 ms to load, so only where it is asked."""
-    from lore.run.diff import Caches
-    from lore.run.rules import chosen
-
-    return Caches(chosen(None, loaded), names)
 
 
 def _writer(*, as_json: bool, color: bool | None, verbose: bool) -> Callable[[Diff], None]:
     if as_json:
-        import sys
-
-        from lore.report.forms.json_report import render
-
-        def write_json(diff: Diff) -> None:
-            sys.stdout.write(render(diff) + "\n")
-
-        return write_json
+        return common.write_json
     from lore.model.codes import UNEXPLAINED
     from lore.report.diff import write
 
-    console, argued = out(color), set[str]()
+    console, argued = common.out(color), set[str]()
 
     def write_text(diff: Diff) -> None:
         write(diff, console, argued)

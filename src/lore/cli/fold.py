@@ -7,20 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.cli.common import (
-    AsJson,
-    Colour,
-    Config,
-    Format,
-    Redact,
-    Verbose,
-    log,
-    out,
-    quiet_pipe,
-    settings,
-    tell,
-    unquoted,
-)
+from lore.cli import flags
+from lore.cli.common import log, out, quiet_pipe, refuse, settings, tell, unquoted, write_json
 
 if TYPE_CHECKING:
     from lore.recording.opening import Options
@@ -45,42 +33,37 @@ def run(
     since: Annotated[
         str | None, typer.Option("--since", help="With --follow --json: what came after this cursor (EPOCH:N).")
     ] = None,
-    redact: Redact = False,
-    as_json: AsJson = False,
-    format: Format = None,
-    config: Config = None,
-    color: Colour = None,
-    verbose: Verbose = False,
+    redact: flags.Redact = False,
+    as_json: flags.AsJson = False,
+    format: flags.Format = None,
+    config: flags.Config = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """Fold a session's events into its timeline.
 
     With --checkpoint, only what was added since the last run is read; with --follow, a log that is being
     written is shown as it grows.
     """
-    from lore.errors import LoreError
     from lore.recording.opening import Options
 
     options = Options(format=format, rules=settings(config).assemble, log=log(verbose))
     view = at is not None or pruned or unpruned
-    if pruned and unpruned:
-        raise LoreError("--pruned and --unpruned are two different views", hint="choose one")
-    if verify and checkpoint is None:
-        raise LoreError("--verify compares a log with its checkpoint", hint="name one with --checkpoint")
-    if since is not None and not (follow and as_json):
-        raise LoreError("--since asks for events as they come", hint="use it with --follow --json")
-    if redact and follow:
-        raise LoreError(
-            "--follow shows what a log says as it comes", hint="leave --redact out, or fold without --follow"
-        )
+    kept, views = checkpoint is not None, "--at, --pruned and --unpruned out"
+    refuse(
+        (pruned and unpruned, "--pruned and --unpruned are two different views", "choose one"),
+        (verify and not kept, "--verify compares a log with its checkpoint", "name one with --checkpoint"),
+        (since is not None and not (follow and as_json), "--since asks for events as they come",
+         "use it with --follow --json"),
+        (redact and follow, "--follow shows what a log says as it comes",
+         "leave --redact out, or fold without --follow"),
+        (follow and (kept or view), "--follow shows a log as it grows, from its beginning",
+         f"leave --checkpoint, {views}"),
+        (kept and view, "a checkpoint goes on from the end of a session", f"leave {views}"),
+    )  # fmt: skip
     if follow:
-        if checkpoint is not None or view:
-            hint = "leave --checkpoint, --at, --pruned and --unpruned out"
-            raise LoreError("--follow shows a log as it grows, from its beginning", hint=hint)
         return _follow_json(session, options, since) if as_json else _follow_text(session, options, color)
     if checkpoint is not None:
-        if view:
-            hint = "leave --at, --pruned and --unpruned out"
-            raise LoreError("a checkpoint goes on from the end of a session", hint=hint)
         with unquoted(redact=redact):
             return _resume(session, options, checkpoint, verify=verify, redact=redact, as_json=as_json, color=color)
     from lore.run.folding import fold
@@ -95,17 +78,15 @@ def _answer(folded: Folded, *, redact: bool, as_json: bool, color: bool | None, 
     result = folded.result
     shown = [] if as_json and not redact else folded.shown
     if redact:
-        from lore.report.redacted.fold import redacted_fold
+        from lore.report.redacted.results import redacted_fold
 
         result, shown = redacted_fold(result, shown)
     if as_json:
-        from lore.report.forms.json_report import render
+        write_json(result)
+    else:
+        from lore.report.timeline import write
 
-        sys.stdout.write(render(result) + "\n")
-        return
-    from lore.report.timeline import write
-
-    write(result, shown, out(color), title=title)
+        write(result, shown, out(color), title=title)
 
 
 def _resume(
@@ -128,8 +109,7 @@ def _follow_text(session: str, options: Options, color: bool | None) -> int:
     from lore.model.codes import Problem
     from lore.recording.corpus import is_database
     from lore.report.timeline import write_note, write_problems, write_row
-    from lore.run.following import Note, follow_timeline
-    from lore.run.following_database import follow_database_timeline
+    from lore.run.following import Note, follow_database_timeline, follow_timeline
 
     console = out(color)
     follow = follow_database_timeline if is_database(session) else follow_timeline
@@ -149,9 +129,7 @@ def _follow_text(session: str, options: Options, color: bool | None) -> int:
 def _follow_json(session: str, options: Options, since: str | None) -> int:
     from lore.model.codes import Problem
     from lore.recording.corpus import is_database
-    from lore.report.forms.json_report import render
-    from lore.run.following import cursor_of, follow_events
-    from lore.run.following_database import follow_database_events
+    from lore.run.following import cursor_of, follow_database_events, follow_events
 
     cursor = None if since is None else cursor_of(since)
     follow = follow_database_events if is_database(session) else follow_events
@@ -161,5 +139,5 @@ def _follow_json(session: str, options: Options, since: str | None) -> int:
         elif isinstance(event, Problem):
             tell(f"{event.code} {event.file}:{event.line} {event.message}")
         else:
-            sys.stdout.write(render(event) + "\n")
+            write_json(event)
     return 0

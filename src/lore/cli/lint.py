@@ -3,60 +3,42 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import typer
 
-from lore.cli.check import Ignore, PassOver, Reports, Select, context_of, needed
-from lore.cli.common import (
-    AsJson,
-    Colour,
-    Config,
-    Dialect,
-    For,
-    Format,
-    Redact,
-    Verbose,
-    found_settings,
-    log,
-    out,
-    progress,
-    quiet_pipe,
-    reader_named,
-    writing,
-)
-from lore.cli.pages import Open, page_among, write_pages
-
-Bodies: TypeAlias = Annotated[
-    list[str],
-    typer.Argument(help="Request bodies, captures, cassettes, folders or patterns; `-` is standard input; PATH#N."),
-]
-Cache: TypeAlias = Annotated[
-    str | None, typer.Option("--cache", help="Who would cache it, whatever it looks like; an unknown word lists them.")
-]
-Model: TypeAlias = Annotated[
-    str | None, typer.Option("--model", help="The model of bodies that name none (Gemini's, Bedrock's).")
-]
+from lore.cli import flags
+from lore.cli.check import context_of, needed
+from lore.cli.common import found_settings, log, out, progress, quiet_pipe, reader_named, writing
+from lore.cli.pages import page_among, write_pages
 
 
 @quiet_pipe
 def run(
-    bodies: Bodies,
-    cache: Cache = None,
-    model: Model = None,
-    select: Select = None,
-    ignore: Ignore = None,
-    report: Reports = None,
-    open_page: Open = False,
-    redact: Redact = False,
-    reader: For = None,
-    pass_over: PassOver = False,
-    as_json: AsJson = False,
-    dialect: Dialect = None,
-    format: Format = None,
-    config: Config = None,
-    color: Colour = None,
-    verbose: Verbose = False,
+    bodies: Annotated[
+        list[str],
+        typer.Argument(help="Request bodies, captures, cassettes, folders or patterns; `-` is standard input; PATH#N."),
+    ],
+    cache: Annotated[
+        str | None,
+        typer.Option("--cache", help="Who would cache it, whatever it looks like; an unknown word lists them."),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="The model of bodies that name none (Gemini's, Bedrock's).")
+    ] = None,
+    select: flags.Select = None,
+    ignore: flags.Ignore = None,
+    report: flags.Reports = None,
+    open_page: flags.Open = False,
+    redact: flags.Redact = False,
+    reader: flags.For = None,
+    pass_over: flags.PassOver = False,
+    as_json: flags.AsJson = False,
+    dialect: flags.Dialect = None,
+    format: flags.Format = None,
+    config: flags.Config = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """Say whether a request would be cached, which part of it, for how long, at what saving; and what is wrong.
 
@@ -87,11 +69,10 @@ def run(
         write_reports(outcome.result, reports, bodies, out(color), os.environ, verbose=verbose, terminal=LintTerminal())
     if page is not None:
         from lore.report.html.intros import of_report
-        from lore.run.html_report import HtmlReportRequest
         from lore.run.pages import PageRequest
 
         intro = of_report(outcome.result, verbose=verbose)
-        write_pages(page, HtmlReportRequest(intro, [], PageRequest(options)), verbose=verbose, colour=color)
+        write_pages(page, intro, [], PageRequest(options), verbose=verbose, colour=color)
     if outcome.failed:
         return 1
     return 3 if outcome.incomplete else 0

@@ -55,10 +55,10 @@ def main(arguments: list[str] | None = None) -> int:
 @cache
 def command() -> Callable[..., object]:
     """Return the tree of commands, once a process; it holds nothing of an invocation."""
-    from lore.cli import overview
+    from lore.cli.spending import overview
     from lore.cli.tree import tree
 
-    return tree(overview.run)
+    return tree(overview)
 
 
 def bytes_only(args: list[str]) -> str | None:
@@ -93,7 +93,7 @@ def status_line(args: list[str]) -> str | None:
     """Return what `lore statusline` prints; None: the command has to say it."""
     if args[:1] != ["statusline"]:
         return None
-    from lore.cli.live.statusline_quick import quick
+    from lore.cli.statusline_quick import quick
 
     return quick(args[1:])
 

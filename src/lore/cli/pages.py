@@ -4,33 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
-
-import typer
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from lore.cli.common import cores, progress, surroundings, tell
 
 if TYPE_CHECKING:
-    from lore.model.results.overview import Overview
+    from lore.model.results.overview import Spending
     from lore.recording.inputs import Input
+    from lore.report.html.intros import Intro
     from lore.run.checking.check import Target
-    from lore.run.html_report import HtmlReportRequest
     from lore.run.pages import PageRequest
+    from lore.run.spending.ledgers import Ledgers
     from lore.run.spending.overview import Summed
 
 HTML = "html"
-
-Page: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--report", help="html=FILE.html writes a page for a browser, html=FOLDER an index and a page for each session."
-    ),
-]
-Open: TypeAlias = Annotated[
-    bool,
-    typer.Option("--open", help="Open the page in a browser; without --report html=… it lies in your cache folder."),
-]
 
 
 class PageTarget(NamedTuple):
@@ -115,21 +103,31 @@ def read_twice(files: list[Input]) -> list[Input]:
     return files
 
 
-def spending_site(target: PageTarget, result: Overview, found: Summed, request: PageRequest) -> HtmlReportRequest:
-    """Return pages of what was spent: in one file only the sessions that cost most are read for it."""
+def write_spending(
+    target: PageTarget, found: Summed, ledgers: Ledgers, *, redact: bool, verbose: bool, colour: bool | None
+) -> None:
+    """Write pages of what was spent: in one file only the sessions that cost most are read for it."""
     from lore.report.html.intros import of_overview
-    from lore.run.html_report import WHOLE, HtmlReportRequest, is_folder
+    from lore.run.html_report import WHOLE, is_folder
+    from lore.run.pages import PageRequest
 
     sums = {session.name: session for session in found.period.by("session")}
     chosen = None if is_folder(target.path) else frozenset(list(sums)[:WHOLE])
-    return HtmlReportRequest(of_overview(result, found.period.by("day")), found.files, request, sums, chosen)
+    intro = of_overview(found.result, found.period.by("day"))
+    request = PageRequest(ledgers.options, dated=ledgers.dated, redact=redact)
+    write_pages(target, intro, found.files, request, sums=sums, chosen=chosen, verbose=verbose, colour=colour)
 
 
-def write_pages(target: PageTarget, site: HtmlReportRequest, *, verbose: bool, colour: bool | None) -> None:
-    """Write pages, say where they are, and open them."""
+def write_pages(
+    target: PageTarget, intro: Intro, files: list[Input], request: PageRequest, *, verbose: bool, colour: bool | None,
+    sums: Mapping[str, Spending] | None = None, chosen: frozenset[str] | None = None,
+    trials: Sequence[tuple[int, str]] = (),
+) -> None:  # fmt: skip
+    """Write pages of what a command answered and of recordings, say where they are, and open them."""
     from lore.recording import corpus
-    from lore.run.html_report import is_folder, write_site
+    from lore.run.html_report import HtmlReportRequest, is_folder, write_site
 
+    site = HtmlReportRequest(intro, files, request, sums, chosen, trials)
     with progress(wanted=not verbose, colour=colour, what="drawing") as shown:
         size = write_site(target.path, site, jobs=cores(), progress=shown)
     if not target.path:

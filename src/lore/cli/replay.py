@@ -4,40 +4,22 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.cli.common import (
-    INTERRUPTED,
-    AsJson,
-    Colour,
-    Config,
-    Format,
-    Redact,
-    Verbose,
-    answer,
-    can_ask,
-    confirmed,
-    dated_rules,
-    found_settings,
-    log,
-    quiet_pipe,
-    tell,
-    unquoted,
-)
-from lore.cli.pages import Open, Page, PageTarget, page_target, write_pages
+from lore.cli import common, flags
+from lore.cli.pages import PageTarget, page_target, write_pages
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from lore.model.results.replay import Replayed, ReplayEstimate
     from lore.run.replaying.plan import Layout
     from lore.run.replaying.replay import ReplayRequest
     from lore.run.replaying.server import Server
 
 
-@quiet_pipe
+@common.quiet_pipe
 def run(
     recording: Annotated[
         str, typer.Argument(help="A capture of requests, or a session, which lore assembles; lore formats lists them.")
@@ -87,14 +69,14 @@ def run(
         ),
     ] = None,
     timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that one answer may take.")] = 600.0,
-    report: Page = None,
-    open_page: Open = False,
-    redact: Redact = False,
-    as_json: AsJson = False,
-    format: Format = None,
-    config: Config = None,
-    color: Colour = None,
-    verbose: Verbose = False,
+    report: flags.Page = None,
+    open_page: flags.Open = False,
+    redact: flags.Redact = False,
+    as_json: flags.AsJson = False,
+    format: flags.Format = None,
+    config: flags.Config = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """Send a recording to a server, and put what it says it read from its cache beside the prediction.
 
@@ -118,19 +100,20 @@ def run(
         raise LoreError("--resume goes on with a capture", hint="name it: --output FILE --resume")
     if is_stream(recording):
         raise LoreError("standard input and pipes can be read once only", hint="save it to a file")
-    loaded = found_settings(config)
+    loaded = common.found_settings(config)
     settings = loaded.settings
     rules = chosen(None, loaded)
-    options = Options(format=format, rules=settings.assemble, counter=Counter(), log=log(verbose))
+    options = Options(format=format, rules=settings.assemble, counter=Counter(), log=common.log(verbose))
     page = page_target(report, opens=open_page, name="replay", taken=as_json)
     if cache is not None:
         cache_named(cache)
-    asked = Server(server, seconds=timeout, quotes=not redact, tell=tell)
-    with unquoted(redact=redact):
+    asked = Server(server, seconds=timeout, quotes=not redact, tell=common.tell)
+    with common.unquoted(redact=redact):
         wanted = layouts_of(layouts, dialect, options.open(recording))
         request = ReplayRequest(
-            recording, wanted, _outputs(output, wanted), options, rules, dated_rules(loaded), cache, model, max_tokens,
-            pace_of(pace or ("1s" if asked.near else "5s")), turns, resume, force, redact, log(verbose),
+            recording, wanted, _outputs(output, wanted), options, rules, common.dated_rules(loaded), cache, model,
+            max_tokens,
+            pace_of(pace or ("1s" if asked.near else "5s")), turns, resume, force, redact, common.log(verbose),
         )  # fmt: skip
         replay = ReplayRun(request, asked)
         estimate = replay.estimate() if dry_run or not asked.near else None
@@ -159,12 +142,12 @@ def _confirm(server: Server, estimate: ReplayEstimate | None, *, yes: bool) -> N
         return
     where = destination(server.shown, server.key.variable, server.proxy, encrypted=server.encrypted)
     if yes:
-        tell(f"{estimate_in_words(estimate)}; to {where}")
+        common.tell(f"{estimate_in_words(estimate)}; to {where}")
         return
-    if not can_ask():
+    if not common.can_ask():
         message = f"{server.shown} is not this machine, and there is no terminal to ask whether to send to it"
         raise LoreError(message, hint="--yes sends without a question, --dry-run says what it would cost")
-    if not confirmed(question(where, estimate)):
+    if not common.confirmed(question(where, estimate)):
         raise LoreError("nothing was sent: it was not confirmed", hint="answer y, or give --yes")
 
 
@@ -173,43 +156,29 @@ def _answer(
     verbose: bool,
 ) -> int:  # fmt: skip
     from lore.errors import LoreError
-    from lore.report.redacted.results import redacted_replayed
+    from lore.report.redacted.results import redacted
     from lore.report.replayed import stopped_hint, write
 
     if found.stopped is not None and not any(layout.requests for layout in found.layouts):
         raise LoreError(found.stopped, hint=stopped_hint(found.stopped))
-    found = redacted_replayed(found) if request.redact else found
-
-    def shown(result: Replayed, out: Console) -> None:
-        write(result, out, verbose=verbose)
+    found = redacted(found) if request.redact else found
 
     if page is None or page.path or as_json:
-        answer(found, shown, as_json=as_json, color=color)
+        common.answer(found, partial(write, verbose=verbose), as_json=as_json, color=color)
     if found.stopped is not None:
-        tell(f"error: {found.stopped}")
+        common.tell(f"error: {found.stopped}")
     if page is not None:
-        _write_page(page, found, request, verbose=verbose, colour=color)
+        from lore.recording.inputs import inputs
+        from lore.recording.opening import Options
+        from lore.report.html.intros import of_replay
+        from lore.run.pages import PageRequest
+
+        captures = [request.outputs[layout.name] for layout in found.layouts if layout.requests]
+        options = Options(counter=request.options.counter)
+        shown_as = PageRequest(options, request.cache, request.dated, request.redact)
+        write_pages(page, of_replay(found), inputs(captures), shown_as, verbose=verbose, colour=color)
     whole = all(layout.same_as is not None or layout.requests >= layout.planned for layout in found.layouts)
     if found.interrupted:
-        return INTERRUPTED
-    return 0 if whole or found.estimate is not None and not _sent(found) and found.stopped is None else 3
-
-
-def _sent(found: Replayed) -> bool:
-    return any(layout.capture for layout in found.layouts)
-
-
-def _write_page(
-    page: PageTarget, found: Replayed, request: ReplayRequest, *, verbose: bool, colour: bool | None
-) -> None:
-    """Write the page of a replay: what was read beside the prediction, and the captures as other pages show them."""
-    from lore.recording.inputs import inputs
-    from lore.recording.opening import Options
-    from lore.report.html.intros import of_replay
-    from lore.run.html_report import HtmlReportRequest
-    from lore.run.pages import PageRequest
-
-    captures = [request.outputs[layout.name] for layout in found.layouts if layout.requests]
-    options = Options(counter=request.options.counter)
-    how = PageRequest(options, request.cache, request.dated, request.redact, None)
-    write_pages(page, HtmlReportRequest(of_replay(found), inputs(captures), how), verbose=verbose, colour=colour)
+        return common.INTERRUPTED
+    unsent = found.estimate is not None and found.stopped is None and not any(each.capture for each in found.layouts)
+    return 0 if whole or unsent else 3

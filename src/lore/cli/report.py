@@ -1,6 +1,6 @@
 """`lore report`: what recordings hold, in a form that another program shows.
 
-A form is a row of `FORMS`: a name, the function that makes it of what was chosen, and what to do with the file.
+A form is a row of `FORMS`: a name, and the function that makes it of what was chosen.
 """
 
 from __future__ import annotations
@@ -8,31 +8,12 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from lore.cli.common import (
-    Colour,
-    Config,
-    Force,
-    Output,
-    Redact,
-    Verbose,
-    cores,
-    dated_rules,
-    found_settings,
-    log,
-    progress,
-    quiet_pipe,
-    surroundings,
-    tell,
-    unquoted,
-)
-from lore.cli.inputs import Chosen, chosen_inputs
-from lore.cli.overview import NoCache
-from lore.cli.pages import HTML, Open, PageTarget, page_target, read_twice, spending_site, write_pages
+from lore.cli import common, flags
+from lore.cli.pages import HTML, PageTarget, page_target, read_twice, write_spending
 
 if TYPE_CHECKING:
     from lore.recording.inputs import Input
@@ -47,7 +28,7 @@ class Material(NamedTuple):
     """
 
     files: list[Input]
-    which: Chosen
+    which: flags.Chosen
     ledgers: Ledgers
     redact: bool
     since: float | None
@@ -56,59 +37,52 @@ class Material(NamedTuple):
 
 
 class WrittenReport(NamedTuple):
-    """A form's bytes, and the exit code."""
+    """A form's bytes, what to do with them, and the exit code."""
 
     data: bytes
-    code: int
-
-
-class Form(NamedTuple):
-    """How a form is made, and what to do with its file."""
-
-    make: Callable[[Material], WrittenReport]
     then: str
+    code: int
 
 
 def _trace(chosen: Material) -> WrittenReport:
     from lore.report.forms.json_report import render
     from lore.run.spending.tracing import traced
 
+    looked = chosen.which.looked or tuple(chosen.which.paths)
     found = traced(
-        chosen.files,
-        chosen.ledgers,
-        looked=chosen.which.looked or tuple(chosen.which.paths),
-        redact=chosen.redact,
-        progress=chosen.progress,
-        jobs=cores(),
+        chosen.files, chosen.ledgers, looked=looked, redact=chosen.redact, progress=chosen.progress, jobs=common.cores()
     )
     for text in found.failed:
-        tell(f"not in the trace: {text}")
+        common.tell(f"not in the trace: {text}")
     if not found.requests:
-        tell("note: no recording holds a request: the trace is empty")
+        common.tell("note: no recording holds a request: the trace is empty")
     if found.copied:
-        tell(f"note: {found.copied:,} requests that other files hold as well stand in the trace once")
+        common.tell(f"note: {found.copied:,} requests that other files hold as well stand in the trace once")
     if "note" in found.trace.otherData:
-        tell(f"note: {found.trace.otherData['note']}")
-    return WrittenReport(render(found.trace).encode() + b"\n", 3 if found.failed else 0)
+        common.tell(f"note: {found.trace.otherData['note']}")
+    data = render(found.trace).encode() + b"\n"
+    return WrittenReport(data, "open it at https://ui.perfetto.dev", 3 if found.failed else 0)
 
 
 def _spent(chosen: Material) -> Summed:
     """Sum what the recordings cost, as bare `lore` does for those of agents; raises LoreError where there are none."""
     from lore.recording import corpus
     from lore.recording.recent import nothing
-    from lore.report.redacted.results import redacted_overview
+    from lore.report.redacted.results import redacted
     from lore.run.spending.overview import OverviewRequest, summed
 
     for file in chosen.files:
         if file.named and not file.stream:
             corpus.open_head(file.path)  # what was named has to be there; of other files it is said below
-    request = OverviewRequest(since=chosen.since, until=chosen.now, paths=tuple(chosen.which.paths), jobs=cores())
-    found = summed(surroundings(), request, chosen.ledgers, chosen.progress)
+    request = OverviewRequest(
+        since=chosen.since, until=chosen.now, paths=tuple(chosen.which.paths), jobs=common.cores()
+    )
+    found = summed(common.surroundings(), request, chosen.ledgers, chosen.progress)
     if not found.result.files:
         raise nothing(chosen.which.looked or chosen.which.paths)
-    result = redacted_overview(found.result) if chosen.redact else found.result
+    result = redacted(found.result) if chosen.redact else found.result
     for text in result.failed:
-        tell(f"not read: {text}")
+        common.tell(f"not read: {text}")
     return found._replace(result=result)
 
 
@@ -116,19 +90,15 @@ def _json(chosen: Material) -> WrittenReport:
     from lore.report.forms.json_report import render
 
     result = _spent(chosen).result
-    return WrittenReport(render(result).encode() + b"\n", 3 if result.failed else 0)
+    data = render(result).encode() + b"\n"
+    return WrittenReport(data, "lore schema overview says what it holds", 3 if result.failed else 0)
 
 
-FORMS: dict[str, Form] = {
-    "trace": Form(_trace, "open it at https://ui.perfetto.dev"),
-    "json": Form(_json, "lore schema overview says what it holds"),
-}
-
-# What other commands write.
-ELSEWHERE = {"csv": "lore simulate PATH --csv writes a line a turn"}
+FORMS = {"trace": _trace, "json": _json}
+ELSEWHERE = {"csv": "lore simulate PATH --csv writes a line a turn"}  # what other commands write
 
 
-@quiet_pipe
+@common.quiet_pipe
 def run(
     paths: Annotated[
         list[str] | None,
@@ -137,18 +107,18 @@ def run(
         ),
     ] = None,
     format: Annotated[str, typer.Option("--format", help=f"The form: {', '.join((*FORMS, HTML))}.")] = "trace",
-    output: Output = None,
-    force: Force = False,
-    open_page: Open = False,
+    output: flags.Output = None,
+    force: flags.Force = False,
+    open_page: flags.Open = False,
     last: Annotated[bool, typer.Option("--last", help="The newest session alone.")] = False,
     since: Annotated[
         str | None, typer.Option("--since", help="Files written since then: 30m, 2h, 1d, 1w, or a date.")
     ] = None,
-    redact: Redact = False,
-    no_cache: NoCache = False,
-    config: Config = None,
-    color: Colour = None,
-    verbose: Verbose = False,
+    redact: flags.Redact = False,
+    no_cache: flags.NoCache = False,
+    config: flags.Config = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """Write recordings in a form that another program shows.
 
@@ -160,42 +130,35 @@ def run(
     html: a page for a browser, what the recordings cost and each session turn by turn; FILE.html is one page, another
     name a folder. json: what they cost, as `lore --json` says it.
     """
-    from lore.errors import LoreError, did_you_mean
+    from lore.errors import did_you_mean
     from lore.recording import recent
     from lore.recording.inputs import inputs
-    from lore.recording.opening import Options
-    from lore.run.spending.ledgers import Ledgers, folder_of
 
-    if format not in (*FORMS, HTML):
-        raise LoreError(
-            f"--format {format}: no such form",
-            hint=ELSEWHERE.get(format) or did_you_mean(format, (*FORMS, HTML), "forms"),
-        )
-    if output is None and format == "trace" and sys.stdout.isatty():
-        raise LoreError("a trace is for another program, not for a terminal", hint="name a file: -o trace.json")
-    if open_page and format != HTML:
-        raise LoreError(f"--open shows a page, and {format} is none", hint="--format html --open")
+    known = (*FORMS, HTML)
+    on_terminal = output is None and format == "trace" and sys.stdout.isatty()
+    common.refuse(
+        (format not in known, f"--format {format}: no such form",
+         ELSEWHERE.get(format) or did_you_mean(format, known, "forms")),
+        (on_terminal, "a trace is for another program, not for a terminal", "name a file: -o trace.json"),
+        (open_page and format != HTML, f"--open shows a page, and {format} is none", "--format html --open"),
+    )  # fmt: skip
     page = _page_of(output, opens=open_page, force=force) if format == HTML else None
-    loaded, now = found_settings(config), time.time()
-    which = chosen_inputs(paths or [], last=last, since=since)
+    loaded, now = common.found_settings(config), time.time()
+    which = flags.chosen_inputs(paths or [], last=last, since=since)
     files = [file._replace(optional=bool(which.looked)) for file in inputs(which.paths, which.wanted)]
     if page is not None:
         read_twice(files)
-    options = Options(rules=loaded.settings.assemble, log=log(verbose))
-    ledgers = Ledgers(options, "" if no_cache else folder_of(surroundings()), dated=dated_rules(loaded), now=now)
+    ledgers = common.ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
     begin = None if since is None else recent.since(since, now)
-    with unquoted(redact=redact), progress(wanted=not verbose, colour=color, what="reading") as shown:
+    with common.unquoted(redact=redact), common.progress(wanted=not verbose, colour=color, what="reading") as shown:
         chosen = Material(files, which, ledgers, redact, begin, now, shown)
         spent = None if page is None else _spent(chosen)
-        made = None if spent is not None else FORMS[format].make(chosen)
+        made = None if spent is not None else FORMS[format](chosen)
     if page is not None and spent is not None:
-        from lore.run.pages import PageRequest
-
-        how = PageRequest(options, dated=dated_rules(loaded), redact=redact)
-        write_pages(page, spending_site(page, spent.result, spent, how), verbose=verbose, colour=color)
+        write_spending(page, spent, ledgers, redact=redact, verbose=verbose, colour=color)
         return 3 if spent.result.failed else 0
     assert made is not None, "what is no page was made"
-    return _write(made, output, format, files, force=force)
+    return _write(made, output, files, force=force)
 
 
 def _page_of(output: str | None, *, opens: bool, force: bool) -> PageTarget:
@@ -211,7 +174,7 @@ def _page_of(output: str | None, *, opens: bool, force: bool) -> PageTarget:
     return page
 
 
-def _write(made: WrittenReport, output: str | None, format: str, files: list[Input], *, force: bool) -> int:
+def _write(made: WrittenReport, output: str | None, files: list[Input], *, force: bool) -> int:
     """Write a form to standard output, or to a file, and say what to do with that; return the exit code."""
     from lore.recording.writing import written
 
@@ -221,5 +184,5 @@ def _write(made: WrittenReport, output: str | None, format: str, files: list[Inp
         return made.code
     with written(output, force=force, inputs=[file.path for file in files]) as file:
         file.write(made.data)
-    tell(f"wrote {output}, {len(made.data):,} bytes: {FORMS[format].then}")
+    common.tell(f"wrote {output}, {len(made.data):,} bytes: {made.then}")
     return made.code

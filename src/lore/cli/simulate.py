@@ -7,41 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
-from lore.cli.common import (
-    INTERRUPTED,
-    AsJson,
-    Colour,
-    Config,
-    Dialect,
-    For,
-    Format,
-    Redact,
-    Verbose,
-    answer,
-    dated_rules,
-    found_settings,
-    interruptible,
-    log,
-    out,
-    progress,
-    quiet_pipe,
-    reader_named,
-    tell,
-    unquoted,
-)
-from lore.cli.inputs import Last, Since, chosen_inputs
-from lore.cli.pages import Open, Page, PageTarget, page_target, read_twice, write_pages
+from lore.cli import common, flags
+from lore.cli.pages import page_target, read_twice, write_pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lore.model.results.simulate import Simulated
-    from lore.recording.inputs import Input
-    from lore.recording.opening import Options
-    from lore.run.simulate import SimulateRequest
 
 
-@quiet_pipe
+@common.quiet_pipe
 def run(
     paths: Annotated[
         list[str] | None,
@@ -49,8 +24,8 @@ def run(
             help="Sessions, captures, folders, patterns ('logs/**/*.jsonl'), or `-`; default: where agents keep logs."
         ),
     ] = None,
-    last: Last = False,
-    since: Since = None,
+    last: flags.Last = False,
+    since: flags.Since = None,
     cache: Annotated[
         list[str] | None,
         typer.Option("--cache", help="Simulate this cache (NAME, NAME:OPTION=VALUE,…), whoever served it; repeatable."),
@@ -85,16 +60,16 @@ def run(
         ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Show every turn; default: those that lost something.")] = False,
-    report: Page = None,
-    open_page: Open = False,
-    redact: Redact = False,
-    as_json: AsJson = False,
-    format: Format = None,
-    dialect: Dialect = None,
-    reader: For = None,
-    config: Config = None,
-    color: Colour = None,
-    verbose: Verbose = False,
+    report: flags.Page = None,
+    open_page: flags.Open = False,
+    redact: flags.Redact = False,
+    as_json: flags.AsJson = False,
+    format: flags.Format = None,
+    dialect: flags.Dialect = None,
+    reader: flags.For = None,
+    config: flags.Config = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """Predict what a cache reads, writes and costs.
 
@@ -104,24 +79,21 @@ def run(
 
     Exit code 2 where a name cannot be read, 3 where not all of the recordings could be.
     """
-    from lore.errors import LoreError
     from lore.run.rules import chosen, listed
 
-    settings = found_settings(config)
+    settings = common.found_settings(config)
     table = chosen(rules_file, settings)
-    if csv + as_json + markdown > 1:
-        raise LoreError("--csv, --json and --markdown: two answers at once", hint="choose one")
-    if by not in (None, "reliability"):
-        raise LoreError(f"--by {by} is not known", hint="--by reliability")
-    if measured and by is not None:
-        raise LoreError("--by shows no measured reads", hint="leave it out with --measured")
+    common.refuse(
+        (csv + as_json + markdown > 1, "--csv, --json and --markdown: two answers at once", "choose one"),
+        (by not in (None, "reliability"), f"--by {by} is not known", "--by reliability"),
+        (bool(measured) and by is not None, "--by shows no measured reads", "leave it out with --measured"),
+    )
     if rules:
         from lore.report.simulation import write_rules
 
-        answer(listed(table, provider=provider, model=model), write_rules, as_json=as_json, color=color)
-        return 0
-    if model is not None or provider is not None:
-        raise LoreError("--model and --provider choose among --rules", hint="or try --what-if model=NAME")
+        return common.answer(listed(table, provider=provider, model=model), write_rules, as_json=as_json, color=color)
+    chosen_rows = model is not None or provider is not None
+    common.refuse((chosen_rows, "--model and --provider choose among --rules", "or try --what-if model=NAME"))
     from lore.judge.totals import is_unjudged
     from lore.recording.corpus import is_stream
     from lore.recording.inputs import inputs
@@ -131,24 +103,23 @@ def run(
     from lore.tokens.o200k import Counter
 
     assembly = settings.settings.assemble
-    options = Options(format=format, dialect=dialect, rules=assembly, counter=Counter(), log=log(verbose))
-    dated = dated_rules(settings)
+    options = Options(format=format, dialect=dialect, rules=assembly, counter=Counter(), log=common.log(verbose))
+    dated = common.dated_rules(settings)
     if rules_file is not None:
         dated = dated._replace(path=rules_file)
     caches = tuple(cache or settings.settings.simulate.caches)
-    who = reader_named(reader) or settings.settings.check.reader
+    who = common.reader_named(reader) or settings.settings.check.reader
     page = page_target(report, opens=open_page, name="simulate", taken=csv or as_json or markdown)
-    if page is not None and len(caches) > 1:
-        raise LoreError("a page shows one cache", hint="give --cache once")
-    which = chosen_inputs(paths or [], last=last, since=since, format=format)
+    common.refuse((page is not None and len(caches) > 1, "a page shows one cache", "give --cache once"))
+    which = flags.chosen_inputs(paths or [], last=last, since=since, format=format)
     drawn = [] if page is None else read_twice(inputs(which.paths, which.wanted))
     request = SimulateRequest(
         which.paths, caches, tuple(what_if or ()), dated, who, which.looked, redact, which.wanted,
         measured=tuple(measured or ()),
     )  # fmt: skip
     with (
-        progress(wanted=not verbose, colour=color, what="simulating") as report_progress,
-        interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
+        common.progress(wanted=not verbose, colour=color, what="simulating") as report_progress,
+        common.interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
     ):
         request = request._replace(progress=report_progress, interrupted=interrupted)
         results = list(_results(simulate(request, options, table), redact=redact))
@@ -159,11 +130,15 @@ def run(
         if page is None or page.path:  # else the page is the answer
             _write(result, form, first=not number, every=every, verbose=verbose, colour=color)
         if result.interrupted and form != "turns":
-            tell(interrupted_line(result.interrupted))
+            common.tell(interrupted_line(result.interrupted))
         if page is not None and not result.interrupted:
-            _write_page(page, result, request, drawn, options, verbose=verbose, colour=color)
+            from lore.report.html.intros import of_simulation
+            from lore.run.pages import PageRequest
+
+            shown_as = PageRequest(options, caches[0] if caches else None, dated, redact, who)
+            write_pages(page, of_simulation(result), drawn, shown_as, verbose=verbose, colour=color)
     if any(result.interrupted for result in results):
-        return INTERRUPTED
+        return common.INTERRUPTED
     return 3 if any(is_unjudged(problem) for result in results for problem in result.problems) else 0
 
 
@@ -176,9 +151,7 @@ def _write(
     """Write a result on standard output; what a form needs is imported with it."""
     match form:
         case "json":
-            from lore.report.forms.json_report import render
-
-            sys.stdout.write(render(result) + "\n")
+            common.write_json(result)
         case "csv":
             from lore.report.simulated_turns import write_csv
 
@@ -190,31 +163,18 @@ def _write(
         case "reliability":
             from lore.report.simulation import write_reliability
 
-            write_reliability(result, out(colour))
+            write_reliability(result, common.out(colour))
         case "turns":
             from lore.report.simulation import write
 
-            write(result, out(colour), every=every, verbose=verbose)
-
-
-def _write_page(
-    page: PageTarget, result: Simulated, request: SimulateRequest, files: list[Input], options: Options, *,
-    verbose: bool, colour: bool | None,
-) -> None:  # fmt: skip
-    from lore.report.html.intros import of_simulation
-    from lore.run.html_report import HtmlReportRequest
-    from lore.run.pages import PageRequest
-
-    cache = request.caches[0] if request.caches else None
-    how = PageRequest(options, cache, request.dated, request.redact, request.reader)
-    write_pages(page, HtmlReportRequest(of_simulation(result), files, how), verbose=verbose, colour=colour)
+            write(result, common.out(colour), every=every, verbose=verbose)
 
 
 def _results(results: Iterator[Simulated], *, redact: bool) -> Iterator[Simulated]:
-    with unquoted(redact=redact):
+    with common.unquoted(redact=redact):
         if not redact:
             yield from results
             return
-        from lore.report.redacted.results import redacted_simulated
+        from lore.report.redacted.results import redacted
 
-        yield from map(redacted_simulated, results)
+        yield from map(redacted, results)

@@ -10,24 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.cli.common import (
-    AsJson,
-    Colour,
-    Config,
-    Redact,
-    Verbose,
-    answer,
-    cores,
-    dated_rules,
-    found_settings,
-    log,
-    out,
-    progress,
-    quiet_pipe,
-    surroundings,
-    tell,
-)
-from lore.cli.overview import NoCache
+from lore.cli import common, flags
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +27,7 @@ SHOWN = 50  # rows
 PARQUET = "parquet"
 
 
-@quiet_pipe
+@common.quiet_pipe
 def run(
     query: Annotated[str | None, typer.Argument(help="SQL as DuckDB has it; default: list tables and columns.")] = None,
     paths: Annotated[
@@ -55,12 +38,12 @@ def run(
     ] = None,
     every: Annotated[bool, typer.Option("--all", help=f"Every row, not the first {SHOWN}.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Every row, separated by commas.")] = False,
-    no_cache: NoCache = False,
-    redact: Redact = False,
-    as_json: AsJson = False,
-    config: Config = None,
-    color: Colour = None,
-    verbose: Verbose = False,
+    no_cache: flags.NoCache = False,
+    redact: flags.Redact = False,
+    as_json: flags.AsJson = False,
+    config: flags.Config = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """Ask in SQL what recordings cost and what was found in them.
 
@@ -71,23 +54,24 @@ def run(
     `lore check … --report parquet=FOLDER` wrote is asked as it is. A query only reads, and nothing but these tables.
     Needs the extra `lore-cache[tables]`.
     """
-    from lore.errors import LoreError
     from lore.run.spending.sql import asked, checked, first
     from lore.run.spending.tables import needed
 
-    if as_json and as_csv:
-        raise LoreError("--json and --csv are two answers", hint="leave one out")
+    common.refuse((as_json and as_csv, "--json and --csv are two answers", "leave one out"))
     if query is None:
-        return _list_tables(as_json=as_json, color=color)
+        from lore.model.results.tables import TABLES, TablesResult
+        from lore.report.queried import write_tables
+
+        return common.answer(TablesResult(tables=TABLES), write_tables, as_json=as_json, color=color)
     needed()
     checked(query)
-    tables = _tables(query, paths or [], found_settings(config), no_cache=no_cache, redact=redact, color=color,
+    tables = _tables(query, paths or [], common.found_settings(config), no_cache=no_cache, redact=redact, color=color,
                      verbose=verbose)  # fmt: skip
     with tables as source, asked(source.folder, query) as found:
         from lore.report.queried import write_csv_rows, write_json_rows, write_rows
 
         for failure in source.failed:
-            tell(failure)
+            common.tell(failure)
         code = 3 if source.failed else 0
         if as_csv:
             write_csv_rows(found.columns, found.rows, sys.stdout)
@@ -97,66 +81,55 @@ def run(
             from lore.model.results.tables import SqlResult
 
             rows, more = first(found.rows, None if every else SHOWN)
-            write_rows(SqlResult(columns=found.columns, types=found.types, rows=rows, more=more), out(color))
+            write_rows(SqlResult(columns=found.columns, types=found.types, rows=rows, more=more), common.out(color))
     return code
-
-
-def _list_tables(*, as_json: bool, color: bool | None) -> int:
-    from lore.model.results.tables import TABLES, TablesResult
-    from lore.report.queried import write_tables
-
-    answer(TablesResult(tables=TABLES), write_tables, as_json=as_json, color=color)
-    return 0
 
 
 def _tables(
     query: str, paths: list[str], loaded: Loaded, *, no_cache: bool, redact: bool, color: bool | None, verbose: bool
 ) -> AbstractContextManager[SqlSource]:
     """Return the folder of tables that is asked: the one that is named, or one that is made of recordings."""
-    from lore.errors import LoreError
-    from lore.recording.opening import Options
     from lore.recording.recent import nothing
     from lore.run.checking.check import CheckContext, check
-    from lore.run.spending.ledgers import Ledgers, folder_of
     from lore.run.spending.overview import gathered
     from lore.run.spending.sql import SqlSource, is_tables, made_tables, names_findings
     from lore.run.spending.tables import TablesRequest, WrittenTables, shortened, write_judged, write_tables
 
     folders = [path for path in paths if is_tables(path)]
-    if folders and len(paths) > 1:
-        raise LoreError("a folder of tables is asked alone", hint="name it alone, or recordings")
     if folders:
-        if redact:
-            raise LoreError("tables are what they are", hint="--redact stands where they are written: lore check")
+        common.refuse(
+            (len(paths) > 1, "a folder of tables is asked alone", "name it alone, or recordings"),
+            (redact, "tables are asked as they were written", "give --redact where they are written: lore check"),
+        )
         return nullcontext(SqlSource(folders[0]))
-    here = surroundings()
-    options = Options(rules=loaded.settings.assemble, log=log(verbose))
-    found = gathered(here, paths, None)
+    found = gathered(common.surroundings(), paths, None)
     for failure in found.failed:
-        tell(failure)
+        common.tell(failure)
     if not found.logs:
         raise nothing(found.looked)
-    ledgers = Ledgers(options, "" if no_cache else folder_of(here), dated=dated_rules(loaded), now=time.time())
+    ledgers = common.ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=time.time())
 
     def write(folder: str) -> WrittenTables:
-        with progress(wanted=not verbose, colour=color, what="reading") as shown:
+        with common.progress(wanted=not verbose, colour=color, what="reading") as shown:
             if not names_findings(query):
-                return write_tables(folder, TablesRequest(found.logs, redact=redact, jobs=cores()), ledgers, shown)
+                return write_tables(
+                    folder, TablesRequest(found.logs, redact=redact, jobs=common.cores()), ledgers, shown
+                )
             files = [log.file for log in found.logs]
             settings, root = loaded.settings.check, "" if loaded.file is None else str(loaded.file.parent)
             context = CheckContext(
-                settings.policy, root=root, redact=redact, dated=dated_rules(loaded), reader=settings.reader
+                settings.policy, root=root, redact=redact, dated=common.dated_rules(loaded), reader=settings.reader
             )
             judge = partial(
-                check, found.looked, settings.budgets, options, context=context, jobs=cores(), progress=shown,
-                pass_over=True, files=files,
+                check, found.looked, settings.budgets, ledgers.options, context=context, jobs=common.cores(),
+                progress=shown, pass_over=True, files=files,
             )  # fmt: skip
             outcome, tables = write_judged(
                 folder, lambda take: judge(tabled=take), ledgers, logs=found.logs, redact=redact
             )
             assert tables is not None, "nothing interrupts it but an exception"
             if short := shortened(outcome.result.findings):
-                tell(short)
+                common.tell(short)
             return tables
 
     return made_tables(write)
@@ -186,11 +159,11 @@ def judge_into(
     from lore.run.spending.ledgers import Ledgers, folder_of
     from lore.run.spending.tables import shortened, write_judged
 
-    ledgers = Ledgers(options, folder_of(surroundings()), dated=dated_rules(loaded), now=time.time())
+    ledgers = Ledgers(options, folder_of(common.surroundings()), dated=common.dated_rules(loaded), now=time.time())
     outcome, done = write_judged(folder, judge, ledgers, redact=redact)
     if done is not None:
         rows = ", ".join(f"{counted(number, 'row')} of {name}" for name, number in done.rows.items())
-        tell(f"{corpus.show(folder)}: {rows}, {done.bytes / 1e6:,.2f} MB")
+        common.tell(f"{corpus.show(folder)}: {rows}, {done.bytes / 1e6:,.2f} MB")
         if short := shortened(outcome.result.findings):
-            tell(f"{corpus.show(folder)}: {short}")
+            common.tell(f"{corpus.show(folder)}: {short}")
     return outcome

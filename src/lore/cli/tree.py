@@ -21,7 +21,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
-from lore.cli.commands import COMMANDS, EXAMPLES, SUBCOMMANDS, Example
+from lore.cli.commands import COMMANDS, EXAMPLES, SUBCOMMANDS, CommandRow, Example
 from lore.errors import LoreError
 
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
@@ -90,7 +90,7 @@ class Root(Branch):
         """Return a command, built once a process; None for a name that the table lacks."""
         row = COMMANDS.get(cmd_name)
         if row is not None and cmd_name not in self.commands:
-            self.commands[cmd_name] = _built(cmd_name, row.module or cmd_name)
+            self.commands[cmd_name] = _built(cmd_name, row)
         return self.commands.get(cmd_name)
 
 
@@ -130,13 +130,14 @@ def unknown(path: str, name: str, known: Iterable[str]) -> NoReturn:
     raise LoreError(f"no such command: {path} {name}", hint=hint)
 
 
-def _built(name: str, module: str) -> Any:
+def _built(name: str, row: CommandRow) -> Any:
+    module, _, function = (row.place or name).partition(":")
     found = import_module(f"lore.cli.{module}")
     app = getattr(found, "app", None)
     if app is None:
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
-        settings = {**_SETTINGS, **getattr(found, "SETTINGS", {})}
-        app.command(name, cls=LeafCommand, context_settings=settings)(found.run)
+        settings: dict[str, Any] = {**_SETTINGS, "allow_interspersed_args": not row.runs}
+        app.command(name, cls=LeafCommand, context_settings=settings)(getattr(found, function or "run"))
         return get_command(app)
     for command in app.registered_commands:
         command.cls = LeafCommand

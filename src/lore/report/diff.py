@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lore.model.codes import Code
-from lore.model.results import CachePrediction, CauseResult, Diff, DivergenceResult, PromptLengths, Side
+from lore.model.results import CachePrediction, CauseResult, Diff, DivergenceResult, PromptLengths
 from lore.model.vector import common_prefix
 from lore.report.console import hang, line
 from lore.report.plain import file_line, no_prompt_line, visible
@@ -23,7 +23,9 @@ _KINDS = {"waste": "bold red", "unattributable": "bold yellow", "expected": "cya
 
 def write(diff: Diff, out: Console, argued: AbstractSet[str] = frozenset()) -> None:
     """Write one comparison; causes whose codes were `argued` for before have no grounds and no fix."""
-    described = _described(diff.right)
+    side = diff.right
+    partial = "partial: its beginning is not recorded" if side.partial is True else None
+    described = ", ".join(part for part in (side.dialect, side.model, side.fidelity, partial) if part)
     out.print(line((diff.left.name, "bold"), " → ", (diff.right.name, "bold"), (described and f"  {described}", "dim")))
     fell = _loss(diff, out)
     if fell:
@@ -69,11 +71,6 @@ def _loss(diff: Diff, out: Console) -> bool:
 def _causes(diff: Diff, out: Console, argued: AbstractSet[str]) -> None:
     for cause in diff.causes:
         _cause(cause, out, again=cause.code in argued)
-
-
-def _described(side: Side) -> str:
-    partial = "partial: its beginning is not recorded" if side.partial is True else None
-    return ", ".join(part for part in (side.dialect, side.model, side.fidelity, partial) if part)
 
 
 def _lengths(
@@ -132,7 +129,8 @@ def _witnesses(diff: Diff, out: Console) -> None:
         read = _count(billed.read_tokens, "read") if three is None else three.billed
         recorded = " (recorded)" if known or billed.read_tokens is not None else ""
         hang(out, line(f"  billed    {', '.join([read, *known])}{recorded}"), _LABEL)
-    hang(out, line(f"  verdict   {_verdict(diff) if three is None else three.verdict}"), _LABEL)
+    verdict = "none recorded" if diff.verdict is None else f"the provider says {diff.verdict.reason}"
+    hang(out, line(f"  verdict   {verdict if three is None else three.verdict}"), _LABEL)
     if three is not None and three.dispute:
         out.print(line("  disagree  ", (three.dispute, "bold yellow")))
 
@@ -144,10 +142,6 @@ def _foreseen(prediction: CachePrediction) -> str:
 
 
 _SURE = {"exact": "exact", "rule": "by its rules", "ceiling": "at best"}
-
-
-def _verdict(diff: Diff) -> str:
-    return "none recorded" if diff.verdict is None else f"the provider says {diff.verdict.reason}"
 
 
 def _count(count: int | None, name: str) -> str:

@@ -46,7 +46,7 @@ def comparison_lines(result: MeasuredResult) -> Iterator[str]:
 def measured_lines(result: MeasuredResult, *, every: bool = False) -> Iterator[str]:
     """Yield all that was measured, and its rows: of requests those that differ, or `every`."""
     yield from comparison_lines(result)
-    rows = [row for row in result.rows if every or row.turn is None or _differs(row)]
+    rows = [row for row in result.rows if every or row.turn is None or not _is_near(row.share, row.predicted_share)]
     if result.rows and not rows:
         yield f"{counted(len(result.rows), 'request')}, each as predicted within 2 % of its prompt"
     cells = measured_cells(rows if every else rows[:_SHOWN], result)
@@ -109,8 +109,8 @@ def _moved(seconds: float) -> str:
     return f"by {seconds / 3600:+g} h, where they meet those of the recordings best: it names no zone"
 
 
-def _differs(row: MeasuredRow) -> bool:
-    return row.share is None or row.predicted_share is None or abs(row.share - row.predicted_share) > _NEAR
+def _is_near(share: float | None, predicted: float | None) -> bool:
+    return share is not None and predicted is not None and abs(share - predicted) <= _NEAR
 
 
 def _count(count: int | None) -> str:

@@ -100,7 +100,6 @@ def _write_nothing(result: Overview, span: str, out: Console, chosen: OverviewSe
 
 
 def _write_change(now: Spending, before: Spending, out: Console, chosen: OverviewSelection) -> None:
-    """Write how much more or less it is than in the time before."""
     if not before.requests:
         _row(out, "before that", "no requests in the same length of time before")
         return

@@ -10,19 +10,9 @@ from typing import TYPE_CHECKING
 
 from lore.judge.base import findings_of
 from lore.judge.pair import Pair
+from lore.model import results
 from lore.model.cause import Place
 from lore.model.codes import Problem
-from lore.model.results import (
-    BilledResult,
-    CachePrediction,
-    CauseResult,
-    Diff,
-    FileLengths,
-    Finding,
-    PromptLengths,
-    Side,
-    VerdictResult,
-)
 from lore.model.turn import Turn
 from lore.prefix.overlap import ChainSums, CommonCanonical, PairSums, divergence, relation, shared_segments
 from lore.report.redacted.findings import REDACTED, redacted_finding
@@ -32,7 +22,7 @@ if TYPE_CHECKING:
     from lore.tokens.o200k import Counter
 
 
-def causes_of(findings: Iterable[Finding], *, redact: bool = False) -> list[CauseResult]:
+def causes_of(findings: Iterable[results.Finding], *, redact: bool = False) -> list[results.CauseResult]:
     """Return findings in words as results about a turn show them."""
     shown = redacted_finding if redact else worded
     return [cause_result(shown(finding)) for finding in findings]
@@ -54,15 +44,16 @@ class PairFigures:
             self._tokens.advance(first.prompt, 0)
 
     def describe(
-        self, pair: Pair, place: Place, left: Side, right: Side, *, file: FileLengths | None = None,
-        problems: Sequence[Problem] = (), caches: Sequence[CachePrediction] = (), named: bool = False,
-    ) -> Diff:  # fmt: skip
+        self, pair: Pair, place: Place, left: results.Side, right: results.Side, *,
+        file: results.FileLengths | None = None,
+        problems: Sequence[Problem] = (), caches: Sequence[results.CachePrediction] = (), named: bool = False,
+    ) -> results.Diff:  # fmt: skip
         """Return the result for the next pair; `named` adds the chain and turn of its right side.
 
         `place` says where causes are reported, and to whom.
         """
         usage, verdict = pair.right.usage, pair.right.verdict
-        return Diff(
+        return results.Diff(
             left=left,
             right=right,
             file=file,
@@ -72,8 +63,8 @@ class PairFigures:
             reuse_ratio=None if pair.reuse is None else round(pair.reuse, 6),
             causes=causes_of((found for _, found in findings_of(pair, place)), redact=self._redact),
             caches=list(caches),
-            billed=None if usage is None else BilledResult.of(usage),
-            verdict=None if verdict is None else VerdictResult.of(verdict),
+            billed=None if usage is None else results.BilledResult.of(usage),
+            verdict=None if verdict is None else results.VerdictResult.of(verdict),
             problems=list(problems),
             chain=pair.right.chain if named else None,
             turn=pair.right.number if named else None,
@@ -88,12 +79,12 @@ class PairFigures:
         if self._tokens is not None:
             self._tokens.advance(left.prompt, shared_segments(self._latest.prompt, left.prompt))
 
-    def _lengths(self, pair: Pair) -> PromptLengths:
+    def _lengths(self, pair: Pair) -> results.PromptLengths:
         self._begin_at(pair.left)
         self._latest = pair.right
         canonical = self._canonical.advance(pair.left.prompt, pair.right.prompt, pair.overlap)
         tokens = self._token_counts(pair)
-        return PromptLengths(
+        return results.PromptLengths(
             left_bytes=pair.bytes.left,
             right_bytes=pair.bytes.right,
             common_prefix_bytes=pair.bytes.common + pair.overlap.inside,

@@ -7,18 +7,7 @@ from collections.abc import Mapping
 from rich.console import Console
 
 from lore.memory.identities import SHARED
-from lore.model.results.store import (
-    AuditEntry,
-    MemoryAudit,
-    MemoryDeleted,
-    MemoryDreamt,
-    MemoryExtracted,
-    MemoryShown,
-    MemoryUsers,
-    MemoryWiped,
-    RememberedAgent,
-    RememberedTopic,
-)
+from lore.model.results import store as results
 from lore.report.console import line
 from lore.report.plain import counted, named
 from lore.report.timeline import short
@@ -45,7 +34,7 @@ def kind_of(kind: str) -> str:
     return _NAMES[kind][0]
 
 
-def write_users(result: MemoryUsers, out: Console) -> None:
+def write_users(result: results.MemoryUsers, out: Console) -> None:
     """Write one line a user."""
     for user in result.users:
         agents = ", ".join("agents that share it" if agent == SHARED else named(agent) for agent in user.agents)
@@ -53,7 +42,7 @@ def write_users(result: MemoryUsers, out: Console) -> None:
     out.print(line(f"{counted(len(result.users), 'user')} remembered in {result.store}"))
 
 
-def write_list(result: MemoryShown, out: Console) -> None:
+def write_list(result: results.MemoryShown, out: Console) -> None:
     """Write how much each agent remembers, its topics, and when it last failed to."""
     for agent in result.agents:
         waiting = ", not all dreamt over yet" if agent.undreamt else ""
@@ -64,11 +53,11 @@ def write_list(result: MemoryShown, out: Console) -> None:
     _whose(result, out)
 
 
-def _ends(topic: RememberedTopic) -> str:
+def _ends(topic: results.RememberedTopic) -> str:
     return "" if topic.expires_at is None else f" ({'expired' if topic.expired else 'until'} {topic.expires_at})"
 
 
-def _odd(agent: RememberedAgent, out: Console) -> None:
+def _odd(agent: results.RememberedAgent, out: Console) -> None:
     failed = agent.last_failure
     if failed is not None:
         text = f"  last failure: {failed.op} at {failed.at}{_session(failed)}: {failed.failure}"
@@ -77,7 +66,7 @@ def _odd(agent: RememberedAgent, out: Console) -> None:
         out.print(line((f"  {counted(agent.unreadable, 'line')} of its log cannot be read", "yellow")))
 
 
-def _whose(result: MemoryShown, out: Console) -> None:
+def _whose(result: results.MemoryShown, out: Console) -> None:
     holding = sum(any(agent.counts.values()) for agent in result.agents)
     if not holding:
         out.print(line(f"nothing is remembered of user {named(result.user)} in {result.store}"))
@@ -88,7 +77,7 @@ def _whose(result: MemoryShown, out: Console) -> None:
         out.print(line(f"user {named(result.user)}: {holders} in {result.store}"))
 
 
-def write_shown(result: MemoryShown, out: Console) -> None:
+def write_shown(result: results.MemoryShown, out: Console) -> None:
     """Write what is remembered, word for word."""
     for agent in result.agents:
         out.print(line((holder(agent.agent), "bold")))
@@ -105,7 +94,7 @@ def write_shown(result: MemoryShown, out: Console) -> None:
     _whose(result, out)
 
 
-def write_deleted(result: MemoryDeleted, out: Console) -> None:
+def write_deleted(result: results.MemoryDeleted, out: Console) -> None:
     """Write what was taken away, and where it is still to be read."""
     for name in result.deleted:
         out.print(line(("deleted ", "bold"), name))
@@ -113,24 +102,24 @@ def write_deleted(result: MemoryDeleted, out: Console) -> None:
         out.print(line((f"note: topic {name} still says it, until the next dream, or until it is deleted", "yellow")))
 
 
-def write_wiped(result: MemoryWiped, out: Console) -> None:
+def write_wiped(result: results.MemoryWiped, out: Console) -> None:
     """Write how much was taken away, and from how many sessions; by kind."""
     out.print(line(("wiped ", "bold"), extent(result)))
 
 
-def wipe_question(result: MemoryWiped) -> str:
+def wipe_question(result: results.MemoryWiped) -> str:
     """Return what a person is asked before it is taken away."""
     return f"wipe {extent(result)}, in {result.store}? It cannot be restored. [y/N] "
 
 
-def extent(result: MemoryWiped) -> str:
+def extent(result: results.MemoryWiped) -> str:
     """Return whose memory a wipe takes away, and how much of it."""
     whose = f"user {named(result.user)}" + (f", {holder(result.agent)}" if result.agent is not None else "")
     entries, sessions = counted(result.entries, "entry", "entries"), counted(result.sessions, "session")
     return f"{whose}: {entries} of {sessions} ({sums_of(result.counts, zeros=True)})"
 
 
-def write_audit(result: MemoryAudit, out: Console) -> None:
+def write_audit(result: results.MemoryAudit, out: Console) -> None:
     """Write one line an entry."""
     for entry in result.entries:
         out.print(line(f"{entry.at}  ", (f"{entry.op:<8}", "bold"), f"{who(entry)}{_session(entry)}: {what(entry)}"))
@@ -139,13 +128,13 @@ def write_audit(result: MemoryAudit, out: Console) -> None:
         out.print(line((f"{counted(result.unreadable, 'line')} of the log cannot be read", "yellow")))
 
 
-def who(entry: AuditEntry) -> str:
+def who(entry: results.AuditEntry) -> str:
     """Return whose memory was changed, and by whom."""
     agent = "all agents" if entry.agent is None else holder(entry.agent)
     return agent if entry.by is None else f"{agent}, by {named(entry.by)}"
 
 
-def what(entry: AuditEntry) -> str:
+def what(entry: results.AuditEntry) -> str:
     """Return what was done to it, in numbers and names of topics."""
     changes = " ".join(f"{sign}{sums_of(sums)}" for sign, sums in (("-", entry.removed), ("+", entry.added)) if sums)
     again = counted(entry.unusable, "unusable answer") if entry.unusable else ""
@@ -154,13 +143,13 @@ def what(entry: AuditEntry) -> str:
     return ", ".join(filter(None, (changes, gone, again, failed))) or "nothing"
 
 
-def _session(entry: AuditEntry) -> str:
+def _session(entry: results.AuditEntry) -> str:
     if entry.session_id is None:
         return ""
     return f", session {entry.session_id}{' (deleted since)' if entry.session_deleted else ''}"
 
 
-def write_extracted(result: MemoryExtracted, out: Console) -> None:
+def write_extracted(result: results.MemoryExtracted, out: Console) -> None:
     """Write how much was learnt, and unlearnt."""
     who = f"agent {named(result.agent)} of user {named(result.user)}" + (", for all that share it" * result.shared)
     if result.failure is not None:
@@ -173,7 +162,7 @@ def write_extracted(result: MemoryExtracted, out: Console) -> None:
         out.print(line(("remembered ", "bold"), text))
 
 
-def write_dreamt(result: MemoryDreamt, out: Console) -> None:
+def write_dreamt(result: results.MemoryDreamt, out: Console) -> None:
     """Write the topics that were made, and those that they supersede."""
     if result.skipped is not None:
         out.print(line(f"no dream: {result.skipped}"))

@@ -9,17 +9,8 @@ from rich.console import Console
 
 from lore.model.codes import CODES, Code
 from lore.model.results import BilledResult
+from lore.model.results import simulate as results
 from lore.model.results.measured import MeasuredResult
-from lore.model.results.simulate import (
-    AgreementResult,
-    GroupResult,
-    HabitResult,
-    ReliabilityResult,
-    RuleResult,
-    RulesResult,
-    Saving,
-    Simulated,
-)
 from lore.report.console import line
 from lore.report.measured import write_measured
 from lore.report.plain import counted
@@ -35,7 +26,7 @@ _RULED_OUT = 5  # reasons that most unexplained turns rule out
 _HEADER = ("provider", "model", "rule", "value", "unit", "from", "", "source")
 
 
-def write(result: Simulated, out: Console, *, every: bool = False, verbose: bool = False) -> None:
+def write(result: results.Simulated, out: Console, *, every: bool = False, verbose: bool = False) -> None:
     """Write a result; `every` shows each turn, else those that lost something. Behind it what engines measured."""
     if isinstance(result.measured, MeasuredResult) and not result.turns:
         write_measured(result.measured, out, every=every)
@@ -61,7 +52,7 @@ def write(result: Simulated, out: Console, *, every: bool = False, verbose: bool
     _problems(result, out, verbose=verbose)
 
 
-def _problems(result: Simulated, out: Console, *, verbose: bool) -> None:
+def _problems(result: results.Simulated, out: Console, *, verbose: bool) -> None:
     """Write how many problems there are, and each; those that make measured sums wrong without -v, too."""
     shown = [problem for problem in result.problems if verbose or problem.code == Code.ENGINES_MIXED]
     if result.problems:
@@ -71,8 +62,7 @@ def _problems(result: Simulated, out: Console, *, verbose: bool) -> None:
         out.print(line(f"  {problem.code} {problem.file}:{problem.line or 0}: {problem.message}"))
 
 
-def _money(result: Simulated, out: Console) -> None:
-    """Write what was paid, and what of it without need."""
+def _money(result: results.Simulated, out: Console) -> None:
     totals, cost, of = result.totals, result.totals.cost, _predicted_turns(result)
     if cost.billed is not None or cost.predicted is not None:
         prices = prices_of(totals.by_price, totals.billed)
@@ -93,8 +83,7 @@ def _money(result: Simulated, out: Console) -> None:
         out.print(line((f"unexplained: {found}{f'; ruled out: {most}' if most else ''}", "yellow")))
 
 
-def _tokens(result: Simulated, out: Console) -> None:
-    """Write what was predicted and what was billed to be read and written."""
+def _tokens(result: results.Simulated, out: Console) -> None:
     totals, turns = result.totals, counted(result.totals.turns, "turn")
     out.print(line(f"{turns}; predicted: {_counts(totals.predicted)}{_predicted_turns(result)}"))
     out.print(line(f"{'':>{len(turns)}}  billed:    {_counts(totals.billed)}"))
@@ -104,13 +93,13 @@ def _tokens(result: Simulated, out: Console) -> None:
         out.print(line(f"{'':>{len(turns)}}  besides:   {passes}"))
 
 
-def _predicted_turns(result: Simulated) -> str:
+def _predicted_turns(result: results.Simulated) -> str:
     """Say in how many turns anything was predicted, where not in all: else sums of different turns look alike."""
     known = sum(turn.predicted.read_tokens is not None for turn in result.turns)
     return f" (in {known:,} of {counted(result.totals.turns, 'turn')})" if 0 < known < result.totals.turns else ""
 
 
-def _predicted(result: Simulated, of: str) -> str:
+def _predicted(result: results.Simulated, of: str) -> str:
     """Say what was predicted to be paid; where that is of other turns than the bills, the turns that have both, too."""
     predicted, billed = result.totals.cost.predicted, result.totals.cost.billed
     costs = [(turn.cost.billed, turn.cost.predicted) for turn in result.turns if turn.cost is not None]
@@ -135,7 +124,7 @@ def _counts(found: BilledResult) -> str:
     return ", ".join(f"{name} {count_of(count)}" for name, count in names)
 
 
-def agreement_lines(found: AgreementResult) -> Iterator[str]:
+def agreement_lines(found: results.AgreementResult) -> Iterator[str]:
     """Yield how far predictions were from bills, each score with a word on how to read it."""
     if not found.turns:
         yield "no prediction can be held against a bill: no two successive turns were billed"
@@ -156,7 +145,7 @@ def agreement_lines(found: AgreementResult) -> Iterator[str]:
         yield f"{score} on average (0 is perfect; {base})"
 
 
-def write_reliability(result: Simulated, out: Console) -> None:
+def write_reliability(result: results.Simulated, out: Console) -> None:
     """Write how often all was read that stood, where only the provider could lose it: in all, then by model, hour …"""
     if not result.reliability:
         out.print(line("reliability: no billed turn only adds to the one before, so nothing can be said"))
@@ -165,7 +154,7 @@ def write_reliability(result: Simulated, out: Console) -> None:
         out.print(line(f"{counted(len(result.problems), 'problem')} in the recordings; the first: {problem.message}"))
 
 
-def _reliability(rows: Sequence[ReliabilityResult], out: Console) -> None:
+def _reliability(rows: Sequence[results.ReliabilityResult], out: Console) -> None:
     before = ""
     for row in rows:
         if row.by == "all":
@@ -181,7 +170,7 @@ def _reliability(rows: Sequence[ReliabilityResult], out: Console) -> None:
         out.print(line(f"  {row.name}: {row.share:.1%} ({row.read:,} of {row.appends:,}){few}"))
 
 
-def _groups(groups: Sequence[GroupResult], out: Console, *, verbose: bool) -> None:
+def _groups(groups: Sequence[results.GroupResult], out: Console, *, verbose: bool) -> None:
     for by in dict.fromkeys(group.by for group in groups):
         rows = [group for group in groups if group.by == by]
         if by != "cause" and len(rows) < 2 and not verbose:
@@ -197,7 +186,7 @@ def _groups(groups: Sequence[GroupResult], out: Console, *, verbose: bool) -> No
             out.print(line(f"  {name}: {counted(group.turns, 'turn')}{lost}{paid}{again}"))
 
 
-def _changes(changes: Iterable[Saving], out: Console, *, verbose: bool) -> None:
+def _changes(changes: Iterable[results.Saving], out: Console, *, verbose: bool) -> None:
     every = list(changes)
     shown = [change for change in every if change.saves]
     for number, change in enumerate(shown if verbose else shown[: 3 * _TOP]):
@@ -209,21 +198,22 @@ def _changes(changes: Iterable[Saving], out: Console, *, verbose: bool) -> None:
             out.print(line("     fix: ", (change.fix, "green")))
     rest = [change for change in every if not change.saves]
     unknown = [change for change in rest if change.saved is None and not change.turns]
-    idle = [f"{change.change}{_costs(change)}" for change in rest if change not in unknown]
+    idle = [
+        change.change
+        + ("" if change.saved is None or change.saved >= 0 else f" (costs {money_of(-change.saved)} more)")
+        for change in rest
+        if change not in unknown
+    ]
     if idle:
         out.print(line((f"tried, and saves nothing: {', '.join(idle)}", "dim")))
     if unknown:
         out.print(line((f"not known what it saves: {', '.join(change.change for change in unknown)}", "dim")))
 
 
-def _costs(change: Saving) -> str:
-    return f" (costs {money_of(-change.saved)} more)" if change.saved is not None and change.saved < 0 else ""
-
-
 # the rules in force
 
 
-def write_rules(result: RulesResult, out: Console) -> None:
+def write_rules(result: results.RulesResult, out: Console) -> None:
     """Write the rows, each source once by its number, and the day on which they were checked."""
     sources = {text: number for number, text in enumerate(dict.fromkeys(row.source for row in result.rules), 1)}
     rows = [_rule(row, sources[row.source]) for row in result.rules]
@@ -241,8 +231,7 @@ def write_rules(result: RulesResult, out: Console) -> None:
     out.print(line((counted(len(result.rules), "row") + owned + checked, "bold")))
 
 
-def _habits(habits: Sequence[HabitResult], out: Console) -> None:
-    """Write what was counted of clients: how often a read fell where something was seen."""
+def _habits(habits: Sequence[results.HabitResult], out: Console) -> None:
     if not habits:
         return
     out.print(line(("how often a read fell by over 1,000 tokens where a log shows a sign:", "bold")))
@@ -252,7 +241,7 @@ def _habits(habits: Sequence[HabitResult], out: Console) -> None:
         table.write(row, "cyan" if habit.own else "")
 
 
-def _habit(habit: HabitResult) -> tuple[str, ...]:
+def _habit(habit: results.HabitResult) -> tuple[str, ...]:
     order = {None: "", True: "first ", False: "later "}[habit.first]
     begin = f"from {habit.from_version} " if habit.from_version else ""
     versions = f"{begin}before {habit.before_version}" if habit.before_version else begin.rstrip()
@@ -263,7 +252,7 @@ def _habit(habit: HabitResult) -> tuple[str, ...]:
             f"{habit.chance:.0%}", rests, habit.evidence, habit.note)  # fmt: skip
 
 
-def _rule(row: RuleResult, source: int) -> tuple[str, ...]:
+def _rule(row: results.RuleResult, source: int) -> tuple[str, ...]:
     place = f"{row.provider} on {row.platform}" if row.platform else row.provider
     above = "" if row.above_tokens is None else f" above {row.above_tokens:,} tokens"
     note = (f"  {row.note}" if row.note else "") + ("" if row.used else "  (to be read: no prediction uses it)")

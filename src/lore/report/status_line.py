@@ -194,7 +194,6 @@ def columns(text: str) -> int:
 
 
 def _fitting(text: str, width: int | None) -> str:
-    """Cut a text to so many columns."""
     if width is None or columns(text) <= width:
         return text
     while text and columns(text) > max(0, width - 1):
@@ -203,7 +202,6 @@ def _fitting(text: str, width: int | None) -> str:
 
 
 def _plain(text: str) -> str:
-    """Leave out what a terminal or tmux may obey."""
     return "".join(char for char in text if char.isprintable() and char != "#")
 
 

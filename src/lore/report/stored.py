@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from lore.model.results.store import (
-    ImportedSession,
-    SessionRow,
-    StoreImported,
-    StoreList,
-    StoreShown,
-    StoreVerified,
-    StoreWritten,
-)
+from lore.model.results import store as results
 from lore.report.console import line
 from lore.report.plain import counted
 from lore.report.timeline import write_problems
@@ -21,7 +13,7 @@ _STYLES = {"created": "green", "extended": "cyan", "conflict": "red", "failed": 
 _DONE = {"delete": "deleted", "move": "moved", "bind": "bound"}
 
 
-def write_list(result: StoreList, out: Console) -> None:
+def write_list(result: results.StoreList, out: Console) -> None:
     """Write one line a session, and how many there are."""
     width = max((len(session.session_id) for session in result.sessions), default=0)
     for session in result.sessions:
@@ -31,12 +23,12 @@ def write_list(result: StoreList, out: Console) -> None:
     out.print(line(f"{sums} in {result.store}"))
 
 
-def _size(session: SessionRow) -> str:
+def _size(session: results.SessionRow) -> str:
     turns = "" if session.turns is None else f"{counted(session.turns, 'turn')}, "
     return f"{turns}{counted(session.events, 'event')}, {counted(session.bytes, 'byte')}"
 
 
-def _parts(session: SessionRow) -> list[str]:
+def _parts(session: results.SessionRow) -> list[str]:
     parts = (
         ("user", session.user_id), ("agent", session.agent_id), ("project", session.project_id),
         ("forked from", session.parent_session_id), ("last used", session.used_at),
@@ -44,7 +36,7 @@ def _parts(session: SessionRow) -> list[str]:
     return [f", {what} {value}" for what, value in parts if value is not None]
 
 
-def write_shown(result: StoreShown, out: Console) -> None:
+def write_shown(result: results.StoreShown, out: Console) -> None:
     """Write what is known of a session, one thing a line."""
     session, kept = result.session, result.checkpoint
     rows = (
@@ -69,7 +61,7 @@ def write_shown(result: StoreShown, out: Console) -> None:
             out.print(line((f"{what:<12}", "bold"), value))
 
 
-def write_imported(result: StoreImported, out: Console) -> None:
+def write_imported(result: results.StoreImported, out: Console) -> None:
     """Write one line an input, and the sums."""
     for session in result.sessions:
         out.print(line((f"{session.state:<9}", _STYLES.get(session.state, "")), f" {_came(session)}  {session.path}"))
@@ -84,7 +76,7 @@ def write_imported(result: StoreImported, out: Console) -> None:
     write_problems(result.problems, out)
 
 
-def _came(session: ImportedSession) -> str:
+def _came(session: results.ImportedSession) -> str:
     if session.message is not None:
         return f"{session.session_id or '-'}: {session.message}"
     if session.state != "extended":
@@ -92,7 +84,7 @@ def _came(session: ImportedSession) -> str:
     return f"{session.session_id}: {counted(session.new_events or 0, 'new event')} of {session.events:,}"
 
 
-def write_written(result: StoreWritten, out: Console) -> None:
+def write_written(result: results.StoreWritten, out: Console) -> None:
     """Write which sessions it was done to."""
     done = "would delete" if result.dry_run else _DONE[result.op]
     target = f" to project {result.project_id}" if result.project_id is not None else ""
@@ -101,7 +93,7 @@ def write_written(result: StoreWritten, out: Console) -> None:
         out.print(line((f"{done}{client} ", "bold"), f"{session_id}{target}"))
 
 
-def write_verified(result: StoreVerified, out: Console) -> None:
+def write_verified(result: results.StoreVerified, out: Console) -> None:
     """Write what is damaged, and what can be recovered of it."""
     for damage in result.damage:
         number = "" if damage.number is None else f", event {damage.number}"

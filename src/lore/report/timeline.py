@@ -188,7 +188,6 @@ def _compaction(divider: CompactDivider) -> str:
 
 
 def _kind(record: bytes) -> str:
-    """Name what a record is: its type, and that of its attachment."""
     members = table(record) or {}
     kinds = (members.get("type", b""), (table(members.get("attachment", b"")) or {}).get("type", b""))
     return " ".join(short(text_of(kind), 60) for kind in kinds if kind)

@@ -18,7 +18,7 @@ its trace processor, which drops overlapping slices (both read on 2026-11-23).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count
 from typing import Literal, NamedTuple, TypeAlias
@@ -31,7 +31,6 @@ from lore.model.codes import CODES
 from lore.model.ledger import LedgerRow
 from lore.model.turn import timestamp
 from lore.report.plain import visible
-from lore.report.redacted.findings import digest, redacted_chain, redacted_model
 
 Phase: TypeAlias = Literal["X", "C", "i", "M"]
 Argument: TypeAlias = str | int | float | bool
@@ -96,36 +95,17 @@ class TraceLane(NamedTuple):
     timed: bool
 
 
-class TraceWords(NamedTuple):
-    """What becomes of names: shown as they are, or as hashes and lengths."""
-
-    chain: Callable[[str], str]
-    model: Callable[[str], str]
-    name: Callable[[str], str]
-
-
 def _shown(text: str) -> str:
     """Return a name as it is shown; its beginning, for it stands with every request."""
     return visible(text[: 20 * LONGEST])[:LONGEST]
 
 
-_PLAIN = TraceWords(_shown, _shown, _shown)
-
-
-def _hashed_chain(chain: str) -> str:
-    return redacted_chain(chain) or ""
-
-
-_REDACTED = TraceWords(_hashed_chain, redacted_model, digest)
-
-
-def trace_of(requests: Iterable[LaneRequest], *, redact: bool = False) -> Trace:
-    """Make a trace; with `redact` chains, models and what evidence names carry no content, paths of files stay."""
-    words = _REDACTED if redact else _PLAIN
+def trace_of(requests: Iterable[LaneRequest]) -> Trace:
+    """Make a trace."""
     sessions: dict[str, dict[tuple[str, str], list[LedgerRequest]]] = {}
     for file, request in requests:
         sessions.setdefault(request.session, {}).setdefault((file, request.row.chain), []).append(request)
-    laid = {session: [_lane(_lane_name(session, *place, words), [each.row for each in requests])
+    laid = {session: [_lane(_lane_name(session, *place), [each.row for each in requests])
                       for place, requests in chains.items()] for session, chains in sessions.items()}  # fmt: skip
     begins = {session: min((lane.slices[0].begin for lane in lanes if lane.timed), default=None)
               for session, lanes in laid.items()}  # fmt: skip
@@ -136,7 +116,7 @@ def trace_of(requests: Iterable[LaneRequest], *, redact: bool = False) -> Trace:
         start = begins[session]
         placed = [lane if lane.timed else _moved(lane, begin if start is None else start) for lane in lanes]
         agent = next(iter(sessions[session].values()))[0].agent
-        events += _session(f"{visible(agent)}: {visible(session)}", placed, begin, ids, words)
+        events += _session(f"{visible(agent)}: {visible(session)}", placed, begin, ids)
     untimed = sum(not lane.timed for lanes in laid.values() for lane in lanes)
     about = {"writer": f"lore {lore.__version__}", "begin": timestamp(begin / SECOND) if known else "not recorded"}
     if untimed:
@@ -144,9 +124,9 @@ def trace_of(requests: Iterable[LaneRequest], *, redact: bool = False) -> Trace:
     return Trace(traceEvents=events, otherData=about)
 
 
-def _lane_name(session: str, file: str, chain: str, words: TraceWords) -> str:
+def _lane_name(session: str, file: str, chain: str) -> str:
     """Return a chain's name, behind that of its file where it is a subagent's own."""
-    return words.chain(chain) if file == session else f"{visible(os.path.basename(file))} {words.chain(chain)}"
+    return _shown(chain) if file == session else f"{visible(os.path.basename(file))} {_shown(chain)}"
 
 
 def _lane(name: str, rows: Sequence[LedgerRow]) -> TraceLane:
@@ -184,9 +164,7 @@ def _microseconds(time: float | None) -> int | None:
     return round(time * SECOND) if time is not None and 0 < time < LATEST else None
 
 
-def _session(
-    name: str, lanes: list[TraceLane], begin: int, ids: Iterator[int], words: TraceWords
-) -> Iterator[TraceEvent]:
+def _session(name: str, lanes: list[TraceLane], begin: int, ids: Iterator[int]) -> Iterator[TraceEvent]:
     process, names = 0, dict[str, int]()
     for lane in map(partial(_apart, names), lanes):
         thread = next(ids)
@@ -197,7 +175,7 @@ def _session(
         order: dict[str, Argument] = {"sort_index": thread}
         yield TraceEvent(name="thread_sort_index", ph="M", pid=process, tid=thread, ts=0, args=order)
         for drawn in lane.slices:
-            yield from _request(lane.name, drawn, drawn.begin - begin, process, thread, words)
+            yield from _request(lane.name, drawn, drawn.begin - begin, process, thread)
         last, ends = lane.slices[-1], dict.fromkeys((kind for drawn in lane.slices for kind in _billed(drawn.row)), 0)
         if ends:  # a counter stands until its next value: it would go on behind its lane
             yield _counter(lane.name, last.begin + last.length - begin, process, thread, ends)
@@ -227,7 +205,7 @@ def _counter(lane: str, at: int, process: int, thread: int, tokens: dict[str, in
     return TraceEvent(name=f"{lane}: tokens", ph="C", pid=process, tid=thread, ts=at, args=dict(tokens))
 
 
-def _request(lane: str, drawn: Slice, at: int, process: int, thread: int, words: TraceWords) -> Iterator[TraceEvent]:
+def _request(lane: str, drawn: Slice, at: int, process: int, thread: int) -> Iterator[TraceEvent]:
     row, loss = drawn.row, drawn.row.loss
     about = None if loss is None else CODES.get(loss.code)
     name = f"turn {row.number}"
@@ -236,7 +214,7 @@ def _request(lane: str, drawn: Slice, at: int, process: int, thread: int, words:
     yield TraceEvent(
         name=name, ph="X", pid=process, tid=thread, ts=at, dur=drawn.length,
         cat="request" if loss is None else f"request,{loss.kind}",
-        cname=UNSET if loss is None else _COLOURS.get(loss.kind, UNSET), args=dict(_arguments(drawn, words)),
+        cname=UNSET if loss is None else _COLOURS.get(loss.kind, UNSET), args=dict(_arguments(drawn)),
     )  # fmt: skip
     if row.compacted:
         yield TraceEvent(name="compacted", ph="i", s="t", pid=process, tid=thread, ts=at, cat="compaction", args={})
@@ -244,14 +222,13 @@ def _request(lane: str, drawn: Slice, at: int, process: int, thread: int, words:
         yield _counter(lane, at, process, thread, tokens)
 
 
-def _arguments(drawn: Slice, words: TraceWords) -> Iterator[tuple[str, Argument]]:
-    """Yield what a viewer shows of a request, in the order of the members."""
+def _arguments(drawn: Slice) -> Iterator[tuple[str, Argument]]:
     row, loss, spent = drawn.row, drawn.row.loss, drawn.row.spent
     yield "turn", row.number
     yield "sent", timestamp(drawn.begin / SECOND) if drawn.timed else "not recorded: one turn a second"
     yield "response_began_after", f"{(row.answered or 0) - (row.at or 0):.3f} s" if drawn.measured else "not recorded"
     if row.model is not None:
-        yield "model", words.model(row.model)
+        yield "model", _shown(row.model)
     for kind, member in (("prompt", "prompt_tokens"), *_TOKENS, ("output", "output_tokens")):
         tokens = getattr(row, member)
         if tokens is not None:
@@ -266,6 +243,6 @@ def _arguments(drawn: Slice, words: TraceWords) -> Iterator[tuple[str, Argument]
         yield "cause", loss.code
         yield "kind", loss.kind
         if loss.names:
-            yield "names", ", ".join(map(words.name, loss.names))
+            yield "names", ", ".join(map(_shown, loss.names))
     if row.line is not None:
         yield "line", row.line

@@ -16,22 +16,11 @@ from msgspec import UNSET, Raw
 
 from lore.errors import LoreError
 from lore.fold import inserts
+from lore.model import results
 from lore.model.canonical import encode
 from lore.model.events import Event, TurnStarted
 from lore.model.items import is_absent
 from lore.model.jsonslice import table
-from lore.model.results import (
-    AssembledSegment,
-    AssembledTurn,
-    CapabilityResult,
-    Explained,
-    OmittedResult,
-    PlacementResult,
-    SegmentResult,
-    TemplateResult,
-    WholeTurn,
-    reset_of,
-)
 from lore.model.state import FoldedSession
 from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix.overlap import ChainSums, overlap, since, size
@@ -121,11 +110,11 @@ class Deltas:
         measured = measure.advance(prompt, kept)
         self._chains[turn.chain] = prompt, measure
         values = dict(zip(prompt.breakpoints, map(Raw, prompt.breakpoint_values), strict=True))
-        line = AssembledTurn(
+        line = results.AssembledTurn(
             turn=turn.number, chain=turn.chain, dialect=prompt.dialect, keep_segments=kept,
             keep_bytes=measured.common, tail_segments=len(prompt.tail), tail_bytes=measure.tail,
             append=tuple([_shown(new, values.get(at)) for at, new in enumerate(since(prompt, kept, tail=True), kept)]),
-            reset=reset_of(turn.changes), model=prompt.model, fidelity=prompt.fidelity,
+            reset=results.reset_of(turn.changes), model=prompt.model, fidelity=prompt.fidelity,
             breakpoints=tuple(values.items()),
             params=_params(before, prompt),  # pyright: ignore[reportArgumentType] - an object, written already
             auto_breakpoint=True if prompt.auto_breakpoint else UNSET,
@@ -160,9 +149,9 @@ def _params(before: Prompt | None, prompt: Prompt) -> Raw | msgspec.UnsetType:
     return Raw(b"{" + b",".join([encode(key) + b":" + value for key, value in prompt.params.items()]) + b"}")
 
 
-def _shown(segment: Segment, breakpoint: Raw | None) -> AssembledSegment:
+def _shown(segment: Segment, breakpoint: Raw | None) -> results.AssembledSegment:
     shown = UNSET if breakpoint is None else breakpoint
-    return AssembledSegment(
+    return results.AssembledSegment(
         segment.section, segment.path, segment.kind, segment.data.decode("utf-8"), shown, segment.origin
     )
 
@@ -172,7 +161,7 @@ def whole(turn: Turn, dialect: Dialect) -> bytes:
     body = dialect.write(turn.prompt)
     is_text = turn.prompt.fidelity == "rendered" or table(body) is None
     shown = Raw(encode(body.decode("utf-8")) if is_text else body)
-    return msgspec.json.encode(WholeTurn(turn.number, turn.chain, turn.prompt.dialect, shown)) + b"\n"
+    return msgspec.json.encode(results.WholeTurn(turn.number, turn.chain, turn.prompt.dialect, shown)) + b"\n"
 
 
 class AssembledAll:
@@ -243,27 +232,27 @@ def _notes(
     return notes + unrecorded(unsaid, system=has_system, tools=has_tools, completes=chain.id == state.main().id)
 
 
-def explained(made: Assembly, rules: Rules) -> Explained:
+def explained(made: Assembly, rules: Rules) -> results.Explained:
     """Describe a prompt without its content: its segments, and what its dialect could and could not express."""
     prompt = made.prompt
     breakpoints = dict(zip(prompt.breakpoints, map(Raw, prompt.breakpoint_values), strict=True))
     segments = [
-        SegmentResult(
-            number=place, section=segment.section, path=segment.path, bytes=size(segment), stable=place < prompt.stable,
+        results.filled(
+            results.SegmentResult, segment, number=place, bytes=size(segment), stable=place < prompt.stable,
             breakpoint=breakpoints.get(place), origin=segment.origin or None,
         )
         for place, segment in enumerate(prompt)
     ]  # fmt: skip
     tail_bytes = sum(map(size, prompt.tail))
     placed = placement(prompt.model, made.dialect, rules)
-    return Explained(
+    return results.Explained(
         session=made.shown, chain=made.chain, turn=made.turn, dialect=prompt.dialect, model=prompt.model,
         fidelity=prompt.fidelity, tail=rules.tail, stable_bytes=sum(segment.bytes for segment in segments) - tail_bytes,
         tail_bytes=tail_bytes, segments=segments,
-        omitted=[OmittedResult(what, count) for what, count in sorted(made.omitted.items())],
-        capabilities=[CapabilityResult(name, *capability) for name, capability in made.dialect.capabilities.items()],
-        system_messages=PlacementResult(*placed),
-        chat_templates=[TemplateResult(*row) for row in templates_for(prompt.model, made.dialect, placed)],
+        omitted=[results.OmittedResult(what, count) for what, count in sorted(made.omitted.items())],
+        capabilities=[results.CapabilityResult(name, *known) for name, known in made.dialect.capabilities.items()],
+        system_messages=results.PlacementResult(*placed),
+        chat_templates=[results.TemplateResult(*row) for row in templates_for(prompt.model, made.dialect, placed)],
         max_loop_turns=rules.max_loop_turns if expresses(made.dialect, IN_LOOPS) else 0,
         problems=made.problems.kept, unkept=list(made.unkept),
     )  # fmt: skip

@@ -22,16 +22,10 @@ from lore.formats.registry import lacks_of
 from lore.judge.base import TurnVerdict
 from lore.judge.judge import cacheable
 from lore.judge.pairs import Pairs
+from lore.model import results
 from lore.model.cause import Place
 from lore.model.codes import Reader
 from lore.model.events import MAIN
-from lore.model.results import (
-    CachePrediction,
-    Diff,
-    FileLengths,
-    Finding,
-    Side,
-)  # fmt: skip
 from lore.model.turn import Call, Memo, Turn
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording, UnrecognisedError, load_plugins
@@ -39,7 +33,7 @@ from lore.recording.corpus import Name
 from lore.recording.opening import Options, Picked, pick
 from lore.recording.overrides import HINT_COMPLETE
 from lore.report.pair_figures import PairFigures, causes_of
-from lore.report.redacted.findings import redacted_diff, redacted_error
+from lore.report.redacted.findings import redacted_error
 from lore.run.checking.verdicts import reader_of, verdicts
 from lore.run.dated import PACKAGED, Dated
 
@@ -58,11 +52,11 @@ class Caches:
             cache_named(name)
         self._predictors = [Predictor(rules, name) for name in dict.fromkeys(names)] or [Predictor(rules)]
 
-    def turn(self, turn: Turn) -> list[CachePrediction]:
+    def turn(self, turn: Turn) -> list[results.CachePrediction]:
         """Predict the next turn, then take its bill."""
         predicted = [predictor.turn(turn) for predictor in self._predictors]
         return [
-            CachePrediction(cache, found.read, found.write, found.uncached, found.confidence)
+            results.CachePrediction(cache, found.read, found.write, found.uncached, found.confidence)
             for cache, found, *_ in predicted
             if cache and found.read is not None
         ]
@@ -88,12 +82,12 @@ class TurnComparison(NamedTuple):
         """Return what describes the pairs of a chain, from this turn on."""
         return PairFigures(first, self.options.counter, redact=self.redact)
 
-    def predicted(self, turn: Turn) -> list[CachePrediction]:
+    def predicted(self, turn: Turn) -> list[results.CachePrediction]:
         """Return what caches would read of the next turn; nothing where that is not asked."""
         return [] if self.caches is None else self.caches.turn(turn)
 
 
-def compared(left: str, right: str | None, comparison: TurnComparison) -> Iterator[Diff]:
+def compared(left: str, right: str | None, comparison: TurnComparison) -> Iterator[results.Diff]:
     """Compare two turns, or every pair of a session."""
     try:
         if right is not None:
@@ -102,13 +96,16 @@ def compared(left: str, right: str | None, comparison: TurnComparison) -> Iterat
             diffs = iter((diff_turn(left, comparison),))
         else:
             diffs = diff_session(left, comparison)
-        for diff in diffs:
-            yield redacted_diff(diff) if comparison.redact else diff
+        if comparison.redact:
+            from lore.report.redacted.results import redacted  # noqa: PLC0415 - most results are shown as they are
+
+            diffs = map(redacted, diffs)
+        yield from diffs
     except LoreError as error:
         raise redacted_error(error) if comparison.redact else error from None
 
 
-def diff_files(left: str, right: str, comparison: TurnComparison) -> Diff:
+def diff_files(left: str, right: str, comparison: TurnComparison) -> results.Diff:
     """Compare two named turns; raises LoreError where a name cannot be read or has no such turn.
 
     Two successive turns of one recording have the verdict that the whole recording gives the later one.
@@ -124,7 +121,7 @@ def diff_files(left: str, right: str, comparison: TurnComparison) -> Diff:
     if (whole or not one_file) and not any(
         corpus.is_stream(name.path) or corpus.is_folder(name.path) for name in names
     ):
-        file = FileLengths(*corpus.common_length(names[0].path, names[1].path))
+        file = results.FileLengths(*corpus.common_length(names[0].path, names[1].path))
     if one_file and (verdict := _in_session(names, comparison)) is not None:
         return verdict
     problems = Problems()
@@ -135,7 +132,7 @@ def diff_files(left: str, right: str, comparison: TurnComparison) -> Diff:
     if comparison.options.completion is not None and whole_prompts:
         raise LoreError("neither side is a session log: there is no prompt to complete", hint=HINT_COMPLETE)
     if before is None or after is None:
-        return Diff(
+        return results.Diff(
             left=left_side, right=right_side, file=file, prompt=None, relation=None, divergence=None, reuse_ratio=None,
             causes=[], caches=[], billed=None, verdict=None, problems=problems.kept,
         )  # fmt: skip
@@ -162,7 +159,7 @@ def _not_failed(turn: Turn) -> Turn:
     return msgspec.structs.replace(turn, call=Call()) if turn.failed else turn
 
 
-def diff_turn(name: str, comparison: TurnComparison) -> Diff:
+def diff_turn(name: str, comparison: TurnComparison) -> results.Diff:
     """Compare a named turn with the one that it goes on from; raises LoreError where there is none, or no such turn."""
     parsed = corpus.parse_name(name)
     diff = _in_session((None, parsed), comparison)
@@ -174,7 +171,7 @@ def diff_turn(name: str, comparison: TurnComparison) -> Diff:
     raise LoreError(f"no turn stands before {name} to be compared with", hint=hint)
 
 
-def _in_session(names: tuple[Name | None, Name], comparison: TurnComparison) -> Diff | None:
+def _in_session(names: tuple[Name | None, Name], comparison: TurnComparison) -> results.Diff | None:
     """Return the session's own comparison of two successive turns that are named by their numbers; None else.
 
     Without a left name it is the comparison with whatever turn stands before the right one.
@@ -192,8 +189,8 @@ def _in_session(names: tuple[Name | None, Name], comparison: TurnComparison) -> 
         return None
     place, judge = comparison.place(recording), comparison.dated.judge()
     first, main = "", False
-    found: dict[str, tuple[TurnVerdict, list[CachePrediction]]] = {}  # of each chain that may be meant
-    late: list[Finding] = []
+    found: dict[str, tuple[TurnVerdict, list[results.CachePrediction]]] = {}  # of each chain that may be meant
+    late: list[results.Finding] = []
     for verdict, ended in verdicts(recording, judge, place):
         late += ended
         if verdict is None:
@@ -220,13 +217,13 @@ def _in_session(names: tuple[Name | None, Name], comparison: TurnComparison) -> 
     return _with(diff, [finding for finding in late if (finding.chain, finding.turn) == right_turn], comparison)
 
 
-def _with(diff: Diff, findings: Iterable[Finding], comparison: TurnComparison) -> Diff:
+def _with(diff: results.Diff, findings: Iterable[results.Finding], comparison: TurnComparison) -> results.Diff:
     """Add to a pair what was found in its whole chain, where that is about its right turn."""
     more = causes_of(findings, redact=comparison.redact)
     return msgspec.structs.replace(diff, causes=[*diff.causes, *more]) if more else diff
 
 
-def _side(name: Name, options: Options, problems: Problems, memos: dict[str, Memo]) -> tuple[Picked, Side]:
+def _side(name: Name, options: Options, problems: Problems, memos: dict[str, Memo]) -> tuple[Picked, results.Side]:
     """Read one side; a file that is no recording, or holds no turn, has no prompt."""
     try:
         recording = options.open(name.path, problems, subagents=name.chain is not None, memos=memos)
@@ -234,21 +231,21 @@ def _side(name: Name, options: Options, problems: Problems, memos: dict[str, Mem
     except UnrecognisedError:
         if name.turn is not None:
             raise
-        return Picked(None, {}), Side(str(name))
+        return Picked(None, {}), results.Side(str(name))
     return picked, _described(str(name), recording, picked.turn, options)
 
 
-def _described(name: str, recording: Recording, turn: Turn | None, options: Options) -> Side:
+def _described(name: str, recording: Recording, turn: Turn | None, options: Options) -> results.Side:
     prompt = None if turn is None else turn.prompt
     if turn is None or prompt is None:
-        return Side(name, format=recording.reader.name)
+        return results.Side(name, format=recording.reader.name)
     partial = True if prompt.partial else UNSET
     fidelity = "hashed" if turn.fidelity == "hashed" else prompt.fidelity
     lacks = lacks_of(recording.state.format) if turn.basis is not None and options.completion is None else ""
-    return Side(name, recording.reader.name, prompt.dialect, prompt.model, fidelity, partial, lacks or UNSET)
+    return results.Side(name, recording.reader.name, prompt.dialect, prompt.model, fidelity, partial, lacks or UNSET)
 
 
-def diff_session(name: str, comparison: TurnComparison) -> Iterator[Diff]:
+def diff_session(name: str, comparison: TurnComparison) -> Iterator[results.Diff]:
     """Compare every turn of a session with the one before it in its chain, in the order recorded.
 
     What holds for whole chains is known when they end: pairs of requests are told then, but those of a stream, which
@@ -260,10 +257,10 @@ def diff_session(name: str, comparison: TurnComparison) -> Iterator[Diff]:
     if comparison.options.completion is not None and not recording.events:
         raise LoreError(f"{recording.shown} holds whole prompts: there is none to complete", hint=HINT_COMPLETE)
     place, judge, figures = comparison.place(recording), comparison.dated.judge(), dict[str, PairFigures]()
-    latest: Diff | None = None  # held back: what is wrong behind the last pair is told with it
+    latest: results.Diff | None = None  # held back: what is wrong behind the last pair is told with it
     at_once = recording.events or corpus.is_stream(parsed.path)  # chains of a session log have no findings of their own
-    held: list[Diff] = []
-    late: list[Finding] = []
+    held: list[results.Diff] = []
+    late: list[results.Finding] = []
     for verdict, ended in verdicts(recording, judge, place):
         late += ended
         if verdict is None:
@@ -293,7 +290,7 @@ def diff_session(name: str, comparison: TurnComparison) -> Iterator[Diff]:
             hint="name two files, or a session of several turns",
         )
     held.append(msgspec.structs.replace(latest, problems=[*latest.problems, *problems.take()]))
-    about: dict[tuple[str | None, int | None], list[Finding]] = {}
+    about: dict[tuple[str | None, int | None], list[results.Finding]] = {}
     for finding in late:
         about.setdefault((finding.chain, finding.turn), []).append(finding)
     for diff in held:

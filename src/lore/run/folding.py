@@ -17,29 +17,10 @@ from lore.cache.prices import is_partial
 from lore.errors import LoreError
 from lore.fold.step import MOST_TOKENS
 from lore.formats.base import Read
+from lore.model import events as e
 from lore.model.checkpoint import items_of, turns_of
-from lore.model.events import (
-    MAIN,
-    Append,
-    Billed,
-    CompactApplied,
-    ContextPersisted,
-    Event,
-    PromptDelta,
-    TurnCanceled,
-    TurnCompleted,
-    TurnFailed,
-    TurnStarted,
-)
 from lore.model.items import CompactDivider, Item
-from lore.model.results.store import (
-    ChainResult,
-    FoldResult,
-    InjectedResult,
-    SessionResult,
-    TurnResult,
-    UsageResult,
-)
+from lore.model.results import store as results
 from lore.model.state import Chain, Entry, FoldedSession, Totals
 from lore.model.vector import Vector
 from lore.recording.base import Problems, Recording, collected_seldom
@@ -55,7 +36,7 @@ HINT = "fold it without --follow and --checkpoint; `lore convert` writes request
 class Folded(NamedTuple):
     """The result, and the entries that it shows: the timeline, or what compactions pruned."""
 
-    result: FoldResult
+    result: results.FoldResult
     entries: Vector[Entry]
 
     @property
@@ -67,25 +48,25 @@ class Folded(NamedTuple):
 class TurnRows:
     """The requests of a session as they begin and end; of a chain the last two may still end, as in the fold."""
 
-    def __init__(self, rows: Iterable[TurnResult] = ()) -> None:
-        self.rows: list[TurnResult] = []
+    def __init__(self, rows: Iterable[results.TurnResult] = ()) -> None:
+        self.rows: list[results.TurnResult] = []
         self._latest: dict[str, list[int]] = {}
         for row in rows:
             self._add(row)
 
-    def _add(self, row: TurnResult) -> None:
+    def _add(self, row: results.TurnResult) -> None:
         self._latest[row.chain] = [*self._latest.get(row.chain, ())[-1:], len(self.rows)]
         self.rows.append(row)
 
-    def latest(self, chain: str) -> TurnResult | None:
+    def latest(self, chain: str) -> results.TurnResult | None:
         """Return the latest request of a chain."""
         places = self._latest.get(chain)
         return self.rows[places[-1]] if places else None
 
-    def take(self, event: TurnStarted | TurnCompleted | TurnFailed | TurnCanceled) -> None:
+    def take(self, event: e.TurnStarted | e.TurnCompleted | e.TurnFailed | e.TurnCanceled) -> None:
         """Take a turn's start or end; an end of no turn that may still end changes nothing."""
-        if isinstance(event, TurnStarted):
-            self._add(TurnResult(event.chain, event.turn, "open", event.at))
+        if isinstance(event, e.TurnStarted):
+            self._add(results.TurnResult(event.chain, event.turn, "open", event.at))
             return
         places = self._latest.get(event.chain, [])
         place = next((place for place in reversed(places) if self.rows[place].turn == event.turn), None)
@@ -100,11 +81,11 @@ class TurnRows:
 
 
 _COUNTS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
-_ENDS = {TurnCompleted: "completed", TurnFailed: "failed", TurnCanceled: "canceled"}
-TURNS = (TurnStarted, TurnCompleted, TurnFailed, TurnCanceled)
+_ENDS = {e.TurnCompleted: "completed", e.TurnFailed: "failed", e.TurnCanceled: "canceled"}
+TURNS = (e.TurnStarted, e.TurnCompleted, e.TurnFailed, e.TurnCanceled)
 
 
-def _counts(usage: Billed) -> dict[str, int | None]:
+def _counts(usage: e.Billed) -> dict[str, int | None]:
     """Sum the passes of a response; what no request can have is unknown, as in the fold."""
     sums: dict[str, int | None] = {}
     for name in _COUNTS:
@@ -127,12 +108,12 @@ class LogFold:
         self._unpruned = unpruned
         self._keep = keep
 
-    def take(self, reads: Iterable[Read]) -> Iterator[Event]:
+    def take(self, reads: Iterable[Read]) -> Iterator[e.Event]:
         """Fold what was read, event by event; yield each once it is folded."""
         recording = self.recording
         for read in reads:
-            event: Event = read.value  # pyright: ignore[reportAssignmentType]
-            if isinstance(event, CompactApplied):
+            event: e.Event = read.value  # pyright: ignore[reportAssignmentType]
+            if isinstance(event, e.CompactApplied):
                 yield self._compact(read, event)
                 continue
             recording.apply(read, event)
@@ -145,14 +126,14 @@ class LogFold:
         for _ in self.take(reads):
             pass
 
-    def _compact(self, read: Read, event: CompactApplied) -> Event:
-        taken: Event = event
+    def _compact(self, read: Read, event: e.CompactApplied) -> e.Event:
+        taken: e.Event = event
         if self._unpruned:
             divider = CompactDivider(
                 event.uuid, event.trigger, event.pre_tokens, event.post_tokens, event.summary,
                 duration_ms=event.duration_ms,
             )  # fmt: skip
-            taken = Append(item=divider, chain=event.chain, at=event.at)
+            taken = e.Append(item=divider, chain=event.chain, at=event.at)
         before = self.recording.state.chain(event.chain)
         self.recording.apply(read, taken)
         state = self.recording.state
@@ -168,13 +149,16 @@ class LogFold:
         state, main = recording.state, recording.state.main()
         pruned = [entry for entry in self.pruned.values() if entry is not None]
         entries = Vector(pruned) if only_pruned else main.entries
-        chains = [ChainResult(chain.id, chain.kind, chain.turns, len(chain.entries)) for chain in state.chains.values()]
-        session = SessionResult(state.id, state.format, "reconstructed", main.model or state.model, chains)
+        chains = [
+            results.ChainResult(chain.id, chain.kind, chain.turns, len(chain.entries))
+            for chain in state.chains.values()
+        ]
+        session = results.SessionResult(state.id, state.format, "reconstructed", main.model or state.model, chains)
         usage = _sum([chain.totals for chain in state.chains.values()])
         if any(is_partial(packaged(), client) for chain in state.chains.values() for client in chain.totals.clients):
             usage = msgspec.structs.replace(usage, partial_output=True)
         kept = list(recording.problems.kept)
-        result = FoldResult(
+        result = results.FoldResult(
             session=session, timeline=[*items_of(entries)], item_turns=[*turns_of(entries)],
             injected=[] if only_pruned else injected(main), pruned=list(self.pruned), turns=list(self.turns.rows),
             usage=usage, problems=kept,
@@ -182,23 +166,23 @@ class LogFold:
         return Folded(result, entries)
 
 
-def injected(chain: Chain) -> list[InjectedResult]:
+def injected(chain: Chain) -> list[results.InjectedResult]:
     """List what stands between a chain's items, in its order there."""
     unsaved = {_name(event) for event in chain.unsaved}
-    found: list[InjectedResult] = []
+    found: list[results.InjectedResult] = []
     for insert in sorted((*chain.deltas.values(), *chain.persisted, *chain.outside), key=lambda insert: insert.order):
         kind = "delta" if insert.is_delta else "outside" if insert.outside else "context"
         saved = (kind, insert.number) not in unsaved
-        found.append(InjectedResult(kind, insert.number, insert.age + 1, insert.place, saved, insert.content))
+        found.append(results.InjectedResult(kind, insert.number, insert.age + 1, insert.place, saved, insert.content))
     return found
 
 
-def _name(event: Event) -> tuple[str, int]:
+def _name(event: e.Event) -> tuple[str, int]:
     """Name an unsaved event as the insert that it made."""
     match event:
-        case PromptDelta(seq=seq):
+        case e.PromptDelta(seq=seq):
             return "delta", seq
-        case ContextPersisted(turn=turn, outside=outside):
+        case e.ContextPersisted(turn=turn, outside=outside):
             return "outside" if outside else "context", turn
         case _:
             return "", 0
@@ -213,7 +197,7 @@ def fold(
     reached = False
     with collected_seldom():
         for event in folding.take(recording.reads()):
-            if isinstance(event, TurnStarted) and event.turn == at and event.chain == recording.state.main().id:
+            if isinstance(event, e.TurnStarted) and event.turn == at and event.chain == recording.state.main().id:
                 reached = True
                 break
         if at is not None and not reached:
@@ -223,13 +207,13 @@ def fold(
 
 def main_name(state: FoldedSession) -> str:
     """Return the name of the chain that is shown, without joining any text that still arrives."""
-    return MAIN if MAIN in state.chains else next(iter(state.chains), MAIN)
+    return e.MAIN if e.MAIN in state.chains else next(iter(state.chains), e.MAIN)
 
 
-def _sum(totals: list[Totals]) -> UsageResult:
+def _sum(totals: list[Totals]) -> results.UsageResult:
     sums: list[int | None] = []
     for name in ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens"):
         known = [count for total in totals if (count := getattr(total, name)) is not None]
         sums.append(sum(known) if known else None)
     uncached, read, write, output = sums
-    return UsageResult(sum(total.turns for total in totals), uncached, read, write, output)
+    return results.UsageResult(sum(total.turns for total in totals), uncached, read, write, output)

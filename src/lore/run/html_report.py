@@ -29,8 +29,7 @@ from lore.recording.base import load_plugins
 from lore.recording.inputs import Input
 from lore.recording.writing import spare_recordings, written
 from lore.report.html.blocks import PageBlock
-from lore.report.html.intros import Intro
-from lore.report.html.listing import ListedSession, Weight, list_block, row_of
+from lore.report.html.intros import Intro, ListedSession, Weight, list_block, row_of
 from lore.report.html.page import STYLE, page, session_body, style_sheet
 from lore.report.html.session import view_of
 from lore.report.plain import counted

@@ -33,8 +33,8 @@ from lore.recording.base import Problems, Recording, UnrecognisedError, load_plu
 from lore.recording.inputs import Input, inputs, place_of
 from lore.recording.opening import Options
 from lore.recording.requests import RequestRecording
-from lore.report.forms.lint import redacted_request, worded_lint
-from lore.report.redacted.findings import redacted_error, redacted_problem
+from lore.report.forms.lint import worded_lint
+from lore.report.redacted.findings import redacted_error
 from lore.run.checking.check import CheckContext
 
 WAITING = 64  # requests that are held: the latest of so many conversations
@@ -127,10 +127,12 @@ class Lint:
         for severity, count in (("error", "errors"), ("warning", "warnings"), ("note", "notes")):
             setattr(sums, count, sum(finding.severity == severity for finding in findings))
         as_of = None if self._as_of is None else self._as_of.isoformat()
-        return LintResult(
-            summary=sums, rules=as_of, requests=list(map(redacted_request, self._rows)) if redact else self._rows,
-            findings=findings, problems=list(map(redacted_problem, self._problems)) if redact else self._problems,
-        )  # fmt: skip
+        rows, problems = self._rows, self._problems
+        if redact:
+            from lore.report.redacted.results import redacted  # noqa: PLC0415 - most results are shown as they are
+
+            rows, problems = list(map(redacted, rows)), list(map(redacted, problems))
+        return LintResult(summary=sums, rules=as_of, requests=rows, findings=findings, problems=problems)
 
     def _recording(self, recording: Recording, place: Place, ruling: Ruling, name: corpus.Name | None) -> None:
         latest: OrderedDict[str, _Asked] = OrderedDict()

@@ -41,27 +41,23 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-class PageReply(Protocol):
+class PageAnswer(NamedTuple):
     """What a page answers; `file` is a name to save it under, empty where it is shown."""
 
-    @property
-    def body(self) -> bytes: ...  # noqa: D102 - the names say it
-    @property
-    def status(self) -> int: ...  # noqa: D102
-    @property
-    def kind(self) -> str: ...  # noqa: D102
-    @property
-    def file(self) -> str: ...  # noqa: D102
+    body: bytes
+    status: int = 200
+    kind: str = "text/html; charset=utf-8"
+    file: str = ""
 
 
 class Pages(Protocol):
     """What is served, by the names of pages."""
 
-    def answer(self, name: str, query: Fields, form: Fields | None) -> PageReply:
+    def answer(self, name: str, query: Fields, form: Fields | None) -> PageAnswer:
         """Answer a GET (`form` is None) or a POST; called in a thread, several at a time."""
         ...
 
-    def refused(self, error: LoreError, status: int = 400) -> PageReply:
+    def refused(self, error: LoreError, status: int = 400) -> PageAnswer:
         """Say why a request could not be answered."""
         ...
 
@@ -171,7 +167,7 @@ def application(
     except ModuleNotFoundError:
         raise LoreError("pages for a browser need Starlette and uvicorn", hint=HINT) from None
 
-    def response(reply: PageReply) -> Response:
+    def response(reply: PageAnswer) -> Response:
         saved = {"content-disposition": f'attachment; filename="{reply.file}"'} if reply.file else None
         return Response(reply.body, reply.status, saved, media_type=reply.kind)
 

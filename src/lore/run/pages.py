@@ -10,7 +10,7 @@ each of its first `LOOKED_INTO` breaks.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -26,7 +26,6 @@ from lore.judge.spending import CauseSums, LedgerRequest, Sums
 from lore.model.codes import Code, Problem, Reader
 from lore.model.events import MAIN
 from lore.model.results import BilledResult
-from lore.model.results.overview import SpendingCause
 from lore.model.results.page import PageChain, PageSession, PageSide, PageTurn, PartName, PromptPart
 from lore.model.state import UTILITY
 from lore.model.turn import Turn
@@ -37,16 +36,8 @@ from lore.recording.agents.projects import project_of
 from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom
 from lore.recording.inputs import Input
 from lore.recording.opening import Options
-from lore.report.redacted.findings import (
-    REDACTED,
-    digest,
-    redacted_chain,
-    redacted_error,
-    redacted_model,
-    redacted_path,
-    redacted_problem,
-)
-from lore.report.redacted.results import redacted_cause, redacted_turn
+from lore.report.redacted.findings import REDACTED, redacted_error
+from lore.report.redacted.results import redacted
 from lore.report.sentences.findings import columns_result
 from lore.report.sentences.spending import cause_in_words
 from lore.run.checking.verdicts import reader_of
@@ -100,13 +91,14 @@ def page_of(file: Input, request: PageRequest) -> PageSession | None:
         made = _Page(shown, project, recording, request)
         with collected_seldom():
             made.read()
-        return made.result(problems.kept)
+        return redacted(made.result(problems.kept)) if request.redact else made.result(problems.kept)
     except UnrecognisedError:
         return None
     except LoreError as error:
         message = (redacted_error(error) if request.redact else error).message
         empty = PageSession(shown, "", None, [], Sums().result(shown), [], [], message=message)
-        return empty if made is None else replace(made.result(()), message=message)
+        found = empty if made is None else made.result(())
+        return replace(redacted(found) if request.redact else found, message=message)
 
 
 class _Page:
@@ -131,7 +123,7 @@ class _Page:
             turn = played.verdict.turn
             if turn.basis is not None and not self._lacks:
                 self._lacks = lacks_of(self._recording.state.format)
-            beside = turn.chain != MAIN and not turn.chain.startswith(UTILITY) and self._recording.events
+            beside = self._is_subagent(turn.chain)
             row = LedgerRequest(rows.row(played.verdict), self._shown, "", self._project or "", beside, turn.at)
             self._sums.add(row)
             self._causes.add(row)
@@ -148,11 +140,10 @@ class _Page:
         turn, pair = played.verdict.turn, played.verdict.pair
         before = self._latest.get(turn.chain)
         pause = None if before is None or before.at is None or turn.at is None else turn.at - before.at
-        shown = redacted_turn(played.result) if self._request.redact else played.result
         made = PageTurn(
-            shown, pause=pause if pause is not None and pause >= PAUSE else None,
+            played.result, pause=pause if pause is not None and pause >= PAUSE else None,
             compacted=any(change.cause == Code.COMPACTION for change in turn.changes),
-            model_before=self._model(before.model) if before is not None and before.model != turn.model else None,
+            model_before=before.model if before is not None and before.model != turn.model else None,
         )  # fmt: skip
         if pair is None or not pair.is_break or self._looked >= LOOKED_INTO:
             return made
@@ -161,52 +152,43 @@ class _Page:
 
     def _with_break(self, made: PageTurn, verdict: TurnVerdict, pair: Pair) -> PageTurn:
         """Add what stood before and after, and what the prompt is made of."""
-        redact, left, right = self._request.redact, pair.left, verdict.turn
-        texts, path, shared = ["", ""], "", 0
+        left, right, texts, path = pair.left, verdict.turn, ["", ""], ""
         where = None if pair.overlap.covered else place_of(left.prompt, right.prompt, pair.overlap.common)
         if where is not None:
-            path = redacted_path(where.path) if redact else where.path
-            found = [
+            path = where.path
+            texts = [
                 excerpt(side.prompt.at(pair.overlap.common), pair.overlap.inside, BEFORE, AFTER)
                 for side in (left, right)
             ]
-            texts = list(map(digest, found)) if redact else found
-            shared = 0 if redact else len(os.path.commonprefix(texts))
-        sides = [self._side(turn, text) for turn, text in zip((left, right), texts, strict=True)]
         return replace(
-            made, before=sides[0], after=sides[1], path=path, shared=shared,
-            columns=columns_result(pair.columns, REDACTED if redact else None),
+            made, before=_side(left, texts[0]), after=_side(right, texts[1]), path=path,
+            shared=len(os.path.commonprefix(texts)),
+            columns=columns_result(pair.columns, REDACTED if self._request.redact else None),
             parts=_parts(right, pair, self._missing[right.chain]),
         )  # fmt: skip
 
-    def _side(self, turn: Turn, text: str) -> PageSide:
-        billed = None if turn.usage is None else BilledResult.of(turn.usage)
-        chain = redacted_chain(turn.chain) if self._request.redact else turn.chain
-        return PageSide(turn.number, chain or "", turn.at, self._model(turn.model), billed, text)
-
-    def _model(self, name: str | None) -> str | None:
-        return redacted_model(name) if name is not None and self._request.redact else name
-
     def result(self, problems: Iterable[Problem]) -> PageSession:
         """Return what was read so far."""
-        redact = self._request.redact
         chains = [
-            PageChain((redacted_chain(name) if redact else name) or "", self._is_subagent(name), turns)
+            PageChain(name, self._is_subagent(name), turns)
             for name, turns in sorted(self._chains.items(), key=lambda chain: chain[0] != MAIN)
         ]
-        project = digest(self._project) if redact and self._project else self._project
+        reader = reader_of(self._recording, self._request.reader)
+        causes, unexplained = (
+            list(map(cause_in_words, self._causes.results(reader, unsure=unsure))) for unsure in (False, True)
+        )
         return PageSession(
-            self._shown, self._recording.reader.name, project, chains, self._sums.result(self._shown),
-            list(self._worded(unsure=False)), list(self._worded(unsure=True)), self._lacks,
-            list(map(redacted_problem, problems)) if redact else list(problems),
+            self._shown, self._recording.reader.name, self._project, chains, self._sums.result(self._shown),
+            causes, unexplained, self._lacks, list(problems),
         )  # fmt: skip
 
     def _is_subagent(self, chain: str) -> bool:
         return chain != MAIN and not chain.startswith(UTILITY) and self._recording.events
 
-    def _worded(self, *, unsure: bool) -> Iterator[SpendingCause]:
-        for cause in self._causes.results(reader_of(self._recording, self._request.reader), unsure=unsure):
-            yield cause_in_words(redacted_cause(cause) if self._request.redact else cause)
+
+def _side(turn: Turn, text: str) -> PageSide:
+    billed = None if turn.usage is None else BilledResult.of(turn.usage)
+    return PageSide(turn.number, turn.chain, turn.at, turn.model, billed, text)
 
 
 def _missing(turn: Turn) -> int:

@@ -16,6 +16,7 @@ from lore.cache.rule_file import RuleTable, parse
 from lore.cache.rules import FOR_READING, DatedRule, DatedRules, normal
 from lore.config import Loaded
 from lore.errors import LoreError, Where
+from lore.model.results import filled
 from lore.model.results.simulate import HabitResult, RuleResult, RulesResult
 from lore.recording.corpus import show
 
@@ -111,12 +112,9 @@ def _newest(days: Iterable[date | None]) -> date | None:
 
 def _habit(habit: Habit) -> HabitResult:
     first, latest = (".".join(map(str, version)) for version in (habit.since, habit.until))
-    return HabitResult(
-        sign=habit.sign, moment=habit.moment, moves=habit.moves, model=habit.model, first=habit.first,
-        from_version=first, before_version=latest, fell=habit.fell, seen=habit.seen,
-        chance=round(chance(habit, Tally()), 3), sessions=habit.sessions, counted=habit.counted.isoformat(),
-        source=habit.source, evidence=habit.evidence, derived=habit.derived, note=habit.note, file=habit.file,
-        own=habit.own, provider=habit.provider,
+    return filled(
+        HabitResult, habit, from_version=first, before_version=latest, chance=round(chance(habit, Tally()), 3),
+        counted=habit.counted.isoformat(),
     )  # fmt: skip
 
 
@@ -124,8 +122,5 @@ def _result(row: DatedRule) -> RuleResult:
     value = row.value
     if isinstance(value, Decimal):
         value = int(value) if value == int(value) else float(value)
-    return RuleResult(
-        rule=row.rule, value=value, unit=row.unit, provider=row.provider, model=row.model, platform=row.platform,
-        valid_from=row.valid_from.isoformat(), above_tokens=row.above_tokens, source=row.source, evidence=row.evidence,
-        note=row.note, file=row.file, own=row.own, used=row.rule not in FOR_READING,
-    )  # fmt: skip
+    used = row.rule not in FOR_READING
+    return filled(RuleResult, row, value=value, valid_from=row.valid_from.isoformat(), used=used)

@@ -334,7 +334,6 @@ class Simulation:
             turn.causes.append(cause_result(self._worded(finding)))
 
     def _causes(self, verdict: TurnVerdict, place: Place) -> list[CauseResult]:
-        """Return the causes of a verdict, the leading one first."""
         if verdict.pair is None:
             return []
         found = findings_of(verdict.pair, place.of(verdict.turn))
@@ -419,17 +418,17 @@ def _bounded(predicted: Predicted, usage: Billed | None) -> Prediction:
     """
     prediction = predicted.prediction
     size = None if usage is None or predicted.odd else total(usage.met)
-    if size is None or prediction.read is None or max(prediction.read, *_reads(prediction)) <= size:
+    if (
+        size is None
+        or prediction.read is None
+        or max([prediction.read, *(outcome.read for outcome in prediction.outcomes)]) <= size
+    ):
         return prediction
     outcomes = tuple([outcome._replace(read=min(outcome.read, size)) for outcome in prediction.outcomes])
     if prediction.read <= size:
         return prediction._replace(outcomes=outcomes)
     hour = None if prediction.write_1h is None else 0
     return prediction._replace(read=size, write=0, uncached=0, write_1h=hour, outcomes=outcomes)
-
-
-def _reads(prediction: Prediction) -> list[int]:
-    return [outcome.read for outcome in prediction.outcomes] or [0]
 
 
 def _cost(price: Price, verdict: TurnVerdict, prediction: Prediction) -> CostResult:

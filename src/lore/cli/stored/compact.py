@@ -9,33 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.cli.common import (
-    AsJson,
-    Colour,
-    Config,
-    Force,
-    Format,
-    Redact,
-    Verbose,
-    answer,
-    dated_rules,
-    found_settings,
-    log,
-    quiet_pipe,
-    tell,
-    unquoted,
-)  # fmt: skip
-from lore.cli.pages import Open, Page, page_target, read_twice, write_pages
+from lore.cli import flags
+from lore.cli.common import answer, dated_rules, found_settings, log, quiet_pipe, refuse, tell, unquoted
+from lore.cli.pages import page_target, read_twice, write_pages
 
 if TYPE_CHECKING:
     from lore.cache.rules import DatedRules
-    from lore.cli.pages import PageTarget
     from lore.compaction.settings import Compaction
     from lore.config import Loaded
     from lore.memory.settings import MemorySettings
-    from lore.model.results.simulate import DryRun
     from lore.recording.opening import Options
-    from lore.run.pages import PageRequest
 
 INCOMPLETE = 3
 _SUMMARIZER = "Who sums up: extractive, command, openai; default: what the policy says."
@@ -71,15 +54,15 @@ def run(
     output: Annotated[
         str | None, typer.Option("--output", "-o", help="Write the log with the events to this file; append nothing.")
     ] = None,
-    force: Force = False,
-    report: Page = None,
-    open_page: Open = False,
-    redact: Redact = False,
-    as_json: AsJson = False,
-    format: Format = None,
-    config: Config = None,
-    color: Colour = None,
-    verbose: Verbose = False,
+    force: flags.Force = False,
+    report: flags.Page = None,
+    open_page: flags.Open = False,
+    redact: flags.Redact = False,
+    as_json: flags.AsJson = False,
+    format: flags.Format = None,
+    config: flags.Config = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """Compact a session now, or try a policy on any recording.
 
@@ -90,7 +73,6 @@ def run(
     from msgspec.structs import replace
 
     from lore.compaction.settings import TRIED
-    from lore.errors import LoreError
     from lore.recording.opening import Options
     from lore.run.rules import chosen
 
@@ -98,53 +80,48 @@ def run(
     wanted = _policy(policy, settings, summarizer)
     options = Options(format=format, rules=settings.settings.assemble, log=log(verbose))
     rules = chosen(None, settings)
+    refuse(
+        (window is not None and not dry_run, "--window is for --dry-run",
+         "else it stands in the policy: window = TOKENS"),
+        (dry_run and (watch or output is not None or trigger != "manual"),
+         "--dry-run writes nothing and asks every trigger", "leave the other options out"),
+        (redact and not dry_run, "--redact is about what --dry-run says", "add --dry-run, or leave --redact out"),
+    )  # fmt: skip
     if window is not None:
-        if not dry_run:
-            raise LoreError("--window is for --dry-run", hint="else it stands in the policy: window = TOKENS")
         wanted = replace(wanted or TRIED, window=window)
-    if dry_run and (watch or output is not None or trigger != "manual"):
-        raise LoreError("--dry-run writes nothing and asks every trigger", hint="leave the other options out")
-    if redact and not dry_run:
-        raise LoreError("--redact is about what --dry-run says", hint="add --dry-run, or leave --redact out")
-    page = page_target(report, opens=open_page, name="compact", taken=as_json)
-    if page is not None and not dry_run:
-        raise LoreError("a page shows what --dry-run says", hint="add --dry-run, or leave --report and --open out")
+    page, hint = page_target(report, opens=open_page, name="compact", taken=as_json), "add --dry-run, or leave"
+    refuse((page is not None and not dry_run, "a page shows what --dry-run says", f"{hint} --report and --open out"))
     if dry_run:
         from lore.report.compacted import write_dry_run
-        from lore.run.pages import PageRequest
         from lore.run.stored import compaction
 
         with unquoted(redact=redact):
             result = compaction.dry_run(session, options, wanted, rules)
         if redact:
-            from lore.report.redacted.results import redacted_dry_run
+            from lore.report.redacted.results import redacted
 
-            result = redacted_dry_run(result)
+            result = redacted(result)
         if page is None or page.path:
             answer(result, partial(write_dry_run, verbose=verbose), as_json=as_json, color=color)
         if page is not None:
-            _write_page(page, session, result, PageRequest(options, dated=dated_rules(settings), redact=redact),
-                        verbose=verbose, colour=color)  # fmt: skip
+            from lore.recording.inputs import inputs
+            from lore.report.html.intros import of_dry_run, trials_of
+            from lore.run.pages import PageRequest
+
+            write_pages(
+                page, of_dry_run(result), read_twice(inputs([session])),
+                PageRequest(options, dated=dated_rules(settings), redact=redact), trials=trials_of(result),
+                verbose=verbose, colour=color,
+            )  # fmt: skip
         return 0
     if watch:
-        if output is not None or trigger != "manual" or as_json:
-            raise LoreError("--watch compacts a store by its triggers", hint="leave -o, --trigger and --json out")
+        other = output is not None or trigger != "manual" or as_json
+        refuse((other, "--watch compacts a store by its triggers", "leave -o, --trigger and --json out"))
         return _watch(session, wanted, rules, settings, interval)
     return _compact(
         session, options, wanted, rules, trigger, output, memory=settings.settings.memory,
         force=force, as_json=as_json, color=color, verbose=verbose,
     )  # fmt: skip
-
-
-def _write_page(
-    page: PageTarget, session: str, result: DryRun, request: PageRequest, *, verbose: bool, colour: bool | None
-) -> None:
-    from lore.recording.inputs import inputs
-    from lore.report.html.intros import of_dry_run, trials_of
-    from lore.run.html_report import HtmlReportRequest
-
-    site = HtmlReportRequest(of_dry_run(result), read_twice(inputs([session])), request, trials=trials_of(result))
-    write_pages(page, site, verbose=verbose, colour=colour)
 
 
 def _policy(name: str | None, settings: Loaded, summarizer: str | None) -> Compaction | None:
@@ -186,13 +163,11 @@ def _compact(
         error.message = f"no summary could be had, and nothing was compacted: {error.message}"
         error.exit_code = INCOMPLETE
         raise
-    answer(result, partial(write, verbose=verbose), as_json=as_json, color=color)
-    return 0
+    return answer(result, partial(write, verbose=verbose), as_json=as_json, color=color)
 
 
 @contextmanager
 def _signals(handler: Callable[[int, object], None], *signals: int) -> Generator[None]:
-    """Have signals handled meanwhile."""
     import signal
 
     before = {number: signal.signal(number, handler) for number in signals}
@@ -217,7 +192,7 @@ def _watch(url: str, policy: Compaction | None, rules: DatedRules, settings: Loa
     from lore.run.stored.compaction import watch
 
     if not 0 < interval <= 86_400:
-        raise LoreError("--interval is no number of seconds between 0 and a day", hint="the default is 10")
+        raise LoreError("--interval must be a number of seconds between 0 and a day", hint="the default is 10")
     stopping = Stopping()
     stop = stopping.asked
 

@@ -6,20 +6,8 @@ from typing import Annotated
 
 import typer
 
-from lore.cli.common import (
-    Force,
-    Format,
-    Output,
-    System,
-    Tools,
-    Verbose,
-    completion,
-    destination,
-    log,
-    quiet_pipe,
-    say_problems,
-    tell,
-)
+from lore.cli import flags
+from lore.cli.common import completion, destination, log, quiet_pipe, refuse, say_problems, tell
 
 FORMATS = ("lore", "bodies")
 
@@ -47,12 +35,12 @@ def run(
             "--save-deltas", metavar="FILE", help="Write the rows, those that had to move at their new places."
         ),
     ] = None,
-    output: Output = None,
-    force: Force = False,
-    system: System = None,
-    tools: Tools = None,
-    format: Format = None,
-    verbose: Verbose = False,
+    output: flags.Output = None,
+    force: flags.Force = False,
+    system: flags.System = None,
+    tools: flags.Tools = None,
+    format: flags.Format = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """Write a session as lore's own log, or requests as bodies.
 
@@ -61,19 +49,19 @@ def run(
     recorded: credentials are not masked. With --deltas, requests that a gateway received are written as it
     sent them on: each row stands where it stood, to the byte.
     """
-    from lore.errors import LoreError
     from lore.recording import corpus
     from lore.recording.base import Problems
     from lore.recording.converting import DeltaReplay, convert, converted_requests, read_rows
     from lore.recording.opening import Options
 
     to = to or ("lore" if deltas is None else "bodies")
-    if to not in FORMATS:
-        raise LoreError(f"lore does not write {to!r}", hint="formats: " + ", ".join(FORMATS))
-    if to == "lore" and (deltas is not None or save_deltas is not None):
-        raise LoreError("--deltas are replayed in recorded requests", hint="leave --to out, or give --to bodies")
-    if save_deltas is not None and deltas is None:
-        raise LoreError("--save-deltas writes the rows of --deltas", hint="give --deltas ROWS")
+    refuse((to not in FORMATS, f"lore does not write {to!r}", "formats: " + ", ".join(FORMATS)))
+    replays = deltas is not None or save_deltas is not None
+    refuse(
+        (to == "lore" and replays, "--deltas are replayed in recorded requests",
+         "leave --to out, or give --to bodies"),
+        (replays and deltas is None, "--save-deltas writes the rows of --deltas", "give --deltas ROWS"),
+    )  # fmt: skip
     problems = Problems()
     options = Options(format=format, completion=completion(system, tools), log=log(verbose))
     replay = DeltaReplay(read_rows(deltas, problems) if deltas is not None else [])

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from lore.cli.common import AsJson, Colour, Format, Verbose, answer, branch, log, quiet_pipe, say_problems, tell
+from lore.cli import flags
+from lore.cli.common import answer, branch, log, quiet_pipe, say_problems, tell, write_json
 
 if TYPE_CHECKING:
     from lore.fold.knowledge import Fields
@@ -38,9 +39,9 @@ def add(
     title: Title = None,
     content: Content = None,
     content_file: ContentFile = None,
-    as_json: AsJson = False,
-    format: Format = None,
-    verbose: Verbose = False,
+    as_json: flags.AsJson = False,
+    format: flags.Format = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """Add an entry and print its id."""
     from lore.run.stored import knowledge
@@ -58,9 +59,9 @@ def update(
     title: Title = None,
     content: Content = None,
     content_file: ContentFile = None,
-    as_json: AsJson = False,
-    format: Format = None,
-    verbose: Verbose = False,
+    as_json: flags.AsJson = False,
+    format: flags.Format = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """Change what is given of a known entry, and print its id."""
     from lore.run.stored import knowledge
@@ -74,9 +75,9 @@ def update(
 def remove(
     session: Log,
     names: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, or 5 characters or more of each.")],
-    as_json: AsJson = False,
-    format: Format = None,
-    verbose: Verbose = False,
+    as_json: flags.AsJson = False,
+    format: flags.Format = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """Take entries away, all named or none, and print their ids."""
     from lore.run.stored import knowledge
@@ -88,17 +89,16 @@ def remove(
 @quiet_pipe
 def show(
     session: Annotated[str, typer.Argument(help="A session log, a stored session (URL#ID), or `-`.")],
-    as_json: AsJson = False,
-    format: Format = None,
-    color: Colour = None,
-    verbose: Verbose = False,
+    as_json: flags.AsJson = False,
+    format: flags.Format = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """List what a session knows, and whether its prompt holds it yet."""
     from lore.report.timeline import write_knowledge
     from lore.run.stored import knowledge
 
-    answer(knowledge.listed(session, _options(format, verbose)), write_knowledge, as_json=as_json, color=color)
-    return 0
+    return answer(knowledge.listed(session, _options(format, verbose)), write_knowledge, as_json=as_json, color=color)
 
 
 def _options(format: str | None, verbose: bool) -> Options:
@@ -135,9 +135,7 @@ def _read(source: str) -> str:
 
 def _answer(written: WrittenKnowledge, *, as_json: bool) -> int:
     if as_json:
-        from lore.report.forms.json_report import render
-
-        sys.stdout.write(render(written.result) + "\n")
+        write_json(written.result)
     else:
         from lore.report.plain import visible
 

@@ -6,22 +6,9 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from lore.cli.common import (
-    AsJson,
-    Colour,
-    Config,
-    Force,
-    Output,
-    answer,
-    branch,
-    can_ask,
-    confirmed,
-    destination,
-    quiet_pipe,
-    settings,
-    tell,
-)
-from lore.cli.stored.store import SessionId, Url, opened
+from lore.cli import flags
+from lore.cli.common import answer, branch, can_ask, confirmed, destination, quiet_pipe, settings, tell
+from lore.cli.stored.store import opened
 
 app = branch(
     "Look at and change what is remembered across sessions.\n\n"
@@ -48,20 +35,19 @@ def _note(text: str) -> None:
 
 @app.command("users")
 @quiet_pipe
-def users(store: Url, as_json: AsJson = False, color: Colour = None) -> int:
+def users(store: flags.Url, as_json: flags.AsJson = False, color: flags.Colour = None) -> int:
     """List the users of whom something is remembered."""
     from lore.report.remembered import write_users
     from lore.run.stored import memory
 
     with opened(store) as memories:
-        answer(memory.users(memories), write_users, as_json=as_json, color=color)
-    return 0
+        return answer(memory.users(memories), write_users, as_json=as_json, color=color)
 
 
 @app.command("list")
 @quiet_pipe
 def list_(
-    store: Url, user: User = None, agent: Agent = None, as_json: AsJson = False, color: Colour = None
+    store: flags.Url, user: User = None, agent: Agent = None, as_json: flags.AsJson = False, color: flags.Colour = None
 ) -> int:  # fmt: skip
     """List what is remembered, and how much of it.
 
@@ -73,15 +59,14 @@ def list_(
 
     with opened(store) as memories:
         found = memory.listed(memory.everything(memories, user, agent, now=now(), tell=_note))
-    answer(found, write_list, as_json=as_json, color=color)
-    return 0
+    return answer(found, write_list, as_json=as_json, color=color)
 
 
 @app.command("show")
 @quiet_pipe
 def show(
-    store: Url, names: Names = None, user: User = None, agent: Agent = None, as_json: AsJson = False,
-    color: Colour = None,
+    store: flags.Url, names: Names = None, user: User = None, agent: Agent = None, as_json: flags.AsJson = False,
+    color: flags.Colour = None,
 ) -> int:  # fmt: skip
     """Show what is remembered, word for word."""
     from lore.report.remembered import write_shown
@@ -90,15 +75,14 @@ def show(
 
     with opened(store) as memories:
         found = memory.everything(memories, user, agent, now=now(), tell=_note)
-    answer(memory.named(found, names) if names else found, write_shown, as_json=as_json, color=color)
-    return 0
+    return answer(memory.named(found, names) if names else found, write_shown, as_json=as_json, color=color)
 
 
 @app.command("delete")
 @quiet_pipe
 def delete(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Topics, or ids of texts, as `show` has them.")],
-    store: Url, user: User = None, agent: Agent = None, as_json: AsJson = False, color: Colour = None,
+    store: flags.Url, user: User = None, agent: Agent = None, as_json: flags.AsJson = False, color: flags.Colour = None,
 ) -> int:  # fmt: skip
     """Take away topics and texts, all named or none.
 
@@ -112,16 +96,15 @@ def delete(
 
     with opened(store) as memories:
         found = deleted(memories, names, user, agent, now=now(), tell=_note)
-    answer(found, write_deleted, as_json=as_json, color=color)
-    return 0
+    return answer(found, write_deleted, as_json=as_json, color=color)
 
 
 @app.command("wipe")
 @quiet_pipe
 def wipe(
-    store: Url, user: User = None, agent: Agent = None,
+    store: flags.Url, user: User = None, agent: Agent = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing; needed where nobody can be asked.")] = False,
-    as_json: AsJson = False, color: Colour = None,
+    as_json: flags.AsJson = False, color: flags.Colour = None,
 ) -> int:  # fmt: skip
     """Take away all of a user's, or by one agent, at once.
 
@@ -146,13 +129,14 @@ def wipe(
             if going.entries and not confirmed(wipe_question(going)):
                 raise LoreError("nothing was wiped: it was not confirmed", hint="answer y, or give --yes")
         found = wiped(memories, user, agent, now=now(), tell=_note)
-    answer(found, write_wiped, as_json=as_json, color=color)
-    return 0
+    return answer(found, write_wiped, as_json=as_json, color=color)
 
 
 @app.command("export")
 @quiet_pipe
-def export(store: Url, user: User = None, agent: Agent = None, output: Output = None, force: Force = False) -> int:
+def export(
+    store: flags.Url, user: User = None, agent: Agent = None, output: flags.Output = None, force: flags.Force = False
+) -> int:
     """Write all that is remembered as a JSON object.
 
     It is written as it was remembered: what looks like a credential is not masked.
@@ -172,7 +156,7 @@ def export(store: Url, user: User = None, agent: Agent = None, output: Output = 
 @app.command("audit")
 @quiet_pipe
 def audit(
-    store: Url, user: User = None, agent: Agent = None, as_json: AsJson = False, color: Colour = None
+    store: flags.Url, user: User = None, agent: Agent = None, as_json: flags.AsJson = False, color: flags.Colour = None
 ) -> int:  # fmt: skip
     """List who changed what is remembered, and when.
 
@@ -182,16 +166,15 @@ def audit(
     from lore.run.stored import memory
 
     with opened(store) as memories:
-        answer(memory.audited(memories, user, agent), write_audit, as_json=as_json, color=color)
-    return 0
+        return answer(memory.audited(memories, user, agent), write_audit, as_json=as_json, color=color)
 
 
 @app.command("extract")
 @quiet_pipe
 def extract(
-    session_id: SessionId, store: Url, user: User = None, agent: OneAgent = None,
+    session_id: flags.SessionId, store: flags.Url, user: User = None, agent: OneAgent = None,
     again: Annotated[bool, typer.Option("--again", help="Learn from all of it, not only from what is new.")] = False,
-    config: Config = None, as_json: AsJson = False, color: Colour = None,
+    config: flags.Config = None, as_json: flags.AsJson = False, color: flags.Colour = None,
 ) -> int:  # fmt: skip
     """Learn from what is new in a stored session.
 
@@ -213,8 +196,8 @@ def extract(
 @app.command("dream")
 @quiet_pipe
 def dream(
-    store: Url, user: User = None, agent: OneAgent = None, config: Config = None, as_json: AsJson = False,
-    color: Colour = None,
+    store: flags.Url, user: User = None, agent: OneAgent = None, config: flags.Config = None,
+    as_json: flags.AsJson = False, color: flags.Colour = None,
 ) -> int:  # fmt: skip
     """Make topics of what is known: what sessions are told.
 
@@ -234,7 +217,7 @@ def dream(
 @app.command("page")
 @quiet_pipe
 def page(
-    store: Url, port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: one that is free.")] = 0
+    store: flags.Url, port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: one that is free.")] = 0
 ) -> int:  # fmt: skip
     """Show it in a browser: users, where each text comes from, export, delete, wipe, the audit log.
 

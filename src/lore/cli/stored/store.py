@@ -11,38 +11,14 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from lore.cli.common import (
-    AsJson,
-    Colour,
-    Force,
-    Format,
-    Output,
-    System,
-    Tools,
-    Verbose,
-    answer,
-    branch,
-    completion,
-    destination,
-    log,
-    progress,
-    quiet_pipe,
-    surroundings,
-    tell,
-)
+from lore.cli import common, flags
 
 if TYPE_CHECKING:
     from lore.store.base import Store
 
-app = branch("Keep sessions in a store, saved by delta.\n\nWhoever may read its files or tables reads all of them.")
-Url: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--store",
-        help="jsonl:DIR, sqlite:FILE, postgresql://HOST/DATABASE, s3://BUCKET/PREFIX, memory:, or a plug-in's.",
-    ),
-]
-SessionId: TypeAlias = Annotated[str, typer.Argument(metavar="SESSION_ID", help="The id of a stored session.")]
+app = common.branch(
+    "Keep sessions in a store, saved by delta.\n\nWhoever may read its files or tables reads all of them."
+)
 ClientKey: TypeAlias = Annotated[str, typer.Argument(metavar="CLIENT_KEY", help="What a client is known by.")]
 Project: TypeAlias = Annotated[str | None, typer.Option("--project", help="The sessions of this project alone.")]
 
@@ -62,18 +38,18 @@ def opened(url: str, *, new: bool = False) -> Generator[Store]:
         raise StoreError(f"{shown(url)} names a session, not a store", hint=hint)
 
     def say(text: str) -> None:
-        tell(text if text.startswith("note: ") else f"note: {text}")
+        common.tell(text if text.startswith("note: ") else f"note: {text}")
 
     with closing(open_store(url, say) if new else open_there(url, say)) as store:
         if scheme_of(url) == "memory":
-            tell("note: `memory:` is gone when this command ends")
+            common.tell("note: `memory:` is gone when this command ends")
         yield store
 
 
 @app.command("import")
-@quiet_pipe
+@common.quiet_pipe
 def import_(
-    store: Url,
+    store: flags.Url,
     paths: Annotated[
         list[str] | None,
         typer.Argument(
@@ -86,12 +62,12 @@ def import_(
         typer.Option("--id", help="Store the session under this id; default: its own, else its file's name."),
     ] = None,
     project: Annotated[str | None, typer.Option("--project", help="Make the sessions this project's.")] = None,
-    system: System = None,
-    tools: Tools = None,
-    as_json: AsJson = False,
-    format: Format = None,
-    color: Colour = None,
-    verbose: Verbose = False,
+    system: flags.System = None,
+    tools: flags.Tools = None,
+    as_json: flags.AsJson = False,
+    format: flags.Format = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
 ) -> int:
     """Store sessions, or what is new of them.
 
@@ -105,23 +81,23 @@ def import_(
     from lore.report.stored import write_imported
     from lore.run.stored.importing import ImportRequest, import_sessions
 
-    options = Options(format=format, completion=completion(system, tools, strict=False), log=log(verbose))
-    sources = with_agents(paths or [], surroundings())
+    options = Options(format=format, completion=common.completion(system, tools, strict=False), log=common.log(verbose))
+    sources = with_agents(paths or [], common.surroundings())
     if not sources:
         raise LoreError("no agent that lore reads keeps logs here", hint="name what is to be imported")
-    with opened(store, new=True) as kept, progress(wanted=not verbose, colour=color, what="importing") as show:
+    with opened(store, new=True) as kept, common.progress(wanted=not verbose, colour=color, what="importing") as show:
         result = import_sessions(kept, ImportRequest(sources, session_id, project), options, progress=show)
-    answer(result, write_imported, as_json=as_json, color=color)
+    common.answer(result, write_imported, as_json=as_json, color=color)
     return 3 if any(session.message is not None for session in result.sessions) else 0
 
 
 @app.command("export")
-@quiet_pipe
+@common.quiet_pipe
 def export(
-    session_id: SessionId,
-    store: Url,
-    output: Output = None,
-    force: Force = False,
+    session_id: flags.SessionId,
+    store: flags.Url,
+    output: flags.Output = None,
+    force: flags.Force = False,
     salvage: Annotated[
         bool, typer.Option("--salvage", help="Of a damaged session: only the events that are surely as written.")
     ] = False,
@@ -133,15 +109,15 @@ def export(
     from lore.run.stored.sessions import exported, salvaged
 
     with opened(store) as kept:
-        lines = salvaged(kept, session_id, tell) if salvage else exported(kept, session_id)
-    with destination(output, force=force, inputs=(store,)) as file:
+        lines = salvaged(kept, session_id, common.tell) if salvage else exported(kept, session_id)
+    with common.destination(output, force=force, inputs=(store,)) as file:
         file.writelines(lines)
     return 0
 
 
 @app.command("append")
-@quiet_pipe
-def append(session_id: SessionId, store: Url) -> int:
+@common.quiet_pipe
+def append(session_id: flags.SessionId, store: flags.Url) -> int:
     """Append events from standard input, a line each.
 
     Each, a JSON object, is answered by one line, {"session_id": …, "id": N}, when it is durable: N is the event's
@@ -152,20 +128,19 @@ def append(session_id: SessionId, store: Url) -> int:
     number is not stored. A line without a number goes to the end.
     """
     from lore.recording import corpus
-    from lore.report.forms.json_report import render
     from lore.run.stored.sessions import append_lines
 
     with opened(store, new=True) as kept:
-        for appended in append_lines(kept, session_id, corpus.pieces(corpus.STDIN), tell):
-            sys.stdout.write(render(appended) + "\n")
+        for appended in append_lines(kept, session_id, corpus.pieces(corpus.STDIN), common.tell):
+            common.write_json(appended)
             sys.stdout.flush()
     return 0
 
 
 @app.command("list")
-@quiet_pipe
+@common.quiet_pipe
 def list_(
-    store: Url,
+    store: flags.Url,
     project: Project = None,
     user: Annotated[
         str | None,
@@ -180,8 +155,8 @@ def list_(
     memory: Annotated[
         bool, typer.Option("--memory", help="List the sessions in which lore keeps memory, too.")
     ] = False,
-    as_json: AsJson = False,
-    color: Colour = None,
+    as_json: flags.AsJson = False,
+    color: flags.Colour = None,
 ) -> int:
     """List the sessions: size, whose, when last used.
 
@@ -193,31 +168,31 @@ def list_(
 
     after = None if since is None else recent.since(since, time.time())
     with opened(store) as kept:
-        found = listed(kept, SessionFilter(project, user, agent, after, memory), tell)
-        answer(found, write_list, as_json=as_json, color=color)
-    return 0
+        found = listed(kept, SessionFilter(project, user, agent, after, memory), common.tell)
+        return common.answer(found, write_list, as_json=as_json, color=color)
 
 
 @app.command("show")
-@quiet_pipe
-def show(session_id: SessionId, store: Url, as_json: AsJson = False, color: Colour = None) -> int:
+@common.quiet_pipe
+def show(
+    session_id: flags.SessionId, store: flags.Url, as_json: flags.AsJson = False, color: flags.Colour = None
+) -> int:
     """Show a session: its head, project, forks, deltas."""
     from lore.report.stored import write_shown
     from lore.run.stored.sessions import shown
 
     with opened(store) as kept:
-        answer(shown(kept, session_id), write_shown, as_json=as_json, color=color)
-    return 0
+        return common.answer(shown(kept, session_id), write_shown, as_json=as_json, color=color)
 
 
 @app.command("delete")
-@quiet_pipe
+@common.quiet_pipe
 def delete(
     session_ids: Annotated[list[str], typer.Argument(metavar="SESSION_ID...", help="The ids of stored sessions.")],
-    store: Url,
+    store: flags.Url,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted, and delete nothing.")] = False,
-    as_json: AsJson = False,
-    color: Colour = None,
+    as_json: flags.AsJson = False,
+    color: flags.Colour = None,
 ) -> int:
     """Delete sessions, with deltas and what was forked.
 
@@ -227,18 +202,17 @@ def delete(
     from lore.run.stored.sessions import deleted
 
     with opened(store) as kept:
-        answer(deleted(kept, session_ids, dry_run=dry_run), write_written, as_json=as_json, color=color)
-    return 0
+        return common.answer(deleted(kept, session_ids, dry_run=dry_run), write_written, as_json=as_json, color=color)
 
 
 @app.command("move")
-@quiet_pipe
+@common.quiet_pipe
 def move(
     session_ids: Annotated[list[str], typer.Argument(metavar="SESSION_ID...", help="The ids of stored sessions.")],
     project_id: Annotated[str, typer.Argument(metavar="PROJECT", help="The project that they belong to from now on.")],
-    store: Url,
-    as_json: AsJson = False,
-    color: Colour = None,
+    store: flags.Url,
+    as_json: flags.AsJson = False,
+    color: flags.Colour = None,
 ) -> int:
     """Make sessions, and their prompt deltas, another project's.
 
@@ -248,19 +222,18 @@ def move(
     from lore.run.stored.sessions import moved
 
     with opened(store) as kept:
-        answer(moved(kept, session_ids, project_id), write_written, as_json=as_json, color=color)
-    return 0
+        return common.answer(moved(kept, session_ids, project_id), write_written, as_json=as_json, color=color)
 
 
 @app.command("bind")
-@quiet_pipe
+@common.quiet_pipe
 def bind(
     client_key: ClientKey,
-    session_id: SessionId,
-    store: Url,
-    replace: Annotated[bool, typer.Option("--replace", help="Also where the client means another session.")] = False,
-    as_json: AsJson = False,
-    color: Colour = None,
+    session_id: flags.SessionId,
+    store: flags.Url,
+    replace: Annotated[bool, typer.Option("--replace", help="Overwrite an existing binding.")] = False,
+    as_json: flags.AsJson = False,
+    color: flags.Colour = None,
 ) -> int:
     """Remember which session a client means."""
     from lore.model.results.store import StoreWritten
@@ -269,16 +242,15 @@ def bind(
     with opened(store) as kept:
         kept.bind(client_key, session_id, replace=replace)
     result = StoreWritten(store=kept.url, op="bind", session_ids=[session_id], client_key=client_key)
-    answer(result, write_written, as_json=as_json, color=color)
-    return 0
+    return common.answer(result, write_written, as_json=as_json, color=color)
 
 
 @app.command("resolve")
-@quiet_pipe
+@common.quiet_pipe
 def resolve(
     client_key: ClientKey,
-    store: Url,
-    as_json: AsJson = False,
+    store: flags.Url,
+    as_json: flags.AsJson = False,
 ) -> int:
     """Print the id of the session that a client means."""
     from lore.report.console import line
@@ -286,19 +258,18 @@ def resolve(
 
     with opened(store) as kept:
         found = resolved(kept, client_key)
-    answer(found, lambda it, console: console.print(line(it.session_id)), as_json=as_json, color=None)
-    return 0
+    return common.answer(found, lambda it, console: console.print(line(it.session_id)), as_json=as_json, color=None)
 
 
 @app.command("verify")
-@quiet_pipe
+@common.quiet_pipe
 def verify(
-    store: Url,
+    store: flags.Url,
     session_ids: Annotated[
         list[str] | None, typer.Argument(metavar="[SESSION_ID]...", help="The ids of stored sessions; default: all.")
     ] = None,
-    as_json: AsJson = False,
-    color: Colour = None,
+    as_json: flags.AsJson = False,
+    color: flags.Colour = None,
 ) -> int:
     """Derive digests anew: what is damaged, and where.
 
@@ -309,13 +280,13 @@ def verify(
 
     with opened(store) as kept:
         found = verified(kept, session_ids or [])
-    answer(found, write_verified, as_json=as_json, color=color)
+    common.answer(found, write_verified, as_json=as_json, color=color)
     return 1 if found.damage else 0
 
 
 @app.command("vacuum")
-@quiet_pipe
-def vacuum(store: Url, as_json: AsJson = False) -> int:
+@common.quiet_pipe
+def vacuum(store: flags.Url, as_json: flags.AsJson = False) -> int:
     """Give back space that is not needed any more."""
     from lore.model.results.store import StoreVacuumed
     from lore.report.console import line
@@ -323,7 +294,7 @@ def vacuum(store: Url, as_json: AsJson = False) -> int:
 
     with opened(store) as kept:
         found = StoreVacuumed(store=kept.url, freed_bytes=kept.vacuum())
-    answer(
+    common.answer(
         found, lambda it, console: console.print(line(f"{counted(it.freed_bytes, 'byte')} freed in {it.store}")),
         as_json=as_json, color=None,
     )  # fmt: skip

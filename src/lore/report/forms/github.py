@@ -55,7 +55,10 @@ def _annotation(finding: Finding) -> str:
         {} if finding.line is None else {"line": str(finding.line)}
     )
     title = f"{finding.code} {finding.name}"
-    given = ",".join(f"{name}={_property(text)}" for name, text in {**where, "title": title}.items())
+    texts = {
+        name: _data(text).replace(":", "%3A").replace(",", "%2C") for name, text in {**where, "title": title}.items()
+    }
+    given = ",".join(f"{name}={text}" for name, text in texts.items())
     lost = f" Lost {lost_of(finding)}." if finding.lost_tokens else ""
     turn = "" if finding.turn is None else f"turn {finding.turn}: "
     text = f"{turn}{finding.message}.{lost} {finding.fix}"
@@ -66,7 +69,3 @@ def _annotation(finding: Finding) -> str:
 
 def _data(text: str) -> str:
     return visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

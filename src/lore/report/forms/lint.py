@@ -22,7 +22,7 @@ from lore.model.results.lint import LintRequest, LintResult
 from lore.report.console import line
 from lore.report.forms.terminal import Reported, Terminal, sums_lines
 from lore.report.plain import counted, place_of
-from lore.report.redacted.findings import redacted_chain, redacted_finding, redacted_model, redacted_path
+from lore.report.redacted.findings import redacted_finding
 from lore.report.sentences.evidence import duration, money_of
 from lore.report.sentences.findings import worded
 
@@ -68,15 +68,6 @@ def _stake(finding: Finding) -> str:
     if isinstance(evidence, BreakpointsMissing) and evidence.behind is None:
         template = "nothing is cached: " + template
     return template.format(tokens=f"{tokens:,}", dollars=cost)
-
-
-def redacted_request(request: LintRequest) -> LintRequest:
-    """Return a request's row without content."""
-    return replace(
-        request, chain=redacted_chain(request.chain) or "", model=request.model and redacted_model(request.model),
-        cached_to=request.cached_to and redacted_path(request.cached_to),
-        breakpoints=[replace(mark, path=redacted_path(mark.path)) for mark in request.breakpoints],
-    )  # fmt: skip
 
 
 class LintTerminal:

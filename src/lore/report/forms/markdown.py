@@ -14,17 +14,7 @@ from rich.console import Console
 from lore.model.results import CostlyCause, Finding
 from lore.model.results.measured import MeasuredResult
 from lore.model.results.simulate import Simulated, SimulatedTurn
-from lore.report.forms.terminal import (
-    Reported,
-    command_of,
-    costly_in_words,
-    shown,
-    sums_lines,
-    top_shown,
-    unseen_lines,
-    who_can_act,
-    worst_first,
-)
+from lore.report.forms import terminal
 from lore.report.measured import comparison_lines
 from lore.report.plain import counted, place_of, turn_of, visible
 from lore.report.simulated_turns import chance
@@ -40,36 +30,29 @@ class Markdown:
 
     mixes = False
 
-    def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
+    def write(self, result: terminal.Reported, out: Console, *, verbose: bool) -> None:
         for line in lines(result, verbose=verbose):
             out.file.write(line + "\n")
 
 
-def lines(result: Reported, *, verbose: bool) -> Iterable[str]:
+def lines(result: terminal.Reported, *, verbose: bool) -> Iterable[str]:
     """Yield the lines of a report."""
-    found = worst_first(shown(result.findings, verbose=verbose))
-    yield f"## {command_of(result)}"
+    found = terminal.worst_first(terminal.shown(result.findings, verbose=verbose))
+    yield f"## {terminal.command_of(result)}"
     yield ""
-    for line in (*sums_lines(result.summary), *unseen_lines(result)):
+    for line in (*terminal.sums_lines(result.summary), *terminal.unseen_lines(result)):
         yield f"- {line}"
     yield ""
-    yield from _top(top_shown(result.top, verbose=verbose))
-    if found:
-        yield "| | finding | where | what | lost tokens |"
-        yield "|---|---|---|---|---:|"
-        yield from map(_row, found[:ROWS])
-        yield ""
-    if len(found) > ROWS:
-        yield f"And {counted(len(found) - ROWS, 'finding')} more."
-        yield ""
+    yield from _top(terminal.top_shown(result.top, verbose=verbose))
+    head = "| | finding | where | what | lost tokens |", "|---|---|---|---|---:|"
+    yield from _table(head, list(map(_row, found[:ROWS])), len(found), "finding")
 
 
 def _top(causes: list[CostlyCause]) -> Iterable[str]:
     if causes:
-        yield "### Costliest causes"
-        yield ""
+        yield from ("### Costliest causes", "")
         for number, cause in enumerate(causes, 1):
-            yield f"{number}. **{cause.code} {cause.name}**: {costly_in_words(cause)}. {_text(cause.fix)}"
+            yield f"{number}. **{cause.code} {cause.name}**: {terminal.costly_in_words(cause)}. {_text(cause.fix)}"
         yield ""
 
 
@@ -85,14 +68,15 @@ def simulated_lines(result: Simulated) -> Iterable[str]:
         yield from (f"- {_text(line)}" for line in comparison_lines(result.measured))
     yield ""
     lost = sorted((turn for turn in result.turns if turn.cause), key=lambda turn: -(turn.lost_tokens or 0))
-    if lost:
-        yield "| turn | predicted | billed | lost tokens | why |"
-        yield "|---|---:|---:|---:|---|"
-        yield from map(_simulated, lost[:ROWS])
-        yield ""
-    if len(lost) > ROWS:
-        yield f"And {counted(len(lost) - ROWS, 'turn')} more."
-        yield ""
+    head = "| turn | predicted | billed | lost tokens | why |", "|---|---:|---:|---:|---|"
+    yield from _table(head, list(map(_simulated, lost[:ROWS])), len(lost), "turn")
+
+
+def _table(head: tuple[str, str], rows: list[str], count: int, word: str) -> Iterable[str]:
+    if rows:
+        yield from (*head, *rows, "")
+    if count > ROWS:
+        yield from (f"And {counted(count - ROWS, word)} more.", "")
 
 
 def _simulated(turn: SimulatedTurn) -> str:
@@ -108,7 +92,7 @@ def _simulated(turn: SimulatedTurn) -> str:
 def _row(finding: Finding) -> str:
     turn = "" if finding.turn is None else turn_of(finding.turn, finding.chain)
     where = [_text(text) for text in (place_of(finding.path, finding.line), turn, finding.json_path) if text]
-    what = [_text(finding.message), *filter(None, (who_can_act(finding),))]
+    what = [_text(finding.message), *filter(None, (terminal.who_can_act(finding),))]
     lost = "" if finding.lost_tokens is None else f"{finding.lost_tokens:,}"
     cells = _MARKS[finding.severity], f"{finding.code} {finding.name}", "<br>".join(where), "<br>".join(what), lost
     return f"| {' | '.join(cells)} |"

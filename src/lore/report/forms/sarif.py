@@ -73,7 +73,8 @@ def log(result: Reported, *, verbose: bool) -> dict[str, Any]:
 def _rule(code: str) -> dict[str, Any]:
     known = CODES[code]
     level = SEVERITY[known.kind]
-    page = _page(code) or known.fix
+    file = resources.files("lore.judge").joinpath("pages", f"{code}.md")
+    page = file.read_text("utf-8") if file.is_file() else known.fix  # a plug-in's code has none
     return {
         "id": code,
         "name": "".join(word.capitalize() for word in known.name.split("-")),
@@ -85,14 +86,10 @@ def _rule(code: str) -> dict[str, Any]:
     }
 
 
-def _page(code: str) -> str:
-    """Return the page that explains a code; empty for one of a plug-in's."""
-    page = resources.files("lore.judge").joinpath("pages", f"{code}.md")
-    return page.read_text("utf-8") if page.is_file() else ""
-
-
 def _result(finding: Finding, rule: int) -> dict[str, Any]:
-    logical = {"kind": "member", "fullyQualifiedName": visible(_named(finding))}
+    turn = "" if finding.turn is None else f"{finding.chain or 'main'}:{finding.turn}"
+    named = " ".join(filter(None, (turn, finding.json_path)))
+    logical = {"kind": "member", "fullyQualifiedName": visible(named)}
     place: dict[str, Any] = {"logicalLocations": [logical]} if logical["fullyQualifiedName"] else {}
     if finding.path != "<stdin>":
         physical: dict[str, Any] = {"artifactLocation": _artifact(finding.path)}
@@ -100,40 +97,22 @@ def _result(finding: Finding, rule: int) -> dict[str, Any]:
             physical["region"] = {"startLine": finding.line}
         place["physicalLocation"] = physical
     lost = f" Lost {lost_of(finding)}." if finding.lost_tokens else ""
+    text = visible(f"{finding.message}.{lost} {finding.fix}")
     facts = {name: getattr(finding, name) for name in _FACTS if getattr(finding, name) is not None}
     return {
         "ruleId": finding.code,
         "ruleIndex": rule,
         "level": finding.severity,
-        "message": {"text": _text(f"{finding.message}.{lost} {finding.fix}")},
+        "message": {"text": text.replace("](", "] (")},  # `[words](address)` would be a link
         "locations": [place] if place else [],
         "partialFingerprints": {"lore/v1": finding.fingerprint},
         "properties": {name: visible(fact) if isinstance(fact, str) else fact for name, fact in facts.items()},
     }
 
 
-def _text(text: str) -> str:
-    """Return text of a message, in which `[words](address)` would be a link."""
-    return visible(text).replace("](", "] (")
-
-
 _FACTS = (
-    "kind",
-    "chain",
-    "turn",
-    "dialect",
-    "section",
-    "fidelity",
-    "lost_bytes",
-    "lost_tokens",
-    "lost_dollars",
-    "tokens",
-)
-
-
-def _named(finding: Finding) -> str:
-    turn = "" if finding.turn is None else f"{finding.chain or 'main'}:{finding.turn}"
-    return " ".join(filter(None, (turn, finding.json_path)))
+    "kind", "chain", "turn", "dialect", "section", "fidelity", "lost_bytes", "lost_tokens", "lost_dollars", "tokens",
+)  # fmt: skip
 
 
 def _artifact(path: str) -> dict[str, str]:

@@ -77,7 +77,6 @@ def _message(found: Sequence[Finding]) -> str:
 
 
 def _worst(found: Sequence[Finding]) -> str:
-    """Name the turns that lost most."""
     worst = sorted(found, key=lambda finding: -(finding.lost_tokens or 0))[:WORST]
     return ", ".join([
         turn_of(finding.turn or 0, finding.chain) + ("" if finding.line is None else f" (line {finding.line})")
@@ -106,7 +105,7 @@ class FindingsWriter:
         """Write the next findings."""
         self.heard += len(findings)
         for finding in shown(findings, verbose=self._verbose):
-            _finding(finding, self._out, again=not self._verbose and finding.code in self._argued)
+            write_finding(finding, self._out, again=not self._verbose and finding.code in self._argued)
             self._argued |= {finding.code} & {*UNEXPLAINED}
             self.written += 1
 
@@ -170,12 +169,7 @@ def _next(result: Checked) -> Iterator[tuple[str, str]]:
         yield f"lore simulate {path} --by reliability", "when and where the cache was not read"
 
 
-def write_finding(finding: Finding, out: Console) -> None:
-    """Write one finding, where they come one by one."""
-    _finding(finding, out)
-
-
-def _finding(finding: Finding, out: Console, *, again: bool = False) -> None:
+def write_finding(finding: Finding, out: Console, *, again: bool = False) -> None:
     """Write a finding; where it was argued for (`again`) only where it is and what was lost."""
     mark, style = _MARKS[finding.severity]
     out.print(line((f"{mark} {finding.code} {finding.name}", style), "  ", (place_in_words(finding), "bold")))
@@ -245,7 +239,6 @@ def sums_lines(sums: Summary | LintSummary, hidden: int = 0) -> Iterator[str]:
 
 
 def _lint_sums(sums: LintSummary) -> Iterator[str]:
-    """Yield the sums of requests that were looked at one by one."""
     requests = counted(sums.requests, "request")
     if sums.shown != sums.requests:
         requests += f" of {counted(sums.shown, 'conversation')}, of which the latest is foreseen"

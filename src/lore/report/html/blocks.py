@@ -42,7 +42,6 @@ class PageTable(NamedTuple):
     rows: list[tuple[Cell, ...]]
     numbers: frozenset[int] = frozenset()
     sortable: bool = False
-    caption: str = ""
 
 
 class StripPart(NamedTuple):

@@ -1,13 +1,14 @@
-"""The beginning of a page: what a command answered, as blocks.
+"""The beginning of a page: what a command answered, and the list of its sessions, as blocks.
 
-In: results, redacted already where that was asked for. Out: an `Intro` each. The sentences are those that a terminal
-shows, made where those are made.
+In: results, redacted already where that was asked for; sessions, or what they came to. Out: an `Intro` each, a block.
+The sentences are those that a terminal shows, made where those are made; sessions stand in the order of what was paid
+again, and are sorted by a click.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from msgspec import UNSET
 from rich.console import Console
@@ -15,28 +16,79 @@ from rich.console import Console
 from lore.model.results import Checked, Finding
 from lore.model.results.lint import LintResult
 from lore.model.results.overview import Comparison, Overview, Spending
+from lore.model.results.page import PageSession
 from lore.model.results.replay import Replayed
 from lore.model.results.simulate import CompactedSide, DryRun, Fired, Saving, Simulated
 from lore.report.compacted import side_in_words, signed
 from lore.report.comparison import about_side, cause_in_cells, conclusions, measure_in_words
+from lore.report.forms import terminal
 from lore.report.forms.lint import answer_in_words
-from lore.report.forms.terminal import (
-    Reported,
-    once_a_file,
-    place_in_words,
-    shown,
-    sums_lines,
-    unseen_lines,
-    worst_first,
-)
-from lore.report.html.blocks import Cell, PageBlock, PageTable, Strip, Swatch, amount_of, count, strip
+from lore.report.html.blocks import Cell, PageBlock, PageLink, PageTable, Strip, Swatch, amount_of, count, strip
 from lore.report.html.measured import measured_block, replay_blocks, replay_lead
 from lore.report.html.page import page
-from lore.report.html.session import MONEY, causes_block, lead_of, money_block
+from lore.report.html.session import MONEY, causes_block, lead_of, money_block, name_of
 from lore.report.overview import cost_of, share_read, span_in_words
 from lore.report.plain import counted, when
 from lore.report.sentences.evidence import money_of
 from lore.report.simulation import agreement_lines
+
+Weight: TypeAlias = tuple[float, int, float]
+_HEADS = (
+    "session", "project", "began", "requests", "cost", "paid again", "unexplained", "tokens paid again", "breaks",
+    "read", "largest prompt", "",
+)  # fmt: skip
+_NUMBERS = frozenset(range(2, 11))
+
+
+class ListedSession(NamedTuple):
+    """A session in the list; `href` leads to its page, empty where it has none; `message`: it could not be read on."""
+
+    path: str
+    project: str | None = None
+    began: float | None = None
+    spending: Spending | None = None
+    href: str = ""
+    message: str = ""
+
+    @property
+    def weight(self) -> Weight:
+        """What it lost, for the order: dollars, tokens, its cost."""
+        sums = self.spending
+        if sums is None:
+            return 0.0, 0, 0.0
+        return (
+            (sums.paid_again or 0.0) + (sums.unexplained or 0.0), sums.paid_again_tokens + sums.unexplained_tokens,
+            sums.dollars or 0.0,
+        )  # fmt: skip
+
+
+def row_of(session: PageSession) -> ListedSession:
+    """Return a session's row."""
+    return ListedSession(session.path, session.project, session.began, session.spending, message=session.message or "")
+
+
+def list_block(rows: Sequence[ListedSession]) -> PageBlock:
+    """Show sessions, those that lost most first."""
+    ordered = sorted(rows, key=lambda row: row.weight, reverse=True)
+    names = [name_of(row.path) for row in ordered]
+    shown = [name if names.count(name) == 1 else row.path for name, row in zip(names, ordered, strict=True)]
+    table = PageTable(
+        _HEADS, [_row(row, name) for row, name in zip(ordered, shown, strict=True)], _NUMBERS, sortable=True
+    )
+    return PageBlock(f"Sessions ({len(ordered):,})", table=table)
+
+
+def _row(row: ListedSession, name: str) -> tuple[Cell, ...]:
+    sums, project = row.spending, name_of((row.project or "").replace("\\", "/"))
+    session: Cell = PageLink(name, row.href) if row.href else name
+    if sums is None:
+        return session, project, when(row.began), *("–",) * 8, row.message
+    return (
+        session, project, when(row.began), count(sums.requests), amount_of(sums.dollars), amount_of(sums.paid_again),
+        amount_of(sums.unexplained), count(sums.paid_again_tokens + sums.unexplained_tokens), count(sums.breaks),
+        share_read(sums), count(sums.largest_prompt_tokens), row.message,
+    )  # fmt: skip
+
 
 FINDINGS = 200  # that a page lists, the worst first
 
@@ -46,7 +98,7 @@ class Html:
 
     mixes = False
 
-    def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
+    def write(self, result: terminal.Reported, out: Console, *, verbose: bool) -> None:
         intro = of_report(result, verbose=verbose)
         out.file.write(page(intro.title, heading=intro.heading, lead=intro.lead, blocks=intro.blocks))
 
@@ -61,13 +113,13 @@ class Intro(NamedTuple):
     closing: tuple[PageBlock, ...] = ()
 
 
-def of_report(result: Reported, *, verbose: bool = False) -> Intro:
+def of_report(result: terminal.Reported, *, verbose: bool = False) -> Intro:
     """Introduce what `lore check` or `lore lint` found."""
     return of_check(result, verbose=verbose) if isinstance(result, Checked) else _of_lint(result, verbose=verbose)
 
 
 def _of_lint(result: LintResult, *, verbose: bool) -> Intro:
-    found = worst_first(shown(result.findings, verbose=verbose))
+    found = terminal.worst_first(terminal.shown(result.findings, verbose=verbose))
     rows: list[tuple[Cell, ...]] = [
         (request.path, count(request.turn), request.dialect, request.model or "", answer_in_words(request)[1])
         for request in result.requests[:FINDINGS]
@@ -82,10 +134,10 @@ def _of_lint(result: LintResult, *, verbose: bool) -> Intro:
 
 def of_check(result: Checked, *, verbose: bool = False) -> Intro:
     """Introduce the recordings that `lore check` judged; `verbose` lists notes, too."""
-    found = worst_first(shown(result.findings, verbose=verbose))
-    found = found if verbose else once_a_file(found)
-    lead, *rest = sums_lines(result.summary)
-    lines = (*rest, *unseen_lines(result))
+    found = terminal.worst_first(terminal.shown(result.findings, verbose=verbose))
+    found = found if verbose else terminal.once_a_file(found)
+    lead, *rest = terminal.sums_lines(result.summary)
+    lines = (*rest, *terminal.unseen_lines(result))
     return Intro("lore check", "lore check", lead, (PageBlock(lines=lines), _top(result), _findings(found)))
 
 
@@ -105,8 +157,8 @@ def _findings(found: Sequence[Finding], *, folded: bool = True) -> PageBlock:
     if not found:
         return PageBlock("Findings", ("None that is worse than a note.",))
     rows: list[tuple[Cell, ...]] = [
-        (finding.severity, f"{finding.code} {finding.name}", count(finding.lost_tokens), place_in_words(finding),
-         finding.message, finding.fix)
+        (finding.severity, f"{finding.code} {finding.name}", count(finding.lost_tokens),
+         terminal.place_in_words(finding), finding.message, finding.fix)
         for finding in found[:FINDINGS]
     ]  # fmt: skip
     heads = ("severity", "code", "tokens", "where", "what was found", "what to do")

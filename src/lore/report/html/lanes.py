@@ -141,7 +141,6 @@ def _steps(values: Sequence[int], most: int) -> str:
 
 
 def _marks(chain: PageChain, lane: str, trials: Sequence[tuple[int, str]]) -> Iterator[tuple[int, LaneMark]]:
-    """Yield each mark with what it weighs."""
     said = dict(trials)
     turns = len(chain.turns)
     for place, turn in enumerate(chain.turns):

@@ -18,18 +18,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup, escape
 from msgspec.structs import replace
 
-from lore.model.results.store import (
-    AuditEntry,
-    MemoryAudit,
-    MemoryDeleted,
-    MemoryShown,
-    MemoryUsers,
-    MemoryWiped,
-    RememberedAgent,
-    RememberedText,
-    RememberedTopic,
-    StoreShown,
-)
+from lore.model.results import store as results
 from lore.report.html.page import GENERATOR, digest, environment, template
 from lore.report.plain import counted, named, visible
 from lore.report.remembered import extent, holder, kind_of, sums_of, what, who
@@ -58,9 +47,9 @@ class MemoryFilter(NamedTuple):
 class AgentPage(NamedTuple):
     """What a page shows of an agent's memory; `left` counts the texts that it leaves out."""
 
-    agent: RememberedAgent
-    topics: list[RememberedTopic]
-    texts: list[RememberedText]
+    agent: results.RememberedAgent
+    topics: list[results.RememberedTopic]
+    texts: list[results.RememberedText]
     left: int
 
 
@@ -72,17 +61,17 @@ def policy() -> str:
     )
 
 
-def users_page(result: MemoryUsers) -> str:
+def users_page(result: results.MemoryUsers) -> str:
     """Return the list of users."""
     return _page("users.html", PageAbout(result.store), users=result.users)
 
 
 def user_page(
-    result: MemoryShown,
+    result: results.MemoryShown,
     about: PageAbout,
     narrowed: MemoryFilter,
-    source: StoreShown | None,
-    entries: Sequence[AuditEntry],
+    source: results.StoreShown | None,
+    entries: Sequence[results.AuditEntry],
 ) -> str:
     """Return what is remembered of a user; of a session its `source` (None: deleted since) and its `entries`."""
     found = [_part(agent, narrowed) for agent in result.agents]
@@ -94,7 +83,7 @@ def user_page(
     )  # fmt: skip
 
 
-def _part(agent: RememberedAgent, narrowed: MemoryFilter) -> AgentPage:
+def _part(agent: results.RememberedAgent, narrowed: MemoryFilter) -> AgentPage:
     wanted = narrowed.text.casefold()
     topics = [
         topic for topic in agent.topics
@@ -107,7 +96,7 @@ def _part(agent: RememberedAgent, narrowed: MemoryFilter) -> AgentPage:
     return AgentPage(agent, topics, texts[:MOST], max(0, len(texts) - MOST))
 
 
-def _source(source: StoreShown | None) -> str:
+def _source(source: results.StoreShown | None) -> str:
     """Say what the store knows of the session that something was learnt from."""
     if source is None:
         return "it was deleted from the store since."
@@ -120,7 +109,7 @@ def _source(source: StoreShown | None) -> str:
     return f"{', '.join(parts)}."
 
 
-def audit_page(result: MemoryAudit, about: PageAbout) -> str:
+def audit_page(result: results.MemoryAudit, about: PageAbout) -> str:
     """Return the audit log of a user, the latest entry first."""
     entries = result.entries[::-1]
     return _page(
@@ -128,7 +117,7 @@ def audit_page(result: MemoryAudit, about: PageAbout) -> str:
     )
 
 
-def wipe_page(result: MemoryWiped, about: PageAbout, proof: str, *, stale: str = "") -> str:
+def wipe_page(result: results.MemoryWiped, about: PageAbout, proof: str, *, stale: str = "") -> str:
     """Return the question whether to wipe; an empty `proof`: there is nothing. `stale` says why nothing was done."""
     return _page(
         "confirm.html", about, title="Wipe all of this?", extent=extent(result), items=[], names=[], proof=proof,
@@ -136,7 +125,9 @@ def wipe_page(result: MemoryWiped, about: PageAbout, proof: str, *, stale: str =
     )  # fmt: skip
 
 
-def delete_page(result: MemoryShown, about: PageAbout, names: Sequence[str], proof: str, *, stale: str = "") -> str:
+def delete_page(
+    result: results.MemoryShown, about: PageAbout, names: Sequence[str], proof: str, *, stale: str = ""
+) -> str:
     """Return the question whether to delete what is named."""
     items = [f"topic {topic.topic}: {topic.summary}" for agent in result.agents for topic in agent.topics]
     items += [f"{text.id}: {text.text}" for agent in result.agents for text in agent.texts]
@@ -146,12 +137,12 @@ def delete_page(result: MemoryShown, about: PageAbout, names: Sequence[str], pro
     )  # fmt: skip
 
 
-def wiped_page(result: MemoryWiped, about: PageAbout) -> str:
+def wiped_page(result: results.MemoryWiped, about: PageAbout) -> str:
     """Return what was wiped."""
     return _page("done.html", about, title="Wiped", texts=[extent(result)])
 
 
-def deleted_page(result: MemoryDeleted, about: PageAbout) -> str:
+def deleted_page(result: results.MemoryDeleted, about: PageAbout) -> str:
     """Return what was deleted, and where it is still to be read."""
     texts = [f"deleted {name}" for name in result.deleted]
     texts += [f"topic {name} still says it, until the next dream, or until it is deleted" for name in result.still_in]
@@ -165,7 +156,7 @@ def error_page(message: str, hint: str, store: str) -> str:
     )
 
 
-def fingerprint(result: MemoryShown) -> str:
+def fingerprint(result: results.MemoryShown) -> str:
     """Return a digest of what is remembered, by which a question is known to be about what is still there."""
     shown = [replace(agent, last_failure=None) for agent in result.agents]
     return hashlib.sha256(repr(shown).encode("utf-8", "surrogatepass")).hexdigest()
@@ -186,7 +177,6 @@ def _style() -> str:
 
 
 def _link(page: str, **query: str | None) -> Markup:
-    """Return the address of a page, beside this one."""
     given = {name: value for name, value in query.items() if value is not None}
     return escape(f"{page}?{urlencode(given, errors='surrogatepass')}")
 

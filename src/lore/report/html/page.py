@@ -88,8 +88,8 @@ def digest(text: str) -> str:
 def environment() -> Environment:
     """Return the environment of every page: it escapes, and makes visible what would be obeyed."""
     return Environment(
-        loader=PackageLoader("lore.report.html"), autoescape=True, undefined=StrictUndefined, finalize=_finalized,
-        trim_blocks=True, lstrip_blocks=True,
+        loader=PackageLoader("lore.report.html"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, finalize=_finalized,
     )  # fmt: skip
 
 

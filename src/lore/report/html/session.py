@@ -14,19 +14,7 @@ from lore.model.results import CauseResult
 from lore.model.results.overview import Spending, SpendingCause
 from lore.model.results.page import PageSession, PageSide, PageTurn, PartName
 from lore.report.commands import in_shell
-from lore.report.html.blocks import (
-    WIDTH,
-    Cell,
-    PageBlock,
-    PageLink,
-    PageTable,
-    Strip,
-    StripPart,
-    Swatch,
-    amount_of,
-    count,
-    strip,
-)
+from lore.report.html import blocks
 from lore.report.html.lanes import LaneDrawing, counts_of, lane_of, style_of
 from lore.report.overview import cost_of, tokens_of
 from lore.report.plain import counted, when
@@ -62,7 +50,7 @@ class TurnRow(NamedTuple):
     key: str
     cells: tuple[str, ...]
     style: str
-    what: tuple[Cell, ...]
+    what: tuple[blocks.Cell, ...]
     marks: str
 
 
@@ -78,7 +66,7 @@ class BreakView(NamedTuple):
     sides: tuple[tuple[str, str, str, str], ...]
     where: str
     columns: tuple[tuple[str, str], ...]
-    strips: tuple[Strip, ...]
+    strips: tuple[blocks.Strip, ...]
 
 
 class LaneView(NamedTuple):
@@ -87,7 +75,7 @@ class LaneView(NamedTuple):
     lane: LaneDrawing
     caption: str
     rows: tuple[TurnRow, ...]
-    prompt: tuple[Strip, ...]
+    prompt: tuple[blocks.Strip, ...]
 
 
 class SessionView(NamedTuple):
@@ -96,9 +84,9 @@ class SessionView(NamedTuple):
     name: str
     about: str
     lead: str
-    money: PageBlock
-    causes: PageBlock
-    context: PageBlock
+    money: blocks.PageBlock
+    causes: blocks.PageBlock
+    context: blocks.PageBlock
     lanes: list[LaneView]
     breaks: list[BreakView]
     left_out: str
@@ -179,47 +167,47 @@ def _of(dollars: float | None, whole: float | None, tokens: int) -> str:
     return f"{money_of(dollars)}{share}"
 
 
-def money_block(spending: Spending, title: str = "Where the money went") -> PageBlock:
+def money_block(spending: Spending, title: str = "Where the money went") -> blocks.PageBlock:
     """Show the parts of a bill as one bar and as a table; nothing where no bill has a price."""
     whole = spending.dollars
     if not whole:
-        return PageBlock()
+        return blocks.PageBlock()
     parts = [(style, getattr(spending, name) or 0.0, words) for name, style, words in MONEY]
     known = [(style, dollars, words) for style, dollars, words in parts if dollars > 0]
     shown = [(style, dollars, f"{words}: {money_of(dollars)}") for style, dollars, words in known]
-    rows: list[tuple[Cell, ...]] = [
-        (Swatch(words, style), money_of(dollars), f"{dollars / whole:.0%}") for style, dollars, words in known
+    rows: list[tuple[blocks.Cell, ...]] = [
+        (blocks.Swatch(words, style), money_of(dollars), f"{dollars / whole:.0%}") for style, dollars, words in known
     ]
-    table = PageTable(("part", "cost", "share"), rows, frozenset((1, 2)))
-    return PageBlock(title, strips=(strip("", shown, whole),), table=table)
+    table = blocks.PageTable(("part", "cost", "share"), rows, frozenset((1, 2)))
+    return blocks.PageBlock(title, strips=(blocks.strip("", shown, whole),), table=table)
 
 
-def causes_block(causes: Sequence[SpendingCause], unexplained: Sequence[SpendingCause]) -> PageBlock:
+def causes_block(causes: Sequence[SpendingCause], unexplained: Sequence[SpendingCause]) -> blocks.PageBlock:
     """Show what was paid again, by cause, and what to do about each."""
     every = [*causes, *unexplained]
     if not every:
-        return PageBlock()
-    rows: list[tuple[Cell, ...]] = [
-        (amount_of(cause.dollars), count(cause.tokens), count(cause.turns),
+        return blocks.PageBlock()
+    rows: list[tuple[blocks.Cell, ...]] = [
+        (blocks.amount_of(cause.dollars), blocks.count(cause.tokens), blocks.count(cause.turns),
          cause.says + (" (not sure)" if cause.kind == "unattributable" else ""), cause.fix, cause.code)
         for cause in every
     ]  # fmt: skip
     heads = ("cost", "tokens", "turns", "what happened", "what to do", "code")
-    return PageBlock("What was paid again, and why", table=PageTable(heads, rows, frozenset((0, 1, 2))))
+    return blocks.PageBlock("What was paid again, and why", table=blocks.PageTable(heads, rows, frozenset((0, 1, 2))))
 
 
-def context_block(session: PageSession) -> PageBlock:
+def context_block(session: PageSession) -> blocks.PageBlock:
     """Show what compacting sooner would have saved, and a command that says where; nothing where it would not pay."""
     found, spending = session.earlier, session.spending
     if found is None:
-        return PageBlock()
+        return blocks.PageBlock()
     saved = _of(found.saved, spending.dollars, 0)
     window, times = tokens_of(found.window), counted(found.compactions, "compaction")
     path = in_shell(session.path)
     where = f" Where: lore compact {path} --dry-run --window {found.window}" if path else ""
     grown = f"Prompts grew to {tokens_of(spending.largest_prompt_tokens)} tokens; each request reads all that stands."
     tried = f"Compacted before {window}, the session would have cost about {saved} less, with {times}."
-    return PageBlock("What the size of its context cost", lines=(grown, tried + where))
+    return blocks.PageBlock("What the size of its context cost", lines=(grown, tried + where))
 
 
 def _notes(session: PageSession) -> Iterator[str]:
@@ -267,14 +255,14 @@ def _row(turn: PageTurn, lane: str, place: int, day: str) -> TurnRow:
         billed.read_tokens, billed.write_tokens, billed.uncached_tokens, billed.output_tokens)  # fmt: skip
     paid, read = "" if cost is None or cost.billed is None else money_of(cost.billed), played.predicted.read_tokens
     cells = (str(played.turn), day + when(played.at, "%H:%M"),
-        *("" if each is None else count(each) for each in counts), "=" if read is not None and read == counts[0] else
-        "" if read is None else count(read), paid)  # fmt: skip
+        *("" if each is None else blocks.count(each) for each in counts),
+        "" if read is None else "=" if read == counts[0] else blocks.count(read), paid)  # fmt: skip
     cause = played.cause
-    what: list[Cell] = []
+    what: list[blocks.Cell] = []
     if cause is not None:
         lost = f" {played.lost_tokens:,} tokens" if played.lost_tokens else ""
         text = f"{plain_of(cause.code, cause.name)}{lost}"
-        what.append(text if turn.after is None else PageLink(text, f"#b{lane}-{place}"))
+        what.append(text if turn.after is None else blocks.PageLink(text, f"#b{lane}-{place}"))
     marks = {
         "compaction": "compaction" if turn.compacted else "",
         "pause": "" if turn.pause is None else f"pause {duration(turn.pause)}",
@@ -331,11 +319,11 @@ def _side(name: str, side: PageSide, turn: PageTurn) -> tuple[str, str, str, str
     return f"{name}: {head}", bill, side.text[: turn.shared], side.text[turn.shared :]
 
 
-def prompt_strips(turn: PageTurn) -> tuple[Strip, ...]:
+def prompt_strips(turn: PageTurn) -> tuple[blocks.Strip, ...]:
     """Return a prompt as bars on one scale: its parts, coloured by what was read; what was billed and predicted."""
     counts, predicted, billed = counts_of(turn), turn.played.predicted, turn.played.billed
     whole = float(max(sum(part.tokens for part in turn.parts), 0 if counts is None else counts.whole))
-    found: list[Strip] = []
+    found: list[blocks.Strip] = []
     if not whole:
         return ()
     if turn.parts:
@@ -353,25 +341,25 @@ def prompt_strips(turn: PageTurn) -> tuple[Strip, ...]:
     return tuple(found)
 
 
-def _made_of(turn: PageTurn, whole: float, read: float) -> Strip:
+def _made_of(turn: PageTurn, whole: float, read: float) -> blocks.Strip:
     """Return the parts of a prompt, each in the colour of what was read up to where reading ended."""
-    parts: list[StripPart] = []
+    parts: list[blocks.StripPart] = []
     done = 0.0
     for part in turn.parts:
         text = f"{_PARTS[part.name]}: about {tokens_of(part.tokens)} tokens"
         ends = (done, min(max(done, read), done + part.tokens), done + part.tokens)
         for style, begin, end in (("read", *ends[:2]), ("lost", *ends[1:])):
-            places = [round(place / whole * WIDTH) for place in (begin, end)]
+            places = [round(place / whole * blocks.WIDTH) for place in (begin, end)]
             if places[1] > places[0]:
-                parts.append(StripPart(style, places[0], places[1] - places[0], text))
+                parts.append(blocks.StripPart(style, places[0], places[1] - places[0], text))
         done = ends[2]
     words = " | ".join(f"{_PARTS[part.name]} {tokens_of(part.tokens)}" for part in turn.parts)
-    return Strip("made of", parts, words)
+    return blocks.Strip("made of", parts, words)
 
 
-def _counted(label: str, read: int, written: int, uncached: int, whole: float) -> Strip:
+def _counted(label: str, read: int, written: int, uncached: int, whole: float) -> blocks.Strip:
     sizes = (("read", read, "read"), ("written", written, "written"), ("uncached", uncached, "uncached"))
     parts = [(style, float(size), f"{words}: {size:,} tokens") for style, size, words in sizes if size]
-    return strip(
+    return blocks.strip(
         label, parts, whole, ", ".join(f"{size:,} {words}" for _, size, words in sizes if size or words == "read")
     )

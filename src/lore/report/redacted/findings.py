@@ -1,4 +1,4 @@
-"""Results without content: hashes, lengths and paths only. What `--redact` leaves of a result.
+"""Texts, findings and errors without content: hashes, lengths and paths only (whole results: `results.py`).
 
 Rules: what a recording says is content, and so are names in it (of tools, keys, agents, ids): each text is
 replaced by its length and the beginning of its SHA-256, so that equal texts can still be told to be equal.
@@ -20,7 +20,7 @@ from lore.formats.foreign import SENTENCES
 from lore.judge.base import lasting_chain
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
-from lore.model.results import Checked, Diff, DivergenceResult, Finding, Side, VerdictResult
+from lore.model.results import Finding
 from lore.report.sentences.findings import worded
 
 # Members of request bodies in the dialects that lore knows. A tool's schema has members of its own: only these stay.
@@ -52,11 +52,6 @@ _MODEL_NUMBER = pattern(
 _LONGEST_MODEL = 100  # characters of a name that may be a public model's
 _MODEL_PARTS = pattern(r"[-./:@_\[\]]")
 _SECTIONS = frozenset(("tools", "system", "messages"))
-# What Anthropic says of a miss; another provider's word is content until it is known.
-_REASONS = frozenset(
-    ("tools_changed", "system_changed", "messages_changed", "model_changed", "unavailable",
-     "previous_message_not_found")
-)  # fmt: skip
 
 
 def digest(text: str) -> str:
@@ -69,13 +64,8 @@ def digest(text: str) -> str:
 
 def redacted_path(path: str) -> str:
     """Return a path inside a body: members that request shapes have themselves, hashes of others."""
-    return "".join(
-        piece if piece in _MEMBERS or _PIECES.fullmatch(piece) else short_hash(piece) for piece in _split(path)
-    )
-
-
-def _split(path: str) -> list[str]:
-    return [piece for piece in _PIECES.split(path) if piece]
+    pieces = [piece for piece in _PIECES.split(path) if piece]
+    return "".join([piece if piece in _MEMBERS or _PIECES.fullmatch(piece) else short_hash(piece) for piece in pieces])
 
 
 def short_hash(text: str) -> str:
@@ -88,8 +78,9 @@ def redacted_chain(chain: str | None) -> str | None:
     return chain if chain is None or lasting_chain(chain) is None else short_hash(chain)
 
 
-def _section(section: str | None) -> str | None:
-    return section if section is None or section in _SECTIONS else digest(section)
+def section_word(section: str) -> str:
+    """Return a section of prompts as it is; what else is called one is content."""
+    return section if section in _SECTIONS else digest(section)
 
 
 def redacted_model(name: str) -> str:
@@ -109,66 +100,17 @@ REDACTED: dict[str, Callable[[str], str]] = {
 
 def redacted_finding(finding: Finding) -> Finding:
     """Return a finding without content; its fingerprint holds none and stays."""
-    path = None if finding.json_path is None else redacted_path(finding.json_path)
-    kept = replace(finding, chain=redacted_chain(finding.chain), section=_section(finding.section), json_path=path)
+    kept = replace(
+        finding, chain=redacted_chain(finding.chain), section=finding.section and section_word(finding.section),
+        json_path=finding.json_path and redacted_path(finding.json_path),
+    )  # fmt: skip
     return worded(kept, REDACTED)
 
 
 def redacted_problem(problem: Problem) -> Problem:
     """Return a problem without content; what is said of mixed logs counts lines alone."""
     message = problem.message if problem.code == Code.ENGINES_MIXED else digest(problem.message)
-    return Problem(problem.code, message, file=problem.file, line=problem.line, byte=problem.byte)
-
-
-def redacted(result: Checked) -> Checked:
-    """Return a result of `lore check` without content."""
-    return replace(
-        result, findings=list(map(redacted_finding, result.findings)),
-        problems=list(map(redacted_problem, result.problems)),
-    )  # fmt: skip
-
-
-def redacted_diff(diff: Diff) -> Diff:
-    """Return a comparison without content; its causes and columns were made without."""
-    return Diff(
-        schema=diff.schema,
-        left=_side(diff.left, diff.chain),
-        right=_side(diff.right, diff.chain),
-        file=diff.file,
-        prompt=diff.prompt,
-        relation=diff.relation,
-        divergence=None if diff.divergence is None else _divergence(diff.divergence),
-        reuse_ratio=diff.reuse_ratio,
-        causes=diff.causes,
-        caches=diff.caches,
-        billed=diff.billed,
-        verdict=None if diff.verdict is None else redacted_verdict(diff.verdict),
-        problems=list(map(redacted_problem, diff.problems)),
-        chain=redacted_chain(diff.chain),
-        turn=diff.turn,
-        columns=diff.columns,
-    )
-
-
-def _side(side: Side, chain: str | None) -> Side:
-    """Return a side: in `FILE#CHAIN:TURN` the chain as it is shown elsewhere, a model only if it is a public one."""
-    name = side.name if not chain else side.name.replace(f"#{chain}:", f"#{redacted_chain(chain)}:")
-    model = None if side.model is None else redacted_model(side.model)
-    return Side(name, side.format, side.dialect, model, side.fidelity, side.partial, side.lacks)
-
-
-def _divergence(where: DivergenceResult) -> DivergenceResult:
-    return DivergenceResult(
-        _section(where.section) or "", redacted_path(where.path), where.offset, where.prompt_offset,
-        digest(where.left), digest(where.right),
-    )  # fmt: skip
-
-
-def redacted_verdict(verdict: VerdictResult) -> VerdictResult:
-    """Return what a provider said of a miss: the words that are known, a digest of others."""
-    reason = verdict.reason if verdict.reason in _REASONS else digest(verdict.reason)
-    source = None if verdict.source is None else digest(verdict.source)
-    return VerdictResult(reason, verdict.missed_tokens, source)
+    return replace(problem, message=message)
 
 
 # What lore says of files in its own words: no content can stand in it but names of files, chains and turns.

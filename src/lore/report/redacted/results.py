@@ -1,89 +1,247 @@
-"""Sessions that were found, plays of caches and of compactions, without content.
+"""Results without content: which text of a result holds what of a recording, and what `--redact` makes of it.
 
-Rules: those of `redacted.py`. Causes were made without content. What lore says in its own words stays, but for names of
-models that are not public, of tools and of hosts, which become hashes and lengths; so do folders of projects and ids.
+Rules: every text of every result has its row in `SHOWN` (a test looks at the types); a row that is not kept hides
+whatever stands in the field (a test fills them), and the guide's table (`lore guide reports`) is this one (a test
+compares them). A field is called by its name; by its struct's as well where structs differ in it. What has no row is
+content. Words of a `Literal` are lore's own. Causes were made without content (`redacted_finding`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Any, NamedTuple, TypeVar, cast, get_args, get_type_hints
 
-from msgspec import UnsetType
+from msgspec import Raw, Struct
+from msgspec.json import encode as encode_item
 from msgspec.structs import replace
 
-from lore.model.codes import Code
-from lore.model.ledger import Ledger, LedgerRow
-from lore.model.results.found import FoundSession, FoundSessions
-from lore.model.results.measured import PROCESS, MeasuredResult
-from lore.model.results.overview import ComparedSide, Comparison, Overview, SpendingCause
-from lore.model.results.replay import Replayed
-from lore.model.results.simulate import DryRun, GroupResult, ReliabilityResult, Simulated, SimulatedTurn
-from lore.model.running import Running
+from lore.model.canonical import encode, text_of
+from lore.model.codes import Code, Problem
+from lore.model.inserts import insert_texts
+from lore.model.items import Item, RawBlock, is_absent
+from lore.model.ledger import Loss
+from lore.model.results import CauseResult, ColumnsResult, Diff, Finding, Side
+from lore.model.results.measured import PROCESS
+from lore.model.results.overview import Overview, SpendingCause
+from lore.model.results.page import PageTurn
+from lore.model.results.simulate import GroupResult, ReliabilityResult, Simulated
+from lore.model.results.store import FoldResult, InjectedResult
+from lore.model.running import LastBreak
+from lore.model.turn import seconds
 from lore.report.redacted.findings import (
     digest,
     is_own,
     redacted_chain,
+    redacted_finding,
     redacted_model,
+    redacted_path,
     redacted_problem,
-    redacted_verdict,
+    section_word,
     short_hash,
 )
 from lore.report.sentences.spending import cause_in_words
 
+T = TypeVar("T")
 _CLIENT = re.compile(r"[a-z][a-z-]{0,30}( \d[\d.]{0,20})?")  # its name, and the number of a release
+_TRIGGERS = frozenset(("overflow", "manual", "cadence", "gap", "auto"))
+_SOURCES = frozenset(("user", "context_injection", "tick"))
+_STOPS = frozenset(("end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal", "pause_turn", "stop", "length",
+                    "tool_calls", "content_filter", "interrupted"))  # fmt: skip
 _OF_TOOLS = "no price is known for the provider's tools"
+# What Anthropic says of a miss; another provider's word is content until it is known.
+_REASONS = frozenset(
+    ("tools_changed", "system_changed", "messages_changed", "model_changed", "unavailable",
+     "previous_message_not_found")
+)  # fmt: skip
 
 
-def redacted_simulated(result: Simulated) -> Simulated:
-    """Return a play of a cache without content."""
+class FieldTreatment(NamedTuple):
+    """What is treated alike, how it is shown, and the fields that hold it; `kept`: as it is."""
+
+    what: str
+    shown: str
+    fields: tuple[str, ...]
+    kept: bool = False
+
+
+SHOWN = {
+    "content": FieldTreatment(
+        "text of messages, system prompts, tools and results; reasons and errors of providers, sources; projects; "
+        "hosts of gateways",
+        "length and 8 digits of the SHA-256",
+        ("message", "left", "right", "reason", "source", "project", "gateway", "server", "section", "failed", "text",
+         "signature", "media_type", "stop_reason", "CompactDivider.trigger",
+         "Comparison.notes", "says", "tokens", "GroupResult.name", "ReliabilityResult.name"),
+    ),
+    "name": FieldTreatment(
+        "names of tools, servers, hooks, skills, commands and files; members of bodies and schemas that are a "
+        "writer's own",
+        "the same",
+        ("names", "client", "clients", "json_path", "DivergenceResult.path", "CauseResult.path", "cached_to",
+         "LintBreakpoint.path", "PageTurn.path", "ToolCall.name"),
+    ),
+    "id": FieldTreatment(
+        "ids of sessions and responses; chains and agents with names of their own",
+        "8 digits of the SHA-256",
+        ("chain", "PageChain.name", "session", "session_id", "id", "response", "response_id", "pruned",
+         "uuid", "call_id"),
+    ),
+    "model": FieldTreatment(
+        "a model's name",
+        "as it is where all its words are those of public models (`us.anthropic.claude-opus-5-v1:0`); any other "
+        "(`ft:gpt-4o:acme:…`) as length and digits",
+        ("model", "models", "model_before"),
+    ),
+    "own": FieldTreatment(
+        "members of request shapes (`messages[3].content`), formats, dialects, codes, counts, times, tokens, prices",
+        "as they are",
+        ("code", "codes", "name", "kind", "fix", "plain", "actor", "strength", "qualifiers", "fidelity", "confidence",
+         "fingerprint", "format", "dialect", "lacks", "sealed", "what", "agent", "title", "engine", "version", "unit",
+         "cache", "reads_most", "provider", "platform", "as_of", "by", "by_price", "currency", "change", "trigger",
+         "when", "answer", "notes", "stopped", "left_out", "skipped", "same_as", "tail", "best", "next",
+         "computes_least", "unsent", "tokenizer", "relation", "bytes", "billed", "verdict", "dispute", "ruled_out",
+         "started_at", "ended_at", "written_at", "UnreadLogs.message", "PredictedResult.reason", "OutcomeResult.reason",
+         "ComparedCause.says"),
+        kept=True,
+    ),
+    "file": FieldTreatment(
+        "the file or folder that you named, and line and byte in it",
+        "as they are: call it otherwise where its name says too much",
+        ("path", "file", "looked", "command", "recording", "capture", "DryRun.session", "Side.name",
+         "ComparedSide.name", "MeasuredLog.name", "SpendingSession.path", "Replayed.server"),
+        kept=True,
+    ),
+}  # fmt: skip
+OF_FIELDS = {field: kind for kind, row in SHOWN.items() for field in row.fields}
+
+
+def hashed_id(text: str) -> str:
+    """Return what stands for an id; nothing for an empty one."""
+    return short_hash(text) if text else ""
+
+
+def _unless(is_known: Callable[[str], object]) -> Callable[[str], str]:
+    """Keep what is known, as lore's own words are, and hide the rest."""
+    return lambda text: text if is_known(text) else digest(text)
+
+
+def _is_time(text: str) -> bool:
+    return seconds(text) is not None
+
+
+def chain_name(name: str) -> str:
+    """Return a chain's name where it is one of lore's own, else its hash."""
+    return redacted_chain(name) or name
+
+
+_KINDS: dict[str, Callable[[str], str]] = {
+    "content": digest, "name": digest, "id": hashed_id, "model": redacted_model, "own": str, "file": str,
+}  # fmt: skip
+# Of these fields a part is lore's own.
+_FIELDS: dict[str, Callable[[str], str]] = {
+    "chain": chain_name, "ChainResult.id": chain_name, "PageChain.name": chain_name, "section": section_word,
+    "json_path": redacted_path, "cached_to": redacted_path, "DivergenceResult.path": redacted_path,
+    "LintBreakpoint.path": redacted_path, "PageTurn.path": redacted_path,
+    "client": _unless(_CLIENT.fullmatch), "clients": _unless(_CLIENT.fullmatch),
+    "FoundSession.message": _unless(is_own), "Ledger.message": _unless(is_own),
+    "MeasuredLog.server": _unless(lambda name: name.startswith(PROCESS)),
+    "VerdictResult.reason": _unless(_REASONS.__contains__), "UserMessage.source": _unless(_SOURCES.__contains__),
+    "AssistantMessage.stop_reason": _unless(_STOPS.__contains__),
+    "CompactDivider.trigger": _unless(_TRIGGERS.__contains__),
+    "TurnResult.started_at": _unless(_is_time), "TurnResult.ended_at": _unless(_is_time),
+}  # fmt: skip
+
+
+def redacted(result: T) -> T:
+    """Return a result, or a part of one, without content. Cost O(its fields)."""
+    kind: type = type(cast("object", result))
+    return _STRUCTS.get(kind, _by_field)(result)
+
+
+def _by_field(result: Any) -> Any:
+    changed = {name: _value(getattr(result, name), change) for name, change in _changes(result.__class__)}
+    return replace(result, **changed) if isinstance(result, Struct) else result._replace(**changed)
+
+
+def _value(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Raw):
+        return _raw(value)
+    if isinstance(value, Struct) or hasattr(value, "_fields"):
+        return redacted(value)
+    if isinstance(value, list | tuple):
+        parts = [_value(part, change) for part in cast("Iterable[Any]", value)]
+        return parts if isinstance(value, list) else tuple(parts)
+    if isinstance(value, dict):
+        return {_value(key, change): _value(part, change) for key, part in cast("dict[Any, Any]", value).items()}
+    return value
+
+
+def _raw(raw: Raw) -> Raw:
+    """Return what stands for a JSON value: for a string the digest of its text, else that of its JSON."""
+    if is_absent(raw):
+        return raw
+    value = bytes(raw)
+    return Raw(encode(digest(text_of(value) if value[:1] == b'"' else value.decode("utf-8", "replace"))))
+
+
+@cache
+def _changes(kind: Any) -> tuple[tuple[str, Callable[[str], str]], ...]:
+    """Return the fields of a type in which text may stand, each with what becomes of that."""
+    hints = get_type_hints(kind)
+    fields: Iterable[str] = kind.__struct_fields__ if issubclass(kind, Struct) else kind._fields
+    return tuple([(field, _change(kind.__name__, field) if _is_text(hints[field]) else str) for field in fields])
+
+
+def _change(struct: str, field: str) -> Callable[[str], str]:
+    for name in (f"{struct}.{field}", field):
+        if name in _FIELDS or name in OF_FIELDS:
+            return _FIELDS.get(name) or _KINDS[OF_FIELDS[name]]
+    return digest
+
+
+def _is_text(hint: Any) -> bool:
+    return hint is str or any(map(_is_text, get_args(hint)))
+
+
+def redacted_fold(result: FoldResult, items: list[Item]) -> tuple[FoldResult, list[Item]]:
+    """Return a folded session, and the items that it shows, without content.
+
+    Each item keeps its kind, its status, its counts and its place.
+    """
+    shown = [redacted(item) for item in items]
+    made = redacted(replace(result, timeline=[], injected=[]))
+    timeline = [Raw(encode_item(item)) for item in shown]
+    return replace(made, timeline=timeline, injected=list(map(_injected, result.injected))), shown
+
+
+def _injected(injected: InjectedResult) -> InjectedResult:
+    texts = insert_texts(injected.content) or ()
+    content = [{"role": spoken.role, "text": digest(text_of(spoken.text))} for spoken in texts]
+    return replace(injected, content=Raw(encode(content)))
+
+
+# structs of which one field says what another one holds
+
+
+_NAMES = {"model": redacted_model, "project": digest, "gateway": digest}  # of groups, by what they are grouped by
+
+
+def _grouped(row: GroupResult | ReliabilityResult) -> GroupResult | ReliabilityResult:
+    return replace(row, name=_NAMES.get(row.by, str)(row.name))
+
+
+def _overview(result: Overview) -> Overview:
+    name = _NAMES.get(result.by or "", str)
+    return replace(_by_field(result), groups=[replace(group, name=name(group.name)) for group in result.groups])
+
+
+def _simulated(result: Simulated) -> Simulated:
     models = {turn.model for turn in result.turns if turn.model is not None}
-    return replace(
-        result, turns=list(map(redacted_turn, result.turns)), groups=list(map(_group, result.groups)),
-        reliability=list(map(_reliability, result.reliability)), notes=list(_notes(result.notes, models)),
-        problems=list(map(redacted_problem, result.problems)), measured=_measured(result.measured),
-    )  # fmt: skip
-
-
-def _measured(result: MeasuredResult | UnsetType) -> MeasuredResult | UnsetType:
-    if not isinstance(result, MeasuredResult):
-        return result
-    return replace(
-        result, rows=[replace(row, chain=redacted_chain(row.chain)) for row in result.rows],
-        logs=[replace(log, server=_server(log.server)) for log in result.logs],
-    )  # fmt: skip
-
-
-def _server(name: str) -> str:
-    return name if not name or name.startswith(PROCESS) else digest(name)
-
-
-def redacted_replayed(result: Replayed) -> Replayed:
-    """Return a replay without content: its own words name no more than parameters of requests."""
-    layouts = [
-        replace(layout, simulated=None if layout.simulated is None else redacted_simulated(layout.simulated))
-        for layout in result.layouts
-    ]
-    return replace(result, layouts=layouts)
-
-
-def redacted_turn(turn: SimulatedTurn) -> SimulatedTurn:
-    """Return a turn without content; its causes were made without."""
-    return replace(
-        turn, chain=redacted_chain(turn.chain) or turn.chain, model=_model(turn.model),
-        verdict=None if turn.verdict is None else redacted_verdict(turn.verdict),
-    )  # fmt: skip
-
-
-def _group(group: GroupResult) -> GroupResult:
-    return replace(group, name=_NAMES[group.by](group.name)) if group.by in _NAMES else group
-
-
-def _reliability(row: ReliabilityResult) -> ReliabilityResult:
-    return replace(row, name=_NAMES[row.by](row.name)) if row.by in _NAMES else row
-
-
-_NAMES = {"model": redacted_model, "project": digest, "gateway": digest}
+    return replace(_by_field(result), notes=list(_notes(result.notes, models)))
 
 
 def _notes(notes: Iterable[str], models: set[str]) -> Iterator[str]:
@@ -99,94 +257,40 @@ def _notes(notes: Iterable[str], models: set[str]) -> Iterator[str]:
         yield shown
 
 
+def _diff(diff: Diff) -> Diff:
+    """Return a comparison without content: in `FILE#CHAIN:TURN` the chain is as it is shown elsewhere."""
+    made: Diff = _by_field(diff)
+    if not diff.chain:
+        return made
+    left, right = (_named(side, diff.chain, chain_name(diff.chain)) for side in (made.left, made.right))
+    return replace(made, left=left, right=right)
+
+
+def _named(side: Side, chain: str, shown: str) -> Side:
+    return replace(side, name=side.name.replace(f"#{chain}:", f"#{shown}:"))
+
+
+def _page_turn(turn: PageTurn) -> PageTurn:
+    return replace(_by_field(turn), shared=0)  # digests have nothing in common
+
+
+def _loss(loss: Loss) -> Loss:
+    return replace(loss, names=tuple(map(_names_of(loss.code), loss.names)))
+
+
 def redacted_cause(cause: SpendingCause) -> SpendingCause:
-    """Return what a cause cost, before it is worded, without what it names but models."""
-    name = redacted_model if cause.code == Code.MODEL_CHANGED else digest
-    return replace(cause, names=list(map(name, cause.names)))
+    """Return what a cause cost, in words, without what it names but models."""
+    return cause_in_words(replace(cause, names=list(map(_names_of(cause.code), cause.names))))
 
 
-def redacted_overview(result: Overview) -> Overview:
-    """Return what was spent without names that logs give: of projects, of what a cause names."""
-    causes, unexplained, before = (
-        [cause_in_words(redacted_cause(cause)) for cause in found]
-        for found in (result.causes, result.unexplained, result.before_causes)
-    )
-    groups = [
-        replace(group, name=_NAMES[result.by](group.name)) if result.by in _NAMES else group for group in result.groups
-    ]
-    biggest = result.biggest
-    if biggest is not None and biggest.project is not None:
-        biggest = replace(biggest, project=digest(biggest.project))
-    return replace(
-        result, causes=causes, unexplained=unexplained, before_causes=before, groups=groups, biggest=biggest,
-        failed=list(map(digest, result.failed)),
-    )  # fmt: skip
+def _names_of(code: str) -> Callable[[str], str]:
+    return redacted_model if code == Code.MODEL_CHANGED else digest
 
 
-def redacted_comparison(result: Comparison) -> Comparison:
-    """Return two sides without names that logs give, of models that are not public, of clients that look like none.
-
-    Sides are called as they were typed; causes hold no names.
-    """
-    return replace(
-        result, left=_compared_side(result.left), right=_compared_side(result.right),
-        failed=list(map(digest, result.failed)), notes=list(map(digest, result.notes)),
-    )  # fmt: skip
-
-
-def _compared_side(side: ComparedSide) -> ComparedSide:
-    clients = [name if _CLIENT.fullmatch(name) else digest(name) for name in side.clients]
-    return replace(side, clients=clients, models=list(map(redacted_model, side.models)))
-
-
-def redacted_ledger(ledger: Ledger) -> Ledger:
-    """Return a ledger without names that logs give: of projects, sessions, hosts, responses, of what a cause names."""
-    message = ledger.message if ledger.message is None or is_own(ledger.message) else digest(ledger.message)
-    return replace(
-        ledger, project=None if ledger.project is None else digest(ledger.project), message=message,
-        session=short_hash(ledger.session) if ledger.session else "", rows=tuple(map(_ledger_row, ledger.rows)),
-    )  # fmt: skip
-
-
-def _ledger_row(row: LedgerRow) -> LedgerRow:
-    loss = row.loss
-    if loss is not None:
-        name = redacted_model if loss.code == Code.MODEL_CHANGED else digest
-        loss = replace(loss, names=tuple(map(name, loss.names)))
-    return replace(
-        row, chain=redacted_chain(row.chain) or row.chain, model=_model(row.model), loss=loss,
-        client=row.client if _CLIENT.fullmatch(row.client) else digest(row.client), gateway=digest(row.gateway),
-        response_id=short_hash(row.response_id) if row.response_id else "",
-    )  # fmt: skip
-
-
-def redacted_dry_run(result: DryRun) -> DryRun:
-    """Return a policy that was tried on a recording without content."""
-    return replace(result, problems=list(map(redacted_problem, result.problems)))
-
-
-def redacted_running(running: Running) -> Running:
-    """Return a running session without the names that its last break, its model and its log give."""
-    last = running.last_break
-    return running._replace(
-        model=_model(running.model), session=short_hash(running.session) if running.session else "",
-        response=short_hash(running.response) if running.response else "",
-        last_break=None if last is None else last._replace(says=last.plain),
-    )  # fmt: skip
-
-
-def redacted_sessions(result: FoundSessions) -> FoundSessions:
-    """Return what agents keep without the projects and ids that logs name; where the logs lie stays."""
-    return replace(result, sessions=list(map(_session, result.sessions)), failed=list(map(digest, result.failed)))
-
-
-def _session(row: FoundSession) -> FoundSession:
-    message = row.message if row.message is None or is_own(row.message) else digest(row.message)
-    return replace(
-        row, project=None if row.project is None else digest(row.project), model=_model(row.model), message=message,
-        session_id=None if row.session_id is None else short_hash(row.session_id),
-    )  # fmt: skip
-
-
-def _model(name: str | None) -> str | None:
-    return None if name is None else redacted_model(name)
+_STRUCTS: dict[type, Callable[[Any], Any]] = {
+    Finding: redacted_finding, Problem: redacted_problem, CauseResult: lambda cause: cause,
+    ColumnsResult: lambda columns: columns, SpendingCause: redacted_cause, Loss: _loss, Overview: _overview,
+    GroupResult: _grouped, ReliabilityResult: _grouped, Simulated: _simulated, Diff: _diff,
+    PageTurn: _page_turn, RawBlock: lambda block: RawBlock(_raw(block.json)),
+    LastBreak: lambda last: last._replace(says=last.plain),
+}  # fmt: skip

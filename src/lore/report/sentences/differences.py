@@ -1,7 +1,7 @@
-"""One sentence for each kind of difference between two prompts (`lore.model.differences`).
+"""One sentence for each kind of difference between two prompts, or of what one request's shape says of a cache.
 
-In: evidence whose content is masked, or replaced by hashes. Out: text. Rules: what is so, where; a table of functions
-by type, and nothing reads a sentence back.
+In: evidence (`lore.model.differences`) whose content is masked, or replaced by hashes. Out: text. Rules: what is so,
+where; tables of functions by type, and nothing reads a sentence back.
 """
 
 from __future__ import annotations
@@ -126,10 +126,6 @@ def _unwrapped(change: d.WrapperGone) -> str:
     )
 
 
-def _gone(change: d.MessagesGone) -> str:
-    return f"{change.count:,} messages are gone, {change.first} to {change.last}: …{change.excerpt}…"
-
-
 def _respelled(change: d.Respelled) -> str:
     shown = "" if change.before is None or change.after is None else f": {_became(change.before, change.after)}"
     return f"{change.path} {_SPELLING[change.spelling]}{shown}"
@@ -142,11 +138,6 @@ def _empty(change: d.EmptyMember) -> str:
     else:
         seen = "no prompt shows that"
     return f"{change.path}: {what}; {seen}"
-
-
-def _id(change: d.IdChanged) -> str:
-    differ = "differ" if len(change.members) > 1 else "differs"
-    return f"{change.path}: {names(change.members)} of the {change.of} {differ}, all else is the same"
 
 
 def _thinking(change: d.ThinkingChanged) -> str:
@@ -203,14 +194,86 @@ DIFFERENCES: dict[type[EvidenceFact], Callable[[Any], str]] = {
     d.BlockChanged: _block,
     d.BlockMoved: _moved,
     d.WrapperGone: _unwrapped,
-    d.MessagesGone: _gone,
+    d.MessagesGone: lambda change: (
+        f"{change.count:,} messages are gone, {change.first} to {change.last}: …{change.excerpt}…"
+    ),
     d.Respelled: _respelled,
     d.EmptyMember: _empty,
-    d.IdChanged: _id,
+    d.IdChanged: lambda change: (
+        f"{change.path}: {names(change.members)} of the {change.of} "
+        f"{'differ' if len(change.members) > 1 else 'differs'}, all else is the same"
+    ),
     d.ThinkingChanged: _thinking,
     d.ImageChanged: lambda change: f"{change.path}: {_IMAGE[change.change]}",
     d.ResultRewritten: _result,
     d.ResultSentEarly: lambda change: f"{change.path} was sent before its call had a result",
     d.ParameterChanged: _parameter,
     d.BetasChanged: _betas,
+}
+
+
+_TAKES_NONE: dict[d.Unmarkable, str] = {
+    "empty-text": "a cache breakpoint stands on a text that is empty",
+    "thinking": "a cache breakpoint stands on a block of thinking",
+    "deferred-tool": "a cache breakpoint stands on a tool that is deferred",
+    "message": "a cache breakpoint stands on a message, beside its content",
+    "not-input": "a cache breakpoint stands on what the model said",
+    "lifetime": "a cache breakpoint asks for a lifetime that there is not",
+    "automatic-cache": "the cache of this model takes no breakpoints: it keeps what repeats by itself",
+}
+_VARIES: dict[d.VaryingKind, str] = {
+    "date": "a date", "clock": "a time of day", "directory": "a path of this machine or project", "id": "an id",
+    "temporary-path": "a temporary path", "process-id": "the id of a process", "token-count": "a count of tokens",
+    "repository": "the state of a repository",
+}  # fmt: skip
+_SETTINGS: dict[d.RequestSetting, str] = {
+    "key-too-long": "prompt_cache_key has {value} characters; {limit} are the most",
+    "retention-shorter": "prompt_cache_retention asks for {value}: minutes, where this model keeps 24 hours by default",
+    "retention-replaced": "prompt_cache_retention ({value}) says nothing to a model with cache breakpoints",
+    "reasoning-not-returned": (
+        "responses are not stored, and the input holds calls without the model's reasoning before them"
+    ),
+    "truncation": "truncation is auto: a server that drops items from the middle moves all that stands behind them",
+    "cached-content-beside": "a cached content is named, and what only that may hold stands in the request beside it",
+}
+
+
+def _order(fact: d.LifetimesOutOfOrder) -> str:
+    longer, shorter = fact.seconds / 60, fact.seconds_before / 60
+    return (
+        f"a cache breakpoint asks for {longer:.0f} minutes behind one of {shorter:.0f} ({fact.before}); the longer "
+        "lifetime has to stand first"
+    )
+
+
+def _apart(fact: d.BreakpointsApart) -> str:
+    if fact.step:
+        return (
+            f"the latest step appended {fact.positions:,} positions and set no breakpoint among them; "
+            f"{fact.allowed} are looked back"
+        )
+    return f"{fact.positions:,} positions stand between the last two breakpoints; {fact.allowed} are looked back"
+
+
+def _images(fact: d.ImageBeforeText) -> str:
+    images = "an image stands" if fact.images == 1 else f"{fact.images} images stand"
+    return f"{images} before about {fact.tokens:,} tokens of text in the first message"
+
+
+def _key(fact: d.CacheKeyMissing) -> str:
+    many = "" if fact.per_minute is None else f", {fact.per_minute} a minute at most on one of them"
+    return f"no prompt_cache_key: requests that begin alike may reach different machines{many}"
+
+
+REQUESTS: dict[type[EvidenceFact], Callable[[Any], str]] = {
+    d.BreakpointNotTaken: lambda fact: _TAKES_NONE[fact.reason] + (f": {fact.value}" if fact.value else ""),
+    d.LifetimesOutOfOrder: _order,
+    d.BreakpointsApart: _apart,
+    d.VaryingText: lambda fact: (
+        f"{_VARIES[fact.kind]} stands before the history" + (f": {fact.excerpt}" if fact.excerpt else "")
+    ),
+    d.ToolsUnsorted: "tools do not stand in the order of their names: {0.name} stands behind {0.before}".format,
+    d.ImageBeforeText: _images,
+    d.CacheKeyMissing: _key,
+    d.CacheSetting: lambda fact: _SETTINGS[fact.setting].format(value=fact.value, limit=fact.limit),
 }

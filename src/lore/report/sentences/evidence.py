@@ -13,8 +13,7 @@ from lore.model import evidence as e
 from lore.model.codes import CODES
 from lore.model.differences import EvidenceFact
 from lore.model.state import SIGNS
-from lore.report.sentences.differences import DIFFERENCES
-from lore.report.sentences.requests import REQUESTS
+from lore.report.sentences.differences import DIFFERENCES, REQUESTS
 
 SHOWN = 5  # names of one kind
 
@@ -49,12 +48,7 @@ def listed(names: Iterable[str], most: int = SHOWN) -> str:
 # what the log records
 
 
-def _recorded(fact: e.RecordedChange) -> str:
-    return fact.detail or CODES[fact.event].name
-
-
 def _total_shrank(fact: e.TotalShrank) -> str:
-    """Say that a prompt shrank: the client took something out."""
     what = "the log says that results were cleared, and not which" if fact.boundary else "the log does not say what"
     who = "the client or the provider" if fact.unsure else "the client"
     return (
@@ -104,26 +98,11 @@ def _paused(fact: e.Paused) -> str:
     return f"{duration(fact.seconds)} since the previous answer began; {lives}" + (" and had not expired" * within)
 
 
-def _parallel(fact: e.ParallelStart) -> str:
-    early = duration(fact.seconds)
-    return f"sent {early} before the response that writes the entry began: nothing could be read yet"
-
-
-def _older(fact: e.OlderEntry) -> str:
-    read = f"{fact.read_tokens:,} tokens were read: exactly the entry before the last one"
-    return f"sent {duration(fact.seconds)} after the previous answer began; {read}"
-
-
 _SUMMARIES = {
     "is-summary": "is a summary",
     "sums-up": "is new and sums up what was said before",
     "unclear": "is new: a summary of what is gone, or a cut beside another text; its words do not say which",
 }
-
-
-def _summary(fact: e.SummaryFound) -> str:
-    became = f"{fact.messages_before} messages became {fact.messages_after}"
-    return f"{fact.path} {_SUMMARIES[fact.says]}; {became}"
 
 
 def _tail(fact: e.TailReplaced) -> str:
@@ -216,10 +195,6 @@ _BILLS = {
 }
 
 
-def _bill(fact: e.BillUnlikeBody) -> str:
-    return _BILLS[fact.what].format(f"{fact.tokens:,}", f"{fact.bytes or 0:,}")
-
-
 def _disputed(fact: e.Disputed) -> str:
     tokens = f"{fact.tokens or 0:,}"
     return {
@@ -292,84 +267,78 @@ def _unneeded(fact: e.Unneeded) -> str:
     return f"{fact.code} {fact.where}: {times}"
 
 
-def _damage(fact: e.Damage) -> str:
-    return fact.message + (f" (and {fact.more:,} more like it)" if fact.more else "")
-
-
-def _chain_restarted(fact: e.ChainRestarted) -> str:
-    what = "its only tool" if fact.tools == 1 else f"all {fact.tools} tools"
-    return f"the client dropped {what} as a new user turn began, its system prompt unchanged"
-
-
 def _messages_taken_back(fact: e.MessagesTakenBack) -> str:
     taken = "1 message was" if fact.messages == 1 else f"{fact.messages:,} messages were"
     return f"{taken} taken back, and something else was asked"
 
 
-def _orphan_pair(fact: e.OrphanPair) -> str:
-    return f"a {fact.part} without its {'result' if fact.part == 'call' else 'call'}: {fact.name}"
-
-
-SENTENCES: dict[type[EvidenceFact], Callable[[Any], str]] = (
-    DIFFERENCES
-    | REQUESTS
-    | {
-        e.Told: "{0.text}".format,
-        e.Damage: _damage,
-        e.RecordedChange: _recorded,
-        e.ModelChanged: "model changed from {0.before} to {0.after}".format,
-        e.SignSeen: _sign,
-        e.ToolsAnnounced: _announced,
-        e.HookText: _hook,
-        e.ReasoningDropped: _reasoning,
-        e.TotalShrank: _total_shrank,
-        e.HistoryShrank: "history is the same in its first {0.same:,} of {0.entries:,} entries only".format,
-        e.Paused: _paused,
-        e.ParallelStart: _parallel,
-        e.OlderEntry: _older,
-        e.ChainRestarted: _chain_restarted,
-        e.MessagesTakenBack: _messages_taken_back,
-        e.SummaryFound: _summary,
-        e.TailReplaced: _tail,
-        e.Rerouted: _rerouted,
-        e.RoutedElsewhere: _routed,
-        e.ColdCompaction: _cold,
-        e.EditedByProvider: _edited,
-        e.LookbackExceeded: _lookback,
-        e.ProviderSaid: _provider,
-        e.ReadFell: (
-            "{0.lost_tokens:,} of {0.cached_tokens:,} cached tokens were not read again "
-            "({0.read_tokens:,} were); nothing that the recording shows explains it"
-        ).format,
-        e.NothingRead: (
-            "nothing was read, though the conversation goes on from a prompt of {0.tokens:,} tokens; "
-            "how much of it stood in the cache is not billed"
-        ).format,
-        e.WithinBlock: (
-            "about {0.tokens:,} tokens at the end changed: less than one block of the cache "
-            "({0.block_tokens}), so nothing of it could be cached"
-        ).format,
-        e.LifetimeLost: (
-            "all {0.breakpoints} breakpoints ask for 1 hour; the bill has {0.tokens:,} tokens for 5 "
-            "minutes, none for 1 hour"
-        ).format,
-        e.BillUnlikeBody: _bill,
-        e.Disputed: _disputed,
-        e.BreakpointsCount: "{0.breakpoints} cache breakpoints in one request; {0.most} are the most".format,
-        e.VolatileText: _volatile,
-        e.ProgramText: "a message of the user's role follows a tool's result, and no user wrote it: {0.excerpt}".format,
-        e.OrphanPair: _orphan_pair,
-        e.BreakpointsMissing: _missing,
-        e.WritesUnread: (
-            "{0.tokens:,} tokens were written to the cache by {0.turns} turns, each followed by "
-            "another one while they lived, and no bill of this recording reads any of them"
-        ).format,
-        e.BelowMinimum: _below_minimum,
-        e.ReadBelowForecast: _below_forecast,
-        e.OverBudget: _budget,
-        e.Unneeded: _unneeded,
-    }
-)
+_EVIDENCE: dict[type[EvidenceFact], Callable[[Any], str]] = {
+    e.Told: "{0.text}".format,
+    e.Damage: lambda fact: fact.message + (f" (and {fact.more:,} more like it)" if fact.more else ""),
+    e.RecordedChange: lambda fact: fact.detail or CODES[fact.event].name,
+    e.ModelChanged: "model changed from {0.before} to {0.after}".format,
+    e.SignSeen: _sign,
+    e.ToolsAnnounced: _announced,
+    e.HookText: _hook,
+    e.ReasoningDropped: _reasoning,
+    e.TotalShrank: _total_shrank,
+    e.HistoryShrank: "history is the same in its first {0.same:,} of {0.entries:,} entries only".format,
+    e.Paused: _paused,
+    e.ParallelStart: lambda fact: (
+        f"sent {duration(fact.seconds)} before the response that writes the entry began: nothing could be read yet"
+    ),
+    e.OlderEntry: lambda fact: (
+        f"sent {duration(fact.seconds)} after the previous answer began; {fact.read_tokens:,} tokens were read: "
+        "exactly the entry before the last one"
+    ),
+    e.ChainRestarted: lambda fact: (
+        f"the client dropped {'its only tool' if fact.tools == 1 else f'all {fact.tools} tools'} as a new user "
+        "turn began, its system prompt unchanged"
+    ),
+    e.MessagesTakenBack: _messages_taken_back,
+    e.SummaryFound: lambda fact: (
+        f"{fact.path} {_SUMMARIES[fact.says]}; {fact.messages_before} messages became {fact.messages_after}"
+    ),
+    e.TailReplaced: _tail,
+    e.Rerouted: _rerouted,
+    e.RoutedElsewhere: _routed,
+    e.ColdCompaction: _cold,
+    e.EditedByProvider: _edited,
+    e.LookbackExceeded: _lookback,
+    e.ProviderSaid: _provider,
+    e.ReadFell: (
+        "{0.lost_tokens:,} of {0.cached_tokens:,} cached tokens were not read again "
+        "({0.read_tokens:,} were); nothing that the recording shows explains it"
+    ).format,
+    e.NothingRead: (
+        "nothing was read, though the conversation goes on from a prompt of {0.tokens:,} tokens; "
+        "how much of it stood in the cache is not billed"
+    ).format,
+    e.WithinBlock: (
+        "about {0.tokens:,} tokens at the end changed: less than one block of the cache "
+        "({0.block_tokens}), so nothing of it could be cached"
+    ).format,
+    e.LifetimeLost: (
+        "all {0.breakpoints} breakpoints ask for 1 hour; the bill has {0.tokens:,} tokens for 5 "
+        "minutes, none for 1 hour"
+    ).format,
+    e.BillUnlikeBody: lambda fact: _BILLS[fact.what].format(f"{fact.tokens:,}", f"{fact.bytes or 0:,}"),
+    e.Disputed: _disputed,
+    e.BreakpointsCount: "{0.breakpoints} cache breakpoints in one request; {0.most} are the most".format,
+    e.VolatileText: _volatile,
+    e.ProgramText: "a message of the user's role follows a tool's result, and no user wrote it: {0.excerpt}".format,
+    e.OrphanPair: lambda fact: f"a {fact.part} without its {'result' if fact.part == 'call' else 'call'}: {fact.name}",
+    e.BreakpointsMissing: _missing,
+    e.WritesUnread: (
+        "{0.tokens:,} tokens were written to the cache by {0.turns} turns, each followed by "
+        "another one while they lived, and no bill of this recording reads any of them"
+    ).format,
+    e.BelowMinimum: _below_minimum,
+    e.ReadBelowForecast: _below_forecast,
+    e.OverBudget: _budget,
+    e.Unneeded: _unneeded,
+}
+SENTENCES = DIFFERENCES | REQUESTS | _EVIDENCE
 
 
 def sentence(evidence: EvidenceFact | None) -> str:

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from lore.judge.pair import BilledColumn, BytesColumn, Columns
 from lore.model import evidence as e
+from lore.model import results
 from lore.model.cause import mapped
 from lore.model.codes import Code
 from lore.model.mask import mask
-from lore.model.results import AlsoSeen, BilledResult, CauseResult, ColumnsResult, CostlyCause, Finding, Interrupted
 from lore.report.sentences.differences import DIFFERENCES
 from lore.report.sentences.evidence import duration, money_of, sentence
 
@@ -28,25 +28,25 @@ def not_in_logs(formats: Iterable[str], what: str) -> str:
     return f"not in {', '.join(formats)} logs: {what}"
 
 
-def interrupted_line(interrupted: Interrupted) -> str:
+def interrupted_line(interrupted: results.Interrupted) -> str:
     """Say of how many files a run that was interrupted tells."""
     files = f"{interrupted.files:,} of {interrupted.of:,} file{'s' * (interrupted.of != 1)}"
     return f"interrupted: this is partial, {files} (the last perhaps not to its end)"
 
 
-def prices_of(by_price: Mapping[str, float], billed: BilledResult) -> str:
+def prices_of(by_price: Mapping[str, float], billed: results.BilledResult) -> str:
     """Say what was paid at each price; `billed` says whether its output tokens are a part of the truth."""
     partial = {"output": "output (partial)"} if billed.partial_output is True else {}
     return ", ".join(f"{partial.get(kind, kind)} {money_of(paid)}" for kind, paid in by_price.items())
 
 
-def bill_in_words(billed: BilledResult) -> str:
+def bill_in_words(billed: results.BilledResult) -> str:
     """Say what was billed of a prompt, as far as that is known; empty where nothing is."""
     counts = (("read", billed.read_tokens), ("written", billed.write_tokens), ("uncached", billed.uncached_tokens))
     return ", ".join(f"{count:,} {name}" for name, count in counts if count is not None)
 
 
-def lost_of(cause: Finding | CauseResult) -> str:
+def lost_of(cause: results.Finding | results.CauseResult) -> str:
     """Say how many tokens were lost, how that is known, and what they cost beyond their price when read."""
     return f"{cause.lost_tokens or 0:,} tokens ({cause.tokens}){dollars_of(cause)}"
 
@@ -59,7 +59,7 @@ def nearly_random(cache: str, fell: int, seen: int) -> str:
     )
 
 
-def dollars_of(cause: Finding | CauseResult | CostlyCause) -> str:
+def dollars_of(cause: results.Finding | results.CauseResult | results.CostlyCause) -> str:
     """Say what lost tokens cost beyond their price when read: only what is waste was paid again without need."""
     if cause.lost_dollars is None:
         return ""
@@ -108,7 +108,7 @@ _QUALIFIERS = {
 }
 
 
-def message(finding: Finding) -> str:
+def message(finding: results.Finding) -> str:
     """Say what a finding found: what is so, what shows it, what else was seen, what was ruled out."""
     text = sentence(finding.evidence) + (f" (and {finding.more} more like it)" if finding.more else "")
     text += (
@@ -122,7 +122,11 @@ def message(finding: Finding) -> str:
         other for other in finding.also if other.code != finding.code and not isinstance(other.evidence, e.WithinBlock)
     ]
     for word, marked in (("also seen", False), ("contradicted by the provider's verdict", True)):
-        seen = [_seen_beside(other) for other in also if other.contradicted is marked]
+        seen = [  # a verdict beside the cause that it is about is no cause of its own
+            other.message if isinstance(other.evidence, e.ProviderSaid) else f"{other.name}: {other.message}"
+            for other in also
+            if other.contradicted is marked
+        ]
         parts += [f"{word}: {'; '.join(seen)}"] if seen else []
     parts += _ruled_out(finding.ruled_out)
     parts += [f"{finding.times} turns of this chain"] if finding.times > 1 else []
@@ -130,12 +134,7 @@ def message(finding: Finding) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def _seen_beside(other: AlsoSeen) -> str:
-    """Say what else was seen; a verdict beside the cause that it is about is no cause of its own."""
-    return other.message if isinstance(other.evidence, e.ProviderSaid) else f"{other.name}: {other.message}"
-
-
-def _lead(finding: Finding) -> str:
+def _lead(finding: results.Finding) -> str:
     if isinstance(finding.evidence, e.BelowMinimum) and not finding.evidence.marked:
         return "too short to be cached"
     if finding.code == Code.TAIL_REPLACED and finding.severity == "warning":
@@ -174,7 +173,7 @@ def _figure(fact: e.RuledOut) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def worded(finding: Finding, change: dict[str, Callable[[str], str]] | None = None) -> Finding:
+def worded(finding: results.Finding, change: dict[str, Callable[[str], str]] | None = None) -> results.Finding:
     """Return a finding with its message, its texts masked; `change` replaces texts by their kind (redaction)."""
     change = _MASK if change is None else change
     also = tuple([_worded(other, change) for other in finding.also])
@@ -184,32 +183,28 @@ def worded(finding: Finding, change: dict[str, Callable[[str], str]] | None = No
     return replace(made, message=message(made))
 
 
-def _worded(seen: AlsoSeen, change: dict[str, Callable[[str], str]]) -> AlsoSeen:
+def _worded(seen: results.AlsoSeen, change: dict[str, Callable[[str], str]]) -> results.AlsoSeen:
     evidence = mapped(seen.evidence, change)
     return replace(seen, evidence=evidence, message=sentence(evidence))
 
 
-def cause_result(finding: Finding) -> CauseResult:
+def cause_result(finding: results.Finding) -> results.CauseResult:
     """Return a worded finding as results about a turn show it."""
-    return CauseResult(
-        finding.code, finding.name, finding.kind, finding.section, finding.json_path, finding.message,
-        finding.evidence, finding.strength, finding.actor, finding.also, finding.ruled_out, finding.lost_bytes,
-        finding.lost_tokens, finding.tokens, finding.fix, finding.is_break, finding.lost_dollars,
-    )  # fmt: skip
+    return results.filled(results.CauseResult, finding, path=finding.json_path)
 
 
-def grounds(cause: CauseResult) -> str:
+def grounds(cause: results.CauseResult) -> str:
     """Say what shows a cause and what was ruled out, without what its name says already: for a short line."""
     return "; ".join([sentence(cause.evidence) or cause.message, *_ruled_out(cause.ruled_out)])
 
 
-def columns_result(three: Columns, change: dict[str, Callable[[str], str]] | None = None) -> ColumnsResult:
+def columns_result(three: Columns, change: dict[str, Callable[[str], str]] | None = None) -> results.ColumnsResult:
     """Say what bytes, bill and the provider's verdict show."""
     change = _MASK if change is None else change
     path = change.get("path", str)(three.bytes.path)
     verdict = None if three.verdict is None else mapped(three.verdict, change)
     dispute = None if three.dispute is None else sentence(mapped(three.dispute, change))
-    return ColumnsResult(
+    return results.ColumnsResult(
         _bytes(three.bytes._replace(path=path)), _billed(three.billed), _verdict(verdict), three.agree, dispute
     )
 

@@ -378,7 +378,6 @@ def _write(path: str, data: bytes, recordings: list[str]) -> None:
 
 
 def _add_step_summary(path: str, data: bytes) -> None:
-    """Add a report to GitHub's step summary."""
     try:
         with open(path, "ab") as file:  # other steps of the same job may have written to it
             if file.tell() + len(data) <= SUMMARY_LIMIT:

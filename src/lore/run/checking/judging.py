@@ -81,7 +81,6 @@ def judged(
 
 
 def _fresh(files: list[Input], config: CheckConfig, means: Means, hearer: Hearer) -> Generator[FileResult]:
-    """Yield the result of each file, judged now."""
     silenced = config._replace(options=dataclasses.replace(config.options, log=silent, counter=None))  # can travel
     able = min(means.jobs, sum(not file.stream for file in files))
     if means.cluster is not None:

@@ -101,12 +101,13 @@ class ProcessPool(Generic[R]):
         """Finish what was handed out when a process died, each file in a process alone."""
         self._end(kill=False)
         for file, future in waiting:
-            done = future is not None and _is_done(future)
             self._done += file.size
             if future is None:
                 yield self._here(file)
+            elif future.done() and not future.cancelled() and not isinstance(future.exception(), BrokenProcessPool):
+                yield future.result()
             else:
-                yield future.result() if done else self._alone(file)
+                yield self._alone(file)
         self._end(kill=False)
 
     def _alone(self, file: Input) -> R:
@@ -152,11 +153,6 @@ class ProcessPool(Generic[R]):
             self._kill()
         self._executor.shutdown(wait=True, cancel_futures=True)
         self._executor = None
-
-
-def _is_done(future: Future[R]) -> bool:
-    """Tell whether a future has a result, or an error that is not the death of a process."""
-    return future.done() and not future.cancelled() and not isinstance(future.exception(), BrokenProcessPool)
 
 
 def _executor(jobs: int) -> ProcessPoolExecutor:

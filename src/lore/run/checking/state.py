@@ -169,7 +169,8 @@ class CheckState:
         if len(self._segments) <= SEGMENTS:
             return
         merged = self._segments.copy()
-        recent = {key for key in self._records if self._day - _day_of(self._records[key]) <= KEPT_DAYS}
+        days = {key: struct.unpack_from("<I", packed)[0] for key, packed in self._records.items()}
+        recent = {key for key, day in days.items() if self._day - day <= KEPT_DAYS}
         try:
             for name in merged - {self._write(recent)}:
                 self._delete(name)
@@ -218,7 +219,6 @@ class CheckState:
         self._fresh.add(key)
 
     def _write(self, keys: set[bytes]) -> str:
-        """Write a segment of these records, and return its name."""
         parts = [_MAGIC]
         for key in sorted(keys):
             packed = self._records[key]
@@ -235,7 +235,6 @@ class CheckState:
             filesystem.delete(self._root + name)
 
     def _expire(self) -> None:
-        """Delete segments of other settings, and what killed writers left, that are too old."""
         for name, written in filesystem.files(self._root).items():
             ours = _SEGMENT.fullmatch(name) or (name.startswith(".") and name.endswith(".part") and ".state." in name)
             if ours and name not in self._segments and written / _DAY < self._day - KEPT_DAYS:
@@ -303,10 +302,6 @@ def _key(file: Input, config: CheckConfig) -> bytes:
 
 def _check(key: bytes, packed: bytes, seal: bytes) -> bytes:
     return hashlib.blake2b(key + packed, digest_size=16, key=seal).digest()
-
-
-def _day_of(packed: bytes) -> int:
-    return struct.unpack_from("<I", packed)[0]
 
 
 def _unpacked(packed: bytes) -> bytes:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from lore import __version__
 from lore.errors import LoreError
 from lore.formats.captures.lore_capture import LoreCapture
+from lore.model.results import filled
 from lore.model.results.live import RecordedUpstream, RecordResult
 from lore.model.turn import Exchange
 from lore.record.upstreams import Routes
@@ -141,9 +142,8 @@ class CaptureProxy:
             model_requests=readable and readable[0], unparsed=readable and readable[1], lost=counts.lost,
             refused=counts.refused, exit_code=exit_code,
             upstreams=[
-                RecordedUpstream(
-                    name=passed.name, server=passed.server, calls=passed.calls, request_bytes=passed.request_bytes,
-                    response_bytes=passed.response_bytes, unanswered=passed.unanswered,
+                filled(
+                    RecordedUpstream, passed,
                     statuses={str(status): number for status, number in sorted(passed.statuses.items())},
                 )
                 for passed in counts.passed.values()

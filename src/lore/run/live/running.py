@@ -1,19 +1,21 @@
-"""Judge a session that runs: the log as it stands, whole, to what a status line and a screen show.
+"""Judge a session that runs: the log as it stands, whole, to what a status line and a screen show, at each change.
 
-In: a path, how recordings are read, the dated rules. Out: a row a request and what they come to; what a status line
-goes on from (`run/live/status_file.py`). Rules: it is judged as any recording, with the same judge; a last line that is
-still being written is left.
-Cost: O(bytes of the log), 30 MB a second.
+In: a path, a project's folder, or nothing (the newest session of this project, else of this machine); how recordings
+are read, the dated rules, the time. Out: a row a request and what they come to; what a status line goes on from
+(`statusline.py`); looks, of which one is None where nothing has changed. Rules: it is judged as any recording, with the
+same judge, so that what is shown is what judging it says, also after a rotation; a last line that is still being
+written is left; a log that takes long to judge is looked at more seldom; what goes wrong is said and looked at again.
+Cost: O(bytes of the log), 30 MB a second, where it has changed.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from lore.errors import LoreError
 from lore.formats.claude.answers import FORMAT
@@ -31,8 +33,7 @@ from lore.report.sentences.running import worded
 from lore.report.status_line import ClientStatus
 from lore.run.checking.verdicts import verdicts
 from lore.run.dated import Dated
-from lore.run.live.status_file import KnownLog, Newest, ends_of, forget_old, keep_newest, release, save
-from lore.run.live.statusline import client_and_path
+from lore.run.live.statusline import KnownLog, Newest, client_and_path, ends_of, forget_old, keep_newest, release, save
 
 
 class RunningLog(NamedTuple):
@@ -158,3 +159,104 @@ def _size(path: str) -> int:
         return os.stat(path).st_size
     except (OSError, ValueError):
         return 0
+
+
+LOOKED = 10.0  # seconds between two searches for a newer session
+PACE = 4  # judging takes at most this part of the time
+
+Clock: TypeAlias = Callable[[], float]
+_File: TypeAlias = tuple[str, int, int, int]
+
+
+class WatchLook(NamedTuple):
+    """A look at a session: its log (empty: none was found), what it came to, and what is wrong or new (`note`)."""
+
+    path: str
+    log: RunningLog | None
+    note: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The name of the log, as it can be printed."""
+        return corpus.show(self.path) if self.path else ""
+
+
+class SessionWatch:
+    """Look at a session again and again; `clock` gives seconds, of which only differences count.
+
+    Not safe to share between threads: one looks.
+    """
+
+    def __init__(self, name: str | None, options: Options, dated: Dated, here: Surroundings, clock: Clock) -> None:
+        self._options, self._dated, self._clock = options, dated, clock
+        folder = name is not None and os.path.isdir(name)
+        self._here = here._replace(folder=os.path.abspath(name)) if folder and name is not None else here
+        self._own = folder  # of that project alone
+        self._fixed = "" if folder or name is None else name
+        self._path = self._fixed
+        self._files: tuple[_File, ...] | None = None
+        self._searched: float | None = None
+        self._rests_until = 0.0
+        self._last: WatchLook | None = None
+
+    def look(self) -> WatchLook | None:
+        """Return what has changed since the last look; None where nothing has."""
+        note = self._search()
+        files = _files(self._path) if self._path else ()
+        if self._last is not None and not note and (files == self._files or self._clock() < self._rests_until):
+            return None
+        note = note or _change(self._files, files)
+        self._files = files
+        self._last = self._judged(note)
+        return self._last
+
+    def _search(self) -> str:
+        """Look for a newer session, once in a while; say so where one was found."""
+        now = self._clock()
+        if self._fixed or (self._searched is not None and now < self._searched + LOOKED):
+            return ""
+        self._searched = now
+        try:
+            found = newest_session(self._here, machine=not self._own) or ""
+        except LoreError as error:
+            return error.message
+        before, self._path = self._path, found or self._path
+        if before == self._path:
+            return ""
+        self._files, self._rests_until = None, 0.0
+        return "a newer session" if before else ""
+
+    def _judged(self, note: str) -> WatchLook:
+        if not self._path:
+            return WatchLook("", None, note)
+        began = self._clock()
+        try:
+            log = judge_running(self._path, self._options, self._dated)
+        except LoreError as error:
+            before = self._last.log if self._last is not None and self._last.path == self._path else None
+            return WatchLook(self._path, before, error.message)
+        finally:
+            self._rests_until = self._clock() + PACE * (self._clock() - began)
+        return WatchLook(self._path, log, note)
+
+
+def _files(path: str) -> tuple[_File, ...]:
+    """Return the files of a recording with their numbers, sizes and times; none where they are gone."""
+    from lore.run.spending.ledgers import files_of_recording  # noqa: PLC0415 - a status line needs none of it
+
+    try:
+        found = [(name, os.stat(name)) for name in files_of_recording(path)]
+    except (OSError, ValueError):
+        return ()
+    return tuple((name, status.st_ino, status.st_size, status.st_mtime_ns) for name, status in found)
+
+
+def _change(before: tuple[_File, ...] | None, now: tuple[_File, ...]) -> str:
+    if before is None or not before:
+        return ""
+    if not now:
+        return "the log is gone; waiting for it"
+    (_, number, size, _), (_, number_now, size_now, _) = before[0], now[0]
+    if number != number_now:
+        return "the log was replaced by another file"
+    return "the log was truncated" if size_now < size else ""

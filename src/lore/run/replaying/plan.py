@@ -4,6 +4,10 @@ In: a recording, a layout (its bodies as recorded, or its session assembled by l
 the order in which they were asked, chains interleaved as recorded. Rules: a request that was refused, that only counted
 tokens, or of which the recording lacks the beginning is not sent, and counted; a session is read again for each look at
 it, so that memory holds one request, however many there are. Cost O(bytes) a look, as `lore assemble --all`.
+
+What varies in a session's system prompt is moved to its turns, so that a replay tries where it may stand: lines of text
+move whole, in their order, and only in a chain of which at least every other request has another system prompt than the
+one before it: a prompt that changes seldom is no volatile text. What is not moved keeps its bytes.
 """
 
 from __future__ import annotations
@@ -19,8 +23,9 @@ import msgspec
 from lore.errors import LoreError
 from lore.formats.http import FIELDS
 from lore.formats.lore_log import LoreLog
+from lore.model.canonical import encode, text_of
 from lore.model.events import MAIN
-from lore.model.jsonslice import without_member
+from lore.model.jsonslice import array, table, without_member
 from lore.model.turn import Prompt, Turn
 from lore.prompt.base import POLICIES, Policy
 from lore.prompt.dialects import DIALECTS
@@ -33,7 +38,6 @@ from lore.recording.opening import Options
 from lore.recording.request_session import session_of, written_out
 from lore.recording.requests import RequestRecording
 from lore.run.replaying.captured import digest_of
-from lore.run.replaying.varying_system import Moved, VaryingSystem
 
 RECORDED, LORE = "recorded", "lore"
 NAMED = 10  # turns of a reason
@@ -159,7 +163,7 @@ class ReplayPlan:
         self.left_out.clear()
         self._unsent.clear()
         self.problems = Problems()
-        requests = self._recorded() if self.layout.recorded else self._assembled()
+        requests = self._recorded() if self.layout.recorded else self._of_session(self._adopted)
         for number, planned in enumerate(requests):
             if number == self._most:
                 return
@@ -170,10 +174,12 @@ class ReplayPlan:
         """Yield bodies as they were recorded; in another dialect, the session that they make."""
         recording = self._options.open(self._path, self.problems)
         assert isinstance(recording, RequestRecording)
-        asked = self.layout.dialect
-        if asked is not None and any(not self._is_of(turn, asked) for turn in self._first_turns()):
-            yield from self._of_session(lambda: self._assembling.open(self._path, self.problems))
-            return
+        asked, turns = self.layout.dialect, self._options.open(self._path, Problems()).turns()
+        if asked is not None:  # a capture seldom mixes request shapes: the first says what it holds
+            found = next((turn.prompt.dialect for turn in turns if turn.prompt.dialect in SENDABLE), asked)
+            if found != asked:
+                yield from self._of_session(lambda: self._assembling.open(self._path, self.problems))
+                return
         for exchange, turn in recording.exchanges():
             if turn is None or self._is_left_out(turn, partial=turn.prompt.partial):
                 continue
@@ -183,23 +189,11 @@ class ReplayPlan:
                 continue
             yield self._planned(turn, written_out(exchange, turn, dialect), dialect.name)
 
-    def _first_turns(self) -> Iterator[Turn]:
-        """Yield the first turn that is of a request shape: a capture seldom mixes them."""
-        for turn in self._options.open(self._path, Problems()).turns():
-            if turn.prompt.dialect in SENDABLE:
-                yield turn
-                return
-
-    @staticmethod
-    def _is_of(turn: Turn, dialect: str) -> bool:
-        return turn.prompt.dialect == dialect
-
-    def _assembled(self) -> Iterator[Planned]:
-        """Yield the prompts that lore makes of the session, as if it had assembled it from the first turn on."""
-        yield from self._of_session(self._adopted)
-
     def _adopted(self) -> Recording:
-        """Open the session as one of lore's own: any other is converted, what varies in its system prompts moved."""
+        """Open the session as one of lore's own: any other is converted, what varies in its system prompts moved.
+
+        So lore makes its prompts as if it had assembled it from the first turn on.
+        """
         recording = self._assembling.open(self._path, self.problems, subagents=True)
         if isinstance(recording.reader, LoreLog):
             return recording
@@ -283,3 +277,107 @@ def _without_origin(lines: Iterator[bytes]) -> Iterator[bytes]:
         if line.startswith(_HEADERS):
             line = without_member(without_member(line.rstrip(b"\n"), "origin"), "form") + b"\n"  # noqa: PLW2901
         yield line
+
+
+_SYSTEMS = (b'{"kind":"session_started"', b'{"kind":"session_changed"')
+_TURN = b'{"kind":"turn_started"'
+
+
+class Moved(NamedTuple):
+    """What stands in the tail of a turn instead of its system prompt: in how many turns, and bytes of them all."""
+
+    turns: int = 0
+    bytes: int = 0
+
+
+class _Chain:
+    """What a first look found of a chain: the lines that all of its system prompts have, turns, changes."""
+
+    def __init__(self) -> None:
+        self.stable: set[str] | None = None
+        self.turns = self.changes = 0
+
+    @property
+    def varies(self) -> bool:
+        """Whether at least every other request changes the system prompt."""
+        return self.changes > 0 and 2 * self.changes >= self.turns - 1
+
+
+class VaryingSystem:
+    """The system prompts of one session; made by a first look at its lines."""
+
+    def __init__(self, lines: Iterable[bytes]) -> None:
+        self._chains: dict[str, _Chain] = {}
+        self.moved = Moved()
+        for line in lines:
+            if not line.startswith((*_SYSTEMS, _TURN)):
+                continue
+            members = table(line) or {}
+            chain = self._chains.setdefault(_chain_of(members), _Chain())
+            if line.startswith(_TURN):
+                chain.turns += 1
+            elif members.get("system", b"null") != b"null":
+                found = {part for text in _texts(members["system"]) for part in text.split("\n")}
+                chain.changes += chain.stable is not None
+                chain.stable = found if chain.stable is None else chain.stable & found
+
+    def lines(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the lines with what varies moved; `moved` counts it anew."""
+        self.moved = Moved()
+        contexts: dict[str, str] = {}
+        kept_before: dict[str, bytes] = {}
+        for line in lines:
+            members = table(line) or {} if line.startswith((*_SYSTEMS, _TURN)) else {}
+            name = _chain_of(members)
+            chain = self._chains.get(name) if members else None
+            if chain is None or not chain.varies:
+                yield line
+            elif line.startswith(_TURN):
+                if contexts.get(name):
+                    members["context"] = encode({"extra": [contexts[name]]})
+                    self.moved = Moved(self.moved.turns + 1, self.moved.bytes + len(contexts[name].encode()))
+                yield _line(members)
+            elif members.get("system", b"null") != b"null":
+                kept, gone = _parted(members["system"], chain.stable or set())
+                same, kept_before[name] = kept_before.get(name) == kept, kept
+                contexts[name] = "\n".join(gone)
+                if same:
+                    del members["system"]
+                else:
+                    members["system"] = kept
+                yield _line(members)
+            else:
+                yield line
+
+
+def _chain_of(members: dict[str, bytes]) -> str:
+    return text_of(members["chain"]) if "chain" in members else MAIN
+
+
+def _texts(system: bytes) -> Iterator[str]:
+    """Yield the texts of a system prompt: a text, or a list of texts and of blocks that hold one."""
+    for part in array(system) if system[:1] == b"[" else [system]:
+        raw = (table(part) or {}).get("text", b"") if part[:1] == b"{" else part
+        if raw[:1] == b'"':
+            yield text_of(raw)
+
+
+def _parted(system: bytes, stable: set[str]) -> tuple[bytes, list[str]]:
+    """Return a system prompt without the lines that vary, and these; a part without any text is left out."""
+    kept, gone = list[bytes](), list[str]()
+    for part in array(system) if system[:1] == b"[" else [system]:
+        members = table(part) or {} if part[:1] == b"{" else {"text": part}
+        raw = members.get("text", b"")
+        lines = text_of(raw).split("\n") if raw[:1] == b'"' else []
+        varying = [line for line in lines if line not in stable]
+        gone += varying
+        if not varying:
+            kept.append(part)
+        elif rest := "\n".join([line for line in lines if line in stable]).strip("\n"):
+            text = encode(rest)
+            kept.append(_line(members | {"text": text}).rstrip() if part[:1] == b"{" else text)
+    return (b"[" + b",".join(kept) + b"]" if system[:1] == b"[" else kept[0] if kept else b'""'), gone
+
+
+def _line(members: dict[str, bytes]) -> bytes:
+    return b"{" + b",".join([encode(key) + b":" + raw for key, raw in members.items()]) + b"}\n"

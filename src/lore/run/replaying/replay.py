@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from decimal import Decimal
+from itertools import chain
 from typing import NamedTuple
 
 from lore.cache.bills import BYTES_PER_TOKEN
@@ -122,11 +123,6 @@ class ReplayRun:
         self._plans = [self._plan(layout, "") for layout in request.layouts]
         self.looked: list[Looked] = [plan.look() for plan in self._plans]
 
-    @property
-    def requests(self) -> int:
-        """Count the requests of all layouts that send bytes of their own."""
-        return sum(looked.requests for _, looked, same in self._distinct() if same is None)
-
     def _plan(self, layout: Layout, salt: str) -> ReplayPlan:
         request = self._request
         cache = (request.cache or "").partition(":")[0] or self.probed.cache or self._server.provider
@@ -142,15 +138,16 @@ class ReplayRun:
 
     def estimate(self) -> ReplayEstimate:
         """Predict what all requests come to, in tokens and money, without a word to the server."""
-        tokens, predicted, uncached = 0, Decimal(0), Decimal(0)
+        requests, tokens, predicted, uncached = 0, 0, Decimal(0), Decimal(0)
         known = True
-        for plan, _, same in self._distinct():
-            if same is not None:
+        for plan, looked, same in self._distinct():
+            if same is not None:  # the same bytes are sent once
                 continue
+            requests += looked.requests
             lines = (line_of(self._record(planned, None)) for planned in plan.requests())
             first = next(lines, b"")
             recording = Options(counter=self._request.options.counter).open(
-                self._request.path, Problems(), opened=corpus.Opened(first, _behind(first, lines))
+                self._request.path, Problems(), opened=corpus.Opened(first, chain((first,), lines))
             )
             count = self._request.options.counter
             predictor = Predictor(
@@ -167,9 +164,7 @@ class ReplayRun:
                 predicted += Decimal(str(cost.predicted))
                 uncached += price.uncached * total / MILLION
         money = (float(predicted), float(uncached)) if known and tokens else (None, None)
-        return ReplayEstimate(
-            requests=self.requests, prompt_tokens=tokens, dollars=money[0], dollars_uncached=money[1]
-        )  # fmt: skip
+        return ReplayEstimate(requests=requests, prompt_tokens=tokens, dollars=money[0], dollars_uncached=money[1])
 
     def run(self, *, dry: bool = False, estimate: ReplayEstimate | None = None) -> Replayed:
         """Send what was not sent yet, and judge the captures. A second Ctrl-C is not waited for."""
@@ -180,7 +175,8 @@ class ReplayRun:
             try:
                 self._know_server()
                 for plan, looked, same in list(self._distinct()):
-                    done.append(self._open(plan, looked, same))
+                    capture = "" if same is not None else self._request.outputs[plan.layout.name]
+                    done.append(_Sent(plan, looked, capture, same))
                     if same is None:
                         self._send(done)
             except ServerRefusedError as error:
@@ -231,9 +227,6 @@ class ReplayRun:
     def _salt(self, capture: str) -> str:
         """Return 8 hex digits that keep a layout's cache apart from all others'; those of a capture that goes on."""
         return (salt_in(capture) if self._request.resume else "") or secrets.token_hex(4)
-
-    def _open(self, plan: ReplayPlan, looked: Looked, same: str | None) -> _Sent:
-        return _Sent(plan, looked, "" if same is not None else self._request.outputs[plan.layout.name], same)
 
     def _send(self, done: list[_Sent]) -> None:
         """Send a layout; what was sent of it stands in the last of `done`, whatever happens."""
@@ -309,11 +302,6 @@ class ReplayRun:
             return next(simulate(asked, Options(counter=request.options.counter), request.rules), None)
         except LoreError:  # nothing was written yet
             return None
-
-
-def _behind(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from rest
 
 
 def _readable(answer: HttpAnswer, server: Server) -> HttpAnswer:

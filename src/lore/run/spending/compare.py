@@ -225,7 +225,7 @@ def _causes(left: _SideSums, right: _SideSums) -> list[ComparedCause]:
         ]  # fmt: skip
         paid = [_dollars(causes.get(code, [])) for _, causes, _ in sides]
         some = next(cause for _, causes, _ in sides for cause in causes.get(code, []))
-        words = cause_in_words(_plain(some))
+        words = cause_in_words(replace(some, names=[], lifetime=None))
         weight = abs((paid[0] or 0.0) / trials[0] - (paid[1] or 0.0) / trials[1])
         compared = ComparedCause(
             code=code, name=some.name, kind=some.kind, says=words.says, fix=words.fix, left=shares[0],
@@ -241,10 +241,6 @@ def _by_code(total: _SideSums) -> dict[str, list[SpendingCause]]:
         for cause in total.causes.results("user", unsure=unsure):
             causes[cause.code].append(cause)
     return causes
-
-
-def _plain(cause: SpendingCause) -> SpendingCause:
-    return replace(cause, names=[], lifetime=None)
 
 
 def _dollars(causes: Sequence[SpendingCause]) -> float | None:

@@ -71,7 +71,7 @@ class Ledgers:
         load_plugins()
         self.options = options
         self._folder = folder
-        self._dated = dated
+        self.dated = dated
         self._now = now
         dated.known()
         self.taken = 0  # ledgers that were as they were kept
@@ -80,7 +80,7 @@ class Ledgers:
     @property
     def rules(self) -> DatedRules:
         """The dated rules, read when they are first asked for."""
-        return self._dated.rules()
+        return self.dated.rules()
 
     def each(
         self, files: list[Input], progress: Progress | None = None, jobs: int = 1
@@ -91,7 +91,7 @@ class Ledgers:
         todo = [file for file in files if file.path not in known]
         total, done = sum(file.size for file in todo), 0
         able = min(jobs, sum(not file.stream for file in todo)) if total >= SMALL and not fetched_ahead(todo) else 1
-        apart = partial(_made_apart, folder=self._folder, dated=self._dated, options=dataclasses.replace(
+        apart = partial(_made_apart, folder=self._folder, dated=self.dated, options=dataclasses.replace(
             self.options, log=silent, counter=None))  # fmt: skip
         with ExitStack() as stack:
             stack.enter_context(collected_seldom())
@@ -166,17 +166,16 @@ class Ledgers:
 
         made = LedgerMaker(file, self.options, self.rules, Problems())
         place = Place(made.recording.shown, reader=reader_of(made.recording, None))
-        for verdict, _ in verdicts(made.recording, self._dated.judge(quick=True), place):
+        for verdict, _ in verdicts(made.recording, self.dated.judge(quick=True), place):
             if verdict is not None:
                 made.add(verdict)
         return made.ledger()
 
     @property
     def _maker(self) -> str:
-        return _maker(self._dated, self.options.format or "")
+        return _maker(self.dated, self.options.format or "")
 
     def _expire(self) -> None:
-        """Delete what nobody asked for in a long time."""
         try:
             entries = list(os.scandir(self._folder)) if self._folder else []
             for entry in entries:
@@ -236,7 +235,6 @@ class _Bytes:
 
 
 def _made_apart(file: Input, *, options: Options, folder: str, dated: Dated) -> Ledger | None:
-    """Read a ledger in a process of its own."""
     return Ledgers(options, folder, dated=dated).made(file)
 
 

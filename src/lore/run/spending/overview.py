@@ -86,13 +86,6 @@ class Summed(NamedTuple):
     files: list[Input]
 
 
-def overview(
-    here: Surroundings, request: OverviewRequest, ledgers: Ledgers, progress: Progress | None = None
-) -> Overview:
-    """Sum what recordings cost."""
-    return summed(here, request, ledgers, progress).result
-
-
 def summed(here: Surroundings, request: OverviewRequest, ledgers: Ledgers, progress: Progress | None = None) -> Summed:
     """Sum what recordings cost, in all, by day and by session."""
     found = gathered(here, request.paths, request.agent)

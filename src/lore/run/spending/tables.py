@@ -32,7 +32,7 @@ from lore.recording import corpus
 from lore.recording.agents.companions import session_of
 from lore.recording.inputs import Input
 from lore.recording.recent import written
-from lore.report.redacted.results import redacted_ledger
+from lore.report.redacted.results import redacted
 from lore.run.spending.ledgers import Ledgers, Progress, placed
 from lore.run.spending.overview import agent_of, every_request
 from lore.run.spending.sessions import AgentLog
@@ -177,7 +177,7 @@ class _Tables:
 
     def add(self, log: AgentLog, ledger: Ledger) -> None:
         """Add a recording."""
-        shown = redacted_ledger(ledger) if self._redact else ledger
+        shown = redacted(ledger) if self._redact else ledger
         self._tables["sessions"].add(_session(shown, log))
         if shown.message is not None:
             self._failed.append(f"{shown.path}: {shown.message}")

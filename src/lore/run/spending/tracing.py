@@ -16,6 +16,7 @@ from lore.recording import corpus
 from lore.recording.inputs import Input
 from lore.recording.recent import nothing, written
 from lore.report.redacted.findings import redacted_error
+from lore.report.redacted.results import redacted
 from lore.report.trace import LaneRequest, Trace, trace_of
 from lore.run.spending.ledgers import Ledgers, Progress
 from lore.run.spending.overview import requests_of
@@ -54,9 +55,10 @@ def traced(
                 named = error.message.startswith(ledger.path)
                 failed.append(error.message if named else f"{ledger.path}: {error.message}")
             for request in requests_of(ledger, AgentLog(None, file, None), copies):
-                yield LaneRequest(corpus.show(file.path), request)
+                sent = request._replace(row=redacted(request.row)) if redact else request
+                yield LaneRequest(corpus.show(file.path), sent)
 
     found = list(requests())
     if not recordings:
         raise nothing(looked)
-    return Traced(trace_of(found, redact=redact), len(found), copies.count, failed)
+    return Traced(trace_of(found), len(found), copies.count, failed)

@@ -8,7 +8,7 @@ the action, whose memory, what is named, and what was there."""
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
@@ -20,25 +20,15 @@ from lore.model.canonical import encode
 from lore.model.results.store import MemoryShown, StoreShown
 from lore.report.html import memory as page
 from lore.report.html.memory import MemoryFilter, PageAbout
+from lore.run.loopback import Fields, PageAnswer
 from lore.run.stored import memory
 from lore.run.stored.sessions import shown as stored_session
 from lore.store.base import Store, UnknownSessionError
 from lore.store.sync import Clock
 from lore.store.sync import now as now_utc
 
-Fields = Mapping[str, Sequence[str]]
-HTML = "text/html; charset=utf-8"
 _CHANGED = "what is remembered changed since the page was shown, or the form is not of this page. Look again."
 _UNSURE = "the box was not ticked."
-
-
-class PageAnswer(NamedTuple):
-    """What a page answers; `file` is a name to save it under."""
-
-    body: bytes
-    status: int = 200
-    kind: str = HTML
-    file: str = ""
 
 
 class Whose(NamedTuple):
@@ -63,9 +53,7 @@ class MemoryPage:
     def answer(self, name: str, query: Fields, form: Fields | None) -> PageAnswer:
         """Answer a GET (`form` is None) or a POST of a page; what lore refuses is a page that says why (400)."""
         try:
-            if form is None:
-                return getting[name](self, query)
-            return posting[name](self, form)
+            return getting[name](self, query) if form is None else posting[name](self, form)
         except LoreError as error:
             return self.refused(error)
 
@@ -89,15 +77,14 @@ class MemoryPage:
             texts = (text for agent in found.agents for text in agent.texts)
             known = entries or any(text.session_id == narrowed.session for text in texts)
             source = _stored(store, narrowed.session) if narrowed.session is not None and known else None
-        about = PageAbout(self._store, whose.user, whose.agent, notes)
-        return PageAnswer(page.user_page(found, about, narrowed, source, entries).encode())
+        return PageAnswer(page.user_page(found, self._about(whose, notes), narrowed, source, entries).encode())
 
     def audit(self, query: Fields) -> PageAnswer:
         """Show who changed what is remembered of a user."""
         whose = _whose(query)
         with self._opened() as store:
             found = memory.audited(store, whose.user, whose.agent)
-        return PageAnswer(page.audit_page(found, PageAbout(self._store, whose.user, whose.agent)).encode())
+        return PageAnswer(page.audit_page(found, self._about(whose)).encode())
 
     def export(self, query: Fields) -> PageAnswer:
         """Give all that is remembered of a user as JSON, to be saved: what `lore memory export` writes."""
@@ -112,8 +99,7 @@ class MemoryPage:
         with self._opened() as store:
             found = memory.wiping(store, whose.user, whose.agent)
             proof = self._proof("wipe", whose, self._all(store, whose)) if found.entries else ""
-        about = PageAbout(self._store, whose.user, whose.agent)
-        return PageAnswer(page.wipe_page(found, about, proof, stale=stale).encode(), 409 if stale else 200)
+        return PageAnswer(page.wipe_page(found, self._about(whose), proof, stale=stale).encode(), 409 if stale else 200)
 
     def wipe(self, form: Fields) -> PageAnswer:
         """Wipe what was asked about."""
@@ -122,9 +108,7 @@ class MemoryPage:
             stale = self._stale("wipe", form, whose, self._all(store, whose))
             if not stale:
                 found = memory.wiped(store, whose.user, whose.agent, now=self._clock(), tell=notes.append)
-                return PageAnswer(
-                    page.wiped_page(found, PageAbout(self._store, whose.user, whose.agent, notes)).encode()
-                )
+                return PageAnswer(page.wiped_page(found, self._about(whose, notes)).encode())
         return self.ask_wipe(form, stale=stale)
 
     def ask_delete(self, query: Fields, *, stale: str = "") -> PageAnswer:
@@ -134,9 +118,9 @@ class MemoryPage:
             raise LoreError("nothing is chosen", hint="tick what is to be deleted")
         with self._opened() as store:
             found = memory.named(self._all(store, whose), whose.names)
-        about = PageAbout(self._store, whose.user, whose.agent)
-        asked = page.delete_page(found, about, whose.names, self._proof("delete", whose, found), stale=stale)
-        return PageAnswer(asked.encode(), 409 if stale else 200)
+        proof = self._proof("delete", whose, found)
+        shown = page.delete_page(found, self._about(whose), whose.names, proof, stale=stale)
+        return PageAnswer(shown.encode(), 409 if stale else 200)
 
     def delete(self, form: Fields) -> PageAnswer:
         """Delete what was asked about."""
@@ -147,10 +131,11 @@ class MemoryPage:
                 found = memory.deleted(
                     store, whose.names, whose.user, whose.agent, now=self._clock(), tell=notes.append
                 )
-                return PageAnswer(
-                    page.deleted_page(found, PageAbout(self._store, whose.user, whose.agent, notes)).encode()
-                )
+                return PageAnswer(page.deleted_page(found, self._about(whose, notes)).encode())
         return self.ask_delete(form, stale=stale)
+
+    def _about(self, whose: Whose, notes: Sequence[str] = ()) -> PageAbout:
+        return PageAbout(self._store, whose.user, whose.agent, notes)
 
     def _all(self, store: Store, whose: Whose) -> MemoryShown:
         return memory.everything(store, whose.user, whose.agent, now=self._clock())

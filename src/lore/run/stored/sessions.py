@@ -12,28 +12,10 @@ from lore.errors import LoreError
 from lore.formats.lines import Lines
 from lore.memory.identities import DEFAULT_USER, of_users, refuse_header, refuse_reserved
 from lore.model.events import MAIN
-from lore.model.results.store import (
-    SessionRow,
-    StoreAppended,
-    StoredCheckpoint,
-    StoredDamage,
-    StoredHead,
-    StoreList,
-    StoreResolved,
-    StoreShown,
-    StoreVerified,
-    StoreWritten,
-)
+from lore.model.results import filled
+from lore.model.results import store as results
 from lore.model.turn import seconds
-from lore.store.base import (
-    DamagedError,
-    SalvagingStore,
-    SessionSummary,
-    Store,
-    Tell,
-    UnknownSessionError,
-    Verified,
-)  # fmt: skip
+from lore.store import base
 from lore.store.deltas import with_forks
 from lore.store.lines import good_id
 from lore.store.registry import BEYOND, noted, silent
@@ -53,7 +35,7 @@ class SessionFilter(NamedTuple):
     since: float | None = None
     memory: bool = False
 
-    def takes(self, summary: SessionSummary) -> bool:
+    def takes(self, summary: base.SessionSummary) -> bool:
         """Tell whether a session is one of these, its time apart."""
         user, agent = summary.user_id or DEFAULT_USER, summary.agent_id or MAIN
         return self.user_id in (None, user) and self.agent_id in (None, agent)
@@ -62,7 +44,7 @@ class SessionFilter(NamedTuple):
 ANY = SessionFilter()
 
 
-def listed(store: Store, selection: SessionFilter = ANY, tell: Tell = silent) -> StoreList:
+def listed(store: base.Store, selection: SessionFilter = ANY, tell: base.Tell = silent) -> results.StoreList:
     """List sessions of a store; `tell` hears how many have no time that `since` could be compared with."""
     found = store.list(selection.project_id)
     chosen = [summary for summary in (found if selection.memory else of_users(found)) if selection.takes(summary)]
@@ -73,65 +55,64 @@ def listed(store: Store, selection: SessionFilter = ANY, tell: Tell = silent) ->
             tell(f"note: {sessions} no time of use, and cannot be chosen by --since")
         pairs = zip(chosen, times, strict=True)
         chosen = [summary for summary, at in pairs if at is not None and at >= selection.since]
-    return StoreList(store=store.url, sessions=[_session(summary) for summary in chosen])
+    return results.StoreList(store=store.url, sessions=[_session(summary) for summary in chosen])
 
 
-def shown(store: Store, session_id: str) -> StoreShown:
+def shown(store: base.Store, session_id: str) -> results.StoreShown:
     """Say what is known of a session without reading its events; raises UnknownSessionError."""
     summaries = {summary.session_id: summary for summary in store.list()}
     if session_id not in summaries:
         store.load(session_id)  # damaged, so that it is in no list: this says so
-        raise UnknownSessionError(session_id, store.url)
+        raise base.UnknownSessionError(session_id, store.url)
     checkpoint = store.checkpoint(session_id)
     family = with_forks(session_id, {name: summary.parent_session_id for name, summary in summaries.items()})
-    return StoreShown(
+    return results.StoreShown(
         store=store.url, session=_session(summaries[session_id]),
         metadata=Raw(store.load(session_id, after=BEYOND).metadata),
         prompt_deltas=len(store.prompt_deltas(session_id)), forks=sorted(set(family) - {session_id}),
         checkpoint=None if checkpoint is None else
-        StoredCheckpoint(checkpoint.number, checkpoint.format, len(checkpoint.data)),
+        results.StoredCheckpoint(checkpoint.number, checkpoint.format, len(checkpoint.data)),
     )  # fmt: skip
 
 
-def _session(summary: SessionSummary) -> SessionRow:
-    return SessionRow(
-        session_id=summary.session_id, events=summary.head.number, bytes=summary.size, project_id=summary.project_id,
-        parent_session_id=summary.parent_session_id, leaf_id=summary.leaf_id, created_at=summary.created_at,
-        updated_at=summary.updated_at, user_id=summary.user_id, agent_id=summary.agent_id, turns=summary.turns,
-        used_at=summary.last_used_at, head=StoredHead(*summary.head),
+def _session(summary: base.SessionSummary) -> results.SessionRow:
+    return filled(
+        results.SessionRow, summary, events=summary.head.number, bytes=summary.size, used_at=summary.last_used_at,
+        head=results.StoredHead(*summary.head),
     )  # fmt: skip
 
 
-def verified(store: Store, session_ids: Sequence[str]) -> StoreVerified:
+def verified(store: base.Store, session_ids: Sequence[str]) -> results.StoreVerified:
     """Recompute every digest of these sessions, by default of all; raises UnknownSessionError."""
-    found = Verified.of([*map(store.verify, dict.fromkeys(session_ids))] if session_ids else [store.verify()])
-    return StoreVerified(
+    found = base.Verified.of([*map(store.verify, dict.fromkeys(session_ids))] if session_ids else [store.verify()])
+    return results.StoreVerified(
         store=store.url, sessions=found.sessions, events=found.events,
-        damage=[StoredDamage(*astuple(damage)) for damage in found.damage], notes=list(dict.fromkeys(found.notes)),
+        damage=[results.StoredDamage(*astuple(damage)) for damage in found.damage],
+        notes=list(dict.fromkeys(found.notes)),
     )  # fmt: skip
 
 
-def moved(store: Store, session_ids: Sequence[str], project_id: str) -> StoreWritten:
+def moved(store: base.Store, session_ids: Sequence[str], project_id: str) -> results.StoreWritten:
     """Make sessions another project's, all that are named or none; raises UnknownSessionError before any is moved."""
     good_id(project_id, "project id")
     session_ids = list(dict.fromkeys(session_ids))
     for session_id in session_ids:
         if noted(store, session_id) is None:
-            raise UnknownSessionError(session_id, store.url)
+            raise base.UnknownSessionError(session_id, store.url)
     for session_id in session_ids:
         store.move(session_id, project_id)
-    return StoreWritten(store=store.url, op="move", session_ids=session_ids, project_id=project_id)
+    return results.StoreWritten(store=store.url, op="move", session_ids=session_ids, project_id=project_id)
 
 
-def resolved(store: Store, client_key: str) -> StoreResolved:
+def resolved(store: base.Store, client_key: str) -> results.StoreResolved:
     """Return the session that a client means; raises LoreError where it means none."""
     session_id = store.resolve(client_key)
     if session_id is None:
         raise LoreError(f"the store knows no client {client_key!r}", hint="`lore store bind CLIENT_KEY SESSION_ID`")
-    return StoreResolved(store=store.url, client_key=client_key, session_id=session_id)
+    return results.StoreResolved(store=store.url, client_key=client_key, session_id=session_id)
 
 
-def deleted(store: Store, session_ids: Sequence[str], *, dry_run: bool = False) -> StoreWritten:
+def deleted(store: base.Store, session_ids: Sequence[str], *, dry_run: bool = False) -> results.StoreWritten:
     """Delete sessions and those forked from them, all that are named or none; with `dry_run` only say which.
 
     Raises UnknownSessionError before anything is deleted.
@@ -139,44 +120,44 @@ def deleted(store: Store, session_ids: Sequence[str], *, dry_run: bool = False) 
     parents = {summary.session_id: summary.parent_session_id for summary in store.list()}
     for session_id in session_ids:
         if session_id not in parents and not _is_damaged(store, session_id):
-            raise UnknownSessionError(session_id, store.url)
+            raise base.UnknownSessionError(session_id, store.url)
     gone: dict[str, None] = {}
     for session_id in session_ids:
         if session_id not in gone:  # it may have gone with another, whose fork it was
             gone.update(dict.fromkeys(with_forks(session_id, parents) if dry_run else store.delete(session_id)))
-    return StoreWritten(store=store.url, op="delete", session_ids=list(gone), dry_run=dry_run)
+    return results.StoreWritten(store=store.url, op="delete", session_ids=list(gone), dry_run=dry_run)
 
 
-def _is_damaged(store: Store, session_id: str) -> bool:
+def _is_damaged(store: base.Store, session_id: str) -> bool:
     """Tell whether a session is there that can be in no list; such a one can be deleted all the same."""
     try:
         return noted(store, session_id) is not None
-    except DamagedError:
+    except base.DamagedError:
         return True
 
 
-def exported(store: Store, session_id: str) -> Iterator[bytes]:
+def exported(store: base.Store, session_id: str) -> Iterator[bytes]:
     """Return the lines of a session's log, each with its end; raises UnknownSessionError, DamagedError at once."""
     events = store.load(session_id).events
     return (event + b"\n" for event in events)
 
 
-def salvaged(store: Store, session_id: str, tell: Tell) -> Iterator[bytes]:
+def salvaged(store: base.Store, session_id: str, tell: base.Tell) -> Iterator[bytes]:
     """Return the lines of a damaged session that are surely as they were written; `tell` hears how many are not there.
 
     Raises UnknownSessionError, and LoreError for a store of another package that cannot do that.
     """
     if not callable(getattr(store, "salvage", None)):
         raise LoreError(f"{store.url} cannot give out a part of a session", hint="leave --salvage out")
-    found = cast("SalvagingStore", store).salvage(session_id)
+    found = cast("base.SalvagingStore", store).salvage(session_id)
     out = "nothing is" if not found.lost else "1 event is" if found.lost == 1 else f"{found.lost:,} events are"
     tell(f"note: {out} left out{': damaged or missing' if found.lost else ''}")
     return (event + b"\n" for event in found.events)
 
 
 def append_lines(
-    store: Store, session_id: str, data: Iterable[bytes], say: Callable[[str], None], *, clock: Clock = now
-) -> Iterator[StoreAppended]:  # fmt: skip
+    store: base.Store, session_id: str, data: Iterable[bytes], say: Callable[[str], None], *, clock: Clock = now
+) -> Iterator[results.StoreAppended]:  # fmt: skip
     """Append the events of these bytes, one delta each; yield each one's number as soon as it is durable.
 
     `say` hears of events that readers of logs keep without understanding them. Raises LoreError for the first line

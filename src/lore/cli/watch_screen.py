@@ -17,9 +17,9 @@ from textual.widgets import DataTable, Footer, Sparkline, Static
 
 from lore.model.running import Running
 from lore.report.plain import visible
-from lore.report.redacted.results import redacted_running
+from lore.report.redacted.results import redacted
 from lore.report.sentences import running as words
-from lore.run.live.watch import SessionWatch, WatchLook
+from lore.run.live.running import SessionWatch, WatchLook
 
 ROWS = 500  # of the latest requests
 POINTS = 200  # of the line of prompt sizes
@@ -89,7 +89,7 @@ class WatchScreen(App[None]):
             self._say("session", " ".join(filter(None, (words.WAITING, visible(found.note)))))
             return
         running, rows, breaks = found.log.running, found.log.rows, found.log.breaks
-        self._session = redacted_running(running) if self._redact else running
+        self._session = redacted(running) if self._redact else running
         self._say("session", words.session_line(self._session, found.shown, found.note))
         self._say("figures", words.figures_line(running))
         begin = max(0, len(rows) - ROWS)

@@ -1,0 +1,249 @@
+"""The session that runs: `lore watch`, `lore statusline`, `lore record`.
+
+What is only a status line is answered by `statusline_quick.py`, without the command framework.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lore.cli import flags
+from lore.cli.common import dated_rules, found_settings, quiet_pipe, surroundings, tell, write_json, writing
+
+if TYPE_CHECKING:
+    from lore.run.live.running import SessionWatch
+
+
+HINT = "pip install 'lore-cache[watch]'; `lore statusline` and `lore watch --json` work without it"
+
+
+@quiet_pipe
+def watch(
+    path: Annotated[
+        str | None,
+        typer.Argument(help="A recording, or a project's folder; default: this project's newest session, else any."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="No screen: a line of JSON at each change.")] = False,
+    redact: flags.Redact = False,
+    config: flags.Config = None,
+) -> int:
+    """Show the running session: prompt size, read and paid again per turn, cache expiry, last break, what to do.
+
+    Follows the log as it grows, and a newer session when one starts. The screen needs the extra
+    `lore-cache[watch]` (Textual); q ends it. Nothing is written, and nothing leaves this machine.
+    """
+    from lore.errors import LoreError
+    from lore.recording import corpus
+    from lore.recording.opening import Options
+    from lore.recording.tailing import check_followable
+    from lore.run.live.running import SessionWatch
+
+    loaded = found_settings(config)
+    if path is not None:
+        check_followable(path)
+        if not os.path.lexists(path) and not corpus.is_in_database(path):
+            raise LoreError(f"{corpus.show(path)} does not exist", hint="`lore sessions` lists what is here")
+    watch = SessionWatch(path, Options(rules=loaded.settings.assemble), dated_rules(loaded), surroundings(),
+                         time.monotonic)  # fmt: skip
+    if as_json:
+        return _lines(watch, redact=redact)
+    if not (sys.stdout.isatty() and sys.stdin.isatty()):
+        raise LoreError("a screen needs a terminal", hint="`lore watch --json` or `lore statusline` needs none")
+    try:
+        from lore.cli.watch_screen import WatchScreen
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "textual":
+            raise
+        raise LoreError("the screen of `lore watch` needs Textual, which is not installed", hint=HINT) from None
+    screen = WatchScreen(watch, time.time, redact=redact)
+    screen.run()
+    return screen.return_code or 0
+
+
+def _lines(watch: SessionWatch, *, redact: bool, every: float = 1.0) -> int:
+    from lore.model.results.live import running_session
+    from lore.report.redacted.results import redacted
+
+    while True:
+        found = watch.look()
+        if found is not None and found.log is not None:
+            running = redacted(found.log.running) if redact else found.log.running
+            write_json(running_session(running, found.shown))
+            sys.stdout.flush()
+        time.sleep(every)
+
+
+@quiet_pipe
+def statusline(
+    path: Annotated[
+        str | None,
+        typer.Argument(help="A recording, or a project's folder, whose newest session it is; default: as stdin says."),
+    ] = None,
+    parts: Annotated[
+        str | None,
+        typer.Option("--format", help="Parts: model, prompt, read, again, expires, break, cost, context."),
+    ] = None,
+    width: Annotated[
+        int | None, typer.Option("--width", min=1, help="At most so many columns; default: COLUMNS.")
+    ] = None,
+    color: Annotated[
+        bool | None, typer.Option("--color/--no-color", help="Colour; default: for Claude Code, and on a terminal.")
+    ] = None,
+    redact: flags.Redact = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON, judged to the log's end.")] = False,
+    install: Annotated[bool, typer.Option("--install", help="Print settings for Claude Code and tmux.")] = False,
+    refresh: Annotated[bool, typer.Option("--refresh", hidden=True)] = False,
+    config: flags.Config = None,
+) -> int:
+    """Print one line about the running session: prompt size, share read, paid again, cache expiry, last break.
+
+    Claude Code hands its session over on standard input (`lore statusline --install` prints the setting); elsewhere it
+    is the newest session of the current project. What was read is kept in your cache folder, in numbers and names
+    alone, and only what was added is read; where the cache broke, a process in the background judges the log anew, and
+    the line says `judging …` until then. Subagents that have logs of their own are not in the sums.
+    """
+    from lore.cli import statusline_quick as quickly
+    from lore.errors import LoreError
+    from lore.recording import recent
+    from lore.recording.opening import Options
+    from lore.report.console import wants_colour
+    from lore.report.status_line import DEFAULT, PARTS, Shown, status_line
+    from lore.run.live import running
+
+    if install:
+        sys.stdout.write(_settings())
+        return 0
+    chosen = DEFAULT if parts is None else quickly.parts_of(parts)
+    if chosen is None:
+        raise LoreError(f"--format {parts!r}: no such parts", hint="parts: " + ", ".join(PARTS))
+    loaded, here = found_settings(config), surroundings()
+    options, dated = Options(rules=loaded.settings.assemble), dated_rules(loaded)
+    if refresh:
+        running.refresh(path or here.folder, quickly.status_folder(), options, dated, here)
+        return 0
+    given = b"" if path else quickly.standard_input()
+    client, name = running.session_named(path, given, here)
+    if as_json:
+        if name is None:
+            raise recent.nothing(recent.whereabouts(here, wide=False).looked)
+        from lore.model.results.live import running_session
+        from lore.recording import corpus
+        from lore.report.redacted.results import redacted
+
+        judged = running.judge_running(name, options, dated).running
+        write_json(running_session(redacted(judged) if redact else judged, corpus.show(name)))
+        return 0
+    known = None
+    with suppress(LoreError):  # a status line shows no errors
+        known = None if name is None else running.judge_running(name, options, dated).running
+    colour = wants_colour(color, os.environ, terminal=bool(given.strip()) or sys.stdout.isatty())
+    shown = Shown(known, client, time.time(), redact=redact)
+    sys.stdout.write(status_line(shown, chosen, width=width, colour=colour) + "\n")
+    return 0
+
+
+def _settings() -> str:
+    """Return what to put into the settings of Claude Code and of tmux; nothing is written."""
+    program = os.path.abspath(sys.argv[0])
+    lore = program if os.path.basename(program).startswith("lore") and os.access(program, os.X_OK) else "lore"
+    line = {"statusLine": {"type": "command", "command": f"{shlex.quote(lore)} statusline", "refreshInterval": 5}}
+    return (
+        "Claude Code: put this into ~/.claude/settings.json (all projects) or .claude/settings.json (this one)\n\n"
+        f"{json.dumps(line, indent=2)}\n\n"
+        "tmux: put this into ~/.tmux.conf\n\n"
+        "set -g status-interval 5\n"
+        "set -g status-right-length 120\n"
+        f"set -g status-right '#({shlex.quote(lore)} statusline #{{q:pane_current_path}})'\n"
+    )
+
+
+@quiet_pipe
+def record(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- COMMAND...]", help="What to run, with its arguments; without one: --listen."),
+    ] = None,
+    upstream: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--upstream",
+            help="URL for all clients, or NAME=URL for those of a provider; default: where each would send.",
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="Point only these clients here: anthropic, openai, google, …")
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", help="The capture, new or to go on with; default: record-DATE-TIME.jsonl in this folder."
+        ),
+    ] = None,
+    listen: Annotated[
+        int | None, typer.Option("--listen", min=0, max=65535, help="Port; 0 and default: one that is free.")
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Print a verdict for each request as it falls.")] = False,
+    as_json: flags.AsJson = False,
+    verbose: flags.Verbose = False,
+    config: flags.Config = None,
+) -> int:
+    """Run a command and record what its clients send to models.
+
+    A proxy on this machine's loopback interface passes each request on to the provider that the client would have
+    used, and its answer back, and writes both to a capture that every command reads. Credentials are not written;
+    prompts and answers are. The exit code is the command's own (127: not found, 126: it cannot be run). Without a
+    command, --listen PORT records agents that are started elsewhere, until Ctrl-C.
+
+    Needs the extra `lore-cache[record]`. Lines of lore itself go to standard error; --json adds one line behind all
+    that the command wrote to standard output.
+    """
+    from lore.errors import LoreError
+    from lore.record.upstreams import routes_of
+    from lore.report.recorded import closing_lines, export_lines, opening_lines
+    from lore.run.live.record import CannotRunError, CaptureProxy, child_environment, run_command, wait_for_end
+
+    if not command and listen is None:
+        raise LoreError("there is nothing to record", hint="lore record -- COMMAND, or lore record --listen PORT")
+    dated = dated_rules(found_settings(config))
+    routes = routes_of(os.environ, upstream or (), only or ())
+    recorder = CaptureProxy(routes, output, listen or 0, tell)
+    pointing = recorder.environment()
+    watcher, code, started = None, None, True
+    try:
+        if not command or verbose:
+            servers = [(f"/{route.name}", route.origin) for route in routes.routes]
+            for line in opening_lines(recorder.address, recorder.shown, servers):
+                tell(line)
+        if live:
+            from lore.run.live.record_live import LiveProcess
+
+            watcher = LiveProcess(recorder.path, recorder.begin, dated, content=verbose)
+        if command:
+            code = run_command(command, child_environment(os.environ, pointing))
+            return code
+        for line in export_lines(pointing, child_environment(os.environ, pointing)):
+            tell(line) if as_json else print(line, flush=True)
+        wait_for_end()
+        return 0
+    except CannotRunError as error:
+        code, started = error.exit_code, False
+        raise
+    finally:
+        recorder.stop(tell, watcher.stop if watcher is not None else lambda: None)
+        counts = recorder.counts
+        pointed = bool(command) and started
+        for line in closing_lines(recorder.left, counts.calls, counts.lost, counts.refused, pointed=pointed):
+            tell(line)
+        if as_json:
+            from lore.report.forms.json_report import render
+
+            with writing():
+                print("\n" if command else "", render(recorder.summary(code)), sep="")  # its last line may have no end

@@ -1,1 +1,0 @@
-"""Commands about the session that runs."""
