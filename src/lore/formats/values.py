@@ -76,6 +76,8 @@ class Parts(Generic[K]):
         return True
 
     def _part(self, raw: bytes) -> K | Other:
+        if raw[:1] != b"{":
+            return Other(Raw(raw))
         try:
             part = lenient.decoded(self._one, raw)
         except (ValueError, RecursionError):

@@ -8,6 +8,7 @@ stands for itself, or is kept as text, is `wire`; one stored parsed is `parsed`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import chain as chained
 from typing import ClassVar
@@ -150,6 +151,8 @@ def _looks_like_body(head: bytes) -> bool:
 
 def _exchange(data: bytes, repeats: Repeats) -> Exchange | None:
     """Read one JSON object; None where it is neither a body nor a record of one."""
+    if len(data) < _SMALL and _NAMED.search(data) is None:  # nothing to slice it for: there may be a million
+        return None
     data, record = _sliced(data if isinstance(data, Sliced) else data.strip(SPACE), repeats)
     if record is None:
         return None
@@ -211,6 +214,8 @@ def _answer(record: dict[str, bytes]) -> ParsedAnswer:
 
 
 _NONE = (b"null", b'""')
+_SMALL = 1024  # bytes of a record that is looked through for its keys first
+_NAMED = re.compile(rb'"(?:messages|contents|input|request|request_body|body)"|\\u')  # or a key that is escaped
 _WRITTEN = frozenset(("turn", "chain", "dialect", "body"))  # `lore assemble --all --full`
 _TIMES = ("timestamp", "ts", "time", "at", "created_at", "started_at")
 _STATUS = ("status", "status_code")

@@ -128,7 +128,7 @@ class Repeats:
 
     def see(self, given: bytes, body: bytes, record: bytes) -> None:
         """Remember a body that was sliced, and its text in a record: itself, or the string that holds it."""
-        if isinstance(body, Sliced) and not any(known.body is body for known in self._known):
+        if len(body) >= SMALLEST and isinstance(body, Sliced) and not any(known.body is body for known in self._known):
             self._seen = given, body, record
 
     def _learn(self, given: bytes, body: Sliced, record: bytes) -> None:
