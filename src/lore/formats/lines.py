@@ -44,9 +44,9 @@ _STRETCH = 16 * 1024  # bytes in which few values are nested so deep
 BOM = b"\xef\xbb\xbf"
 SPACE = b" \t\r\n"
 _BLANK = re.compile(rb"(?:[ \t\r]{0,1024}+\n)++")  # a longer line may be too long
-SHORTEST = 16  # bytes of a record: less holds no two members
+SHORTEST = 20  # bytes of a record: less holds no two members
 MOST_SHORT = 1_000  # lines of a file that are shorter and given; more are counted, where they begin is said
-_SHORT = re.compile(rb"(?:[^\n]{0,15}+\n)++")
+_SHORT = re.compile(rb"(?:[^\n]{0,19}+\n)++")
 _WRITTEN = bytes(byte if byte == 0x0A else 0x78 for byte in range(256))  # each byte but a line feed becomes an `x`
 _VALUES = json.JSONDecoder()
 _VALUE = msgspec.json.Decoder(msgspec.Raw)
@@ -78,7 +78,7 @@ class Line(Struct, frozen=True, gc=False):
 class ShortLines(Struct):
     """How many lines of a file were too short for a record and given; how many were not, and the first of those."""
 
-    most: int = MOST_SHORT
+    most: int
     given: int = 0
     passed: int = 0
     number: int = 0
@@ -430,7 +430,7 @@ class TextReader:
     records: ClassVar[bool] = False  # whether lines are records of JSON, of which none is very short
 
     def __init__(self) -> None:
-        self._lines = Lines(times=self.times, short=ShortLines() if self.records else None)
+        self._lines = Lines(times=self.times, short=ShortLines(MOST_SHORT) if self.records else None)
 
     @classmethod
     def restore(cls, state: bytes) -> Self:
@@ -553,7 +553,7 @@ class RecordReader(LineReader):
         super().__init__()
         self._held: list[bytes] | None = []  # None: it is read by lines
         self._size = 0
-        self._probe = Lines(times=self.times, short=ShortLines())  # the lines of what is held
+        self._probe = Lines(times=self.times, short=ShortLines(MOST_SHORT))  # the lines of what is held
         self._whole = False  # the first line was seen, and is no value by itself
 
     def _save(self) -> bytes:

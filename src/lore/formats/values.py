@@ -65,7 +65,7 @@ class Parts(Generic[K]):
                 return parts
         except (ValueError, RecursionError):
             pass
-        return [self._part(raw) for raw in array(bytes(content))]
+        return [self._part(raw) if raw[:1] == b"{" else Other(Raw(raw)) for raw in array(bytes(content))]
 
     def are_sound(self, parts: Sequence[object]) -> bool:
         """Tell whether what should be JSON strings are some."""
@@ -76,8 +76,6 @@ class Parts(Generic[K]):
         return True
 
     def _part(self, raw: bytes) -> K | Other:
-        if raw[:1] != b"{":
-            return Other(Raw(raw))
         try:
             part = lenient.decoded(self._one, raw)
         except (ValueError, RecursionError):

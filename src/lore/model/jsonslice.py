@@ -21,6 +21,9 @@ from lore.model.canonical import decode, printable, refuse_constant
 
 # Possessive: a string without an end must fail at once, not after every way to cut it into pieces.
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]', re.DOTALL)
+# The next brackets inside a value, and the next brackets or comma beside values, behind whatever else stands there.
+_WITHIN = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+"|")*+([{\[]++|[}\]]++)', re.DOTALL)
+_BESIDE = re.compile(rb'(?:[^",{}\[\]]++|"(?:[^"\\]++|\\.)*+"|")*+([{\[]++|[}\]]++|,)', re.DOTALL)
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _TRAIL = b" \t\r\n"
 _MAY_OPEN = frozenset(
@@ -83,20 +86,21 @@ def key_text(token: bytes) -> str:
 
 def _pieces(raw: bytes, start: int) -> Iterator[tuple[int, int]]:
     """Yield the ranges between the top-level commas of the container that opens at `start`."""
-    depth, begin = 0, start + 1
-    for match in _TOKEN.finditer(raw, start):
-        char = raw[match.start()]
-        if char in b"{[":
-            depth += 1
-        elif char in b"}]":
-            depth -= 1
-            if depth == 0:
-                if raw[begin : match.start()].strip(_TRAIL):
-                    yield begin, match.start()
-                return
-        elif char == 0x2C and depth == 1:
-            yield begin, match.start()
-            begin = match.end()
+    depth, begin, at = 1, start + 1, start + 1
+    while (match := (_BESIDE if depth == 1 else _WITHIN).match(raw, at)) is not None:
+        (first, at), token = match.span(1), match[1]
+        if token == b",":
+            yield begin, first
+            begin = at
+        elif token[0] in b"{[":
+            depth += len(token)
+        elif len(token) < depth:
+            depth -= len(token)
+        else:
+            end = first + depth - 1
+            if raw[begin:end].strip(_TRAIL):
+                yield begin, end
+            return
 
 
 def _skip(raw: bytes, at: int) -> int:

@@ -24,6 +24,7 @@ from lore.formats.http import Http, headers_of, status_of
 from lore.formats.lines import Line, LineReader, each, is_crowded, problem, too_many
 from lore.model.canonical import decode, text_of
 from lore.model.codes import Code
+from lore.model.deferred import pattern
 from lore.model.jsonslice import check_text, parts, table
 from lore.model.turn import seconds_in
 
@@ -31,6 +32,9 @@ _URL = ("url", "uri", "path")
 BODY = ("body", "parsed_body", "body_raw", "rawBody", "postData")
 _ANSWER = ("body", "parsed_body", "body_raw", "rawBody", "events", "content")
 _STATUS = ("status", "status_code", "statusCode", "http_status", "code")
+_NAMED = pattern(b'"(?:%s)"|\\\\u' % "|".join((*_URL, *BODY)).encode())  # or a key that is escaped
+_SMALL = 1024  # bytes of a record that is looked through for its keys first
+_NOTHING = Http()
 _BEFORE_END = 0.05  # a response that was stamped when it was written down began some time before, unknown
 _PHASES = ("blocked", "dns", "connect", "send", "wait")  # of HAR's timings, until the response begins
 _LONGEST = 86_400  # seconds that a response takes: what is said to be longer is an odd clock
@@ -99,6 +103,8 @@ def call_in(members: dict[str, bytes]) -> Http:
 
 
 def _http_at(data: bytes) -> Http | None:
+    if len(data) < _SMALL and _NAMED.search(data) is None:
+        return None if table(data) is None else _NOTHING
     call = _call_at(data)
     return None if call is None else _read(call)
 

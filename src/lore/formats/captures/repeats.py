@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.formats.contents import unescaped
+from lore.formats.contents import NO_CONTENT, unescaped
 from lore.formats.http import Http, Judged, exchanges_of
 from lore.model.deferred import pattern
 from lore.model.jsonslice import Sliced, SlicedArray, SlicedText, array, spans, table
@@ -204,6 +204,8 @@ def exchanges_in(data: bytes, call: Callable[[bytes], Http | None], repeats: Rep
         http = replace(http, request=replace(http.request, raw=body, members=members))
     if http is None:
         return None
+    if not http.url and http.request is NO_CONTENT:  # a note beside calls
+        return []
     found = exchanges_of(http)
     for exchange in found:
         if isinstance(exchange, Exchange):
