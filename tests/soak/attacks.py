@@ -43,8 +43,8 @@ REPORTS = ("terminal", "json", "jsonl", "markdown", "junit", "sarif", "github", 
 TEXTS = ("terminal", "markdown", "junit", "sarif", "github")  # that show a character by its code
 ENDED = (0, 1, 2, 3)  # exit codes that are answers
 AS_MUCH = 20  # times the work of ordinary text of the same size
-COSTLY = 300_000  # bytes of a file that was made to cost
-FIRST = 250_000  # calls for the first short lines and entries, which are read one by one
+COSTLY = 900_000  # bytes of a file that was made to cost
+FIRST = 400_000  # calls for the first short lines and entries, which are read one by one
 SPARE = 0.5  # seconds of CPU that a measurement may be off by
 
 

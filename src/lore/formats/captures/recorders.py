@@ -103,10 +103,15 @@ def call_in(members: dict[str, bytes]) -> Http:
 
 
 def _http_at(data: bytes) -> Http | None:
-    if len(data) < _SMALL and _NAMED.search(data) is None:
+    if _says_nothing(data):
         return None if table(data) is None else _NOTHING
     call = _call_at(data)
     return None if call is None else _read(call)
+
+
+def _says_nothing(data: bytes) -> bool:
+    """Tell a record that surely names neither an address nor a body, in one look: there may be a million."""
+    return len(data) < _SMALL and _NAMED.search(data) is None
 
 
 def _read(call: _RecordedCall) -> Http:
@@ -233,6 +238,8 @@ class Har(Documents):
     words: ClassVar[tuple[bytes, ...]] = (b'"log"', b'"entries"')
 
     def call(self, data: bytes) -> Http | None:
+        if _says_nothing(data):
+            return None if table(data) is None else _NOTHING
         sliced = _call_at(data)
         if sliced is None:
             return None
