@@ -626,7 +626,7 @@ def first_records(head: bytes) -> list[bytes]:
     found: list[bytes] = []
     for line in each(head):
         piece = line.strip(SPACE)
-        if piece[:1] in (b"{", b"[") and is_json(piece):
+        if len(piece) >= SHORTEST and piece[:1] in (b"{", b"[") and is_json(piece):
             found += array(piece)[:8] if piece[:1] == b"[" else [piece]
         if len(found) >= 8:
             break
