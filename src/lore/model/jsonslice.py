@@ -201,11 +201,11 @@ def sliced(raw: bytes) -> dict[str, bytes]:
     try:
         hidden = _Hidden.of(raw)
         found = _TABLE.decode(hidden.text)
+        if not any("\\" in key for key in found):  # else perhaps `\\ud83d`, a backslash and five letters
+            return {hidden.key(key): hidden.value(value) for key, value in found.items()}
     except (ValueError, RecursionError):
-        found = None
-    if found is None or any("\\" in key for key in found):  # perhaps `\\ud83d`, a backslash and five letters
-        return {m.key: raw[m.value : m.end] for m in members(raw)}
-    return {hidden.key(key): hidden.value(value) for key, value in found.items()}
+        pass
+    return {m.key: raw[m.value : m.end] for m in members(raw)}
 
 
 def may_hold_half(raw: bytes) -> bool:
