@@ -22,6 +22,26 @@ _SAMPLES = b'{"version":2,"status":"success","eval":{},"samples":['
 _BODY = b'{"model":"claude-x","max_tokens":5,"messages":[{"role":"user","content":'
 _TEXT = b'{"kind":"append","item":{"type":"user_message","uuid":"u","text":"x"},'
 _LOG = b'{"kind":"session_started","session_id":"s","model":"claude-x"}\n{"kind":"turn_started","turn":1}\n'
+_CLAUDE = (
+    b'{"type":"user","uuid":"1","parentUuid":null,"sessionId":"s","message":{"role":"user","content":"hi"}}\n'
+    b'{"type":"user","uuid":"2","parentUuid":"1","sessionId":"s","message":{"role":"user","content":[%s]}}\n'
+)
+_RECORD = b'{"request":' + _BODY + b'"hi"}]},"response":['
+_PROXY = b'{"request":{"url":"https://api.anthropic.com/v1/messages","headers":{},"body":{}},"response":null}\n'
+_SPAN = b'{"name":"chat","attributes":{"gen_ai.operation.name":"chat","gen_ai.input.messages":"[]"}}\n'
+# lines that are too short for a record, of which a file of 10 MB may hold millions
+SHORT = {
+    "{}": b"{}\n",
+    "{": b"{\n",
+    "a number": b"1\n",
+    "an empty list": b"[]\n",
+    "an empty text": b'""\n',
+    "a small object": b'{"a":1}\n',
+    "two objects": b"{}{}\n",
+    "half a character": b'{"a":"\\ud83d"}\n',
+    "NUL": b"\0\n",
+    "no UTF-8": b"\xff\n",
+}
 _YAML = b"interactions:\n- request:\n    method: POST\n    uri: https://api.anthropic.com/v1/messages\n    headers:\n"
 
 
@@ -29,6 +49,7 @@ def files(size: int) -> dict[str, bytes]:
     """Return files of about so many bytes, by name."""
     half = size // 2
     keys = b"".join(b"      k%d: [v]\n" % number for number in range(size // 16))
+    short = {name: _LOG + line * (size // len(line)) for name, line in SHORT.items()}
     return {
         "brackets in HAR": _HAR + b"[" * half + b"]" * half + b"]}}",
         "brackets without an end in HAR": _HAR + b"[" * size,
@@ -64,6 +85,28 @@ def files(size: int) -> dict[str, bytes]:
         + b"1"
         + b"}" * (size // 6)
         + b"}\n",
+        "half characters in a log": _LOG + _TEXT + b'"x":"' + b"\\ud83d" * (size // 6) + b'"}\n',
+        "escaped emoji in a request": _BODY + b'"' + b"\\ud83d\\ude00" * (size // 12) + b'"}]}',
+        "half a character in a list of a request": _BODY + b'["\\ud83d"' + b',{"a":[]}' * (size // 9) + b"]}]}",
+        "a key of half a character in a request": _BODY + b'{"\\ud83d":[' + b'{"a":[]},' * (size // 9) + b"1]}}]}",
+        "empty lists in a log": _LOG + _TEXT + b'"x":[' + b"[]," * (size // 3) + b"[]]}\n",
+        "nests of three in a nest in a log": _LOG
+        + _TEXT
+        + b'"x":'
+        + b"[" * 900
+        + b"[[[]]]," * (size // 7)
+        + b"1"
+        + b"]" * 900
+        + b"}\n",
+        "numbers for blocks in Claude Code": _CLAUDE % (b"1," * half + b"1"),
+        "lists for blocks in Claude Code": _CLAUDE % (b"[]," * (size // 3) + b"[]"),
+        "objects for events of a response": _BODY[:-11] + b"[]}\n" + _RECORD + b"{}," * (size // 3) + b"{}]}\n",
+        "requests without a body in a log of a proxy": _PROXY + b'{"request":{},"response":{}}\n' * (size // 29),
+        "spans without a call": _SPAN + b'{"attributes":{}}\n' * (size // 18),
+        "malformed events in a log": _LOG + b'{"kind":"append"}\n' * (size // 18),
+        "lines of blanks in a log": _LOG + b" \r\n" * (size // 3),
+        "a body of braces, line by line": b"{\n" * half,
+        **{f"lines of {name} in a log": data for name, data in short.items()},
         "keys in YAML": _YAML + keys,
     }
 

@@ -6,13 +6,15 @@ YAML's parser calls functions of Python itself: at most 20 times as many are YAM
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from bench import costly
 from helpers.work import calls
 from hostile.captured import WRITERS, capture
 from hostile.formats import FORMATS, recording
-from lore.formats import documents
+from lore.formats import documents, lines
 from lore.formats.lines import BEGINNING, DEEPEST, is_deep
 from lore.formats.registry import READERS, reader_of
 from lore.model.codes import Code, Problem
@@ -24,8 +26,9 @@ APART = 3_000  # calls that a file takes whatever it holds: readers are imported
 
 @pytest.fixture(autouse=True)
 def few_short_entries(monkeypatch):
-    """As many short entries as a file of 10 MB may have, for one of 60 KB."""
+    """As many short entries and lines as a file of 10 MB may have, for one of 60 KB."""
     monkeypatch.setattr(documents, "MOST_SHORT", 100)
+    monkeypatch.setattr(lines, "MOST_SHORT", 10)
 
 
 @pytest.mark.parametrize("name", costly.files(100))
@@ -86,6 +89,34 @@ def test_a_call_that_is_nested_deeper_is_a_problem_in_every_capture(kind):
 )
 def test_depth_is_that_of_brackets_outside_texts(data, deep):
     assert is_deep(data) is deep
+
+
+# what stands beside brackets, and how much deeper it goes
+BESIDE = [(b"", 0), (b"", 0), (b"1,", 0), (b'"[[\\""', 0), (b"[],", 1), (b"{[]},", 2)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_depth_is_that_of_a_look_at_each_bracket(seed, monkeypatch):
+    monkeypatch.setattr(lines, "DEEPEST", 20)
+    monkeypatch.setattr(lines, "_PIECE", 13)
+    monkeypatch.setattr(lines, "_STRETCH", 17)
+    chance = Random(seed)
+    for _ in range(100):
+        data, depth, deepest = b"[", 1, 1
+        while depth:
+            opens = chance.random() < 0.52 and len(data) < 400
+            beside, height = chance.choice(BESIDE)
+            depth += 1 if opens else -1
+            deepest = max(deepest, depth + height)
+            data += (b"[" if opens else b"]") + beside
+        assert is_deep(data) is (deepest > 20)
+
+
+def test_depth_near_the_limit_is_told_in_a_few_calls():
+    """Brackets were followed one run after another: a list of empty lists cost 30 times a parser."""
+    for teeth in (b"[],", b"[[[]]],", b'{"a":[]},'):
+        data = b"[" * 990 + teeth * 20_000 + b"1" + b"]" * 990
+        assert calls(lambda data=data: is_deep(data)) < 1_000
 
 
 def test_short_entries_end_a_document_and_what_is_behind_them_is_said_to_be_lost():

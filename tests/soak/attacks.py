@@ -18,9 +18,11 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from bench import costly
 from cli.running import Ran, lore
 from fuzz import mutate, properties, samples
 from helpers.credentials import SAMPLES, Sample
+from helpers.work import calls
 from hostile import test_templates as templates
 from hostile.captured import WRITERS, capture, named
 from hostile.formats import FORMATS, recording
@@ -41,6 +43,8 @@ REPORTS = ("terminal", "json", "jsonl", "markdown", "junit", "sarif", "github", 
 TEXTS = ("terminal", "markdown", "junit", "sarif", "github")  # that show a character by its code
 ENDED = (0, 1, 2, 3)  # exit codes that are answers
 AS_MUCH = 20  # times the work of ordinary text of the same size
+COSTLY = 900_000  # bytes of a file that was made to cost
+FIRST = 400_000  # calls for the first short lines and entries, which are read one by one
 SPARE = 0.5  # seconds of CPU that a measurement may be off by
 
 
@@ -348,6 +352,34 @@ def nesting(chance: Random, count: int) -> Attacks:
         yield Attack(f"{depth:,} {what} in {kind or 'a file'}", commands("nested.jsonl", data))
 
 
+def work(chance: Random, count: int) -> Attacks:
+    """Files that were made to cost, and short lines of many kinds between real ones: at most a call a byte."""
+    for name in some(costly.files(100), chance, count):
+        most = 0 if not name.endswith("YAML") else costly.BUDGET
+        yield Attack(name, lambda name=name, most=most: _counted(costly.files(COSTLY)[name], most))
+    short = list(costly.SHORT.values())
+    for number, (kind, data) in enumerate(itertools.islice(itertools.cycle(FORMATS.items()), count // 2)):
+        seed = chance.random()
+        yield Attack(
+            f"short lines in {kind}, {number}", lambda data=data, seed=seed: _counted(_between(data, seed, short))
+        )
+
+
+def _between(data: bytes, seed: float, short: list[bytes]) -> bytes:
+    """Return the lines of a recording with short ones, and some of a few more bytes, behind each."""
+    chance, first = Random(seed), data.strip().replace(b"%s", b"1").splitlines(keepends=True)
+    long = [line.rstrip(b"\n") * chance.randrange(1, 5) + b"\n" for line in short]
+    crowds = (b"".join(chance.choices(short + long[:1], k=COSTLY // 5 // len(first))) for _ in first)
+    return b"".join(line.rstrip(b"\n") + b"\n" + crowd for line, crowd in zip(first, crowds, strict=True))
+
+
+def _counted(data: bytes, most: int = 0) -> None:
+    """Read a file; the functions that are called are at most a byte's worth each, YAML's so many times its parser's."""
+    costly.reading(data)()  # what is imported and compiled at its first use
+    found, allowed = calls(costly.reading(data)), most * calls(costly.parsing(data)) if most else len(data)
+    assert found <= allowed + FIRST, f"{found:,} calls for {len(data):,} bytes"
+
+
 # What is run, with how many inputs at most: enough for minutes.
 CLASSES: dict[str, tuple[Callable[[Random, int], Attacks], int]] = {
     "hostile files": (files, 400),
@@ -360,6 +392,7 @@ CLASSES: dict[str, tuple[Callable[[Random, int], Attacks], int]] = {
     "control text": (controls, 200),
     "credentials": (credentials, 300),
     "nesting": (nesting, 200),
+    "work": (work, 80),
 }
 
 if os.name == "nt":  # writers are fed through pipes that only POSIX can wait for

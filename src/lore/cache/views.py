@@ -77,11 +77,13 @@ VIEWS: dict[str, View] = {  # by cache; the others' is plain
 
 
 class _ChainView(NamedTuple):
-    """The latest turn of a chain."""
+    """The latest turn of a chain: where each segment of its head went, the last envelope of its messages."""
 
     prompt: Prompt
     head: tuple[Piece, ...]
+    places: list[int]
     pieces: list[Piece]
+    envelope: bytes
 
 
 class Views:
@@ -102,8 +104,8 @@ class Views:
         prompt, view, seen = turn.prompt, self._view, self._chains.get(turn.chain)
         params, model = prompt.params, self._model or prompt.model
         head, places = self._head(prompt, seen)
-        pieces, same = self._pieces(seen, head, prompt)
-        self._chains[turn.chain] = _ChainView(prompt, head, pieces)
+        pieces, same, envelope = self._pieces(seen, head, prompt)
+        self._chains[turn.chain] = _ChainView(prompt, head, places, pieces, envelope)
         breakpoints = () if view.placement == "none" else self._breakpoints(prompt, pieces, places, len(head))
         host = turn.call.endpoint.partition("/")[0]
         behind = f"{turn.call.answered_by} {turn.call.deployment}".strip()
@@ -120,22 +122,26 @@ class Views:
 
     def _head(self, prompt: Prompt, seen: _ChainView | None) -> tuple[tuple[Piece, ...], list[int]]:
         """Return tools and system in render order, and where each segment of the head went."""
+        if seen is not None and prompt.head is seen.prompt.head and prompt.dropped == seen.prompt.dropped:
+            return seen.head, seen.places
         rank = {section: number for number, section in enumerate(self._view.order)}
         order = sorted(range(len(prompt.head)), key=lambda at: rank[prompt.head[at].section])
         first = [Piece(prompt.dropped, "system")] if prompt.dropped and not self._view.drops else []
         places = [0] * len(order)
         for number, at in enumerate(order):
             places[at] = number + len(first)
-        if seen is not None and prompt.head is seen.prompt.head and prompt.dropped == seen.prompt.dropped:
-            return seen.head, places
         pieces = (*first, *(Piece(prompt.head[at].data, prompt.head[at].section) for at in order))
         return tuple([self._counted(piece) for piece in pieces]), places
 
     def _counted(self, piece: Piece) -> Piece:
         return piece if self.count is None or piece.kind == "image" else piece._replace(counted=self.count(piece.data))
 
-    def _pieces(self, seen: _ChainView | None, head: tuple[Piece, ...], prompt: Prompt) -> tuple[list[Piece], int]:
-        """Return the pieces of a prompt, and how many of them its chain sent before; what it made of them is kept."""
+    def _pieces(
+        self, seen: _ChainView | None, head: tuple[Piece, ...], prompt: Prompt
+    ) -> tuple[list[Piece], int, bytes]:
+        """Return the pieces of a prompt, how many of them its chain sent before (what it made of them is kept), and the
+        envelope of the last message.
+        """
         pieces: list[Piece] = [] if seen is None else seen.pieces
         start = 0
         if seen is None or (seen.head is not head and seen.head != head):
@@ -145,10 +151,14 @@ class Views:
             start = seen.prompt.messages.common(prompt.messages)
             same = len(head) + start
             del pieces[same:]
-        before = (prompt.messages[place] for place in range(start - 1, -1, -1))
-        envelope = next((segment.data for segment in before if segment.kind == "envelope"), b"")
-        pieces += map(self._counted, self._of_messages((*prompt.messages.since(start), *prompt.tail), envelope))
-        return pieces, same
+        if seen is not None and start == len(seen.prompt.messages):  # a message of a million blocks may go on
+            envelope = seen.envelope
+        else:
+            before = (prompt.messages[place] for place in range(start - 1, -1, -1))
+            envelope = next((segment.data for segment in before if segment.kind == "envelope"), b"")
+        new = [*prompt.messages.since(start)]
+        pieces += map(self._counted, self._of_messages((*new, *prompt.tail), envelope))
+        return pieces, same, next((segment.data for segment in reversed(new) if segment.kind == "envelope"), envelope)
 
     def _of_messages(self, segments: Iterable[Segment], envelope: bytes = b"") -> Iterator[Piece]:
         """Yield a piece for each segment; `envelope` is that of the message in which the first of them stand."""

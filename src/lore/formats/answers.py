@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from lore.formats.bills import billed_from, billed_of
 from lore.formats.values import count_in, text_in
 from lore.model.canonical import decode, encode, text_of
+from lore.model.deferred import pattern
 from lore.model.events import Billed, ContextEdit, Verdict
 from lore.model.jsonslice import array, first_element, parts, table
 from lore.model.mask import cut_masked
@@ -192,7 +193,7 @@ _DATA = b"data:"
 _LAST = 4  # of the events that seem to have usage so many are read: some say `"usage": null`, or quote the word
 _COUNTING = (b'"usage"', b'"usageMetadata"', b'"timings"')
 _WHOLE = (b"response.completed", b"response.incomplete", b"response.failed", b"response.done")
-_TELLING = (b"message_start", b"diagnostics", *_COUNTING, *_WHOLE)
+_TELLING = pattern(b"|".join(map(re.escape, (b"message_start", b"diagnostics", *_COUNTING, *_WHOLE))))
 
 
 def is_stream(text: bytes) -> bool:
@@ -213,7 +214,7 @@ def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
     whole, response_id, verdict, provider, edits = NOTHING, "", NOTHING.verdict, "", NOTHING.edits
     usage, ended = dict[str, Any](), False
     for number, raw in enumerate(events):
-        members = table(raw) if not number or any(word in raw for word in _TELLING) else None
+        members = table(raw) if not number or _TELLING.search(raw) is not None else None
         if members is None:
             continue
         inner = table(members.get("response", members.get("message", b""))) or {}

@@ -35,13 +35,15 @@ HOLDS: dict[Yields, str] = {
 class Read(Struct, frozen=True, gc=False):
     """One thing read, with its place: `line` from 1, `byte` from 0 (where its line starts).
 
-    `file` names the file below a folder that is read as one recording; empty: there is only one.
+    `file` names the file below a folder that is read as one recording; empty: there is only one. A problem may have
+    been met `times` over, its place is that of the first.
     """
 
     value: Event | Exchange | Turn | Measurement | Problem
     line: int
     byte: int
     file: str = ""
+    times: int = 1
 
 
 class Reader(Protocol):

@@ -262,9 +262,10 @@ def events_in(raw: bytes) -> tuple[list[bytes], bytes]:
         if event[:1] == b'"':
             text.append(unescaped(event))
         elif event[:1] == b"{":
-            inner = parts(event)
-            data = inner.get("data", inner.get("value", event))
-            events.append(unescaped(data) if data[:1] == b'"' else data)
+            if b'"data"' in event or b'"value"' in event or b"\\u" in event:
+                inner = parts(event)
+                event = inner.get("data", inner.get("value", event))  # noqa: PLW2901 - what is wrapped is the event
+            events.append(unescaped(event) if event[:1] == b'"' else event)
     return events, b"\n\n".join(text)
 
 

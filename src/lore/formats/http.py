@@ -167,6 +167,8 @@ def headers_of(raw: bytes) -> Headers:
 
 def status_of(raw: bytes) -> int | None:
     """Read a status: a number, its text (`200 OK`), or VCR's `{"code": …}`."""
+    if not raw:
+        return None
     if raw[:1] == b"{":
         raw = (table(raw) or {}).get("code", b"")
     text = text_of(raw)[:64].partition(" ")[0] if raw[:1] == b'"' else raw[:64].decode("ascii", "replace")
@@ -225,16 +227,16 @@ def endpoint_of(url: str, headers: Headers) -> str:
 
 def real(value: str) -> str:
     """Return a value that a recorder left as it was; nothing for one that it hid."""
-    return "" if _HIDDEN.search(value) else value.strip()
+    return value.strip() if value and not _HIDDEN.search(value) else ""
 
 
 def _first(headers: Headers, names: tuple[str, ...]) -> str:
-    return next((found for name in names if (found := real(headers.get(name, "")))), "")
+    return next((found for name in names if (found := real(headers.get(name, "")))), "") if headers else ""
 
 
 def account_of(headers: Headers) -> str:
     """Return a digest of the key; AWS, Azure and others name theirs in their own ways."""
-    for name in _KEYS:
+    for name in _KEYS if headers else ():
         value = real(headers.get(name, ""))
         if name == "authorization":
             signed = _SIGNED.search(value)

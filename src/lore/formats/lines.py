@@ -3,7 +3,8 @@
 Rules: only LF ends a line (never U+2028, U+0085 or CR); a BOM at the very start and a CR at a line's
 end are white space; offsets are those of the file. Cost is O(bytes): what is pending is joined once.
 A line longer than 12 MiB is given without its bytes, as soon as it has grown so long; the rest of it is
-passed over as it arrives, so memory stays bounded whatever a file holds.
+passed over as it arrives, so memory stays bounded whatever a file holds. Of lines too short for any record the
+first ones are given, the others counted: a million of `{` cost a look in all.
 
 Whether a file could be a recording, or is a document that lists calls, shows in how it begins: cheap looks, before
 anything is read. A folder is full of JSON and YAML that is no recording: YAML counts only where it opens as a cassette
@@ -31,7 +32,7 @@ from lore.formats.base import Clock, Read, Yields
 from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
-from lore.model.jsonslice import array, is_json
+from lore.model.jsonslice import array, is_json, may_hold_half
 from lore.model.results.measured import Measurement
 from lore.model.turn import Exchange
 
@@ -42,8 +43,13 @@ DEEPEST = 1_000  # levels of a record: parsers refuse what is nested deeper, eac
 _STRETCH = 16 * 1024  # bytes in which few values are nested so deep
 BOM = b"\xef\xbb\xbf"
 SPACE = b" \t\r\n"
-_EMPTY = re.compile(rb"\n++")
+_BLANK = re.compile(rb"(?:[ \t\r]{0,1024}+\n)++")  # a longer line may be too long
+SHORTEST = 20  # bytes of a record: less holds no two members
+MOST_SHORT = 1_000  # lines of a file that are shorter and given; more are counted, where they begin is said
+_SHORT = re.compile(rb"(?:[^\n]{0,19}+\n)++")
+_WRITTEN = bytes(byte if byte == 0x0A else 0x78 for byte in range(256))  # each byte but a line feed becomes an `x`
 _VALUES = json.JSONDecoder()
+_VALUE = msgspec.json.Decoder(msgspec.Raw)
 BEGINNING = 4 * 1024 * 1024  # bytes in which a document's array has to begin
 _BEFORE = 200_000  # strings and runs of brackets before it: ten times what a recorder writes there
 _STRUCTURE = re.compile(
@@ -69,19 +75,43 @@ class Line(Struct, frozen=True, gc=False):
     data: bytes
 
 
+class ShortLines(Struct):
+    """How many lines of a file were too short for a record and given; how many were not, and the first of those."""
+
+    most: int
+    given: int = 0
+    passed: int = 0
+    number: int = 0
+    byte: int = 0
+
+    def is_over(self, size: int) -> bool:
+        """Tell whether a line of this size is not given any more."""
+        return size < SHORTEST and self.given >= self.most
+
+    def pass_over(self, lines: int, number: int, byte: int) -> None:
+        """Count lines that are not given, of which the first stands here."""
+        if lines and not self.passed:
+            self.number, self.byte = number, byte
+        self.passed += lines
+
+
 class Lines:
     """Cut bytes into lines.
 
     A line may have `times` as many bytes as usual. What it remembers: `number` lines begun before `byte`, `pending`
-    bytes from there on, and `skipping`, whether the next bytes still belong to a line that was too long.
+    bytes from there on, and `skipping`, whether the next bytes still belong to a line that was too long; of lines of
+    records, how many were `short` (None: any line may be of any length).
     """
 
     limit: ClassVar[int] = LONGEST
 
     def __init__(
-        self, *, number: int = 0, byte: int = 0, pending: bytes = b"", skipping: bool = False, times: int = 1
+        self, *, number: int = 0, byte: int = 0, pending: bytes = b"", skipping: bool = False, times: int = 1,
+        short: ShortLines | None = None,
     ) -> None:  # fmt: skip
         self.most = self.limit * times
+        self.short = short
+        self._shortest = 0 if short is None else SHORTEST
         self.number = number
         self.byte = byte
         self.skipping = skipping
@@ -110,14 +140,12 @@ class Lines:
             self._pending, self._size, at = [], 0, end + 1
             end = data.find(b"\n", at)
         while end >= 0:  # not `split`, which looks at each byte: this is five times as fast
-            if data[at] == 0x7B and end - at <= self.most:  # nearly all begin with a brace
+            if data[at] == 0x7B and self._shortest <= end - at <= self.most:  # nearly all begin with a brace
                 self.number = number = self.number + 1
                 found.append(Line(number, self.byte, data[at:end]))
                 self.byte += end + 1 - at
-            elif end == at:
-                end = _EMPTY.match(data, at).end() - 1  # pyright: ignore[reportOptionalMemberAccess]
-                self.number += end + 1 - at
-                self.byte += end + 1 - at
+            elif (several := self._passed(data, at, end)) > 0:
+                end = at + several - 1
             else:
                 self._add(data[at:end], found)
             at = end + 1
@@ -139,6 +167,20 @@ class Lines:
         line = self._line(rest, 0) if rest else None
         return [] if line is None else [line]
 
+    def _passed(self, data: bytes, at: int, end: int) -> int:
+        """Return how many bytes hold lines from here on that nobody is given, and count them."""
+        match = _BLANK.match(data, at) if data[at] in SPACE else None
+        if match is None and self.short is not None and self.short.is_over(end - at):
+            match = _SHORT.match(data, at)
+        if match is None:
+            return 0
+        run = match.group()
+        if self.short is not None:
+            self.short.pass_over(run.translate(_WRITTEN, b" \t\r").count(b"x\n"), self.number + 1, self.byte)
+        self.number += run.count(b"\n")
+        self.byte += len(run)
+        return len(run)
+
     def _add(self, piece: bytes, found: list[Line]) -> None:
         """Add the line that this is, if it is none of the blank ones."""
         if (line := self._line(piece, 1)) is not None:
@@ -152,7 +194,14 @@ class Lines:
             return Line(self.number, start, b"")
         if start == 0 and piece.startswith(BOM):
             piece, start = piece[3:], 3
-        return Line(self.number, start, piece) if piece.strip(SPACE) else None
+        if not piece.strip(SPACE):
+            return None
+        if self.short is not None and self.short.is_over(len(piece)):
+            self.short.pass_over(1, self.number, start)
+            return None
+        if self.short is not None and len(piece) < SHORTEST:
+            self.short.given += 1
+        return Line(self.number, start, piece)
 
 
 def each(head: bytes) -> Iterator[bytes]:
@@ -187,6 +236,17 @@ def split_joined(line: bytes) -> list[bytes] | None:
     return found if len(found) > 1 else None
 
 
+def _holds_more(line: bytes) -> bool:
+    """Tell whether something stands behind the first value of a line, as far as a parser can tell at once."""
+    try:
+        _VALUE.decode(line)
+    except msgspec.DecodeError as error:
+        return "trailing" in str(error) or may_hold_half(line)
+    except RecursionError:
+        return True
+    return False
+
+
 def fault(line: bytes) -> str:
     """Say in a few words why a line is no JSON object; empty where it is one."""
     if not line:
@@ -205,7 +265,12 @@ def fault(line: bytes) -> str:
     return "" if isinstance(value, dict) else "not a JSON object"
 
 
-_BRACKETS = pattern(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]++|[\]}]++', re.DOTALL)
+_TEXTS = pattern(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_AS_LISTS = bytes.maketrans(b"{}", b"[]")
+_BESIDE_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_PIECE = 4096  # brackets that are looked at together
+_HIDDEN = 3  # times that pairs are taken out of a piece
+_RUNS = pattern(rb"(\[*+)(\]*+)")
 _TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|,++', re.DOTALL)
 
 
@@ -238,21 +303,38 @@ def is_deep(data: bytes) -> bool:
         end = at + _STRETCH
         depth += data.count(b"[", at, end) + data.count(b"{", at, end)
         if depth > DEEPEST:
-            return _depth(data) > DEEPEST
+            return _is_nested(data)
         depth = max(0, depth - data.count(b"]", at, end) - data.count(b"}", at, end))
     return False
 
 
-def _depth(data: bytes) -> int:
-    """Return how deep a record is nested, one level more than lore reads where it is deeper."""
+def _is_nested(data: bytes) -> bool:
+    """Tell for sure whether a record is nested deeper than lore reads.
+
+    Pairs that hold nothing are taken out some times, each of which hides one level at most: what is left opens all the
+    others. Only near the limit brackets are followed run by run.
+    """
+    brackets = (_TEXTS.sub(b"", data) if b'"' in data else data).translate(_AS_LISTS, _BESIDE_BRACKETS)
     depth = 0
-    for match in _BRACKETS.finditer(data):
-        size = match.end() - match.start()
-        first = data[match.start()]
-        depth += size if first in b"[{" else -size if first in b"]}" else 0
-        if depth > DEEPEST:
-            break
-    return min(depth, DEEPEST + 1)
+    for at in range(0, len(brackets), _PIECE):
+        piece = brackets[at : at + _PIECE]
+        rest = piece
+        for _ in range(_HIDDEN):
+            rest = rest.replace(b"[]", b"")
+        if depth + rest.count(b"[") + _HIDDEN > DEEPEST and _highest(piece, depth) > DEEPEST:
+            return True
+        depth += 2 * piece.count(b"[") - len(piece)
+    return False
+
+
+def _highest(brackets: bytes, depth: int) -> int:
+    """Return the deepest level that brackets reach from a depth on."""
+    highest = depth
+    for opened, closed in _RUNS.findall(brackets):
+        depth += len(opened)
+        highest = max(highest, depth)
+        depth -= len(closed)
+    return highest
 
 
 def too_deep() -> str:
@@ -332,6 +414,7 @@ class _LineState(Struct, frozen=True):
     pending: bytes
     skipping: bool
     own: bytes
+    short: ShortLines | None = None
 
 
 class TextReader:
@@ -344,16 +427,18 @@ class TextReader:
     yields: ClassVar[Yields] = "exchanges"
     clock: ClassVar[Clock] = "end"
     times: ClassVar[int] = 1  # how much longer than usual a line may be
+    records: ClassVar[bool] = False  # whether lines are records of JSON, of which none is very short
 
     def __init__(self) -> None:
-        self._lines = Lines(times=self.times)
+        self._lines = Lines(times=self.times, short=ShortLines(MOST_SHORT) if self.records else None)
 
     @classmethod
     def restore(cls, state: bytes) -> Self:
         saved = msgspec.msgpack.decode(state, type=_LineState)
         made = cls()
         made._lines = Lines(
-            number=saved.number, byte=saved.byte, pending=saved.pending, skipping=saved.skipping, times=cls.times
+            number=saved.number, byte=saved.byte, pending=saved.pending, skipping=saved.skipping, times=cls.times,
+            short=saved.short or made._lines.short,
         )  # fmt: skip
         made._load(saved.own)
         return made
@@ -361,13 +446,24 @@ class TextReader:
     @property
     def state(self) -> bytes:
         lines = self._lines
-        return msgspec.msgpack.encode(_LineState(lines.number, lines.byte, lines.pending, lines.skipping, self._save()))
+        return msgspec.msgpack.encode(
+            _LineState(lines.number, lines.byte, lines.pending, lines.skipping, self._save(), lines.short)
+        )
 
     def feed(self, data: bytes) -> list[Read]:
         return self._read(self._lines.feed(data))
 
     def finish(self) -> list[Read]:
-        return [*self._read(self._lines.finish(), torn=True), *self._rest()]
+        return [*self._read(self._lines.finish(), torn=True), *self._unread(), *self._rest()]
+
+    def _unread(self) -> Sequence[Read]:
+        """Say how many lines were passed over for being short."""
+        short = self._lines.short
+        if short is None or not short.passed:
+            return ()
+        text = f"{short.passed:,} more lines are shorter than {SHORTEST} bytes, which no record is; passed over"
+        place = Problem(Code.UNREADABLE_LINE, text, line=short.number, byte=short.byte)
+        return (Read(place, short.number, short.byte, times=short.passed),)
 
     def _read(self, lines: Iterable[Line], *, torn: bool = False) -> list[Read]:
         """Return what lines hold; `torn` says that they end where the file does, without a line feed."""
@@ -392,6 +488,8 @@ class LineReader(TextReader):
     `_lose` what an unreadable line changes.
     """
 
+    records: ClassVar[bool] = True
+
     def _read(self, lines: Iterable[Line], *, torn: bool = False) -> list[Read]:
         found: list[Read] = []
         for line in lines:
@@ -407,7 +505,7 @@ class LineReader(TextReader):
         reason = fault(line.data)
         if not reason and (odd := self._odd(line)) is not None:
             return odd
-        joined = split_joined(line.data)
+        joined = split_joined(line.data) if _holds_more(line.data) else None
         if joined is None:
             self._lose()
             return (problem(Code.TORN_LAST_LINE if torn else Code.UNREADABLE_LINE, f"unreadable line: {reason}", line),)
@@ -455,7 +553,7 @@ class RecordReader(LineReader):
         super().__init__()
         self._held: list[bytes] | None = []  # None: it is read by lines
         self._size = 0
-        self._probe = Lines(times=self.times)  # the lines of what is held
+        self._probe = Lines(times=self.times, short=ShortLines(MOST_SHORT))  # the lines of what is held
         self._whole = False  # the first line was seen, and is no value by itself
 
     def _save(self) -> bytes:
@@ -528,7 +626,7 @@ def first_records(head: bytes) -> list[bytes]:
     found: list[bytes] = []
     for line in each(head):
         piece = line.strip(SPACE)
-        if piece[:1] in (b"{", b"[") and is_json(piece):
+        if len(piece) >= SHORTEST and piece[:1] in (b"{", b"[") and is_json(piece):
             found += array(piece)[:8] if piece[:1] == b"[" else [piece]
         if len(found) >= 8:
             break

@@ -77,7 +77,7 @@ class Parts(Generic[K]):
                 return parts
         except (ValueError, RecursionError):
             pass
-        return [self._part(raw) for raw in array(bytes(content))]
+        return [self._part(raw) if raw[:1] == b"{" else Other(Raw(raw)) for raw in array(bytes(content))]
 
     def are_sound(self, parts: Sequence[object]) -> bool:
         """Tell whether what should be JSON strings are some."""

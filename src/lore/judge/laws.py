@@ -8,7 +8,6 @@ body whose beginning is missing. Cost: O(what is new); a history that was rewrit
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -26,6 +25,7 @@ from lore.judge.request_laws import (
     request_laws,
     volatile_head,
 )
+from lore.judge.tool_pairs import ToolPairs, ToolPart
 from lore.model.canonical import printable, text_of
 from lore.model.cause import Place
 from lore.model.codes import Code
@@ -34,7 +34,7 @@ from lore.model.jsonslice import table
 from lore.model.mask import mask
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Segment, Turn
-from lore.prefix.blocks import block_of, message_start
+from lore.prefix.blocks import block_of
 from lore.prefix.volatile import LONGEST, made_by_program
 
 _VOLATILE: dict[str, str] = {
@@ -52,13 +52,11 @@ class _HeldLaw(NamedTuple):
     times: int = 1
 
 
-class _ToolPart(NamedTuple):
-    """A call (or with `answers` its result) that stands at a place of the messages, by its id or name."""
+class _Message(NamedTuple):
+    """Where a message begins, and the envelope that it begins with."""
 
-    position: int
-    name: str
-    answers: bool
-    path: str
+    start: int
+    envelope: bytes
 
 
 class Laws:
@@ -70,7 +68,8 @@ class Laws:
     def __init__(self, rules: Callable[[], DatedRules], labels: tuple[str, ...] = ()) -> None:
         self._rules, self._labels = rules, labels
         self._held: dict[Code, _HeldLaw] = {}
-        self._calls: list[_ToolPart] = []
+        self._pairs = ToolPairs()
+        self._seen: list[_Message] = []  # the messages of the chain's last prompt
         self._head: tuple[Segment, ...] = ()
         self._before: Prompt | None = None  # the chain's last one
 
@@ -116,20 +115,20 @@ class Laws:
             self._say(turn, broken)
 
     def _messages(self, turn: Turn, same: int) -> None:
-        prompt = turn.prompt
-        while self._calls and self._calls[-1].position >= same:
-            self._calls.pop()
-        start = message_start(prompt, same - 1)
-        envelope, results, before = b"", False, False
-        for at, segment in enumerate(prompt.messages.since(start), start):
+        self._pairs.cut(same)
+        while self._seen and self._seen[-1].start >= same:
+            self._seen.pop()
+        start, envelope = self._seen[-1] if self._seen else (0, b"")
+        results, before = self._pairs.answers_since(start), False
+        for at, segment in enumerate(turn.prompt.messages.since(same), same):
             if segment.kind in ("envelope", "opaque"):
                 envelope, before, results = segment.data, results, False
+                self._seen.append(_Message(at, envelope))
             made = _call_of(segment, envelope)
             if made is not None:
                 results = results or made.answers
-                if at >= same:
-                    self._calls.append(made._replace(position=at))
-            elif before and at >= same and segment.kind == "block" and b'"user"' in envelope[:_LOOKED_AT]:
+                self._pairs.add(made._replace(position=at))
+            elif before and segment.kind == "block" and b'"user"' in envelope[:_LOOKED_AT]:
                 self._reads_as_a_turn(turn, segment, envelope)
         self._orphans(turn)
 
@@ -147,25 +146,14 @@ class Laws:
     def _orphans(self, turn: Turn) -> None:
         if turn.call.previous or b'"item_reference"' in turn.prompt.params.get("input", b""):
             return
-        waiting: Counter[str] = Counter()
-        paths: dict[str, str] = {}
-        for call in self._calls:
-            if not call.answers:
-                waiting[call.name] += 1
-                paths[call.name] = call.path
-            elif waiting[call.name] <= 0:
-                alone = OrphanPair("result", printable(call.name))
-                self._say(turn, Broken(Code.ORPHAN_TOOL_PAIR, "messages", call.path, alone))
-                return
-            else:
-                waiting[call.name] -= 1
-        last = message_start(turn.prompt, len(turn.prompt.messages) - 1)
-        ends = {call.name for call in self._calls if call.position >= last}
-        for name, number in waiting.items():
-            if number > 0 and name not in ends:
-                alone = OrphanPair("call", printable(name))
-                self._say(turn, Broken(Code.ORPHAN_TOOL_PAIR, "messages", paths[name], alone))
-                return
+        last = self._seen[-1].start if self._seen else 0
+        if self._pairs.is_sound(last):
+            return
+        part = None if Code.ORPHAN_TOOL_PAIR in self._held else self._pairs.orphan(last)  # what it is is said once
+        name = "" if part is None else printable(part.name)
+        kind = "result" if part is not None and part.answers else "call"
+        path = "" if part is None else part.path
+        self._say(turn, Broken(Code.ORPHAN_TOOL_PAIR, "messages", path, OrphanPair(kind, name)))
 
     def _missing(self, turn: Turn, pair: Pair | None) -> None:
         """Find a long prompt that is sent again and again without a breakpoint where nothing is cached without one."""
@@ -193,7 +181,7 @@ _MEMBERS = (
 )  # fmt: skip
 
 
-def _call_of(segment: Segment, envelope: bytes) -> _ToolPart | None:
+def _call_of(segment: Segment, envelope: bytes) -> ToolPart | None:
     """Return the call or the result that a segment is; None for all else."""
     data, path = segment.data, segment.path
     ends = data if len(data) <= 2 * _ENDS else data[:_ENDS] + data[-_ENDS:]
@@ -204,22 +192,22 @@ def _call_of(segment: Segment, envelope: bytes) -> _ToolPart | None:
     own = table(data) or {}
     for kind, key, answers in _CALL_IDS:
         if own.get("type") == kind and key in own:
-            return _ToolPart(0, text_of(own[key]), answers, path)
+            return ToolPart(0, text_of(own[key]), answers, path)
     for member, key, answers in _MEMBERS:
         inner = table(own.get(member, b"")) or {}
         if key in inner:
-            return _ToolPart(0, text_of(inner[key]), answers, path)
-    return _ToolPart(0, text_of(own["id"]), False, path) if ".tool_calls[" in path and "id" in own else None  # noqa: FBT003
+            return ToolPart(0, text_of(inner[key]), answers, path)
+    return ToolPart(0, text_of(own["id"]), False, path) if ".tool_calls[" in path and "id" in own else None  # noqa: FBT003
 
 
-def _of_envelope(segment: Segment) -> _ToolPart | None:
+def _of_envelope(segment: Segment) -> ToolPart | None:
     own = table(b"{" + segment.data + b"}") or {}
     kind = own.get("type", b"").strip(b'"')
     if own.get("role") == b'"tool"' and "tool_call_id" in own:
-        return _ToolPart(0, text_of(own["tool_call_id"]), answers=True, path=segment.path)
+        return ToolPart(0, text_of(own["tool_call_id"]), answers=True, path=segment.path)
     if own.get("call_id", b"")[:1] != b'"' or not kind.endswith((b"_call", b"_call_output", b"_output")):
         return None
-    return _ToolPart(0, text_of(own["call_id"]), kind.endswith(b"_output"), segment.path)
+    return ToolPart(0, text_of(own["call_id"]), kind.endswith(b"_output"), segment.path)
 
 
 class UnderMinimum:

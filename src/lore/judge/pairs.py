@@ -260,7 +260,7 @@ class Pairs:
         What changed further in front, or in no byte (a parameter), costs what stands behind it.
         """
         left, right = context.left, context.right
-        if context.fell or not self._billed:
+        if context.fell or not self._billed or not why:
             return why
         block, short = bills.block_tokens(left), bills.shortfall(left, right)
         if short is not None and short > block:

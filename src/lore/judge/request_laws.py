@@ -192,10 +192,12 @@ def missing_breakpoints(turn: Turn, size: int, rules: Callable[[], DatedRules]) 
     tokens = round(size / BYTES_PER_TOKEN)
     if not prompt.breakpoints:
         return BreakpointsMissing(tokens, fewest)
-    cached = sum(len(segment.data) for segment in islice(prompt, prompt.breakpoints[-1] + 1))
-    if cached / BYTES_PER_TOKEN * UNDERRATED < fewest:
-        return BreakpointsMissing(tokens, fewest, round(cached / BYTES_PER_TOKEN))
-    return None
+    cached = 0
+    for segment in islice(prompt, prompt.breakpoints[-1] + 1):
+        cached += len(segment.data)
+        if cached / BYTES_PER_TOKEN * UNDERRATED >= fewest:  # what else stands there is not added up for each turn
+            return None
+    return BreakpointsMissing(tokens, fewest, round(cached / BYTES_PER_TOKEN))
 
 
 def below_minimum(turn: Turn, rules: Callable[[], DatedRules]) -> BelowMinimum | None:

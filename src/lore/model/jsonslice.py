@@ -12,15 +12,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from itertools import islice
+from typing import NamedTuple, Self
 
 import msgspec
 
 from lore.model.canonical import decode, encode, printable, refuse_constant
-from lore.model.deferred import pattern
 
 # Possessive: a string without an end must fail at once, not after every way to cut it into pieces.
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]', re.DOTALL)
+# The next brackets inside a value, and the next brackets or comma beside values, behind whatever else stands there.
+_WITHIN = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+"|")*+([{\[]++|[}\]]++)', re.DOTALL)
+_BESIDE = re.compile(rb'(?:[^",{}\[\]]++|"(?:[^"\\]++|\\.)*+"|")*+([{\[]++|[}\]]++|,)', re.DOTALL)
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _TRAIL = b" \t\r\n"
 _MAY_OPEN = frozenset(
@@ -83,20 +86,21 @@ def key_text(token: bytes) -> str:
 
 def _pieces(raw: bytes, start: int) -> Iterator[tuple[int, int]]:
     """Yield the ranges between the top-level commas of the container that opens at `start`."""
-    depth, begin = 0, start + 1
-    for match in _TOKEN.finditer(raw, start):
-        char = raw[match.start()]
-        if char in b"{[":
-            depth += 1
-        elif char in b"}]":
-            depth -= 1
-            if depth == 0:
-                if raw[begin : match.start()].strip(_TRAIL):
-                    yield begin, match.start()
-                return
-        elif char == 0x2C and depth == 1:
-            yield begin, match.start()
-            begin = match.end()
+    depth, begin, at = 1, start + 1, start + 1
+    while (match := (_BESIDE if depth == 1 else _WITHIN).match(raw, at)) is not None:
+        (first, at), token = match.span(1), match[1]
+        if token == b",":
+            yield begin, first
+            begin = at
+        elif token[0] in b"{[":
+            depth += len(token)
+        elif len(token) < depth:
+            depth -= len(token)
+        else:
+            end = first + depth - 1
+            if raw[begin:end].strip(_TRAIL):
+                yield begin, end
+            return
 
 
 def _skip(raw: bytes, at: int) -> int:
@@ -174,6 +178,9 @@ def table(raw: bytes) -> dict[str, bytes] | None:
         fast = _TABLE.decode(raw)
         check_text(raw)  # msgspec does not look inside strings that it skips
         return {key: bytes(value) for key, value in fast.items()}
+    except msgspec.DecodeError as error:
+        if isinstance(error, msgspec.ValidationError) or not may_hold_half(raw):
+            return None
     except (ValueError, RecursionError):
         pass
     try:
@@ -192,38 +199,74 @@ def sliced(raw: bytes) -> dict[str, bytes]:
     """Slice the values of a JSON object as `table` does, without looking whether it is one; anything else has none."""
     try:
         return {key: bytes(value) for key, value in _TABLE.decode(raw).items()}
+    except msgspec.ValidationError:  # a list, a text: what follows would be a long look for nothing
+        return {}
     except (ValueError, RecursionError):
         pass
     try:
-        found = {key: _unhidden(value) for key, value in _TABLE.decode(_hidden(raw)).items()}
+        hidden = _Hidden.of(raw)
+        found = _TABLE.decode(hidden.text)
+        if not any("\\" in key for key in found):  # else perhaps `\\ud83d`, a backslash and five letters
+            return {hidden.key(key): hidden.value(value) for key, value in found.items()}
     except (ValueError, RecursionError):
-        found = None
-    if found is None or _MOVED.search("".join(found)):
-        return {m.key: raw[m.value : m.end] for m in members(raw)}
-    return found
+        pass
+    return {m.key: raw[m.value : m.end] for m in members(raw)}
 
 
-# Half a character stands as an escape, which msgspec refuses: `\ud83d`. It takes `\ue83d`, which nobody writes.
-_SURROGATES = (pattern(rb"\\ud(?=[89a-fA-F])"), rb"\\ue"), (pattern(rb"\\uD(?=[89a-fA-F])"), rb"\\uE")
-_HIDDEN = (pattern(rb"\\ue(?=[89a-fA-F])"), rb"\\ud"), (pattern(rb"\\uE(?=[89a-fA-F])"), rb"\\uD")
-_MOVED = pattern("[\ue800-\uefff]")
+def may_hold_half(raw: bytes) -> bool:
+    """Tell whether text that msgspec refuses may be JSON after all: escapes of half a character are the only cause."""
+    return b"\\ud" in raw or b"\\uD" in raw
 
 
-def _hidden(raw: bytes) -> bytes:
-    """Write escapes of surrogates as others of as many bytes; ValueError where these stand there already."""
-    if any(escape.search(raw) for escape, _ in _HIDDEN):
-        raise ValueError("escapes of private characters")
-    for escape, other in _SURROGATES:
-        raw = escape.sub(other, raw)
-    return raw
+_DIGITS = "ef123456789abc"  # first ones of escapes (`\\u1000`) that may stand for `d`; those of ASCII begin with 0
 
 
-def _unhidden(value: msgspec.Raw) -> bytes:
-    raw = bytes(value)
-    if b"\\u" in raw:
-        for escape, other in _HIDDEN:
-            raw = escape.sub(other, raw)
-    return raw
+class _Hidden(NamedTuple):
+    """JSON text in which halves of characters (`\\ud83d`), which msgspec refuses, are written as other characters.
+
+    `\\ud` and `\\uD` are escapes that begin with one `digit` each, of which the text had none, and no such character.
+    """
+
+    text: bytes
+    digits: str
+
+    @classmethod
+    def of(cls, raw: bytes) -> Self:
+        """Hide escapes of surrogates; ValueError where characters of nearly every kind stand in the text."""
+        free = (digit for digit in _DIGITS if not any(sign in raw for sign in _signs(digit)))
+        digits = "".join(islice(free, 2))
+        if len(digits) < 2:
+            raise ValueError("escapes of every kind")
+        for half, digit in zip(_HALVES, digits, strict=True):
+            raw = raw.replace(half, b"\\u" + digit.encode())
+        return cls(raw, digits)
+
+    def value(self, value: msgspec.Raw) -> bytes:
+        """Return a value as it stood in the text."""
+        raw = bytes(value)
+        if b"\\u" in raw:
+            for half, digit in zip(_HALVES, self.digits, strict=True):
+                raw = raw.replace(b"\\u" + digit.encode(), half)
+        return raw
+
+    def key(self, key: str) -> str:
+        """Return a key as it is decoded from the text, its halves joined to characters where they can be."""
+        if key.isascii():
+            return key
+        first, second = self.digits
+        moved = re.compile(f"[\\u{first}000-\\u{first}fff\\u{second}000-\\u{second}fff]")
+        halves = moved.sub(lambda found: chr(0xD000 | ord(found[0]) & 0xFFF), key)
+        return halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+_HALVES = (b"\\ud", b"\\uD")
+
+
+def _signs(digit: str) -> Iterator[bytes]:
+    """Yield what stands in a text that holds a character of this first digit: escapes, and UTF-8."""
+    yield b"\\u" + digit.encode()
+    yield b"\\u" + digit.upper().encode()
+    yield bytes([0xE0 + int(digit, 16)])
 
 
 _PIECE = 1024 * 1024
@@ -259,6 +302,9 @@ def is_json(data: bytes) -> bool:
         _RAW.decode(data)
         check_text(data)
         return True
+    except msgspec.DecodeError:
+        if not may_hold_half(data):
+            return False
     except (ValueError, RecursionError):
         pass
     try:
@@ -321,10 +367,13 @@ def array(raw: bytes) -> list[bytes]:
         return [*raw.elements]
     try:
         return [bytes(element) for element in _ARRAY.decode(raw)]
+    except msgspec.ValidationError:
+        return []
     except (ValueError, RecursionError):
         pass
     try:
-        return [_unhidden(element) for element in _ARRAY.decode(_hidden(raw))]
+        hidden = _Hidden.of(raw)
+        return [hidden.value(element) for element in _ARRAY.decode(hidden.text)]
     except (ValueError, RecursionError):
         return [raw[start:end] for start, end in element_ranges(raw)]
 

@@ -20,7 +20,7 @@ from msgspec import Raw
 from msgspec import inspect as mi
 
 from lore.model.canonical import decode, text_of
-from lore.model.jsonslice import array, sliced, validated
+from lore.model.jsonslice import array, is_json, sliced, validated
 from lore.model.mask import mask
 
 T = TypeVar("T")
@@ -56,7 +56,8 @@ def decoding(kind: type[T]) -> Callable[[bytes | Raw], T]:
 
 def convert(raw: bytes, kind: Any) -> Any:
     """Decode JSON text into `kind`; unknown keys are passed over, both spellings of known ones understood."""
-    validated(raw)  # slicing validates nothing
+    if not is_json(raw):  # slicing validates nothing
+        validated(raw)  # raises, and says why
     return _value(raw.strip(b" \t\r\n"), _info(kind))
 
 

@@ -375,8 +375,10 @@ def seconds_in(raw: bytes) -> float | None:
 
     It is RFC 3339 text, a Date header's, a number since the epoch in any unit, or `[seconds, nanoseconds]`.
     """
+    if not 0 < len(raw) <= _LONGEST_TIME or raw == b"null":
+        return None
     try:
-        value = decode(raw) if 0 < len(raw) <= _LONGEST_TIME else None
+        value = decode(raw)
         if isinstance(value, str) and value.isdigit():
             value = int(value)
         if isinstance(value, str):

@@ -54,10 +54,12 @@ class Problems:
         self._taken = 0
         self.counts: Counter[tuple[str, str | None]] = Counter()
 
-    def add(self, problem: Problem, file: str | None, line: int | None = None, byte: int | None = None) -> None:
-        """Take a problem, with the place where it was met where it has none of its own."""
-        self.counts[problem.code, file] += 1
-        if self.counts[problem.code, file] <= KEPT:
+    def add(
+        self, problem: Problem, file: str | None, line: int | None = None, byte: int | None = None, *, times: int = 1
+    ) -> None:
+        """Take a problem, with the place where it was met where it has none of its own; one of many `times` is kept."""
+        self.counts[problem.code, file] += times
+        if times > 1 or self.counts[problem.code, file] <= KEPT:
             placed = msgspec.structs.replace(
                 problem,
                 file=problem.file or file,
@@ -142,12 +144,12 @@ class Recording:
     def take_problem(self, read: Read) -> None:
         """Collect a problem that was read."""
         if isinstance(read.value, Problem):
-            self.problems.add(read.value, self.shown)
+            self.problems.add(read.value, self.shown, times=read.times)
 
     def _without_problems(self, found: Iterable[Read]) -> Iterator[Read]:
         for read in found:
             if type(read.value) is Problem:
-                self.problems.add(read.value, self.shown)
+                self.problems.add(read.value, self.shown, times=read.times)
             elif type(read.value) is Measurement:
                 self.measures.append(read.value)
             else:

@@ -145,7 +145,7 @@ class EventRecording(Recording):
                 if problems:
                     odd(problems, read)
             elif isinstance(event, Problem):
-                self.problems.add(event, self._file_of(read) or self.shown)
+                self.problems.add(event, self._file_of(read) or self.shown, times=read.times)
             else:
                 self.apply(read, event)
         for turn in waiting.values():
@@ -317,7 +317,7 @@ class SessionChains:
         for read in found:
             event = read.value
             if isinstance(event, Problem):
-                self._problems.add(event, shown)
+                self._problems.add(event, shown, times=read.times)
                 continue
             if isinstance(event, Exchange | Measurement | Turn) or (
                 isinstance(event, e.SessionStarted) and self._started

@@ -8,6 +8,7 @@ stands for itself, or is kept as text, is `wire`; one stored parsed is `parsed`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import chain as chained
 from typing import ClassVar
@@ -15,14 +16,26 @@ from typing import ClassVar
 import msgspec
 from msgspec.structs import replace
 
-from lore.formats.answers import ParsedAnswer, answered
+from lore.formats.answers import NOTHING, ParsedAnswer, answered
 from lore.formats.base import Read
 from lore.formats.bills import billed_of
 from lore.formats.captures.repeats import Repeats
 from lore.formats.contents import Content, body_text, kept
 from lore.formats.folders import PackHeader, PackMember, PackReader, placed
 from lore.formats.http import ASKED, call_of, content_answer, endpoint_of, headers_of, is_body, status_of
-from lore.formats.lines import BOM, SPACE, Line, Lines, RecordReader, fault, is_crowded, problem, split_joined, too_many
+from lore.formats.lines import (
+    BOM,
+    SPACE,
+    Line,
+    Lines,
+    RecordReader,
+    ShortLines,
+    fault,
+    is_crowded,
+    problem,
+    split_joined,
+    too_many,
+)
 from lore.formats.plain_chat import signs
 from lore.formats.values import text_in
 from lore.model.canonical import text_of
@@ -50,10 +63,10 @@ class Bodies(RecordReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        lines = Lines().feed(head.rstrip(b"\n") + b"\n")
+        lines = Lines(short=ShortLines(1)).feed(head.rstrip(b"\n") + b"\n")
         if not lines:
             return False
-        if any(_exchange(line.data, Repeats()) is not None for line in lines):
+        if any(_exchange(line.data, Repeats(), answer=False) is not None for line in lines):
             return True
         if not (_looks_like_body(head) and fault(lines[0].data)):  # what decodes all of it comes last
             return False
@@ -67,7 +80,7 @@ class Bodies(RecordReader):
         if line.data[:1] != b"{":
             return False
         if line.number > 1:
-            return _exchange(line.data, Repeats()) is not None
+            return _exchange(line.data, Repeats(), answer=False) is not None
         text = line.data.strip(SPACE)
         if self._known != text or not isinstance(self._known, Sliced):
             members = table(text)
@@ -148,8 +161,10 @@ def _looks_like_body(head: bytes) -> bool:
     return text[:1] == b"{" and (named or gemini or responses)
 
 
-def _exchange(data: bytes, repeats: Repeats) -> Exchange | None:
-    """Read one JSON object; None where it is neither a body nor a record of one."""
+def _exchange(data: bytes, repeats: Repeats, *, answer: bool = True) -> Exchange | None:
+    """Read one JSON object, perhaps without its `answer`; None where it is neither a body nor a record of one."""
+    if len(data) < _SMALL and _NAMED.search(data) is None:  # nothing to slice it for: there may be a million
+        return None
     data, record = _sliced(data if isinstance(data, Sliced) else data.strip(SPACE), repeats)
     if record is None:
         return None
@@ -165,7 +180,7 @@ def _exchange(data: bytes, repeats: Repeats) -> Exchange | None:
         return None
     body = Sliced.of(body, members)
     repeats.see(given, body, data)
-    answer = _answer(record)
+    said = _answer(record) if answer else NOTHING
     headers = headers_of(record.get("headers", b""))
     url = text_in(record.get("url", b""))
     status = next((found for key in _STATUS if (found := status_of(record.get(key, b""))) is not None), None)
@@ -174,8 +189,8 @@ def _exchange(data: bytes, repeats: Repeats) -> Exchange | None:
     if key == "body" and (chain := text_of(record["chain"]) if record["chain"][:1] == b'"' else MAIN) != MAIN:
         call = replace(call, agent=chain)
     return Exchange(
-        body, fidelity, at, answer.usage, answer.verdict, response_id=answer.response_id,
-        output=answer.output, call=call,
+        body, fidelity, at, said.usage, said.verdict, response_id=said.response_id,
+        output=said.output, call=call,
     )  # fmt: skip
 
 
@@ -211,6 +226,8 @@ def _answer(record: dict[str, bytes]) -> ParsedAnswer:
 
 
 _NONE = (b"null", b'""')
+_SMALL = 1024  # bytes of a record that is looked through for its keys first
+_NAMED = re.compile(rb'"(?:messages|contents|input|request|request_body|body)"|\\u')  # or a key that is escaped
 _WRITTEN = frozenset(("turn", "chain", "dialect", "body"))  # `lore assemble --all --full`
 _TIMES = ("timestamp", "ts", "time", "at", "created_at", "started_at")
 _STATUS = ("status", "status_code")

@@ -21,6 +21,7 @@ from lore.formats.http import Http, headers_of, status_of
 from lore.formats.lines import Line, LineReader, each, is_crowded, problem, too_many
 from lore.model.canonical import decode, text_of
 from lore.model.codes import Code
+from lore.model.deferred import pattern
 from lore.model.jsonslice import parts, table
 from lore.model.turn import seconds_in
 
@@ -28,6 +29,9 @@ _URL = ("url", "uri", "path")
 BODY = ("body", "parsed_body", "body_raw", "rawBody", "postData")
 _ANSWER = ("body", "parsed_body", "body_raw", "rawBody", "events", "content")
 _STATUS = ("status", "status_code", "statusCode", "http_status", "code")
+_NAMED = pattern(b'"(?:%s)"|\\\\u' % "|".join((*_URL, *BODY)).encode())  # or a key that is escaped
+_SMALL = 1024  # bytes of a record that is looked through for its keys first
+_NOTHING = Http()
 _BEFORE_END = 0.05  # a response that was stamped when it was written down began some time before, unknown
 _PHASES = ("blocked", "dns", "connect", "send", "wait")  # of HAR's timings, until the response begins
 _LONGEST = 86_400  # seconds that a response takes: what is said to be longer is an odd clock
@@ -53,7 +57,14 @@ def call_in(members: dict[str, bytes]) -> Http:
 
 def _http_at(data: bytes) -> Http | None:
     members = table(data)
-    return None if members is None else call_in(members)
+    if members is None:
+        return None
+    return _NOTHING if _says_nothing(data) else call_in(members)
+
+
+def _says_nothing(data: bytes) -> bool:
+    """Tell a record that surely names neither an address nor a body, in one look: there may be a million."""
+    return len(data) < _SMALL and _NAMED.search(data) is None
 
 
 def _read(call: _RecordedCall) -> Http:
@@ -183,6 +194,8 @@ class Har(Documents):
         members = table(data)
         if members is None:
             return None
+        if _says_nothing(data):
+            return _NOTHING
         request, response, beside = _call_of(members)
         at, waited = seconds_in(beside.get("startedDateTime", b"")), _waited(beside.get("timings", b""))
         return Http(

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.formats.contents import unescaped
+from lore.formats.contents import NO_CONTENT, unescaped
 from lore.formats.http import Http, Judged, exchanges_of
 from lore.model.deferred import pattern
 from lore.model.jsonslice import Sliced, SlicedArray, SlicedText, array, spans, table
@@ -128,7 +128,7 @@ class Repeats:
 
     def see(self, given: bytes, body: bytes, record: bytes) -> None:
         """Remember a body that was sliced, and its text in a record: itself, or the string that holds it."""
-        if isinstance(body, Sliced) and not any(known.body is body for known in self._known):
+        if len(body) >= SMALLEST and isinstance(body, Sliced) and not any(known.body is body for known in self._known):
             self._seen = given, body, record
 
     def _learn(self, given: bytes, body: Sliced, record: bytes) -> None:
@@ -204,6 +204,8 @@ def exchanges_in(data: bytes, call: Callable[[bytes], Http | None], repeats: Rep
         http = replace(http, request=replace(http.request, raw=body, members=members))
     if http is None:
         return None
+    if not http.url and http.request is NO_CONTENT:  # a note beside calls
+        return []
     found = exchanges_of(http)
     for exchange in found:
         if isinstance(exchange, Exchange):

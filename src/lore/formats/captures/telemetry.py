@@ -17,7 +17,8 @@ Sources: OTLP's JSON encoding; OpenTelemetry's semantic conventions for generati
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping
 from typing import ClassVar, NamedTuple
 
 import msgspec
@@ -36,6 +37,7 @@ from lore.model.jsonslice import array, is_json, table
 from lore.model.turn import Call, Exchange, seconds_in
 
 _NESTED = (("resourceSpans", "scopeSpans", "spans"), ("resourceLogs", "scopeLogs", "logRecords"))
+_SMALL = 1024  # bytes of a record that is looked through for a call's attributes first
 _DEEPEST = 64  # levels of typed values: no message nests deeper
 _STARTS = ("startTimeUnixNano", "start_time_unix_nano", "startTime", "start_time", "timeUnixNano", "timestamp", "time",
            "observedTimeUnixNano")  # fmt: skip
@@ -45,7 +47,7 @@ class SpanRecord(NamedTuple):
     """A span or log record: its name, its attributes (JSON text by name), when it began."""
 
     name: str
-    attributes: dict[str, bytes]
+    attributes: Mapping[str, bytes]
     at: float | None
 
     def text(self, *keys: str) -> str:
@@ -65,8 +67,8 @@ def span_records(data: bytes) -> list[SpanRecord]:
     return found or [_span(record, {})]
 
 
-def _span(record: dict[str, bytes], shared: dict[str, bytes]) -> SpanRecord:
-    own = {**shared, **_attributes(record.get("attributes", b""))}
+def _span(record: dict[str, bytes], shared: MutableMapping[str, bytes]) -> SpanRecord:
+    own = ChainMap(_attributes(record.get("attributes", b"")), shared)  # a thousand spans share a thousand attributes
     for event in _tables(record.get("events", b"")):
         for key, value in _attributes(event.get("attributes", b"")).items():
             own.setdefault(key, value)
@@ -137,6 +139,8 @@ class GenAI(RecordReader):
         return any(_is_call(span) for record in first_records(head) for span in span_records(record))
 
     def _values(self, data: bytes, line: Line) -> list[Exchange | Problem]:
+        if len(data) < _SMALL and b"gen_ai." not in data and b"\\u" not in data:
+            return []  # as most logs beside calls: none of its attributes can be one's
         return [_exchange(span) for span in span_records(data) if _is_call(span)]
 
 
@@ -228,7 +232,7 @@ _COUNTS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def _usage(own: dict[str, bytes]) -> Billed | None:
+def _usage(own: Mapping[str, bytes]) -> Billed | None:
     """Read the counts, whose input includes what was read from or written to a cache."""
     found = {name: own[key] for name, keys in _COUNTS.items() for key in reversed(keys) if key in own}
     if not found:

@@ -78,7 +78,7 @@ class Copilot(CopilotBills):
             begun = lines.pending + data
             end = begun.find(b"\n") if begun.startswith(OPENING) else -1
             if end >= 0:
-                self._lines = Lines(times=self.times)
+                self._lines = Lines(times=self.times, short=lines.short)
                 return [*self._store(begun[:end]), *super().feed(begun[end + 1 :])]
         return super().feed(data)
 

@@ -93,7 +93,7 @@ class KimiCli(TranscriptLines[KimiMemory], Wire):
     def begin_file(self, name: str) -> list[Read]:
         """Begin a file of a session that is read as a folder; return what the one before held back."""
         found = self._read(self._lines.finish(), torn=True)
-        self._lines = Lines()
+        self._lines = Lines(short=self._lines.short)
         self._memory.joined = True
         if self._memory.context.file:
             self._end_context()
