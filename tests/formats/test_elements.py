@@ -9,8 +9,8 @@ import pytest
 
 from lore.formats.agents.cline import Cline
 from lore.formats.agents.swe_agent import MiniSweAgent, SweAgent
+from lore.formats.beginning import array_at, is_document
 from lore.formats.documents import LONGEST, Elements
-from lore.formats.lines import array_at, is_document
 from lore.formats.plain_chat.reader import ChatDocument
 from lore.formats.registry import recognise
 from lore.model.codes import Problem

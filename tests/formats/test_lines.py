@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lore.formats.lines import LONGEST, Line, Lines, fault, is_crowded, split_joined
+from lore.formats.bounds import LONGEST, is_crowded
+from lore.formats.lines import Line, Lines, fault, split_joined
 
 
 def cut(*pieces):
@@ -136,7 +137,7 @@ def test_the_fault_of_a_line_without_bytes_is_its_length():
 
 def test_a_record_is_crowded_by_values_and_not_by_the_commas_of_its_texts(monkeypatch):
     """Two million messages in 60 MB took 1.7 GB."""
-    monkeypatch.setattr("lore.formats.lines._SURELY_FEW", 10)
+    monkeypatch.setattr("lore.formats.bounds._SURELY_FEW", 10)
     texts = (b'["' + b'a,\\",' * 50 + b'"]', b'["' + b"," * 99)
     for raw, is_one in ((b"[" + b"1," * 50 + b"1]", True), *((text, False) for text in texts)):
         assert is_crowded(raw, 49) is is_one

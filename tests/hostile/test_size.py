@@ -16,7 +16,7 @@ from hostile import child
 from hostile.child import MEGABYTE
 from hostile.formats import FORMATS, NO_SESSIONS, recording
 from hostile.making import GOOD, assert_refused
-from lore.formats.lines import LONGEST
+from lore.formats.bounds import LONGEST
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="peaks of memory are measured on POSIX")
 

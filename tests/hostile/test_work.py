@@ -14,8 +14,9 @@ from bench import costly
 from helpers.work import calls
 from hostile.captured import WRITERS, capture
 from hostile.formats import FORMATS, recording
-from lore.formats import documents, lines
-from lore.formats.lines import BEGINNING, DEEPEST, is_deep
+from lore.formats import bounds, documents, lines
+from lore.formats.beginning import BEGINNING
+from lore.formats.bounds import DEEPEST, is_deep
 from lore.formats.registry import READERS, reader_of
 from lore.model.codes import Code, Problem
 from lore.testing import everything
@@ -97,9 +98,9 @@ BESIDE = [(b"", 0), (b"", 0), (b"1,", 0), (b'"[[\\""', 0), (b"[],", 1), (b"{[]},
 
 @pytest.mark.parametrize("seed", range(20))
 def test_depth_is_that_of_a_look_at_each_bracket(seed, monkeypatch):
-    monkeypatch.setattr(lines, "DEEPEST", 20)
-    monkeypatch.setattr(lines, "_PIECE", 13)
-    monkeypatch.setattr(lines, "_STRETCH", 17)
+    monkeypatch.setattr(bounds, "DEEPEST", 20)
+    monkeypatch.setattr(bounds, "_PIECE", 13)
+    monkeypatch.setattr(bounds, "_STRETCH", 17)
     chance = Random(seed)
     for _ in range(100):
         data, depth, deepest = b"[", 1, 1

@@ -109,8 +109,8 @@ def test_no_slice_range_or_cache_has_a_cap_without_a_name():
 
 def test_a_person_reads_a_line_a_cap_and_a_program_reads_json():
     out = lore("limits").out
-    (line,) = (line for line in out.splitlines() if " formats.lines.LONGEST " in line)
-    assert re.match(r" *12 Mi +bytes +formats\.lines\.LONGEST +of a line: ", line)
+    (line,) = (line for line in out.splitlines() if " formats.bounds.LONGEST " in line)
+    assert re.match(r" *12 Mi +bytes +formats\.bounds\.LONGEST +of a line: ", line)
     answer = valid(lore("limits", "--json").json, "limits")
     assert {cap["name"]: cap["value"] for cap in answer["limits"]} == {name: cap.value for name, cap in CAPS.items()}
 

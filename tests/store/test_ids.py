@@ -3,7 +3,7 @@
 import pytest
 
 from helpers.each import each
-from lore.formats.lines import LONGEST, MOST_VALUES
+from lore.formats.bounds import LONGEST, MOST_VALUES
 from lore.model.canonical import encode
 from lore.store.base import StoreError
 from lore.store.lines import good_id, good_line, good_notes, read_header

@@ -99,7 +99,7 @@ def status_line(args: list[str]) -> str | None:
 
 
 def _is_no_recording(path: str) -> bool:
-    from lore.formats.lines import may_be_recording
+    from lore.formats.beginning import may_be_recording
 
     if not os.path.isfile(path):
         return False

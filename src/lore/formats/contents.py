@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import orjson
 from msgspec import Struct
 
-from lore.formats.lines import too_much
+from lore.formats.bounds import too_much
 from lore.model.canonical import encode, text_of
 from lore.model.jsonslice import SlicedText, array, check_text, parts, table
 from lore.model.mask import mask

@@ -20,9 +20,11 @@ import msgspec
 from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
+from lore.formats.beginning import BEGINNING, BOM, SPACE, array_at
+from lore.formats.bounds import is_crowded, is_deep, too_many, too_much
 from lore.formats.captures.repeats import Repeats, exchanges_in
 from lore.formats.http import Http, Judged
-from lore.formats.lines import BEGINNING, BOM, SPACE, Line, array_at, fault, is_crowded, is_deep, too_many, too_much
+from lore.formats.lines import Line, fault
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
 from lore.model.jsonslice import TRAILING

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
-from lore.formats.lines import MOST_VALUES, is_crowded, is_deep, too_deep, too_many
+from lore.formats.bounds import MOST_VALUES, is_crowded, is_deep, too_deep, too_many
 from lore.model.codes import Code, Problem
 from lore.model.turn import Exchange
 

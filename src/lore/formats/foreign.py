@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from lore.formats.lines import BOM, SPACE, each
+from lore.formats.beginning import BOM, SPACE
+from lore.formats.lines import each
 from lore.model.jsonslice import table
 
 GENERIC = frozenset(("bodies", "chat", "chat-json"))  # readers that take what many programs write

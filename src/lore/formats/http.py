@@ -32,6 +32,7 @@ from lore.formats.answers import (
     call_answered,
     is_stream,
 )
+from lore.formats.bounds import is_crowded, is_deep, too_deep, too_many
 from lore.formats.contents import (
     LARGEST,
     NO_CONTENT,
@@ -42,7 +43,6 @@ from lore.formats.contents import (
     is_framed,
     opened,
 )
-from lore.formats.lines import is_crowded, is_deep, too_deep, too_many
 from lore.formats.values import text_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem

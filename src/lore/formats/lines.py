@@ -6,10 +6,6 @@ A line longer than 12 MiB is given without its bytes, as soon as it has grown so
 passed over as it arrives, so memory stays bounded whatever a file holds. Of lines too short for any record the
 first ones are given, the others counted: a million of `{` cost a look in all.
 
-Whether a file could be a recording, or is a document that lists calls, shows in how it begins: cheap looks, before
-anything is read. A folder is full of JSON and YAML that is no recording: YAML counts only where it opens as a cassette
-does.
-
 A line that is no record is kept as odd where a format says how; several JSON values on one line are read one after
 another; else the line is unreadable, and torn where it is the last and has no end. Of a file whose records may also be
 one value that spans lines (`RecordReader`) the first line decides: a value by itself means JSON Lines; else the file is
@@ -22,27 +18,29 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import ClassVar, Self
 
 import msgspec
 from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
+from lore.formats.beginning import BOM, SPACE
+from lore.formats.bounds import (
+    LONGEST,
+    MOST_VALUES,
+    is_crowded,
+    is_deep,
+    too_deep,
+    too_long,
+    too_many,
+    too_much,
+)
 from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
-from lore.model.deferred import pattern
 from lore.model.jsonslice import array, is_json, may_hold_half
 from lore.model.results.measured import Measurement
 from lore.model.turn import Exchange
 
-LONGEST = 12 * 1024 * 1024  # bytes of a line: 6 times the longest one that was seen in a real recording
-MOST_VALUES = 300_000  # values of one record: each becomes an object of some hundred bytes
-_SURELY_FEW = 1024 * 1024  # bytes of a record that cannot hold too many
-DEEPEST = 1_000  # levels of a record: parsers refuse what is nested deeper, each at a depth of its own
-_STRETCH = 16 * 1024  # bytes in which few values are nested so deep
-BOM = b"\xef\xbb\xbf"
-SPACE = b" \t\r\n"
 _BLANK = re.compile(rb"(?:[ \t\r]{0,1024}+\n)++")  # a longer line may be too long
 SHORTEST = 20  # bytes of a record: less holds no two members
 MOST_SHORT = 1_000  # lines of a file that are shorter and given; more are counted, where they begin is said
@@ -50,18 +48,6 @@ _SHORT = re.compile(rb"(?:[^\n]{0,19}+\n)++")
 _WRITTEN = bytes(byte if byte == 0x0A else 0x78 for byte in range(256))  # each byte but a line feed becomes an `x`
 _VALUES = json.JSONDecoder()
 _VALUE = msgspec.json.Decoder(msgspec.Raw)
-BEGINNING = 4 * 1024 * 1024  # bytes in which a document's array has to begin
-_BEFORE = 200_000  # strings and runs of brackets before it: ten times what a recorder writes there
-_STRUCTURE = re.compile(
-    rb'"(?P<key>(?:[^"\\]++|\\.)*+)"[ \t\r\n]*+:|"(?:[^"\\]++|\\.)*+"?|(?P<opened>[\[{]++)|(?P<closed>[\]}]++)',
-    re.DOTALL,
-)
-_ARCHIVE = b"PK"  # a zip file: Inspect's logs are some
-_LISTS = (".log.entries", ".entries", ".packets", ".interactions", ".http_interactions", ".samples")
-_CASSETTE = re.compile(
-    rb"(?:[ \t]*(?:#[^\n]*)?\r?\n|---[^\n]*\r?\n|%YAML[^\n]*\n|(?:version|recorded_with|recorded_at)[ \t]*:[^\n]*\n)*+"
-    rb"(?:http_)?interactions:[ \t]*(?:#[^\n]*)?(?:\r?\n|$)"
-)
 
 
 class Line(Struct, frozen=True, gc=False):
@@ -263,149 +249,6 @@ def fault(line: bytes) -> str:
     except ValueError as error:
         return str(error).partition(": line")[0]
     return "" if isinstance(value, dict) else "not a JSON object"
-
-
-_TEXTS = pattern(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
-_AS_LISTS = bytes.maketrans(b"{}", b"[]")
-_BESIDE_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_PIECE = 4096  # brackets that are looked at together
-_HIDDEN = 3  # times that pairs are taken out of a piece
-_RUNS = pattern(rb"(\[*+)(\]*+)")
-_TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|,++', re.DOTALL)
-
-
-def is_crowded(data: bytes, most: int = MOST_VALUES) -> bool:
-    """Tell whether a record holds more values than lore reads: 16 MiB of `{},{},` would take gigabytes.
-
-    Costs a look at each comma, and at each string only where there are too many of these.
-    """
-    if len(data) < _SURELY_FEW or data.count(b",") <= most:
-        return False
-    found = 0
-    for match in _TOKENS.finditer(data):
-        if data[match.start()] == 0x2C:
-            found += match.end() - match.start()
-            if found > most:
-                return True
-    return False
-
-
-def is_deep(data: bytes) -> bool:
-    """Tell whether a record is nested deeper than lore reads.
-
-    Costs a count of its brackets, and a look at each only where so many open within a stretch that they may be nested.
-    Brackets that close nothing inside strings may hide a level: then a parser's own depth (1,024) holds.
-    """
-    if len(data) <= DEEPEST or data.count(b"[") + data.count(b"{") <= DEEPEST:
-        return False
-    depth = 0
-    for at in range(0, len(data), _STRETCH):
-        end = at + _STRETCH
-        depth += data.count(b"[", at, end) + data.count(b"{", at, end)
-        if depth > DEEPEST:
-            return _is_nested(data)
-        depth = max(0, depth - data.count(b"]", at, end) - data.count(b"}", at, end))
-    return False
-
-
-def _is_nested(data: bytes) -> bool:
-    """Tell for sure whether a record is nested deeper than lore reads.
-
-    Pairs that hold nothing are taken out some times, each of which hides one level at most: what is left opens all the
-    others. Only near the limit brackets are followed run by run.
-    """
-    brackets = (_TEXTS.sub(b"", data) if b'"' in data else data).translate(_AS_LISTS, _BESIDE_BRACKETS)
-    depth = 0
-    for at in range(0, len(brackets), _PIECE):
-        piece = brackets[at : at + _PIECE]
-        rest = piece
-        for _ in range(_HIDDEN):
-            rest = rest.replace(b"[]", b"")
-        if depth + rest.count(b"[") + _HIDDEN > DEEPEST and _highest(piece, depth) > DEEPEST:
-            return True
-        depth += 2 * piece.count(b"[") - len(piece)
-    return False
-
-
-def _highest(brackets: bytes, depth: int) -> int:
-    """Return the deepest level that brackets reach from a depth on."""
-    highest = depth
-    for opened, closed in _RUNS.findall(brackets):
-        depth += len(opened)
-        highest = max(highest, depth)
-        depth -= len(closed)
-    return highest
-
-
-def too_deep() -> str:
-    """Say that a record is nested too deeply."""
-    return f"nested more than {DEEPEST:,} levels deep"
-
-
-def too_many(most: int = MOST_VALUES) -> str:
-    """Say that a record is crowded."""
-    return f"it holds more than {most:,} values"
-
-
-def too_long() -> str:
-    """Say why a line that has no bytes has none."""
-    return too_much(LONGEST)
-
-
-def too_much(limit: int) -> str:
-    """Say that something is longer than so many bytes."""
-    return f"longer than {limit // 1024 // 1024} MiB"
-
-
-def may_be_recording(head: bytes) -> bool:
-    """Tell whether a file that begins like this could be a recording."""
-    start = head.removeprefix(BOM).lstrip(SPACE)[:2]
-    return start[:1] in (b"{", b"") or start == _ARCHIVE or _is_list(head) or is_yaml_cassette(head)
-
-
-def is_yaml_cassette(head: bytes) -> bool:
-    """Tell whether a file opens as a VCR cassette in YAML does."""
-    return _CASSETTE.match(head.removeprefix(BOM)) is not None
-
-
-def is_document(head: bytes) -> bool:
-    """Tell whether the first bytes are enough to recognise a document by, however long its lines are."""
-    line, _, rest = head.partition(b"\n")
-    if line.rstrip().endswith(b"}") and rest[:1] == b"{":  # a document does not go on like this: lines do
-        head = line
-    return _is_list(head) or is_yaml_cassette(head) or array_at(head, _LISTS) >= 0
-
-
-def _is_list(head: bytes) -> bool:
-    """Tell whether a file begins as a JSON array of objects does."""
-    text = head.removeprefix(BOM).lstrip(SPACE)
-    return text[:1] == b"[" and text[1:].lstrip(SPACE)[:1] in (b"{", b"")
-
-
-def array_at(data: bytes, paths: tuple[str, ...]) -> int:
-    """Return where the content of the first array at one of these paths begins; -1 where there is none.
-
-    A path has at most two steps, each the key of an object. Cost is O(bytes before the array): one match for each
-    string and each run of brackets, of which there may be `_BEFORE`.
-    """
-    keys = {path.rpartition(".")[2].encode() for path in paths if path}
-    if not any(data.find(b'"' + key + b'"', 0, BEGINNING) >= 0 for key in keys):
-        return -1
-    wanted = {tuple(path.encode().split(b".")[1:]) for path in paths if path}
-    depth, outer, key = 0, b"", b""
-    for match in islice(_STRUCTURE.finditer(data, 0, BEGINNING), _BEFORE):
-        opened, closed = match["opened"], match["closed"]
-        if opened is not None:
-            path = (key,) if depth == 1 else (outer, key) if depth == 2 else ()
-            if key and opened[:1] == b"[" and path in wanted:
-                return match.start() + 1
-            outer = b"" if depth == 0 else outer
-            depth += len(opened)
-        elif closed is not None:
-            depth = max(depth - len(closed), 0)
-        key = match["key"] or b""  # none of a text that is no key: no colon follows
-        outer = key if key and depth == 1 else outer
-    return -1
 
 
 class _LineState(Struct, frozen=True):

@@ -12,10 +12,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from lore.formats.base import HOLDS, Reader
+from lore.formats.beginning import SPACE, may_be_recording
+from lore.formats.bounds import is_crowded
 from lore.formats.captures.bodies import Bodies
 from lore.formats.folders import OPENING
 from lore.formats.http import is_plain_request
-from lore.formats.lines import SPACE, each, is_crowded, may_be_recording
+from lore.formats.lines import each
 from lore.model.deferred import Places
 from lore.model.jsonslice import Sliced, table
 from lore.model.results.found import FormatResult, Holds

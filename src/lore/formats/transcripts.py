@@ -18,20 +18,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats.base import Clock, Read, Yields
+from lore.formats.beginning import BEGINNING, BOM, SPACE
+from lore.formats.bounds import is_crowded, is_deep, too_many, too_much
 from lore.formats.documents import LONGEST, Elements
-from lore.formats.lines import (
-    BEGINNING,
-    BOM,
-    SPACE,
-    Line,
-    LineReader,
-    fault,
-    is_crowded,
-    is_deep,
-    problem,
-    too_many,
-    too_much,
-)
+from lore.formats.lines import Line, LineReader, fault, problem
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.codes import Code, Problem

@@ -17,7 +17,7 @@ from msgspec import Raw
 from lore.errors import LoreError, Where
 from lore.fold.step import tool_name
 from lore.formats.base import Read, Reader
-from lore.formats.lines import BOM, SPACE
+from lore.formats.beginning import BOM, SPACE
 from lore.model.canonical import decode, encode
 from lore.model.codes import Problem
 from lore.model.events import MAIN, OpaqueEvent, SessionChanged, SessionStarted

@@ -35,9 +35,9 @@ import msgspec
 from msgspec import Struct
 
 from lore.errors import reason_of
+from lore.formats.bounds import LONGEST
 from lore.formats.folders import API, CLINE_TASK, KIMI_SESSION, LARGEST, OPENHANDS, TASK_FILES, UI, PackHeader
 from lore.formats.http import links, session_in
-from lore.formats.lines import LONGEST
 from lore.model.canonical import printable
 from lore.model.jsonslice import array, table
 from lore.model.turn import seconds_in

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import msgspec
 
 from lore.formats.base import Read, Reader
-from lore.formats.lines import is_crowded, too_many
+from lore.formats.bounds import is_crowded, too_many
 from lore.formats.outputs import output_items
 from lore.formats.registry import ENGINE_LOGS
 from lore.model.canonical import string_in

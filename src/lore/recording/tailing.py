@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from lore.errors import LoreError
-from lore.formats.lines import may_be_recording
+from lore.formats.beginning import may_be_recording
 from lore.model.jsonslice import is_json
 from lore.recording import corpus, filesystem
 from lore.recording.opening import kind_of

@@ -16,7 +16,8 @@ from typing import BinaryIO, TypeAlias
 
 from lore.errors import LoreError, Where, reason_of
 from lore.files import append, lock, replaced
-from lore.formats.lines import LONGEST, fault
+from lore.formats.bounds import LONGEST
+from lore.formats.lines import fault
 from lore.formats.lore_log import LoreLog
 from lore.memory.identities import refuse_reserved
 from lore.model.events import Event, encode

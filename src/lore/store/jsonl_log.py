@@ -20,7 +20,9 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from lore.errors import Where
-from lore.formats.lines import BOM, LONGEST, fault
+from lore.formats.beginning import BOM
+from lore.formats.bounds import LONGEST
+from lore.formats.lines import fault
 from lore.model.events import Saved
 from lore.model.items import NULL, is_absent
 from lore.store.base import (

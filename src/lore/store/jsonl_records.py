@@ -23,7 +23,9 @@ from zlib import crc32
 import msgspec
 from msgspec import Raw
 
-from lore.formats.lines import BOM, LONGEST, fault
+from lore.formats.beginning import BOM
+from lore.formats.bounds import LONGEST
+from lore.formats.lines import fault
 from lore.model import lenient
 from lore.model.canonical import encode
 from lore.model.events import Saved

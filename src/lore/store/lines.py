@@ -20,17 +20,8 @@ import msgspec
 
 from lore.errors import LoreError, Where
 from lore.formats.base import Read
-from lore.formats.lines import (
-    LONGEST,
-    Line,
-    Lines,
-    fault,
-    is_crowded,
-    problem,
-    split_joined,
-    too_long,
-    too_many,
-)  # fmt: skip
+from lore.formats.bounds import LONGEST, is_crowded, too_long, too_many
+from lore.formats.lines import Line, Lines, fault, problem, split_joined
 from lore.formats.lore_log import LoreLog, event_of, kind_of
 from lore.model import lenient
 from lore.model.canonical import canonical, encode, printable

@@ -29,9 +29,10 @@ from msgspec.structs import replace
 from lore.formats.agents import cline_records as records
 from lore.formats.agents.cline_records import ClineRecord
 from lore.formats.base import Read, Yields
+from lore.formats.beginning import BOM, SPACE, array_at
 from lore.formats.documents import Elements
 from lore.formats.folders import API, CLINE_TASK, HISTORY, LARGEST, METADATA, UI, PackMember, PackReader, in_file
-from lore.formats.lines import BOM, SPACE, Line, array_at, fault, problem
+from lore.formats.lines import Line, fault, problem
 from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, TranscriptTurns
 from lore.formats.values import Said, count_in, opens, said_in, stamp_of, text_in
 from lore.model import events as e

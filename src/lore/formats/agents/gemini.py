@@ -22,8 +22,9 @@ from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
 from lore.formats.agents import google
+from lore.formats.beginning import array_at
 from lore.formats.bills import split
-from lore.formats.lines import array_at, each
+from lore.formats.lines import each
 from lore.formats.transcripts import Emitting, TranscriptDocument, TranscriptLines, TranscriptMemory, TranscriptTurns
 from lore.model import events as e
 from lore.model import lenient

@@ -26,8 +26,8 @@ from typing import ClassVar
 import msgspec
 from msgspec import Raw, Struct
 
+from lore.formats.beginning import BOM, SPACE, array_at
 from lore.formats.bills import billed_of
-from lore.formats.lines import BOM, SPACE, array_at
 from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, TranscriptTurns
 from lore.formats.values import FunctionCall, blocks_in, called, opens, output_of, stamp_of, text_in
 from lore.model import events as e

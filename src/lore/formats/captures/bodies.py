@@ -18,24 +18,14 @@ from msgspec.structs import replace
 
 from lore.formats.answers import NOTHING, ParsedAnswer, answered
 from lore.formats.base import Read
+from lore.formats.beginning import BOM, SPACE
 from lore.formats.bills import billed_of
+from lore.formats.bounds import is_crowded, too_many
 from lore.formats.captures.repeats import Repeats
 from lore.formats.contents import Content, body_text, kept
 from lore.formats.folders import PackHeader, PackMember, PackReader, placed
 from lore.formats.http import ASKED, call_of, content_answer, endpoint_of, headers_of, is_body, status_of
-from lore.formats.lines import (
-    BOM,
-    SPACE,
-    Line,
-    Lines,
-    RecordReader,
-    ShortLines,
-    fault,
-    is_crowded,
-    problem,
-    split_joined,
-    too_many,
-)
+from lore.formats.lines import Line, Lines, RecordReader, ShortLines, fault, problem, split_joined
 from lore.formats.plain_chat import signs
 from lore.formats.values import text_in
 from lore.model.canonical import text_of

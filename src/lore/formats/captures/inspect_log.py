@@ -18,11 +18,13 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from lore.formats.base import Read
+from lore.formats.beginning import BOM
 from lore.formats.bills import billed_of
+from lore.formats.bounds import LONGEST, is_crowded, is_deep, too_deep, too_many, too_much
 from lore.formats.contents import RecordedBody, array_of, body_of, call_of, message_of, object_of, result_of, text_block
 from lore.formats.documents import Documents
 from lore.formats.folders import PackMember, PackReader
-from lore.formats.lines import BOM, LONGEST, Line, is_crowded, is_deep, too_deep, too_many, too_much
+from lore.formats.lines import Line
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Billed

@@ -23,9 +23,10 @@ import msgspec
 from msgspec import Struct
 
 from lore.formats.base import Read
+from lore.formats.bounds import is_crowded, too_many
 from lore.formats.contents import LARGEST, NO_CONTENT, Content, unescaped
 from lore.formats.http import Http, Judged, exchanges_of, headers_of, status_of
-from lore.formats.lines import Line, LineReader, each, is_crowded, placed, problem, too_many
+from lore.formats.lines import Line, LineReader, each, placed, problem
 from lore.formats.values import text_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code

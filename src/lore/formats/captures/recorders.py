@@ -14,11 +14,12 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 from lore.formats.base import Read
+from lore.formats.bounds import is_crowded, too_many
 from lore.formats.captures.repeats import Repeats, exchanges_in
 from lore.formats.contents import NO_CONTENT, Content, content_of
 from lore.formats.documents import Documents
 from lore.formats.http import Http, headers_of, status_of
-from lore.formats.lines import Line, LineReader, each, is_crowded, problem, too_many
+from lore.formats.lines import Line, LineReader, each, problem
 from lore.model.canonical import decode, text_of
 from lore.model.codes import Code
 from lore.model.deferred import pattern

@@ -20,9 +20,10 @@ import msgspec
 from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
+from lore.formats.beginning import BOM, SPACE, is_yaml_cassette
+from lore.formats.bounds import too_much
 from lore.formats.captures.recorders import Captures, call_in
 from lore.formats.http import exchanges_of
-from lore.formats.lines import BOM, SPACE, is_yaml_cassette, too_much
 from lore.model.canonical import encode
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import parts

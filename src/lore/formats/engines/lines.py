@@ -21,7 +21,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats.base import Read
-from lore.formats.lines import Line, TextReader, problem, too_much
+from lore.formats.bounds import too_much
+from lore.formats.lines import Line, TextReader, problem
 from lore.model.codes import Code
 from lore.model.results.measured import LogClock
 from lore.model.turn import seconds

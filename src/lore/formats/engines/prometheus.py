@@ -24,8 +24,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.formats.base import Read
+from lore.formats.beginning import BOM, SPACE
 from lore.formats.engines.lines import LARGEST_COUNT, EngineLog, LogTime, named, remember
-from lore.formats.lines import BOM, SPACE, Line, placed, problem
+from lore.formats.lines import Line, placed, problem
 from lore.model.codes import Code
 from lore.model.results.measured import Measurement
 from lore.model.turn import seconds

@@ -24,8 +24,8 @@ from typing import ClassVar
 from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
+from lore.formats.beginning import BOM, SPACE, array_at
 from lore.formats.bills import name_of
-from lore.formats.lines import BOM, SPACE, array_at
 from lore.formats.opencode import records, typed
 from lore.formats.opencode.records import OpenCodeInfo, OpenCodePart, OpenCodeRecord, OpenCodeTokens
 from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, TranscriptTurns

@@ -28,7 +28,9 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from lore.formats.base import Read, Yields
-from lore.formats.lines import BOM, LONGEST, SPACE, Line, RecordReader, array_at, first_records
+from lore.formats.beginning import BOM, SPACE, array_at
+from lore.formats.bounds import LONGEST
+from lore.formats.lines import Line, RecordReader, first_records
 from lore.formats.pi import flue_messages as messages
 from lore.model import events as e
 from lore.model.canonical import printable

@@ -25,10 +25,11 @@ from typing import Literal, TypeAlias
 
 from msgspec import Raw, Struct, field
 
+from lore.formats.beginning import BOM, SPACE
 from lore.formats.bills import billed_of
 from lore.formats.documents import Elements
 from lore.formats.http import FIELDS, KEPT
-from lore.formats.lines import BOM, SPACE, each
+from lore.formats.lines import each
 from lore.formats.values import CalledFunction, text_in
 from lore.model.deferred import pattern
 from lore.model.events import Billed

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from lore.formats.lines import array_at
+from lore.formats.beginning import array_at
 from lore.model.canonical import text_of
 from lore.model.events import SessionStarted
 from lore.model.jsonslice import table

@@ -15,7 +15,8 @@ import os
 import re
 from itertools import islice
 
-from lore.formats.lines import SPACE, each
+from lore.formats.beginning import SPACE
+from lore.formats.lines import each
 from lore.model.canonical import decode
 from lore.model.jsonslice import array, is_json, table
 from lore.recording import filesystem

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from lore.errors import LoreError, Where, reason_of
 from lore.files import append, synchronise_folder, try_lock
-from lore.formats.lines import LONGEST
+from lore.formats.bounds import LONGEST
 from lore.model.canonical import encode, text_of
 from lore.model.jsonslice import parts, table
 from lore.model.state import UTILITY
