@@ -240,7 +240,7 @@ def test_a_log_that_is_being_compacted_is_skipped_and_not_waited_for(monkeypatch
     """The second of two compactions of one log waited up to ten seconds for the first, and then went on."""
     from lore.recording.writing import appending
 
-    monkeypatch.setattr("lore.recording.writing.time.sleep", lambda _: pytest.fail("it waited"))
+    monkeypatch.setattr("lore.files.time.sleep", lambda _: pytest.fail("it waited"))
     with appending("s.jsonl"):
         ran = compact()
     assert (ran.code, "another writer holds s.jsonl" in ran.err) == (2, True)

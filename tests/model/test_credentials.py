@@ -11,9 +11,8 @@ import random
 
 import pytest
 
-from lore.model.canonical import INVISIBLE
 from lore.model.credentials import KINDS
-from lore.model.mask import mask
+from lore.model.mask import INVISIBLE, mask
 
 _RANDOM = random.Random(20261126)
 _LETTERS = {

@@ -103,17 +103,6 @@ def string_in(own: Mapping[str, bytes], key: str) -> str:
     return text_of(raw) if raw[:1] == b'"' else ""
 
 
-# What shows nothing, as the inside of a character class: everything of category Cf, line and paragraph separators,
-# fillers, variation selectors, and the rest of Unicode's default ignorable characters. Apart, what is beyond U+FFFF:
-# a search for both takes four times as long.
-INVISIBLE = (
-    "\\xad\\u034f\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200f"
-    "\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb"
-)
-TAGS = "\\U000e0000-\\U000e0fff"  # and more variation selectors
-INVISIBLE_BEYOND = "\\U000110bd\\U000110cd\\U00013430-\\U0001343f\\U0001bca0-\\U0001bca3\\U0001d173-\\U0001d17a" + TAGS
-
-
 def printable(text: str) -> str:
     """Return text that any encoder takes: lone surrogates become visible escapes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import BinaryIO
 from unicodedata import normalize
 
-from lore.model.canonical import INVISIBLE, INVISIBLE_BEYOND, printable
-from lore.model.mask import mask
+from lore.model.canonical import printable
+from lore.model.mask import INVISIBLE, INVISIBLE_BEYOND, mask
 from lore.model.turn import Prompt
 
 _NAMES = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\x1b": "␛", "\x00": "␀"}
