@@ -386,7 +386,7 @@ _UNSEEN = pattern(
     rb"|file_search|image_generation|mcp|local_shell|computer_use|server_tool_use|image|input_image|image_url|document"
     rb'|input_file|file|compaction)|"(?:inlineData|inline_data|fileData|file_data)"'
 )
-_LOOKED_AT = 4096  # bytes of a segment, its beginning, in which is sought what a prompt keeps apart
+_LOOKED_AT = 4096  # bytes at a segment's beginning, searched for what a prompt keeps apart (reminders, context)
 
 
 def has_unseen(prompt: Prompt) -> bool:

@@ -28,7 +28,7 @@ BEGINS = 1.0  # seconds after a request that its response begins at the earliest
 NEARLY = 1.35  # an estimate may be too low by this factor
 EXPIRED = "expired"
 EXPIRIES = ("habit:expiry", "habit:expiry-1h")  # of entries of five minutes, of an hour
-_MOST_LATEST = 4096  # entries among which one that follows from the latest is sought
+_MOST_LATEST = 4096  # entries of a chain, the latest, that a request may continue
 _SUFFIX = 64  # tokens that a provider adds behind the last piece, at most
 
 

@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from lore.cache.base import Outcome
 from lore.cache.bills import DROP
 
-_MOST_FOUND = 4_096  # signs whose habit is remembered: a recording may name any
+_MOST_FOUND = 4_096  # signs whose habit is remembered: a recording can name any number
 PRIOR = 0.5  # occurrences of each kind that are assumed before any was counted (Jeffreys)
 WEIGHT = 4.0  # occurrences: what one session does it does again, so that few of its own turns outweigh other sessions
 SURE = 0.9  # a probability from here on is near 1

@@ -23,7 +23,7 @@ from lore.cache.tree import TreePath
 from lore.model.events import Billed
 
 _WITHIN = 64  # units that end within pieces of one place, the latest ones
-_MANY = 4096  # objects whose size is remembered
+_MANY = 4096  # objects whose size in tokens is remembered
 
 
 class Prefix(MeasuredCache):

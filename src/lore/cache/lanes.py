@@ -41,13 +41,13 @@ from lore.model.state import Entry
 from lore.model.vector import Vector
 
 IMAGE_TOKENS = 1_500  # about what a picture of the largest useful size costs, by Anthropic's documentation
-MOST_ENTRIES = 4_000  # entries looked at for a turn; more only where a long history changed at its beginning
+MOST_ENTRIES = 4_000  # entries compared for a turn; there are more only where a long history changed at its beginning
 _LEAST, _MOST = 1.0, 16.0  # bytes a token
 _WEIGHT = 2_000.0  # tokens' worth of the rate that holds before anything was learned
 _SCARCE = 16.0  # bytes a token: an output count below that share of what is visible is a count of its beginning
 _ENVELOPE = 600  # bytes of a record that no prompt holds
 _IMAGE = b'"type":"image"'
-_LOOKED_AT = 256  # bytes of an output or a block in which it says what it is
+_LOOKED_AT = 256  # bytes at the beginning of an output or block that say what it is
 _REASONING = re.compile(rb'"type"\s*:\s*"(?:reasoning|redacted_thinking)"')
 _FAR = 200  # entries behind a position that are surely more than `POSITIONS`
 

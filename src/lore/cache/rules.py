@@ -71,7 +71,7 @@ FOR_READING = frozenset((
     "recomputed_tokens", "cache_ram", "lifetime_long", "requests_per_minute",
     "partial_blocks", "caches_output", "eviction", "price_storage_hour",
 ))  # fmt: skip
-_MANY = 4096  # answers kept: names come from recordings, and there is no end to them
+_MANY = 4096  # answers remembered: model names come from recordings, which can hold any number
 
 
 class DatedRule(NamedTuple):

@@ -50,7 +50,7 @@ _SECTIONS = {
 }
 _TITLES = {f"{section.title}:": name for name, section in _SECTIONS.items()}
 _KEEPS_FIRST = ("requests",)  # the first request is the task
-MOST_OPEN = 50  # lines of what was open before that are looked at
+MOST_OPEN = 50  # lines of an earlier summary's open points that are read
 _GREETING = 24  # bytes
 _PASSING = ("opening", "last")  # exchanges that are over when they are carried on: their requests are kept
 
@@ -208,7 +208,7 @@ def _cut(line: str, most: int) -> str:
 
 FAILED, RUNNING, TO_DO = "failed, and not tried again: ", "still running: ", "to do"  # how what is open begins
 ASKED, INTERRUPTED = "asked last, no answer yet: ", "the user interrupted the assistant"
-MOST_LINES = 200  # lines of one kind that are kept: more never fit a summary
+MOST_LINES = 200  # lines of one kind kept: more never fit a summary
 _DONE = frozenset(["completed", "complete", "done", "cancelled", "canceled", "deleted", "skipped"])
 _ASKS = ("?", "？", "؟")
 _DECIDED = re.compile(
@@ -218,7 +218,7 @@ _DECIDED = re.compile(
 )
 _SIGNS = ("deci", "go with", "going with", "we'll", "we will", "we should", "chose", "opted", "settled on", "agreed",
           "root cause", "problem", "issue", "bug", "reason")  # fmt: skip
-_MOST_ASKED = 400  # characters of a line, its end, in which a question is sought
+_MOST_ASKED = 400  # characters at the end of a line, searched for a question
 _SHORTEST = 24  # characters of a sentence that says something by itself
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|\n")
 _WRAPPER = re.compile(r"\s*<([a-z]+(?:[-_][a-z]+)+)>")
@@ -431,7 +431,7 @@ _VERBS: dict[str, bool] = {
     **dict.fromkeys(("rm", "mv", "cp", "touch", "tee"), True),
 }
 _LOOKS = re.compile(r"(?:ls|find|grep|rg|which|test|cat|head|tail|diff|git (?:grep|diff|show|log|status))\b")
-_MOST_COMMAND = 4_000  # characters of a command that are looked at
+_MOST_COMMAND = 4_000  # characters of a shell command that are read
 _PIECES = 40
 
 

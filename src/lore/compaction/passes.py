@@ -37,7 +37,7 @@ FEWEST = 5  # messages of a part
 SMALL = 12  # messages that fit a part however long they were: two short parts can always be one
 LEAST = 400  # bytes of a message that was shortened
 TRIES = 3
-MOST_TIMES = 2  # times what was asked for that is taken: a command may write a megabyte
+MOST_TIMES = 2  # times the length that was asked for: a command may write a megabyte
 LOST = 3  # parts in a row that are given up before all is
 _AROUND = 140  # bytes of a message's first line, and of what a transcript puts around it
 

@@ -35,7 +35,7 @@ from lore.model.mask import mask
 from lore.model.turn import Fidelity, Form
 
 LARGEST = 24 * 1024 * 1024  # bytes of one body: as text of any script it takes four times as much, for a moment
-RATIO = 200  # times the size of a body that is decompressed: prompts reach 20, what is made to fill a memory 1,000
+RATIO = 200  # times the compressed size of a body: prompts reach 20, decompression bombs 1,000
 _PIECE = 2 * 1024 * 1024
 _CUT = re.compile(rb"[^\\]{6}(?=[^\x80-\xbf\\])")  # the longest escape has six bytes
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"

@@ -102,8 +102,8 @@ _KINDS = (
     (b"\x89PNG", "a picture", ""),
     (b"PAR1", "a Parquet file", "write its rows as JSON Lines"),
 )
-_LOOKED_AT = 4_096  # bytes of a beginning in which a NUL shows that it is no text
-_MOST_TOKENS = 100_000  # values of a beginning, its brackets and colons too: one key may come a million times
+_LOOKED_AT = 4_096  # bytes at a file's beginning: a NUL there shows that it is not text
+_MOST_TOKENS = 100_000  # values, brackets and colons at a file's beginning: one key can be repeated a million times
 _SHOWN = 6  # members or tables that are named
 
 

@@ -40,7 +40,7 @@ NOTE = (
     "{}, its output that of its detail"
 )
 INTERRUPTED = b'"interrupted"'
-_LOOKED_AT = 64  # lines of a file's beginning in which a sign is sought
+_LOOKED_AT = 64  # lines at a file's beginning, searched for the format's marks
 _SPOKEN = ("assistant_message", "tool_call")
 _ITEMS = ("user_message", *_SPOKEN, "compact_divider")
 

@@ -393,7 +393,7 @@ def changed_parameters(left: Turn, right: Turn) -> list[str]:
 
 
 _EDIT = re.compile(rb'"((?:clear_|compact)\w{0,60})"')
-_LOOKED_AT = 4096  # bytes of a value in which an edit of the context is sought
+_LOOKED_AT = 4096  # bytes of a value, searched for an edit of the context
 
 
 # turns that read nothing, as the one before: the bill did not fall, and the cache was missed again

@@ -210,8 +210,8 @@ def _above_minimum(pair: Pair, minimum: int | None) -> Pair:
 
 
 HELD = 0.5  # of a conversation's texts that stand in a request for its summary
-COPIES = 4096  # calls of a recording that a copy is known by
-SIBLINGS = 16  # turns, the first of chains, in which a fan-out is sought
+COPIES = 4096  # calls of a recording by which a copy of it is recognised
+SIBLINGS = 16  # turns at the start of chains, searched for a fan-out (one prompt sent in parallel)
 
 
 class Chained:

@@ -171,7 +171,7 @@ class Laws:
 
 
 _CALL_IDS = ((b'"tool_use"', "id", False), (b'"tool_result"', "tool_use_id", True))
-_LOOKED_AT = 4_096  # bytes of an envelope in which its role is sought
+_LOOKED_AT = 4_096  # bytes of a message envelope, searched for its role
 _ENDS = 512  # bytes of a long block at whose beginning or end its own type or member stands
 _SIGNS = (b"tool_use", b"tool_result", b"tool_call", b"call_id", b"toolUse", b"toolResult", b"functionCall",
           b"functionResponse", b"function_call", b"function_response", b'"function"')  # fmt: skip

@@ -24,7 +24,7 @@ from lore.model.results.measured import EXTERNAL, PROCESS, Extent, MeasuredLog, 
 
 WINDOW = 1000  # requests that vLLM's rate is over: `CachingMetrics`, vLLM 0.32.0
 MOST_ROWS = 12  # rows of a table of what an engine measured
-MOST_SIZES = 3000  # requests that are aligned by their sizes
+MOST_SIZES = 3000  # requests of an engine's log aligned with turns by their sizes
 _ORDER: tuple[Extent, ...] = ("request", "interval", "batch", "window")
 _ENOUGH = 0.8  # of the turns: fewer that meet a request of their size are met by chance
 _QUARTER, _FARTHEST = 900, 14 * 3600  # seconds: zones of the world lie a multiple of the first apart

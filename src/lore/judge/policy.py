@@ -226,7 +226,7 @@ _PARTS = re.compile(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]/]*\]|.", re.DOTALL)
 _ANY = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
-_MOST_PATHS = 1_024  # patterns of paths that are kept compiled
+_MOST_PATHS = 1_024  # patterns of paths, kept compiled
 
 
 @lru_cache(maxsize=_MOST_PATHS)

@@ -35,7 +35,7 @@ from lore.model.providers import place_in
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Turn
 
-WITNESSES = 16  # chains besides that are looked at, the latest
+WITNESSES = 16  # chains besides the turn's own, the latest, that may have warmed a cache
 PREDICTED, TURNS = 8, 128  # turns of a recording that are predicted at most: so many, and one more of so many turns
 ESTIMATED = 1.35  # an estimated position may be too high by this factor
 ANOTHER = 2.0  # so much, where the bill read something: that may be the very position that was estimated

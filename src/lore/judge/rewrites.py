@@ -36,11 +36,11 @@ from lore.prefix.likeness import is_models, keeps_system, nearly_same, same_head
 from lore.prefix.volatile import surely_varies, topic
 
 _OPENING = 8  # segments behind the divergence in which a summary would stand
-LONGEST = 16_384  # segments behind the model's last message that are looked at
+LONGEST = 16_384  # segments after the model's last message, searched for rewrites
 _ROLES = frozenset(("user", "system", "developer", "tool", "function"))  # another one is a text of the recording
 _CLOCK = re.compile(r"(?<![\d:.])(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\d:])")
-_LOOKED_AT = 16_384  # characters of a text in which its topic is sought
-_LARGEST = 262_144  # bytes of a block that is not looked into for what varies
+_LOOKED_AT = 16_384  # characters of a text, searched for its topic
+_LARGEST = 262_144  # bytes of a block: a larger one is not searched for values that vary
 
 
 def sealed(left: Prompt, right: Prompt, begin: int) -> Cause | None:

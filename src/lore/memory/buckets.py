@@ -251,7 +251,7 @@ def id_of(section: str, text: str) -> str:
     return f"{section}.{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
-ATTEMPTS = 50  # times that a write is tried which other writers came before
+ATTEMPTS = 50  # times that a write is tried again after another writer's
 FEW, MOSTLY_PAST = 64, 4  # lines of a volume that are never too many; as many times what is alive are
 HINT_WIPE = "`lore memory wipe` finishes it"
 BUSY = "gave up after repeated write conflicts, or a wipe was interrupted"

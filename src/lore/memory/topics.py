@@ -28,7 +28,7 @@ from lore.model.turn import seconds_in
 MOST = 7  # topics of one dream
 MOST_KEPT = 28  # topics of a bucket: the oldest go
 SUMMARY, CONTENT, NAME = 300, 4_000, 64  # characters
-MOST_NAMED = 3  # texts that one is said to be in conflict with
+MOST_NAMED = 3  # texts named as in conflict with one
 
 _PROMPT = """\
 You keep the long-term memory of an assistant about one user. Below are what is known, and the topics that were made of

@@ -30,7 +30,7 @@ _MAY_OPEN = frozenset(
     (b"{", b" ", b"\t", b"\r", b"\n")
 )  # how an object's text begins: a long text is not looked through
 
-LARGEST = 4 * 1024 * 1024  # bytes: of a huge text nothing is kept twice
+LARGEST = 4 * 1024 * 1024  # bytes of a text that is kept a second time when it is decoded
 
 
 class Sliced(bytes):

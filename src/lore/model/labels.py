@@ -43,7 +43,7 @@ LABELS: dict[str, Holds] = {
     "<system-reminder": "a reminder",
     "<reminder": "a reminder",
 }
-LONGEST = 65_536  # characters of a text that are looked through for labels
+LONGEST = 65_536  # characters of a text, searched for labels
 
 
 _BEFORE = r"[ \t>*#-]{0,8}(?:<[\w-]{1,40}>[ \t]?)?(?:\[system:[ \t]?)?"  # mark-up, a wrapper's tag, a nudge's opening

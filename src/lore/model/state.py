@@ -22,7 +22,7 @@ from lore.model.vector import Vector
 DividerPlace: TypeAlias = Literal["before", "after"]
 UTILITY = "utility-"  # how the names of chains begin that are a client's own calls
 CHATS = "chat-"  # and of those that are conversations beside the first of a file
-MOST_NAMES = 64  # names of a sign: what it names is bounded, so that a session's state is
+MOST_NAMES = 64  # names in one sign: bounds the state of a session
 LONGEST = 80  # characters of a name or a value
 
 # What a recording shows of a request besides its text, and what may move its prefix. The names are fixed and say what

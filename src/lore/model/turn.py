@@ -348,7 +348,7 @@ def timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-_MOST_TIMES = 1_024  # texts of times that are remembered: each room that looks at clocks asks for them
+_MOST_TIMES = 1_024  # times remembered as they were parsed
 
 
 @lru_cache(_MOST_TIMES)

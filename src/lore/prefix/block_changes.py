@@ -33,8 +33,8 @@ _ITEMS_OWN = frozenset(("id", "status"))
 _CALL_IDS = frozenset(("id", "tool_use_id", "tool_call_id", "call_id"))
 _PLAIN = frozenset(("type", "text"))
 _OWN_REASONS = (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.TOKEN_REMINDER_IN_PREFIX)  # of a result
-MOST = 48  # differences of one kind of block that are explained one by one
-_LOOKED_AT = 16_384  # characters of a text in which its topic is sought
+MOST = 48  # differences of one kind of block explained one by one
+_LOOKED_AT = 16_384  # characters of a text, searched for its topic
 _APART = 2  # positions from the last block of a message to the first of the next: its envelope is between
 _THOUGHT = frozenset(("reasoning_content", "reasoning", "reasoning_details", "encrypted_content", "summary", "thinking",
                       "thinking_blocks"))  # fmt: skip

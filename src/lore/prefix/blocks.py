@@ -46,7 +46,7 @@ class BlockParts(NamedTuple):
     text: str | None
 
 
-_LOOKED_AT = 4_096  # bytes of an envelope that say what its blocks are
+_LOOKED_AT = 4_096  # bytes of an envelope, read for the kind of its blocks
 
 
 def block_of(segment: Segment, envelope: bytes = b"") -> BlockParts:
@@ -168,7 +168,7 @@ _AS_WRITTEN = frozenset((
 ))  # fmt: skip
 _TEXTS = ("text", "input_text", "output_text")  # no set: a type may be anything
 _SIGN = re.compile(rb'null|""|\[\s*\]|\{\s*\}|false|"success"')
-_MOST = 4096  # bytes that members which hold nothing may take
+_MOST = 4096  # bytes that empty members may take
 _ROOTS = ("messages[", "input[", "contents[")
 
 

@@ -31,7 +31,7 @@ from lore.model.events import MAIN
 from lore.model.turn import Call, Exchange, Prompt, Streamed
 from lore.prefix import likeness, purpose
 
-LOOK_BACK = 64  # chains that begin alike and are compared: a thousand forks must not cost a million looks
+LOOK_BACK = 64  # chains with the same beginning that are compared: a thousand forks must not cost a million comparisons
 REMEMBERED = 48 * 1024 * 1024  # bytes of prompts: a hundred of half a megabyte, ten thousand short ones
 OVERHEAD = 256  # bytes that a segment costs apart from its data
 ANY = 12  # a chain costs as much as so many empty segments

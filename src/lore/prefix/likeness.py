@@ -39,13 +39,13 @@ ROOM = 8 * 1024 * 1024  # bytes of replies that are not read
 ANSWERS_WITHIN = 128  # segments in which answers are sought, from a request's beginning or its end
 DISTINCT = 48  # bytes or characters of a text by which an answer is known: "Done." is said in many conversations
 _ID = 16  # of a name that a provider makes up; some servers count their calls
-_MOST = 64  # texts by which one reply is known
+_MOST = 64  # texts by which a reply is recognised
 _IDS = ("id", "call_id", "toolUseId")
 
 Keys: TypeAlias = frozenset[int]
 
 SIMILAR = 0.8
-_LOOKED_AT = 8  # blocks that are compared by content: where all of these are the same, the rest is
+_LOOKED_AT = 8  # blocks compared by content: where these are equal, so is the rest
 _BEGINNING = 512  # bytes of a block whose words are compared before its content is
 _FIRST = 256  # bytes of a block in which the header begins, white space of a pretty recording among them
 _WITHIN = 4096  # bytes of a block in which a header stands

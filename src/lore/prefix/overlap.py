@@ -37,7 +37,7 @@ from lore.model.vector import Vector, common_prefix
 Relation: TypeAlias = Literal["identical", "extension", "shrunk", "diverged", "unrelated"]
 
 BEFORE, AFTER = 20, 80
-LONGEST_WORD = 65_536  # bytes before an excerpt in which its first word is sought: it may be a longer credential
+LONGEST_WORD = 65_536  # bytes before an excerpt, searched for the start of its first word
 WIDE = 4096  # a credential is shorter, private keys aside, which are looked for from their beginning
 _ORDER = ("tools", "system", "messages")
 
@@ -310,7 +310,7 @@ class CommonCanonical:
 
 # ends of requests
 
-KEPT = 64  # requests of a recording that may be gone on from besides the last one of each chain
+KEPT = 64  # requests of a recording that a later one may continue, besides the last of each chain
 _ON_PATH = 8  # of a chain: a request rarely takes back more than a few
 
 

@@ -23,7 +23,7 @@ from lore.prefix.blocks import block_of
 from lore.prefix.likeness import is_models
 
 UTILITY_TOKENS = 16  # quota probes and topic checks ask for 1 to 8 tokens
-LOOKED_AT = 4096  # bytes of a text in which it says what it is
+LOOKED_AT = 4096  # bytes at a text's beginning that say what it is
 MOST_BLOCKS = 32  # blocks of one message, or before the model's first answer
 KEPT = 1024  # segments of a user's messages that an agent may keep before its summary
 PLACEHOLDER = 240  # characters: what is shorter stands for what was cut, and retells nothing
@@ -107,7 +107,7 @@ _SUMMARISER = pattern(
     rb"|you (?:summari[sz]e|compact) (?:the |this |long )?conversation"
 )
 _HELD = 48  # bytes of a text by which it is found in another one
-_MOST_HELD = 64  # texts of a conversation that are looked for, the latest
+_MOST_HELD = 64  # texts of a conversation, the latest, looked for in another request
 
 
 def held_in(conversation: Prompt, prompt: Prompt) -> float:

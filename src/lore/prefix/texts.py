@@ -26,14 +26,14 @@ from lore.model.vector import common_prefix, common_suffix
 from lore.prefix.align import DifferingRanges, gaps
 from lore.prefix.volatile import numbered, topic, varied
 
-MOST = 64  # lines that differ and are looked at one by one; what differs in more is another text
+MOST = 64  # lines that differ and are compared one by one; where more differ, it is another text
 BEFORE = 24_000  # characters before the first difference in which the heading is sought that it stands under
 WINDOW = 131_072  # characters behind the first difference that are compared line by line: causes repeat
-ROOM = 24_576  # characters that are looked through for words and headings, in all differences of a pair
+ROOM = 24_576  # characters searched for words and headings in all differences of a pair
 LARGEST = 4_194_304  # bytes of two blocks whose texts are compared piece by piece
-_LOOKED_AT = 2_048  # characters of each side of a difference that say what it is about
-_MOST_LINE = 400  # characters of a line that are looked at or shown
-_MOST_CONTEXT = 4_000  # characters before a sentence in which its heading is sought
+_LOOKED_AT = 2_048  # characters of each side of a difference, read for what it is about
+_MOST_LINE = 400  # characters of a line read or shown
+_MOST_CONTEXT = 4_000  # characters before a sentence, searched for its heading
 _EACH = 64  # characters that a look costs by itself
 _SENTENCES = re.compile(r"(?<=[.!?;>|])[ \t]+|(?<=>)(?=[^\s<])|(?<=[^\s>])(?=<)|[\t|]")
 

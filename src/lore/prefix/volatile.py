@@ -108,7 +108,7 @@ _VARIES = pattern(
 )
 _MAY = pattern(r"\d|/|\\|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
                   rf"|(?i:cwd|pwd|director|workspace|nonce|token|uuid| id\b|key)|{_JOUR}")  # fmt: skip
-_MOST_OPENING = 300  # characters of a text in which it says that no user wrote it
+_MOST_OPENING = 300  # characters at a text's beginning that say that no user wrote it
 _LONG_WORD = 1_024  # characters behind a difference in which a word that varies is still seen to have begun
 _AROUND = 200  # characters around a difference in which a word that varies may have begun
 _KINDS = tuple(kind for kind, _ in _FORMS)
@@ -183,7 +183,7 @@ def numbered(left: str, right: str) -> tuple[Code, Varies] | None:
     return next((_NAMES[kind] for kind, label in LABELS if label.search(left)), None)
 
 
-_MOST_PLACES = 256  # places of one text that are looked at
+_MOST_PLACES = 256  # places of one text compared
 _BEFORE, _AFTER = 96, 160  # characters around a sign that belong to what it is a sign of
 
 # Signs begin with a letter that stands for itself, so that they are found at the speed of a search for it.
@@ -263,7 +263,7 @@ _SURE: tuple[tuple[str, Callable[[str], Iterator[int]], re.Pattern[str]], ...] =
     ("a count of tokens left", _tokens, _LEFT),
 )
 
-_LOOK_BACK = 4_096  # characters before a difference in which its heading is sought
+_LOOK_BACK = 4_096  # characters before a difference, searched for its heading
 
 _GIT_LINE = pattern(
     r"(?m)^(?:[ \t]*[MADRCU?!]{1,2}[ \t]+[\w./-]+[\w/.][ \t]*$|##? ?[\w./-]{1,80}\.\.\.|On branch |Your branch is "
@@ -401,7 +401,7 @@ _REPOSITORY = pattern(
 _UUID = pattern(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _TIME = pattern(r"\d:\d")
 _LABELLED = pattern(r"[:=#][ \t\"'`*]{0,8}(?=\D{0,64}\d\D{0,64}\d)")
-MOST = 16  # findings of one prompt: what varies in more places is said of the first ones
+MOST = 16  # findings of one prompt: the first places that vary are named
 _LINE = 400  # characters of a line around a word that are looked at
 
 

@@ -24,7 +24,7 @@ from jinja2.utils import Cycler, pass_context
 WORK = 1_000_000  # units of a template's work: about an expression, an item, 64 characters read or 8 made
 _READ, MADE = 64, 8
 MAX_BITS = 4096  # bits of an integer: beyond it arithmetic is no longer cheap
-LONGEST_WIDTH = 9  # characters of a width that are read: as many digits are more work than any template has
+LONGEST_WIDTH = 9  # characters of a width: a longer number asks for more than a template's work
 MAX_WIDTH = 1_000  # characters of a width inside a format: padding costs what it makes
 MAX_INDENT = 16  # columns of an indent of JSON: it is written before every member
 _TEXTS = (str, range)

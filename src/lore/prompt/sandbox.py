@@ -39,7 +39,7 @@ MAX_SOURCE = 65_536  # characters of a template, three times the longest in use;
 MAX_DEPTH = 64  # levels of calls: macros, recursive loops, blocks
 _FILE = "<chat template>"
 _SHOWN = 200  # characters of what a template says
-_LOOKED_AT = 1_600  # characters of it, before what cannot be seen is left out
+_LOOKED_AT = 1_600  # characters of a template's message, before invisible ones are left out
 _FAILURES = (
     TemplateError, ArithmeticError, AssertionError, AttributeError, BufferError, LookupError, MemoryError, NameError,
     RuntimeError, SyntaxError, TypeError, ValueError,

@@ -27,7 +27,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _AGO = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*([smhdw])")
 HINT_SINCE = "give an age (30m, 2h, 1d, 1w) or a date (2026-01-31, 2026-01-31T09:00)"
 PLACES_SHOWN = 4  # of those that were looked at in vain
-LOGS_LOOKED_AT = 10_000  # files that are passed over in search of the first log
+LOGS_LOOKED_AT = 10_000  # files passed over before the first log is found
 
 
 class NoRecordingError(LoreError):

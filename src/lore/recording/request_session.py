@@ -47,7 +47,7 @@ from lore.recording.request_items import ItemReader, Sent
 from lore.recording.requests import RequestRecording
 
 _SPACE = re.compile(rb'("(?:[^"\\]++|\\.)*+")|[ \t\r\n]++', re.DOTALL)
-LOOKED_AT = 64  # segments behind a divergence in which a summary would stand
+LOOKED_AT = 64  # segments after a divergence, searched for a summary
 FAILED = 400  # the first status that says that a request was not answered
 WRITTEN_OUT = "previous_response_id: what it continues is written out"
 SPACE = "white space between values"

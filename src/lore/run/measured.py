@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _CACHES = {"vllm-log": "vllm", "sglang-log": "sglang", "llama-log": "llama.cpp"}
 _OF_BODIES = (Code.REQUEST_NOT_JUDGED, Code.CONTENT_NOT_RECORDED)
-_LOOKED_AT = 16  # inputs that are opened to see whether all of them are logs of one engine
+_LOOKED_AT = 16  # inputs opened to see whether all are logs of one engine
 
 
 def read_logs(paths: Sequence[str], options: Options, problems: Problems) -> list[LogMeasures]:

@@ -45,7 +45,7 @@ from lore.run.dated import PACKAGED, Dated
 from lore.run.simulate import PlayedTurn, Simulation
 from lore.tokens.o200k import Counter
 
-LOOKED_INTO = 300  # breaks of a session, whose prompts are looked into
+LOOKED_INTO = 300  # breaks of a session whose prompts a page shows
 PAUSE = 300.0  # seconds: the shortest time that a provider says it keeps a prompt for (Anthropic, 2026)
 BEFORE, AFTER = 120, 400  # bytes that are shown around a difference
 

@@ -62,7 +62,7 @@ from lore.store.jsonl_log import MOST, LogFile, LogState, LogStore, LogView, pie
 from lore.store.jsonl_records import LONGEST_CHECKPOINT, checkpoint_bytes, is_sealed, read_checkpoint, sealed
 from lore.store.lines import good_id
 
-_REMEMBERED = 1000  # logs whose state is kept
+_REMEMBERED = 1000  # logs whose state is remembered
 _T = TypeVar("_T")
 
 

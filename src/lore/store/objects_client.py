@@ -46,10 +46,10 @@ _HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?")
 _NAME, _PATH = re.compile(r"[A-Za-z0-9._-]+"), re.compile(r"[A-Za-z0-9._~%/-]*")
 _LONGEST_PREFIX = 400  # bytes: a key is of at most 1,024, and ours add up to 600
 READS = 3  # times that something is read whose answer breaks off
-ATTEMPTS = 100  # times that one write is tried, each of which another writer, or the same one, was faster than
+ATTEMPTS = 100  # times that a write is tried again after another writer's
 UNANSWERED = 3  # times that a write is sent again which was not answered, beside those of the client
 AT_ONCE = 16  # requests at the same time where many objects are read
-_MOST_SHOWN = 300  # characters of what a server says
+_MOST_SHOWN = 300  # characters of a server's message that are shown
 TIMEOUT, CONNECT = timedelta(seconds=60), timedelta(seconds=10)  # of one request
 RETRIES: RetryConfig = {
     "max_retries": 4,

@@ -112,8 +112,8 @@ _PLACED = ("sqlite", "jsonl")  # whose URL names a file or a folder
 BESIDE = ("-wal", "-shm", "-journal")  # what sqlite keeps beside its file
 _OPTIONS = pattern(r"\?\w+=")
 _STAMPED: set[str] = set()  # URLs in buckets where a store was found
-_MOST_SAID = 1_024  # texts of a store that are said once each
-_CUTS = 16  # places of a hostile name: not every `#` is tried
+_MOST_SAID = 1_024  # messages of a store printed once each
+_CUTS = 16  # places of a name, each a `#`, tried as the end of a path: a hostile name may hold many
 
 
 @lru_cache(maxsize=_MOST_SAID)

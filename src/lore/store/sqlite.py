@@ -46,7 +46,7 @@ _PRAGMAS = (
     "cell_size_check = ON",
     f"journal_size_limit = {16 * 1024 * 1024}",
 )
-_MOST_FOUND = 100  # lines of what `integrity_check` says
+_MOST_FOUND = 100  # lines of SQLite's integrity_check that are read
 _REPLACED = (
     "put the file back; or, if the other one is meant, remove what the first left beside it (-wal, -shm) before you "
     "open the store again"

@@ -264,7 +264,7 @@ def _place(line: bytes, *, chained: bool) -> str:
 
 
 _BEGUN = (Code.BAD_HEADER,)  # an event that is read alone does not begin a log
-ATTEMPTS = 1_000  # times that one line is tried to come behind what other writers append
+ATTEMPTS = 1_000  # times that a line is appended again after another writer's
 HINT_MEND = "nothing of this line was stored, the lines before are: mend it, and send it again with what follows"
 
 

@@ -40,7 +40,7 @@ Members = dict[str, bytes]
 _ROLES = ("user", "assistant", "system")
 _SIGNS = frozenset(("source", "tool_use", "msg_id", "orphan"))
 _KEYS = _SIGNS | {"role", "content", "timestamp", "id", "name"}
-_LOOKED_AT = 64  # lines of a beginning in which a sign is sought
+_LOOKED_AT = 64  # lines at a file's beginning, searched for the format's marks
 _TICK = re.compile(rb'"(?:\\[nrt]|[ ])*\[(?:AUTONOMOUS|SCHEDULED) TICK\]')
 _PUT_IN = re.compile(
     rb'"\[(?:Context refresh (?:\xe2\x80\x94|\\u2014) |System: \d+ earlier messages |Session compacted: \d+ messages )'

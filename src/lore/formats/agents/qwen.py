@@ -122,7 +122,7 @@ _DIALECTS = {"gemini": "gemini", "vertex-ai": "gemini", "anthropic": "anthropic"
 _CHAT = "openai-chat"
 _FAILED = frozenset(("error", "cancelled"))
 _API_ERROR = b"qwen-code.api_error"
-_LOOKED_AT = 64  # lines of a beginning in which a sign is sought
+_LOOKED_AT = 64  # lines at a file's beginning, searched for the format's marks
 _TAKEN = -1  # the place of a record on a branch that was left
 
 

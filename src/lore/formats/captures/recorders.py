@@ -36,7 +36,7 @@ _NOTHING = Http()
 _BEFORE_END = 0.05  # a response that was stamped when it was written down began some time before, unknown
 _PHASES = ("blocked", "dns", "connect", "send", "wait")  # of HAR's timings, until the response begins
 _LONGEST = 86_400  # seconds that a response takes: what is said to be longer is an odd clock
-_LOOKED_AT = 64  # lines of a beginning: what a proxy notes besides its calls
+_LOOKED_AT = 64  # lines at a file's beginning: a proxy may note other things before its first call
 
 
 class _RecordedCall(NamedTuple):

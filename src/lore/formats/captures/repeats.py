@@ -26,8 +26,8 @@ from lore.model.jsonslice import Sliced, SlicedArray, SlicedText, array, spans, 
 from lore.model.turn import Exchange
 from lore.model.vector import common_prefix
 
-KEPT = 4  # bodies: a conversation is interrupted by subagents and by calls beside it
-ROOM = 8 * 1024 * 1024  # bytes of them
+KEPT = 4  # bodies kept for comparison: subagents and side calls interrupt a conversation
+ROOM = 8 * 1024 * 1024  # bytes of request bodies kept for comparison with the next one
 SMALLEST = 2048  # bytes of messages that are worth it
 _OPENING = 256  # bytes by which messages are found
 _AROUND = 4096  # bytes before and behind the place where they stood, in which they are looked for

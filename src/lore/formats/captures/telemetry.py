@@ -307,7 +307,7 @@ def _call(own: dict[str, bytes]) -> bytes:
     return call_of(own.get("id", b'""'), own.get("name", b'""'), own.get("arguments", b"{}"))
 
 
-WAITING = 16  # requests that wait for what others say of them
+WAITING = 16  # requests that wait for spans that describe them
 _REQUEST, _RESPONSE = "api_request_body", "api_response_body"
 
 

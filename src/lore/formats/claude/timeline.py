@@ -26,7 +26,7 @@ from lore.model.canonical import encode, text_of
 from lore.model.jsonslice import array, table
 from lore.model.state import Sign, bounded
 
-WALKS = 16  # times that each line may be walked over, on average, for compactions that name a first and a last one
+WALKS = 16  # times that each line is passed over, on average, for compactions that name a first and a last one
 
 
 class ClaudeChainMemory(Struct):

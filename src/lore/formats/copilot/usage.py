@@ -20,7 +20,7 @@ from lore.model.jsonslice import table
 
 OPENING = b'{"lore_usage":'
 MOST_ROWS = 30_000  # rows of a session: one for each request
-LOOKED_AT = 16  # rows in which a request's own is sought
+LOOKED_AT = 16  # rows searched for the one of a request
 MAIN = ""
 COMPACTION = "compaction"
 _FIRST = 64 * 1024  # bytes in which a log says whose it is

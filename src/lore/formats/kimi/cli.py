@@ -46,7 +46,7 @@ from lore.model.jsonslice import table
 
 _CLIENTS = (b'"<system', b'"<notification')  # how texts begin that the client says in the user's place
 _SUMMARY = b'"<system>Previous context has been compacted'
-_CANDIDATES = 1_000  # messages before a compaction that it may have kept
+_CANDIDATES = 1_000  # messages before a compaction, searched for those that it kept
 _ERROR = b'"<system>ERROR'
 
 

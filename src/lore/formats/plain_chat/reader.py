@@ -40,7 +40,7 @@ from lore.model.items import NULL, Block, TextBlock, ToolCall, UserMessage, bloc
 from lore.model.mask import cut_masked
 from lore.model.state import CHATS
 
-_MOST_OPEN = 512  # calls that may still get a result: of so many at a time no model made one
+_MOST_OPEN = 512  # calls without a result yet: no model was seen to make as many at once
 
 
 class ChatTalk(msgspec.Struct):

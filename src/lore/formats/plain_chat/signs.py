@@ -174,7 +174,7 @@ def is_message(members: Mapping[str, bytes]) -> bool:
 
 LISTS = ("messages", "conversations", "conversation")
 PATHS = ("", *(f".{name}" for name in LISTS))
-_LOOKED_AT = 64  # messages of a beginning that have to be messages and nothing else
+_LOOKED_AT = 64  # messages at a file's beginning, all of which must have a message's shape
 _TOLD = ("system", "user")  # an answer alone is a response that was kept, and no chat
 _CALLS = frozenset((*KEPT, "choices", "request", "completion", "chosen", "rejected")) - {"id", "sessionId", "title"}
 _REQUESTS = FIELDS - {*LISTS, "metadata"}

@@ -189,7 +189,7 @@ def _chat_of(chats: str, session: str) -> str | None:
 # OpenCode's
 
 _EXPORT = 256 * 1024  # bytes in which an export's messages should begin, as where it is recognised
-_MOST_READ = 65_536  # files of which is remembered what they say of their session
+_MOST_READ = 65_536  # files whose session is remembered
 
 
 class FamilyMember(NamedTuple):

@@ -30,13 +30,13 @@ from functools import lru_cache
 from lore.formats.copilot.usage import MOST_ROWS, StoredRow, line_of
 from lore.model.mask import cut_masked
 
-LARGEST = 1024 * 1024 * 1024  # bytes that are copied at most
+LARGEST = 1024 * 1024 * 1024  # bytes of a database that is copied
 LONGEST_VALUE = 64 * 1024 * 1024  # bytes of a column: no reader keeps a record that is longer
 ERRORS = (sqlite3.Error, OSError, ValueError, OverflowError)
 Stamps = tuple[tuple[int, int, int], ...]  # of a database and its logs of changes: inode, bytes, nanoseconds
 _LOGS = ("-wal", "-journal")
 _WAL_HEADER = 32  # bytes; another one where the log was begun anew
-_ATTEMPTS = 5  # times that a database is copied which is written meanwhile
+_ATTEMPTS = 5  # times that a database is copied again while it is being written
 _STEPS = 1_000_000  # between two looks at how many there were
 _STEPS_AT_LEAST, _STEPS_A_BYTE = 20_000_000, 10  # what an honest file needs is less than one a byte
 

@@ -22,7 +22,7 @@ from lore.model.jsonslice import array, is_json, table
 from lore.recording import filesystem
 
 _LINES = 40
-_BEGINNING = 8_192  # bytes of a document whose first object is longer than what was read
+_BEGINNING = 8_192  # bytes at the beginning of a document whose first object was not read whole
 _MEMBERS = (
     ("cwd",),  # Claude Code, pi, Qwen Code
     ("payload", "cwd"),  # Codex CLI

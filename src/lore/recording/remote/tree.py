@@ -16,7 +16,7 @@ from lore.recording.filesystem import Status
 from lore.recording.remote import RemoteEntry, RemoteError, RemotePlace
 from lore.store.registry import shown
 
-MOST = 100_000_000  # names of a list: one that goes on behind them may have no end
+MOST = 100_000_000  # names in a listing: a longer one may be endless
 _LARGEST = 2**63 - 1  # bytes: what a database holds, and no object has
 _TABLES = """
     CREATE TABLE object (folder TEXT, name TEXT, size INT, written REAL, tag TEXT, PRIMARY KEY (folder, name))

@@ -46,7 +46,7 @@ from lore.run.checking.program import maker_of
 from lore.run.checking.verdicts import CheckConfig, judge_file
 
 SETTLED_SECONDS = 2.0
-KEPT_DAYS = 60  # days that a result is kept which no run takes
+KEPT_DAYS = 60  # days that an unused result is kept
 REFRESHED_DAYS = 20  # a record that is taken is written again after so many, so that it is not thrown away
 SEGMENTS = 8  # more are merged
 BATCH = 2_000  # results that a run which is killed loses at most
@@ -54,7 +54,7 @@ BATCH_BYTES = 1024**3  # or so much that was judged
 _DAY = 86_400.0
 _MAGIC = b"lore state 2\n"
 _HEAD = struct.Struct("<16sI16s")  # key, length of what follows, digest of both
-_LARGEST = 256 * 1024 * 1024  # bytes of a record, packed or unpacked: more is no record
+_LARGEST = 256 * 1024 * 1024  # bytes of a record, packed or unpacked: a larger one is not lore's
 _LARGEST_SEGMENT = 2 * 1024**3  # bytes of records that lore takes of one file
 SHORTEST_KEY = 16  # characters
 _SEGMENT = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}\.state")

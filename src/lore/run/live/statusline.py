@@ -32,7 +32,7 @@ from lore.report.status_line import DEFAULT, ClientStatus, Shown, status_line
 HEAD, TAIL = 1024, 4096  # bytes that are compared
 MOST = 4 * 1024 * 1024  # bytes added since the last answer: with more, the log is judged anew
 CLAIMED = 600.0  # seconds that judging may take
-KEPT_DAYS = 60  # days that what was kept of a log stays
+KEPT_DAYS = 60  # days that the kept status of a log stays
 _PRIVATE = 0o600
 
 

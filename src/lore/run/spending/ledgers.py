@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from lore.judge.base import TurnVerdict
 
 ENDS = 65_536  # bytes of a file's beginning and end that its digest is of
-KEPT_DAYS = 60  # days that a ledger is kept which nobody asks for
+KEPT_DAYS = 60  # days that an unused ledger is kept
 SMALL = 8 * 1024 * 1024  # bytes in all: starting processes would cost more than it saves
 _DAY = 86_400.0
 Progress = Callable[[int, int], None]

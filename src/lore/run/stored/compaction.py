@@ -236,7 +236,7 @@ def dry_run(path: str, options: Options, settings: Compaction | None, rules: Dat
     )  # fmt: skip
 
 
-_MOST_TOLD = 1_024  # texts that a watch says once each
+_MOST_TOLD = 1_024  # messages that a watch prints once each
 WORTH = 0.1  # of a session's cost
 
 
