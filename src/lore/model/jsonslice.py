@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple, Self
 
@@ -183,6 +184,8 @@ def table(raw: bytes) -> dict[str, bytes] | None:
             return None
     except (ValueError, RecursionError):
         pass
+    if (found := _with_halves(raw)) is not None:
+        return found if is_text(raw) else None
     try:
         value = validated(raw)
     except (ValueError, RecursionError):
@@ -203,14 +206,20 @@ def sliced(raw: bytes) -> dict[str, bytes]:
         return {}
     except (ValueError, RecursionError):
         pass
+    found = _with_halves(raw)
+    return {m.key: raw[m.value : m.end] for m in members(raw)} if found is None else found
+
+
+def _with_halves(raw: bytes) -> dict[str, bytes] | None:
+    """Slice an object in which halves of characters stand, in one pass; None where that cannot be done."""
     try:
         hidden = _Hidden.of(raw)
         found = _TABLE.decode(hidden.text)
-        if not any("\\" in key for key in found):  # else perhaps `\\ud83d`, a backslash and five letters
-            return {hidden.key(key): hidden.value(value) for key, value in found.items()}
     except (ValueError, RecursionError):
-        pass
-    return {m.key: raw[m.value : m.end] for m in members(raw)}
+        return None
+    if any("\\" in key for key in found):  # perhaps `\\ud83d`, a backslash and five letters
+        return None
+    return {hidden.key(key): hidden.value(value) for key, value in found.items()}
 
 
 def may_hold_half(raw: bytes) -> bool:
@@ -307,6 +316,9 @@ def is_json(data: bytes) -> bool:
             return False
     except (ValueError, RecursionError):
         pass
+    with suppress(ValueError, RecursionError):
+        _RAW.decode(_Hidden.of(data).text)
+        return is_text(data)
     try:
         validated(data)
     except (ValueError, RecursionError):
