@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 from pathlib import Path
@@ -282,3 +283,31 @@ def test_a_harness_is_written_from_the_docstring(store, tmp_path, monkeypatch):
     assert names["continuous"].before_turn(NOW + 500).pruned == 6
     names["continuous"].settle(NOW + 500, wait=True)
     assert preferences(store) == PREFERS
+
+
+def test_what_raises_while_learning_is_told(kept, store, tmp_path):
+    """An error of the thread that learns was lost: nobody asked for its result."""
+    told = []
+
+    class Broken:
+        def before_drop(self, entries):
+            raise RuntimeError("the disk is full")
+
+        def mark(self):
+            return None
+
+    dependencies = Dependencies(Extractive(), tell=told.append)
+    running = Continuous(kept, None, dependencies, memory=Broken())
+    running._learn(Broken(), then_rest=False)  # noqa: SLF001 - as a turn with enough that is new does
+    running.settle(float(NOW), wait=True)
+    assert told == ["memory learnt nothing: RuntimeError('the disk is full')"]
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError()])
+def test_a_thread_that_ends_otherwise_keeps_nobody_waiting(error):
+    """Only exceptions of the ordinary kind ended the wait: a cancelled task hung the agent, with the lock held."""
+
+    def make():
+        raise error
+
+    assert hooks_page._begin(make, "test").exception(timeout=10) is error  # noqa: SLF001

@@ -75,7 +75,7 @@ def _begin(make: Callable[[], T], name: str) -> Future[T]:
     def work() -> None:
         try:
             future.set_result(make())
-        except Exception as error:  # noqa: BLE001 - it is raised, or told, where the caller asks for the result
+        except BaseException as error:  # noqa: BLE001 - raised where the caller asks, who would else wait for ever
             future.set_exception(error)
 
     threading.Thread(target=work, name=name, daemon=True).start()
@@ -225,6 +225,10 @@ class Continuous:
         for future in (self._learning, work and work.prepared) if wait else ():
             if future is not None:
                 future.exception()  # waits
+        if self._learning is not None and self._learning.done():
+            learning, self._learning = self._learning, None
+            if (error := learning.exception()) is not None:
+                tell(f"memory learnt nothing: {error!r}")
         if work is None or not work.prepared.done():
             return None
         self._work = None
