@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lore.files import lock_on_windows, try_lock
+from lore.files import append, lock_on_windows, try_lock
 
 GOOD_HANDLE = 4711
 HELD, NO_LOCKS = 33, 50  # ERROR_LOCK_VIOLATION, ERROR_NOT_SUPPORTED
@@ -74,3 +74,21 @@ def test_a_second_writer_and_a_reader_are_kept_out_while_readers_share(tmp_path)
     finally:
         for descriptor in (first, second, third):
             os.close(descriptor)
+
+
+def test_an_interrupt_while_a_record_is_written_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+    """What was written was left behind: how much it was is known only once the call returns."""
+    path, write = tmp_path / "log", os.write
+    path.write_bytes(b"one\n")
+
+    def interrupted(descriptor, data):
+        write(descriptor, data)
+        raise KeyboardInterrupt
+
+    descriptor = os.open(path, os.O_RDWR)
+    monkeypatch.setattr(os, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        append(descriptor, b"two\n", 4)
+    monkeypatch.undo()
+    os.close(descriptor)
+    assert path.read_bytes() == b"one\n"

@@ -117,7 +117,7 @@ def append(descriptor: int, data: bytes, end: int, *, durable: bool = True) -> N
 
     What somebody wrote behind it meanwhile, without the lock, is not cut off: the file is then longer than it was.
     """
-    done = 0
+    done = len(data)  # at most, until it is known: an interrupt may come before the count does
     try:
         os.lseek(descriptor, end, os.SEEK_SET)
         done = os.write(descriptor, data)

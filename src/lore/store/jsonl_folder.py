@@ -223,7 +223,7 @@ class Folder:
         """
         path, final = self.file(f".{name}.{token_hex(6)}{NEW}"), self.file(name)
         try:
-            descriptor = opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            descriptor: int | None = opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         except FileNotFoundError as error:
             raise failed(error, "write to", self.path) from None
         try:
@@ -231,6 +231,9 @@ class Folder:
             for piece in pieces:
                 files.write(descriptor, piece)
             os.fsync(descriptor)
+            if os.name == "nt":  # which renames no file that is open
+                os.close(descriptor)
+                descriptor = None
             (os.replace if replace else _link)(path, final)
         except FileExistsError:
             raise
@@ -242,7 +245,8 @@ class Folder:
                 with suppress(OSError):  # what stays is `vacuum`'s
                     os.unlink(path)
             finally:
-                os.close(descriptor)
+                if descriptor is not None:
+                    os.close(descriptor)
         self.synchronise()
 
     def synchronise(self) -> None:

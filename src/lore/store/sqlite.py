@@ -397,7 +397,7 @@ def make(path: str) -> None:
     try:
         make_folder(os.path.dirname(path))
         with _MAKING:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600))
         synchronise_folder(os.path.dirname(path))
     except FileExistsError:
         return
