@@ -27,6 +27,7 @@ from lore.formats.plain_chat.reader import Chat
 from lore.formats.registry import READERS
 from lore.formats.sidecode import Sidecode
 from lore.model.codes import Problem
+from lore.model.events import CacheReset
 from lore.testing import everything
 
 BY_LINES = (
@@ -73,3 +74,12 @@ def test_a_line_that_is_no_record_is_the_same_problem_for_every_reader(
     monkeypatch.setattr(Lines, "limit", 48 if code == "LORE217" else 4096)
     problems = {(read.value.code, read.line) for read in everything(reader(), data) if isinstance(read.value, Problem)}
     assert (code, line) in problems
+
+
+def test_records_that_stand_on_one_line_are_read_where_the_first_holds_nan():
+    """Python's `json.dumps` writes NaN: what stood behind it on the line was lost."""
+    log = (
+        b'{"kind":"session_started","v":1,"session_id":"s"}\n{"kind":"x","v":NaN}{"kind":"cache_reset","reason":"r"}\n'
+    )
+    found = [read.value for read in everything(READERS["lore"](), log)]
+    assert any(isinstance(value, CacheReset) for value in found)

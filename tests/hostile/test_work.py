@@ -30,6 +30,7 @@ def few_short_entries(monkeypatch):
     """As many short entries and lines as a file of 10 MB may have, for one of 60 KB."""
     monkeypatch.setattr(documents, "MOST_SHORT", 100)
     monkeypatch.setattr(lines, "MOST_SHORT", 10)
+    monkeypatch.setattr(lines, "MOST_SHORT_OBJECTS", 300)
 
 
 @pytest.mark.parametrize("name", costly.files(100))

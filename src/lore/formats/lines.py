@@ -3,8 +3,8 @@
 Rules: only LF ends a line (never U+2028, U+0085 or CR); a BOM at the very start and a CR at a line's
 end are white space; offsets are those of the file. Cost is O(bytes): what is pending is joined once.
 A line longer than 12 MiB is given without its bytes, as soon as it has grown so long; the rest of it is
-passed over as it arrives, so memory stays bounded whatever a file holds. Of lines too short for any record the
-first ones are given, the others counted: a million of `{` cost a look in all.
+passed over as it arrives, so memory stays bounded whatever a file holds. Of short lines that are
+no objects the first ones are given, the others counted: a million of `{` cost a look in all.
 
 A line that is no record is kept as odd where a format says how; several JSON values on one line are read one after
 another; else the line is unreadable, and torn where it is the last and has no end. Of a file whose records may also be
@@ -42,9 +42,16 @@ from lore.model.results.measured import Measurement
 from lore.model.turn import Exchange
 
 _BLANK = re.compile(rb"(?:[ \t\r]{0,1024}+\n)++")  # a longer line may be too long
-SHORTEST = 20  # bytes of a record: less holds no two members
-MOST_SHORT = 1_000  # lines of a file that are shorter and given; more are counted, where they begin is said
-_SHORT = re.compile(rb"(?:[^\n]{0,19}+\n)++")
+SHORTEST = 20  # bytes: a line that is shorter and no object with a member holds nothing that a reader takes
+MOST_SHORT = 1_000  # lines of a file that are such and given; more are counted, where they begin is said
+MOST_SHORT_OBJECTS = 50_000  # lines of a file that are short objects with a member, each kept; more are counted
+# An object that may have a member; runs of short lines: of those, of others, of any.
+_OBJECT = rb"[ \t\r]{0,19}+\{[^\n]{0,19}\"[^\n]{0,19}\}[ \t\r]{0,19}+"
+_IS_OBJECT = re.compile(_OBJECT)
+_RUN = rb"(?:%s[^\n]{0,19}+\n)++"
+_OBJECTS = re.compile(_RUN % (rb"(?=%s\n)" % _OBJECT))
+_OTHERS = re.compile(_RUN % (rb"(?!%s\n)" % _OBJECT))
+_ANY = re.compile(_RUN % b"")
 _WRITTEN = bytes(byte if byte == 0x0A else 0x78 for byte in range(256))  # each byte but a line feed becomes an `x`
 _VALUES = json.JSONDecoder()
 _VALUE = msgspec.json.Decoder(msgspec.Raw)
@@ -69,10 +76,25 @@ class ShortLines(Struct):
     passed: int = 0
     number: int = 0
     byte: int = 0
+    objects: int = 0  # that were given
 
-    def is_over(self, size: int) -> bool:
-        """Tell whether a line of this size is not given any more."""
-        return size < SHORTEST and self.given >= self.most
+    def run(self) -> re.Pattern[bytes] | None:
+        """Return what finds the lines that are not given any more; None while all are."""
+        if self.given < self.most:
+            return None if self.objects < MOST_SHORT_OBJECTS else _OBJECTS
+        return _OTHERS if self.objects < MOST_SHORT_OBJECTS else _ANY
+
+    def takes(self, piece: bytes) -> bool:
+        """Tell whether a line is given; a short one is counted."""
+        if len(piece) >= SHORTEST:
+            return True
+        if _IS_OBJECT.fullmatch(piece) is not None:
+            taken = self.objects < MOST_SHORT_OBJECTS
+            self.objects += taken
+        else:
+            taken = self.given < self.most
+            self.given += taken
+        return taken
 
     def pass_over(self, lines: int, number: int, byte: int) -> None:
         """Count lines that are not given, of which the first stands here."""
@@ -156,8 +178,8 @@ class Lines:
     def _passed(self, data: bytes, at: int, end: int) -> int:
         """Return how many bytes hold lines from here on that nobody is given, and count them."""
         match = _BLANK.match(data, at) if data[at] in SPACE else None
-        if match is None and self.short is not None and self.short.is_over(end - at):
-            match = _SHORT.match(data, at)
+        if match is None and self.short is not None and end - at < SHORTEST and (run := self.short.run()) is not None:
+            match = run.match(data, at)
         if match is None:
             return 0
         run = match.group()
@@ -182,11 +204,9 @@ class Lines:
             piece, start = piece[3:], 3
         if not piece.strip(SPACE):
             return None
-        if self.short is not None and self.short.is_over(len(piece)):
+        if self.short is not None and not self.short.takes(piece):
             self.short.pass_over(1, self.number, start)
             return None
-        if self.short is not None and len(piece) < SHORTEST:
-            self.short.given += 1
         return Line(self.number, start, piece)
 
 
@@ -227,7 +247,7 @@ def _holds_more(line: bytes) -> bool:
     try:
         _VALUE.decode(line)
     except msgspec.DecodeError as error:
-        return "trailing" in str(error) or may_hold_half(line)
+        return "trailing" in str(error) or may_hold_half(line) or b"NaN" in line or b"Infinity" in line
     except RecursionError:
         return True
     return False
@@ -304,7 +324,7 @@ class TextReader:
         short = self._lines.short
         if short is None or not short.passed:
             return ()
-        text = f"{short.passed:,} more lines are shorter than {SHORTEST} bytes, which no record is; passed over"
+        text = f"lines shorter than {SHORTEST} bytes passed over: there are too many"
         place = Problem(Code.UNREADABLE_LINE, text, line=short.number, byte=short.byte)
         return (Read(place, short.number, short.byte, times=short.passed),)
 
