@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from formats.calls import ASKED, SAID, har, pair
+from lore.formats.captures import recorders
 from lore.formats.captures.recorders import Cassette, ClaudeTap, Har, ProxyLines, ProxyList
 from lore.formats.registry import READERS, recognise
 from lore.model.codes import Problem
@@ -198,3 +199,9 @@ def test_a_proxy_may_name_the_engine_that_answered():
     found = [read.value for read in everything(ProxyLines(), dumps(call)) if isinstance(read.value, Exchange)]
 
     assert [exchange.call.answered_by for exchange in found] == ["vllm"]
+
+
+def test_a_wait_that_no_response_takes_is_unknown():
+    """A HAR whose `wait` is 1e25 ms ended as a bug in lore where it was converted."""
+    assert recorders._waited(b'{"wait":1e25}') is None  # noqa: SLF001
+    assert recorders._waited(b'{"wait":250}') == 0.25  # noqa: SLF001

@@ -316,3 +316,15 @@ def test_names_go_on_where_a_chain_goes_on_in_another_dialect():
         events = made.take(Exchange(body, "wire"), turn)
         names += [event.item.uuid for event in events if isinstance(event, e.Append)]
     assert names == ["m1", "m2"]
+
+
+def test_a_tool_that_is_named_by_half_a_character_is_converted_and_folded(tmp_path):
+    """Half a surrogate pair as a tool's name ended both as a bug in lore."""
+    use = {**USE, "name": "\ud83d"}
+    said = {"role": "assistant", "content": [use]}
+    body = json.dumps(asked(USER, said, {"role": "user", "content": [RESULT]})).encode()
+    path = tmp_path / "r.jsonl"
+    path.write_bytes(body + b"\n" + body + b"\n")
+    written = b"\n".join(map(bytes, convert(Name(str(path)), Options(), Problems()).lines))
+    assert b'"name":"\\\\ud83d"' in written
+    assert fold(str(path), Options()).result.turns

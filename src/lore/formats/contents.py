@@ -221,6 +221,8 @@ def _unpacked_brotli(data: bytes) -> bytes:
             raise ContentError("its compressed bytes are cut off")
     except library.error:
         raise ContentError("its compressed bytes are damaged") from None
+    except TypeError:  # before 1.2
+        raise ContentError("this brotli cannot be bounded: pip install 'brotli>=1.2'") from None
     return _bounded(bytes(found), limit)
 
 

@@ -7,11 +7,13 @@ Every event may carry `id`, `at` (RFC 3339), `chain` and `agent_id`.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
+from lore.model.canonical import printable
 from lore.model.items import NULL, Item, RawBlock, Status
 
 MAIN = "main"
@@ -409,5 +411,16 @@ KINDS: dict[str, type[Envelope]] = {str(kind.__struct_config__.tag): kind for ki
 
 
 def encode(event: Event) -> bytes:
-    """Write an event as one line of a log, without the line feed."""
-    return msgspec.json.encode(event)
+    """Write an event as one line of a log, without the line feed; half a character in a name as its escape, shown."""
+    try:
+        return msgspec.json.encode(event)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_shown_halves(event))
+
+
+def _shown_halves(value: Any) -> Any:
+    if isinstance(value, Struct):
+        return replace(value, **{name: _shown_halves(getattr(value, name)) for name in value.__struct_fields__})
+    if isinstance(value, tuple):
+        return tuple(_shown_halves(one) for one in cast("tuple[Any, ...]", value))
+    return printable(value) if isinstance(value, str) else value

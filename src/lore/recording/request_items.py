@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw
 
-from lore.model.canonical import encode, string_in, text_of
+from lore.model.canonical import encode, printable, string_in, text_of
 from lore.model.events import Append, Event, PatchToolCall
 from lore.model.items import (
     AssistantMessage,
@@ -317,7 +317,7 @@ class ItemReader:
             said()
             uuid = self.name()
             item = ToolCall(
-                uuid, call.call_id or uuid, call.name, Raw(call.input), response_id=response,
+                uuid, printable(call.call_id) or uuid, printable(call.name), Raw(call.input), response_id=response,
                 raw=RawBlock(Raw(block), self.dialect.name),
             )  # fmt: skip
             sent.events.append(Append(item=item, chain=self._chain))
@@ -366,7 +366,7 @@ class ItemReader:
         elif output[:1] != b'"':
             output = encode(output.decode("utf-8", "replace"))
         return PatchToolCall(
-            call_id=call_id, status="failed" if result.failed else "completed", output=Raw(output),
+            call_id=printable(call_id), status="failed" if result.failed else "completed", output=Raw(output),
             result=RawBlock(Raw(raw), self.dialect.name), chain=self._chain,
         )  # fmt: skip
 

@@ -237,6 +237,7 @@ def _waited(raw: bytes) -> float | None:
         return None
     try:
         phases = [decode(timings[key]) for key in _PHASES if key in timings]
-        return sum(max(float(phase), 0.0) for phase in phases if isinstance(phase, int | float)) / 1000
+        waited = sum(max(float(phase), 0.0) for phase in phases if isinstance(phase, int | float)) / 1000
+        return waited if waited < _LONGEST else None
     except (ValueError, RecursionError, OverflowError):
         return None
