@@ -123,7 +123,7 @@ class Conversation(ABC):
         if _is_empty(item):
             raise LoreError("the message says nothing", hint="providers refuse an empty message: leave it out")
         state = self.state.chain(chain)
-        place = index_of(state).uuids.get(name)
+        place = index_of(state).place(name)
         if place is not None and state.entries[place].item != item:  # what was sent would change
             raise LoreError(f"the uuid {name!r} is another message's already", hint="leave `uuid` out")
         self.apply(append(item, at=self._time(), chain=chain))
@@ -236,7 +236,7 @@ class Conversation(ABC):
         >>> session.result("t1", "60 lines")
         """
         state = self.state.chain(chain)
-        place = index_of(state).calls.get(call_id)
+        place = index_of(state).call(call_id)
         call = None if place is None else state.entries[place].item
         if not isinstance(call, ToolCall):
             names = [use.call_id for use in self.pending(chain)]

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
+from types import SimpleNamespace
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from lore.fold import timeline
 from lore.model import checkpoint
+from lore.model import events as e
+from lore.model.items import AssistantMessage, ToolCall, UserMessage
+from lore.model.state import Chain, Index
 from model.making import Fold, append, call, event, said, started, user
 
 
@@ -285,3 +294,33 @@ def test_reading_a_state_while_text_arrives_costs_the_next_event_no_new_index():
     assert bytes(fold.item(0).text) == b'"x"'
     fold.take(event("patch_text", uuid="a", delta_text="y"), event("turn_started", turn=1), append(user("u")))
     assert fold.state.chains["main"].index is index
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_positions_behind_removals_are_those_of_an_index_built_anew(data):
+    """An index that follows removals, insertions and appends says what one of the timeline itself says."""
+    chain = Chain()
+    chain.turn = SimpleNamespace(turn=1)  # within one turn calls join their response, in the middle
+    for number in range(data.draw(st.integers(1, 40))):
+        known = [entry.item.uuid for entry in chain.entries]
+        kind = data.draw(st.sampled_from(["user", "call", "said", "remove", "patch"]))
+        if kind == "remove":
+            gone = data.draw(st.lists(st.sampled_from(known), max_size=4)) if known else ["?"]
+            timeline.remove(chain, e.Remove(uuids=tuple(gone)))
+        elif kind == "patch":
+            uuid = data.draw(st.sampled_from(known)) if known else "?"
+            timeline.patch_text(chain, e.PatchText(uuid=uuid, delta_text=Raw(b'"y"')))
+        else:
+            call_id = data.draw(st.sampled_from(["c1", "c2", f"n{number}"]))
+            response = data.draw(st.sampled_from([None, "r1", "r2"]))
+            item = {
+                "user": UserMessage(f"u{number}", text=Raw(b'"x"')),
+                "call": ToolCall(f"t{number}", call_id, "ls", Raw(b"{}"), response_id=response),
+                "said": AssistantMessage(f"a{number}", text=Raw(b'"x"'), response_id=response),
+            }[kind]
+            timeline.append(chain, e.Append(item=item))
+        timeline.settle(chain)
+        index, anew = timeline.index_of(chain), Index(chain.entries)
+        assert {uuid: index.place(uuid) for uuid in index.uuids} == anew.uuids
+        assert {name: index.call(name) for name in index.calls} == anew.calls

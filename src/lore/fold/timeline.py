@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable
+from itertools import islice
 from typing import TypeAlias
 
 import msgspec
@@ -57,7 +58,7 @@ def settle(chain: Chain) -> None:
 def append(chain: Chain, event: e.Append) -> Problems:
     """Put an item at the end, or in the place of the item that already has its uuid."""
     index, item, entries = index_of(chain), event.item, chain.entries
-    known = index.uuids.get(item.uuid)
+    known = index.place(item.uuid)
     if known is not None:
         settle(chain)
         item = _with_outcome(chain.entries[known].item, item)
@@ -73,16 +74,16 @@ def append(chain: Chain, event: e.Append) -> Problems:
             settle(chain)
             before, entry = chain.entries, Entry(item, turn, entries[place - 1].group)
             chain.entries = before.cut(place).append(entry).extend(before.since(place))
-            index.renumber(before, chain.entries, place)
+            index.insert(chain.entries, place)
             move_inserts(chain, lambda at: at + (at >= place))
             return ()
     if not group:
         chain.groups = group = chain.groups + 1
     chain.entries = index.owner = entries.append(Entry(item, turn, group))
     if type(item) is ToolCall:
-        index.note(item, len(entries))
+        index.add(item, chain.entries)
     else:
-        index.uuids[item.uuid] = len(entries)
+        index.uuids[item.uuid] = len(entries) + len(index.gone)
     return ()
 
 
@@ -128,12 +129,12 @@ def _with_outcome(before: Item, item: Item) -> Item:
 def _put(chain: Chain, index: Index, place: int, item: Item) -> None:
     before = chain.entries[place]
     chain.entries = chain.entries.set(place, Entry(item, before.turn, before.group))
-    index.put(before.item, item, place, chain.entries)
+    index.put(before.item, item, chain.entries)
 
 
 def patch_text(chain: Chain, event: e.PatchText) -> Problems:
     """Add text to the assistant message of this uuid, in front of nothing and behind all it has."""
-    place = index_of(chain).uuids.get(event.uuid)
+    place = index_of(chain).place(event.uuid)
     item = chain.entries[place].item if place is not None else None
     if place is None or not isinstance(item, AssistantMessage):
         return problem(Code.UNKNOWN_ID, f"patch_text names unknown message {event.uuid!r}")
@@ -147,7 +148,7 @@ def patch_text(chain: Chain, event: e.PatchText) -> Problems:
 def patch_tool_call(chain: Chain, event: e.PatchToolCall) -> Problems:
     """Set a call's status, and whatever of output, error and detail the event carries."""
     index = index_of(chain)
-    place = index.calls.get(event.call_id)
+    place = index.call(event.call_id)
     item = chain.entries[place].item if place is not None else None
     if place is None or not isinstance(item, ToolCall):
         return problem(Code.UNKNOWN_ID, f"patch_tool_call names unknown call {event.call_id!r}")
@@ -167,7 +168,7 @@ def clear_results(chain: Chain, event: e.ToolResultCleared) -> Problems:
     index, unknown = index_of(chain), 0
     placeholder = CLEARED if is_absent(event.placeholder) else event.placeholder
     for call_id in event.call_ids:
-        place = index.calls.get(call_id)
+        place = index.call(call_id)
         item = chain.entries[place].item if place is not None else None
         if place is None or not isinstance(item, ToolCall):
             unknown += 1
@@ -180,17 +181,19 @@ def clear_results(chain: Chain, event: e.ToolResultCleared) -> Problems:
 
 
 def remove(chain: Chain, event: e.Remove) -> Problems:
-    """Take items back; costs O(items from the first one removed)."""
+    """Take items back; costs a copy of the pointers to the items from the first one removed, and little else."""
     index = index_of(chain)
-    places = {index.uuids[uuid] for uuid in event.uuids if uuid in index.uuids}
-    missing = sum(1 for uuid in event.uuids if uuid not in index.uuids)
+    found = [index.place(uuid) for uuid in event.uuids]
+    places = {place for place in found if place is not None}
+    missing = found.count(None)
     if places:
         settle(chain)
-        first, before = min(places), chain.entries
-        kept = [entry for place, entry in enumerate(before.since(first), first) if place not in places]
-        chain.entries = before.cut(first).extend(kept)
-        index.renumber(before, chain.entries, first)
-        gone = sorted(places)
+        gone, before = sorted(places), chain.entries
+        kept = before.cut(gone[0])
+        for place, after in zip(gone, [*gone[1:], len(before)], strict=True):
+            kept = kept.extend(islice(before.since(place + 1), after - place - 1))
+        chain.entries = kept
+        index.remove([before[place].item for place in gone], kept)
         drop_inserts(chain, places)
         move_inserts(chain, lambda at: at - bisect_left(gone, at))
         chain.sent -= bisect_left(gone, chain.sent)
@@ -219,8 +222,7 @@ def compact(chain: Chain, event: e.CompactApplied) -> Problems:
         kept = before
         divider = Entry(_divider(event, 0), turn, chain.groups)
         chain.entries = chain.entries.append(divider)
-        index.note(divider.item, before)
-        index.owner = chain.entries
+        index.add(divider.item, chain.entries)
     else:
         held = [at for at, entry in enumerate(chain.entries) if entry.item.uuid in wanted]
         entries = [chain.entries[at] for at in held]

@@ -6,6 +6,7 @@ log keeps it); a chain carries its own model, system, tools and parameters, inhe
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Literal, TypeAlias
@@ -148,10 +149,11 @@ class Totals(Struct, frozen=True, gc=False):
 class Index:
     """Positions by uuid and by call id, of one version of a timeline. A cache, never saved.
 
-    It belongs to the newest version; an older one that is stepped again builds its own.
+    It belongs to the newest version; an older one that is stepped again builds its own. Entries are known by ordinals,
+    which stay when an earlier entry is taken back: a position is the ordinal less those in `gone` before it.
     """
 
-    __slots__ = ("calls", "owner", "repeats", "uuids")
+    __slots__ = ("calls", "gone", "owner", "repeats", "uuids")
 
     def __init__(self, entries: Vector[Entry]) -> None:
         self.owner = entries
@@ -160,40 +162,65 @@ class Index:
         self.uuids = {item.uuid: place for place, item in enumerate(items)}
         self.calls = dict(calls)
         self.repeats = len(self.calls) < len(calls)
+        self.gone: list[int] = []
 
-    def note(self, item: Item, place: int) -> None:
-        """Remember where an item stands; of one call id the most recent place holds."""
-        self.uuids[item.uuid] = place
+    def place(self, uuid: str) -> int | None:
+        """Return where the item of this uuid stands."""
+        return self._place(self.uuids.get(uuid))
+
+    def call(self, call_id: str) -> int | None:
+        """Return where the call of this id stands; of several, the most recent."""
+        return self._place(self.calls.get(call_id))
+
+    def _place(self, ordinal: int | None) -> int | None:
+        return ordinal if ordinal is None or not self.gone else ordinal - bisect_left(self.gone, ordinal)
+
+    def add(self, item: Item, entries: Vector[Entry]) -> None:
+        """Follow an item that was put behind all others."""
+        self._note(item, len(entries) - 1 + len(self.gone))
+        self.owner = entries
+
+    def _note(self, item: Item, ordinal: int) -> None:
+        self.uuids[item.uuid] = ordinal
         if isinstance(item, ToolCall):
-            known = self.calls.get(item.call_id, place)
-            self.repeats = self.repeats or known != place
-            self.calls[item.call_id] = max(known, place)
+            known = self.calls.get(item.call_id, ordinal)
+            self.repeats = self.repeats or known != ordinal
+            self.calls[item.call_id] = max(known, ordinal)
 
-    def put(self, before: Item, after: Item, place: int, entries: Vector[Entry]) -> None:
-        """Follow an item that was replaced by another in its place."""
+    def put(self, before: Item, after: Item, entries: Vector[Entry]) -> None:
+        """Follow an item that was replaced by another of its uuid."""
         renamed = isinstance(before, ToolCall) and (not isinstance(after, ToolCall) or before.call_id != after.call_id)
         if renamed and self.repeats:
             self.__init__(entries)
             return
         if isinstance(before, ToolCall) and renamed:
             self.calls.pop(before.call_id, None)
-        self.note(after, place)
+        self._note(after, self.uuids[before.uuid])
         self.owner = entries
 
-    def renumber(self, before: Vector[Entry], after: Vector[Entry], first: int) -> None:
-        """Follow a timeline whose entries from `first` on changed; costs O(those entries).
+    def insert(self, after: Vector[Entry], first: int) -> None:
+        """Follow an entry that was inserted at `first`; costs O(entries from there on), O(all) behind a removal."""
+        if self.repeats or self.gone:
+            self.__init__(after)
+            return
+        for place, entry in enumerate(after.since(first), first):
+            if isinstance(entry.item, ToolCall):
+                self.calls.pop(entry.item.call_id, None)
+            self._note(entry.item, place)
+        self.owner = after
+
+    def remove(self, items: Iterable[Item], after: Vector[Entry]) -> None:
+        """Follow items that were taken back; costs little for each, O(all) where as many are gone as there were.
 
         A call id that occurred twice may have an earlier place that only a new index finds.
         """
-        if self.repeats:
+        if self.repeats or len(self.gone) > len(after) + 1024:
             self.__init__(after)
             return
-        for entry in before.since(first):
-            self.uuids.pop(entry.item.uuid, None)
-            if isinstance(entry.item, ToolCall):
-                self.calls.pop(entry.item.call_id, None)
-        for place, entry in enumerate(after.since(first), first):
-            self.note(entry.item, place)
+        for item in items:
+            insort(self.gone, self.uuids.pop(item.uuid))
+            if isinstance(item, ToolCall):
+                self.calls.pop(item.call_id, None)
         self.owner = after
 
 

@@ -136,7 +136,7 @@ class _TimelineView:
             case e.Append(item=item):
                 yield from self._item(item.uuid)
             case e.PatchToolCall(call_id=call_id):
-                yield from self._at(index_of(self._chain()).calls.get(call_id))
+                yield from self._at(index_of(self._chain()).call(call_id))
             case e.CompactApplied(uuid=uuid):
                 yield from self._item(uuid)
             case e.Remove(uuids=uuids):
@@ -156,7 +156,7 @@ class _TimelineView:
         return self._recording.state.chain(main_name(self._recording.state))
 
     def _item(self, uuid: str) -> Iterator[Item]:
-        return self._at(index_of(self._chain()).uuids.get(uuid))
+        return self._at(index_of(self._chain()).place(uuid))
 
     def _at(self, place: int | None) -> Iterator[Item]:
         chain = self._chain()

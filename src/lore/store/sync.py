@@ -439,8 +439,9 @@ def _uuids(held: Sequence[Event], stored: FoldedSession, taken: set[tuple[str, s
             continue
         chain, uuid = event.chain, event.item.uuid
         state = stored.chain(chain)
-        known = index_of(state).uuids
-        if uuid not in known or state.entries[known[uuid]].item == event.item:
+        index = index_of(state)
+        known, place = index.uuids, index.place(uuid)
+        if place is None or state.entries[place].item == event.item:
             continue
         number = 2
         while f"{uuid}-{number}" in known or (chain, f"{uuid}-{number}") in taken:
