@@ -88,5 +88,4 @@ class ToolPairs:
             self._last.pop(name, None)
         else:
             self._last[name] = position
-        if position >= 0:
             heappush(self._earliest, (position, name))
