@@ -143,6 +143,10 @@ def _failed(error: Exception, *, quiet: bool) -> int:
     usage = getattr(error, "format_message", None)
     if usage is not None:
         command_path = getattr(getattr(error, "ctx", None), "command_path", "") or "lore"
+        instead = _removed_option(command_path, str(getattr(error, "option_name", "")))
+        if instead:
+            _say(f"error: {command_path} {getattr(error, 'option_name', '')} was removed", f"hint: {instead}")
+            return USAGE
         near, known = getattr(error, "possibilities", None), f"{command_path} --help"
         message = str(getattr(error, "message", "") if near else usage())
         hint = f"did you mean {near[0]}? all options: {known}" if near else known
@@ -165,6 +169,12 @@ def _failed(error: Exception, *, quiet: bool) -> int:
     detail = "" if quiet else f": {cut_masked(str(error), 300)}"
     _say(f"error: a bug in lore: {type(error).__name__}{detail} (LORE_DEBUG=1 shows where)")
     return BUG
+
+
+def _removed_option(command_path: str, option: str) -> str | None:
+    from lore.cli.removed import replacement
+
+    return replacement(command_path.partition(" ")[2], option) if option else None
 
 
 def _say(*lines: str) -> None:

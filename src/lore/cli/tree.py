@@ -22,6 +22,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
 from lore.cli.commands import COMMANDS, EXAMPLES, SUBCOMMANDS, CommandRow, Example
+from lore.cli.removed import replacement
 from lore.errors import LoreError
 
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
@@ -118,6 +119,9 @@ def unknown(path: str, name: str, known: Iterable[str]) -> NoReturn:
     """Raise LoreError for a command that is not there: what was most likely meant, else what the word is."""
     from difflib import get_close_matches
 
+    instead = replacement(f"{path} {name}".removeprefix("lore ").strip())
+    if instead is not None:
+        raise LoreError(f"{path} {name} was removed", hint=instead)
     near = get_close_matches(name, known, 1)
     if near:
         hint = f"did you mean: {path} {near[0]}"

@@ -1,0 +1,16 @@
+"""Commands and options that were removed, and what to use instead. A row stays for one version.
+
+`lore` answers a removed command or option with its sentence and exits with 2.
+"""
+
+from __future__ import annotations
+
+# command, subcommands included ("store salvage") -> one sentence
+COMMANDS: dict[str, str] = {}
+# (command, option) -> one sentence
+OPTIONS: dict[tuple[str, str], str] = {}
+
+
+def replacement(command: str, option: str = "") -> str | None:
+    """Return what to use instead of a removed command or option; None if it was never there."""
+    return OPTIONS.get((command, option)) if option else COMMANDS.get(command)

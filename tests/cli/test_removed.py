@@ -1,0 +1,25 @@
+"""What `lore` answers to commands and options that were removed."""
+
+from __future__ import annotations
+
+from lore.cli import removed
+from lore.cli.main import main
+
+
+def test_removed_command_names_its_replacement(monkeypatch, capsys):
+    monkeypatch.setitem(removed.COMMANDS, "tarot", "Use `lore simulate`.")
+    assert main(["tarot"]) == 2
+    assert capsys.readouterr().err == "error: lore tarot was removed\nhint: Use `lore simulate`.\n"
+
+
+def test_removed_option_names_its_replacement(monkeypatch, capsys, desk):
+    monkeypatch.setitem(removed.OPTIONS, ("check", "--tarot"), "Use --budget.")
+    assert main(["check", "--tarot", "x"]) == 2
+    assert capsys.readouterr().err == "error: lore check --tarot was removed\nhint: Use --budget.\n"
+
+
+def test_every_removed_name_is_gone():
+    from lore.cli.commands import COMMANDS
+
+    assert not COMMANDS.keys() & removed.COMMANDS.keys()
+    assert all(sentence.endswith(".") for sentence in (*removed.COMMANDS.values(), *removed.OPTIONS.values()))
