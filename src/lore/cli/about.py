@@ -1,4 +1,4 @@
-"""What lore says of itself: its formats, its caps, what codes mean, forms of results, the manual, help."""
+"""Commands about lore itself: formats, explain, schema, guide, help."""
 
 from __future__ import annotations
 
@@ -30,19 +30,6 @@ def formats(as_json: flags.AsJson = False, color: flags.Colour = None) -> int:
     from lore.run.about import list_formats
 
     return answer(list_formats(), write_formats, as_json=as_json, color=color)
-
-
-@quiet_pipe
-def limits(as_json: flags.AsJson = False, color: flags.Colour = None) -> int:
-    """List every cap: how long, how many or how deep lore lets something be, and why.
-
-    What is larger is cut, passed over or refused; a recording that lost something to a cap has a problem that says so.
-    The caps are read from the lines that declare them.
-    """
-    from lore.report.found import write_limits
-    from lore.run.about import list_limits
-
-    return answer(list_limits(), write_limits, as_json=as_json, color=color)
 
 
 _PARTS = {"author": "### If you write the agent\n", "user": "### If you run it\n"}
@@ -135,7 +122,6 @@ def schemas() -> dict[str, type[Struct]]:
         "compact": simulate.DryRun,
         "compact-written": simulate.Compacted,
         "formats": found.FormatsResult,
-        "limits": found.LimitsResult,
         "sessions": found.FoundSessions,
         "statusline": live.RunningSession,
         "overview": overview.Overview,

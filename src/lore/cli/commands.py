@@ -168,9 +168,6 @@ COMMANDS: dict[str, CommandRow] = {
     "formats": CommandRow(
         ABOUT, "formats", (("formats", "what lore reads, and what each format can answer"),), "about:formats",
     ),
-    "limits": CommandRow(
-        ABOUT, "limits", (("limits", "every cap: how long, how many or how deep, and why"),), "about:limits",
-    ),
     "schema": CommandRow(ABOUT, "reports", (("schema check", "the form of `lore check --json`"),), "about:schema"),
     "guide": CommandRow(
         ABOUT, "start", (("guide", "the pages of the guide"), ("guide check --plain", "one of them, as Markdown")),

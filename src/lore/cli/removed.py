@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 # command, subcommands included ("store salvage") -> one sentence
-COMMANDS: dict[str, str] = {}
+COMMANDS: dict[str, str] = {
+    "limits": "A limit that is reached is reported as a problem, with file, line and byte.",
+}
 # (command, option) -> one sentence
 OPTIONS: dict[tuple[str, str], str] = {}
 

@@ -1,4 +1,4 @@
-"""What `lore sessions`, `lore formats` and `lore limits` answer, for a person."""
+"""Write the results of `lore sessions` and `lore formats` for a person."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import datetime
 
 from rich.console import Console
 
-from lore.model.results.found import FormatsResult, FoundSession, FoundSessions, Limit, LimitsResult
+from lore.model.results.found import FormatsResult, FoundSession, FoundSessions
 from lore.report.console import line
 from lore.report.plain import counted
 from lore.report.sentences.evidence import money_of
@@ -93,24 +93,3 @@ def write_formats(result: FormatsResult, out: Console) -> None:
     out.print(line(("named, and not read:", "bold")))
     for named in result.unread:
         out.print(line(f"  {named.what}: {named.message}"))
-
-
-def write_limits(result: LimitsResult, out: Console) -> None:
-    """Write a line a cap: its value with its unit, the constant that holds it, what it is of."""
-    columns = [
-        TableColumn("most", right=True),
-        TableColumn("unit"),
-        TableColumn("constant", drop=1),
-        TableColumn("of what, and why"),
-    ]
-    rows = [(_amount(found), found.unit, found.name, found.reason) for found in result.limits]
-    write_table(columns, rows, out)
-
-
-def _amount(limit: Limit) -> str:
-    """Write a count with its thousands apart, whole binary multiples of bytes with their prefix."""
-    if limit.unit == "bytes":
-        for shift, letter in ((40, "T"), (30, "G"), (20, "M"), (10, "K")):
-            if limit.value >= 1 << shift and limit.value % (1 << shift) == 0:
-                return f"{int(limit.value) >> shift:,} {letter}i"
-    return f"{limit.value:,}"

@@ -1,4 +1,4 @@
-"""What there is on this machine, what lore reads and where it stops: `lore sessions`, `lore formats`, `lore limits`.
+"""Results of `lore sessions` and `lore formats`.
 
 Unknown is None, never 0; times are in UTC.
 """
@@ -103,20 +103,3 @@ class FormatsResult(CommandResult, frozen=True, kw_only=True):
 
     formats: list[FormatResult]
     unread: list[UnreadFormat]
-
-
-class Limit(Struct, frozen=True):
-    """A cap: the constant that holds it, as `MODULE.NAME` below the package `lore`; its value in `unit`; what it is of,
-    and mostly why.
-    """
-
-    name: str
-    value: int | float
-    unit: str
-    reason: str
-
-
-class LimitsResult(CommandResult, frozen=True, kw_only=True):
-    """`lore limits --json`: every cap of the program, in the order of their names."""
-
-    limits: list[Limit]
