@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cli.running import lore
-from lore.model.results.tables import TABLES
 
 NAMES = {"requests": "r.jsonl", "session": "l.jsonl", "captured": "r.har", "log": "home/.claude/projects/-work/s.jsonl"}
 Where = tuple[str | int, ...]
@@ -298,18 +297,13 @@ COMMANDS = {
     "overview json": Command(("--since", "2026-01-01", "--by", "model", "--json"), of="log"),
     "overview page": Command(("--since", "2026-01-01", "--report", "html=page.html"), of="log"),
     **({
-        "sql": Command(("sql", "select * from findings", "FILE")),
-        "sql json": Command(("sql", "select * from turns", "FILE", "--json")),
         "tables": Command(("check", "FILE", "--report", "parquet=tables")),
-    } if find_spec("duckdb") else {}),
+    } if find_spec("pyarrow") else {}),
 }  # fmt: skip
 
 
 def shown(command: Command, name: str, *options: str) -> str:
-    """Run a command on a file in this folder; return what it showed, and every file that it wrote for others.
-
-    Of tables what `lore sql` shows.
-    """
+    """Run a command on a file in this folder; return what it showed, and every file that it wrote for others."""
     before = set(_files())
     ran = lore(*(name if word == "FILE" else word for word in command.words), *options)
     assert ran.code != 70, ran.err
@@ -319,16 +313,14 @@ def shown(command: Command, name: str, *options: str) -> str:
     kept = ("home", "state", "s.db", "s.db-wal", "s.db-shm")
     written = [file for file in _files() if file not in before and file.parts[0] not in kept]
     texts = [file.read_text("utf-8", "replace") for file in written if file.suffix != ".parquet"]
-    for folder in {file.parent for file in written if file.suffix == ".parquet"}:
-        texts += [lore("sql", f"select * from {table}", str(folder), "--json").out for table in TABLES]
+    texts += [_rows(file) for file in written if file.suffix == ".parquet"]
     return "\n".join(["" if command.verbatim else ran.out, ran.err, *texts])
 
 
-def in_tables() -> str:
-    """Return what the tables in this folder hold, as it was written."""
+def _rows(table: Path) -> str:
     from pyarrow import parquet  # noqa: PLC0415 - few commands write tables
 
-    return "\n".join(str(parquet.read_table(file).to_pylist()) for file in _files() if file.suffix == ".parquet")
+    return str(parquet.read_table(table).to_pylist())
 
 
 def _files() -> Iterator[Path]:

@@ -40,7 +40,6 @@ COMMANDS = tuple(
         "convert FILE --to lore", "compact FILE --dry-run", "compare FILE other.jsonl", "statusline FILE",
     )
 )  # fmt: skip
-ASKED = ("sql", "select count(*) from turns", FILE)  # takes a second: of every tenth input
 REPORTS = ("terminal", "json", "jsonl", "markdown", "junit", "sarif", "github", "html=page.html")
 TEXTS = ("terminal", "markdown", "junit", "sarif", "github")  # that show a character by its code
 ENDED = (0, 1, 2, 3)  # exit codes that are answers
@@ -80,7 +79,7 @@ def commands(file: str, data: bytes, chosen: tuple[tuple[str, ...], ...] = COMMA
     def run() -> None:
         Path(file).write_bytes(data)
         Path("other.jsonl").write_bytes(recording("bodies"))
-        for words in (*chosen, *([ASKED] if len(data) % 10 == 0 else [])):
+        for words in chosen:
             answered(*(file if word == FILE else word for word in words))
 
     return run

@@ -100,7 +100,7 @@ def _page_for(reader: str, page: str) -> str:
 def schemas() -> dict[str, type[Struct]]:
     """Return every result by the name under which its schema is printed."""
     from lore.model import results
-    from lore.model.results import found, lint, live, overview, replay, simulate, store, tables
+    from lore.model.results import found, lint, live, overview, replay, simulate, store
     from lore.report import trace
 
     return {
@@ -127,8 +127,6 @@ def schemas() -> dict[str, type[Struct]]:
         "overview": overview.Overview,
         "compare": overview.Comparison,
         "trace": trace.Trace,
-        "sql": tables.SqlResult,
-        "sql-tables": tables.TablesResult,
         "store-list": store.StoreList,
         "store-show": store.StoreShown,
         "store-import": store.StoreImported,

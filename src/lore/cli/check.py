@@ -12,7 +12,7 @@ import typer
 
 from lore.cli import common, flags
 from lore.cli.pages import page_among, read_twice, write_pages
-from lore.cli.sql import folder_among, judge_into
+from lore.cli.tables import folder_among, judge_into
 
 if TYPE_CHECKING:
     from lore.config import Loaded

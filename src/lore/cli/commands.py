@@ -82,12 +82,6 @@ COMMANDS: dict[str, CommandRow] = {
             ("fold session.jsonl --follow", "and what comes, while it is written"),
         ),
     ),
-    "sql": CommandRow(
-        LOOK, "sql", (
-            ("sql", "the tables that can be asked, and their columns"),
-            ('sql "SELECT model, sum(dollars) FROM turns GROUP BY ALL" fixtures/recordings', "a question of your own"),
-        ),
-    ),
     "report": CommandRow(
         LOOK, "reports", (
             ("report --format trace fixtures/recordings -o trace.json", "requests on a time line, for ui.perfetto.dev"),

@@ -56,7 +56,7 @@ Reports: TypeAlias = Annotated[
     typer.Option(
         "--report",
         help="KIND or KIND=FILE, also several: terminal, json, jsonl, markdown, junit, sarif, github; html=FILE.html"
-        " (one page) or html=FOLDER (an index, and a page for each session); parquet=FOLDER (tables, for `lore sql`).",
+        " (one page) or html=FOLDER (an index, and a page for each session); parquet=FOLDER (tables).",
     ),
 ]
 Page: TypeAlias = Annotated[

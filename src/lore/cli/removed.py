@@ -8,6 +8,7 @@ from __future__ import annotations
 # command, subcommands included ("store salvage") -> one sentence
 COMMANDS: dict[str, str] = {
     "limits": "A limit that is reached is reported as a problem, with file, line and byte.",
+    "sql": "Query the tables of `lore check --report parquet=FOLDER` with DuckDB, see `lore guide tables`.",
 }
 # (command, option) -> one sentence
 OPTIONS: dict[tuple[str, str], str] = {}

@@ -6,9 +6,7 @@ Dollars are US dollars; times are in UTC, without a zone. Columns are only added
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, TypeAlias
-
-from lore.model.results import CommandResult
+from typing import Literal, NamedTuple, TypeAlias
 
 VERSION = 1  # of the columns: `lore.tables` in a file's metadata
 
@@ -108,21 +106,3 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("fingerprint", "text", "the same for the same finding in another run"),
     ),
 }
-
-
-class TablesResult(CommandResult, frozen=True, kw_only=True):
-    """What `lore sql` alone answers: the tables, with their columns."""
-
-    tables: dict[str, tuple[Column, ...]]
-
-
-class SqlResult(CommandResult, frozen=True, kw_only=True):
-    """What a query answered: names of its columns, their types as DuckDB calls them, and rows of JSON values.
-
-    `more`: there are rows behind these that were not asked for.
-    """
-
-    columns: list[str]
-    types: list[str]
-    rows: list[list[Any]]
-    more: bool = False

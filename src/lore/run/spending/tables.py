@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -33,7 +33,7 @@ from lore.recording.agents.companions import session_of
 from lore.recording.inputs import Input
 from lore.recording.recent import written
 from lore.report.redacted.results import redacted
-from lore.run.spending.ledgers import Ledgers, Progress, placed
+from lore.run.spending.ledgers import Ledgers, placed
 from lore.run.spending.overview import agent_of, every_request
 from lore.run.spending.sessions import AgentLog
 
@@ -50,26 +50,16 @@ Row = Mapping[str, object]
 
 
 class WrittenTables(NamedTuple):
-    """How many rows each table has, the bytes of all, and the recordings that could not be read, with why."""
+    """How many rows each table has, and the bytes of all."""
 
     rows: dict[str, int]
     bytes: int
-    failed: list[str]
 
 
-class TablesRequest(NamedTuple):
-    """What becomes tables: recordings and the findings of a run; `jobs` recordings are read at a time."""
-
-    logs: Sequence[AgentLog]
-    findings: Iterable[Finding] = ()
-    redact: bool = False
-    jobs: int = 1
-
-
-def needed() -> None:
-    """Raise LoreError where what writes and asks tables is not installed."""
-    if find_spec("pyarrow") is None or find_spec("duckdb") is None:
-        raise LoreError("tables need PyArrow and DuckDB, which are not installed", hint=HINT)
+def _needed() -> None:
+    """Raise LoreError if PyArrow is not installed."""
+    if find_spec("pyarrow") is None:
+        raise LoreError("tables need PyArrow, which is not installed", hint=HINT)
 
 
 def shortened(findings: Iterable[Finding]) -> str:
@@ -80,7 +70,7 @@ def shortened(findings: Iterable[Finding]) -> str:
 
 def refuse(folder: str) -> None:
     """Raise LoreError, before anything is read, where tables cannot be written, or only over files of others."""
-    needed()
+    _needed()
     shown = corpus.show(folder)
     if "://" in folder:
         raise LoreError(f"cannot write {shown}: lore writes to this machine only", hint="name a folder here")
@@ -105,36 +95,22 @@ def _is_parquet(path: str) -> bool:
         return False
 
 
-def write_tables(
-    folder: str, request: TablesRequest, ledgers: Ledgers, progress: Progress | None = None
-) -> WrittenTables:  # fmt: skip
-    """Write the tables; raises LoreError where that fails, and leaves what stood there before."""
-    logs = {log.file.path: log for log in request.logs}
-    with _tables(folder, redact=request.redact) as tables:
-        for file, ledger in ledgers.each([log.file for log in request.logs], progress, request.jobs):
-            tables.add(logs[file.path], ledger)
-        tables.add_findings(request.findings)
-    return tables.written()
-
-
 def write_judged(
     folder: str, judge: Callable[[Callable[[Input, Ledger | None], None]], CheckOutcome], ledgers: Ledgers, *,
-    logs: Iterable[AgentLog] = (), redact: bool = False,
+    redact: bool = False,
 ) -> tuple[CheckOutcome, WrittenTables | None]:  # fmt: skip
     """Write the tables of recordings while they are judged; None of them where that is interrupted.
 
     `judge` hands over each file, in order, with its ledger; one that lacks it, since it could not be read or its result
-    was kept, is read for it. `logs` are files that are known. Raises as `write_tables` does.
+    was kept, is read for it. Raises LoreError where tables cannot be written, and leaves what was there before.
     """
-    known = {log.file.path: log for log in logs}
     try:
         with _tables(folder, redact=redact) as tables:
 
             def take(file: Input, ledger: Ledger | None) -> None:
-                log = known.get(file.path) or AgentLog(None, file, written(file))
-                found = ledgers.of(log.file) if ledger is None else placed(ledger, file)
+                found = ledgers.of(file) if ledger is None else placed(ledger, file)
                 if found is not None:
-                    tables.add(log, found)
+                    tables.add(AgentLog(None, file, written(file)), found)
 
             outcome = judge(take)
             if outcome.result.interrupted:
@@ -173,14 +149,12 @@ class _Tables:
 
     def __init__(self, folder: str, tables: dict[str, _Table], *, redact: bool) -> None:
         self._folder, self._tables, self._redact = folder, tables, redact
-        self._copies, self._failed = Copies(), list[str]()
+        self._copies = Copies()
 
     def add(self, log: AgentLog, ledger: Ledger) -> None:
         """Add a recording."""
         shown = redacted(ledger) if self._redact else ledger
         self._tables["sessions"].add(_session(shown, log))
-        if shown.message is not None:
-            self._failed.append(f"{shown.path}: {shown.message}")
         for sent in every_request(shown, log):
             copied = self._copies.has(sent.row, log.file.path)
             self._tables["turns"].add({**_turn(shown.path, sent), "copied": copied})
@@ -193,7 +167,7 @@ class _Tables:
     def written(self) -> WrittenTables:
         """Say what was written, when it is whole."""
         size = sum(os.path.getsize(table_path(self._folder, name)) for name in TABLES)
-        return WrittenTables({name: table.count for name, table in self._tables.items()}, size, self._failed)
+        return WrittenTables({name: table.count for name, table in self._tables.items()}, size)
 
 
 @contextmanager
