@@ -40,7 +40,7 @@ def test_what_was_said_is_remembered_once_with_its_source(store, tmp_path):
 def test_the_audit_log_has_counts_and_never_words(store, tmp_path):
     mine = memory(store, tmp_path)
     mine.learn(entries(SAID), again=True)
-    mine.learn(entries("My name is Bob."), again=True)
+    mine.learn(entries("Forget that my name is Ann. My name is Bob."), again=True)
     first, second = audit_log(store, "ann").entries
     assert (first.added, first.removed, first.session_id) == ({"facts": 1, "preferences": 1, "tasks": 1}, {}, "s1")
     assert (second.added, second.removed) == ({"facts": 1}, {"facts": 1})

@@ -6,7 +6,7 @@ import pytest
 
 from lore.memory import extraction
 from lore.memory.buckets import SECTIONS, Structure
-from lore.memory.extraction import MOST, noticed, transcript_of
+from lore.memory.extraction import MOST, key_value_facts, noticed, transcript_of
 from lore.memory.extraction import MOST_SAID as LONGEST
 from lore.model.inserts import normalised
 from memory.remembering import SAID, entries
@@ -106,11 +106,36 @@ def test_what_a_model_is_about_to_do_is_no_task_and_a_heading_says_nothing():
     assert learnt("hi", ["- [ ] **TODO:** write the docs"]).tasks == ("TODO: write the docs",)
 
 
-def test_what_is_said_again_is_known_once_and_what_is_contradicted_is_replaced():
-    known = learnt("My editor is vim. Call me Ann.")
-    assert learnt("my EDITOR is *vim*.", "My editor is helix.", "Please call me Anna.", known=known).facts == (
-        "My editor is helix.",
-    )
+def test_repeated_sentence_is_kept_once():
+    known = learnt("My editor is vim.")
+    assert learnt("my EDITOR is *vim*.", known=known).facts == ("my EDITOR is *vim*.",)
+
+
+def test_contradicting_sentences_are_both_kept():
+    known = learnt("My editor is vim.")
+    assert learnt("My editor is helix.", known=known).facts == ("My editor is vim.", "My editor is helix.")
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        ("port: 8080", ("port: 8080",)),
+        ("Name: Ann", ()),
+        ("Sprache: Deutsch\n\nOrt:  Bern", ("Sprache: Deutsch", "Ort: Bern")),
+        ("retries = 3\ntimeout = 30", ("retries = 3", "timeout = 30")),
+        ("service: a\nport: 80", ("service: a; port: 80",)),
+        ("translate: hello", ()),
+        ("Error: 5\nWarning: 6", ()),
+        ("port: 8080\nand what do you think?", ()),
+        ("\n".join(f"k{number}: {number}" for number in range(13)), ()),
+        ("12:30", ()),
+        ("a == b", ()),
+        ("", ()),
+    ],
+)
+def test_key_value_message_is_learnt_in_any_language(text, facts):
+    assert key_value_facts(text) == facts
+    assert learnt(text).facts == facts
 
 
 def test_what_is_done_is_closed():

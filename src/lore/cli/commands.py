@@ -194,7 +194,7 @@ SUBCOMMANDS: dict[str, tuple[Example, ...]] = {
     "store vacuum": (("store vacuum --store sqlite:sessions.db", ""),),
     "memory extract": (("memory extract SESSION_ID --store sqlite:sessions.db", ""),),
     "memory dream": (("memory dream --store sqlite:sessions.db", "topics of what was learned"),),
-    "memory show": (("memory show --store sqlite:sessions.db", "the topics, and what is in conflict"),),
+    "memory show": (("memory show --store sqlite:sessions.db", "the topics and the texts"),),
     "memory users": (("memory users --store sqlite:sessions.db", ""),),
     "memory list": (("memory list --store sqlite:sessions.db", "every entry, with where it comes from"),),
     "memory export": (("memory export --store sqlite:sessions.db", "as JSON"),),

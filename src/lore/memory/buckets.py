@@ -36,7 +36,6 @@ from lore.store.registry import noted
 
 SECTIONS: tuple[str, ...] = ("facts", "preferences", "decisions", "tasks", "open_items")
 KINDS: tuple[str, ...] = (*SECTIONS, "topics")
-STATED = ("facts", "preferences", "decisions")  # what of it may contradict each other: not what is still to be done
 GENERAL = "general"
 MOST_MARKS = 500  # sessions of a bucket whose marks are kept: the oldest go, and the horizon stands for them
 
@@ -54,11 +53,6 @@ class Structure(Struct, frozen=True):
         """The texts of one section."""
         found: tuple[str, ...] = getattr(self, section)
         return found
-
-    def stated(self) -> Iterator[str]:
-        """Yield what is held to be so, oldest first in each section: what may be in conflict."""
-        for section in STATED:
-            yield from self.of(section)
 
     @property
     def is_empty(self) -> bool:

@@ -8,9 +8,9 @@ A mark says up to where a session was learnt from: digests of a few of its entri
 is; another session of the same name is new as a whole; after a rewind the entries that are left still stand for it.
 
 By rule (`noticed`), line by line: a sentence is remembered as it was said, in the first section whose pattern it fits;
-code, quotations, questions and headings are passed over; a sentence that contradicts an earlier one takes its place
-(`statements`, which marks the two where that is not sure), what is done is closed, and what a user asks to forget goes.
-English patterns: of another language only a message of `key: value` lines is learnt, and nothing invented.
+code, quotations, questions and headings are passed over, what is done is closed, and what a user asks to forget goes.
+A sentence that contradicts an earlier one does not replace it: both are kept. The patterns are English; a message of
+`key: value` lines is learnt in any language.
 
 By a model (`extract`): the answer replaces what is known, so the model is given all of it, a window at a time. An
 answer that is cut off is asked for again with twice the room; one that cannot be used once more, with what is wrong
@@ -29,8 +29,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 import msgspec
 
 from lore.asking import Ask, SummaryError, UnusableAnswerError, again, usable
-from lore.memory.buckets import SECTIONS, STATED, Structure
-from lore.memory.statements import listed, replaces, statement_of
+from lore.memory.buckets import SECTIONS, Structure
 from lore.model.canonical import decode, encode, printable, text_of
 from lore.model.inserts import normalised
 from lore.model.items import AssistantMessage, TextBlock, UserMessage, is_absent
@@ -225,10 +224,10 @@ def noticed(messages: Iterable[Utterance], known: Structure) -> Structure:
     """Return what is known after these messages. Costs O(their text)."""
     kept = {section: dict.fromkeys(known.of(section)) for section in SECTIONS}
     for message in messages:
-        bound = listed(message.text) if message.is_new and message.role == "user" else ()
-        for line in bound:
-            _put(kept, "facts", line)
-        for sentence in _sentences(message.text) if message.is_new and not bound else ():
+        facts = key_value_facts(message.text) if message.is_new and message.role == "user" else ()
+        for fact in facts:
+            _put(kept, "facts", fact)
+        for sentence in _sentences(message.text) if message.is_new and not facts else ():
             _take(kept, message.role, sentence)
     return Structure(**{section: tuple(texts) for section, texts in kept.items()})
 
@@ -249,11 +248,6 @@ def _put(kept: dict[str, dict[str, None]], section: str, sentence: str) -> None:
     texts, same = kept[section], normalised(sentence)
     for text in [text for text in texts if text != sentence and normalised(text) == same]:
         del texts[text]  # the new one wins
-    statement = statement_of(sentence) if section in STATED else None
-    for name in STATED if statement is not None else ():
-        for text in [text for text in kept[name] if (name, text) != (section, sentence)]:
-            if replaces(statement_of(text), statement):
-                del kept[name][text]
     texts[sentence] = None
     while len(texts) > MOST:  # at once: each new one is compared with all
         del texts[next(iter(texts))]
@@ -297,6 +291,49 @@ def _sentences(text: str) -> Iterator[str]:
                 sentence = " ".join(part.replace("**", "").split())
                 if SHORTEST <= len(sentence) <= LONGEST and not sentence.endswith((":", "?")):
                     yield sentence
+
+
+MOST_LINES = 12  # of a message of `key: value` lines; a longer one is data that was pasted
+_KEY_VALUE = re.compile(r"([^\W\d_][\w./\- ]{0,39}?)\s*(?::=|[:：]|=)(?!//|=)\s*(\S.*)")
+
+
+def _word_set(*groups: str) -> frozenset[str]:
+    return frozenset(" ".join(groups).split())
+
+
+# Keys that begin lines of logs, mail, commits and lists.
+_NO_KEYS = _word_set(
+    "error warning warn info debug trace fatal note todo task step steps question answer example usage output input",
+    "expected actual result http https ftp file line from to cc subject re fwd date sent user assistant system human",
+    "feat fix chore docs refactor test tests style perf build ci revert summary title description idea problem",
+    "solution done open decision decided agreed fyi ps nb update correction remember reminder",
+)
+# Keys whose value names the thing that the following lines describe.
+_HEADINGS = _word_set(
+    "service server host project repo repository env environment module package file app component container database",
+    "table endpoint job cluster region machine device branch user team",
+)
+
+
+def key_value_facts(text: str) -> tuple[str, ...]:
+    """Return the lines of a message that consists of `key: value` or `key = value` lines; empty for any other message.
+
+    Lines that follow a heading (`service: a`) are joined to it. A single line counts only if its value begins with a
+    digit: "translate: hello" is an order.
+    """
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+    if not 0 < len(lines) <= MOST_LINES or any(len(line) > LONGEST for line in lines):
+        return ()
+    found = [_KEY_VALUE.fullmatch(line) for line in lines]
+    keys = [[""] if match is None else match[1].lower().split() for match in found]
+    if None in found or any(len(words) > 3 or words[0] in _NO_KEYS or words[-1] in _NO_KEYS for words in keys):
+        return ()
+    if len(lines) == 1:
+        return tuple(lines) if found[0] is not None and found[0][2][0].isdigit() else ()
+    joined = "; ".join(lines)
+    if _HEADINGS.intersection(keys[0]):
+        return (joined,) if len(joined) <= LONGEST else ()
+    return tuple(lines)
 
 
 TOKENS = 4_096  # of an answer: openfang's 1,024 cut every one

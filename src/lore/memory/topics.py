@@ -1,16 +1,15 @@
 """What is known -> topics, by a model or by rule; topics -> what a session is told.
 
 A new topic takes the place of the one of its name, and of those that it supersedes; without a model a topic is a kind
-of what is known, in which sentences that are in conflict are marked; an answer that nobody can read becomes one topic,
-`general`, and supersedes nothing. Topics reach a session as `knowledge` events, entries `memory.TOPIC`: only what
-changed becomes an event. Before the first turn they are pinned; later changes arrive as durable deltas, so that
-remembering never rewrites the prefix.
+of what is known, the latest first; an answer that nobody can read becomes one topic, `general`, and supersedes nothing.
+Topics reach a session as `knowledge` events, entries `memory.TOPIC`: only what changed becomes an event. Before the
+first turn they are pinned; later changes arrive as durable deltas, so that remembering never rewrites the prefix.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
 from msgspec.structs import replace
@@ -18,7 +17,6 @@ from msgspec.structs import replace
 from lore.asking import Ask, SummaryError, UnusableAnswerError
 from lore.memory.buckets import GENERAL, SECTIONS, KnownMemory, Structure, Topic, has_expired
 from lore.memory.extraction import ask_for_object, clipped
-from lore.memory.statements import conflicts_in, replaces, statement_of
 from lore.model.canonical import encode, printable
 from lore.model.events import Event, Knowledge
 from lore.model.mask import mask
@@ -28,7 +26,6 @@ from lore.model.turn import seconds_in
 MOST = 7  # topics of one dream
 MOST_KEPT = 28  # topics of a bucket: the oldest go
 SUMMARY, CONTENT, NAME = 300, 4_000, 64  # characters
-MOST_NAMED = 3  # texts named as in conflict with one
 
 _PROMPT = """\
 You keep the long-term memory of an assistant about one user. Below are what is known, and the topics that were made of
@@ -77,20 +74,18 @@ def consolidate(known: KnownMemory, ask: Ask | None, *, at: str) -> Consolidatio
 
 
 def _by_rule(structure: Structure, at: str) -> Consolidation:
-    conflicts = conflicts_in(structure.stated())
     topics = {
-        name: Topic(topic=name, summary=title, content=_listed(structure.of(section), conflicts), at=at)
+        name: Topic(topic=name, summary=title, content=_listed(structure.of(section)), at=at)
         for name, (section, title) in _PLAIN.items() if structure.of(section)
     }  # fmt: skip
     return Consolidation(topics, (*(name for name in _PLAIN if name not in topics), GENERAL))
 
 
-def _listed(texts: Iterable[str], conflicts: Mapping[str, Sequence[str]]) -> str:
-    """List texts, the latest first, as many as a topic holds; those in conflict say so."""
+def _listed(texts: Iterable[str]) -> str:
+    """List texts, the latest first, as many as a topic holds."""
     lines, held = list[str](), 0
     for text in reversed(list(texts)):
-        others = "; ".join(conflicts.get(text, ())[:MOST_NAMED])
-        line = f"- {text}" + (f" [in conflict with: {others}]" if others else "")
+        line = f"- {text}"
         held += len(line) + 1
         if held > CONTENT:
             lines.append("- …")
@@ -114,14 +109,14 @@ def _by_model(known: KnownMemory, ask: Ask, at: str) -> Consolidation:
         return made._replace(unusable=len(faults))
     except SummaryError as error:
         texts = [text for section in SECTIONS for text in structure.of(section)]
-        listed = _listed(texts, conflicts_in(structure.stated()))
-        topics = {GENERAL: Topic(topic=GENERAL, summary="What is known", content=listed, at=at)} if texts else {}
+        content = _listed(texts)
+        topics = {GENERAL: Topic(topic=GENERAL, summary="What is known", content=content, at=at)} if texts else {}
         return Consolidation(topics, (), error.message, len(faults))
 
 
 def told_together(shared: Iterable[Topic], own: Iterable[Topic]) -> tuple[Topic, ...]:
     """Return the topics that agents share and those that one of them had before; of two with one name the shared one
-    takes in the other's lines, but for those that it says too, or replaces.
+    takes in the other's lines, except those that it has too.
     """
     topics = {topic.topic: topic for topic in shared}
     for topic in own:
@@ -130,11 +125,7 @@ def told_together(shared: Iterable[Topic], own: Iterable[Topic]) -> tuple[Topic,
             topics[topic.topic] = topic
             continue
         lines = common.content.split("\n")
-        later = [statement_of(line.removeprefix("- ")) for line in lines]
-        kept = [
-            line for line in topic.content.split("\n")
-            if line not in lines and not any(replaces(statement_of(line.removeprefix("- ")), new) for new in later)
-        ]  # fmt: skip
+        kept = [line for line in topic.content.split("\n") if line not in lines]
         topics[topic.topic] = replace(common, content="\n".join((*lines, *kept)))
     return tuple(topic for _, topic in sorted(topics.items()))
 

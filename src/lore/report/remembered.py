@@ -88,8 +88,6 @@ def write_shown(result: results.MemoryShown, out: Console) -> None:
         for text in agent.texts:
             source = "" if text.session_id is None else f"  (session {text.session_id})"
             out.print(line(("  " + text.id, "green"), f"  {text.text}{source}"))
-            if text.conflicts_with:
-                out.print(line((f"    in conflict with {', '.join(text.conflicts_with)}", "yellow")))
         _odd(agent, out)
     _whose(result, out)
 

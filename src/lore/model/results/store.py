@@ -282,17 +282,13 @@ class RememberedTopic(Struct, frozen=True, kw_only=True):
 
 
 class RememberedText(Struct, frozen=True, kw_only=True):
-    """Something that was extracted; `id` is what `lore memory delete` takes, `session_id` where it was said.
-
-    `conflicts_with` are the ids of texts that say something else of the same: both stand, since that is not sure.
-    """
+    """Something that was extracted; `id` is what `lore memory delete` takes, `session_id` where it was said."""
 
     id: str
     kind: str
     text: str
     at: str | None
     session_id: str | None
-    conflicts_with: list[str]
 
 
 class AuditEntry(Struct, frozen=True, kw_only=True):

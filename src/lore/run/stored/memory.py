@@ -17,7 +17,6 @@ from lore.fold.step import Folding
 from lore.memory import audit, buckets, identities
 from lore.memory.agent import LEARNT, WINDOW, AgentMemory
 from lore.memory.settings import MemorySettings
-from lore.memory.statements import conflicts_in
 from lore.model.events import SessionStarted
 from lore.model.results import store as results
 from lore.model.state import FoldedSession as State
@@ -110,15 +109,10 @@ def _agent(
         for _, topic in sorted(known.topics.items())
     ]
     entries = sorted(known.entries.values(), key=lambda entry: buckets.KINDS.index(entry.section))
-    names = {
-        entry.text: buckets.id_of(entry.section, entry.text) for entry in entries if entry.section in buckets.STATED
-    }
-    conflicts = conflicts_in(known.structure.stated())
     texts = [
         results.RememberedText(
             id=buckets.id_of(entry.section, entry.text), kind=entry.section, text=entry.text, at=entry.at,
             session_id=entry.session_id,
-            conflicts_with=[names[other] for other in conflicts.get(entry.text, ()) if entry.section in buckets.STATED],
         )
         for entry in entries
     ]  # fmt: skip
