@@ -1,5 +1,6 @@
 # make demo    see lore at work on fixtures/
 # make test    lint, types, layers, tests
+# make test-core  the tests of the core, with lore's plug-ins hidden
 # make cover   the tests again with coverage, and its floor for the core rooms
 # make bench   the bars: speed as ratios in one run, and how true verdicts and predictions are on real recordings
 # make soak    long runs: whole matrices of cases, growing sessions, many generated ones, 300 killed writers for each store, a million requests of blocks
@@ -32,7 +33,7 @@ TESTS := $(BIN)/python -m pytest -n auto --dist worksteal
 # Tests start many processes: without compiled files each of these would compile lore anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test cover lint compiled bench soak attack fuzz docs golden pictures build wheel sbom lock oracle oracle-vllm oracle-lmcache oracle-sglang oracle-llama audit clean
+.PHONY: help demo test test-core cover lint compiled bench soak attack fuzz docs golden pictures build wheel sbom lock oracle oracle-vllm oracle-lmcache oracle-sglang oracle-llama audit clean
 
 help:
 	@grep -E '^# make' Makefile | sed 's/^# //'
@@ -90,6 +91,10 @@ compiled: .venv/dev
 test: .venv/dev
 	@$(MAKE) --no-print-directory -j 2 lint compiled
 	$(TESTS)
+
+# The core by itself: `lore_plugins` is hidden from every process that the tests start.
+test-core: .venv/dev
+	PYTHONPATH=tests/support/core_only $(TESTS) --ignore tests/plugins
 
 cover: .venv/dev
 	$(TESTS) --cov --cov-report=term

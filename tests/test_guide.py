@@ -16,11 +16,12 @@ import yaml
 
 from cli.running import Ran, lore
 from formats.engines import joined, prefill
-from lore.cli.commands import ABOUT, BUILD, COMMANDS, EXAMPLES, JUDGE, KEEP, LOOK, SUBCOMMANDS
+from lore.cli.commands import ABOUT, BUILD, EXAMPLES, JUDGE, KEEP, LOOK, commands, subcommands
 from lore.report.guide import topics
 from pictures.home import make
 from test_readme import MANUAL, PAGES, README, ROOT, SHOWN
 
+COMMANDS, SUBCOMMANDS = commands(), subcommands()
 ALL = {"": README, **PAGES}
 LINES = {name: re.findall(r"^    (lore(?: [^\n]*)?)$", text, re.MULTILINE) for name, text in ALL.items()}
 OTHER_CODES = {

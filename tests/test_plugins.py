@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import pytest
 
-from lore.plugins import published
+from lore.cli.commands import BROUGHT, commands
+from lore.cli.main import main
+from lore.plugins import EntryPoint, published
 
 LIST = "[console_scripts]\ntheirs = theirs:main\n\n[lore.reports]\nbrief = theirs:Brief\n"
 
@@ -62,3 +66,49 @@ def test_nothing_is_imported_where_no_package_publishes_for_lore(tmp_path, text)
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert done.stdout == "[] False\n"
+
+
+OWN = "[lore.reports]\nown = lore_plugins.tarot:Tarot\n"
+
+
+def test_own_plugin_is_published_with_its_package(tmp_path, monkeypatch):
+    package(tmp_path, OWN)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    assert [point for point in published("lore.reports") if point.name == "own"] == [
+        EntryPoint("lore.reports", "own", "lore_plugins.tarot:Tarot")
+    ]
+
+
+def test_own_plugin_is_not_published_without_its_package(tmp_path):
+    package(tmp_path, OWN)
+    script = (
+        f"import sys; sys.path.append({str(tmp_path)!r}); from lore.plugins import published; "
+        "print(published('lore.reports'))"
+    )
+    hidden = Path(__file__).parent / "support" / "core_only"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, check=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(hidden)},
+    )  # fmt: skip
+    assert done.stdout == "[]\n"
+
+
+def test_command_of_a_plugin_is_listed_and_runs(tmp_path, monkeypatch, capsys):
+    package(tmp_path, "[lore.commands]\ntarot = tarot_plugin:ROW\n")
+    (tmp_path / "tarot_plugin.py").write_text(
+        "from lore.cli import LOOK, CommandRow\n"
+        "ROW = CommandRow(LOOK, 'start', (('tarot', 'draw a card'),), 'about:guide')\n"
+    )
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    commands.cache_clear()
+    try:
+        assert main(["tarot", "--help"]) == 0
+        assert "lore tarot  " in capsys.readouterr().out
+    finally:
+        commands.cache_clear()
+
+
+def test_missing_plugin_of_a_command_is_named(monkeypatch, capsys):
+    monkeypatch.setitem(BROUGHT, "tarot", "cards")
+    assert main(["tarot"]) == 2
+    assert "lore tarot needs lore's plug-in 'cards', which this installation lacks" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The one error that lore raises on purpose, and what it says of misspelled names.
+"""The one error that lore raises on purpose; hints for misspelled names, and for what is not installed.
 
 Everything else that escapes is a bug and ends in exit code 70. Standard library only.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple
+
+__all__ = ["LoreError", "MisuseError", "Where", "did_you_mean", "install_hint", "lacks_plug_in", "reason_of"]
 
 
 class Where(NamedTuple):
@@ -60,3 +62,16 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "known") -> s
         return "there are none"
     near = get_close_matches(str(name)[:80], names, 1, 0.5)
     return f"did you mean {near[0]!r}?" if near else f"{otherwise}: {', '.join(names)}"
+
+
+def install_hint(extra: str) -> str:
+    """Return how to install an extra, for a person with a clone of lore: with pipx, and with pip."""
+    return f"in a clone of lore: pipx install --force '.[{extra}]', or pip install '.[{extra}]'"
+
+
+def lacks_plug_in(plug_in: str, needed_for: str) -> LoreError:
+    """Return the error of an installation that lacks one of lore's own plug-ins."""
+    return LoreError(
+        f"{needed_for} needs lore's plug-in {plug_in!r}, which this installation lacks",
+        hint="in a clone of lore: pipx install --force ., or pip install .",
+    )

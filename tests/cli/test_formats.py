@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.running import lore
-from lore.formats.registry import BUILT_IN, FORMATS, READERS, formats
+from lore.formats.registry import FORMATS, READERS, formats
 from lore.model.items import is_absent
 from lore.recording.base import UnrecognisedError
 from lore.recording.opening import Options
@@ -20,8 +20,8 @@ CORPUS = Path(os.environ.get("LORE_CORPUS") or ROOT.parent / "shared" / "corpus"
 
 
 def test_every_format_has_a_row_and_says_what_it_is():
-    rows = [row for row in formats() if row.name in BUILT_IN]
-    assert {row.name for row in rows} == BUILT_IN
+    rows = [row for row in formats() if row.name in FORMATS]
+    assert {row.name for row in rows} == FORMATS.keys()
     assert all(row.title and row.fidelity for row in rows)
     assert not [row.name for row in rows if "unknown" in FORMATS[row.name]]
 

@@ -12,11 +12,13 @@ import pytest
 
 import lore.cli
 from cli.running import lore as run
-from lore.cli.commands import COMMANDS, EXAMPLES, SUBCOMMANDS
+from lore.cli.commands import COMMANDS as CORE
+from lore.cli.commands import EXAMPLES, commands, subcommands
 from lore.cli.main import command, main
 from lore.cli.spending import overview
 from lore.cli.tree import tree
 
+COMMANDS, SUBCOMMANDS = commands(), subcommands()
 BARE = {"spending:overview"}  # what answers where no command is named
 TYPED = [*EXAMPLES, *(example for row in COMMANDS.values() for example in row.examples)]
 TYPED += [example for examples in SUBCOMMANDS.values() for example in examples]
@@ -57,7 +59,7 @@ def test_every_module_of_a_command_has_its_row():
             wrapped = [each for each in vars(module).values() if hasattr(each, "__wrapped__")]
             commands = [each for each in wrapped if each.__module__ == module.__name__]
             found |= {f"{name}:{each.__name__}" for each in commands if each.__annotations__.get("return") == "int"}
-    assert found - BARE == {row.place or f"{name.replace('-', '_')}:run" for name, row in COMMANDS.items()}
+    assert found - BARE == {row.place or f"{name.replace('-', '_')}:run" for name, row in CORE.items()}
 
 
 def test_every_command_below_a_command_has_its_row():

@@ -8,7 +8,7 @@ import sys
 from lore.formats.captures import litellm, lore_capture
 from lore.formats.captures import recorders as captures
 from lore.formats.claude import records as claude_records
-from lore.formats.registry import BUILT_IN, ENGINE_LOGS, FORMATS, READERS
+from lore.formats.registry import ENGINE_LOGS, FORMATS, READERS
 
 LOOK = """
 import sys
@@ -35,4 +35,4 @@ def test_signs_are_the_words_that_readers_look_for():
 
 
 def test_engine_logs_are_those_of_known_readers():
-    assert {*ENGINE_LOGS} <= BUILT_IN <= set(READERS)
+    assert {*ENGINE_LOGS} <= FORMATS.keys() <= set(READERS)

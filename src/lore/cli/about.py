@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sys
-from importlib import resources
+from importlib import import_module, resources
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -98,12 +98,13 @@ def _page_for(reader: str, page: str) -> str:
 
 
 def schemas() -> dict[str, type[Struct]]:
-    """Return every result by the name under which its schema is printed."""
+    """Return every result by the name under which its schema is printed, those of plug-ins included."""
+    from lore.cli.commands import commands
     from lore.model import results
     from lore.model.results import found, lint, live, overview, replay, simulate, store
     from lore.report import trace
 
-    return {
+    known: dict[str, type[Struct]] = {
         "diff-prefix": results.Diff,
         "check": results.Checked,
         "finding": results.Finding,
@@ -143,6 +144,11 @@ def schemas() -> dict[str, type[Struct]]:
         "memory-extracted": store.MemoryExtracted,
         "memory-dreamt": store.MemoryDreamt,
     }
+    for row in commands().values():
+        for name, place in row.schemas.items():
+            module, _, struct = place.partition(":")
+            known[name] = getattr(import_module(module), struct)
+    return known
 
 
 def _names(beginning: str) -> list[str]:
@@ -197,10 +203,10 @@ def guide(
     On a terminal a page is laid out for its width, and shown in your pager where it is longer than the terminal (not
     with --no-pager, nor where PAGER is empty or `cat`); in a pipe it is Markdown.
     """
-    from lore.cli.commands import COMMANDS
+    from lore.cli.commands import commands
     from lore.report.guide import page, write_page
 
-    row = COMMANDS.get(topic or "")
+    row = commands().get(topic or "")
     text = page(topic if row is None else row.page)
     terminal = sys.stdout.isatty()
     if terminal and not plain:
@@ -228,9 +234,9 @@ def _paged(text: str) -> None:
 
 
 def _commands(beginning: str) -> list[str]:
-    from lore.cli.commands import COMMANDS
+    from lore.cli.commands import commands
 
-    return [name for name in COMMANDS if name.startswith(beginning)]
+    return [name for name in commands() if name.startswith(beginning)]
 
 
 @quiet_pipe

@@ -3,26 +3,33 @@
 A command is a row here and a function of a module of this package, or its `app` where it has commands of its own
 (`SUBCOMMANDS` has their examples). Its words come from docstrings; a module is imported when its command runs, or is
 listed. Standard library alone.
+
+A plug-in adds a command by publishing a `CommandRow` under the entry-point group `lore.commands`, by the command's
+name; `place` is then a whole import path.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
 from typing import NamedTuple
+
+from lore.errors import LoreError, lacks_plug_in
+from lore.plugins import published
 
 Example = tuple[str, str]  # what to type behind `lore `, and what it does
 
 
 class CommandRow(NamedTuple):
-    """A row: the group of `lore --help` it is listed in, its page of the guide, what to type, its module and function.
+    """A command."""
 
-    What stands behind the arguments of one that `runs` another program is that program's.
-    """
-
-    group: str
-    page: str
+    group: str  # of `lore --help`
+    page: str  # of the guide
     examples: tuple[Example, ...]
     place: str = ""  # MODULE:FUNCTION below this package; empty: `run` in the module of the command's name
-    runs: bool = False
+    runs: bool = False  # what follows its arguments is the command line of another program
+    subcommands: Mapping[str, tuple[Example, ...]] = {}  # "NAME SUBCOMMAND" -> examples
+    schemas: Mapping[str, str] = {}  # for `lore schema`: name -> MODULE:STRUCT of a result of a plug-in
 
 
 _BODIES = "fixtures/bodies/anthropic/date_in_system"
@@ -203,6 +210,39 @@ SUBCOMMANDS: dict[str, tuple[Example, ...]] = {
     "memory page": (("memory page --store sqlite:sessions.db", "prints its address; Ctrl-C ends it"),),
     "memory wipe": (("memory wipe --store sqlite:sessions.db --yes", "without a question"),),
 }
+
+GROUPS = (LOOK, JUDGE, BUILD, KEEP, ABOUT)
+# Commands of lore's own plug-ins: the plug-in that brings each.
+BROUGHT: dict[str, str] = {}
+
+
+@cache
+def commands() -> dict[str, CommandRow]:
+    """Return all commands, those of plug-ins included, in the order of the help.
+
+    Raises LoreError for a plug-in that cannot be loaded.
+    """
+    rows = dict(COMMANDS)
+    for point in published("lore.commands"):
+        if point.name in rows:
+            continue
+        try:
+            rows[point.name] = point.load()
+        except Exception as error:  # noqa: BLE001 - anything may be wrong with code of others
+            message = f"the plug-in for the command {point.name!r} cannot be loaded: {error}"
+            raise LoreError(message, hint=f"repair or remove {point.value}") from None
+    return dict(sorted(rows.items(), key=lambda row: GROUPS.index(row[1].group)))
+
+
+def subcommands() -> dict[str, tuple[Example, ...]]:
+    """Return the examples of all commands below a command, by "NAME SUBCOMMAND"."""
+    return SUBCOMMANDS | {name: typed for row in commands().values() for name, typed in row.subcommands.items()}
+
+
+def missing_command(name: str) -> LoreError | None:
+    """Return the error for a command of a plug-in that is not installed; None for any other name."""
+    return lacks_plug_in(BROUGHT[name], f"lore {name}") if name in BROUGHT else None
+
 
 # Of bare `lore`.
 EXAMPLES: tuple[Example, ...] = (

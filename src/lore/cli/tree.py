@@ -21,7 +21,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
-from lore.cli.commands import COMMANDS, EXAMPLES, SUBCOMMANDS, CommandRow, Example
+from lore.cli.commands import EXAMPLES, CommandRow, Example, commands, missing_command, subcommands
 from lore.cli.removed import replacement
 from lore.errors import LoreError
 
@@ -85,11 +85,11 @@ class Root(Branch):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names, in the order of the table."""
-        return list(COMMANDS)
+        return list(commands())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command, built once a process; None for a name that the table lacks."""
-        row = COMMANDS.get(cmd_name)
+        row = commands().get(cmd_name)
         if row is not None and cmd_name not in self.commands:
             self.commands[cmd_name] = _built(cmd_name, row)
         return self.commands.get(cmd_name)
@@ -122,6 +122,9 @@ def unknown(path: str, name: str, known: Iterable[str]) -> NoReturn:
     instead = replacement(f"{path} {name}".removeprefix("lore ").strip())
     if instead is not None:
         raise LoreError(f"{path} {name} was removed", hint=instead)
+    missing = missing_command(name) if path == "lore" else None
+    if missing is not None:
+        raise missing
     near = get_close_matches(name, known, 1)
     if near:
         hint = f"did you mean: {path} {near[0]}"
@@ -136,7 +139,7 @@ def unknown(path: str, name: str, known: Iterable[str]) -> NoReturn:
 
 def _built(name: str, row: CommandRow) -> Any:
     module, _, function = (row.place or name).partition(":")
-    found = import_module(f"lore.cli.{module}")
+    found = import_module(module if module.startswith("lore_plugins.") else f"lore.cli.{module}")
     app = getattr(found, "app", None)
     if app is None:
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -170,7 +173,7 @@ def _page(command: Any, ctx: Any) -> str:
     if typed:
         column = max(len(line) for line, _ in typed) + 4
         lines += ["", _heading("Examples:", ctx), *_definitions(typed, width, ctx, column if column < 60 else 6)]
-    row = COMMANDS.get(path.partition(" ")[0])
+    row = commands().get(path.partition(" ")[0])
     lines += [
         "",
         f"{_heading('Guide:', ctx)} lore guide {row.page}" if row else f"{_heading('Guide:', ctx)} lore guide",
@@ -190,7 +193,7 @@ def _sections(command: Any, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str
     if isinstance(command, TyperGroup):
         names = [(name, command.get_command(ctx, name)) for name in command.list_commands(ctx)]
         listed = [
-            (COMMANDS[name].group if ctx.parent is None else "Commands", (name, made.get_short_help_str(300)))
+            (commands()[name].group if ctx.parent is None else "Commands", (name, made.get_short_help_str(300)))
             for name, made in names
             if made is not None and not made.hidden
         ]
@@ -204,8 +207,12 @@ def _sections(command: Any, ctx: Any) -> Iterator[tuple[str, list[tuple[str, str
 
 
 def _examples(path: str) -> tuple[Example, ...]:
-    row = COMMANDS.get(path)
-    return (row.examples if row else SUBCOMMANDS.get(path, ())) if path else EXAMPLES
+    if not path:
+        return EXAMPLES
+    row = commands().get(path)
+    if row is not None:
+        return row.examples
+    return subcommands().get(path, ())
 
 
 def _definitions(rows: Iterable[tuple[str, str]], width: int, ctx: Any, column: int) -> Iterator[str]:

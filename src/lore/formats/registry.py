@@ -4,7 +4,11 @@ A row says where a format's reader stands, which is imported when it is first as
 time would go into that); what the format is for a person: whose it is, how near its prompts are to what was sent, what
 it can answer; and what its files show in their beginning. Rules: `some` is for what a format records in a part of its
 files, or shows without recording it (a history that was replaced, of requests); what a log lacks of its prompts is said
-by its reader (`unseen`). Readers of other packages have no row: they say what they are themselves, the rest is unknown.
+by its reader (`unseen`).
+
+A plug-in publishes a row under the entry-point group `lore.formats` (`place` is then a whole import path, `before` the
+format that is asked after it), or a reader class alone: of such a format only what the class says is known, and it is
+asked after all others.
 """
 
 from __future__ import annotations
@@ -41,6 +45,8 @@ class Format(NamedTuple):
     members: frozenset[str] = frozenset()
     signs: tuple[bytes, ...] = ()
     packed: bool = False
+    text: bool = False  # its files are plain text, of which a line may be JSON
+    before: str = ""  # of a plug-in's row: the format before which its reader is asked; empty: before plain chats
 
 
 def _log(
@@ -59,7 +65,6 @@ def _requests(
     return Format(place, title, fidelity, "yes", bills, "yes", "yes", "some", signs=signs, packed=packed)
 
 
-# Text, of which a line may be JSON: the only ones that are asked where a file cannot be JSON.
 ENGINE_LOGS = ("engine-metrics", "vllm-log", "sglang-log", "llama-log")
 LAST = frozenset(("chat", "chat-json"))  # of which a file is only where no reader of another package takes it
 FORMATS: dict[str, Format] = {
@@ -125,13 +130,13 @@ FORMATS: dict[str, Format] = {
         b'"proxy_server_request"', b'"standard_logging_object"', b'"litellm_params"', b'"hidden_params"', b'"args"',
         b'"kwargs"', b'"cost"'),
     "engine-metrics": Format("engines.prometheus:EngineMetrics", "scrapes of engines' metrics: hit rates over time",
-        "none", "no", "some", "no", "no", "no", signs=(b"# HELP", b"# TYPE")),
+        "none", "no", "some", "no", "no", "no", signs=(b"# HELP", b"# TYPE"), text=True),
     "vllm-log": Format("engines.vllm:VllmLog", "vLLM's log: hit rates over time, bodies at DEBUG", "structural", "some",
-        "no", "some", "some", "no", signs=(b'"levelname"',)),
+        "no", "some", "some", "no", signs=(b'"levelname"',), text=True),
     "sglang-log": Format("engines.sglang:SglangLog", "SGLang's log: what each request read, bodies", "structural",
-        "some", "some", "some", "some", "no", signs=(b'"request_parameters"', b'"event"')),
+        "some", "some", "some", "some", "no", signs=(b'"request_parameters"', b'"event"'), text=True),
     "llama-log": Format("engines.llama:LlamaLog", "llama-server's log: what each request read", "none", "no", "yes",
-        "no", "no", "no", signs=(b'"log"',)),
+        "no", "no", "no", signs=(b'"log"',), text=True),
     "bodies": _requests("captures.bodies:Bodies", "request bodies, alone or with their responses", "wire",
         bills="some"),
     "chat": _log("plain_chat.reader:Chat", "plain chats, a message or a conversation a line", b'"role"', b'"from"',
@@ -139,10 +144,25 @@ FORMATS: dict[str, Format] = {
     "chat-json": _log("plain_chat.reader:ChatDocument", "plain chats, one JSON document", b'"role"', b'"from"',
         b'"type"', requests="some", bills="some", system_prompt="some", compaction="no"),
 }  # fmt: skip
-BUILT_IN = frozenset(FORMATS)
 READERS: Places[type[Reader]] = Places("lore.formats", {name: row.place for name, row in FORMATS.items()})
 _NEITHER = "the system prompt and the schemas of tools"
 _BY_PURPOSE = {"events": "reconstructed", "exchanges": "parsed", "turns": "as written"}
+
+
+def add_format(name: str, added: Format | type[Reader]) -> None:
+    """Add what a plug-in publishes: a row, whose reader is imported when it is first asked for, or a reader class."""
+    if not isinstance(added, Format):
+        READERS[name] = added
+        return
+    READERS.add_place(name, added.place)
+    first_after = added.before or next(known for known in FORMATS if known in LAST)
+    rows: dict[str, Format] = {}
+    for known, row in FORMATS.items():
+        if known == first_after:
+            rows[name] = added
+        rows[known] = row
+    FORMATS.clear()
+    FORMATS.update(rows)
 
 
 def recognise(head: bytes) -> type[Reader] | None:
@@ -154,18 +174,17 @@ def recognise(head: bytes) -> type[Reader] | None:
 def reader_of(head: bytes) -> Reader | None:
     """Make lore's own reader of a file that begins like this; what was sliced to recognise it is not sliced again."""
     if not may_be_recording(head):
-        return next((READERS[name]() for name in ENGINE_LOGS if READERS[name].recognises(head)), None)
+        texts = [name for name, row in FORMATS.items() if row.text]
+        return next((READERS[name]() for name in texts if READERS[name].recognises(head)), None)
     if is_crowded(head):
         return None
     line = next(each(head), b"").strip(SPACE)
     opening = table(line) or {}
     if len(line) == len(head.strip(SPACE)) and is_plain_request(opening):
         return Bodies(Sliced.of(line, opening))  # by far the most in folders of bodies: the others need not look
-    for name in READERS:
-        row = FORMATS.get(name)
+    for name, row in FORMATS.items():
         if (
-            row is not None
-            and opening.keys() >= row.members
+            opening.keys() >= row.members
             and (not row.packed or head.startswith(OPENING))
             and (not row.signs or any(sign in head for sign in row.signs))
             and READERS[name].recognises(head)

@@ -24,8 +24,7 @@ class Places(MutableMapping[str, T], Generic[T]):
     def __init__(
         self, package: str, places: dict[str, str], made: Callable[[Callable[[], T]], T] | None = None
     ) -> None:
-        self._package = package
-        self._places = dict(places)
+        self._places = {name: f"{package}.{place}" for name, place in places.items()}
         self._made = made
         self._values: dict[str, T] = {}
 
@@ -33,9 +32,13 @@ class Places(MutableMapping[str, T], Generic[T]):
         if name in self._values:
             return self._values[name]
         module, _, inside = self._places[name].partition(":")
-        found = getattr(import_module(f"{self._package}.{module}"), inside)
+        found = getattr(import_module(module), inside)
         self._values[name] = value = cast("T", found) if self._made is None else self._made(found)
         return value
+
+    def add_place(self, name: str, place: str) -> None:
+        """Add a value by its whole import path, `module:name`."""
+        self._places[name] = place
 
     def __setitem__(self, name: str, value: T) -> None:
         self._places.setdefault(name, "")

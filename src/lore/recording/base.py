@@ -21,6 +21,7 @@ import msgspec
 
 from lore.errors import LoreError
 from lore.formats.base import Read, Reader
+from lore.formats.registry import add_format
 from lore.model.codes import Problem
 from lore.model.deferred import Places
 from lore.model.results.measured import Measurement
@@ -171,7 +172,7 @@ def collected_seldom() -> Generator[None]:
         gc.set_threshold(*before)
 
 
-# A reader, store or cache model is published as its class; a dialect or rule is made by calling what is published.
+# A cache model or store is published as what makes one; a dialect or rule is made by calling what is published.
 PLUGIN_GROUPS: Places[MutableMapping[str, Any]] = Places(
     "lore",
     {
@@ -195,13 +196,15 @@ def load_plugins() -> None:
 
 def register_plugins(group: str, registry: MutableMapping[str, Any], *, call: bool) -> None:
     """Add one group's plug-ins to a registry."""
+    add = add_format if group == "lore.formats" else registry.__setitem__
     for point in published(group):
         if point.name in registry:
             continue
         try:
             found = point.load()
-            registry[point.name] = found() if call else found
+            add(point.name, found() if call else found)
         except Exception as error:  # noqa: BLE001 - anything may be wrong with code of others
             raise LoreError(
-                f"the plug-in {point.name!r} ({group}) cannot be loaded: {error}", hint=f"mend or remove {point.value}"
+                f"the plug-in {point.name!r} ({group}) cannot be loaded: {error}",
+                hint=f"repair or remove {point.value}",
             ) from None

@@ -11,7 +11,7 @@ import msgspec
 from lore.errors import LoreError, Where
 from lore.formats.base import Reader
 from lore.formats.foreign import GENERIC, SQLITE, foreign, looks_like
-from lore.formats.registry import BUILT_IN, LAST, READERS, reader_of
+from lore.formats.registry import FORMATS, LAST, READERS, reader_of
 from lore.model.events import MAIN
 from lore.model.state import Change
 from lore.model.turn import Memo, Turn
@@ -122,13 +122,13 @@ def kind_of(head: bytes, format: str | None) -> type[Reader] | None:
 def _reader(head: bytes, format: str | None) -> Reader | None:
     if format:
         return reader_named(format)()
-    found = reader_of(head)
-    return found if found is not None and found.name not in LAST else _plugged(head) or found
-
-
-def _plugged(head: bytes) -> Reader | None:
     load_plugins()
-    added = (READERS[name] for name in READERS if name not in BUILT_IN)
+    found = reader_of(head)
+    return found if found is not None and found.name not in LAST else _reader_without_row(head) or found
+
+
+def _reader_without_row(head: bytes) -> Reader | None:
+    added = (READERS[name] for name in READERS if name not in FORMATS)
     return next((kind() for kind in added if kind.recognises(head)), None)
 
 

@@ -42,7 +42,7 @@ def program() -> Program:
                 f"{path.relative_to(root).as_posix()}\0{hashlib.sha256(path.read_bytes()).hexdigest()}".encode()
             )
     points = [point for group in PLUGIN_GROUPS for point in published(group)]
-    plugins = {f"{point.name}={point.value} {point.dist.version if point.dist else ''}" for point in points}
+    plugins = {f"{point.name}={point.value}" for point in points}
     return Program(lore.__version__, digest.hexdigest(), tuple(sorted(plugins)), tuple(filter(_is_there, _OPTIONAL)))
 
 

@@ -1,0 +1,25 @@
+"""The public names of a room, imported when they are first used.
+
+A room's `__init__` lists them three times: imported below `TYPE_CHECKING` for type checkers, in `__all__`, and by
+module for `public_names`; a test holds the three together. Plug-ins import nothing else of lore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+__all__ = ["public_names"]
+
+
+def public_names(room: str, modules: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a room: `modules` maps a module below it to the public names that it holds."""
+    places = {name: f"{room}.{module}" for module, names in modules.items() for name in names}
+
+    def get(name: str) -> Any:
+        if name not in places:
+            raise AttributeError(f"module {room!r} has no attribute {name!r}")
+        return getattr(import_module(places[name]), name)
+
+    return get

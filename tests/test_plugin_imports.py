@@ -1,0 +1,68 @@
+"""Plug-ins use the core's public names alone; the lists of public names in the rooms agree with one another."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parents[1] / "src"
+PLUGINS = sorted((SRC / "lore_plugins").rglob("*.py"))
+ROOMS = sorted(
+    ".".join(file.parent.relative_to(SRC).parts)
+    for file in (SRC / "lore").rglob("__init__.py")
+    if "public_names(" in file.read_text("utf-8")
+)
+
+
+def imported(file: Path) -> Iterator[tuple[str, str]]:
+    """Yield the modules of lore that a file imports, with each name taken from them."""
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node.module
+            and node.module.partition(".")[0] in ("lore", "lore_plugins")
+        ):
+            yield from ((node.module, name.name) for name in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (
+                (name.name, "") for name in node.names if name.name.partition(".")[0] in ("lore", "lore_plugins")
+            )
+
+
+@pytest.mark.parametrize("file", PLUGINS, ids=lambda file: str(file.relative_to(SRC)))
+def test_plugin_imports_only_exported_names(file):
+    own = ".".join(("lore_plugins", *file.relative_to(SRC / "lore_plugins").parts[:1]))
+    wrong = []
+    for module, name in imported(file):
+        if module == own or module.startswith(f"{own}."):
+            continue
+        is_room = module == "lore" or (module.startswith("lore.") and module.count(".") == 1)
+        if not is_room or name not in getattr(import_module(module), "__all__", ()):
+            wrong.append(f"from {module} import {name}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_public_names_of_a_room_agree(room):
+    module = import_module(room)
+    file = Path(str(module.__file__))
+    typed = {
+        name.asname
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.If)
+        for child in node.body
+        if isinstance(child, ast.ImportFrom)
+        for name in child.names
+    }
+    assert module.__all__ == sorted(module.__all__)
+    assert typed == set(module.__all__)
+    assert [name for name in module.__all__ if getattr(module, name, None) is None] == []
+
+
+def test_unknown_name_of_a_room_is_no_attribute():
+    with pytest.raises(AttributeError, match="has no attribute 'Tarot'"):
+        import_module("lore.formats").Tarot  # noqa: B018 - the access is what is tested
