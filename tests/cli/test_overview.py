@@ -46,9 +46,9 @@ STEADY = [(10, 0, 10_000, 100), (10, 10_000, 1_000, 100), (10, 11_000, 1_000, 10
 FALLEN = [*STEADY, (10, 0, 14_000, 100)]
 
 
-def found(*options):
+def found(*options, code=0):
     ran = lore(*ALL, "--json", *options)
-    assert ran.code == 0, ran.err
+    assert ran.code == code, ran.err
     valid(ran.json, "overview")
     return ran.json
 
@@ -223,8 +223,10 @@ def test_what_cannot_be_read_is_said_and_stops_nothing():
     ran = lore(*ALL)
     assert (ran.code, found()["total"]["requests"]) == (0, 3)
     put("home/.codex/sessions/2026/01/01/rollout-torn.jsonl", *Rollout().meta().lines, b"{torn\n{}\n")
-    assert found()["problems"] > 0
-    assert "in what was read  → lore check --since 2020-01-01" in lore(*ALL).out
+    assert found(code=3)["problems"] > 0
+    torn = lore(*ALL)
+    assert "in what was read  → lore check --since 2020-01-01" in torn.out
+    assert (torn.code, "rollout-torn.jsonl" in torn.out) == (3, True)
     assert "not read: Cursor" in ran.out
 
 

@@ -92,7 +92,7 @@ def overview(
         write_overview(result, common.out(color), chosen)
     if page is not None:
         write_spending(page, found._replace(result=result), ledgers, redact=redact, verbose=verbose, colour=color)
-    return 0
+    return 3 if result.failed else 0
 
 
 @common.quiet_pipe
@@ -124,7 +124,7 @@ def sessions(
     """
     from lore.recording import recent
     from lore.recording.agents.logs import agent_named
-    from lore.run.spending.sessions import MOST_BYTES, SessionsRequest, sessions
+    from lore.run.spending.sessions import MOST_BYTES, SessionsRequest, is_incomplete, sessions
 
     loaded, now = common.found_settings(config), time.time()
     request = SessionsRequest(
@@ -137,13 +137,15 @@ def sessions(
     ledgers = common.ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
     with common.progress(wanted=not verbose, colour=color, what="reading") as shown:
         found = sessions(common.surroundings(), request, ledgers, shown)
+    incomplete = is_incomplete(found)
     if redact:
         from lore.report.redacted.results import redacted
 
         found = redacted(found)
     from lore.report.found import write_sessions
 
-    return common.answer(found, partial(write_sessions, now=now), as_json=as_json, color=color)
+    common.answer(found, partial(write_sessions, now=now), as_json=as_json, color=color)
+    return 3 if incomplete else 0
 
 
 _SIDE = "A path, or KEY:VALUE (agent, model, version, client, gateway, project) or FROM..TO, joined by commas."
@@ -194,4 +196,4 @@ def compare(
 
         shown_as = PageRequest(ledgers.options, redact=redact)
         write_pages(page, of_comparison(result), [], shown_as, verbose=verbose, colour=color)
-    return 0
+    return 3 if result.failed else 0

@@ -1,8 +1,11 @@
 """Databases of other programs, read without touching them: a copy is opened, never the file.
 
-In: the path of an SQLite file. Out: a connection to a copy of it and of its logs of changes (`-wal`, `-journal`), which
-nobody locks. Rules: a database is copied once by a process as long as it stays as it is, and again where it was written
-to meanwhile; one of more than `LARGEST` bytes is not copied; the copy goes when it is needed no longer. A database is
+In: the path of an SQLite file. Out: a connection to a copy of it, which nobody locks and nobody writes to. Rules: a
+database is copied once by a process as long as it stays as it is, and again if it was written to meanwhile. The copy
+is finished before anybody reads it: the logs of changes (`-wal`, `-journal`) are merged into it, and columns by which
+rows are looked up get an index. So processes that are forked from this one can read its copies at the same time;
+what they copy themselves is their own. A database of more than `LARGEST` bytes is not copied, and copies of more bytes
+than that are not kept together. A process deletes the copies that it made, and no other's. A database is
 hostile until it is read: tables must be tables (a view may ask anything), no value is longer than `LONGEST_VALUE`, and
 a question takes no more steps than the bytes of the file explain. Errors: sqlite3.Error, OSError, ValueError with a
 reason.
@@ -22,19 +25,19 @@ import os
 import shutil
 import sqlite3
 import tempfile
-import weakref
 from collections.abc import Iterator
-from contextlib import closing
-from functools import lru_cache
+from contextlib import closing, suppress
 
+from lore.files import database_uri
 from lore.formats.copilot.usage import MOST_ROWS, StoredRow, line_of
 from lore.model.mask import cut_masked
 
-LARGEST = 1024 * 1024 * 1024  # bytes of a database that is copied
+LARGEST = 1024 * 1024 * 1024  # bytes of a database that is copied, and of all copies that are kept
 LONGEST_VALUE = 64 * 1024 * 1024  # bytes of a column: no reader keeps a record that is longer
 ERRORS = (sqlite3.Error, OSError, ValueError, OverflowError)
 Stamps = tuple[tuple[int, int, int], ...]  # of a database and its logs of changes: inode, bytes, nanoseconds
 _LOGS = ("-wal", "-journal")
+_LOOKED_UP = {"part": ("message_id", "id")}  # of OpenCode: columns of a table by which its rows are looked up
 _WAL_HEADER = 32  # bytes; another one where the log was begun anew
 _ATTEMPTS = 5  # times that a database is copied again while it is being written
 _STEPS = 1_000_000  # between two looks at how many there were
@@ -42,11 +45,16 @@ _STEPS_AT_LEAST, _STEPS_A_BYTE = 20_000_000, 10  # what an honest file needs is 
 
 
 def connect(database: str) -> sqlite3.Connection:
-    """Open a copy of a database; close it when done."""
-    made = _copied(os.path.realpath(database), stamps(database))  # its logs lie beside the file that a link leads to
-    connection = sqlite3.connect(made.path)
+    """Open a copy of a database to be read; close it when done."""
+    made = _copy_of(os.path.realpath(database), stamps(database))  # its logs lie beside the file that a link leads to
+    return _opened(made.path, made.size, "mode=ro&immutable=1")
+
+
+def _opened(path: str, size: int, options: str) -> sqlite3.Connection:
+    """Open a copy of a database of `size` bytes, with bounds on what is read of it."""
+    connection = sqlite3.connect(database_uri(path, options), uri=True)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
-    looks = (_STEPS_AT_LEAST + _STEPS_A_BYTE * made.size) // _STEPS
+    looks = (_STEPS_AT_LEAST + _STEPS_A_BYTE * size) // _STEPS
     left = iter(range(looks))
     connection.set_progress_handler(lambda: next(left, None) is None, _STEPS)
     return connection
@@ -69,11 +77,14 @@ def reason_of(error: Exception) -> str:
 
 
 class _Copy:
-    """A database and its logs of changes in a folder of their own, which goes when it is needed no longer."""
+    """A copy of a database in a folder of its own, which the process that made it deletes when it is not needed."""
 
     def __init__(self, database: str) -> None:
+        from multiprocessing.util import Finalize  # noqa: PLC0415 - few runs open a database
+
         folder = tempfile.mkdtemp(prefix="lore-")
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        # ignored by processes that are forked from this one
+        Finalize(self, shutil.rmtree, args=(folder,), kwargs={"ignore_errors": True}, exitpriority=0)
         self.path = os.path.join(folder, "copy.db")
         for _ in range(_ATTEMPTS):
             before = _state(database)
@@ -87,6 +98,26 @@ class _Copy:
         else:
             raise ValueError("it is written to faster than it can be copied")
         self.size = sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder))
+        self._finish()
+
+    def _finish(self) -> None:
+        """Merge the logs of changes into the copy and index it: from then on it is only read."""
+        with closing(_opened(self.path, self.size, "mode=rw")) as connection:
+            connection.execute("select count(*) from sqlite_master").fetchone()  # takes back what was not committed
+            if connection.execute("pragma journal_mode = delete").fetchone() != ("delete",):
+                raise ValueError("its log of changes cannot be merged")
+            for table, columns in _LOOKED_UP.items():
+                if columns_of(connection, table) >= set(columns):
+                    with suppress(sqlite3.Error):  # damaged, or too large: rows are looked up without it, or not at all
+                        _index(connection, table, columns)
+
+
+def _index(connection: sqlite3.Connection, table: str, columns: tuple[str, ...]) -> None:
+    """Index a table of a copy by these columns, unless an index begins with the first of them."""
+    indexed = """select 1 from pragma_index_list(?) as list, pragma_index_info(list.name) as info
+                 where info.seqno = 0 and info.name = ?"""
+    if connection.execute(indexed, (table, columns[0])).fetchone() is None:
+        connection.execute(f"create index lore_{table} on {table} ({', '.join(columns)})")
 
 
 def _state(database: str) -> tuple[int, int, int, bytes]:
@@ -108,10 +139,20 @@ def stamps(database: str) -> Stamps:
     return tuple((about.st_ino, about.st_size, about.st_mtime_ns) for about in found)
 
 
-@lru_cache(maxsize=1)
-def _copied(database: str, _: Stamps) -> _Copy:
-    """Copy a database once for all sessions of it that are read one after another."""
-    return _Copy(database)
+_copies: dict[tuple[str, Stamps], _Copy] = {}  # by path and state, the one that was used last at the end
+
+
+def _copy_of(database: str, state: Stamps) -> _Copy:
+    """Return the copy of a database in this state; make it unless this process, or the one it was forked from, did."""
+    made = _copies.pop((database, state), None)
+    if made is None:
+        for other in [key for key in _copies if key[0] == database]:
+            del _copies[other]
+        made = _Copy(database)
+    _copies[database, state] = made
+    while len(_copies) > 1 and sum(copy.size for copy in _copies.values()) > LARGEST:
+        del _copies[next(iter(_copies))]
+    return made
 
 
 # Copilot CLI's

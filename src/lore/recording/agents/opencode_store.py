@@ -44,8 +44,6 @@ _COLUMNS = {"id": "id", "slug": "slug", "projectID": "project_id", "version": "v
 _OF_SESSION = "select * from session where id = ?"
 _OF_TYPED = """select * from session_v2 where id = ?
                and exists (select 1 from session_message where session_id = session_v2.id)"""
-_INDEXED = """select 1 from pragma_index_list('part') as list, pragma_index_info(list.name) as info
-              where info.seqno = 0 and info.name = 'message_id'"""
 _PIECE = 256 * 1024  # bytes of a document at a time, about
 _UNREADABLE = "unreadable"
 _TITLE = 60  # characters of a session's title that are shown
@@ -223,8 +221,6 @@ def _missing(connection: sqlite3.Connection, tables: Mapping[str, frozenset[str]
 
 
 def _document(connection: sqlite3.Connection, session: str, info: dict[str, object]) -> Iterator[bytes]:
-    if connection.execute(_INDEXED).fetchone() is None:
-        connection.execute("create index lore_parts on part (message_id, id)")  # of the copy
     order = "time_created, id" if "time_created" in databases.columns_of(connection, "message") else "id"
     query = f"select id, data from message where session_id = ? order by {order}"  # noqa: S608 - words of this file
     of_message = "select id, data from part where message_id = ? order by id"

@@ -32,6 +32,8 @@ from lore.run.spending.ledgers import Ledgers
 
 MOST_BYTES = 256 * 1024 * 1024  # bytes read for one answer: some seconds
 SHOWN = 20
+NOT_COUNTED = "not counted: --all reads it"
+NO_RECORDING = "no recording"
 Progress = Callable[[int, int], None]
 
 
@@ -104,6 +106,12 @@ def sessions(
     )  # fmt: skip
 
 
+def is_incomplete(found: FoundSessions) -> bool:
+    """Return whether a place could not be listed, or a session could not be read to its end."""
+    passed_over = (None, NOT_COUNTED, NO_RECORDING)
+    return bool(found.failed) or any(session.message not in passed_over for session in found.sessions)
+
+
 def _logs(place: LogPlace, failed: list[str]) -> Iterator[AgentLog]:
     """Yield the recordings at a place: files of the names that logs have there, folders and stored sessions."""
     try:
@@ -151,11 +159,11 @@ def _row(logs: list[AgentLog], made: dict[str, Ledger], left_out: Collection[str
     agent = "" if own.agent is None else own.agent.name
     row = FoundSession(agent, corpus.show(own.file.path), at, sum(log.file.size for log in logs) or None)
     if own.file.path in left_out:
-        return replace(row, message="not counted: --all reads it")
+        return replace(row, message=NOT_COUNTED)
     found = [made[log.file.path] for log in logs if log.file.path in made]
     first = made.get(own.file.path)
     if first is None:
-        return replace(row, message="no recording")
+        return replace(row, message=NO_RECORDING)
     message = next((ledger.message for ledger in found if ledger.message is not None), None)
     row = replace(row, bytes=row.bytes or first.bytes, project=first.project, message=message,
                   problems=sum(ledger.problems for ledger in found))  # fmt: skip

@@ -1,0 +1,163 @@
+"""Databases of agents that several processes read at the same time: every session is read, the answers are equal."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from cli.pooled import pooled
+from cli.running import lore
+from formats.opencode import Export
+from lore.recording.agents import databases
+from recording.test_opencode_store import usage, written
+
+PLACES = ("opencode/opencode.db", "opencode/opencode-dev.db", "kilo/kilo.db")
+DATA = Path("home/.local/share")
+ALL = ("--since", "2020-01-01", "--json", "--no-cache")
+# bare `lore` asks for a terminal; four processes however little there is, and however few cores
+BARE = """
+import lore.cli.common, lore.run.spending.ledgers
+lore.run.spending.ledgers.SMALL = 0
+lore.cli.common.cores = lambda: {jobs}
+"""
+needs_fork = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork here")
+
+
+def session(name: str, at: int) -> Export:
+    made = Export(name)
+    made.info["time"] = {"created": made.info["time"]["created"] + at * 1_000}
+    for number in range(4):
+        made.user(f"question {number} of {name}").answer("yes", bill=(100, 90 * number, 5))
+    return made
+
+
+@pytest.fixture
+def home() -> list[Path]:
+    """Three databases without an index, of five sessions each, which were written in turn."""
+    made = []
+    for number, place in enumerate(PLACES):
+        (DATA / place).parent.mkdir(parents=True, exist_ok=True)
+        sessions = (session(f"ses_{number}{each}", 10 * each + number) for each in range(5))
+        made.append(written(DATA / place, *sessions, mode=("wal", "delete", "delete")[number]))
+    return made
+
+
+@pytest.mark.usefixtures("home")
+def test_check_of_databases_is_the_same_with_every_number_of_processes():
+    alone = lore("check", "--json", str(DATA), "-j", "1")
+    assert (alone.code, alone.json["summary"]["sessions"]) == (0, 15)
+    assert [pooled("check", "--json", str(DATA), "-j", jobs) for jobs in ("2", "4", "4")] == [alone] * 3
+
+
+@pytest.mark.usefixtures("home")
+def test_overview_of_databases_is_the_same_with_every_number_of_processes():
+    answers = [pooled("sessions", "--all", "--json", "--no-cache", patch=BARE.format(jobs=jobs)) for jobs in (1, 2, 4)]
+    assert [answer.code for answer in answers] == [0, 0, 0]
+    assert answers[0].out == answers[1].out == answers[2].out
+    assert [row["requests"] for row in answers[0].json["sessions"]] == [4] * 15
+
+
+def test_unreadable_session_of_a_database_is_said_and_exits_3(home):
+    with closing(sqlite3.connect(home[1])) as connection:
+        connection.execute("update message set data = cast(x'ff' as text) where session_id = 'ses_12'")
+        connection.commit()
+    for command in (("sessions", "--all"), ("compare", "agent:opencode", "agent:opencode"), ALL[:2]):
+        ran = lore(*command)
+        assert (ran.code, "opencode-dev.db" in ran.out) == (3, True), command
+        assert lore(*command, "--json").code == 3
+
+
+def test_copy_of_a_database_is_indexed_and_read_only(home):
+    for path in home:
+        with closing(databases.connect(str(path))) as connection:
+            (name,) = connection.execute("select name from pragma_index_list('part') where origin = 'c'").fetchone()
+            assert name == "lore_part"
+            with pytest.raises(sqlite3.OperationalError, match="readonly"):
+                connection.execute("delete from part")
+
+
+def test_copy_of_a_database_is_made_once_while_it_stays_as_it_is(home, monkeypatch):
+    made, copy = [], databases._Copy
+    monkeypatch.setattr(databases, "_Copy", lambda database: made.append(database) or copy(database))
+    for _ in range(2):
+        for path in home:
+            databases.connect(str(path)).close()
+    assert len(made) == 3
+    with closing(sqlite3.connect(home[0])) as connection:
+        connection.execute("update session set title = 'another'")
+        connection.commit()
+    databases.connect(str(home[0])).close()
+    assert len(made) == 4
+
+
+def test_copies_beyond_the_bound_are_deleted(home, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(databases, "_copies", {})
+    monkeypatch.setattr(databases, "LARGEST", max(path.stat().st_size for path in home))
+    for path in home:
+        databases.connect(str(path)).close()
+    assert len(list(tmp_path.glob("lore-*"))) == 1
+
+
+@needs_fork
+def test_forked_process_leaves_the_copies_of_its_parent(home, monkeypatch):
+    expected = [usage(f"{path}#ses_{number}1") for number, path in enumerate(home)]
+    kept = [copy.path for copy in databases._copies.values()]
+    monkeypatch.setattr(databases, "LARGEST", 1_000_000)
+    child = multiprocessing.get_context("fork").Process(target=_evict_all)
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
+    assert all(map(os.path.exists, kept))
+    assert [usage(f"{path}#ses_{number}1") for number, path in enumerate(home)] == expected
+
+
+def _evict_all() -> None:
+    databases._copies.clear()
+
+
+@needs_fork
+def test_worker_deletes_the_copies_that_it_made(home, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    child = multiprocessing.get_context("fork").Process(target=_copy_alone, args=(str(home[0]),))
+    child.start()
+    child.join(60)
+    assert (child.exitcode, list(tmp_path.glob("lore-*"))) == (0, [])
+
+
+def _copy_alone(path: str) -> None:
+    databases._copies.clear()
+    databases.connect(path).close()
+    assert len(databases._copies) == 1
+
+
+def test_real_sessions_of_databases_are_read_in_every_process(corpus):
+    exports = [json.loads(path.read_bytes()) for path in sorted(corpus.glob("opencode/*.json"))]
+    for number, place in enumerate(PLACES):
+        (DATA / place).parent.mkdir(parents=True, exist_ok=True)
+        chosen = exports[number::2]
+        written(DATA / place, *(_recorded(export, number) for export in chosen))
+    alone = lore("check", "--json", str(DATA), "-j", "1")
+    assert alone.json["summary"]["turns"] > 100
+    assert [pooled("check", "--json", str(DATA), "-j", jobs) for jobs in ("2", "4")] == [alone] * 2
+
+
+def _recorded(export: dict, number: int) -> Export:
+    made = Export(**{"session": f"{export['info']['id']}{number}", **_own(export["info"])})
+    made.messages = export["messages"]
+    for place, message in enumerate(made.messages):
+        message["info"].setdefault("id", f"msg_{place:04}")
+        for part_number, part in enumerate(message["parts"]):
+            part.setdefault("id", f"prt_{part_number:04}")
+    return made
+
+
+def _own(info: dict) -> dict:
+    return {name: value for name, value in info.items() if name != "id"}
