@@ -109,6 +109,6 @@ def test_command_of_a_plugin_is_listed_and_runs(tmp_path, monkeypatch, capsys):
 
 
 def test_missing_plugin_of_a_command_is_named(monkeypatch, capsys):
-    monkeypatch.setitem(BROUGHT, "tarot", "cards")
-    assert main(["tarot"]) == 2
-    assert "lore tarot needs lore's plug-in 'cards', which this installation lacks" in capsys.readouterr().err
+    monkeypatch.setitem(BROUGHT, "runes", "cards")
+    assert main(["runes"]) == 2
+    assert "lore runes needs lore's plug-in 'cards', which this installation lacks" in capsys.readouterr().err
