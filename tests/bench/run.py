@@ -3,7 +3,7 @@
     python tests/bench/run.py [--quick] [--only NAME]…
 
 Names: growth, naive, files, start, small, known, first, parse, instructions, rollouts, copilot, chats, documents,
-folders, logs, long, process, resume, deltas, memory, assemble, captures, pair, reads, drops, truth, agents, simulate,
+folders, logs, long, process, deltas, memory, assemble, captures, pair, reads, drops, truth, agents, simulate,
 compact, learn, save, requests, written, import, load, record, remote, hostile. Exit code 1 where a bar is missed.
 `--quick` runs everything at toy sizes to see that it works; its figures are not judged.
 """
@@ -40,7 +40,6 @@ from bench import (
     recorder,
     recordings,
     remote,
-    resuming,
     session_folders,
     stores,
     verdicts,
@@ -231,11 +230,6 @@ def process(folder: Path, sizes: Sizes) -> Row:
     return Row(*recordings.process(folder, lore(), sizes.file // 2, sizes.judged))
 
 
-def resume(folder: Path, sizes: Sizes) -> Row:
-    """Going on after one more turn."""
-    return Row(*resuming.resume(folder, sizes.turns, sizes.judged))
-
-
 def deltas(folder: Path, sizes: Sizes) -> Row:
     """All turns of a session as deltas against its timeline."""
     log, made = _log(folder, sizes.turns), folder / "deltas.jsonl"
@@ -368,7 +362,6 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row | list[Row]]] = {
     "logs": agents_logs,
     "long": long_sessions,
     "process": process,
-    "resume": resume,
     "deltas": deltas,
     "memory": peak_memory,
     "assemble": assemble,

@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import orjson
 
-from bench import clock, recordings, resuming
+from bench import clock, generate, recordings
 from lore.recording.opening import Options
 from lore.run.folding import fold
 from lore.run.stored.importing import ImportRequest, import_sessions
@@ -97,7 +97,7 @@ def _begun(store: Store, session_id: str, turns: int) -> _Saved:
 
 def _turns(session_id: str, turns: int) -> Iterator[Lines]:
     """Yield the lines of each turn; the first turn's begin with the header."""
-    for data in resuming.turns(turns):
+    for data in generate.by_turn(turns):
         lines = tuple(data.replace(b'"bench"', b'"%b"' % session_id.encode(), 1).splitlines())
         if lines:
             yield lines

@@ -20,7 +20,6 @@ from bench import (
     naive,
     reading,
     recordings,
-    resuming,
     run,
     verdicts,
     waiting,
@@ -106,8 +105,8 @@ def test_a_long_session_is_one_that_is_compacted_again_and_again(session, tmp_pa
 
 
 def test_a_log_comes_turn_by_turn():
-    assert b"".join(resuming.turns(7)) == b"".join(generate.lines(7))
-    assert len(list(resuming.turns(7))) == 7
+    assert b"".join(generate.by_turn(7)) == b"".join(generate.lines(7))
+    assert len(list(generate.by_turn(7))) == 7
 
 
 IDS = b'{"uuid":"01234567-89ab-cdef-0123-456789abcdef","message":{"id":"msg_01ABCdefGHI"},"requestId":"req_011CXyz234"}'

@@ -397,11 +397,6 @@ def test_a_file_of_bodies_is_folded():
     assert (ran.code, "bodies" in ran.out) == (0, True)
 
 
-def test_a_file_of_bodies_is_not_followed():
-    ran = lore("fold", put("b.json", ONE), "--checkpoint", "c")
-    assert (ran.code, "nothing to fold" in ran.err, "lore convert" in ran.err) == (2, True, True)
-
-
 def test_a_person_reads_a_line_an_item():
     ran = lore("fold", put("s.jsonl", compacted()))
     assert ran.out.splitlines()[0].startswith("──── compaction (manual), 3 items pruned")

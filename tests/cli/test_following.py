@@ -1,4 +1,4 @@
-"""Checkpoints and --follow on the command line: usage, exit codes, and a process that another one writes to."""
+"""--follow on the command line: usage, exit codes, and a process that another one writes to."""
 
 from __future__ import annotations
 
@@ -18,51 +18,9 @@ LOG = session()
 MORE = dumps(record("append", item=user("u3", "third"))) + b"\n"
 
 
-@pytest.mark.parametrize("form", [(), ("--json",)])
-def test_a_checkpoint_changes_nothing_of_the_answer(form):
-    put("s.jsonl", LOG)
-    for _ in range(3):
-        assert lore("fold", "s.jsonl", "--checkpoint", "ck", *form) == lore("fold", "s.jsonl", *form)
-        put("s.jsonl", Path("s.jsonl").read_bytes(), MORE)
-
-
-def test_a_checkpoint_that_does_not_fit_is_refused_in_one_line_and_the_answer_is_whole():
-    lore("fold", put("s.jsonl", LOG, MORE), "--checkpoint", "ck")
-    put("s.jsonl", LOG)
-    ran, cold = lore("fold", "s.jsonl", "--checkpoint", "ck"), lore("fold", "s.jsonl")
-    assert (ran.code, ran.out) == (0, cold.out)
-    assert ran.err == (
-        "checkpoint ck is not used: the log has shrunk from "
-        f"{len(LOG + MORE):,} to {len(LOG):,} bytes; the log is folded anew\n"
-    )
-    assert lore("fold", "s.jsonl", "--checkpoint", "ck").err == ""
-
-
-def test_a_checkpoint_that_cannot_be_written_is_an_error_after_the_answer():
-    ran = lore("fold", put("s.jsonl", LOG), "--checkpoint", "no/ck")
-    assert (ran.code, ran.out) == (2, lore("fold", "s.jsonl").out)
-    assert ran.err.startswith("error: cannot write the checkpoint no/ck: no such file or directory\nhint: ")
-
-
-def test_a_log_named_as_checkpoint_by_mistake_is_left_alone():
-    put("s.jsonl", LOG)
-    put("other.jsonl", LOG, MORE)
-    ran = lore("fold", "s.jsonl", "--checkpoint", "other.jsonl")
-    assert (ran.code, ran.out) == (2, "")
-    assert Path("other.jsonl").read_bytes() == LOG + MORE
-
-
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("fold", "-", "--checkpoint", "ck"), "cannot be read twice"),
-        (("fold", "s.jsonl", "--checkpoint", "ck", "--at", "1"), "goes on from the end"),
-        (("fold", "s.jsonl", "--checkpoint", "ck", "--pruned"), "goes on from the end"),
-        (("fold", "s.jsonl", "--checkpoint", "ck", "--unpruned"), "goes on from the end"),
-        (("fold", "s.jsonl", "--verify"), "--checkpoint"),
-        (("fold", "s.jsonl", "--checkpoint", "s.jsonl"), "one file"),
-        (("fold", "s.jsonl", "--checkpoint", "ck\0"), "cannot open"),
-        (("fold", "s.jsonl", "--follow", "--checkpoint", "ck"), "--follow shows a log as it grows"),
         (("fold", "s.jsonl", "--follow", "--at", "1"), "--follow shows a log as it grows"),
         (("fold", "-", "--follow"), "is a stream"),
         (("fold", "none.jsonl", "--follow"), "cannot read none.jsonl"),

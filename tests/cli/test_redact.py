@@ -239,7 +239,7 @@ def test_what_a_request_says_besides_its_text_stands_in_no_timeline():
     assert '"t1"' not in lore("fold", "r.jsonl", "--json", "--redact").out
 
 
-@pytest.mark.parametrize("command", [["fold"], ["simulate"], ["compact", "--dry-run"], ["fold", "--checkpoint", "c"]])
+@pytest.mark.parametrize("command", [["fold"], ["simulate"], ["compact", "--dry-run"]])
 def test_no_error_names_the_members_of_a_file(command):
     put("x.jsonl", {CANARY: 1}, {CANARY: 2})
     plain, ran = (lore(command[0], "x.jsonl", *command[1:], *more) for more in ([], ["--redact"]))

@@ -281,7 +281,6 @@ def test_nothing_is_written_there(bucket):
         ("check", "s.jsonl", "--baseline", "s3://b/base.json", "--update-baseline"),
         ("knowledge", "add", "s3://b/p/s.jsonl", "k", "--title", "t"),
         ("fold", "s3://b/p/s.jsonl", "--follow"),
-        ("fold", "s3://b/p/s.jsonl", "--checkpoint", "c.json"),
     ):
         ran = lore(*args)
         assert ran.code == 2, args

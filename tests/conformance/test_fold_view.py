@@ -130,16 +130,6 @@ def test_what_lore_derives_and_the_log_does_not_hold_is_said(desk, capsys):
     assert "derived: the log does not hold it" in told(capsys, "k.jsonl")
 
 
-def test_a_checkpoint_remembers_the_requests(log, desk, capsys):
-    whole, data = folded(capsys, log), (desk / log).read_bytes()
-    for at in range(data.index(b"\n") + 1, len(data), 211):
-        (desk / log).write_bytes(data[:at])
-        told(capsys, log, "--checkpoint", "c")
-        (desk / log).write_bytes(data)
-        assert folded(capsys, log, "--checkpoint", "c") == whole, at
-        (desk / "c").unlink()
-
-
 def test_a_view_that_stops_or_shows_what_was_pruned_has_its_own_requests(log, desk, capsys):
     assert [turn["turn"] for turn in folded(capsys, log, "--at", "2")["turns"]] == [1, 2]
     more = [*session_log(), event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["u3"])]

@@ -95,17 +95,6 @@ def test_every_command_answers_on_it(side, desk, capsys):
     assert folded(capsys, "sqlite:s.db#side")["timeline"] == own["timeline"]
 
 
-def test_a_file_that_is_cut_anywhere_goes_on_from_its_checkpoint(side, desk, capsys):
-    """001: cold equals live, also for its own files."""
-    whole, data = folded(capsys, side), FILE.read_bytes()
-    for at in range(400, len(data), 613):
-        (desk / side).write_bytes(data[:at])
-        answer(capsys, "fold", side, "--checkpoint", "c")
-        (desk / side).write_bytes(data)
-        assert folded(capsys, side, "--checkpoint", "c") == whole
-        (desk / "c").unlink()
-
-
 # 001: "keeps only `preservedUuids` and appends the divider": behind what is kept
 
 
@@ -184,19 +173,11 @@ def test_a_divider_behind_a_tools_result_is_no_turn_of_the_user():
     assert "so far" in json.dumps(messages[-1])
 
 
-def test_the_setting_holds_in_fold_assemble_and_their_checkpoints(desk, capsys):
+def test_the_setting_holds_in_fold_and_assemble(desk, capsys):
     (desk / "s.jsonl").write_bytes(b"".join(b"%s\n" % line for line in map(_line, own_log())))
     (desk / "lore.toml").write_text('[assemble]\ndivider = "after"\n')
     order = ["u1", "u3", "d", "u4"]
     assert [item["uuid"] for item in folded(capsys, "s.jsonl")["timeline"]] == order
-    assert [item["uuid"] for item in folded(capsys, "s.jsonl", "--checkpoint", "c")["timeline"]] == order
-    assert [item["uuid"] for item in folded(capsys, "s.jsonl", "--checkpoint", "c")["timeline"]] == order
-    (desk / "lore.toml").write_text("")
-    assert main(["fold", "s.jsonl", "--checkpoint", "c", "--json"]) == 0
-    shown = capsys.readouterr()
-    assert [item["uuid"] for item in json.loads(shown.out)["timeline"]] == ["d", "u1", "u3", "u4"]
-    assert "divider = 'after'" in shown.err
-    (desk / "lore.toml").write_text('[assemble]\ndivider = "after"\n')
     body = json.loads(answer(capsys, "assemble", "s.jsonl"))
     texts = [block["text"] for message in body["messages"] for block in message["content"]]
     assert [text for text in texts if text in ("t1", "t3", "so far", "t4")] == ["t1", "t3", "so far", "t4"]

@@ -7,8 +7,8 @@ import json
 import msgspec
 import pytest
 
+from helpers.states import dump_state
 from lore.fold import step as steps
-from lore.model import checkpoint
 from lore.model import events as e
 from lore.model.state import LONGEST, MOST_NAMES, Sign
 from model.making import Fold, append, assembled, call, event, said, started, user
@@ -20,9 +20,9 @@ def test_the_table_knows_every_kind_of_event():
 
 def test_the_old_state_stays_as_it_was():
     fold = Fold(started(), append(user("u1")))
-    before, shown = fold.state, checkpoint.dump(fold.state)
+    before, shown = fold.state, dump_state(fold.state)
     fold.take(append(said("a1")), event("patch_text", uuid="a1", delta_text="!"), event("remove", uuids=["u1"]))
-    assert checkpoint.dump(before) == shown
+    assert dump_state(before) == shown
 
 
 # session_started
@@ -37,9 +37,9 @@ def test_a_header_gives_the_main_chain_its_prompt():
 
 def test_a_second_header_changes_nothing_and_is_a_problem():
     fold = Fold(started(model="m"))
-    before = checkpoint.dump(fold.state)
+    before = dump_state(fold.state)
     fold.take(started(session_id="other", model="n"))
-    assert (checkpoint.dump(fold.state), fold.codes) == (before, ["LORE212"])
+    assert (dump_state(fold.state), fold.codes) == (before, ["LORE212"])
 
 
 def test_a_newer_version_is_read_with_a_problem():
@@ -226,8 +226,8 @@ def test_a_cache_reset_ends_the_deltas_and_is_noted():
 
 def test_a_compaction_that_starts_changes_nothing():
     fold = Fold(started(), append(user("u")))
-    before = checkpoint.dump(fold.state)
-    assert checkpoint.dump(fold.take(event("compact_started", trigger="manual")).state) == before
+    before = dump_state(fold.state)
+    assert dump_state(fold.take(event("compact_started", trigger="manual")).state) == before
 
 
 def test_opaque_events_are_counted():

@@ -15,12 +15,12 @@ import pytest
 
 import conftest
 from conftest import ABSENT, CORPUS
+from helpers.states import dump_state
 from lore.cache.bills import total
 from lore.cache.predictor import Predictor
 from lore.fold.step import step
 from lore.formats.base import Read, Reader
 from lore.judge.policy import Budgets
-from lore.model import checkpoint
 from lore.model.codes import Problem
 from lore.model.events import Event
 from lore.model.results import Summary
@@ -102,17 +102,12 @@ def predicted_near(files: Iterable[Path]) -> Near:
 def standing(path: Path, sign: bytes) -> list[int]:
     """Some of the places where a sign stands in a file, that of a compaction say."""
     data = path.read_bytes()
-    data = path.read_bytes()
     found = (data.find(sign, at) for at in range(0, len(data), len(data) // 8 + 1))
     return [place for place in found if place >= 0]
 
 
 def assert_parts_are_the_whole(reader: type[Reader], path: Path, places: Iterable[int] = ()) -> None:
-    """Read and fold a file in parts, saved and restored between them, and compare with the whole.
-
-    It is cut at places drawn by its name, and at these.
-    """
-    data = path.read_bytes()
+    """Read and fold a file in parts, cut at places drawn by its name and at these, and compare with the whole."""
     data = path.read_bytes()
     whole = everything(reader(), data)
     chance = random.Random(path.name)
@@ -122,7 +117,7 @@ def assert_parts_are_the_whole(reader: type[Reader], path: Path, places: Iterabl
         found = [*reading.feed(data[at:place])]
         session = folded(session, found)
         reads.extend(found)
-        reading, session, at = reader.restore(reading.state), checkpoint.load(checkpoint.dump(session)), place
+        at = place
     last = everything(reading, data[at:])
     assert shown([*reads, *last]) == shown(whole)
-    assert checkpoint.dump(folded(session, last)) == checkpoint.dump(folded(FoldedSession(), whole))
+    assert dump_state(folded(session, last)) == dump_state(folded(FoldedSession(), whole))

@@ -47,21 +47,6 @@ def codes(values):
     return [value.code for value in values if isinstance(value, Problem)]
 
 
-def test_a_restored_reader_closes_the_last_turn_at_the_place_where_the_other_would():
-    data = joined(*PLAIN)
-    reader = ClaudeCode()
-    reader.feed(data)
-    restored = ClaudeCode.restore(reader.state)
-    assert restored.finish() == reader.finish()
-
-
-def test_a_restored_reader_writes_the_same_events():
-    reader = ClaudeCode()
-    reader.feed(joined(*PLAIN))
-    restored = ClaudeCode.restore(reader.state)
-    assert [e.encode(one.value) for one in restored.finish()] == [e.encode(one.value) for one in reader.finish()]
-
-
 # responses
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import msgspec
 import pytest
 
 from formats.claude import answered, asked, counts, folded, joined, line, read, result, text, use
@@ -428,4 +427,4 @@ def test_many_compactions_that_name_one_long_path_cost_what_the_file_does(head):
     bounds = [line("system", f"c{n}", subtype="compact_boundary", compactMetadata=meta) for n in range(300)]
     reader = ClaudeCode()
     reader.feed(joined(*lines, *bounds))
-    assert json.loads(msgspec.msgpack.decode(reader.state)["own"])["walked"] < 20 * 600
+    assert reader._memory.walked < 20 * 600

@@ -9,7 +9,6 @@ import pytest
 from formats.claude import answered, asked, joined, line, result, text
 from lore.fold.step import Folding
 from lore.formats.claude.reader import ClaudeCode
-from lore.formats.registry import READERS
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.state import LONGEST, MOST_NAMES, SIGNS, FoldedSession, Sign
@@ -223,19 +222,6 @@ def test_fields_of_other_types_are_no_problem():
     assert observed(*FIRST[:1], {**FIRST[1], "version": {"a": 1}, "effort": [1]}, *more) == [
         Sign("client-version", before='{"a":1}', after="5")
     ]
-
-
-def test_signs_stay_where_they_were_seen_when_the_reader_is_saved_between_lines():
-    first = [{**one, "version": "1"} for one in FIRST]
-    data = joined(*first, asked("u2", "on", "a1"), answered("a2", "r2", text("x"), "u2", version="2"))
-    whole = [read.value for read in everything(ClaudeCode(), data)]
-    cut = data.index(b'"u2"')
-    reader = ClaudeCode()
-    reads = reader.feed(data[:cut])
-    reader = READERS["claude-code"].restore(reader.state)
-    reads += [*reader.feed(data[cut:]), *reader.finish()]
-    assert [read.value for read in reads] == whole
-    assert any(isinstance(one, e.Observed) for one in whole)
 
 
 def test_a_sign_is_one_record_of_lores_log():

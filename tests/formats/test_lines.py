@@ -111,14 +111,6 @@ def test_any_cut_passes_over_the_same_lines(short):
             assert cut(LONG[:first], LONG[first:second], LONG[second:]) == cut(LONG), (first, second)
 
 
-def test_lines_that_are_made_again_pass_over_the_same(short):
-    for place in range(len(LONG) + 1):
-        lines = Lines()
-        found = lines.feed(LONG[:place])
-        again = Lines(number=lines.number, byte=lines.byte, pending=lines.pending, skipping=lines.skipping)
-        assert [*found, *again.feed(LONG[place:]), *again.finish()] == cut(LONG), place
-
-
 def test_nothing_is_kept_of_a_line_that_is_too_long(short):
     lines = Lines()
     for _ in range(1000):

@@ -22,12 +22,12 @@ from typing import Any, cast, get_args
 import msgspec
 from msgspec import Struct
 
+from helpers.states import dump_state
 from lore.errors import LoreError
 from lore.fold.step import step
 from lore.formats.base import Read, Reader
 from lore.formats.registry import READERS, recognise
 from lore.judge.policy import Budgets
-from lore.model import checkpoint
 from lore.model.codes import Problem
 from lore.model.events import Event, TurnStarted
 from lore.model.jsonslice import table
@@ -101,20 +101,17 @@ def _places(reads: list[Read]) -> None:
 
 
 def _cuts(reader: type[Reader], data: bytes, whole: list[Read]) -> None:
-    """Read in two parts, saved in between; fold likewise."""
+    """Read in two parts; fold likewise."""
     chance = random.Random(len(data))
     shown = _shown(whole)
     for _ in range(CUTS):
         cut = chance.randint(0, len(data))
-        first = reader()
-        before = [*first.feed(data[:cut])]
-        second = reader.restore(first.state)
-        assert second.state == first.state, f"the state of {reader.name} does not survive being saved, cut at {cut}"
-        after = [*second.feed(data[cut:]), *second.finish()]
+        reading = reader()
+        before = [*reading.feed(data[:cut])]
+        after = [*reading.feed(data[cut:]), *reading.finish()]
         assert _shown([*before, *after]) == shown, f"{reader.name} reads something else when cut at {cut}"
-        state = checkpoint.load(checkpoint.dump(_folded(FoldedSession(), before)))
-        cold, live = _folded(state, after), _folded(FoldedSession(), whole)
-        assert checkpoint.dump(cold) == checkpoint.dump(live), f"{reader.name} folds to something else, cut at {cut}"
+        cold, live = _folded(_folded(FoldedSession(), before), after), _folded(FoldedSession(), whole)
+        assert dump_state(cold) == dump_state(live), f"{reader.name} folds to something else, cut at {cut}"
 
 
 def _folded(state: FoldedSession, reads: list[Read]) -> FoldedSession:
@@ -134,10 +131,10 @@ def _folds(reader: type[Reader], reads: list[Read]) -> None:
     for number, read in enumerate(reads):
         if not isinstance(read.value, EVENTS):
             continue
-        held = checkpoint.dump(state) if number % 7 == 3 else None
+        held = dump_state(state) if number % 7 == 3 else None
         after, problems = step(state, cast("Event", read.value))
         assert all(isinstance(one, Problem) for one in problems)
-        assert held is None or checkpoint.dump(state) == held, f"{type(read.value).__name__} changed the state before"
+        assert held is None or dump_state(state) == held, f"{type(read.value).__name__} changed the state before"
         state = after
         if isinstance(read.value, TurnStarted) and number % 3 == 0:
             _assembles(state, assemblers)

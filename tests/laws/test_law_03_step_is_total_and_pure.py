@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from msgspec import Raw, structs
 
+from helpers.states import dump_state
 from helpers.strategies import any_events, events_of, lore_logs
 from lore.fold.step import step
 from lore.formats.registry import recognise
-from lore.model import checkpoint
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.state import FoldedSession
@@ -35,9 +35,9 @@ def test_any_event_in_any_state_gives_a_state_and_problems(events):
 def test_stepping_leaves_the_state_before_as_it_was(events):
     state = FoldedSession()
     for event in events:
-        before = checkpoint.dump(state)
+        before = dump_state(state)
         after = step(state, event).state
-        assert checkpoint.dump(state) == before
+        assert dump_state(state) == before
         state = after
 
 
@@ -46,9 +46,9 @@ def test_states_that_were_left_behind_never_change(events):
     states, dumps, state = [], [], FoldedSession()
     for event in events:
         states.append(state)
-        dumps.append(checkpoint.dump(state))
+        dumps.append(dump_state(state))
         state = step(state, event).state
-    assert [checkpoint.dump(one) for one in states] == dumps
+    assert [dump_state(one) for one in states] == dumps
 
 
 @given(any_events())
@@ -56,7 +56,7 @@ def test_stepping_twice_from_one_state_gives_the_same_twice(events):
     state = FoldedSession()
     for event in events:
         once, again = step(state, event), step(state, event)
-        assert checkpoint.dump(once.state) == checkpoint.dump(again.state)
+        assert dump_state(once.state) == dump_state(again.state)
         assert once.problems == again.problems
         state = once.state
 
@@ -64,7 +64,7 @@ def test_stepping_twice_from_one_state_gives_the_same_twice(events):
 @given(any_events(max_size=10), any_events(max_size=6), any_events(max_size=6))
 def test_two_branches_from_one_state_do_not_see_each_other(stem, one, other):
     state = _folded(stem)
-    alone = checkpoint.dump(_folded([*stem, *other]))
+    alone = dump_state(_folded([*stem, *other]))
     for event in one:
         step(state, event)
     branch = state
@@ -72,16 +72,16 @@ def test_two_branches_from_one_state_do_not_see_each_other(stem, one, other):
         branch = step(branch, event).state
     for event in other:
         state = step(state, event).state
-    assert checkpoint.dump(state) == alone
+    assert dump_state(state) == alone
 
 
 @given(lore_logs(damage=False, odd_lines=False))
 def test_a_real_session_leaves_its_states_behind_unchanged(log):
     state = FoldedSession()
     for event in log.events:
-        before = checkpoint.dump(state)
+        before = dump_state(state)
         after = step(state, event).state
-        assert checkpoint.dump(state) == before
+        assert dump_state(state) == before
         state = after
 
 
@@ -100,7 +100,7 @@ UNKNOWN = (
 def test_an_unknown_id_changes_nothing_and_is_a_problem(event, log):
     state = _folded(log.events)
     after, problems = step(state, event)
-    assert checkpoint.dump(after) == checkpoint.dump(state)
+    assert dump_state(after) == dump_state(state)
     assert len(problems) == 1
 
 
@@ -108,7 +108,7 @@ def test_an_unknown_id_changes_nothing_and_is_a_problem(event, log):
 def test_an_unknown_id_on_an_unknown_chain_makes_no_chain(event):
     state = _folded([e.SessionStarted(session_id="s")])
     after, problems = step(state, structs.replace(event, chain="elsewhere"))
-    assert checkpoint.dump(after) == checkpoint.dump(state)
+    assert dump_state(after) == dump_state(state)
     assert len(problems) == 1
 
 
@@ -123,6 +123,6 @@ def test_stepping_over_a_recording_leaves_states_unchanged(recording):
     kept = []
     for number, event in enumerate(events):
         if number % every == 0:
-            kept.append((state, checkpoint.dump(state)))
+            kept.append((state, dump_state(state)))
         state = step(state, event).state
-    assert all(checkpoint.dump(one) == dump for one, dump in kept)
+    assert all(dump_state(one) == dump for one, dump in kept)

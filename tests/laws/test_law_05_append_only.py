@@ -15,7 +15,6 @@ from msgspec import Raw, structs
 from helpers.strategies import any_events, events_of, lore_logs
 from lore.fold.step import Folding, step
 from lore.formats.registry import recognise
-from lore.model import checkpoint
 from lore.model import events as e
 from lore.model.items import ToolCall, UserMessage
 from lore.model.state import FoldedSession
@@ -137,13 +136,6 @@ def test_what_left_out_is_said_the_same_by_a_fresh_assembler(events, shape):
         if isinstance(event, e.TurnStarted) and event.chain == "main":
             followed = assembler.assemble(state, state.chain("main")).omitted
             assert list(followed) == list(Assembler(*shape).assemble(state, state.chain("main")).omitted)
-
-
-@given(lore_logs(max_size=8), shapes)
-def test_a_session_that_was_saved_and_loaded_assembles_the_same(log, shape):
-    for state, name, _, prompt, _ in _prompts(log.events, *shape):
-        cold = checkpoint.load(checkpoint.dump(state))
-        assert list(Assembler(*shape).assemble(cold, cold.chain(name)).prompt) == list(prompt)
 
 
 @given(lore_logs(), shapes)

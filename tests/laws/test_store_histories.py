@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.states import dump_state
 from helpers.storing import WITHOUT, opened
 from helpers.strategies import any_events
-from lore.model import checkpoint
 from lore.model.canonical import canonical
 from lore.model.events import Remove, SessionStarted, encode
 from lore.session import Session
@@ -41,7 +41,7 @@ _steps = st.lists(
 
 
 def state_of(session: Session) -> bytes:
-    return checkpoint.dump(session.state)
+    return dump_state(session.state)
 
 
 class History:

@@ -18,7 +18,6 @@ from lore.recording import corpus
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.checking.check import check
-from lore.run.checkpoints import fold_resumed
 from lore.run.folding import fold
 
 SCHEMA = """
@@ -207,10 +206,3 @@ def test_rows_and_files_that_are_no_objects_are_problems(tmp_path):
     (folder / "message" / "ses_1" / "msg_zzz.json").write_bytes(b"{")
     (folder / "message" / "ses_1" / "msg_yyy.json").mkdir()
     assert fold(str(folder / "session" / "p" / "ses_1.json"), Options()).result.usage.turns == 2
-
-
-def test_a_session_of_a_database_has_no_checkpoint(tmp_path, exports):
-    path = written(tmp_path / "opencode.db", *exports)
-    with pytest.raises(LoreError, match="a checkpoint is one of a file"):
-        fold_resumed(f"{path}#ses_1", Options(), str(tmp_path / "checkpoint"))
-    assert not (tmp_path / "checkpoint").exists()

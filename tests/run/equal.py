@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from helpers.states import dump_state
 from lore.judge.policy import Budgets
-from lore.model import checkpoint
 from lore.model.canonical import canonical
 from lore.recording.agents.companions import companions
 from lore.recording.base import Problems
@@ -45,7 +45,7 @@ def seen(path: str, options: Options | None = None) -> Seen:
     order = sorted(range(len(turns)), key=lambda n: turns[n][:2])
     return Seen(
         canonical(msgspec.json.encode(result)),
-        checkpoint.dump(recording.state),
+        dump_state(recording.state),
         [turns[n] for n in order],
         [bodies[n] for n in order],
     )

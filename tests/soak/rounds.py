@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from helpers.states import dump_state
 from lore.fold.step import step
 from lore.formats.lore_log import LoreLog
 from lore.judge.policy import Budgets
-from lore.model import checkpoint
 from lore.model.codes import Problem
 from lore.model.results import Checked
 from lore.model.state import FoldedSession
@@ -90,16 +90,14 @@ def holds(path: Path, turns: int) -> None:
 
 
 def cold_equals_live(path: Path, cuts: int) -> None:
-    """Read and fold in pieces, everything saved and loaded in between; then assemble."""
+    """Read and fold in pieces; then assemble."""
     data = path.read_bytes()
     live = _fold(FoldedSession(), LoreLog(), [data], last=True)[0]
     state, reader = FoldedSession(), LoreLog()
     size = len(data) // cuts + 1
     for start in range(0, len(data), size):
         state, reader = _fold(state, reader, [data[start : start + size]], last=start + size >= len(data))
-        state = checkpoint.load(checkpoint.dump(state))
-        reader = LoreLog.restore(reader.state)
-    assert checkpoint.dump(state) == checkpoint.dump(live)
+    assert dump_state(state) == dump_state(live)
     for dialect in DIALECTS.values():
         mine, theirs = (Assembler(dialect).assemble(one, one.main()).prompt for one in (state, live))
         assert dialect.write(mine) == dialect.write(theirs)

@@ -8,7 +8,7 @@ from typing import Any, cast
 from msgspec import Raw
 from msgspec.structs import replace
 
-from lore.model import checkpoint
+from helpers.states import dump_state
 from lore.model.events import Append
 from lore.model.items import UserMessage
 from lore.session import Session, event
@@ -71,7 +71,7 @@ def items(session: Session) -> list[str]:
 def assert_stored(stored: StoredSession) -> None:
     """Hold that folding what the store has gives the state that the harness has."""
     folded = Session.read(stored.store.load("s").log)
-    assert checkpoint.dump(folded.state) == checkpoint.dump(stored.session.state)
+    assert dump_state(folded.state) == dump_state(stored.session.state)
 
 
 class HarnessScenarios(Scenarios):

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
+from helpers.states import dump_state
 from helpers.storing import URLS, opened
-from lore.model import checkpoint
 from lore.model.canonical import encode
 from lore.recording.base import Problems
 from lore.recording.converting import convert
@@ -93,4 +93,4 @@ def test_what_is_loaded_folds_to_what_was_saved(readable, logs, tmp_path):
 
 
 def folded(log: bytes) -> bytes:
-    return checkpoint.dump(Session.read(log).state)
+    return dump_state(Session.read(log).state)

@@ -6,8 +6,8 @@ import json
 import pytest
 
 import lore
+from helpers.states import dump_state
 from lore.errors import LoreError
-from lore.model import checkpoint
 from lore.session import Session, event
 from lore.store.base import Checkpoint, ConflictError, StoreError
 from lore.store.session import FOLDED, StoredSession
@@ -53,7 +53,7 @@ def stored(store):
 
 
 def same_state(kept):
-    return checkpoint.dump(stored(kept.store).state) == checkpoint.dump(kept.session.state)
+    return dump_state(stored(kept.store).state) == dump_state(kept.session.state)
 
 
 def test_only_what_is_new_is_sent():

@@ -23,12 +23,6 @@ def run(
     unpruned: Annotated[
         bool, typer.Option("--unpruned", help="Show everything, compactions as dividers only.")
     ] = False,
-    checkpoint: Annotated[
-        str | None, typer.Option("--checkpoint", help="Go on from this file, and save there how far it went.")
-    ] = None,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Compare all of the log with the checkpoint, not only its ends.")
-    ] = False,
     follow: Annotated[bool, typer.Option("--follow", help="Show what is added, until interrupted.")] = False,
     since: Annotated[
         str | None, typer.Option("--since", help="With --follow --json: what came after this cursor (EPOCH:N).")
@@ -42,30 +36,23 @@ def run(
 ) -> int:
     """Fold a session's events into its timeline.
 
-    With --checkpoint, only what was added since the last run is read; with --follow, a log that is being
-    written is shown as it grows.
+    With --follow, a log that is being written is shown as it grows.
     """
     from lore.recording.opening import Options
 
     options = Options(format=format, rules=settings(config).assemble, log=log(verbose))
     view = at is not None or pruned or unpruned
-    kept, views = checkpoint is not None, "--at, --pruned and --unpruned out"
     refuse(
         (pruned and unpruned, "--pruned and --unpruned are two different views", "choose one"),
-        (verify and not kept, "--verify compares a log with its checkpoint", "name one with --checkpoint"),
         (since is not None and not (follow and as_json), "--since asks for events as they come",
          "use it with --follow --json"),
         (redact and follow, "--follow shows what a log says as it comes",
          "leave --redact out, or fold without --follow"),
-        (follow and (kept or view), "--follow shows a log as it grows, from its beginning",
-         f"leave --checkpoint, {views}"),
-        (kept and view, "a checkpoint goes on from the end of a session", f"leave {views}"),
+        (follow and view, "--follow shows a log as it grows, from its beginning",
+         "leave --at, --pruned and --unpruned out"),
     )  # fmt: skip
     if follow:
         return _follow_json(session, options, since) if as_json else _follow_text(session, options, color)
-    if checkpoint is not None:
-        with unquoted(redact=redact):
-            return _resume(session, options, checkpoint, verify=verify, redact=redact, as_json=as_json, color=color)
     from lore.run.folding import fold
 
     with unquoted(redact=redact):
@@ -87,22 +74,6 @@ def _answer(folded: Folded, *, redact: bool, as_json: bool, color: bool | None, 
         from lore.report.timeline import write
 
         write(result, shown, out(color), title=title)
-
-
-def _resume(
-    session: str, options: Options, checkpoint: str, *, verify: bool, redact: bool, as_json: bool, color: bool | None
-) -> int:  # fmt: skip
-    """Answer from a checkpoint; where no new one can be written, say so after the answer."""
-    from lore.run.checkpoints import fold_resumed
-
-    folded, refused, failure = fold_resumed(session, options, checkpoint, verify=verify)
-    if refused is not None:
-        tell(refused)
-    _answer(folded, redact=redact, as_json=as_json, color=color)
-    if failure is not None:
-        sys.stdout.flush()
-        raise failure
-    return 0
 
 
 def _follow_text(session: str, options: Options, color: bool | None) -> int:

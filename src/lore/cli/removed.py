@@ -11,7 +11,10 @@ COMMANDS: dict[str, str] = {
     "sql": "Query the tables of `lore check --report parquet=FOLDER` with DuckDB, see `lore guide tables`.",
 }
 # (command, option) -> one sentence
-OPTIONS: dict[tuple[str, str], str] = {}
+OPTIONS: dict[tuple[str, str], str] = {
+    ("fold", "--checkpoint"): "`lore fold SESSION` folds the whole log each time; `--follow` shows a log as it grows.",
+    ("fold", "--verify"): "It compared a log with its checkpoint; `lore fold SESSION` always reads the whole log.",
+}
 
 
 def replacement(command: str, option: str = "") -> str | None:

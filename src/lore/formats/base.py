@@ -2,10 +2,8 @@
 
 A reader is fed bytes, cut anywhere, and gives back what each whole line held: events (a session log),
 exchanges (recorded requests; an engine's log also what it measured of its cache) or turns (prompts that stand ready),
-and problems. Its `state` is all that it
-remembers: a reader restored from it goes on exactly where the other stopped. Rules: no reader raises on any
-input; what it cannot model becomes an opaque event with a problem; what it cannot read, a problem with line
-and byte.
+and problems. Rules: no reader raises on any input; what it cannot model becomes an opaque event with a problem; what it
+cannot read, a problem with line and byte.
 
 How to add one: write a class with the members of `Reader` in its own file, add a row to `FORMATS` (or
 publish it under the entry-point group `lore.formats`), and run `lore.testing.ReaderContract` on it.
@@ -56,16 +54,6 @@ class Reader(Protocol):
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         """Tell from the first bytes of a file (whole lines, or all there is) whether it is this format."""
-        ...
-
-    @classmethod
-    def restore(cls, state: bytes) -> Reader:
-        """Make the reader that had this state; raises ValueError where the bytes are none."""
-        ...
-
-    @property
-    def state(self) -> bytes:
-        """All that the reader remembers."""
         ...
 
     def feed(self, data: bytes) -> Iterable[Read]:

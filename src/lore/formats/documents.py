@@ -245,8 +245,8 @@ class Documents:
     words: ClassVar[tuple[bytes, ...]]
     longest: ClassVar[int] = LONGEST  # bytes of an element
 
-    def __init__(self, state: bytes = b"") -> None:
-        self._elements = msgspec.msgpack.decode(state, type=Elements) if state else Elements(self.paths, self.longest)
+    def __init__(self) -> None:
+        self._elements = Elements(self.paths, self.longest)
         self._repeats = Repeats()
 
     @classmethod
@@ -255,14 +255,6 @@ class Documents:
             return False
         begin = head.removeprefix(BOM).lstrip(b" \t\r\n")
         return (begin[:1] == b"{" and array_at(head, cls.paths) >= 0) or (begin[:1] == b"[" and "" in cls.paths)
-
-    @classmethod
-    def restore(cls, state: bytes) -> Documents:
-        return cls(state)
-
-    @property
-    def state(self) -> bytes:
-        return msgspec.msgpack.encode(self._elements)
 
     def feed(self, data: bytes) -> Iterable[Read]:
         return self._read_all(self._cut(self._elements.cut(data)))

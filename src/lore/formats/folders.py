@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain as chained
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import msgspec
 from msgspec import Struct
@@ -63,14 +63,6 @@ class PackMember(Struct, frozen=True):
     data: bytes
 
 
-class _PackState(Struct, frozen=True):
-    number: int
-    byte: int
-    header: PackHeader | None
-    pending: bytes
-    own: bytes
-
-
 class PackReader:
     """A reader of packs of one kind; a format says in `_member` what one holds."""
 
@@ -89,27 +81,6 @@ class PackReader:
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         return head.startswith(OPENING + cls.name.encode() + b'"')
-
-    @classmethod
-    def restore(cls, state: bytes) -> Self:
-        saved = msgspec.msgpack.decode(state, type=_PackState)
-        made = cls()
-        made._number, made._byte, made._header = saved.number, saved.byte, saved.header
-        made._pending, made._size = [saved.pending] if saved.pending else [], len(saved.pending)
-        made._load(saved.own)
-        return made
-
-    @property
-    def state(self) -> bytes:
-        pending = b"".join(self._pending)
-        return msgspec.msgpack.encode(_PackState(self._number, self._byte, self._header, pending, self._save()))
-
-    def _save(self) -> bytes:
-        """Return what the format itself remembers from member to member."""
-        return b""
-
-    def _load(self, saved: bytes) -> None:
-        """Take what `_save` returned; raises ValueError where it is nothing of the kind."""
 
     def feed(self, data: bytes) -> Iterable[Read]:
         self._pending.append(data)

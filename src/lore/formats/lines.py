@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import msgspec
 from msgspec import Struct
@@ -106,25 +106,21 @@ class ShortLines(Struct):
 class Lines:
     """Cut bytes into lines.
 
-    A line may have `times` as many bytes as usual. What it remembers: `number` lines begun before `byte`, `pending`
-    bytes from there on, and `skipping`, whether the next bytes still belong to a line that was too long; of lines of
-    records, how many were `short` (None: any line may be of any length).
+    A line may have `times` as many bytes as usual. `short` counts the short lines among lines of records; None: any
+    line may be of any length.
     """
 
     limit: ClassVar[int] = LONGEST
 
-    def __init__(
-        self, *, number: int = 0, byte: int = 0, pending: bytes = b"", skipping: bool = False, times: int = 1,
-        short: ShortLines | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, *, times: int = 1, short: ShortLines | None = None) -> None:
         self.most = self.limit * times
         self.short = short
         self._shortest = 0 if short is None else SHORTEST
-        self.number = number
-        self.byte = byte
-        self.skipping = skipping
-        self._pending: list[bytes] = [pending] if pending else []
-        self._size = len(pending)
+        self.number = 0  # of lines that begin before `byte`
+        self.byte = 0
+        self.skipping = False  # whether the next bytes still belong to a line that was too long
+        self._pending: list[bytes] = []
+        self._size = 0
 
     @property
     def pending(self) -> bytes:
@@ -271,20 +267,10 @@ def fault(line: bytes) -> str:
     return "" if isinstance(value, dict) else "not a JSON object"
 
 
-class _LineState(Struct, frozen=True):
-    number: int
-    byte: int
-    pending: bytes
-    skipping: bool
-    own: bytes
-    short: ShortLines | None = None
-
-
 class TextReader:
     """A reader of lines of any text.
 
-    A format says in `_read` what lines hold, in `_save` and `_load` what it remembers from line to line, and in `_rest`
-    what is left at the end.
+    A format says in `_read` what lines hold, and in `_rest` what is left at the end.
     """
 
     yields: ClassVar[Yields] = "exchanges"
@@ -294,24 +280,6 @@ class TextReader:
 
     def __init__(self) -> None:
         self._lines = Lines(times=self.times, short=ShortLines(MOST_SHORT) if self.records else None)
-
-    @classmethod
-    def restore(cls, state: bytes) -> Self:
-        saved = msgspec.msgpack.decode(state, type=_LineState)
-        made = cls()
-        made._lines = Lines(
-            number=saved.number, byte=saved.byte, pending=saved.pending, skipping=saved.skipping, times=cls.times,
-            short=saved.short or made._lines.short,
-        )  # fmt: skip
-        made._load(saved.own)
-        return made
-
-    @property
-    def state(self) -> bytes:
-        lines = self._lines
-        return msgspec.msgpack.encode(
-            _LineState(lines.number, lines.byte, lines.pending, lines.skipping, self._save(), lines.short)
-        )
 
     def feed(self, data: bytes) -> list[Read]:
         return self._read(self._lines.feed(data))
@@ -331,13 +299,6 @@ class TextReader:
     def _read(self, lines: Iterable[Line], *, torn: bool = False) -> list[Read]:
         """Return what lines hold; `torn` says that they end where the file does, without a line feed."""
         raise NotImplementedError
-
-    def _save(self) -> bytes:
-        """Return what the format itself remembers from line to line."""
-        return b""
-
-    def _load(self, saved: bytes) -> None:
-        """Take what `_save` returned; raises ValueError where it is nothing of the kind."""
 
     def _rest(self) -> Sequence[Read]:
         """Return what was held back for records that did not come."""
@@ -401,11 +362,6 @@ def problem(code: str, message: str, line: Line) -> Read:
     return Read(Problem(code, message, line=line.number, byte=line.byte), line.number, line.byte)
 
 
-class _RecordState(Struct, frozen=True):
-    held: bytes | None
-    whole: bool
-
-
 class RecordReader(LineReader):
     """A reader of records; a format says in `_values` what one holds."""
 
@@ -418,16 +374,6 @@ class RecordReader(LineReader):
         self._size = 0
         self._probe = Lines(times=self.times, short=ShortLines(MOST_SHORT))  # the lines of what is held
         self._whole = False  # the first line was seen, and is no value by itself
-
-    def _save(self) -> bytes:
-        held = None if self._held is None else b"".join(self._held)
-        return msgspec.msgpack.encode(_RecordState(held, self._whole))
-
-    def _load(self, saved: bytes) -> None:
-        state = msgspec.msgpack.decode(saved, type=_RecordState)
-        self._held = None if state.held is None else [state.held]
-        self._size, self._whole = len(state.held or b""), state.whole
-        self._probe.feed(state.held or b"")
 
     def feed(self, data: bytes) -> list[Read]:
         if self._held is None:

@@ -12,7 +12,7 @@ it was), and so are the lines after it, until one keeps nothing.
 
 from __future__ import annotations
 
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import ClassVar
 
 import msgspec
@@ -27,8 +27,7 @@ from lore.model.codes import Code
 from lore.model.jsonslice import array, sliced, table
 from lore.model.mask import cut_masked
 from lore.model.results import AssembledTurn, changes_of
-from lore.model.turn import Fidelity, Prompt, Segment, Turn
-from lore.model.vector import Vector
+from lore.model.turn import Prompt, Segment, Turn
 
 _DECODER = msgspec.json.Decoder(e.Event)
 
@@ -47,12 +46,6 @@ class LoreLog(LineReader):
     def recognises(cls, head: bytes) -> bool:
         kind = (table(next(each(head), b"")) or {}).get("kind", b"")
         return lenient.snake(text_of(kind)) in e.KINDS
-
-    def _save(self) -> bytes:
-        return msgspec.msgpack.encode(self._begun)
-
-    def _load(self, saved: bytes) -> None:
-        self._begun = msgspec.msgpack.decode(saved, type=bool)
 
     def _record(self, line: Line) -> list[Read] | None:
         event = event_of(line.data)
@@ -182,21 +175,6 @@ _TURN = msgspec.json.Decoder(AssembledTurn)
 _OPENING = frozenset(("turn", "chain", "keep_segments", "append"))
 
 
-class _SavedPrompt(Struct, frozen=True):
-    """A chain's latest prompt without its tail, which no turn continues."""
-
-    dialect: str
-    fidelity: Fidelity
-    head: tuple[Segment, ...]
-    messages: list[Segment]
-    params: dict[str, bytes]
-
-
-class _LogState(Struct, frozen=True):
-    lost: bool
-    chains: dict[str, _SavedPrompt]
-
-
 class _ChainPrompt(Struct, frozen=True):
     """A chain's latest prompt; `sums[n]` are the bytes of its first n segments (grown with the chain)."""
 
@@ -226,24 +204,6 @@ class AssembledLog(LineReader):
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         return (table(next(each(head), b"")) or {}).keys() >= _OPENING
-
-    def _save(self) -> bytes:
-        prompts = ((name, held.prompt) for name, held in self._chains.items())
-        chains = {
-            name: _SavedPrompt(prompt.dialect, prompt.fidelity, prompt.head, list(prompt.messages), prompt.params)
-            for name, prompt in prompts
-        }
-        return msgspec.msgpack.encode(_LogState(self._lost, chains))
-
-    def _load(self, saved: bytes) -> None:
-        state = msgspec.msgpack.decode(saved, type=_LogState)
-        self._lost = state.lost
-        for name, chain in state.chains.items():
-            prompt = Prompt(
-                chain.dialect, chain.fidelity, head=chain.head, messages=Vector(chain.messages), params=chain.params
-            )  # fmt: skip
-            sums = list(accumulate((len(segment.data) for segment in prompt), initial=0))
-            self._chains[name] = _ChainPrompt(prompt, sums)
 
     def _record(self, line: Line) -> list[Read] | None:
         record = _decoded(line.data)

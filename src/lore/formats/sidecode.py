@@ -85,12 +85,6 @@ class Sidecode(LoreLog):
             signs = signs or _is_sign(kind, members, item)
         return signs and speaks
 
-    def _save(self) -> bytes:
-        return msgspec.msgpack.encode(self._seen)
-
-    def _load(self, saved: bytes) -> None:
-        self._seen = msgspec.msgpack.decode(saved, type=_SidecodeSeen)
-
     def _record(self, line: Line) -> list[Read] | None:
         members = table(line.data)
         kind = "" if members is None else text_of(members.get("kind", b""))

@@ -4,15 +4,15 @@ In: records of a log, one a line or the elements of one array of a document. Out
 record that a reader cannot model is an opaque event with a problem, and so is one that makes its handler raise; order
 is the file's; a turn is one model request, opened by the first record that the model made.
 
-How to write one: a subclass of `TranscriptLines` or `TranscriptDocument` with a `memory` (a msgspec struct over
-`TranscriptMemory`: all that the reader remembers, so that it can be saved at any byte) and `_take`, which notes whose
-the record is and when it was written (`_chain`, `_at`, `_agent`): what is emitted then says so.
+How to write one: a subclass of `TranscriptLines` or `TranscriptDocument` with a `memory` (a msgspec struct: what the
+reader remembers from record to record) and `_take`, which notes whose the record is and when it was written (`_chain`,
+`_at`, `_agent`): what is emitted then says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar, Generic, Self, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -23,14 +23,13 @@ from lore.formats.bounds import is_crowded, is_deep, too_many, too_much
 from lore.formats.documents import LONGEST, Elements
 from lore.formats.lines import Line, LineReader, fault, problem
 from lore.model import events as e
-from lore.model import lenient
 from lore.model.codes import Code, Problem
 from lore.model.items import NULL, Item
 from lore.model.jsonslice import is_json
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign
 
-M = TypeVar("M", bound="TranscriptMemory")
+M = TypeVar("M", bound=Struct)
 
 
 class TranscriptTurns(Struct):
@@ -39,12 +38,6 @@ class TranscriptTurns(Struct):
     turn: int = 0
     model: str | None = None
     asked_at: str | None = None
-
-
-class TranscriptMemory(Struct):
-    """What every reader remembers: the place of the last record."""
-
-    last: tuple[int, int] = (0, 0)
 
 
 class Emitting(Generic[M]):
@@ -68,14 +61,6 @@ class Emitting(Generic[M]):
         """Begin a record: nothing is known of it."""
         self._line = line
         self._chain, self._at, self._agent = e.MAIN, None, None
-
-    def _save(self) -> bytes:
-        self._memory.last = (self._line.number, self._line.byte)
-        return msgspec.json.encode(self._memory)
-
-    def _load(self, saved: bytes) -> None:
-        self._memory = lenient.decoded(msgspec.json.Decoder(self.memory), saved)  # what waits may have lone surrogates
-        self._line = Line(*self._memory.last, b"")
 
     def _taken(self) -> list[Read]:
         found, self._found = self._found, []
@@ -205,12 +190,6 @@ class TranscriptLines(Emitting[M], LineReader):
         return self._taken()
 
 
-class _DocumentState(Struct, frozen=True):
-    elements: Elements
-    before: bytes
-    own: bytes
-
-
 class TranscriptDocument(Emitting[M]):
     """A reader of one JSON document whose records are the elements of an array at one of `paths`.
 
@@ -225,18 +204,6 @@ class TranscriptDocument(Emitting[M]):
         self._elements = Elements(self.paths, self.longest)
         self._before = b""
         self._begin()
-
-    @classmethod
-    def restore(cls, state: bytes) -> Self:
-        saved = msgspec.msgpack.decode(state, type=_DocumentState)
-        made = cls()
-        made._elements, made._before = saved.elements, saved.before
-        made._load(saved.own)
-        return made
-
-    @property
-    def state(self) -> bytes:
-        return msgspec.msgpack.encode(_DocumentState(self._elements, self._before, self._save()))
 
     def feed(self, data: bytes) -> list[Read]:
         waited = self._elements.phase == "before"

@@ -8,13 +8,13 @@ refused (`LoreError`): a checkpoint is a cache, a cold fold replaces it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import count
 from typing import Any, NamedTuple, cast
 from zlib import crc32
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from lore.errors import LoreError
 from lore.model import lenient
@@ -80,13 +80,6 @@ class SavedChunk(Sequence[Entry]):
             except (ValueError, RecursionError) as error:
                 raise _unreadable(error) from None
         return self._entries
-
-    def texts(self) -> Iterator[Raw]:
-        """Yield the items as JSON, without decoding them."""
-        items, begin = self.columns.items, 1
-        for size in self.columns.sizes:
-            yield Raw(items[begin : begin + size])
-            begin += size + 1
 
     def __getitem__(self, index: Any) -> Any:
         return cast("Any", self.entries)[index]
@@ -215,21 +208,6 @@ def unsealed(data: memoryview) -> memoryview:
     if size > end or crc32(data[:-CRC]) != int.from_bytes(data[-CRC:], "big"):
         raise ValueError("its checksum does not hold")
     return data[end - size : end]
-
-
-def items_of(entries: Vector[Entry]) -> Iterator[Raw]:
-    """Yield the items as JSON; those of chunks that no one looked at as they were saved."""
-    for chunk in entries.chunks():
-        if isinstance(chunk, SavedChunk):
-            yield from chunk.texts()
-        else:
-            yield from [Raw(msgspec.json.encode(entry.item)) for entry in chunk]
-
-
-def turns_of(entries: Vector[Entry]) -> Iterator[int]:
-    """Yield the turn of each entry."""
-    for chunk in entries.chunks():
-        yield from chunk.columns.turns if isinstance(chunk, SavedChunk) else [entry.turn for entry in chunk]
 
 
 def _unreadable(error: Exception) -> LoreError:

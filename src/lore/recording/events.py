@@ -84,23 +84,10 @@ class EventRecording(Recording):
     def _with_companions(self, reads: Iterator[Read]) -> Iterator[Read]:
         chains = SessionChains(self.companions, self.problems)
         yield from chains.noted(reads)
-        yield from self._reads_of(chains)
-
-    def companions_reads(self) -> Iterator[Read]:
-        """Yield what the companions hold, where a caller has taken and folded the session itself."""
-        known = self.state.chains
-        return self._reads_of(SessionChains(self.companions, self.problems, known)) if self.companions else iter(())
-
-    def _reads_of(self, chains: SessionChains) -> Iterator[Read]:
         for shown, read in chains.reads():
             self.reading = shown
             yield read
         self.reading = self.shown
-
-    def resume(self, reader: Reader, state: FoldedSession) -> None:
-        """Go on where another run stopped."""
-        self.reader, self._folding = reader, Folding(state)
-        self._saved = SavedEvents()  # what was derived stands in the state; to look through the log costs too much
 
     @property
     def state(self) -> FoldedSession:
@@ -277,11 +264,11 @@ class SessionChains:
     is a problem, not the end.
     """
 
-    def __init__(self, paths: Sequence[str], problems: Problems, known: Collection[str] = ()) -> None:
+    def __init__(self, paths: Sequence[str], problems: Problems) -> None:
         self._paths = paths
         self._problems = problems
-        self._taken = {e.MAIN, *known}
-        self._started = bool(known)
+        self._taken = {e.MAIN}
+        self._started = False
 
     def noted(self, reads: Iterator[Read]) -> Iterator[Read]:
         """Pass on the session's own reads, and remember its chains."""

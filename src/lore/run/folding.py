@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
+from msgspec import Raw
 
 from lore.cache.prices import is_partial
 from lore.errors import LoreError
 from lore.fold.step import MOST_TOKENS
 from lore.formats.base import Read
 from lore.model import events as e
-from lore.model.checkpoint import items_of, turns_of
 from lore.model.items import CompactDivider, Item
 from lore.model.results import store as results
 from lore.model.state import Chain, Entry, FoldedSession, Totals
@@ -30,7 +30,7 @@ from lore.recording.request_session import session_of
 from lore.run.rules import packaged
 
 NOTHING = "events: there is nothing to fold"
-HINT = "fold it without --follow and --checkpoint; `lore convert` writes requests as a session's log"
+HINT = "fold it without --follow; `lore convert` writes requests as a session's log"
 
 
 class Folded(NamedTuple):
@@ -41,18 +41,15 @@ class Folded(NamedTuple):
 
     @property
     def shown(self) -> list[Item]:
-        """The items; those of a checkpoint are decoded now."""
         return [entry.item for entry in self.entries]
 
 
 class TurnRows:
     """The requests of a session as they begin and end; of a chain the last two may still end, as in the fold."""
 
-    def __init__(self, rows: Iterable[results.TurnResult] = ()) -> None:
+    def __init__(self) -> None:
         self.rows: list[results.TurnResult] = []
         self._latest: dict[str, list[int]] = {}
-        for row in rows:
-            self._add(row)
 
     def _add(self, row: results.TurnResult) -> None:
         self._latest[row.chain] = [*self._latest.get(row.chain, ())[-1:], len(self.rows)]
@@ -121,11 +118,6 @@ class LogFold:
                 self.turns.take(event)
             yield event
 
-    def take_all(self, reads: Iterable[Read]) -> None:
-        """Fold what was read."""
-        for _ in self.take(reads):
-            pass
-
     def _compact(self, read: Read, event: e.CompactApplied) -> e.Event:
         taken: e.Event = event
         if self._unpruned:
@@ -159,10 +151,15 @@ class LogFold:
             usage = msgspec.structs.replace(usage, partial_output=True)
         kept = list(recording.problems.kept)
         result = results.FoldResult(
-            session=session, timeline=[*items_of(entries)], item_turns=[*turns_of(entries)],
-            injected=[] if only_pruned else injected(main), pruned=list(self.pruned), turns=list(self.turns.rows),
-            usage=usage, problems=kept,
-        )  # fmt: skip
+            session=session,
+            timeline=[Raw(msgspec.json.encode(entry.item)) for entry in entries],
+            item_turns=[entry.turn for entry in entries],
+            injected=[] if only_pruned else injected(main),
+            pruned=list(self.pruned),
+            turns=list(self.turns.rows),
+            usage=usage,
+            problems=kept,
+        )
         return Folded(result, entries)
 
 

@@ -33,7 +33,7 @@ from lore.formats.beginning import BOM, SPACE, array_at
 from lore.formats.documents import Elements
 from lore.formats.folders import API, CLINE_TASK, HISTORY, LARGEST, METADATA, UI, PackMember, PackReader, in_file
 from lore.formats.lines import Line, fault, problem
-from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, TranscriptTurns
+from lore.formats.transcripts import TranscriptDocument, TranscriptTurns
 from lore.formats.values import Said, count_in, opens, said_in, stamp_of, text_in
 from lore.model import events as e
 from lore.model import lenient
@@ -82,7 +82,7 @@ class ClineCut(Struct):
     summary: Raw
 
 
-class ClineMemory(TranscriptMemory):
+class ClineMemory(Struct):
     """What the reader remembers; `cuts` of the screen that are still to come are counted in `coming`."""
 
     begun: bool = False
@@ -399,12 +399,6 @@ class ClineTask(PackReader):
     def __init__(self) -> None:
         super().__init__()
         self._files: dict[str, bytes] = {}
-
-    def _save(self) -> bytes:
-        return msgspec.msgpack.encode(self._files)
-
-    def _load(self, saved: bytes) -> None:
-        self._files = msgspec.msgpack.decode(saved, type=dict[str, bytes])
 
     def _member(self, member: PackMember) -> list[Read]:
         self._files[member.header.name] = member.data

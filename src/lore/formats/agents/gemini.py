@@ -25,7 +25,7 @@ from lore.formats.agents import google
 from lore.formats.beginning import array_at
 from lore.formats.bills import split
 from lore.formats.lines import each
-from lore.formats.transcripts import Emitting, TranscriptDocument, TranscriptLines, TranscriptMemory, TranscriptTurns
+from lore.formats.transcripts import Emitting, TranscriptDocument, TranscriptLines, TranscriptTurns
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import text_of
@@ -155,7 +155,7 @@ class GeminiResponse(Struct):
     called: bool = False
 
 
-class GeminiMemory(TranscriptMemory):
+class GeminiMemory(Struct):
     """All that the reader remembers.
 
     `messages` is the history by id, in order; `joined` are messages that are part of another, `owners` the messages of

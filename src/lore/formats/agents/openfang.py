@@ -17,11 +17,11 @@ import re
 from typing import ClassVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from lore.formats.lines import each
-from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
+from lore.formats.transcripts import TranscriptLines, TranscriptTurns
 from lore.formats.values import Said, said_in, text_in
 from lore.model import events as e
 from lore.model.canonical import printable
@@ -47,7 +47,7 @@ _PUT_IN = re.compile(
 )
 
 
-class _OpenFangMemory(TranscriptMemory):
+class _OpenFangMemory(Struct):
     """What the reader remembers: whether the session has begun, its turns, the latest time."""
 
     begun: bool = False

@@ -29,7 +29,7 @@ from lore.formats.base import Read
 from lore.formats.bills import apart, split
 from lore.formats.folders import OPENHANDS, STATE, PackMember, PackReader
 from lore.formats.lines import Line, fault
-from lore.formats.transcripts import Emitting, TranscriptMemory, TranscriptTurns
+from lore.formats.transcripts import Emitting, TranscriptTurns
 from lore.formats.values import called, opens, stamp_at
 from lore.model import events as e
 from lore.model.canonical import encode
@@ -66,7 +66,7 @@ class Viewed(Struct, gc=False):
     result: str = ""
 
 
-class OpenHandsMemory(TranscriptMemory):
+class OpenHandsMemory(Struct):
     """All that the reader remembers.
 
     `bills` are those of responses whose events have not come, by id; `view` is the history; `response` is the one whose

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from lore.formats.agents import google
 from lore.formats.bills import split
 from lore.formats.lines import each
-from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
+from lore.formats.transcripts import TranscriptLines, TranscriptTurns
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import encode, text_of
@@ -151,7 +151,7 @@ class QwenChain(Struct):
         return self.pruned + len(self.steps)
 
 
-class QwenMemory(TranscriptMemory):
+class QwenMemory(Struct):
     """All that the reader remembers."""
 
     session: str | None = None

@@ -28,7 +28,7 @@ from msgspec import Raw, Struct
 
 from lore.formats.beginning import BOM, SPACE, array_at
 from lore.formats.bills import billed_of
-from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, TranscriptTurns
+from lore.formats.transcripts import TranscriptDocument, TranscriptTurns
 from lore.formats.values import FunctionCall, blocks_in, called, opens, output_of, stamp_of, text_in
 from lore.model import events as e
 from lore.model import lenient
@@ -73,7 +73,7 @@ class SweAgentWaiting(Struct):
     observation: Raw
 
 
-class _SweAgentMemory(TranscriptMemory):
+class _SweAgentMemory(Struct):
     """What the reader remembers."""
 
     begun: bool = False
@@ -238,7 +238,7 @@ class _MiniSweMessage(Struct, frozen=True):
     usage: Raw = NULL
 
 
-class _MiniSweMemory(TranscriptMemory):
+class _MiniSweMemory(Struct):
     """What the reader remembers: what stood before the messages, how many there were, the turns."""
 
     model: str | None = None

@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from itertools import chain as chained
 from typing import ClassVar
 
-import msgspec
 from msgspec.structs import replace
 
 from lore.formats.answers import NOTHING, ParsedAnswer, answered
@@ -102,13 +101,6 @@ class BodyPairs(PackReader):
     def __init__(self) -> None:
         super().__init__()
         self._request: Read | None = None  # one that awaits its response
-
-    def _save(self) -> bytes:
-        read = self._request
-        return b"" if read is None else msgspec.msgpack.encode((read.value, read.line, read.byte, read.file))
-
-    def _load(self, saved: bytes) -> None:
-        self._request = Read(*msgspec.msgpack.decode(saved, type=tuple[Exchange, int, int, str])) if saved else None
 
     def _read(self, member: PackMember) -> Iterable[Read]:
         """Let go of a request whose response could not be read."""

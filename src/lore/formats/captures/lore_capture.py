@@ -19,7 +19,6 @@ import binascii
 from collections.abc import Iterator
 from typing import ClassVar
 
-import msgspec
 from msgspec import Struct
 
 from lore.formats.base import Read
@@ -59,10 +58,6 @@ class _OpenCall(Struct):
     request: _Side
     response: _Side
     size: int = 0  # of its records
-
-
-class _CaptureState(Struct):
-    calls: dict[str, _OpenCall] = {}
 
 
 class LoreCapture(LineReader):
@@ -148,13 +143,6 @@ class LoreCapture(LineReader):
 
     def _rest(self) -> list[Read]:
         return [read for name in list(self._calls) for read in self._close(name)]
-
-    def _save(self) -> bytes:
-        return msgspec.msgpack.encode(_CaptureState(self._calls))
-
-    def _load(self, saved: bytes) -> None:
-        self._calls = msgspec.msgpack.decode(saved, type=_CaptureState).calls
-        self._held = sum(call.size for call in self._calls.values())
 
 
 def _without_body(members: dict[str, bytes]) -> dict[str, bytes]:

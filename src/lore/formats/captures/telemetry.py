@@ -339,13 +339,6 @@ class ClaudeEvents(RecordReader):
         self._pending: list[_PendingCall] = []
         self._cut = False
 
-    def _save(self) -> bytes:
-        return msgspec.msgpack.encode((super()._save(), self._cut, self._pending))
-
-    def _load(self, saved: bytes) -> None:
-        held, self._cut, self._pending = msgspec.msgpack.decode(saved, type=tuple[bytes, bool, list[_PendingCall]])
-        super()._load(held)
-
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         return any(_kind(span) for record in first_records(head) for span in span_records(record))

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, cast
 
-import msgspec
 from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
@@ -73,10 +72,6 @@ class _Yaml(Struct):
     skipping: bool = False
     over: bool = False
     anchors: dict[str, Anchored] = {}
-
-    @property
-    def state(self) -> bytes:
-        return msgspec.msgpack.encode(self)
 
     def feed(self, data: bytes, *, last: bool = False) -> list[Read]:
         """Cut and read the interactions that are whole."""
@@ -155,12 +150,6 @@ class _Yaml(Struct):
         return Read(Problem(code, message), self.line, self.byte)
 
 
-class _VcrState(Struct):
-    kind: Literal["", "json", "yaml"]
-    begin: bytes
-    own: bytes
-
-
 class Vcr:
     """Reader of cassettes; the first byte that is no space tells JSON from YAML."""
 
@@ -175,21 +164,6 @@ class Vcr:
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         return is_yaml_cassette(head) or _Json.recognises(head)
-
-    @classmethod
-    def restore(cls, state: bytes) -> Vcr:
-        saved = msgspec.msgpack.decode(state, type=_VcrState)
-        made = cls()
-        made._begin = saved.begin
-        if saved.kind:
-            made._reader = _Json(saved.own) if saved.kind == "json" else msgspec.msgpack.decode(saved.own, type=_Yaml)
-        return made
-
-    @property
-    def state(self) -> bytes:
-        reader = self._reader
-        kind = "" if reader is None else "yaml" if isinstance(reader, _Yaml) else "json"
-        return msgspec.msgpack.encode(_VcrState(kind, self._begin, b"" if reader is None else reader.state))
 
     def feed(self, data: bytes) -> Iterable[Read]:
         if self._reader is None:

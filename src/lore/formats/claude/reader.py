@@ -49,11 +49,6 @@ class ClaudeCode(TranscriptLines[ClaudeMemory]):
         marked = (line for line in each(head) if any(marker in line for marker in records.MARKERS))
         return any(record.type in known for record in map(records.decode_record, marked) if record is not None)
 
-    def _load(self, saved: bytes) -> None:
-        super()._load(saved)
-        chains = self._memory.chains
-        self._memory.chains = {e.MAIN if name == e.MAIN else name: chain for name, chain in chains.items()}
-
     def _last(self) -> None:
         for name, chain in self._memory.chains.items():
             self._chain = name

@@ -18,7 +18,6 @@ import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats.claude import records
-from lore.formats.transcripts import TranscriptMemory
 from lore.formats.values import opens
 from lore.model import events as e
 from lore.model import items
@@ -61,7 +60,7 @@ class ClaudeChainMemory(Struct):
     thinks: bool = False
 
 
-class ClaudeMemory(TranscriptMemory):
+class ClaudeMemory(Struct):
     """All that the reader remembers.
 
     `parents` has every line that has a uuid; `items` those that made other than one item of their own

@@ -26,7 +26,7 @@ from msgspec import Raw, Struct, field
 from lore.formats.base import Read
 from lore.formats.bills import split
 from lore.formats.codex.items import CodexUsage
-from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
+from lore.formats.transcripts import TranscriptLines, TranscriptTurns
 from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.items import NULL, is_absent
@@ -205,7 +205,7 @@ class CodexResponse(Struct):
     turn: int = 0
 
 
-class CodexMemory(TranscriptMemory):
+class CodexMemory(Struct):
     """All that the reader remembers.
 
     `thread` is the session's id, `root` the thread that its sums began in; `waiting` are the responses since the last

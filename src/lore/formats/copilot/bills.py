@@ -28,7 +28,7 @@ from lore.formats.bills import split
 from lore.formats.copilot import records
 from lore.formats.copilot.usage import COMPACTION, MAIN, StoredUsage
 from lore.formats.lines import Line
-from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
+from lore.formats.transcripts import TranscriptLines, TranscriptTurns
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import is_absent
@@ -179,7 +179,7 @@ class CopilotSpent(Struct):
         return any(own != others for own, others in pairs if own is not None and others is not None)
 
 
-class CopilotMemory(TranscriptMemory):
+class CopilotMemory(Struct):
     """All that the reader remembers; `header` waits for the session's first message, by when its model is known.
 
     `lifetimes` are the seconds that what a model writes lives, as the client reckons.

@@ -17,8 +17,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from lore.formats.base import Read
 from lore.formats.bounds import too_much
@@ -46,13 +45,6 @@ T = TypeVar("T")
 S = TypeVar("S", bound=Struct)
 
 
-class _EngineState(Struct):
-    own: Raw
-    passed: dict[str, int]
-    line: int
-    byte: int
-
-
 class LogTime(NamedTuple):
     """A line's time in seconds, and where it counts from."""
 
@@ -76,15 +68,6 @@ class EngineLog(TextReader, Generic[S]):
         self._server = ""
         self._passed: dict[str, int] = {}
         self._first: Line = Line(1, 0, b"")  # that was passed over
-
-    def _save(self) -> bytes:
-        own = Raw(msgspec.msgpack.encode(self._kept))
-        return msgspec.msgpack.encode(_EngineState(own, self._passed, self._first.number, self._first.byte))
-
-    def _load(self, saved: bytes) -> None:
-        state = msgspec.msgpack.decode(saved, type=_EngineState)
-        self._kept = msgspec.msgpack.decode(state.own, type=self.remembers)  # pyright: ignore[reportAttributeAccessIssue]
-        self._passed, self._first = state.passed, Line(state.line, state.byte, b"")
 
     def _read(self, lines: Iterable[Line], *, torn: bool = False) -> list[Read]:
         return [read for line in lines for read in self._reads(line)]

@@ -20,7 +20,6 @@ from bisect import bisect_left
 from typing import ClassVar
 from zlib import crc32
 
-import msgspec
 from msgspec import Raw
 
 from lore.formats.base import Read, Yields
@@ -85,10 +84,6 @@ class KimiCli(TranscriptLines[KimiMemory], Wire):
     def _last(self) -> None:
         self._end_context()
         self._play_up_to(len(self._memory.marks))
-
-    def go_on(self, name: str) -> None:
-        """Go on in this file, behind what a saved state remembers."""
-        self._file = name
 
     def begin_file(self, name: str) -> list[Read]:
         """Begin a file of a session that is read as a folder; return what the one before held back."""
@@ -316,14 +311,6 @@ class KimiCliSession(PackReader):
         super().__init__()
         self._file = ""
         self._reader = KimiCli()
-
-    def _save(self) -> bytes:
-        return msgspec.msgpack.encode((self._file, self._reader.state))
-
-    def _load(self, saved: bytes) -> None:
-        self._file, state = msgspec.msgpack.decode(saved, type=tuple[str, bytes])
-        self._reader = KimiCli.restore(state)
-        self._reader.go_on(self._file)
 
     def _member(self, member: PackMember) -> list[Read]:
         name, found = member.header.name, list[Read]()

@@ -22,7 +22,7 @@ from msgspec import Raw, Struct, field
 
 from lore.formats.kimi import content as kimi
 from lore.formats.lines import each
-from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
+from lore.formats.transcripts import TranscriptLines, TranscriptTurns
 from lore.formats.values import stamp_of
 from lore.model import events as e
 from lore.model import lenient
@@ -137,7 +137,7 @@ class KimiStep(Struct):
     billed: bool = False
 
 
-class KimiCodeMemory(TranscriptMemory):
+class KimiCodeMemory(Struct):
     """All that the reader remembers.
 
     `history` are the messages that stand, `step` is the last step; `tables` are tools by their hash, `sent` is the hash

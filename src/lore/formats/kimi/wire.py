@@ -22,7 +22,7 @@ from msgspec import Raw, Struct, field
 
 from lore.formats.kimi import content as kimi
 from lore.formats.kimi.content import KimiCall, KimiUsage
-from lore.formats.transcripts import Emitting, TranscriptMemory, TranscriptTurns
+from lore.formats.transcripts import Emitting, TranscriptTurns
 from lore.formats.values import result_of, stamp_of, text_in
 from lore.model import events as e
 from lore.model import lenient
@@ -164,7 +164,7 @@ class ContextState(Struct):
     played: int = 0
 
 
-class KimiMemory(TranscriptMemory):
+class KimiMemory(Struct):
     """All of it; `joined` says that messages come from the model's log, for which `marks` of the screen's wait."""
 
     started: bool = False

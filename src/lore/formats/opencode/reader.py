@@ -28,7 +28,7 @@ from lore.formats.beginning import BOM, SPACE, array_at
 from lore.formats.bills import name_of
 from lore.formats.opencode import records, typed
 from lore.formats.opencode.records import OpenCodeInfo, OpenCodePart, OpenCodeRecord, OpenCodeTokens
-from lore.formats.transcripts import TranscriptDocument, TranscriptMemory, TranscriptTurns
+from lore.formats.transcripts import TranscriptDocument, TranscriptTurns
 from lore.formats.values import LATEST_MS, count_in, stamp_of, text_in
 from lore.model import events as e
 from lore.model.codes import Code
@@ -59,7 +59,7 @@ class Marker(Struct, gc=False):
     tail: str | None = None
 
 
-class OpenCodeMemory(TranscriptMemory):
+class OpenCodeMemory(Struct):
     """All that the reader remembers.
 
     `live` are the items since the last compaction, each with its message, `pruned` the calls whose output was taken

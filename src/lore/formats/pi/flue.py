@@ -23,7 +23,6 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, NamedTuple
 
-import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
@@ -89,13 +88,11 @@ class _Walk(NamedTuple):
 class FluePath:
     """The path, and the events of every change of it."""
 
-    def __init__(self, state: FlueMemory | None = None) -> None:
-        self.state = state or FlueMemory()
+    def __init__(self) -> None:
+        self.state = FlueMemory()
         self._places: dict[str, int] = {}  # of the path's entries
         self._folds: list[int] = []  # the places of its compactions
         self._found: list[Read] = []
-        path, self.state.path = self.state.path, []
-        self._extend(path)
 
     def taken(self) -> list[Read]:
         """Return what was found since the last call."""
@@ -395,14 +392,6 @@ class Flue(RecordReader):
             return header or _is_delta(own)
         at = array_at(head, (".entries",)) if head.removeprefix(BOM).lstrip(SPACE)[:1] == b"{" else -1
         return at >= 0 and _OPENING.match(head, at) is not None and b'"parentId"' in head
-
-    def _save(self) -> bytes:
-        return msgspec.msgpack.encode((super()._save(), self._path.state))
-
-    def _load(self, saved: bytes) -> None:
-        own, state = msgspec.msgpack.decode(saved, type=tuple[bytes, FlueMemory])
-        super()._load(own)
-        self._path = FluePath(state)
 
     def _values(self, data: bytes, line: Line) -> Sequence[Read]:
         own, path = table(data) or {}, self._path

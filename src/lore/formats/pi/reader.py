@@ -31,7 +31,7 @@ from lore.formats.bills import name_of
 from lore.formats.lines import each
 from lore.formats.pi import messages
 from lore.formats.pi.messages import PiEntry, PiMessage
-from lore.formats.transcripts import TranscriptLines, TranscriptMemory, TranscriptTurns
+from lore.formats.transcripts import TranscriptLines, TranscriptTurns
 from lore.formats.values import item_name, stamp_at
 from lore.model import events as e
 from lore.model.canonical import text_of
@@ -147,7 +147,7 @@ class PiLevel(Struct, gc=False):
     asked: str | None = None
 
 
-class PiMemory(TranscriptMemory):
+class PiMemory(Struct):
     """All that the reader remembers.
 
     `headers` counts lines that begin a session, `summaries` those that were billed; `skipped` are the calls of
@@ -175,10 +175,6 @@ class Pi(TranscriptLines[PiMemory]):
     def __init__(self) -> None:
         super().__init__()
         self._numbers: dict[str, int] = {}  # of entries, by name
-
-    def _load(self, saved: bytes) -> None:
-        super()._load(saved)
-        self._numbers = {name: number for number, name in enumerate(self._memory.tree.names, 1)}
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:

@@ -25,13 +25,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from lore.formats.lines import Line
 from lore.formats.plain_chat import messages, signs
 from lore.formats.plain_chat.messages import ChatResult
 from lore.formats.plain_chat.signs import ChatConversation, ChatMessage, Role
-from lore.formats.transcripts import Emitting, TranscriptDocument, TranscriptLines, TranscriptMemory, TranscriptTurns
+from lore.formats.transcripts import Emitting, TranscriptDocument, TranscriptLines, TranscriptTurns
 from lore.formats.values import opens, spoken
 from lore.model import events as e
 from lore.model.canonical import printable
@@ -62,7 +62,7 @@ class ChatTalk(msgspec.Struct):
     turns: TranscriptTurns = msgspec.field(default_factory=TranscriptTurns)
 
 
-class ChatMemory(TranscriptMemory):
+class ChatMemory(Struct):
     """What the reader remembers: how many messages there were, whether in whole conversations, the latest of them."""
 
     begun: bool = False
@@ -80,11 +80,6 @@ class _ChatEvents(Emitting[ChatMemory]):
         "without bills and requests only history is judged"
     )
     successive: ClassVar[bool] = True  # no conversation goes on when the next one has begun
-
-    def _load(self, saved: bytes) -> None:
-        super()._load(saved)
-        if self._memory.talk.number == 1:
-            self._memory.talk.chain = e.MAIN  # the very object: by it an event knows that it need not write it
 
     def _take(self, data: bytes) -> None:
         if not self._memory.whole:

@@ -116,10 +116,9 @@ def redacted_problem(problem: Problem) -> Problem:
 # What lore says of files in its own words: no content can stand in it but names of files, chains and turns.
 _OWN = pattern(
     r"(?:cannot (?:read|open) |no recordings? in |nothing matches |there is no |cannot write ).*"
-    r"|not counted: --all reads it|the checkpoint and the session are one file"
+    r"|not counted: --all reads it"
     r"|.* (?:is not a file|is empty|holds no request body that lore knows"
-    r"|cannot be read twice: no checkpoint of it can be used|is OpenCode's database of [\d,]+ sessions.*"
-    r"|is a (?:stored session|session of a database): a checkpoint is one of a file"
+    r"|is OpenCode's database of [\d,]+ sessions.*"
     r"|has no turn \d+.*|holds \d+ turns? and no pair to compare|is no session log)",
     re.DOTALL,
 )
