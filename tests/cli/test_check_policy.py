@@ -10,6 +10,7 @@ import pytest
 from cli.policies import settings, sums, update, waste
 from cli.pooled import pooled
 from cli.running import lore, put, session
+from lore.recording.inputs import inputs
 from model.making import assistant, body
 
 # select, ignore, exemptions
@@ -142,6 +143,44 @@ def test_an_exemption_of_a_file_that_could_not_be_read_whole_is_left_in_peace():
     settings(EXEMPT)
     put("r.jsonl", body("a"), b"{broken\n")
     assert sums("r.jsonl")[2] == ["LORE201"]
+
+
+def test_exempted_path_outside_settings_folder_is_refused():
+    settings(EXEMPT.replace("r.jsonl", "../../../../../"))
+    ran = lore("check", waste())
+    assert ran.code == 2
+    assert "path '../../../../../' leaves the folder of these settings" in ran.err
+
+
+@pytest.mark.parametrize("path", ["out", "out/*.jsonl", "inner"])
+def test_links_out_of_settings_folder_are_not_followed(path, tmp_path_factory, monkeypatch):
+    outside = tmp_path_factory.mktemp("outside")
+    os.rename(put("r.jsonl", body("a")), outside / "r.jsonl")
+    os.symlink(outside, "out")
+    os.mkdir("inner")
+    os.symlink(outside / "r.jsonl", "inner/r.jsonl")
+    settings(EXEMPT.replace("r.jsonl", path))
+    looked_at = []
+    monkeypatch.setattr("lore.run.checking.exemptions._may_be_recording", looked_at.append)
+    assert sums(put("other.jsonl", body("a")))[2] == []
+    assert looked_at == []
+
+
+def test_many_exemptions_list_their_folder_once(monkeypatch):
+    put("logs/other.txt", b"words")
+    settings("".join(EXEMPT.replace("r.jsonl", f"logs/*{number}*.jsonl") for number in range(200)))
+    listed = []
+    monkeypatch.setattr("lore.run.checking.exemptions.inputs", lambda paths: listed.extend(paths) or inputs(paths))
+    assert sums(put("other.jsonl", body("a")))[2] == ["LORE404"] * 200
+    assert listed == [os.path.abspath("logs")]
+
+
+@pytest.mark.parametrize("path", ["**/r.jsonl", "deep/*", "deep/r.json?", ".hidden/*.jsonl", "*/.hidden/r.jsonl"])
+def test_exemption_stays_while_pattern_names_unjudged_recording(path):
+    settings(EXEMPT.replace("r.jsonl", path))
+    for folder in ("deep", ".hidden", "deep/.hidden"):
+        put(f"{folder}/r.jsonl", body("a"))
+    assert sums(put("other.jsonl", body("a")))[2] == []
 
 
 def test_the_folder_of_the_settings_stands_for_all_in_it():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from lore.errors import LoreError
 from lore.judge.base import finding
@@ -135,6 +136,39 @@ def test_budgets_of_a_path_replace_those_of_the_run():
 def test_an_exemption_excuses_what_it_names(fields, out):
     exempt = Exempt(**{"code": "date-in-prefix", "path": "logs/*", "reason": "old", **fields})
     assert ruled(Policy(exempt=(exempt,)), DATE).out == out
+
+
+def test_first_exemption_that_names_finding_counts():
+    named = {"path": "logs/*", "reason": "old"}
+    policy = Policy(
+        exempt=(
+            Exempt(code="LORE101", chain="main", **named),
+            Exempt(code="LORE1", json_path="system[*].text", **named),
+            Exempt(code="LORE101", **named),
+            Exempt(code="date-in-prefix", path="logs", reason="old"),
+        )
+    )
+    assert ruled(policy, DATE).by == 1
+    assert ruled(policy, replace(DATE, json_path="tools[0]")).by == 2
+
+
+def test_finding_is_compared_with_few_of_many_exemptions(monkeypatch):
+    named = {"path": "logs/*", "reason": "old"}
+    compared = []
+    names_place = Exempt.names_place
+    monkeypatch.setattr(Exempt, "names_place", lambda self, found: compared.append(self) or names_place(self, found))
+    exact = [Exempt(code="LORE101", json_path=f"system[{number}].text", **named) for number in range(1_000)]
+    other = [Exempt(code="LORE102", json_path=f"system[{number}]*", **named) for number in range(1_000)]
+    policy = Policy(exempt=(*other, *exact))
+    assert ruled(policy, DATE).by == 1_001
+    assert compared == []
+
+
+@pytest.mark.parametrize("path", ["../logs", "logs/../../x", "../../../../../", ".."])
+def test_exempted_path_may_not_leave_folder_of_settings(path):
+    said = Policy(exempt=(Exempt(code="LORE101", path=path, reason="r"),)).fault()
+    assert said == f"exempt, entry 1: path {path!r} leaves the folder of these settings"
+    assert Policy(per_path=(PerPath(path=path),)).fault() == ""
 
 
 @pytest.mark.parametrize("name", ["code", "path", "reason"])

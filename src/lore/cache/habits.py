@@ -17,12 +17,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from datetime import date
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 from lore.cache.base import Outcome
 from lore.cache.bills import DROP
+from lore.model.patterns import matches_shell
 
 _MOST_FOUND = 4_096  # signs whose habit is remembered: a recording can name any number
 PRIOR = 0.5  # occurrences of each kind that are assumed before any was counted (Jeffreys)
@@ -129,7 +129,7 @@ class Habits:
         return next((
             row for row in self._by_sign.get(sign, ())
             if row.moment in moments and row.first in (None, first) and (number or not (row.since or row.until))
-            and row.since <= number and (not row.until or number < row.until) and fnmatchcase(model, row.model)
+            and row.since <= number and (not row.until or number < row.until) and matches_shell(row.model, model)
         ), None)  # fmt: skip
 
 

@@ -17,7 +17,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from datetime import date
 from decimal import Decimal
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -25,6 +24,7 @@ from lore.cache.bills import lifetime
 from lore.cache.habits import Habit, Habits
 from lore.cache.prices import KINDS, TOOLS, Price, rates
 from lore.model.deferred import pattern
+from lore.model.patterns import matches_shell
 from lore.model.providers import ENGINES, GATEWAYS, UNKNOWN, has_exact_breakpoints, named_provider, provider_of
 from lore.model.turn import Turn
 
@@ -196,7 +196,7 @@ class DatedRules:
         name = normal(model)
         return tuple([
             row for row in self._by_rule.get(rule, ())
-            if row.provider in (provider, "*") and row.platform in ("", platform) and fnmatchcase(name, row.model)
+            if row.provider in (provider, "*") and row.platform in ("", platform) and matches_shell(row.model, name)
         ])  # fmt: skip
 
 

@@ -11,9 +11,11 @@ ignored. What is taken out counts nowhere but as taken out, and never against a 
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cached_property
+from heapq import merge
+from itertools import product
+from operator import itemgetter
 from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
@@ -25,6 +27,7 @@ from lore.judge.pair import Pair, is_remark, lost_tokens
 from lore.model.cause import Place
 from lore.model.codes import CODES, SEVERITY, CauseKind, Code
 from lore.model.evidence import OverBudget, TailReplaced
+from lore.model.patterns import PathIndex, matches_name
 from lore.model.results import Finding, Summary
 
 Out: TypeAlias = Literal["", "ignored", "exempted", "known"]
@@ -58,16 +61,46 @@ class Exempt(Struct, frozen=True, kw_only=True):
     chain: str | None = None
     json_path: str | None = None
 
-    def fits(self, finding: Finding) -> bool:
-        """Tell whether this finding, of a recording that `path` names, is meant."""
-        return (
-            _length(self.code, finding.code, finding.name) > 0
-            and (self.chain is None or matches_name(self.chain, finding.chain or ""))
-            and (self.json_path is None or matches_name(self.json_path, finding.json_path or ""))
+    def names_place(self, finding: Finding) -> bool:
+        """Return whether the chain and the place of a finding are those of this exemption."""
+        return (self.chain is None or matches_name(self.chain, finding.chain or "")) and (
+            self.json_path is None or matches_name(self.json_path, finding.json_path or "")
         )
 
 
-class Policy(Struct, frozen=True):
+class ExemptGroup:
+    """Exemptions with the same path, found by code, chain and place: a finding is compared with few of them."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.numbers: list[int] = []
+        self._exact: dict[tuple[str, str | None, str | None], int] = {}  # without `*`: the first of a kind
+        self._patterns: dict[str, list[tuple[int, Exempt]]] = {}
+
+    def add(self, number: int, exempt: Exempt) -> None:
+        """Add an exemption; `number` is its place in the settings, higher than those before."""
+        self.numbers.append(number)
+        for key in (f"code {exempt.code.upper()}", f"name {exempt.code.lower()}"):
+            if "*" in f"{exempt.chain}{exempt.json_path}":
+                self._patterns.setdefault(key, []).append((number, exempt))
+            else:
+                self._exact.setdefault((key, exempt.chain, exempt.json_path), number)
+
+    def first(self, finding: Finding) -> int | None:
+        """Return the number of the first exemption of a finding whose recording `path` names."""
+        code, chain, place = finding.code, finding.chain or "", finding.json_path or ""
+        keys = [*(f"code {code[:length]}" for length in range(1, len(code) + 1)), f"name {finding.name}"]
+        exact = (self._exact.get((key, *at)) for key in keys for at in product((None, chain), (None, place)))
+        found = min((number for number in exact if number is not None), default=None)
+        for number, exempt in merge(*(self._patterns.get(key, ()) for key in keys), key=itemgetter(0)):
+            if found is not None and found < number:
+                break
+            if exempt.names_place(finding):
+                return number
+        return found
+
+
+class Policy(Struct, frozen=True, dict=True):  # `dict`: for cached properties
     """The settings of `[check]` that are no budgets."""
 
     select: tuple[str, ...] = ()
@@ -86,7 +119,7 @@ class Policy(Struct, frozen=True):
                 return f"per_path, entry {number}: {fault}"
         for number, entry in enumerate(self.exempt, 1):
             empty = next((f"{name} is empty" for name in ("code", "reason") if not getattr(entry, name).strip()), "")
-            if fault := empty or _path_fault(entry.path):
+            if fault := empty or _path_fault(entry.path) or _leaves_folder(entry.path):
                 return f"exempt, entry {number}: {fault}"
         return ""
 
@@ -99,9 +132,26 @@ class Policy(Struct, frozen=True):
         for entry in self.exempt:
             _check(entry.code, f"{where}exempt.code")
 
+    @cached_property
+    def exempt_groups(self) -> list[ExemptGroup]:
+        """The exemptions, grouped by their path."""
+        groups: dict[str, ExemptGroup] = {}
+        for number, exempt in enumerate(self.exempt):
+            groups.setdefault(exempt.path, ExemptGroup(exempt.path)).add(number, exempt)
+        return list(groups.values())
+
+    @cached_property
+    def exempt_paths(self) -> PathIndex:
+        """An index of the paths of `exempt_groups`."""
+        return PathIndex(group.path for group in self.exempt_groups)
+
+    @cached_property
+    def _paths(self) -> PathIndex:
+        return PathIndex(entry.path for entry in self.per_path)
+
     def ruling(self, path: str, budgets: Budgets) -> Ruling:
         """Return what holds for one recording; `path` is relative, its parts joined by `/`."""
-        entries = [(number, entry) for number, entry in enumerate(self.per_path) if matches_path(entry.path, path)]
+        entries = [(number, self.per_path[number]) for number in self._paths.numbers(path)]
         select = next((entry.select for _, entry in reversed(entries) if entry.select), self.select)
         for _, entry in entries:
             budgets = entry.budgets.over(budgets)
@@ -113,7 +163,7 @@ class Policy(Struct, frozen=True):
             select=select,
             ignore=(*self.ignore, *(code for _, entry in entries for code in entry.ignore)),
             count_as_waste=(*self.count_as_waste, *(code for _, entry in entries for code in entry.count_as_waste)),
-            exempt=tuple((n, entry) for n, entry in enumerate(self.exempt) if matches_path(entry.path, path)),
+            exempt=tuple(self.exempt_groups[number] for number in self.exempt_paths.numbers(path)),
             min_reuse=budgets.min_reuse,
             max_tail_tokens=self.max_tail_tokens,
             limited=Limited(*limited),
@@ -129,6 +179,11 @@ def _path_fault(path: str) -> str:
     if path.startswith(("/", "~")) or path[1:2] == ":":
         return f"path {path!r} is absolute: write it as it stands from the folder of these settings"
     return ""
+
+
+def _leaves_folder(path: str) -> str:
+    """Say that a pattern names files outside the folder of the settings, which lore would look for; else empty."""
+    return f"path {path!r} leaves the folder of these settings" if ".." in path.split("/") else ""
 
 
 NO_POLICY = Policy()
@@ -155,7 +210,7 @@ class Ruling(NamedTuple):
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     count_as_waste: tuple[str, ...] = ()
-    exempt: tuple[tuple[int, Exempt], ...] = ()
+    exempt: tuple[ExemptGroup, ...] = ()
     min_reuse: float | None = None
     limited: Limited = Limited()
     max_tail_tokens: int = MAX_TAIL_TOKENS
@@ -164,9 +219,9 @@ class Ruling(NamedTuple):
         """Decide about a finding."""
         if not self.wants(finding.code, finding.name):
             return Ruled(finding, "ignored")
-        for number, exempt in self.exempt:
-            if exempt.fits(finding):
-                return Ruled(finding, "exempted", number)
+        exempted = [number for group in self.exempt if (number := group.first(finding)) is not None]
+        if exempted:
+            return Ruled(finding, "exempted", min(exempted))
         if finding.kind != "waste" and _longest(self.count_as_waste, finding.code, finding.name):
             finding = replace(finding, kind="waste", severity=SEVERITY["waste"])
         elif isinstance(finding.evidence, TailReplaced) and finding.evidence.tokens > self.max_tail_tokens:
@@ -220,47 +275,6 @@ def _check(selector: str, where: str) -> None:
         f"{where}: no finding has the code or name {selector!r}",
         hint=f"{hint}`lore explain` lists codes and names; the beginning of a code stands for all that begin so",
     )
-
-
-_PARTS = re.compile(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]/]*\]|.", re.DOTALL)
-_ANY = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-
-
-_MOST_PATHS = 1_024  # patterns of paths, kept compiled
-
-
-@lru_cache(maxsize=_MOST_PATHS)
-def _path(pattern: str) -> re.Pattern[str]:
-    text = pattern.removeprefix("./").rstrip("/")
-    folder = text in ("", ".")  # of the settings
-    return re.compile(r"(?!\.\./).*" if folder else "".join(map(_part, _PARTS.findall(text))) + "(?:/.*)?", re.DOTALL)
-
-
-def _part(part: str) -> str:
-    if part in _ANY:
-        return _ANY[part]
-    if len(part) < 3:
-        return re.escape(part)
-    negated = part[1] == "!"
-    return f"[{'^' * negated}{re.escape(part[1 + negated : -1]).replace(re.escape('-'), '-')}]"
-
-
-def matches_path(pattern: str, path: str) -> bool:
-    """Tell whether a path (its parts joined by `/`) is one that a pattern names, or lies below one.
-
-    A pattern also names the path that it spells: cassettes of pytest have brackets in their names.
-    """
-    if path == pattern or path.startswith(pattern.rstrip("/") + "/"):
-        return True
-    try:
-        return _path(pattern).fullmatch(path) is not None
-    except re.error:  # a range that runs backwards: then it is a name
-        return False
-
-
-def matches_name(pattern: str, name: str) -> bool:
-    """Tell whether a name is the one that is asked for; `*` stands for any characters, nothing else is special."""
-    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name, re.DOTALL) is not None
 
 
 class Budgets(Struct, frozen=True):

@@ -10,9 +10,10 @@ is delivered (whole or as a stream) is another path and the same cache. Sources:
 from __future__ import annotations
 
 import re
-from fnmatch import fnmatchcase
 from typing import NamedTuple
 from urllib.parse import unquote
+
+from lore.model.patterns import matches_shell
 
 _HOSTS: tuple[tuple[str, str], ...] = (
     ("api.anthropic.com", "anthropic"),
@@ -115,7 +116,7 @@ EXACT: tuple[Exact, ...] = (
 def has_exact_breakpoints(model: str | None) -> bool:
     """Tell whether a model's requests are cached at breakpoints, and at no shorter prefix."""
     name = (model or "").rsplit("/", 1)[-1]
-    return any(fnmatchcase(name, row.model) for row in EXACT)
+    return any(matches_shell(row.model, name) for row in EXACT)
 
 
 def model_in(endpoint: str) -> str | None:
@@ -167,4 +168,4 @@ SPOKEN_TO: tuple[SpokenTo, ...] = (
 def dialects_for(model: str) -> tuple[str, ...]:
     """Return the dialects in which a provider takes requests for a model: one, several, or none that is known."""
     name = model.rsplit("/", 1)[-1]
-    return next((row.dialects for row in SPOKEN_TO if fnmatchcase(name, row.model)), ())
+    return next((row.dialects for row in SPOKEN_TO if matches_shell(row.model, name)), ())

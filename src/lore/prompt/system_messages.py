@@ -11,9 +11,9 @@ answer is no. A row says that the model honours the message, not only that the r
 from __future__ import annotations
 
 from collections.abc import Iterable
-from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+from lore.model.patterns import matches_shell
 from lore.prompt.base import IN_CONVERSATION, SEVERAL_LEADING, Dialect, Rules, expresses
 
 # What a chat template does with a system message behind the first: an error, joined to the first, left out, written.
@@ -100,7 +100,7 @@ def placement(model: str | None, dialect: Dialect, rules: Rules) -> Placement:
     if known is not None and known.does != "renders":
         return Placement(accepted=False, by="template", since=known.since, source=known.source)
     name, rows = (model or "").rsplit("/", 1)[-1], (row for row in ROWS if row.dialect == dialect.name)
-    row = next((row for row in rows if any(fnmatchcase(name, pattern) for pattern in row.models)), None)
+    row = next((row for row in rows if any(matches_shell(pattern, name) for pattern in row.models)), None)
     if row is None:
         return Placement(accepted=False, by="unknown")
     return Placement(accepted=True, by="row", since=row.since, source=row.source)
@@ -134,4 +134,4 @@ def matches(model: str | None, patterns: Iterable[str]) -> bool:
     """Tell whether a model's name, with or without what stands before its last slash, fits a pattern, in any case."""
     whole = (model or "").lower()
     names = (whole, whole.rsplit("/", 1)[-1])
-    return bool(whole) and any(fnmatchcase(name, pattern.lower()) for pattern in patterns for name in names)
+    return bool(whole) and any(matches_shell(pattern.lower(), name) for pattern in patterns for name in names)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import date
 from decimal import Decimal
-from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -16,6 +15,7 @@ from lore.cache.rule_file import RuleTable, parse
 from lore.cache.rules import FOR_READING, DatedRule, DatedRules, normal
 from lore.config import Loaded
 from lore.errors import LoreError, Where
+from lore.model.patterns import matches_shell
 from lore.model.results import filled
 from lore.model.results.simulate import HabitResult, RuleResult, RulesResult
 from lore.recording.corpus import show
@@ -57,12 +57,12 @@ def listed(rules: DatedRules, *, provider: str | None = None, model: str | None 
     rows = [
         _result(row)
         for row in rules.rows
-        if (provider is None or row.provider in (provider, "*")) and (name is None or fnmatchcase(name, row.model))
+        if (provider is None or row.provider in (provider, "*")) and (name is None or matches_shell(row.model, name))
     ]
     habits = [
         _habit(habit)
         for habit in rules.habits.rows
-        if provider in (None, habit.provider) and (name is None or fnmatchcase(name, habit.model))
+        if provider in (None, habit.provider) and (name is None or matches_shell(habit.model, name))
     ]
     return RulesResult(as_of=None if rules.as_of is None else rules.as_of.isoformat(), rules=rows, habits=habits)
 

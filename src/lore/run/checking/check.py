@@ -15,7 +15,7 @@ from __future__ import annotations
 import io
 import os
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,24 +25,22 @@ from msgspec import UNSET, UnsetType
 
 from lore.errors import LoreError
 from lore.judge import baseline
-from lore.judge.base import finding
 from lore.judge.baseline import Baseline, BaselineEntry, BaselineRecorder, KnownFindings, stale
-from lore.judge.policy import Budgets, Exempt, NarrowedRun, Policy, matches_path
+from lore.judge.policy import Budgets, NarrowedRun, Policy
 from lore.judge.totals import RunTotals
-from lore.model.cause import Place
-from lore.model.codes import Code, Reader
-from lore.model.evidence import Unneeded
+from lore.model.codes import Reader
 from lore.model.ledger import Ledger
 from lore.model.results import Checked, Finding, Interrupted
 from lore.recording import corpus, filesystem
 from lore.recording.base import load_plugins, register_plugins
-from lore.recording.inputs import Input, inputs, key_of, path_of, place_of
-from lore.recording.opening import Options, kind_of, reader_named
+from lore.recording.inputs import Input, inputs, path_of, place_of
+from lore.recording.opening import Options, reader_named
 from lore.recording.recent import nothing, nothing_new
 from lore.recording.writing import spare_recordings, written
 from lore.report.forms.registry import REPORTS, Report
 from lore.report.redacted.findings import redacted_finding
 from lore.report.sentences.findings import worded
+from lore.run.checking.exemptions import unused_exemptions
 from lore.run.checking.judging import Means, Progress, judged
 from lore.run.checking.verdicts import CheckConfig
 from lore.run.dated import PACKAGED, Dated
@@ -54,7 +52,6 @@ if TYPE_CHECKING:
     from lore.run.checking.cluster import Cluster
     from lore.run.checking.state import CheckState
 
-LOOKED_AT = 1000  # files that an exemption names are opened, to see whether they are recordings; with more, it stays
 SUMMARY_LIMIT = 1024 * 1024  # bytes of a step summary: GitHub refuses one that is larger
 
 
@@ -174,7 +171,7 @@ def concluded(
     ends = [*totals.over(budgets, context.policy, place_of(path, context.root))]
     if not stopped:
         extent = _Extent(totals, context)
-        ends += _unused(totals, context, extent)
+        ends += unused_exemptions(totals, context.policy, context.settings, context.root, context.narrowed)
         ends += () if known is None else stale(known, place_of(context.path, context.root), extent.covers)
     ruling = context.policy.ruling("", budgets)
     totals.conclude(ends, ruling, redacted_finding if context.redact else None)
@@ -212,22 +209,11 @@ def _baseline(context: CheckContext) -> Baseline | None:
     return baseline.decode(b"".join(corpus.pieces(path)), shown)
 
 
-def _unused(totals: RunTotals, context: CheckContext, extent: _Extent) -> Iterator[Finding]:
-    """Find exemptions that excuse nothing any more."""
-    place = Place(context.settings or "lore.toml")
-    for number, exempt in enumerate(context.policy.exempt):
-        if not totals.excused[number] and extent.outlived(exempt):
-            where = " ".join(filter(None, (exempt.path, exempt.chain, exempt.json_path)))
-            unneeded = Unneeded("exemption", exempt.code, where, exempt.reason)
-            yield finding(Code.EXEMPTION_UNUSED, place, unneeded, json_path=f"check.exempt[{number}]")
-
-
 class _Extent(NamedTuple):
-    """Of which entries of a baseline, and of which exemptions, a run can say that nothing needs them.
+    """Of which entries of a baseline a run can say that nothing needs them.
 
     What a run did not look at, or not look for, or could not read whole, is not gone. So a run over the files of one
-    commit, over `--last`, or with `--select`, takes nothing out of a baseline, and finds no fault with exemptions of
-    others.
+    commit, over `--last`, or with `--select`, takes nothing out of a baseline.
     """
 
     totals: RunTotals
@@ -241,31 +227,6 @@ class _Extent(NamedTuple):
             return True
         elsewhere = filesystem.is_remote(entry.path) or corpus.is_stored(entry.path)
         return not elsewhere and not os.path.lexists(path_of(entry.path, self.context.root))
-
-    def outlived(self, exempt: Exempt) -> bool:
-        """Tell whether an exemption that took nothing out could have: every recording of its was judged whole."""
-        partly = any(matches_path(exempt.path, key) for key in self.totals.partly)
-        if partly or not self.context.narrowed.looks_for(exempt.code) or filesystem.is_remote(exempt.path):
-            return False
-        try:
-            files = [file for file in inputs([path_of(exempt.path, self.context.root)]) if self._unseen(file, exempt)]
-        except LoreError:  # nothing is there any more
-            return True
-        return len(files) <= LOOKED_AT and not any(map(_may_be_recording, files))
-
-    def _unseen(self, file: Input, exempt: Exempt) -> bool:
-        key = key_of(file.path, self.context.root)
-        return key not in self.totals.whole and matches_path(exempt.path, key) and os.path.lexists(file.path)
-
-
-def _may_be_recording(file: Input) -> bool:
-    """Tell whether a file is a recording; one that cannot be looked at may be."""
-    if file.stream or file.error is not None or os.path.isdir(file.path):
-        return True
-    try:
-        return kind_of(corpus.open_head(file.path).head, None) is not None
-    except LoreError:
-        return True
 
 
 # reports

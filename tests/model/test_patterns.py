@@ -1,0 +1,142 @@
+"""Patterns of settings: which paths and names they match, and in how many steps."""
+
+from __future__ import annotations
+
+import pytest
+
+from lore.model import patterns
+from lore.model.patterns import PathIndex, PathPattern, matches_name, matches_shell
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "meant"),
+    [
+        ("logs/a.jsonl", "logs/a.jsonl", True),
+        ("./logs/a.jsonl", "logs/a.jsonl", True),
+        ("logs", "logs/b/a.jsonl", True),
+        ("logs/", "logs/a.jsonl", True),
+        ("logs", "logs2/a.jsonl", False),
+        ("logs/*", "logs/a.jsonl", True),
+        ("logs/*.jsonl", "logs/b/a.jsonl", False),
+        ("logs/**/*.jsonl", "logs/a.jsonl", True),
+        ("logs/**/*.jsonl", "logs/b/c/a.jsonl", True),
+        ("logs/**", "logs/b/a.jsonl", True),
+        ("**/a.jsonl", "a.jsonl", True),
+        ("**/a.jsonl", "x/ba.jsonl", False),
+        ("?.jsonl", "a.jsonl", True),
+        ("?.jsonl", "ab.jsonl", False),
+        ("[ab].jsonl", "a.jsonl", True),
+        ("[!ab].jsonl", "a.jsonl", False),
+        ("[!ab].jsonl", "c.jsonl", True),
+        ("[a-c].jsonl", "b.jsonl", True),
+        ("[z-a].jsonl", "b.jsonl", False),
+        ("a+(b).jsonl", "a+(b).jsonl", True),
+        ("a\nb", "a\nb", True),
+        (".", "logs/a.jsonl", True),
+        ("./", "a.jsonl", True),
+        (".", "../a.jsonl", False),
+        ("**", "a/b", True),
+        ("a/**/b", "a/b", True),
+        ("a/**/b", "a/x/y/b", True),
+        ("a/**/b*c", "a/bx/byc", True),
+        ("*/b", "x/y/b", False),
+        ("[]a].jsonl", "].jsonl", True),
+        ("[].jsonl", "[].jsonl", True),
+        ("[^~|&&].jsonl", "&.jsonl", True),
+        ("[!].jsonl", "a.jsonl", False),
+        ("a*", "ab/c", True),
+    ],
+)
+def test_pattern_names_these_paths(pattern, path, meant):
+    assert PathPattern(pattern).matches(path) is meant
+    assert PathIndex(["other", pattern]).numbers(path) == [1] * meant
+
+
+# `[messages]` was one of the letters in it, so a cassette could not be named by the path that reports show.
+def test_path_with_brackets_is_named_by_itself():
+    path = "cassettes/test_it[messages-1].yaml"
+    assert PathPattern(path).matches(path)
+    assert PathPattern("cassettes/test_it[1]").matches("cassettes/test_it[1]/a.yaml")
+    assert not PathPattern("cassettes/test_it[1]").matches("cassettes/test_it[1]b.yaml")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "meant"),
+    [
+        ("system[1].text", "system[1].text", True),
+        ("system[1].text", "system1.text", False),
+        ("system[*].text", "system[12].text", True),
+        ("agent-*", "agent-7", True),
+        ("agent-*", "main", False),
+        ("a*a", "a", False),
+        ("a*b*c", "a-c-b-c", True),
+        ("a*b*c", "a-c-b", False),
+        ("**", "", True),
+    ],
+)
+def test_star_in_name_pattern_matches_any_text(pattern, name, meant):
+    assert matches_name(pattern, name) is meant
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "meant"),
+    [
+        ("gpt-5.[6-9]*", "gpt-5.7-mini", True),
+        ("gpt-5.[6-9]*", "gpt-5.1", False),
+        ("o?-mini", "o4-mini", True),
+        ("claude-*", "claude-opus-5", True),
+        ("claude-*", "my-claude-opus-5", False),
+    ],
+)
+def test_shell_pattern_matches_model_name(pattern, name, meant):
+    assert matches_shell(pattern, name) is meant
+
+
+STARS, LETTERS = "*a" * 15 + "*zzz", "a" * 83
+
+
+def test_many_stars_take_a_step_per_character(monkeypatch):
+    """`*a*a…*zzz`, as one backtracking expression, took over 40 s on a name of 83 times `a`."""
+    steps = []
+    step = PathPattern._step
+    monkeypatch.setattr(PathPattern, "_step", lambda self, *state: steps.append(state) or step(self, *state))
+    assert not PathPattern(STARS).matches(LETTERS)
+    assert not PathPattern("**/" + "**" + STARS).matches("a/" * 41)
+    assert not PathPattern("[ab]*" * 15 + "z").matches(LETTERS)
+    assert len(steps) <= 3 * len(LETTERS)
+
+
+def test_many_stars_in_name_search_each_text_once():
+    class Name(str):
+        __slots__ = ("searches",)
+
+        def find(self, *where):
+            self.searches += 1
+            return super().find(*where)
+
+    name = Name(LETTERS)
+    name.searches = 0
+    assert not matches_name(STARS, name)
+    assert not matches_name("*a" * 15 + "*z*a", name)
+    assert name.searches <= 32
+
+
+def test_index_compares_path_with_patterns_of_its_folders(monkeypatch):
+    index = PathIndex([*(f"logs/{number}/*.jsonl" for number in range(1_000)), *(f"a{n}.jsonl" for n in range(1_000))])
+    compared = []
+    matches = PathPattern.matches
+    monkeypatch.setattr(PathPattern, "matches", lambda self, path: compared.append(path) or matches(self, path))
+    assert index.numbers("logs/7/a.jsonl") == [7]
+    assert index.numbers("a5.jsonl") == [1_005]
+    assert len(compared) == 1
+
+
+def test_shell_pattern_is_compiled_once(monkeypatch):
+    compiled = []
+    translate = patterns.fnmatch.translate
+    monkeypatch.setattr(patterns.fnmatch, "translate", lambda text: compiled.append(text) or translate(text))
+    for number in range(600):  # more than `fnmatch` remembers
+        matches_shell(f"model-{number}-[ab]", "model-1-a")
+    for number in range(600):
+        matches_shell(f"model-{number}-[ab]", "model-2-a")
+    assert len(compiled) == 600
