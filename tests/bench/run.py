@@ -4,7 +4,7 @@
 
 Names: growth, naive, files, start, small, known, first, parse, instructions, rollouts, copilot, chats, documents,
 folders, logs, long, process, deltas, memory, assemble, captures, pair, reads, drops, truth, agents, simulate,
-compact, learn, save, requests, written, import, load, record, remote, hostile. Exit code 1 where a bar is missed.
+compact, learn, save, written, import, load, record, remote, hostile. Exit code 1 where a bar is missed.
 `--quick` runs everything at toy sizes to see that it works; its figures are not judged.
 """
 
@@ -303,11 +303,6 @@ def saved(folder: Path, sizes: Sizes) -> Row:
     return Row(*stores.growth(folder, sizes.turns, 20 * sizes.started))
 
 
-def requests(_: Path, sizes: Sizes) -> Row:
-    """What a save among objects sends."""
-    return Row(*stores.requests(sizes.many))
-
-
 def written(folder: Path, sizes: Sizes) -> Row:
     """What saving by delta spares the disk."""
     return Row(*stores.written(folder, sizes.many))
@@ -375,7 +370,6 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row | list[Row]]] = {
     "compact": compacted,
     "learn": learnt,
     "save": saved,
-    "requests": requests,
     "written": written,
     "import": imported,
     "load": loaded,

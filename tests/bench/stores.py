@@ -1,16 +1,13 @@
-"""Stores: what a delta costs in a long session, what it writes and sends, what import and load cost."""
+"""Stores: what a delta costs in a long session, what it writes, what import and load cost."""
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
-from importlib.util import find_spec
 from itertools import count, islice
 from pathlib import Path
 from typing import NamedTuple
-from unittest.mock import patch
 
 import orjson
 
@@ -21,7 +18,6 @@ from lore.run.stored.importing import ImportRequest, import_sessions
 from lore.store.base import Head, SessionData, SessionDelta, Store
 from lore.store.deltas import save_delta
 from lore.store.registry import open_store
-from store.s3_server import CREDENTIALS, ObjectServer
 from store.server import Server, binaries
 
 BATCH = 4_000_000  # bytes of events that are saved at once where only the session's length counts
@@ -114,32 +110,6 @@ def _batches(turns: Iterator[Lines]) -> Iterator[Lines]:
             waiting, size = [], 0
     if waiting:
         yield tuple(waiting)
-
-
-# requests
-
-
-def requests(turns: int) -> Figures:
-    """What a session sends that is saved turn by turn among objects; counted, not clocked."""
-    measure = f"requests that a save of one turn among objects sends, over a session of {turns:,} turns"
-    bar = "at most 1.15"
-    if find_spec("obstore") is None:
-        return measure, bar, "obstore is not installed", None
-    with ObjectServer() as server, patch.dict(os.environ, CREDENTIALS):
-        store = open_store(server.url("bench/sessions"))
-        saved = _begun(store, "delta", 1)
-        before, sent = len(server.requests), server.received
-        for _ in range(turns - 1):
-            saved()
-        count, size = len(server.requests) - before, server.received - sent
-        with server.counted() as made:
-            open_store(store.url).load("delta")
-    new = sum(map(len, (line for lines in islice(_turns("delta", turns), turns) for line in lines)))
-    said = (
-        f"{count / (turns - 1):.2f}, of {size / (turns - 1) / 1e3:,.0f} KB each for {new / turns / 1e3:,.1f} KB of new "
-        f"events; {len(made):,} to open and load it"
-    )
-    return measure, bar, said, count / (turns - 1) <= 1.15
 
 
 # bytes

@@ -8,7 +8,6 @@ import pytest
 
 from lore.recording import remote
 from lore.recording.agents.logs import AGENTS
-from lore.store import objects_client
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +38,6 @@ def bucket(objects, monkeypatch):
     backoff = {"init_backoff": timedelta(milliseconds=1), "max_backoff": timedelta(milliseconds=2), "base": 2}
     retries = {"max_retries": 2, "retry_timeout": timedelta(seconds=20), "backoff": backoff}
     monkeypatch.setattr("lore.recording.remote.objects.RETRIES", retries)
-    monkeypatch.setattr(objects_client, "RETRIES", retries)
     monkeypatch.setattr(remote, "PAUSE", 0.001)
     monkeypatch.setenv("AWS_ENDPOINT_URL", objects.endpoint)
     monkeypatch.setenv("AWS_REGION", "us-east-1")

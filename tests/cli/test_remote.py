@@ -15,16 +15,14 @@ from pathlib import Path
 import pytest
 
 from cli.running import lore, put, session
-from cli.storing import answered
 from conftest import ROOT
 from lore.errors import LoreError
 from lore.judge.policy import Budgets
 from lore.recording import filesystem, inputs, remote
 from lore.recording.opening import Options
 from lore.recording.remote import tree as remote_tree
+from lore.recording.remote.objects import plain
 from lore.run.checking.check import check
-from lore.store import objects_client
-from lore.store.registry import address_of, is_store
 
 pytest.importorskip("obstore")
 FOLDERS = ("claude-code", "captures", "sessions")
@@ -141,7 +139,7 @@ def test_an_object_that_drips_is_asked_for_a_few_times_and_given_up(bucket, monk
     put("s.jsonl", log := session() * 10)
     bucket.keep("b/p/s.jsonl", log)
     bucket.fail = lambda request: "dripped" if request.key == "p/s.jsonl" and request.method == "GET" else None
-    monkeypatch.setattr("lore.store.objects_client.TIMEOUT", timedelta(seconds=0.3))
+    monkeypatch.setattr("lore.recording.remote.objects.TIMEOUT", timedelta(seconds=0.3))
     with bucket.counted() as requests:
         ran = lore("fold", "s3://b/p/s.jsonl")
     assert ran.code == 2
@@ -257,21 +255,6 @@ def test_each_file_is_asked_for_once_whether_it_is_wanted(bucket, place):
     assert result.result.summary.files == 2
 
 
-def test_a_store_is_told_from_a_bucket_by_what_lies_at_its_root(bucket):
-    url = bucket.url("b/kept")
-    put("s.jsonl", session())
-    assert answered("import", "s.jsonl", "--project", "p", url=url)
-    bucket.keep("b/p/s.jsonl", session())
-    assert is_store("s3://b/kept")
-    assert address_of("s3://b/kept#s-1") == ("s3://b/kept", "s-1")
-    assert not is_store("s3://b/p")
-    assert address_of("s3://b/p/s.jsonl#1") is None
-    stored, plain = (lore("fold", name, "--json").json["timeline"] for name in ("s3://b/kept#s-1", "s3://b/p/s.jsonl"))
-    assert stored == plain
-    assert lore("check", "s3://b/kept", "--json").json["summary"]["sessions"] == 1
-    assert "is a store, not a session" in lore("fold", "s3://b/kept").err
-
-
 def test_nothing_is_written_there(bucket):
     bucket.keep("b/p/s.jsonl", session())
     put("s.jsonl", session())
@@ -351,7 +334,7 @@ def test_no_name_of_a_list_leads_out_of_its_folder(bucket):
 def test_no_error_of_a_service_holds_a_credential(monkeypatch, name, value):
     """Those of S3 alone were taken out of what a client says."""
     monkeypatch.setenv(name, value)
-    said = objects_client.plain(OSError(f"GET https://h/c/k?sv=2024&sig=Zm9vYmFy failed: {value} is wrong"))
+    said = plain(OSError(f"GET https://h/c/k?sv=2024&sig=Zm9vYmFy failed: {value} is wrong"))
     assert value not in said
     assert "Zm9vYmFy" not in said
     assert "https://h/c/k?" in said

@@ -1,45 +1,34 @@
-"""Stores as system 003 (flue) means them: lists that load nothing, and a store across HTTP.
+"""Stores as system 003 (flue) means them: lists that load nothing.
 
 Line 10: "`Kept` fills `created_at`, `updated_at` (from the clock it was given) and `leaf_id`; a stored session never
 has none." (`Kept` is `StoredSession`; what is appended by lines and imported has them as well.)
 
 Line 11: "`store list` has user, agent, parent, size, turns, last use; `--user --agent --since --json`; `move` takes
 several sessions."
-
-Line 12: "Cloudflare D1 stands for 'a store across HTTP': ship one more real store that people with several machines use
-without a server of ours … through the contract suite; test it against a local stand-in, and say what it promises."
 """
 
 from __future__ import annotations
 
 import json
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
 from cli.running import lore
 from helpers.storing import URLS
 from lore.formats.lines import Line
-from lore.store import registry
-from lore.store.base import ConflictError
 from lore.store.registry import open_store
-from lore.store.session import StoredSession
 from lore.store.sync import SessionAppender
 from lore.testing.stores.scenarios import add, begun, header, line, message
-from store.harness import HEADER, items, say
 
 TURNS = {"a": "2026-02-01T10:00:00Z", "b": "2026-03-01T10:00:00Z"}
 FILES = sorted(set(URLS) - {"memory"})
 
 
-@pytest.fixture(params=[*FILES, "s3"])
+@pytest.fixture(params=FILES)
 def url(request, tmp_path):
     """A store with a session of one agent, a fork of it by another agent, and one that nobody used."""
-    if request.param == "s3":
-        url = request.getfixturevalue("objects").url("bucket/team")
-    else:
-        url = URLS[request.param](tmp_path)
+    url = URLS[request.param](tmp_path)
     with closing(open_store(url)) as store:
         parent = None
         for name, at in TURNS.items():
@@ -112,13 +101,12 @@ def test_a_list_loads_no_log(url, monkeypatch):
 
 def count_bytes(monkeypatch):
     """Return what collects the sizes of the files' ranges that are read from here on; sqlite reads no lines at all."""
-    from lore.store import jsonl_log, objects_log, sql_tables
+    from lore.store import jsonl_log, sql_tables
 
     read, ranges = [], jsonl_log.read_range
     monkeypatch.setattr(jsonl_log, "read_range", lambda *args: read.append(len(data := ranges(*args))) or data)
     for name in ("lines", "digest"):
         monkeypatch.setattr(sql_tables.SqlSession, name, lambda *_: pytest.fail("a list reads no events"))
-    monkeypatch.setattr(objects_log.ObjectLog, "part", lambda *_: pytest.fail("a list reads no events"))
     return read
 
 
@@ -138,30 +126,3 @@ def test_several_sessions_are_moved_at_once_or_none(url):
     assert [row["session_id"] for row in listed(url, "--project", "project")] == ["b", "idle"]
     assert lore("store", "move", "a", "unknown", "project", "--store", url).code == 2
     assert [row["session_id"] for row in listed(url, "--project", "project")] == ["b", "idle"]
-
-
-# across HTTP
-
-
-def test_two_machines_keep_one_session_in_a_bucket_without_a_server(objects):
-    """Each has a store of its own; they share nothing but the service."""
-    url = objects.url("bucket/team")
-    with closing(open_store(url)) as left, closing(open_store(url)) as right:
-        one = StoredSession.begin(left, HEADER)
-        say(one, "u1", "a1").save()
-        other = StoredSession.begin(right, HEADER)
-        say(other, "u2").save()
-        say(one, "u3")
-        with pytest.raises(ConflictError):
-            one.save()
-        assert [event.item.uuid for event in one.reload()] == ["u2"]
-        one.save()
-        assert items(StoredSession.open(right, "s").session) == ["u1", "a1", "u2", "u3"]
-        assert right.verify().damage == ()
-
-
-def test_what_it_promises_is_written_down():
-    page = (Path(registry.__file__).parent / "WRITING.md").read_text(encoding="utf-8")
-    promises = page.partition("## What the stores of lore promise")[2]
-    for word in ("`s3://…`", "acknowledged", "128 KiB", "If-Match", "vacuum", "requests", "12 MiB"):
-        assert word.removesuffix("s") in promises, word

@@ -8,18 +8,15 @@ A part of `make soak`. Exit code 1 where anything fails.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 import time
-from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from store.killing import kills
-from store.s3_server import CREDENTIALS, ObjectServer
 from store.server import Server, binaries
 
 
@@ -36,12 +33,6 @@ def main(arguments: list[str] | None = None) -> int:
         with tempfile.TemporaryDirectory(prefix="lore-kills-") as folder:
             for scheme in ("jsonl", "sqlite"):
                 print(f"{scheme}: {kills(f'{scheme}:{folder}/{scheme}', given.count, Random(seed))}", flush=True)
-        if find_spec("obstore") is None:
-            print("objects: the client is not installed here")
-        else:
-            os.environ.update(CREDENTIALS)
-            with ObjectServer() as service:
-                print(f"objects: {kills(service.url('bucket/killed'), given.count, Random(seed))}", flush=True)
         if installed is None:
             print("postgresql: not installed here")
         else:

@@ -19,13 +19,6 @@ def test_what_a_killed_writer_was_told_is_stored(scheme, count, tmp_path):
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_what_a_killed_writer_was_told_is_stored_among_objects(objects, count):
-    tally = kills(objects.url("bucket/killed"), count, Random(7))
-    assert tally.writers == count
-    assert tally.acknowledged > count
-
-
-@pytest.mark.parametrize("count", COUNTS)
 def test_what_a_writer_was_told_survives_it_and_its_server(postgres, count):
     tally: Tally = kills(postgres.database(f"kills{count}"), count, Random(7), postgres)
     assert tally.writers + tally.servers == count

@@ -7,7 +7,7 @@ import pytest
 
 from lore.store import registry
 from lore.store.base import StoreError
-from lore.store.registry import open_store, scheme_of, shown
+from lore.store.registry import is_store, open_store, open_there, scheme_of, shown
 from lore.store.sqlite import Memory
 
 
@@ -25,6 +25,15 @@ def test_what_names_no_store_is_none(text):
     with pytest.raises(StoreError) as caught:
         open_store(text)
     assert "sqlite:FILE" in caught.value.hint
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/prefix", "S3://bucket?endpoint=https://key:hunter2@host"])
+def test_bucket_as_store_names_postgresql_instead(url):
+    with pytest.raises(StoreError, match="sessions are not stored in buckets") as caught:
+        open_there(url)
+    assert "--store postgresql://HOST/DATABASE" in caught.value.hint
+    assert "hunter2" not in caught.value.message
+    assert not is_store(url)
 
 
 def test_memory_is_a_store_of_its_own_each_time():

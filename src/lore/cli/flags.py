@@ -97,7 +97,7 @@ Url: TypeAlias = Annotated[
     str,
     typer.Option(
         "--store",
-        help="jsonl:DIR, sqlite:FILE, postgresql://HOST/DATABASE, s3://BUCKET/PREFIX, memory:, or a plug-in's.",
+        help="jsonl:DIR, sqlite:FILE, postgresql://HOST/DATABASE, memory:, or a plug-in's.",
     ),
 ]
 SessionId: TypeAlias = Annotated[str, typer.Argument(metavar="SESSION_ID", help="The id of a stored session.")]

@@ -28,7 +28,7 @@ from lore.model.events import MAIN
 from lore.model.vector import common_prefix
 from lore.recording import filesystem, packed, zstd
 from lore.recording.agents import session_folders
-from lore.store.registry import address_of, exists, has_options, is_store, log_of, shown
+from lore.store.registry import address_of, exists, is_store, log_of, shown
 
 PIECE = 1024 * 1024
 HEAD = 256 * 1024
@@ -104,8 +104,9 @@ def pieces(path: str, size: int = PIECE) -> Generator[bytes]:
     if stored is not None:
         yield from log_of(stored, size)
         return
-    if not filesystem.is_remote(path) and is_store(path):
-        raise _no_session(path)
+    if is_store(path):
+        hint = "name a session in it, URL#SESSION_ID; `lore store list` names them"
+        raise LoreError(f"{show(path)} is a store, not a session", hint=hint)
     if filesystem.is_remote(path):
         yield from _remote_pieces(path)
         return
@@ -132,18 +133,9 @@ def _remote_pieces(path: str) -> Iterator[bytes]:
     try:
         yield from remote.stream(path)
     except remote.MissingError:
-        if is_store(path):
-            raise _no_session(path) from None
         if remote.is_folder(path):
             raise LoreError(f"{show(path)} is not a file", hint=folder_hint(path)) from None
         raise
-
-
-def _no_session(url: str) -> LoreError:
-    hint = "name a session in it, URL#SESSION_ID; `lore store list` names them"
-    if has_options(url):
-        hint += "; recordings in a bucket are named without an endpoint (`lore guide remote`)"
-    return LoreError(f"{show(url)} is a store, not a session", hint=hint)
 
 
 def _opened(path: str, *, pipe: bool = False) -> FileIO:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from lore.errors import LoreError
 from lore.files import replaced
-from lore.store.registry import has_options, shown
+from lore.store.registry import shown
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -44,8 +44,8 @@ class FolderEntry(NamedTuple):
 
 
 def is_remote(path: str) -> bool:
-    """Tell whether a name is one of a remote recording or folder; one that names an endpoint is a store's."""
-    return "://" in path[:8] and path[:8].lower().startswith(SCHEMES) and not has_options(path)
+    """Tell whether a name is one of a remote recording or folder."""
+    return "://" in path[:8] and path[:8].lower().startswith(SCHEMES)
 
 
 def _remote():  # noqa: ANN202 - the module, with its types

@@ -2,9 +2,8 @@
 
 Other packages add stores under the entry-point group `lore.stores`. Rules for names: a file that exists under the whole
 name wins; the URL ends at the first `#`, unless the place it names is there only with a later one (a file may have `#`
-in its name); all behind it is the id. A bucket holds a store where `lore-store.json` lies at the URL's end, else
-recordings, which are no store's. Reading opens the store, and closes it before it hands anything on: nothing is
-created, nothing held.
+in its name); all behind it is the id. `s3://` names recordings, never a store. Reading opens the store, and closes it
+before it hands anything on: nothing is created, nothing held.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import NamedTuple, cast
 from lore.model.deferred import pattern
 from lore.model.mask import mask
 from lore.plugins import published
-from lore.store.base import FormatError, SessionData, Store, StoreError, Tell, UnknownSessionError
+from lore.store.base import SessionData, Store, StoreError, Tell, UnknownSessionError
 
 # Where each is made, imported when it is asked for: a database's client is slow to import, or not installed.
 _PLACES = {
@@ -31,13 +30,12 @@ _PLACES = {
     "sqlite": ("lore.store.sqlite", "Sqlite"),
     "postgresql": ("lore.store.postgres", "Postgres"),
     "postgres": ("lore.store.postgres", "Postgres"),
-    "s3": ("lore.store.objects", "Objects"),
 }
 GROUP = "lore.stores"
 STORES: dict[str, Callable[[str, Tell], Store]] = {}  # what other packages publish
 _SCHEME = pattern(r"([a-z][a-z0-9+.-]+):", re.IGNORECASE)
-_IN_BUCKETS = ("s3",)  # where recordings may lie, too
-HINT = "stores: memory:, jsonl:DIR, sqlite:FILE, postgresql://HOST/DATABASE, s3://BUCKET/PREFIX"
+HINT = "stores: memory:, jsonl:DIR, sqlite:FILE, postgresql://HOST/DATABASE"
+_REMOVED = {"s3": "to share a store between machines, use a PostgreSQL database: --store postgresql://HOST/DATABASE"}
 
 
 def scheme_of(url: str) -> str | None:
@@ -76,6 +74,9 @@ def open_store(url: str, tell: Tell = silent) -> Store:
     """
     scheme = scheme_of(url)
     if scheme is None:
+        removed = _REMOVED.get(url.partition("://")[0].lower())
+        if removed is not None:
+            raise StoreError(f"{shown(url)!r} names no store: sessions are not stored in buckets", hint=removed)
         raise StoreError(f"{shown(url)!r} names no store", hint=HINT)
     if scheme in _PLACES:
         module, name = _PLACES[scheme]
@@ -92,8 +93,8 @@ def open_store(url: str, tell: Tell = silent) -> Store:
 _PASSWORD = pattern(r"(?<=://)([^/@?#:\s]*):(\S*)(?=@)|(?<=password=)[^&\s#]*", re.IGNORECASE)
 
 
-# of signed names, and of options that no store has: whoever has one may read; what a store's URL says is shown
-_QUERY = pattern(r"((?:https?|s3|gs|az|abfss?)://[^\s?#]*\?)(?!(?:endpoint|region)=)([^\s#]+)", re.IGNORECASE)
+# a signed name gives whoever knows it the right to read
+_QUERY = pattern(r"((?:https?|s3|gs|az|abfss?)://[^\s?#]*\?)([^\s#]+)", re.IGNORECASE)
 
 
 def shown(url: str) -> str:
@@ -110,8 +111,6 @@ def _without_values(found: re.Match[str]) -> str:
 BEYOND = 2**53  # more events than any session has: what is loaded after it is the head, and none of them
 _PLACED = ("sqlite", "jsonl")  # whose URL names a file or a folder
 BESIDE = ("-wal", "-shm", "-journal")  # what sqlite keeps beside its file
-_OPTIONS = pattern(r"\?\w+=")
-_STAMPED: set[str] = set()  # URLs in buckets where a store was found
 _MOST_SAID = 1_024  # messages of a store printed once each
 _CUTS = 16  # places of a name, each a `#`, tried as the end of a path: a hostile name may hold many
 
@@ -140,40 +139,12 @@ def address_of(name: str) -> SessionAddress | None:
         return None
     cuts = [at for at, char in enumerate(name) if char == "#"][:_CUTS]
     cut = next((at for at in cuts if os.path.lexists(name[:at].partition(":")[2])), cuts[0])
-    if not _is_kept_there(name[:cut]):
-        return None
     return SessionAddress(name[:cut], name[cut + 1 :])
 
 
 def is_store(name: str) -> bool:
-    """Tell whether a name is the URL of a store, and no file. In a bucket only a look tells, which is taken once."""
-    return scheme_of(name) is not None and not os.path.lexists(name) and _is_kept_there(name)
-
-
-def has_options(name: str) -> bool:
-    """Tell whether a name in a bucket says options, which only a store's URL does."""
-    return "?" in name and scheme_of(name) in _IN_BUCKETS and _OPTIONS.search(name) is not None
-
-
-def _is_kept_there(url: str) -> bool:
-    """Tell a store from a bucket with recordings: the first has lore's stamp at its root, or names its endpoint.
-
-    What may not be looked at is taken for no store: reading it says why it cannot be.
-    """
-    if scheme_of(url) not in _IN_BUCKETS or has_options(url):
-        return True
-    if url not in _STAMPED:
-        from lore.store.objects_client import connected, is_stamped  # noqa: PLC0415 - its client is slow to import
-
-        try:
-            if not is_stamped(connected(url)):
-                return False
-        except FormatError:
-            pass  # another's, or a newer lore's: opening it says so
-        except StoreError:
-            return False
-        _STAMPED.add(url)
-    return True
+    """Tell whether a name is the URL of a store, and no file."""
+    return scheme_of(name) is not None and not os.path.lexists(name)
 
 
 def holds(name: str, path: str) -> bool:

@@ -11,15 +11,18 @@ or answered by an error of the server are sent again by the clients, with longer
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from urllib.parse import urlsplit
 
 from lore.errors import Where
 from lore.model.canonical import printable
+from lore.model.mask import mask
 from lore.recording.filesystem import Status
 from lore.recording.remote import (
     HINT,
@@ -34,15 +37,23 @@ from lore.recording.remote import (
     again,
     missing,
 )
-from lore.store.objects_client import RETRIES, client_options, plain
 from lore.store.registry import shown
 
 if TYPE_CHECKING:
     from obstore import GetOptions, ObjectMeta
-    from obstore.store import ObjectStore
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
 _BLOCK = 4 * 1024 * 1024  # bytes that fsspec asks for at a time
 _PAGE = 1000
+TIMEOUT, CONNECT = timedelta(seconds=60), timedelta(seconds=10)  # of one request of obstore
+RETRIES: RetryConfig = {  # of requests that failed
+    "max_retries": 4,
+    "retry_timeout": timedelta(seconds=60),
+    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
+}
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")  # environment variables
+_CREDENTIALS = re.compile("(AWS|AZURE|GOOGLE)_.*(KEY|SECRET|TOKEN|SAS|PASSWORD).*")  # environment variables
+_LONGEST_MESSAGE = 300  # characters of a service's message that are shown
 
 
 _Doing = Literal["read", "list", "write", "delete"]
@@ -69,6 +80,25 @@ _SERVICES = {
         *(f"storage.objects.{right}" for right in ("get", "list", "create", "delete")))),
     "az": _Service("adlfs", _AZURE, _rights(_READER, _READER, _WRITER, _WRITER)),
 }  # fmt: skip
+
+
+def client_options() -> ClientConfig:
+    """Return obstore's options for a service; unencrypted connections only if its endpoint begins with http://."""
+    options: ClientConfig = {"timeout": TIMEOUT, "connect_timeout": CONNECT}
+    endpoint = next((value for name in _ENDPOINTS if (value := os.environ.get(name))), "")
+    if urlsplit(endpoint).scheme == "http":
+        options["allow_http"] = True
+    return options
+
+
+def plain(error: BaseException) -> str:
+    """Return a client's error message on one line, without credentials and details for the client's programmers."""
+    text = shown(" ".join(str(error).partition("Debug source:")[0].split()))
+    for name, value in os.environ.items():
+        if len(value) > 3 and _CREDENTIALS.fullmatch(name):
+            text = text.replace(value, "***")
+    text = mask(printable(text))
+    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}…"
 
 
 def bucket(scheme: str, root: str) -> Bucket:
