@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+import tomllib
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -66,3 +68,9 @@ def test_public_names_of_a_room_agree(room):
 def test_unknown_name_of_a_room_is_no_attribute():
     with pytest.raises(AttributeError, match="has no attribute 'Tarot'"):
         import_module("lore.formats").Tarot  # noqa: B018 - the access is what is tested
+
+
+def test_extra_all_names_every_extra():
+    extras = tomllib.loads((SRC.parent / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    named = set(re.findall(r"[\w-]+", extras["all"][0].partition("[")[2]))
+    assert named == extras.keys() - {"all", "dev"}

@@ -3,7 +3,7 @@
 Rules: an answer has an end in time and in size; a redirect is not followed (whoever asks refuses it); a URL is shown
 without user, password and query; a key comes from an environment variable that is named, and is never shown; what a
 server says is text of a stranger, to be made harmless by whoever shows it. Over httpx and tenacity (the extra
-`lore-cache[http]`).
+`http`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import SplitResult, urlsplit
 
-from lore.errors import LoreError
+from lore.errors import LoreError, install_hint
 from lore.model.canonical import decode
 from lore.untrusted import one_line
 
@@ -101,7 +101,7 @@ class TryAgainError(Exception):
 
 
 class HttpLibraries(NamedTuple):
-    """The modules of the extra `lore-cache[http]`, which are slow to load."""
+    """The modules of the extra `http`, which are slow to load."""
 
     httpx: Any
     tenacity: Any
@@ -113,8 +113,8 @@ def libraries(user: str) -> HttpLibraries:
         import httpx  # noqa: PLC0415 - an extra, and slow to load
         import tenacity  # noqa: PLC0415
     except ImportError:
-        hint = "pip install 'lore-cache[http]'"
-        raise LoreError(f"{user} needs httpx and tenacity, which are not installed", hint=hint) from None
+        message = f"{user} needs httpx and tenacity, which are not installed"
+        raise LoreError(message, hint=install_hint("http")) from None
     return HttpLibraries(httpx, tenacity)
 
 

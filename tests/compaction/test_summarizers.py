@@ -324,7 +324,7 @@ def test_without_httpx_a_hint_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "httpx", None)
     with pytest.raises(LoreError, match="needs httpx") as caught:
         OpenAISummarizer("http://h/v1", "m", environ={})
-    assert "lore-cache[http]" in caught.value.hint
+    assert ".[http]" in caught.value.hint
 
 
 def test_the_settings_name_it():

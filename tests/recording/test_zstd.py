@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
+import zstandard
 
 from formats.codex import plain
 from lore.errors import LoreError
@@ -14,8 +13,6 @@ from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.run.folding import fold
-
-zstandard = pytest.importorskip("zstandard", reason="lore-cache[zstd] is not installed")
 
 
 def packed(data: bytes) -> bytes:
@@ -71,12 +68,3 @@ def test_what_expands_to_gigabytes_comes_in_pieces(tmp_path):
     sizes = [len(piece) for piece in zstd.unpacked([file.read_bytes()], "a")]
     assert sum(sizes) == 64_000_000
     assert max(sizes) <= 34_000_000
-
-
-def test_without_a_library_the_error_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "zstandard", None)
-    monkeypatch.setitem(sys.modules, "compression.zstd", None)
-    (tmp_path / "a.jsonl.zst").write_bytes(packed(plain().data()))
-    with pytest.raises(LoreError) as caught:
-        read(tmp_path / "a.jsonl.zst")
-    assert "pip install 'lore-cache[zstd]'" in caught.value.hint  # it named another distribution: lore[zstd]

@@ -1,6 +1,6 @@
 """The summariser that a configuration names, and the one that asks a model behind any OpenAI-compatible endpoint.
 
-One `POST {endpoint}/chat/completions` a try (`endpoints`, with the extra `lore-cache[http]`). The key comes from the
+One `POST {endpoint}/chat/completions` a try (`endpoints`, with the extra `http`). The key comes from the
 environment variable that the configuration names, goes to that endpoint alone and is never shown; a redirect is
 refused; 429, 5xx and lost connections are tried again, with pauses that grow.
 

@@ -21,7 +21,6 @@ import binascii
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -178,22 +177,15 @@ def _inflated(data: bytes, bits: int) -> bytes:
 
 
 def zstd_library() -> Any:
-    """Return Python 3.14's own library of zstandard, its backport, or the package of the extras; None for none."""
-    return _installed("compression.zstd", "backports.zstd", "zstandard")
-
-
-def _installed(*names: str) -> Any:
-    """Return the first of these modules that is installed, None for none; they have no types."""
-    for name in names:
-        with suppress(ImportError):
-            return import_module(name)
-    return None
+    """Return Python's own library of zstandard (3.14 and newer), else the package; neither has types."""
+    try:
+        return import_module("compression.zstd")
+    except ImportError:
+        return import_module("zstandard")
 
 
 def _unpacked_zstd(data: bytes) -> bytes:
     limit, library = min(LARGEST, max(len(data), 1024) * RATIO), zstd_library()
-    if library is None:
-        raise ContentError(f"it is compressed as 'zstd': {_INSTALL}")
     unpacker = library.ZstdDecompressor()
     try:
         if not hasattr(unpacker, "stream_reader"):
@@ -205,10 +197,8 @@ def _unpacked_zstd(data: bytes) -> bytes:
 
 
 def _unpacked_brotli(data: bytes) -> bytes:
-    """Decompress by the package of the extra `record`, a stream that was cut as far as it came."""
-    library = _installed("brotli", "brotlicffi")
-    if library is None:
-        raise ContentError(f"it is compressed as 'br': {_INSTALL}")
+    """Decompress; of a stream that was cut, what came of it."""
+    library: Any = import_module("brotli")  # it has no types
     limit = min(LARGEST, max(len(data), 1024) * RATIO)
     unpacker, found, rest = library.Decompressor(), bytearray(), data
     try:
@@ -221,12 +211,7 @@ def _unpacked_brotli(data: bytes) -> bytes:
             raise ContentError("its compressed bytes are cut off")
     except library.error:
         raise ContentError("its compressed bytes are damaged") from None
-    except TypeError:  # before 1.2
-        raise ContentError("this brotli cannot be bounded: pip install 'brotli>=1.2'") from None
     return _bounded(bytes(found), limit)
-
-
-_INSTALL = "pip install 'lore-cache[record]' reads that"
 
 
 def _bounded(found: bytes, limit: int) -> bytes:

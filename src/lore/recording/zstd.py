@@ -2,8 +2,7 @@
 
 In: pieces of a compressed file, of one frame or several. Out: what they hold, in pieces. Rules: memory is bounded
 whatever the bytes expand to, since few of them are taken at a time; a file that is damaged or ends inside a frame is a
-LoreError behind what could be read; without a library that reads the format (Python 3.14 has one, else
-`lore-cache[zstd]`) it is one at once.
+LoreError after what could be read.
 
 Source: RFC 8878; a block, of 4 bytes at least, holds 128 KiB at most.
 """
@@ -27,9 +26,6 @@ def unpacked(pieces: Iterable[bytes], shown: str) -> Iterator[bytes]:
     from lore.formats.contents import zstd_library  # noqa: PLC0415 - few files are compressed
 
     library, frame, found = zstd_library(), None, bytearray()
-    if library is None:
-        hint = "pip install 'lore-cache[zstd]', or unpack the file (zstd -d) and name that"
-        raise LoreError(f"{shown} is compressed with zstandard, which this Python cannot read", hint=hint)
     for rest in (piece[at : at + _STEP] for piece in pieces for at in range(0, len(piece), _STEP)):
         while rest:
             frame = frame or _begun(library)

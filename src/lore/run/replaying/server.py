@@ -4,7 +4,7 @@ In: a URL that the user names, bodies. Out: answers, whole and bounded. Rules: n
 redirect is refused, and no proxy is asked for a server on this machine; a key goes to that server alone, into no
 message and no file. 429, 5xx and lost connections are tried again a few times, after what `Retry-After` asks for or
 pauses that grow; a server that was never reached once more; a try has an end in time, an answer in size. What a server
-says is a stranger's text: it is shown harmless, in one line. Over httpx and tenacity (the extra `lore-cache[http]`).
+says is a stranger's text: it is shown harmless, in one line. Over httpx and tenacity (the extra `http`).
 
 Sources, read 2026-11-23: RFC 9110 (Retry-After); the providers' API references (headers of keys); what engines answer
 of themselves: llama.cpp's server (`/props`), vLLM 0.32 (`/version`), SGLang (`/get_server_info`).
