@@ -8,6 +8,7 @@
 # make fuzz    any bytes give events and problems, nothing else (INPUTS=2000 for each fuzzer, from SEED=24)
 # make docs    the reference of the public modules, as pages in build/docs, its links checked
 # make golden  write the golden outputs of the commands anew
+# make compare list the results of commands that differ from those at a commit (BASE=), over fixtures and corpus (PART=, ONLY=)
 # make pictures  draw the pictures of the README anew
 # make oracle  lore's models of engines against the engines themselves, as every night: oracle-vllm, oracle-lmcache, oracle-sglang, oracle-llama (COUNT=, RECORD=1)
 # make build   wheel and sdist of the last commit in dist/, equal to the byte wherever they are built
@@ -33,7 +34,7 @@ TESTS := $(BIN)/python -m pytest -n auto --dist worksteal
 # Tests start many processes: without compiled files each of these would compile lore anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-core cover lint compiled bench soak attack fuzz docs golden pictures build wheel sbom lock oracle oracle-vllm oracle-lmcache oracle-sglang oracle-llama audit clean
+.PHONY: help demo test test-core cover lint compiled bench soak attack fuzz docs golden compare pictures build wheel sbom lock oracle oracle-vllm oracle-lmcache oracle-sglang oracle-llama audit clean
 
 help:
 	@grep -E '^# make' Makefile | sed 's/^# //'
@@ -126,6 +127,10 @@ docs: .venv/dev
 
 golden: .venv/dev
 	$(BIN)/python tests/golden/update.py
+
+compare: .venv/lore
+	@test -n "$(BASE)" || { echo "make compare BASE=COMMIT [PART=fixtures|corpus] [ONLY=TEXT]"; exit 2; }
+	@$(BIN)/python tests/golden/compare.py $(BASE) $(if $(PART),--part $(PART)) $(if $(ONLY),--only "$(ONLY)")
 
 pictures: .venv/dev
 	$(BIN)/python tests/pictures/make.py

@@ -10,21 +10,18 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from lore.cli.main import main
+from golden.commands import entry_point, work_in
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 CASES = HERE / "cases.txt"
 EXPECTED = HERE / "expected"
 FIXTURES = ROOT / "fixtures"
-OUTSIDE = ("NO_COLOR", "FORCE_COLOR", "LORE_DEBUG", "COLUMNS", "LINES", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
 
 
 class Case(NamedTuple):
@@ -72,8 +69,8 @@ def _name(command: str) -> str:
 def run(command: str) -> Ran:
     """Run a command as `lore` would, and catch what it writes."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="\n") for _ in range(2))
-    with _calm(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main(shlex.split(command))
+    with work_in(ROOT), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = entry_point()(shlex.split(command))
     out.flush()
     err.flush()
     return Ran(_bytes(out), code, _bytes(err).decode("utf-8", "replace"))
@@ -85,18 +82,6 @@ def _bytes(stream: io.TextIOWrapper) -> bytes:
     return buffer.getvalue()
 
 
-@contextlib.contextmanager
-def _calm() -> Iterator[None]:
-    """Work at the root of the project, with nothing in the environment that changes what is printed."""
-    folder, held = Path.cwd(), {name: os.environ.pop(name) for name in OUTSIDE if name in os.environ}
-    os.chdir(ROOT)
-    try:
-        yield
-    finally:
-        os.chdir(folder)
-        os.environ.update(held)
-
-
 def fixtures() -> list[str]:
     """List the recordings among the fixtures, as commands name them.
 
@@ -104,6 +89,12 @@ def fixtures() -> list[str]:
     """
     found = sorted(path for path in FIXTURES.rglob("*") if path.is_file() and path.suffix != ".md")
     found = [path for path in found if path.relative_to(FIXTURES).parts[0] not in ("causes", "stores")]
+    return [path.relative_to(ROOT).as_posix() for path in found]
+
+
+def causes() -> list[str]:
+    """List the recordings that show one code each."""
+    found = sorted(path for path in (FIXTURES / "causes").rglob("*") if path.is_file())
     return [path.relative_to(ROOT).as_posix() for path in found]
 
 

@@ -1,0 +1,60 @@
+"""`make compare` finds the first difference of two outputs, and runs commands of another tree."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from golden import compare
+
+DIFFERENCES = {
+    "json": (b'{"a": [1, {"b": 2}]}\n', b'{"a": [1, {"b": 3}]}\n', ("$.a[1].b", "2", "3")),
+    "missing key": (b'{"a": 1, "b": 2}', b'{"a": 1}', ("$.b", "2", "(absent)")),
+    "json lines": (b'{"a": 1}\n{"a": 2}\n', b'{"a": 1}\n{"a": null}\n', ("line 2 $.a", "2", "null")),
+    "spelling of json": (b'{"a":1}\n', b'{"a": 1}\n', ("line 1, byte 5", '{"a":1}', '{"a": 1}')),
+    "text": (b"one\ntwo\n", b"one\nten\n", ("line 2, byte 1", "two", "ten")),
+    "missing line": (b"one\ntwo\n", b"one\n", ("line 2, byte 0", "two", "")),
+    "no difference": (b"one\n", b"one\n", None),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENCES)
+def test_first_difference_names_place_and_values(tmp_path, name):
+    before, after, expected = DIFFERENCES[name]
+    (tmp_path / "before").write_bytes(before)
+    (tmp_path / "after").write_bytes(after)
+    assert compare.first_difference(tmp_path / "before", tmp_path / "after") == expected
+
+
+def _tree(folder: Path, main: str) -> compare.Tree:
+    """Make a folder that stands for an installed version of lore."""
+    (folder / "lore").mkdir(parents=True)
+    (folder / "lore" / "__init__.py").write_text(f"import os, sys\ndef main(args):\n    {main}\n", "utf-8")
+    metadata = folder / "lore-1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Name: lore\nVersion: 1\n", "utf-8")
+    (metadata / "entry_points.txt").write_text("[console_scripts]\nlore = lore:main\n", "utf-8")
+    script = folder / "python"
+    script.write_text(f'#!/bin/sh\nPYTHONPATH={folder} exec {sys.executable} -S "$@"\n', "utf-8")
+    script.chmod(0o755)
+    return compare.Tree(script, folder)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for an environment is a shell script")
+def test_run_returns_results_after_a_crash(tmp_path):
+    tree = _tree(tmp_path / "base", "print(args[0]); args[0] == 'crash' and os._exit(3); return len(args)")
+    tasks = [compare.Task("fixtures", tmp_path, words, 0) for words in (("a", "b"), ("c",), ("crash",), ("d",), ("e",))]
+    copies = [tmp_path / str(number) for number in range(len(tasks))]
+    results = compare.run(tree, tasks, tmp_path / "runs", copies)
+    assert [results[task.name][0] for task in tasks] == [2, 1, compare.CRASHED, 1, 1]
+    assert copies[4].read_bytes() == b"e\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for an environment is a shell script")
+def test_run_refuses_lore_of_another_folder(tmp_path, capfd):
+    tree = _tree(tmp_path / "base", "return 0")._replace(source=tmp_path / "other")
+    with pytest.raises(SystemExit):
+        compare.run(tree, [compare.Task("fixtures", tmp_path, ("a",), 0)], tmp_path / "runs")
+    assert "not from" in capfd.readouterr().err
