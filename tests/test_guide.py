@@ -29,7 +29,6 @@ OTHER_CODES = {
     "lore check tests/recordings": 1,
     "lore check fixtures/recordings": 1,
     "lore check fixtures/recordings --report parquet=tables": 1,
-    "lore check fixtures/recordings --state .lore-state": 1,
     "lore check tests/recordings --baseline lore-baseline.json": 0,
 }
 NOT_RUN = {

@@ -9,7 +9,7 @@ from cli.running import Ran
 
 _SCRIPT = """
 import sys
-import lore.run.checking.check, lore.run.checking.judging, lore.run.checking.pool, lore.run.checking.verdicts
+import lore.run.checking.check, lore.run.checking.judging, lore.run.checking.pool
 from lore.cli.main import main
 lore.run.checking.judging.SMALL = 0
 {patch}
@@ -18,12 +18,12 @@ sys.exit(main(sys.argv[1:]))
 # A process other than the first that judges this file dies, as long as `when` holds.
 DIES = """
 import os
-judge, parent = lore.run.checking.verdicts.judge_file, os.getpid()
+judge, parent = lore.run.checking.judging.judge_file, os.getpid()
 def dies(file, config, progress=None):
     if file.path.endswith({name!r}) and os.getpid() != parent and {when}:
         os.kill(os.getpid(), 9)
     return judge(file, config, progress)
-lore.run.checking.verdicts.judge_file = dies
+lore.run.checking.judging.judge_file = dies
 """
 
 

@@ -28,7 +28,7 @@ import os, pathlib, signal
 def sleeps(file, how, told=None):
     pathlib.Path(str(os.getpid()) + ".pid").touch()
     signal.pause()
-lore.run.checking.verdicts.judge_file = sleeps
+lore.run.checking.judging.judge_file = sleeps
 """
 
 
@@ -62,7 +62,7 @@ def test_a_process_that_dies_while_it_sends_its_result_holds_nothing_up():
     four()
     half = """
 import gc, multiprocessing.queues, os
-judge, parent = lore.run.checking.verdicts.judge_file, os.getpid()
+judge, parent = lore.run.checking.judging.judge_file, os.getpid()
 def dies(file, config, progress=None):
     if file.path.endswith("1.jsonl") and os.getpid() != parent:
         for one in gc.get_objects():
@@ -71,7 +71,7 @@ def dies(file, config, progress=None):
                 os.write(one._writer.fileno(), bytes((0, 0, 9, 9, 1)))
         os.kill(os.getpid(), 9)
     return judge(file, config, progress)
-lore.run.checking.verdicts.judge_file = dies
+lore.run.checking.judging.judge_file = dies
 """
     ran = pooled("check", "--json", "-j", "2", "d", patch=half)
     assert (ran.code, ran.err) == (3, "")

@@ -251,7 +251,6 @@ COMMANDS = {
     "check verbose": Command(("check", "FILE", "-v", "--no-color")),
     "check in colour": Command(("check", "FILE", "--color")),
     "check with a baseline": Command(("check", "FILE", "--baseline", "b.json", "--update-baseline")),
-    "check with a state": Command(("check", "FILE", "--state", "state")),
     "check --follow": Command(("check", "FILE", "--follow")),
     "lint": Command(("lint", "FILE", "-v")),
     **{f"lint {form}": Command(("lint", "FILE", "--report", form)) for form in FORMS},

@@ -97,15 +97,15 @@ def test_an_interrupt_is_said_and_ends_in_130(command, monkeypatch):
 
 
 def test_no_report_is_replaced_by_half_of_one(monkeypatch):
-    from lore.run.checking import verdicts
+    from lore.run.checking import judging
 
-    judge = verdicts.judge_file
+    judge = judging.judge_file
 
     def judged(*given):
         os.kill(os.getpid(), 2)
         return judge(*given)
 
-    monkeypatch.setattr(verdicts, "judge_file", judged)
+    monkeypatch.setattr(judging, "judge_file", judged)
     put("report.json", b"whole")
     ran = lore("check", *FILES, "--jobs", "1", "--report", "json=report.json")
     assert ran.code == 130

@@ -9,8 +9,6 @@ first is the one that others are held to:
 - `process`    in one process
 - `processes`  in several
 - `cluster`    on local workers, of which the busiest is killed in the middle
-- `state`      the same, with a state that is empty
-- `again`      the same with that state, where nothing is new; none is killed
 
 `--answer FILE` keeps what the first run answered; where that file is there already, all runs are held to it.
 `--captured` makes the large ones captures of many conversations, else each is one session that is compacted now and
@@ -44,7 +42,7 @@ from store.s3_server import CREDENTIALS, ObjectServer
 
 COMPACTED = 100  # turns: a session that goes on for gigabytes was compacted
 LORE = [sys.executable, "-m", "lore", "check", "--json"]
-RUNS = ("process", "processes", "cluster", "state", "again")
+RUNS = ("process", "processes", "cluster")
 PARTS = (0.1, 0.25, 0.5, 1.0)  # of the bytes, behind which the most memory is told
 POLL_SECONDS = 0.5
 
@@ -181,7 +179,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--answer", type=Path)
     parser.add_argument("--folder")
     parser.add_argument("--bucket", action="store_true")
-    parser.add_argument("--runs", default="process,cluster,state,again")
+    parser.add_argument("--runs", default="process,cluster")
     given = parser.parse_args(arguments)
     runs = given.runs.split(",")
     if unknown := set(runs) - set(RUNS):
@@ -196,20 +194,18 @@ def main(arguments: list[str] | None = None) -> int:
             lake.settings.update(CREDENTIALS, AWS_ENDPOINT_URL=server.endpoint, AWS_REGION="us-east-1")
             lake = lake._replace(name="s3://lake/", requests=lambda: len(server.requests))
         print(f"{given.small + given.larges:,} recordings, {size / 1e9:.2f} GB", flush=True)
-        state = stack.enter_context(tempfile.TemporaryDirectory(prefix="lore-state-"))
-        return compare(lake, runs, given, state)
+        return compare(lake, runs, given)
 
 
-def compare(lake: Lake, runs: list[str], given: argparse.Namespace, state: str) -> int:
+def compare(lake: Lake, runs: list[str], given: argparse.Namespace) -> int:
     """Run it all; return the exit code."""
     several = ("--jobs", str(given.workers))
     cluster = ("--cluster", "local", *several)
-    kept = (*cluster, "--state", state)
-    args = dict(zip(RUNS, (("--jobs", "1"), several, cluster, kept, kept), strict=True))
+    args = dict(zip(RUNS, (("--jobs", "1"), several, cluster), strict=True))
     answer: bytes = given.answer.read_bytes() if given.answer and given.answer.exists() else b""
     kill_after, failed = given.kill_after, False
     for name in runs:
-        kills = name in ("cluster", "state")
+        kills = name == "cluster"
         ran = run(lake, *args[name], kill_after=(kill_after or 8.0) if kills else 0.0)
         kill_after = kill_after or ran.seconds / 3 + 8
         said = b"exit %d\n%b" % (ran.code, ran.out)

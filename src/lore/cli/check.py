@@ -65,14 +65,6 @@ def run(
             help="Judge on a Dask cluster: the address of its scheduler, or local (--jobs workers here). Extra: dask.",
         ),
     ] = None,
-    state: Annotated[
-        str | None,
-        typer.Option(
-            "--state",
-            help="Keep results in this folder, or below s3://BUCKET/PREFIX, and open only files that are new: a file of"
-            " the same name, size, times and inode is trusted to be the same, else one of the same SHA-256.",
-        ),
-    ] = None,
     pass_over: flags.PassOver = False,
     system: flags.System = None,
     tools: flags.Tools = None,
@@ -125,8 +117,7 @@ def run(
         common.refuse(
             (folder is not None, "--follow writes no tables", "leave --report parquet out"),
             (jobs is not None, "--follow judges one recording, in this process", "leave --jobs out"),
-            ((cluster or state) is not None, "--follow judges one recording as it grows",
-             "leave --cluster and --state out"),
+            (cluster is not None, "--follow judges one recording as it grows", "leave --cluster out"),
             (since is not None or last, "--follow takes one recording",
              "name the file, and leave --since and --last out"),
             (pass_over, "--follow judges the recording that is named", "leave --pass-over out"),
@@ -136,17 +127,13 @@ def run(
         )  # fmt: skip
         is_json = any(report.kind == "json" for report in reports)
         return follow_one(paths or [], budgets, options, context, as_json=is_json, color=color, verbose=verbose)
-    workers, results = None, None
+    workers = None
     if cluster is not None:
         from lore.run.checking.cluster import LOCAL, Cluster
 
         has_its_own = jobs is not None and cluster != LOCAL
         common.refuse((has_its_own, "--jobs does not set how many workers a cluster has", "leave --jobs out"))
         workers = Cluster(cluster, common.tell, workers=jobs or common.cores())
-    if state is not None:
-        from lore.run.checking.state import CheckState
-
-        results = CheckState(state, common.tell, secret=os.environ.get("LORE_STATE_KEY", ""))
     page = page_among(reports, opens=open_page, needed=needed(loaded, baseline), name="check")
     keep_apart(reports, needed(loaded, baseline))
     which = flags.chosen_inputs(paths or [], last=last, since=since, format=format)
@@ -165,7 +152,7 @@ def run(
         judge = partial(
             check, which.paths, budgets, options, context=context, jobs=common.cores() if jobs is None else jobs,
             progress=report_progress, wanted=which.wanted, looked=which.looked,
-            pass_over=pass_over or bool(which.looked), interrupted=interrupted, cluster=workers, state=results,
+            pass_over=pass_over or bool(which.looked), interrupted=interrupted, cluster=workers,
             hear=hear,
         )  # fmt: skip
         outcome = (

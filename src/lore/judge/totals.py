@@ -127,18 +127,6 @@ def costliest(costs: Costs, reader: Reader = "author") -> list[CostlyCause]:
     ][:TOP]
 
 
-class ResultSource(NamedTuple):
-    """What a result was made of: `signature` says without reading whether the file changed, `digest` is its content's.
-
-    Both are empty where the file may have changed while it was judged. `unchanged`: nothing was judged, since a result
-    of this content is kept.
-    """
-
-    signature: str = ""
-    digest: str = ""
-    unchanged: bool = False
-
-
 @dataclass(slots=True)
 class FileResult:
     """What judging one file gave; `key` is its place on every machine.
@@ -148,8 +136,7 @@ class FileResult:
     uuids and times of its compactions; `unseen` is what it lacks of its prompts; `log` is what is still to be said;
     `judged` are the turns that are not
     settled, `failed` says that something else is an error; `costs` is what causes cost; `excused` counts what each
-    exemption took out; `error` is set where the file was named and cannot be judged; `source` is set where results are
-    kept, `ledger` where tables are written.
+    exemption took out; `error` is set where the file was named and cannot be judged; `ledger` where tables are written.
     """
 
     key: str = ""
@@ -170,7 +157,6 @@ class FileResult:
     failed: bool = False
     incomplete: bool = False
     error: LoreError | None = None
-    source: ResultSource = ResultSource()
     ledger: Ledger | None = None
 
 

@@ -317,19 +317,6 @@ def _lies_in_storage(path: str) -> bool:
     return os.path.basename(os.path.dirname(os.path.dirname(os.path.abspath(path)))) == "session"
 
 
-def stands_alone(path: str) -> bool:
-    """Tell whether a recording is the bytes of this file alone, which no store and no client's database completes."""
-    if path.endswith(".json") and _lies_in_storage(path):
-        return False
-    if filesystem.is_remote(path):
-        return True
-    if not os.path.isfile(path):
-        return False
-    from lore.recording.agents.databases import database_of  # noqa: PLC0415 - few runs ask
-
-    return not os.path.exists(path + "-wal") and not (path.endswith(_JSON_LINES) and database_of(path))
-
-
 def files_below(folder: str, failed_on: Callable[[str, LoreError], None]) -> Iterator[str]:
     """Yield the files below a folder, in the order of their names, hidden and special ones left out.
 

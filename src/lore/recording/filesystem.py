@@ -14,7 +14,6 @@ from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from lore.errors import LoreError
-from lore.files import replaced
 from lore.store.registry import shown
 
 if TYPE_CHECKING:
@@ -91,11 +90,6 @@ def status(path: str) -> Status:
     return _remote().status(path)
 
 
-def tag_read(path: str) -> str:
-    """Return the ETag that a remote file had when it was read last, else the one that it has now; raises OSError."""
-    return _remote().tag_read(path)
-
-
 def opened(path: str) -> BinaryIO:
     """Open a file to be read, anywhere in it; raises OSError."""
     if not is_remote(path):
@@ -127,31 +121,6 @@ def entries(folder: str) -> Iterator[FolderEntry | os.DirEntry[str]]:
             yield from found
         return
     yield from (FolderEntry(each.key.rstrip("/"), each.key.endswith("/")) for each in _remote().entries(folder))
-
-
-def files(folder: str) -> dict[str, float]:
-    """Return the names of the files in a folder, with the time when each was written, in seconds; raises OSError."""
-    if not is_remote(folder):
-        with os.scandir(folder) as found:
-            return {entry.name: entry.stat().st_mtime for entry in found if entry.is_file(follow_symlinks=False)}
-    return {each.key: each.about.written or 0.0 for each in _remote().entries(folder) if not each.key.endswith("/")}
-
-
-def write(path: str, data: bytes) -> None:
-    """Write a file for its owner alone, whole or not at all, whatever is there; raises OSError."""
-    if not is_remote(path):
-        with replaced(path, private=True) as file:
-            file.write(data)
-        return
-    _remote().write(path, data)
-
-
-def delete(path: str) -> None:
-    """Delete a file; raises OSError."""
-    if not is_remote(path):
-        os.unlink(path)
-        return
-    _remote().delete(path)
 
 
 def walk(folder: str, failed_on: Callable[[str, LoreError | OSError], None]) -> Iterator[

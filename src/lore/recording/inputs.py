@@ -38,8 +38,7 @@ class Input(NamedTuple):
     `named`: the user asked for this very file, so that it is an error where it is no recording, unless
     `optional`. `size` in bytes, 0 where it is unknown; `stream`: it can be read only once, and only by this
     process. `written` is when it last was, in seconds, where that is not the time of a file here; `tag` is the ETag of
-    a remote one as it was listed. `number` is its place among the files of a run; `known` is the digest of content
-    whose result is kept, empty where there is none.
+    a remote one as it was listed. `number` is its place among the files of a run.
     """
 
     path: str
@@ -51,7 +50,6 @@ class Input(NamedTuple):
     written: float | None = None
     tag: str = ""
     number: int = 0
-    known: str = ""
 
 
 def inputs(paths: list[str], wanted: Callable[[Input], bool] | None = None) -> list[Input]:

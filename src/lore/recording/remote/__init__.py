@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 PIECE = 256 * 1024
 SMALL = 1024 * 1024  # bytes of an object that is fetched ahead
 AT_ONCE = 16  # of them
-NOTED = 1000  # objects whose ETags are remembered
 LONGEST_KEY = 1024  # bytes: no service keeps an object of a longer name
 TRIES = 4  # of a read that breaks off, without SMALL bytes of progress between
 PAUSE = 0.5  # seconds before the first of them; twice as long before each further one
@@ -80,8 +79,6 @@ class RemoteEntry(NamedTuple):
 class Source(Protocol):
     """A bucket, or a web server. Each method raises RemoteError; keys are relative to it, or whole URLs."""
 
-    binds: bool  # the ETag that `read` gives is of the very bytes that it yields, not one asked for before
-
     def about(self, key: str) -> Status:
         """Return what is known of an object; raises MissingError."""
         ...
@@ -92,7 +89,7 @@ class Source(Protocol):
 
 
 class Bucket(Source, Protocol):
-    """A source that lists its objects, and keeps others."""
+    """A source that lists its objects."""
 
     def listed(self, prefix: str) -> Iterator[RemoteEntry]:
         """Yield all objects below a prefix (empty, or ending in `/`), page by page."""
@@ -100,14 +97,6 @@ class Bucket(Source, Protocol):
 
     def children(self, prefix: str) -> Iterator[RemoteEntry]:
         """Yield the objects and the folders directly below a prefix."""
-        ...
-
-    def write(self, key: str, data: bytes) -> None:
-        """Write an object, whole or not at all, whatever is there."""
-        ...
-
-    def delete(self, key: str) -> None:
-        """Delete an object; for one that is gone already MissingError may be raised."""
         ...
 
 
@@ -194,8 +183,6 @@ def _streamed(path: str, start: int, tag: str) -> Generator[bytes]:
         try:
             about, body = source.read(place.key, at, tag)
             tag = about.tag
-            if source.binds:
-                _note(path, tag)
             for piece in body:
                 at += len(piece)
                 yield piece
@@ -212,34 +199,6 @@ def _streamed(path: str, start: int, tag: str) -> Generator[bytes]:
                 raise
             resumed, tag = at, tag if at > start else condition
             time.sleep(min(PAUSE * 2 ** (tries - 1) if error.pause is None else error.pause, LONGEST_PAUSE))
-
-
-def write(path: str, data: bytes) -> None:
-    """Write an object, whole or not at all, whatever is there; raises RemoteError."""
-    place = place_of(path)
-    again(lambda: _bucket_of(place, path).write(place.key, data))
-
-
-def delete(path: str) -> None:
-    """Delete an object; raises RemoteError, for one that is gone already perhaps MissingError."""
-    place = place_of(path)
-    again(lambda: _bucket_of(place, path).delete(place.key))
-
-
-_READ: dict[str, str] = {}  # the ETag of each object that was read last; empty where it was not always the same
-
-
-def _note(path: str, tag: str) -> None:
-    known = _READ.pop(path, tag)
-    if len(_READ) == NOTED:
-        _READ.clear()
-    _READ[path] = tag if known == tag else ""
-
-
-def tag_read(path: str) -> str:
-    """Return, once, the ETag that an object had when it was read, else the one that it has now; raises RemoteError."""
-    found = _READ.pop(path, None)
-    return status(path).tag if found is None else found
 
 
 def again(call: Callable[[], T]) -> T:
@@ -315,7 +274,6 @@ def ahead(files: Iterable[T], name: Callable[[T], tuple[str, int]]) -> Generator
     """
     waiting, todo, pool = deque[T](), iter(files), None
     handed: list[str] = []
-    _READ.clear()  # what was read before is another matter
     try:
         while True:
             while len(waiting) < AT_ONCE and (file := next(todo, None)) is not None:

@@ -56,11 +56,11 @@ _CREDENTIALS = re.compile("(AWS|AZURE|GOOGLE)_.*(KEY|SECRET|TOKEN|SAS|PASSWORD).
 _LONGEST_MESSAGE = 300  # characters of a service's message that are shown
 
 
-_Doing = Literal["read", "list", "write", "delete"]
+_Doing = Literal["read", "list"]
 
 
-def _rights(read: str, list: str, write: str, delete: str) -> dict[_Doing, str]:
-    return {"read": read, "list": list, "write": write, "delete": delete}
+def _rights(read: str, list: str) -> dict[_Doing, str]:
+    return {"read": read, "list": list}
 
 
 class _Service(NamedTuple):
@@ -73,12 +73,12 @@ class _Service(NamedTuple):
 
 _S3 = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; AWS_SKIP_SIGNATURE=true for a public bucket"
 _AZURE = "AZURE_STORAGE_ACCOUNT_NAME with AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN"
-_READER, _WRITER = "Storage Blob Data Reader", "Storage Blob Data Contributor"
+_READER = "Storage Blob Data Reader"
 _SERVICES = {
-    "s3": _Service("s3fs", _S3, _rights("s3:GetObject", "s3:ListBucket", "s3:PutObject", "s3:DeleteObject")),
+    "s3": _Service("s3fs", _S3, _rights("s3:GetObject", "s3:ListBucket")),
     "gs": _Service("gcsfs", "GOOGLE_APPLICATION_CREDENTIALS", _rights(
-        *(f"storage.objects.{right}" for right in ("get", "list", "create", "delete")))),
-    "az": _Service("adlfs", _AZURE, _rights(_READER, _READER, _WRITER, _WRITER)),
+        "storage.objects.get", "storage.objects.list")),
+    "az": _Service("adlfs", _AZURE, _rights(_READER, _READER)),
 }  # fmt: skip
 
 
@@ -159,8 +159,6 @@ class _Bucket:
 class ByObstore:
     """A bucket, by obstore."""
 
-    binds = True
-
     def __init__(self, place: _Bucket) -> None:
         try:
             from obstore import store
@@ -219,20 +217,6 @@ class ByObstore:
             return
         yield from (RemoteEntry(f"{name.rstrip('/')}/") for name in found["common_prefixes"])
         yield from (RemoteEntry(each["path"], _about(each)) for each in found["objects"])
-
-    def write(self, key: str, data: bytes) -> None:
-        if self._is_odd(key):
-            self._fsspec(key).write(key, data)
-            return
-        with self._asked(key, "write"):
-            self._store.put(key, data, use_multipart=False)
-
-    def delete(self, key: str) -> None:
-        if self._is_odd(key):
-            self._fsspec(key).delete(key)
-            return
-        with self._asked(key, "delete"):
-            self._store.delete(key)
 
     def _listed(self, found: ObjectMeta) -> RemoteEntry:
         """Return an object of a list, or the folder that an empty one stands for: obstore shows `logs/` as `logs`."""
@@ -299,8 +283,6 @@ def _about(meta: ObjectMeta) -> Status:
 class ByFsspec:
     """A bucket, by fsspec's filesystem for its service; each read costs one request more than obstore's."""
 
-    binds = False
-
     def __init__(self, place: _Bucket) -> None:
         self._place = place
         service, package = place.kind, place.service.package
@@ -354,14 +336,6 @@ class ByFsspec:
             for each in found:
                 key = self._key(each["name"])
                 yield RemoteEntry(f"{key}/") if each["type"] == "directory" else RemoteEntry(key, _said(each))
-
-    def write(self, key: str, data: bytes) -> None:
-        with self._asked(key, "write"):
-            self._files.pipe_file(self._name(key), data)
-
-    def delete(self, key: str) -> None:
-        with self._asked(key, "delete"):
-            self._files.rm_file(self._name(key))
 
     def _name(self, key: str) -> str:
         return f"{self._place.name}/{key}"

@@ -54,8 +54,6 @@ _LONGEST_NAME = 8_000  # characters of an address: servers refuse longer ones
 class Web:
     """Web servers; keys are URLs."""
 
-    binds = True
-
     def __init__(self) -> None:
         try:
             import httpx

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
     from lore.report.forms.terminal import Reported
     from lore.run.checking.cluster import Cluster
-    from lore.run.checking.state import CheckState
 
 SUMMARY_LIMIT = 1024 * 1024  # bytes of a step summary: GitHub refuses one that is larger
 
@@ -96,34 +95,31 @@ def check(
     paths: list[str], budgets: Budgets, options: Options, *, context: CheckContext = NOTHING, jobs: int = 1,
     progress: Progress | None = None, wanted: Callable[[Input], bool] | None = None, looked: tuple[str, ...] = (),
     pass_over: bool = False, interrupted: Callable[[], bool] = bool, hear: Callable[[Sequence[Finding]], object] = len,
-    cluster: Cluster | None = None, state: CheckState | None = None, files: list[Input] | None = None,
-    tabled: Callable[[Input, Ledger | None], object] | None = None,
+    cluster: Cluster | None = None, tabled: Callable[[Input, Ledger | None], object] | None = None,
 ) -> CheckOutcome:  # fmt: skip
     """Judge every recording under these paths; raises LoreError for one that was named and is none.
 
     `jobs` files are judged at a time, in processes of their own where there is enough to do, or all by the workers of a
-    `cluster`; a `state` has results of earlier runs, and takes those of this one. `progress` is told how many bytes of
-    how many have been judged; files that are not `wanted` are not opened. `looked` names the places where recordings
-    were looked for, if nobody named these. With `pass_over` a named file that is no recording is passed over and
-    counted, as one in a folder is. `interrupted` is asked after every turn: what was judged until then is the result,
-    nothing is said of what the run as a whole lacks, and no baseline is written. `hear` is told the findings of each
-    file as soon as it and those before it are judged; those of the whole run come with the result alone. `files` are
-    what the paths stand for, where that is known; `tabled` is told each file, with its ledger where one was made.
+    `cluster`. `progress` is told how many bytes of how many have been judged; files that are not `wanted` are not
+    opened. `looked` names the places where recordings were looked for, if nobody named these. With `pass_over` a named
+    file that is no recording is passed over and counted, as one in a folder is. `interrupted` is asked after every
+    turn: what was judged until then is the result, nothing is said of what the run as a whole lacks, and no baseline is
+    written. `hear` is told the findings of each file as soon as it and those before it are judged; those of the whole
+    run come with the result alone. `tabled` is told each file, with its ledger where one was made.
     """
     load_plugins()
     context.policy.known(f"{context.settings}: check." if context.settings else "check.")
     if options.format is not None:
         reader_named(options.format)
     context.dated.known()
-    every = (file._replace(optional=pass_over) for file in (inputs(paths, wanted) if files is None else files))
-    files = [file for file in every if state is None or not state.holds(file)]
+    files = [file._replace(optional=pass_over) for file in inputs(paths, wanted)]
     before = _baseline(context)
     known = None if before is None else KnownFindings(Baseline() if context.update else before)
     recorder = BaselineRecorder() if context.update else None
     totals = RunTotals(known, recorder)
     config = config_of(context, budgets, options)._replace(tabled=tabled is not None)
     read = heard = 0
-    with closing(judged(files, config, Means(jobs, cluster, state), progress, interrupted)) as results:
+    with closing(judged(files, config, Means(jobs, cluster), progress, interrupted)) as results:
         for file, result in zip(files, results, strict=False):  # those of an interrupted run end earlier
             read += 1
             for line in result.log:

@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 
 from lore.errors import LoreError
 from lore.judge.file_record import decode, encode
-from lore.judge.totals import FileResult, ResultSource
+from lore.judge.totals import FileResult
 from lore.model.ledger import Ledger
 from lore.recording import corpus
 from lore.recording.inputs import Input, ahead
@@ -62,12 +62,11 @@ class _Came(NamedTuple):
     """A result as it travels."""
 
     record: bytes
-    source: ResultSource
     ledger: Ledger | None
 
     @classmethod
     def of(cls, result: FileResult) -> _Came:
-        return cls(encode(result), result.source, result.ledger)
+        return cls(encode(result), result.ledger)
 
 
 class Worker(NamedTuple):
@@ -225,7 +224,7 @@ class _Run:
                 self._wait(hearer)
             came = self._came.pop(place)
             result = decode(came.record, self._config.ruling)
-            result.source, result.ledger = came.source, came.ledger
+            result.ledger = came.ledger
             yield result
 
     def cancel(self) -> None:

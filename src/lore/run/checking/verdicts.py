@@ -70,7 +70,7 @@ class CheckConfig(NamedTuple):
 
     `compared`: there is a baseline, so that every finding may yet be taken out, and none is settled here. `dated` says
     by which rules, `reader` whom findings speak to (None: as the format says). `redact`: results carry no content;
-    `sourced`: they say what they were made of; `tabled`: they have the recording's ledger.
+    `tabled`: they have the recording's ledger.
     """
 
     options: Options
@@ -81,7 +81,6 @@ class CheckConfig(NamedTuple):
     dated: Dated = PACKAGED
     reader: Reader | None = None
     redact: bool = False
-    sourced: bool = False
     tabled: bool = False
 
     def ruling(self, key: str) -> Ruling:
@@ -92,11 +91,30 @@ class CheckConfig(NamedTuple):
 def judge_file(file: Input, config: CheckConfig, progress: Callable[[int], None] | None = None) -> FileResult:
     """Judge a file; `progress` hears how many bytes of it have been judged. Cost O(its bytes).
 
-    Where `progress` raises StoppedError, what was judged until then is the result, and the file is not whole.
+    If `progress` raises InterruptedRunError, what was judged until then is the result, and the file is not whole.
     """
-    result = _judged(file, config, progress)
+    load_plugins()
+    place, problems = place_of(file.path, config.root), Problems()
+    totals = FileTotals(place, config.ruling(place.key), compared=config.compared)
+    result = totals.result
+    try:
+        if file.error is None:
+            _judge(file, totals, config, problems, progress)
+        else:
+            totals.unreadable(file.error.message)
+    except LoreError as error:
+        unrecognised = isinstance(error, UnrecognisedError)
+        if file.named and not (unrecognised and file.optional):
+            result.error = error
+        elif unrecognised:
+            result.summary.skipped += 1
+            result.whole = True
+            config.options.log(f"{place.path}: no recording, passed over")
+        else:
+            totals.damage(problems.kept, problems.counts)  # what was met before it could not be read on
+            totals.unreadable(error.message)
     if config.redact:
-        from lore.report.redacted.findings import redacted_error, redacted_finding, redacted_problem  # noqa: PLC0415 - as above
+        from lore.report.redacted.findings import redacted_error, redacted_finding, redacted_problem  # noqa: PLC0415 - few runs redact
 
         result.findings = list(map(redacted_finding, result.findings))
         result.problems = list(map(redacted_problem, result.problems))
@@ -104,38 +122,22 @@ def judge_file(file: Input, config: CheckConfig, progress: Callable[[int], None]
     return result
 
 
-def _judged(file: Input, config: CheckConfig, progress: Callable[[int], None] | None) -> FileResult:
-    load_plugins()
-    place, problems = place_of(file.path, config.root), Problems()
-    totals = FileTotals(place, config.ruling(place.key), compared=config.compared)
-    if file.error is not None:
-        totals.unreadable(file.error.message)
-        return totals.result
-    try:
-        with collected_seldom():
-            if config.tabled:
-                from lore.run.spending.ledgers import LedgerMaker  # noqa: PLC0415 - few runs write tables
-
-                made = LedgerMaker(file, config.options, config.dated.rules(), problems)
-                _judge(made.recording, totals, config, progress, made.add)
-                totals.result.ledger = made.ledger()
-            else:
-                _judge(config.options.open(file.path, problems), totals, config, progress)
-    except LoreError as error:
-        unrecognised = isinstance(error, UnrecognisedError)
-        if file.named and not (unrecognised and file.optional):
-            totals.result.error = error
-        elif unrecognised:
-            totals.result.summary.skipped += 1
-            totals.result.whole = True
-            config.options.log(f"{place.path}: no recording, passed over")
-        else:
-            totals.damage(problems.kept, problems.counts)  # what was met before it could not be read on
-            totals.unreadable(error.message)
-    return totals.result
-
-
 def _judge(
+    file: Input, totals: FileTotals, config: CheckConfig, problems: Problems, progress: Callable[[int], None] | None
+) -> None:
+    """Judge the turns of a file into `totals`; raises LoreError if it cannot be read."""
+    with collected_seldom():
+        if config.tabled:
+            from lore.run.spending.ledgers import LedgerMaker  # noqa: PLC0415 - few runs write tables
+
+            made = LedgerMaker(file, config.options, config.dated.rules(), problems)
+            _judge_turns(made.recording, totals, config, progress, made.add)
+            totals.result.ledger = made.ledger()
+        else:
+            _judge_turns(config.options.open(file.path, problems), totals, config, progress)
+
+
+def _judge_turns(
     recording: Recording, totals: FileTotals, config: CheckConfig, progress: Callable[[int], None] | None,
     hear: Callable[[TurnVerdict], None] | None = None,
 ) -> None:  # fmt: skip
