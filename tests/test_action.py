@@ -129,11 +129,11 @@ def test_lore_is_installed_from_the_actions_own_checkout(runner) -> None:
     log = runner.folder / "log"
     inner = runner.temp / "lore-check" / "bin" / "python"
     runner.program(inner, f'printf "%s\\n" "$@" > "{log}"')
-    python = runner.program(runner.folder / "python", 'test "$1 $2" = "-m venv"')
+    python = runner.program(runner.folder / "python", 'test "$1 $2 $3" = "-I -m venv"')
     done = runner.run(INSTALL, LORE_PYTHON=str(python))
     assert done.returncode == 0, done.stderr
     *options, place = log.read_text().splitlines()
-    assert options == ["-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    assert options == ["-I", "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     assert Path(place).resolve() == ROOT
     assert 'name = "lore-cache"' in (Path(place) / "pyproject.toml").read_text()
 

@@ -33,13 +33,15 @@ from lore.model.ledger import Ledger
 from lore.recording import corpus
 from lore.recording.inputs import Input, ahead
 from lore.run.checking.judging import Hearer, judge_apart
-from lore.run.checking.pool import DIED, interrupts_held
+from lore.run.checking.pool import DIED, starting_processes
 from lore.run.checking.program import Program, program, rules_digest
 from lore.run.checking.verdicts import CheckConfig
 
 LOCAL = "local"
 # A worker that dies once may be an accident; what it had is fetched no longer than a machine takes to answer itself.
-LOCAL_SETTINGS = {"distributed.scheduler.allowed-failures": 1, "distributed.comm.timeouts.connect": "3s"}
+# A worker that is started again later must not import modules of the current folder either.
+LOCAL_SETTINGS = {"distributed.scheduler.allowed-failures": 1, "distributed.comm.timeouts.connect": "3s",
+                  "distributed.nanny.pre-spawn-environ.PYTHONSAFEPATH": "1"}  # fmt: skip
 TASK_BYTES = 64 * 1024 * 1024  # a file that is larger is a task of its own
 TASK_FILES = 200
 DEATHS = 2  # workers that die while they have a file alone, and nothing else runs, before the file is blamed
@@ -110,7 +112,7 @@ class Cluster:
         """Start workers on this machine, each a process with one thread; interrupts do not reach them."""
         with import_module("dask").config.set(LOCAL_SETTINGS):
             try:
-                with interrupts_held():
+                with starting_processes():
                     cluster = self._dask.LocalCluster(
                         n_workers=self._workers, threads_per_worker=1, processes=True, host="127.0.0.1", security=True,
                         dashboard_address="127.0.0.1:0", silence_logs=_CRITICAL,

@@ -30,6 +30,7 @@ from lore.recording.inputs import Input
 AHEAD = 16
 LARGE = 64 * 1024 * 1024  # bytes of a file that is begun before its turn
 POLL_SECONDS = 0.1  # how often, while a result is awaited, progress is told and the processes are looked at
+_SAFE_PATH = "PYTHONSAFEPATH"
 DIED = "the process that judged it was killed, perhaps for want of memory"
 
 Progress = Callable[[int], None]
@@ -111,7 +112,8 @@ class ProcessPool(Generic[R]):
         self._end(kill=False)
 
     def _alone(self, file: Input) -> R:
-        self._executor = self._executor or _executor(1)
+        with starting_processes():
+            self._executor = self._executor or _executor(1)
         try:
             return self._result(file, self._submit(file), deque())
         except BrokenProcessPool:
@@ -119,9 +121,9 @@ class ProcessPool(Generic[R]):
             return self._here(file._replace(error=LoreError(DIED)))
 
     def _submit(self, file: Input) -> Future[R]:
-        self._executor = self._executor or _executor(self._jobs)
         try:
-            with interrupts_held():  # what is started here inherits that
+            with starting_processes():  # the executor may start one with its queues, and one for each file
+                self._executor = self._executor or _executor(self._jobs)
                 return self._executor.submit(self._apart, file)
         except BrokenProcessPool as error:  # one died while nobody waited for a result
             broken: Future[R] = Future()
@@ -182,8 +184,25 @@ def _follow(sentinel: int) -> None:
 
 
 @contextmanager
-def interrupts_held() -> Generator[None]:
-    """Hold interrupts back for a moment, where the system can: a process that just starts would complain."""
+def starting_processes() -> Generator[None]:
+    """Start processes of Python that import no module of the current folder; hold interrupts back meanwhile.
+
+    An interrupt is held back where the system can: a process that just starts would complain.
+    """
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"  # a `multiprocessing.py` may lie in the current folder
+    try:
+        with _interrupts_held():
+            yield
+    finally:
+        if before is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = before
+
+
+@contextmanager
+def _interrupts_held() -> Generator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

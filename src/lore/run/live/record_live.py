@@ -28,6 +28,7 @@ from lore.report.plain import visible
 from lore.report.recorded import live_line, live_problem
 from lore.report.sentences.findings import worded as worded_finding
 from lore.report.sentences.running import worded
+from lore.run.checking.pool import starting_processes
 from lore.run.checking.verdicts import verdicts
 from lore.run.dated import Dated
 
@@ -75,7 +76,8 @@ class LiveProcess:
         self._process = context.Process(
             target=_print, args=(theirs, path, begin, dated, content), name="lore-record-live", daemon=True
         )
-        self._process.start()
+        with starting_processes():
+            self._process.start()
         theirs.close()
 
     def stop(self) -> None:

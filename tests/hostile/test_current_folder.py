@@ -1,0 +1,80 @@
+"""A folder that holds modules named like Python's own: no process that lore starts in it imports them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from formats.opencode import plain
+
+# A script of another folder, as the installed `lore` is: the current folder is not on the path of this process.
+_CHECK = """
+import sys
+import lore.run.checking.judging, lore.run.checking.pool
+from lore.cli.main import main
+if __name__ == "__main__":
+    lore.run.checking.judging.SMALL = 0
+    lore.run.checking.pool._method = lambda: {method!r}
+    sys.exit(main(["check", "--json", "-j", "2", "logs"]))
+"""
+_LIVE = """
+from lore.run.dated import PACKAGED
+from lore.run.live.record_live import LiveProcess
+if __name__ == "__main__":
+    LiveProcess("capture.jsonl", 0, PACKAGED, content=False).stop()
+"""
+_CLUSTER = """
+import sys
+from lore.cli.main import main
+if __name__ == "__main__":
+    sys.exit(main(["check", "--json", "--cluster", "local", "-j", "1", "logs"]))
+"""
+TRAPS = ("multiprocessing", "concurrent", "signal", "msgspec", "random", "distributed")
+
+
+@pytest.fixture
+def trapped(tmp_path: Path) -> Path:
+    """A folder with recordings and modules that leave a mark when they are imported."""
+    folder = tmp_path / "cloned"
+    (folder / "logs").mkdir(parents=True)
+    for name in TRAPS:
+        (folder / f"{name}.py").write_text(f"open({str(tmp_path / name)!r}, 'w').close()\nraise SystemExit(9)\n")
+    for name in "ab":
+        (folder / "logs" / f"{name}.json").write_bytes(plain().data())
+    (folder / "capture.jsonl").write_bytes(b"")
+    return folder
+
+
+def run(script: str, folder: Path) -> subprocess.CompletedProcess[bytes]:
+    path = folder.parent / "program.py"
+    path.write_text(script)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    command = [sys.executable, str(path)]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False, timeout=120)
+
+
+def marks(folder: Path) -> list[str]:
+    return [name for name in TRAPS if (folder.parent / name).exists()]
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_workers_import_nothing_of_the_current_folder(trapped, method):
+    if method == "fork" and sys.platform != "linux":
+        pytest.skip("processes start by fork on Linux alone")
+    done = run(_CHECK.format(method=method), trapped)
+    assert (done.returncode, marks(trapped)) == (0, []), done.stderr
+
+
+def test_process_of_live_verdicts_imports_nothing_of_the_current_folder(trapped):
+    done = run(_LIVE, trapped)
+    assert (done.returncode, done.stderr, marks(trapped)) == (0, b"", [])
+
+
+def test_workers_of_a_cluster_import_nothing_of_the_current_folder(trapped):
+    pytest.importorskip("distributed")
+    done = run(_CLUSTER, trapped)
+    assert (done.returncode, marks(trapped)) == (0, []), done.stderr
