@@ -122,3 +122,29 @@ def test_redacted_it_names_no_model_and_no_client_that_a_log_made_up():
     refused = lore("compare", "before", "model:gpt", "--in", "before", "--redact")
     assert refused.code == 2
     assert "canary of mine" not in refused.err
+
+
+def dated_bodies(path, billed):
+    """Requests whose system prompt says the time, so that each breaks the prefix; `billed` say which have a usage."""
+    lines = []
+    for number, has_usage in enumerate(billed):
+        said = [{"role": "user", "content": f"question {each}: {'long ' * 400}"} for each in range(number + 1)]
+        system = f"You mend a library. The time is 2026-11-20T08:0{number}:00Z. {'Read before you write. ' * 300}"
+        usage = {"input_tokens": 5, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 2_000 + 500 * number,
+                 "output_tokens": 9}  # fmt: skip
+        request = {"model": "claude-opus-4-5", "max_tokens": 64, "system": system, "messages": said}
+        line = {"timestamp": f"2026-11-20T08:0{number}:00Z", "request": request}
+        lines.append(line | {"usage": usage} if has_usage else line)
+    return put(path, *lines)
+
+
+@pytest.mark.parametrize("billed", [(1, 0, 0, 0), (1, 1, 0, 0), (1, 1, 0, 1), (0, 0, 0), (1, 1, 1, 1)])
+def test_shares_count_breaks_of_billed_requests_alone(billed):
+    dated_bodies("a.jsonl", billed)
+    answer = compared("a.jsonl", "a.jsonl")
+    assert answer["left"]["spending"]["breaks"] >= max(1, sum(billed[1:]))
+    count, broken = sum(billed), sum(billed[1:])
+    shares = [measures(answer)["breaks"], *answer["causes"]]
+    assert [(share["left"]["events"], share["left"]["trials"]) for share in shares] == [(broken, count)] * len(shares)
+    assert [cause["name"] for cause in answer["causes"]] == ["date-in-prefix"]
+    assert {share["outcome"] for share in shares} <= {"too-few", "unknown"}

@@ -6,11 +6,12 @@ parts of a sum of money add up to it; what has no bill or no price is counted, a
 (`math.fsum`), so that the order of files changes nothing. Memory: one number a request, for the median. Cost O(1) a
 row.
 
-A measure is a ratio of sums over sessions. Requests of one session are not independent of each other, sessions are
-taken to be; so its interval is that of a ratio estimator over sessions (its linearised variance, Student's t), and
-where a side has fewer than five sessions a share of requests has Wilson's interval over requests, an amount none. Two
-sides differ where the interval of their difference (MOVER-D of Zou and Donner for shares, squares added for amounts)
-leaves out 0; with fewer than five events on both sides together nothing is said. All intervals hold at 95 %.
+A measure is a ratio of sums over the billed requests of sessions, in numerator and denominator. Requests of one
+session are not independent of each other, sessions are taken to be; so its interval is that of a ratio estimator over
+sessions (its linearised variance, Student's t), and where a side has fewer than five sessions a share of requests has
+Wilson's interval over requests, an amount none. Two sides differ where the interval of their difference (MOVER-D of
+Zou and Donner for shares, squares added for amounts) leaves out 0; with fewer than five events on both sides together
+nothing is said. All intervals hold at 95 %.
 
 Sources: Cochran, Sampling Techniques (1977), chapter 6, for ratios; Wilson (1927); Zou and Donner (2008).
 """
@@ -186,14 +187,13 @@ class Ratio(NamedTuple):
 
 
 PROMPT = ("uncached_tokens", "read_tokens", "write_tokens")
-_BILLED = ("requests", "-unbilled")
-_PRICED = (*_BILLED, "-unpriced")
+_PRICED = ("requests", "-unpriced")
 RATIOS: tuple[Ratio, ...] = (
     Ratio("share_read", "share", ("read_tokens",), PROMPT),
-    Ratio("breaks", "share", ("breaks",), _BILLED, share=True),
+    Ratio("breaks", "share", ("breaks",), ("requests",), share=True),
     Ratio("reliability", "share", ("appends_read",), ("appends",), share=True),
-    Ratio("prompt", "tokens", PROMPT, _BILLED),
-    Ratio("output", "tokens", ("output_tokens",), _BILLED),
+    Ratio("prompt", "tokens", PROMPT, ("requests",)),
+    Ratio("output", "tokens", ("output_tokens",), ("requests",)),
     Ratio("money", "dollars", ("dollars",), _PRICED),
     Ratio("paid_again", "dollars", ("paid_again", "unexplained"), _PRICED),
 )
@@ -211,7 +211,7 @@ def _count(spending: Spending, names: tuple[str, ...]) -> float | None:
 
 
 def measure(ratio: Ratio, left: Sequence[Spending], right: Sequence[Spending]) -> Measure:
-    """Compare a ratio of two sides, each given as the sums of its sessions."""
+    """Compare a ratio of two sides, each given as the sums of the billed requests of its sessions."""
     before, after = _side(ratio, left), _side(ratio, right)
     difference = _difference(before, after)
     return Measure(

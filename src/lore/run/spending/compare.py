@@ -139,7 +139,7 @@ def compare(
                 total.take(requests_of(ledger, log, total.copies))
         if not total.sums.requests:
             raise LoreError(f"there are no requests of {total.side.name}", hint=_there(sums, request.paths))
-    left, right = (total.sessions() for total in sums)
+    left, right = (total.billed_sessions() for total in sums)
     failed = [f"{ledger.path}: {ledger.message}" for ledger in made.values() if ledger.message is not None]
     return Comparison(
         left=sums[0].result(), right=sums[1].result(), measures=[measure(ratio, left, right) for ratio in RATIOS],
@@ -171,14 +171,19 @@ def _mixed(sums: Sequence[_SideSums]) -> list[str]:
 
 
 class _SideSums:
-    """What the requests of a side come to: all together, by session, and by cause."""
+    """What the requests of a side come to: all together, by cause, and the billed ones by session.
+
+    Measures and shares are of billed requests alone, numerator and denominator: what one without a bill would have
+    read or lost is an estimate.
+    """
 
     def __init__(self, side: SelectedSide) -> None:
         self.side, self.copies, self.sums, self.causes = side, Copies(), Sums(), CauseSums()
-        self._sessions: dict[str, Sums] = defaultdict(Sums)
+        self.billed = 0
+        self.broken: dict[str, int] = defaultdict(int)  # billed requests with a break, by its code
+        self._billed_sessions: dict[str, Sums] = defaultdict(Sums)
         self._times: list[float] = []
         self.seen: dict[str, dict[str, int]] = {"client": {}, "model": {}}
-        self.lost: dict[str, int] = defaultdict(int)
 
     def take(self, requests: Iterable[LedgerRequest]) -> None:
         """Add those that are of this side."""
@@ -190,22 +195,27 @@ class _SideSums:
 
     def _add(self, request: LedgerRequest) -> None:
         self.sums.add(request)
-        self._sessions[request.session].add(request)
         self.causes.add(request)
+        if request.row.billed:
+            self._add_billed(request)
         if request.at is not None:
             self._times.append(request.at)
         for name, value in (("client", request.row.client), ("model", request.row.model)):
             if value:
                 self.seen[name][value] = self.seen[name].get(value, 0) + 1
+
+    def _add_billed(self, request: LedgerRequest) -> None:
+        self.billed += 1
+        self._billed_sessions[request.session].add(request)
         if request.row.loss is not None:
-            self.lost[request.row.loss.code] += 1
+            self.broken[request.row.loss.code] += 1
 
     def named(self, kind: str) -> list[str]:
         seen = self.seen[kind]
         return sorted(seen, key=lambda name: (-seen[name], name))[:_MOST_NAMED]
 
-    def sessions(self) -> list[Spending]:
-        return [sums.result(name) for name, sums in self._sessions.items()]
+    def billed_sessions(self) -> list[Spending]:
+        return [sums.result(name) for name, sums in self._billed_sessions.items()]
 
     def result(self) -> ComparedSide:
         return ComparedSide(
@@ -217,14 +227,12 @@ class _SideSums:
 def _causes(left: _SideSums, right: _SideSums) -> list[ComparedCause]:
     """Compare how often each code was met, those that differ most in money for a request first."""
     found: list[tuple[float, ComparedCause]] = []
-    sides = [(total, _by_code(total), total.sums.result("")) for total in (left, right)]
-    trials = [max(1, sums.requests - sums.unbilled) for _, _, sums in sides]
-    for code in sorted({*left.lost, *right.lost}):
-        shares = [
-            share_of(total.lost.get(code, 0), sums.requests - sums.unbilled) for total, _, sums in sides
-        ]  # fmt: skip
-        paid = [_dollars(causes.get(code, [])) for _, causes, _ in sides]
-        some = next(cause for _, causes, _ in sides for cause in causes.get(code, []))
+    sides = [(total, _by_code(total)) for total in (left, right)]
+    trials = [max(1, total.billed) for total, _ in sides]
+    for code in sorted({code for _, causes in sides for code in causes}):
+        shares = [share_of(total.broken.get(code, 0), total.billed) for total, _ in sides]
+        paid = [_dollars(causes.get(code, [])) for _, causes in sides]
+        some = next(cause for _, causes in sides for cause in causes.get(code, []))
         words = cause_in_words(replace(some, names=[], lifetime=None))
         weight = abs((paid[0] or 0.0) / trials[0] - (paid[1] or 0.0) / trials[1])
         compared = ComparedCause(
