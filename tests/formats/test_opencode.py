@@ -242,6 +242,12 @@ def test_what_is_unknown_is_a_problem_and_the_rest_is_read():
     assert len(turns(made)) == 2
 
 
+def test_messages_of_opencode_2_are_kept_as_opaque():
+    info = {"id": "ses_1", "slug": "s", "version": "2.0.0", "time": {"created": START}}
+    made = folded(json.dumps({"info": info, "messages": [{"id": "m", "type": "user", "text": "hi"}]}).encode())
+    assert ([problem.code for problem in made.problems], made.state.opaque) == (["LORE207"], 1)
+
+
 def test_a_document_that_ends_in_the_middle_is_read_as_far_as_it_goes():
     data = plain().data()
     made = folded(data[: data.rfind(b'"a file"')])

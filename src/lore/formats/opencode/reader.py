@@ -1,7 +1,7 @@
 """Sessions of OpenCode and Kilo CLI: what `opencode export` writes, and what their database and storage folder hold.
 
-In: one document, `{info, messages: [{info, parts[]}]}`, of version 2 `{info, messages: [{id, type, …}]}`;
-`recording/agents/opencode_store.py` writes the others so. Out: events.
+In: one document, `{info, messages: [{info, parts[]}]}`; `recording/agents/opencode_store.py` writes the others so.
+Out: events.
 A step of an assistant's message is one request (today each message has one step); a message without a step that counts
 nothing is none. Counts leave out what was cached. Tools run inside their message: a result is known when it ends.
 
@@ -9,10 +9,8 @@ A compaction is a marker in a user's message, and a response whose text is the s
 prompt and no tools: it is a chain of its own. An output that was pruned (`time.compacted`) is cleared before the first
 request after that. A changed agent, `tools` map or system prompt of a user's message changes what nobody recorded.
 
-Of version 2 an assistant's message is one request, and a compaction a message of its own type (`typed.py`).
-
 Neither system prompt nor schemas of tools are in the file. Sources: counts over 503 public exports, versions 1.2.16 to
-1.18.21; OpenCode's message-v2.ts and compaction.ts, autumn 2026; session-message.ts of OpenCode 2.0, October 2026.
+1.18.21; OpenCode's message-v2.ts and compaction.ts, autumn 2026.
 """
 
 from __future__ import annotations
@@ -26,13 +24,13 @@ from msgspec.structs import replace
 
 from lore.formats.beginning import BOM, SPACE, array_at
 from lore.formats.bills import name_of
-from lore.formats.opencode import records, typed
+from lore.formats.opencode import records
 from lore.formats.opencode.records import OpenCodeInfo, OpenCodePart, OpenCodeRecord, OpenCodeTokens
 from lore.formats.transcripts import TranscriptDocument, TranscriptTurns
 from lore.formats.values import LATEST_MS, count_in, stamp_of, text_in
 from lore.model import events as e
 from lore.model.codes import Code
-from lore.model.items import NULL, AssistantMessage, Item, UserMessage, is_absent
+from lore.model.items import NULL, AssistantMessage, Item, UserMessage
 from lore.model.jsonslice import table
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign, bounded
@@ -74,7 +72,6 @@ class OpenCodeMemory(Struct):
     is_reverted: bool = False
     turns: TranscriptTurns = field(default_factory=TranscriptTurns)
     dialect: str | None = None
-    provider: str = ""
     tokens: int | None = None
     utilities: int = 0
     asked: Asked = field(default_factory=Asked)
@@ -108,12 +105,9 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
     def _take(self, data: bytes) -> None:
         if self._memory.session is None:
             self._begin_session(records.OpenCodeSession())
-        if typed.BEGIN.match(data) is not None:
-            self._typed(typed.decode(data))
-            return
         record = records.decode(data)
-        info = record.info
-        self._revert(info.id)
+        info, memory = record.info, self._memory
+        memory.is_reverted = memory.is_reverted or (bool(memory.revert) and info.id == memory.revert)
         if info.role == "user":
             self._user(record)
         elif info.role == "assistant" and info.summary == _TRUE:
@@ -122,27 +116,6 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
             self._assistant(record)
         else:
             self._unknown("unknown message of role", info.role)
-
-    def _revert(self, message: str) -> None:
-        memory = self._memory
-        memory.is_reverted = memory.is_reverted or (bool(memory.revert) and message == memory.revert)
-
-    def _typed(self, message: typed.Typed) -> None:
-        """Take a message of version 2; who asks what of which model stands in the responses."""
-        self._revert(message.id)
-        if message.type in typed.SILENT:
-            return
-        if message.type == "compaction":
-            self._compacted(message)
-            return
-        record = typed.record_of(message)
-        if record is None:
-            self._unknown("unknown message of type", message.type)
-        elif record.info.role == "user":
-            self._given(record)
-        else:
-            self._changes(record.info)
-            self._assistant(record)
 
     def _last(self) -> None:
         if self._memory.reverted:
@@ -254,7 +227,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         if not own or (info.asked, dialect) != (turns.model, memory.dialect):
             self._emit(e.SessionChanged(model=info.asked, dialect=dialect, chain=chain))
         if own:
-            turns.model, memory.dialect, memory.provider = info.asked, dialect, info.provider
+            turns.model, memory.dialect = info.asked, dialect
             turns.turn += 1
         turn = turns.turn if own else 1
         self._emit(e.TurnStarted(turn=turn, at=asked, chain=chain))
@@ -307,27 +280,13 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
 
     # compactions
 
-    def _compacted(self, message: typed.Typed) -> None:
-        """Take a compaction of version 2: its request, and the text that stands for the history."""
-        found, memory = typed.compaction_of(message), self._memory
-        if found is None:
-            return
-        record = found.record
-        if record.info.asked is None:  # the session's own
-            record = replace(record, info=replace(record.info, provider=memory.provider, asked=memory.turns.model))
-        self._mark(Marker(message.id, found.auto, None), stamp_of(message.time.created))
-        self._summary(record, found.text)
-
-    def _summary(self, record: OpenCodeRecord, whole: Raw = NULL) -> None:
-        """Take the response that a compaction asked for: a request of its own, whose text stands for the history.
-
-        With `whole` that does.
-        """
+    def _summary(self, record: OpenCodeRecord) -> None:
+        """Take the response that a compaction asked for: a request of its own, whose text stands for the history."""
         info, memory = record.info, self._memory
         memory.utilities += 1
         self._chain, at = f"utility-{memory.utilities}", stamp_of(info.time.completed)
         turn = self._start(info, stamp_of(info.time.created))
-        text = records.text_of_parts(record.parts) if is_absent(whole) else whole
+        text = records.text_of_parts(record.parts)
         for number, part in enumerate(record.parts):
             made = records.said(part, part.id or f"{info.id}:{number}", info.id)
             if isinstance(made, AssistantMessage):

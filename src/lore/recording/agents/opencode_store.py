@@ -1,15 +1,13 @@
 """OpenCode's sessions where the client keeps them, each as the document that `opencode export` would write.
 
-In: `opencode.db` (Kilo CLI: `kilo.db`), a session of it as `DATABASE#SESSION`, in the tables of version 2 where those
-hold its messages, else in those of version 1; or the file of a session in the older storage folder
-(`storage/session/PROJECT/SESSION.json`, beside it `message/SESSION/` and `part/MESSAGE/`). Out: bytes of a document,
-message by message. Rules: messages are ordered by time, then by id, parts by id; columns are read by their
+In: `opencode.db` (Kilo CLI: `kilo.db`), a session of it as `DATABASE#SESSION`; or the file of a session in the older
+storage folder (`storage/session/PROJECT/SESSION.json`, beside it `message/SESSION/` and `part/MESSAGE/`). Out: bytes of
+a document, message by message. Rules: messages are ordered by time, then by id, parts by id; columns are read by their
 names; a row or file that is no JSON object is a message or a part of a type that no reader knows, and becomes a
 problem; nothing is written, and no database opened but a copy. Errors: a LoreError with the name.
 
-Sources: public readers of the database (`session`, `message`, `part`), the storage folder of versions before 1.2; of
-OpenCode 2.0 `sql.ts` and public readers (`session_v2`, `session_message`; a session that was taken over stands in the
-tables of both versions, whole in the newer), October 2026.
+Sources: public readers of the database (`session`, `message`, `part`) and of the storage folder of versions before 1.2,
+October 2026.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -38,12 +36,8 @@ from lore.recording.agents import databases
 
 _TABLES = {"session": frozenset(("id",)), "message": frozenset(("id", "session_id", "data")),
            "part": frozenset(("id", "message_id", "data"))}  # fmt: skip
-_TYPED = {"session_v2": frozenset(("id",)), "session_message": frozenset(("id", "session_id", "type", "data"))}
 _COLUMNS = {"id": "id", "slug": "slug", "projectID": "project_id", "version": "version", "directory": "directory",
             "parentID": "parent_id"}  # fmt: skip
-_OF_SESSION = "select * from session where id = ?"
-_OF_TYPED = """select * from session_v2 where id = ?
-               and exists (select 1 from session_message where session_id = session_v2.id)"""
 _PIECE = 256 * 1024  # bytes of a document at a time, about
 _UNREADABLE = "unreadable"
 _TITLE = 60  # characters of a session's title that are shown
@@ -101,8 +95,7 @@ def fault_of(path: str) -> str:
         if found is not None:
             return "" if found else "it holds no session with messages"
         with closing(databases.connect(path)) as connection:
-            own = any(databases.columns_of(connection, table) for table in ("session_v2", "session"))
-            return _missing(connection, _TABLES) if own else ""
+            return _missing(connection) if databases.columns_of(connection, "session") else ""
     except databases.ERRORS as error:
         return databases.reason_of(error)
 
@@ -110,21 +103,18 @@ def fault_of(path: str) -> str:
 @lru_cache(maxsize=4)
 def _listed(path: str, _: databases.Stamps) -> list[DatabaseSession] | None:
     with closing(databases.connect(path)) as connection:
-        newer, older = not _missing(connection, _TYPED), not _missing(connection, _TABLES)
-        if not newer and not older:
+        if _missing(connection):
             return None
-        found = {session.id: session for session in (_sessions(connection, "session", "message") if older else ())}
-        found |= {session.id: session for session in (_sessions(connection, *_TYPED) if newer else ())}
-    return sorted(found.values(), key=lambda session: (session.begun, session.id))
+        return sorted(_sessions(connection), key=lambda session: (session.begun, session.id))
 
 
-def _sessions(connection: sqlite3.Connection, table: str, messages: str) -> list[DatabaseSession]:
-    has = databases.columns_of(connection, table)
+def _sessions(connection: sqlite3.Connection) -> list[DatabaseSession]:
+    has = databases.columns_of(connection, "session")
     parent, created, title = ((name if name in has else "null") for name in ("parent_id", "time_created", "title"))
     updated = f"coalesce(time_updated, {created})" if "time_updated" in has else created
     # words of this file alone
-    query = f"select id, {parent}, {created}, {updated}, substr({title}, 1, {_TITLE}) from {table} where exists (select 1 from {messages} where session_id = {table}.id)"  # noqa: E501, S608
-    sizes = _sizes(connection, *((messages, "part") if table == "session" else (messages,)))
+    query = f"select id, {parent}, {created}, {updated}, substr({title}, 1, {_TITLE}) from session where exists (select 1 from message where session_id = session.id)"  # noqa: E501, S608
+    sizes = _sizes(connection)
     return [
         DatabaseSession(
             str(name),
@@ -138,10 +128,10 @@ def _sessions(connection: sqlite3.Connection, table: str, messages: str) -> list
     ]
 
 
-def _sizes(connection: sqlite3.Connection, *tables: str) -> dict[object, int]:
+def _sizes(connection: sqlite3.Connection) -> dict[object, int]:
     """Return how long sessions are, as far as they can be measured without reading them one by one."""
     sizes: dict[object, int] = {}
-    for table in tables:
+    for table in ("message", "part"):
         if "session_id" in databases.columns_of(connection, table):
             lengths = f"select session_id, sum(length(data)) from {table} group by session_id"  # noqa: S608
             with suppress(sqlite3.Error):  # a row that is too long ends its own session alone
@@ -199,21 +189,19 @@ def database_stream(path: str, session: str) -> Iterator[bytes]:
     """Yield a session of a database; raises LoreError where it cannot be read, or has none of this id."""
     try:
         with closing(databases.connect(path)) as connection:
-            newer, lacks = not _missing(connection, _TYPED), _missing(connection, _TABLES)
-            if lacks and not newer:
+            if lacks := _missing(connection):
                 raise LoreError(f"{corpus.show(path)} is no database of OpenCode that lore knows: {lacks}")
-            typed = _first(connection, _OF_TYPED, session) if newer else None
-            found = _first(connection, _OF_SESSION, session) if typed is None and not lacks else typed
+            found = _info_of(connection, session)
             if found is None:
                 raise LoreError(f"{corpus.show(path)} has no session {session!r}", hint=_nearest(session, path))
-            yield from _document(connection, session, found) if typed is None else _typed(connection, session, found)
+            yield from _document(connection, session, found)
     except databases.ERRORS as error:
         raise LoreError(f"cannot read {corpus.show(path)}: {databases.reason_of(error)}") from None
 
 
-def _missing(connection: sqlite3.Connection, tables: Mapping[str, frozenset[str]]) -> str:
-    """Say what a database lacks of these tables; empty where it has all."""
-    for table, needed in tables.items():
+def _missing(connection: sqlite3.Connection) -> str:
+    """Say what a database lacks of OpenCode's tables; empty where it has all."""
+    for table, needed in _TABLES.items():
         missing = needed - databases.columns_of(connection, table)
         if missing:
             return f"its table {table} has no {', '.join(sorted(missing))}"
@@ -233,19 +221,11 @@ def _document(connection: sqlite3.Connection, session: str, info: dict[str, obje
     return _framed(_info(info), messages())
 
 
-def _first(connection: sqlite3.Connection, query: str, session: str) -> dict[str, object] | None:
+def _info_of(connection: sqlite3.Connection, session: str) -> dict[str, object] | None:
     """Return a session's row by its columns; None where there is none."""
-    cursor = connection.execute(query, (session,))
+    cursor = connection.execute("select * from session where id = ?", (session,))
     row = cursor.fetchone()
     return None if row is None else dict(zip([column[0] for column in cursor.description], row, strict=True))
-
-
-def _typed(connection: sqlite3.Connection, session: str, info: dict[str, object]) -> Iterator[bytes]:
-    """Write a session of version 2: a message a row, each with its type."""
-    order = "seq" if "seq" in databases.columns_of(connection, "session_message") else "id"
-    query = f"select id, type, data from session_message where session_id = ? order by {order}"  # noqa: S608 - own words
-    rows = connection.execute(query, (session,))
-    return _framed(_info(info), ((_named(str(name), data, "type", str(kind)),) for name, kind, data in rows))
 
 
 def _framed(info: bytes, messages: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
@@ -284,14 +264,12 @@ def _info(row: dict[str, object]) -> bytes:
     return encode(own)
 
 
-def _named(name: str, data: object, kind: str, value: str | None = None) -> bytes:
-    """Write a row's object with its id, and with its kind where a column has that; what is none is unreadable."""
+def _named(name: str, data: object, kind: str) -> bytes:
+    """Write a row's object with its id; what is none is of an unreadable kind."""
     text = data.encode() if isinstance(data, str) else data if isinstance(data, bytes) else b""
     found = jsonslice.table(text)
     if found is None:
         return encode({"id": name, kind: _UNREADABLE})
-    if value is not None:
-        found[kind] = encode(value)
     found.pop("id", None)
     return jsonslice.object_of({"id": encode(name), **found})
 
