@@ -29,7 +29,7 @@ from hostile.captured import WRITERS, capture, named
 from hostile.formats import FORMATS, recording
 from lore.errors import LoreError
 from lore.formats import lines as short_lines
-from lore.prompt.sandbox import Sandbox
+from lore.prompt.sandbox import MAX_OUTPUT, Sandbox
 from store.killing import kills
 
 FILE = "FILE"  # in the words of a command: the input
@@ -160,7 +160,7 @@ def _work(text: str) -> float:
 
 
 def escapes(chance: Random, count: int) -> Attacks:
-    """Templates that reach for Python or for endless work: refused, or harmless text."""
+    """Templates that reach for Python, files, recursion or endless output: refused, or harmless text."""
     attributes = (
         "__class__",
         "__globals__",
@@ -175,7 +175,7 @@ def escapes(chance: Random, count: int) -> Attacks:
     ways = ("{0}.{1}", "{0}['{1}']", "{0}|attr('{1}')", "[{0}]|map(attribute='{1}')|list", "'{{0.{1}}}'.format({0})",
             "[{0}]|map('attr','{1}')|list", "({0},)|first|attr('{1}')", "{0}|attr('{1}'|lower)")  # fmt: skip
     made = [way.format(*pair) for way in ways for pair in itertools.product(subjects, attributes)]
-    tables = (templates.LOOPS, templates.DEEP, templates.FILES, templates.GRAPHS, templates.SHAPES)
+    tables = (templates.DEEP, templates.FILES, templates.OUTPUTS, templates.SHAPES)
     sources = [source for table in tables for source in table.values()]
     sources += ["{{ " + expression + " }}" for expression in (*templates.ATTRIBUTES, *templates.SIZES, *made)]
     for source in some(sources, chance, count):
@@ -188,7 +188,7 @@ def _contained(source: str) -> None:
     except LoreError:
         return
     assert not re.search(r"<class|<function|<built-in|<module|0x[0-9a-f]{6}", text), text[:200]
-    assert len(text) < 1_000_000
+    assert len(text) <= MAX_OUTPUT
 
 
 def killed(chance: Random, count: int) -> Attacks:

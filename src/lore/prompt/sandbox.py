@@ -1,42 +1,34 @@
-"""Run a chat template that nobody vouches for: it renders or it is refused, after a bounded amount of work.
+"""Render a chat template of the user in Jinja's sandbox.
 
-In: a template's text, variables. Out: text, or LoreError with the template's line. Rules: no file, no clock, no
-chance, no timer; nothing whose order or text depends on the process (sets, addresses) is reachable. Work is counted
-(`meter.py`): a body that can run again begins with a charge, and operators that would compile to bare Python go
-through a filter. Nothing is computed while compiling.
+A template gets its variables, and no file, clock, random choice or Python object beyond them. The length of its output
+is bounded; its work is not: a template is the user's own file, and Ctrl-C ends a loop in it that never ends.
 
-Why work is counted here and no child process with limits renders instead, measured over the 116 attacks of
-`tests/hostile/test_templates.py` with Jinja's sandbox alone in such a child: 23 to 39 ended by a signal, and which
-were rendered or refused hung on the limits that were set, and so on the machine (21 of them between two settings).
-Systems without a limit on memory would have nothing that holds what multiplies. A rendering of 2.5 MB took 18 to 22 ms
-of CPU here and 31 to 33 there, where the child itself took another 106.
-
-How engines set up the environment: Hugging Face transformers, `apply_chat_template` (trimmed blocks, loop
+The environment is set up as engines do it: Hugging Face transformers, `apply_chat_template` (trimmed blocks, loop
 controls, `generation` blocks rendered through, `raise_exception`).
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Mapping
-from types import BuiltinMethodType, MethodType
+from collections.abc import Callable, ItemsView, KeysView, Mapping, Sized, ValuesView
 from typing import Any, ClassVar, NoReturn, cast
 
-from jinja2 import Template, TemplateError, TemplateSyntaxError, Undefined, nodes
+from jinja2 import Template, TemplateError, TemplateRuntimeError, TemplateSyntaxError, Undefined, nodes
 from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension
+from jinja2.filters import FILTERS
 from jinja2.parser import Parser
-from jinja2.runtime import BlockReference, Context, LoopContext, Macro
+from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from jinja2.utils import Cycler, Joiner, pass_context
-from jinja2.visitor import NodeTransformer
 
 from lore.errors import LoreError, Where
 from lore.model.mask import cut_masked, mask
-from lore.prompt.meter import FILTERS, MADE, METER, TESTS, WORK, Meter, SandboxError, call_method, meter_of, shown
 
 MAX_SOURCE = 65_536  # characters of a template, three times the longest in use; compiling takes quadratic time
-MAX_DEPTH = 64  # levels of calls: macros, recursive loops, blocks
+MAX_OUTPUT = 1_000_000  # characters of a rendering
+MAX_BITS = 4_096  # bits of a power
+_OTHER_FILES = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
 _FILE = "<chat template>"
 _SHOWN = 200  # characters of what a template says
 _LOOKED_AT = 1_600  # characters of a template's message, before invisible ones are left out
@@ -48,6 +40,10 @@ _QUOTED = re.compile(r"(?<=')[^'\s]{8,}(?=')")
 _UNSEEN = re.compile(r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]+")
 
 
+class SandboxError(TemplateRuntimeError):
+    """A template did what the sandbox does not allow."""
+
+
 class _RaisedError(TemplateError):
     """What a template says by `raise_exception`."""
 
@@ -55,7 +51,7 @@ class _RaisedError(TemplateError):
 class Sandbox:
     """A compiled template that may call some functions; `file` names it in errors. Raises LoreError as it compiles.
 
-    Safe to use again and from several threads: a rendering keeps its own count.
+    Safe to use again and from several threads.
     """
 
     def __init__(self, source: str, functions: Mapping[str, Callable[..., Any]], *, file: str | None = None) -> None:
@@ -65,8 +61,10 @@ class Sandbox:
             raise LoreError(f"the chat template has {len(source)} characters; {MAX_SOURCE} is the limit", where=where)
         environment = _Environment(functions)
         try:
-            tree = _Counting().visit(environment.parse(source))
-            cast("nodes.Template", tree).set_environment(environment)
+            tree = environment.parse(source)
+            other = next(tree.find_all(_OTHER_FILES), None)
+            if other is not None:
+                raise TemplateSyntaxError("it asks for another file", other.lineno)  # noqa: TRY301
             code = environment.compile(tree, filename=_FILE)
             self._template = Template.from_code(environment, code, dict(environment.globals))
         except TemplateSyntaxError as error:
@@ -78,11 +76,16 @@ class Sandbox:
         except _FAILURES as error:
             raise LoreError(f"the chat template does not compile: {_reason(error)}", where=where) from None
 
-    def render(self, variables: Mapping[str, Any], work: int = WORK) -> str:
-        """Render; raises LoreError where the template fails or takes more than so much work."""
-        context = self._template.new_context({**variables, METER: Meter(work)})
+    def render(self, variables: Mapping[str, Any], max_output: int = MAX_OUTPUT) -> str:
+        """Render; raises LoreError if the template fails or writes more than `max_output` characters."""
+        pieces, size = list[str](), 0
         try:
-            return "".join(self._template.root_render_func(context))
+            for piece in self._template.root_render_func(self._template.new_context(dict(variables))):
+                size += len(piece)
+                if size > max_output:
+                    raise SandboxError(f"it writes more than {max_output:,} characters")  # noqa: TRY301
+                pieces.append(piece)
+            return "".join(pieces)
         except _RaisedError as error:
             message, hint = cleaned(str(error)) or "(no reason given)", "the chat template refuses this conversation"
             raise LoreError(message, hint=hint, where=self._where(error)) from None
@@ -133,124 +136,56 @@ class _Generation(Extension):
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
-@pass_context
-def _raise(context: Context, message: object = "") -> NoReturn:
-    meter_of(context).weigh(message)
+def _raise(message: object = "") -> NoReturn:
     raise _RaisedError(cleaned(str(message)))
 
 
-class _Environment(ImmutableSandboxedEnvironment):
-    """The sandbox of Jinja, with every operation metered."""
+def _tojson(
+    value: Any, ensure_ascii: bool = False, indent: int | None = None, separators: Any = None, sort_keys: bool = False
+) -> str:
+    """Encode as engines do for chat templates: characters as they are, spaces after commas and colons."""
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys, allow_nan=True
+    )
 
-    intercepted_binops = frozenset(["+", "-", "*", "/", "//", "%", "**"])
+
+_DATA = (str, int, float, list, tuple, dict, range, KeysView, ValuesView, ItemsView, Undefined)
+
+
+def _printed(value: Any) -> object:
+    """Return a value that the template prints; anything but data would show an address."""
+    if value is not None and not isinstance(value, _DATA):
+        raise SandboxError(f"it prints a {type(value).__name__} as if it were data")
+    return cast("object", value)
+
+
+class _Environment(ImmutableSandboxedEnvironment):
+    """Jinja's sandbox, without randomness and without arithmetic that makes very large values."""
+
+    intercepted_binops = frozenset(["-", "*", "**"])
 
     def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
         super().__init__(
-            trim_blocks=True, lstrip_blocks=True, optimized=False, finalize=shown, cache_size=0,
+            trim_blocks=True, lstrip_blocks=True, optimized=False, finalize=_printed, cache_size=0,
             extensions=["jinja2.ext.loopcontrols", _Generation],
         )  # fmt: skip
-        self.filters = FILTERS
-        self.tests = TESTS
+        self.filters = {name: function for name, function in FILTERS.items() if name != "random"}
+        self.filters["tojson"] = _tojson
         del self.globals["lipsum"]  # random
         own: dict[str, Callable[..., Any]] = {**functions, "raise_exception": _raise}
         self.globals.update(own)
-        self._functions = tuple(self.globals.values())
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        meter = meter_of(context)
-        meter.admit(operator, left, right)
-        return meter.settled(self.binop_table[operator](left, right))
-
-    def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
-        meter = meter_of(context)
-        meter.step(2 + len(args) + len(kwargs))
-        meter.depth += 1
-        if meter.depth > MAX_DEPTH:
-            raise SandboxError(f"its macros or loops call each other more than {MAX_DEPTH} deep")
-        owner = getattr(obj, "__self__", None)
-        if isinstance(obj, BuiltinMethodType) and owner is not None:
-            given = {key: value for key, value in kwargs.items() if key not in ("_loop_vars", "_block_vars")}
-            result = call_method(self, meter, obj, args, given)
-        else:
-            if any(obj is function for function in self._functions) or (
-                isinstance(obj, MethodType) and isinstance(owner, Cycler | LoopContext)
-            ):
-                meter.weigh(*args)
-            elif not isinstance(obj, Macro | LoopContext | BlockReference | Joiner | Undefined):
-                raise SandboxError(f"it calls a {type(obj).__name__}, which is nothing to call")
-            result = context.call(obj, *args, **kwargs)
-        meter.depth -= 1
-        return meter.settled(result)
-
-    def getitem(self, obj: Any, argument: Any) -> Any:
-        if isinstance(argument, tuple):
-            raise SandboxError("it looks up a list of keys at once")
-        return super().getitem(obj, argument)
+        numbers = isinstance(left, int | float | Undefined) and isinstance(right, int | float | Undefined)
+        if operator == "*" and not numbers:
+            for repeated, times in ((left, right), (right, left)):
+                if isinstance(repeated, Sized) and isinstance(times, int) and len(repeated) * times > MAX_OUTPUT:
+                    raise SandboxError(f"it repeats to more than {MAX_OUTPUT:,}")
+        elif not numbers:  # the difference of two sets of keys has a random order
+            raise SandboxError("it computes with values that are not numbers")
+        elif operator == "**" and isinstance(left, int) and left.bit_length() * right > MAX_BITS:
+            raise SandboxError("it computes a number of more than a thousand digits")
+        return self.binop_table[operator](left, right)
 
     def unsafe_undefined(self, obj: Any, attribute: str) -> NoReturn:
         raise SecurityError(f"it asks for {attribute!r} of a {type(obj).__name__}, which is not allowed")
-
-    def wrap_str_format(self, value: Any) -> None:
-        """Leave it to `call`, which has the meter: nothing else calls a method."""
-
-
-class _Counting(NodeTransformer):
-    """Rewrite a template so that it counts what it does; what compiles to bare Python goes through a filter."""
-
-    def _body(self, node: Any) -> nodes.Node:
-        """Begin a body that can run again with a charge by the nodes and the text in it."""
-        if isinstance(node, nodes.Block) and node.scoped:  # the compiler would copy every variable to each such block
-            raise TemplateSyntaxError("scoped blocks are for templates that extend others", node.lineno)
-        self.generic_visit(node)
-        work = 2
-        for inner in node.find_all(nodes.Node):
-            work += 1 + (len(inner.data) // MADE if isinstance(inner, nodes.TemplateData) else 0)
-        step = _filter("(step)", nodes.Const(1, lineno=node.lineno), nodes.Const(work, lineno=node.lineno))
-        if isinstance(node, nodes.For) and node.test is not None:
-            node.test = nodes.And(step, node.test, lineno=node.lineno)
-        node.body.insert(0, nodes.ExprStmt(step, lineno=node.lineno))
-        return node
-
-    visit_For = visit_Macro = visit_CallBlock = visit_Block = _body  # noqa: N815
-
-    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
-        self.generic_visit(node)
-        return _filter("join", nodes.List(node.nodes, lineno=node.lineno))
-
-    def visit_Compare(self, node: nodes.Compare) -> nodes.Node:  # noqa: N802
-        self.generic_visit(node)
-        left, right = node.expr, node.ops[0]
-        if len(node.ops) == 1 and right.op in ("eq", "ne") and nodes.Const in (type(left), type(right.expr)):
-            return node  # with a constant: nothing is walked through
-        node.expr = _weighed(left)
-        for operand in node.ops:
-            operand.expr = _weighed(operand.expr)
-        return node
-
-    def visit_Pair(self, node: nodes.Pair) -> nodes.Node:  # noqa: N802
-        self.generic_visit(node)
-        node.key = _weighed(node.key)
-        return node
-
-    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:  # noqa: N802
-        self.generic_visit(node)
-        if not isinstance(node.arg, nodes.Slice):
-            return node
-        none = nodes.Const(None, lineno=node.lineno)
-        return _filter("(slice)", node.node, *(x or none for x in (node.arg.start, node.arg.stop, node.arg.step)))
-
-    def _refuse_file(self, node: nodes.Node) -> NoReturn:
-        raise TemplateSyntaxError("it asks for another file", node.lineno)
-
-    visit_Include = visit_Import = visit_FromImport = visit_Extends = _refuse_file  # noqa: N815
-
-    def visit_ScopedEvalContextModifier(self, node: nodes.Node) -> NoReturn:  # noqa: N802
-        raise TemplateSyntaxError("autoescape is for HTML", node.lineno)
-
-
-def _filter(name: str, node: nodes.Expr, *args: nodes.Expr) -> nodes.Expr:
-    return nodes.Filter(node, name, list(args), [], None, None, lineno=node.lineno)
-
-
-def _weighed(node: nodes.Expr) -> nodes.Expr:
-    return node if isinstance(node, nodes.Const) else _filter("(weigh)", node)

@@ -28,7 +28,7 @@ from lore.model.vector import Vector, common_prefix
 from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, SEVERAL_LEADING, Rendered, Spot, Unit, answers, can, cannot
 from lore.prompt.dialects.chatml import TEXT_ANSWERS, RenderedText, result, texts, thoughts, whole
 from lore.prompt.dialects.content import apart, as_function
-from lore.prompt.sandbox import WORK, Sandbox
+from lore.prompt.sandbox import MAX_OUTPUT, Sandbox
 from lore.prompt.system_messages import Does
 
 # Where text is cut into segments: at line ends, and around what parts messages in the usual templates. A longer
@@ -36,6 +36,7 @@ from lore.prompt.system_messages import Does
 _PIECE = re.compile(
     r"\n|.+?(?:\Z|\n|\|>|｜>|</s>|\[/INST\]|<end_of_turn>|(?=<\||<｜|</s>|\[INST\]|<end_of_turn>))", re.DOTALL
 )
+OUTPUT_PER_BYTE = 16  # characters that a template may write for each byte of the prompt
 _LOOKS_AHEAD = len("<end_of_turn>")  # characters behind a piece that say where it ends
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -159,10 +160,9 @@ class JinjaTemplate(RenderedText):
             system = ["\n\n".join(system)]
         before = _messages([{"role": "system", "content": text} for text in system], prompt.messages)
         size = sum(len(segment.data) for segment in prompt)
-        tool_size = sum(len(segment.data) for segment in prompt.head if segment.section == "tools")
-        work = WORK + 20_000 * len(prompt) + 4 * size + 100 * tool_size
-        stable = self._text(before, tools, work, opened=False)
-        text = self._text(_messages(before, prompt.tail), tools, work, opened=True)
+        max_output = MAX_OUTPUT + OUTPUT_PER_BYTE * size
+        stable = self._text(before, tools, max_output, opened=False)
+        text = self._text(_messages(before, prompt.tail), tools, max_output, opened=True)
         pieces, rest = self._cut(stable, text)
         tail = (Segment("messages", "text", rest.encode(), "text", origin="what follows history"),) if rest else ()
         return Prompt(dialect=self.name, fidelity="rendered", model=prompt.model, messages=pieces, tail=tail)
@@ -196,7 +196,7 @@ class JinjaTemplate(RenderedText):
         """Whether the template writes two leading system messages, in order. Tried once, by rendering."""
         talk = [_TALK[0], {"role": "system", "content": _LATE}, _TALK[1]]
         try:
-            text = self._text(talk, [], WORK, opened=True)
+            text = self._text(talk, [], opened=True)
         except LoreError:
             return False
         places = [text.find(str(message["content"])) for message in talk]
@@ -217,20 +217,22 @@ class JinjaTemplate(RenderedText):
 
     def _with_system_behind(self, talk: list[dict[str, Any]]) -> Does | None:
         try:
-            self._text(talk, [], WORK, opened=True)
+            self._text(talk, [], opened=True)
         except LoreError:
             return None
         try:
-            text = self._text([*talk, {"role": "system", "content": _LATE}], [], WORK, opened=True)
+            text = self._text([*talk, {"role": "system", "content": _LATE}], [], opened=True)
         except LoreError:
             return "refuses"
         if _LATE not in text:
             return "ignores"
         return "renders" if text.rindex(_LATE) > text.rindex(str(talk[-1]["content"])) else "merges"
 
-    def _text(self, messages: list[dict[str, Any]], tools: list[Any], work: int, *, opened: bool) -> str:
+    def _text(
+        self, messages: list[dict[str, Any]], tools: list[Any], max_output: int = MAX_OUTPUT, *, opened: bool
+    ) -> str:
         given = {"messages": messages, "tools": tools or None, "documents": None, "add_generation_prompt": opened}
-        return whole(self._sandbox.render({**given, **self._tokens}, work))
+        return whole(self._sandbox.render({**given, **self._tokens}, max_output))
 
 
 def _is_joined(unit: Unit, place: Spot) -> bool:
