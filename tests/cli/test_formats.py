@@ -46,7 +46,7 @@ def test_a_person_reads_a_line_a_format_and_what_is_only_named():
     assert set(READERS) <= set(lines)
     assert "structural     yes       yes    yes            some   yes" in lines["codex"]
     assert "not in it: the schemas of built-in tools" in lines["codex"]
-    assert "  a Cursor chat store: it records no usage\n" in out
+    assert "  a file of Cursor: it records no usage\n" in out
 
 
 def test_json_names_the_agents_of_a_format():

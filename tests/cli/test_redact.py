@@ -309,4 +309,4 @@ def test_what_members_a_file_has_is_content():
 
 def test_whose_file_it_is_is_said():
     put("T-1.json", {"v": 1, "id": "T-1", "created": 1, "messages": []})
-    assert lore("check", "T-1.json", "--redact").err.startswith("error: T-1.json is an Amp thread: ")
+    assert lore("check", "T-1.json", "--redact").err.startswith("error: T-1.json is a file of Amp: ")

@@ -296,7 +296,7 @@ def test_a_credential_is_masked_also_where_the_text_is_cut_in_its_middle(sample)
 CUT_AS_IT_IS = {
     "compaction/executor.py": "a digest",
     "files.py": "a name of a file that lore makes",
-    "formats/foreign.py": "a list",
+    "formats/unrecognised.py": "a list",
     "judge/lint.py": "masked a line before",
     "judge/request_laws.py": "a part of masked text",
     "prefix/blocks.py": "looked through, not shown",

@@ -11,6 +11,7 @@ from itertools import islice
 
 BOM = b"\xef\xbb\xbf"
 SPACE = b" \t\r\n"
+SQLITE = b"SQLite format 3\x00"
 BEGINNING = 4 * 1024 * 1024  # bytes in which a document's array has to begin
 _BEFORE = 200_000  # strings and runs of brackets before it: ten times what a recorder writes there
 _STRUCTURE = re.compile(

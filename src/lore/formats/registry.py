@@ -67,6 +67,7 @@ def _requests(
 
 ENGINE_LOGS = ("engine-metrics", "vllm-log", "sglang-log", "llama-log")
 LAST = frozenset(("chat", "chat-json"))  # of which a file is only where no reader of another package takes it
+GENERIC = LAST | {"bodies"}  # readers that take what many programs write
 FORMATS: dict[str, Format] = {
     # before lore, whose own reader takes any event
     "sidecode": _log("sidecode:Sidecode", "sidecode's event deltas", bills="some", members=frozenset(("kind",))),

@@ -26,9 +26,8 @@ import msgspec
 from lore.errors import LoreError, Where
 from lore.files import database_uri
 from lore.formats.base import HOLDS, Read
-from lore.formats.beginning import BOM, SPACE
+from lore.formats.beginning import BOM, SPACE, SQLITE
 from lore.formats.bounds import is_crowded
-from lore.formats.foreign import SQLITE
 from lore.formats.lines import Lines, each, fault
 from lore.formats.lore_log import LoreLog
 from lore.model.canonical import encode as encode_json

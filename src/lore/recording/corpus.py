@@ -18,11 +18,10 @@ from itertools import chain
 from typing import NamedTuple
 
 from lore.errors import LoreError, Where, reason_of
-from lore.formats.beginning import is_document, may_be_recording
+from lore.formats.beginning import SQLITE, is_document, may_be_recording
 from lore.formats.bounds import LONGEST
 from lore.formats.copilot.usage import session_in
 from lore.formats.folders import OPENING
-from lore.formats.foreign import SQLITE
 from lore.model.deferred import pattern
 from lore.model.events import MAIN
 from lore.model.vector import common_prefix

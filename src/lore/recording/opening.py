@@ -10,8 +10,10 @@ import msgspec
 
 from lore.errors import LoreError, Where
 from lore.formats.base import Reader
-from lore.formats.foreign import GENERIC, SQLITE, foreign, looks_like
-from lore.formats.registry import FORMATS, LAST, READERS, reader_of
+from lore.formats.beginning import SQLITE
+from lore.formats.foreign import foreign
+from lore.formats.registry import FORMATS, GENERIC, LAST, READERS, reader_of
+from lore.formats.unrecognised import looks_like
 from lore.model.events import MAIN
 from lore.model.state import Change
 from lore.model.turn import Memo, Turn

@@ -14,8 +14,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from lore.errors import LoreError
-from lore.formats.foreign import GENERIC
-from lore.formats.registry import ENGINE_LOGS
+from lore.formats.registry import ENGINE_LOGS, GENERIC
 from lore.recording import corpus, filesystem
 from lore.recording.agents.companions import session_of
 from lore.recording.agents.logs import LogPlace, Surroundings, existing, files_of, places

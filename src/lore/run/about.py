@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from lore.formats.foreign import kinds
+from lore.formats.foreign import ROWS
 from lore.formats.registry import formats
 from lore.model.results.found import FormatsResult, UnreadFormat
 from lore.recording.agents.logs import AGENTS
@@ -17,5 +17,5 @@ def list_formats() -> FormatsResult:
     rows = [
         replace(found, agents=[agent.name for agent in AGENTS if found.name in agent.formats]) for found in formats()
     ]
-    unread = [UnreadFormat(known.agent, known.what, known.why) for known in kinds()]
+    unread = [UnreadFormat(known.agent, known.what, known.why) for known in ROWS]
     return FormatsResult(formats=rows, unread=unread)

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import msgspec
 
 from lore.errors import LoreError
-from lore.formats.foreign import SQLITE
+from lore.formats.beginning import SQLITE
 from lore.formats.opencode.records import OpenCodeSession
 from lore.formats.values import LATEST_MS
 from lore.model import jsonslice
