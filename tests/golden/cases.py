@@ -94,8 +94,13 @@ def fixtures() -> list[str]:
 
 def causes() -> list[str]:
     """List the recordings that show one code each."""
-    found = sorted(path for path in (FIXTURES / "causes").rglob("*") if path.is_file())
-    return [path.relative_to(ROOT).as_posix() for path in found]
+    files = sorted(path for path in (FIXTURES / "causes").rglob("*") if path.is_file())
+    return [path.relative_to(ROOT).as_posix() for path in files]
+
+
+def folders() -> list[str]:
+    """List the folders that hold recordings, except those of one code each."""
+    return sorted({path.rpartition("/")[0] for path in fixtures()})
 
 
 def uncovered(known: list[Case]) -> list[str]:

@@ -24,6 +24,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+ROOT = Path(__file__).resolve().parents[2]
+CORPUS = Path(os.environ.get("LORE_CORPUS") or ROOT.parent / "shared" / "corpus")
+
 # The commands that are run for every recording, by the names that golden files use.
 COMMANDS: dict[str, tuple[str, ...]] = {
     "check": ("check", "{}", "-v", "--json"),
@@ -78,6 +81,18 @@ class Digesting(io.BufferedIOBase):
 def arguments_of(command: str, name: str) -> list[str]:
     """Return the arguments of a command of `COMMANDS` for the recording `name`."""
     return [word.replace("{}", name) for word in COMMANDS[command]]
+
+
+def recordings(corpus: Path) -> list[Path]:
+    """List the recordings of a corpus: the files in its folders."""
+    return sorted(path for path in corpus.rglob("*") if path.is_file() and path.parent != corpus)
+
+
+def results(name: str, folder: Path) -> dict[str, str]:
+    """Run all of `COMMANDS` for the recording `name` in `folder`; return exit code and digest by command."""
+    with work_in(folder):
+        ran = {command: run_digested(arguments_of(command, name)) for command in COMMANDS}
+    return {command: f"{result.exit} {result.digest}" for command, result in ran.items()}
 
 
 @cache

@@ -28,11 +28,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-CORPUS = Path(os.environ.get("LORE_CORPUS") or ROOT.parent / "shared" / "corpus")
 BUILD = ROOT / "build" / "compare"
 sys.path.insert(0, str(ROOT / "tests"))
 
-from golden.commands import COMMANDS, STOPPED, arguments_of  # noqa: E402 - found by the path above
+from golden.commands import COMMANDS, CORPUS, STOPPED, arguments_of, recordings  # noqa: E402 - found by the path above
 
 RUNNER = Path(__file__).with_name("commands.py")
 PROCESSES = 2
@@ -141,8 +140,7 @@ def tasks_of(part: str | None) -> list[Task]:
     if part != "corpus":
         tasks = {task.name: task for task in _fixture_tasks()}
     if part != "fixtures" and CORPUS.is_dir():
-        files = [path for path in CORPUS.rglob("*") if path.is_file() and path.parent != CORPUS]
-        for task in _tasks("corpus", CORPUS, files):
+        for task in _tasks("corpus", CORPUS, recordings(CORPUS)):
             tasks[task.name] = task
     elif part != "fixtures":
         print("no corpus: set LORE_CORPUS to its folder")
@@ -152,11 +150,10 @@ def tasks_of(part: str | None) -> list[Task]:
 def _fixture_tasks() -> Iterator[Task]:
     from golden import cases
 
-    fixtures = [ROOT / path for path in (*cases.fixtures(), *cases.causes())]
-    folders = {path.parent for path in fixtures if "causes" not in path.parts}
     for case in cases.cases():
         yield Task("fixtures", ROOT, tuple(shlex.split(case.command)), 0)
-    yield from _tasks("fixtures", ROOT, [*fixtures, *folders])
+    paths = (*cases.fixtures(), *cases.folders(), *cases.causes())
+    yield from _tasks("fixtures", ROOT, [ROOT / path for path in paths])
 
 
 def _tasks(part: str, root: Path, paths: Iterable[Path]) -> Iterator[Task]:

@@ -1,12 +1,18 @@
-"""Every command of `cases.txt` prints what it printed before, byte for byte. `make golden` writes anew."""
+"""Commands print the golden outputs, and readers return the golden events. `make golden` writes both again."""
 
 from __future__ import annotations
 
 import pytest
 
-from golden import cases
+from conftest import CORPUS, recordings
+from golden import cases, digests
+from golden.commands import results
 
 KNOWN = cases.cases()
+INPUTS = digests.inputs()
+RESULTS = digests.load(digests.FIXTURE_RESULTS)
+CORPUS_ENTRIES = digests.load(digests.CORPUS_RESULTS)
+STALE = "other than before: compare with `make compare`, then run `make golden`"
 
 
 @pytest.mark.parametrize("case", KNOWN, ids=[case.name for case in KNOWN])
@@ -23,3 +29,27 @@ def test_every_recording_has_a_case():
 
 def test_every_expected_output_has_a_case():
     assert sorted(cases.EXPECTED.glob("*")) == sorted(case.expected for case in KNOWN)
+
+
+@pytest.mark.parametrize("fixture", INPUTS)
+def test_reader_returns_golden_events(fixture):
+    expected = digests.rows_file(fixture)
+    assert expected.exists(), "no golden events yet: run `make golden`"
+    assert digests.rows(fixture).decode() == expected.read_text("utf-8"), STALE
+
+
+@pytest.mark.parametrize("fixture", INPUTS)
+def test_commands_give_golden_results(fixture):
+    assert results(fixture, cases.ROOT) == RESULTS.get(fixture), STALE
+
+
+def test_golden_files_name_existing_fixtures():
+    files = [path for path in digests.EVENTS.rglob("*") if path.is_file()]
+    assert sorted(files) == sorted(map(digests.rows_file, INPUTS))
+    assert sorted(RESULTS) == INPUTS
+
+
+@pytest.mark.parametrize("file", recordings(map(CORPUS.joinpath, digests.corpus_names())))
+def test_corpus_recording_gives_golden_results(file):
+    name = file.relative_to(CORPUS).as_posix()
+    assert digests.corpus_entry(name) == CORPUS_ENTRIES.get(name), STALE

@@ -1,10 +1,10 @@
-"""Write the golden outputs anew, and say what changed.
+"""Write the golden outputs, events and digests again, and list what changed.
 
     python tests/golden/update.py [--check]
 
 Run it after a change of what lore prints, and read the difference before it is committed. `--check`
-writes nothing. Exit code 1 where a command's exit code is not the one in `cases.txt`, where a recording
-has no case, or (with `--check`) where anything would change.
+writes nothing. Without a corpus its entries stay as they are. Exit code 1 if a command's exit code is not the one
+in `cases.txt`, if a recording has no case, or (with `--check`) if anything would change.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ import difflib
 import sys
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from golden import cases
+from golden import cases, digests
+from golden.commands import results
 
 SHOWN = 30  # lines of a difference
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run every case; write what differs."""
-    parser = argparse.ArgumentParser(description="Write lore's golden outputs anew.")
+    parser = argparse.ArgumentParser(description="Write lore's golden outputs again.")
     parser.add_argument("--check", action="store_true", help="only say what would change")
     given = parser.parse_args(arguments)
     known = cases.cases()
@@ -40,6 +42,15 @@ def main(arguments: list[str] | None = None) -> int:
                 continue  # a bug's output is not golden
         changed += _keep(case, ran.stdout, write=not given.check)
     changed += _tidy({case.expected for case in known}, write=not given.check)
+    changed += _keep_events(write=not given.check)
+    entries = {name: results(name, cases.ROOT) for name in digests.inputs()}
+    changed += _keep_entries(digests.FIXTURE_RESULTS, entries, write=not given.check)
+    corpus = digests.corpus_names()
+    if corpus:
+        entries = {name: digests.corpus_entry(name) for name in corpus}
+        changed += _keep_entries(digests.CORPUS_RESULTS, entries, write=not given.check)
+    else:
+        print("no corpus: its entries stay as they are")
     missing = cases.uncovered(known)
     for path in missing:
         print(f"no case names {path}")
@@ -47,6 +58,41 @@ def main(arguments: list[str] | None = None) -> int:
         f"{len(known)} cases, {changed} {'would change' if given.check else 'changed'}, {wrong} with another exit code"
     )
     return 1 if wrong or missing or (given.check and changed) else 0
+
+
+def _keep_events(*, write: bool) -> int:
+    """Write the rows of every fixture; remove files of fixtures that do not exist."""
+    files = {digests.rows_file(name): digests.rows(name) for name in digests.inputs()}
+    changed = 0
+    for file, after in files.items():
+        before = file.read_bytes() if file.exists() else b""
+        if before == after:
+            continue
+        changed += 1
+        print(f"{'changed' if file.exists() else 'new'}: {file.relative_to(cases.ROOT)}")
+        _show(before, after)
+        if write:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(after)
+    stray = [path for path in digests.EVENTS.rglob("*") if path.is_file() and path not in files]
+    for path in stray:
+        print(f"removed: {path.relative_to(cases.ROOT)}")
+        if write:
+            path.unlink()
+    return changed + len(stray)
+
+
+def _keep_entries(file: Path, after: dict[str, Any], *, write: bool) -> int:
+    """Write a file of digests, and name the entries that changed."""
+    before = digests.load(file)
+    names = sorted(name for name in {**before, **after} if before.get(name) != after.get(name))
+    for name in names:
+        old, new = before.get(name, {}), after.get(name, {})
+        fields = ", ".join(field for field in {**old, **new} if old.get(field) != new.get(field))
+        print(f"changed: {file.name}: {name}: {fields}")
+    if names and write:
+        file.write_text(digests.text(after), "utf-8")
+    return len(names)
 
 
 def _keep(case: cases.Case, stdout: bytes, *, write: bool) -> bool:
