@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from lore.cache.base import Simulate
 from lore.compaction.settings import OTHER_NAMES, Compaction
 from lore.errors import LoreError, Where
+from lore.files import is_named_pipe, relative
 from lore.judge.policy import Budgets, Policy
 from lore.memory.settings import MemorySettings, Sessions
 from lore.model.codes import Reader
@@ -84,16 +85,16 @@ class Loaded(NamedTuple):
     file: Path | None = None
 
 
-def load(explicit: str | None, folder: Path) -> Settings:
-    """Return the settings in force; `explicit` names a file, else it is looked for from `folder` up."""
+def load(explicit: str | None, folder: Path | None) -> Settings:
+    """Return the settings in force; `explicit` names a file, else it is looked for from `folder` (None: nowhere) up."""
     return find(explicit, folder).settings
 
 
-def find(explicit: str | None, folder: Path) -> Loaded:
+def find(explicit: str | None, folder: Path | None) -> Loaded:
     """Return the settings in force, and where they stand."""
     if explicit is not None:
         return Loaded(_read(Path(explicit), named=True) or Settings(), Path(explicit))
-    for place in (folder, *folder.parents):
+    for place in () if folder is None else (folder, *folder.parents):
         for name in ("lore.toml", "pyproject.toml"):
             if (place / name).is_file() and (found := _read(place / name, named=False)) is not None:
                 return Loaded(found, place / name)
@@ -115,7 +116,7 @@ def policy(name: str) -> Compaction:
 
 
 def _read(path: Path, *, named: bool) -> Settings | None:
-    shown = str(path) if named else _from_here(path)
+    shown = str(path) if named else relative(path)
     table = _table(path, shown, _NAMED)
     if path.name == "pyproject.toml":
         tool: object = table.get("tool", {})
@@ -148,6 +149,8 @@ def _placed(compaction: Compaction, file: Path) -> Compaction:
 
 def _table(path: Path, shown: str, named: str) -> dict[str, Any]:
     try:
+        if is_named_pipe(str(path)):
+            raise LoreError(f"{shown} is a named pipe, not a file", hint=named)
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
@@ -161,14 +164,6 @@ def _table(path: Path, shown: str, named: str) -> dict[str, Any]:
 
 _NAMED = "--config names a lore.toml, or a pyproject.toml with [tool.lore]"
 _TOML = 'texts stand in quotes, lists in brackets: ignore = ["LORE101"]'
-
-
-def _from_here(path: Path) -> str:
-    """Name a file that was found as a person here would."""
-    try:
-        return os.path.relpath(path)
-    except ValueError:  # another drive
-        return str(path)
 
 
 def _settings(table: dict[str, Any], path: str) -> Settings:

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, locks on files, and where a system keeps what can be made anew.
+"""Files that are read to the end that they have, or written whole or not at all; locks on files; a user's caches.
 
 Standard library alone: a status line asks it. Locks are `flock`, on Windows `LockFileEx`: a lock there keeps everybody
 else from reading the bytes that it covers, so lore locks one byte that no file has.
@@ -11,18 +11,71 @@ import errno
 import ntpath
 import os
 import posixpath
+import stat
 import sys
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
-from io import BufferedWriter
-from typing import Any
+from io import SEEK_END, SEEK_SET, BufferedWriter, FileIO
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 _AT_ONCE, _EXCLUSIVE = 1, 2  # flags of LockFileEx
 _BEHIND = 1 << 30  # upper half of the offset of the byte that is locked: 4 EiB
 _HELD = (33, 997)  # ERROR_LOCK_VIOLATION, ERROR_IO_PENDING
 
 PAUSE = 0.005  # seconds between two looks whether a lock is free
+
+
+class WholeFile(FileIO):
+    """A regular file that ends where it ended when it was opened, even if it grows; raises OSError for any other."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "rb", opener=_open_without_waiting)
+        status = os.fstat(self.fileno())
+        self.length = status.st_size
+        if not stat.S_ISREG(status.st_mode):
+            self.close()
+            raise OSError(None, "not a regular file", path)
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Return at most `size` bytes, all if it is negative; none at the end."""
+        left = self._left()
+        return super().read(left if size is None or size < 0 else min(size, left)) or b""
+
+    def readall(self) -> bytes:
+        """Return all bytes to the end."""
+        pieces: list[bytes] = []
+        while piece := self.read():
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Fill a buffer, as far as there are bytes."""
+        return super().readinto(memoryview(buffer).cast("B")[: self._left()]) or 0
+
+    def seek(self, offset: int, whence: int = SEEK_SET, /) -> int:
+        """Go to a place, which may be counted from the end."""
+        return super().seek(self.length + offset) if whence == SEEK_END else super().seek(offset, whence)
+
+    def _left(self) -> int:
+        return max(0, self.length - self.tell())
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    """Open a file; a pipe that took its place would wait for a writer."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def is_named_pipe(path: str) -> bool:
+    """Return whether a path is a pipe that may wait for a writer for ever; raises OSError.
+
+    A pipe that this process got open is none: standard input, or `<(COMMAND)` of a shell.
+    """
+    got_open = path == "/dev/stdin" or path.startswith(("/dev/fd/", "/proc/self/fd/"))
+    return not got_open and stat.S_ISFIFO(os.stat(path).st_mode)
 
 
 @contextmanager
@@ -160,6 +213,22 @@ def database_uri(path: str, options: str) -> str:
     from urllib.parse import quote  # noqa: PLC0415 - asked for by few commands
 
     return f"file://{quote(os.fsencode(path))}?{options}"
+
+
+def current_folder() -> str:
+    """Return the current folder; empty if it was deleted, or cannot be looked at."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
+def relative(path: str | os.PathLike[str], folder: str = "") -> str:
+    """Return a path from a folder, the current one if it is empty; unchanged if there is no way from there."""
+    try:
+        return os.path.relpath(path, folder or os.curdir)
+    except (ValueError, OSError):  # another drive, or a name that no file can have; a folder that was deleted
+        return os.fspath(path)
 
 
 def cache_root(environment: Mapping[str, str], home: str, platform: str) -> str:

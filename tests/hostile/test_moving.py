@@ -15,7 +15,8 @@ import pytest
 
 from hostile.making import TWO, USER, assert_refused
 from lore.errors import LoreError
-from lore.recording import corpus
+from lore.files import WholeFile
+from lore.recording import corpus, filesystem
 
 COMMANDS = (("check", "--json"), ("fold", "--json"), ("assemble",), ("diff-prefix", "--json", "--no-tokens"))
 LOG = TWO + b"".join(USER % number for number in range(3, 12_000))  # three pieces
@@ -168,19 +169,87 @@ def test_two_files_that_shrink_while_compared_are_compared_as_far_as_they_go(des
     assert common == corpus.HEAD + 10
 
 
+@pytest.mark.parametrize("size", [corpus.HEAD, corpus.PIECE])
+def test_growing_file_is_read_to_the_size_it_had_when_opened(desk, size):
+    path = log(desk)
+    found = corpus.pieces("log", size)
+    begun = next(found)
+    grow(path)
+    assert begun + b"".join(found) == LOG
+
+
+def test_file_that_grows_faster_than_it_is_read_ends(desk, monkeypatch):
+    path = log(desk)
+    read = WholeFile.read
+
+    def read_and_grow(self, size=-1, /):
+        with path.open("ab") as file:
+            file.write(LOG)
+        return read(self, size)
+
+    monkeypatch.setattr(WholeFile, "read", read_and_grow)
+    assert b"".join(corpus.pieces("log")) == LOG
+    size = path.stat().st_size
+    assert (sum(map(len, corpus.open_head("log").data)), path.stat().st_size > size) == (size, True)
+
+
+def test_growing_files_are_compared_as_long_as_they_were_when_opened(desk, monkeypatch):
+    for name in ("left", "right"):
+        (desk / name).write_bytes(b"x" * 4 * corpus.HEAD)
+    fill = corpus._fill
+
+    def grow_and_fill(file, block):
+        for name in ("left", "right"):
+            with open(name, "ab") as more:
+                more.write(b"x" * corpus.HEAD)
+        return fill(file, block)
+
+    monkeypatch.setattr(corpus, "_fill", grow_and_fill)
+    assert corpus.common_length("left", "right") == (4 * corpus.HEAD,) * 3
+
+
+def test_growing_members_of_a_folder_and_an_archive_end(desk):
+    (desk / "data").write_bytes(b"0123456789")
+    with filesystem.opened("data") as file:
+        begun = file.read(4)
+        with open("data", "ab") as more:
+            more.write(b"more")
+        assert (begun + file.read(), file.seek(-3, os.SEEK_END), file.readline(), file.read()) == (
+            b"0123456789", 7, b"789", b"",
+        )  # fmt: skip
+    assert filesystem.small_file("data") == b"0123456789more"
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
-def test_a_pipe_that_is_filled_slowly_is_read_to_its_end(lore, desk, command):
+@pytest.mark.parametrize(
+    "command",
+    [*COMMANDS, ("lint",), ("simulate",), ("convert", "--to", "lore"), ("compact", "--dry-run"), ("report",),
+     ("diff-prefix", "log"), ("check", "log", "--config"), ("check", "log", "--baseline"),
+     ("assemble", "log", "--system"), ("compact", "log", "--dry-run", "--policy")],
+    ids=" ".join,
+)  # fmt: skip
+def test_named_pipe_is_refused_without_waiting_for_a_writer(lore, desk, command):
     os.mkfifo(desk / "pipe")
+    (desk / "log").write_bytes(TWO)
+    ended = lore(*command, "pipe")
+    assert_refused(ended)
+    assert ended.err.startswith("error: pipe is a named pipe, not a file\n")
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="no names of open files here")
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
+def test_pipe_that_a_shell_opened_is_read_to_its_end(lore, command):
+    reading, writing = os.pipe()
 
     def fill():
-        with open(desk / "pipe", "wb", buffering=0) as pipe:
+        with open(writing, "wb", buffering=0) as pipe:
             pipe.writelines(TWO[start : start + 11] for start in range(0, len(TWO), 11))
 
     writer = threading.Thread(target=fill)
     writer.start()
-    ended = lore(*command, "pipe")
+    ended = lore(*command, f"/dev/fd/{reading}")
     writer.join()
+    os.close(reading)
     assert ended.code == 0
 
 

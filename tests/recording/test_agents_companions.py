@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from formats.claude import answered, asked, counts, joined, line, text
+from lore.files import WholeFile
 from lore.recording.agents.companions import companions
 from lore.recording.base import Problems
 from lore.recording.corpus import parse_name
@@ -184,11 +185,11 @@ def test_a_beginning_is_read_once_for_all_sessions_beside_it(project, monkeypatc
         Path(f"agent-t{number}.jsonl").write_bytes(agent("x", f"t{number}"))
     opened = []
 
-    def counted(name, *args, **fields):
+    def counted(name):
         opened.append(name)
-        return open(name, *args, **fields)
+        return WholeFile(name)
 
-    monkeypatch.setattr("lore.recording.filesystem.open", counted, raising=False)
+    monkeypatch.setattr("lore.recording.filesystem.WholeFile", counted)
     names = [f"t{number}.jsonl" for number in range(20)]
     assert [companions(name) for name in names] == [[f"agent-{name}"] for name in names]
     assert len(opened) == len(set(opened)) > 20

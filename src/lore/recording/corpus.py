@@ -18,6 +18,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from lore.errors import LoreError, Where, reason_of
+from lore.files import WholeFile, is_named_pipe
 from lore.formats.beginning import SQLITE, is_document, may_be_recording
 from lore.formats.bounds import LONGEST
 from lore.formats.copilot.usage import session_in
@@ -116,14 +117,25 @@ def pieces(path: str, size: int = PIECE) -> Generator[bytes]:
         if path == STDIN:
             if sys.stdin is None:
                 raise LoreError("standard input is closed", hint="name a file, or pipe one in")
-            while data := os.read(sys.stdin.fileno(), size):
-                yield data
+            yield from _standard_input(sys.stdin.fileno(), size)
             return
         with _opened(path, pipe=True) as file:
             while data := file.read(size):
                 yield data
     except OSError as error:
         raise unreadable(path, error) from None
+
+
+def _standard_input(descriptor: int, size: int) -> Iterator[bytes]:
+    """Yield standard input to its end; of a file that is redirected, to the end that it has now."""
+    status = os.fstat(descriptor)
+    left = status.st_size - os.lseek(descriptor, 0, os.SEEK_CUR) if stat.S_ISREG(status.st_mode) else None
+    while left is None or left > 0:
+        data = os.read(descriptor, size if left is None else min(size, left))
+        if not data:
+            return
+        left = None if left is None else left - len(data)
+        yield data
 
 
 def _remote_pieces(path: str) -> Iterator[bytes]:
@@ -138,11 +150,16 @@ def _remote_pieces(path: str) -> Iterator[bytes]:
 
 
 def _opened(path: str, *, pipe: bool = False) -> FileIO:
+    """Open a file that ends where it ends now; with `pipe` also one that this process got open from a shell."""
     try:
         mode = os.stat(path).st_mode
-        if not stat.S_ISREG(mode) and not (pipe and stat.S_ISFIFO(mode)):
+        if is_named_pipe(path):
+            raise LoreError(f"{show(path)} is a named pipe, not a file", hint=f"pass it as standard input: - < {path}")
+        if pipe and stat.S_ISFIFO(mode):
+            return open(path, "rb", buffering=0)
+        if not stat.S_ISREG(mode):
             raise LoreError(f"{show(path)} is not a file", hint=folder_hint(path))
-        return open(path, "rb", buffering=0)
+        return WholeFile(path)
     except OSError as error:
         raise unreadable(path, error) from None
     except ValueError as error:  # an embedded NUL

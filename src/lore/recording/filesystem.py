@@ -11,9 +11,11 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterator
 from contextlib import nullcontext, suppress
+from io import BufferedReader
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from lore.errors import LoreError
+from lore.files import WholeFile
 from lore.store.registry import shown
 
 if TYPE_CHECKING:
@@ -93,7 +95,7 @@ def status(path: str) -> Status:
 def opened(path: str) -> BinaryIO:
     """Open a file to be read, anywhere in it; raises OSError."""
     if not is_remote(path):
-        return open(path, "rb")
+        return BufferedReader(WholeFile(path))
     return _remote().opened(path)
 
 
@@ -102,11 +104,10 @@ def small_file(path: str) -> bytes:
     try:
         if not os.path.isfile(path):  # a pipe might never end
             return b""
-        with open(path, "rb") as file:
-            data = file.read(LARGEST + 1)
+        with WholeFile(path) as file:
+            return file.readall() if file.length <= LARGEST else b""
     except (OSError, ValueError):
         return b""
-    return data if len(data) <= LARGEST else b""
 
 
 def names(folder: str) -> list[str]:

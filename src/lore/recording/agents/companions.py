@@ -287,7 +287,7 @@ def _read(path: str, *_: int) -> FamilyMember | None:
         return None if found is None or not found.id else FamilyMember(found.id, found.parent)
     from lore.formats.opencode.reader import OpenCode  # noqa: PLC0415 - few logs are OpenCode's
 
-    with open(path, "rb") as file:
+    with filesystem.opened(path) as file:
         head = file.read(_EXPORT)
     if not OpenCode.recognises(head):
         return None

@@ -28,7 +28,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, suppress
 
-from lore.files import database_uri
+from lore.files import WholeFile, database_uri
 from lore.formats.copilot.usage import MOST_ROWS, StoredRow, line_of
 from lore.model.mask import cut_masked
 
@@ -39,6 +39,7 @@ Stamps = tuple[tuple[int, int, int], ...]  # of a database and its logs of chang
 _LOGS = ("-wal", "-journal")
 _LOOKED_UP = {"part": ("message_id", "id")}  # of OpenCode: columns of a table by which its rows are looked up
 _WAL_HEADER = 32  # bytes; another one where the log was begun anew
+_PIECE = 1024 * 1024  # bytes copied at a time
 _ATTEMPTS = 5  # times that a database is copied again while it is being written
 _STEPS = 1_000_000  # between two looks at how many there were
 _STEPS_AT_LEAST, _STEPS_A_BYTE = 20_000_000, 10  # what an honest file needs is less than one a byte
@@ -90,7 +91,8 @@ class _Copy:
             before = _state(database)
             for ending in ("", *_LOGS):
                 if not ending or os.path.isfile(database + ending):
-                    shutil.copyfile(database + ending, self.path + ending)
+                    with WholeFile(database + ending) as source, open(self.path + ending, "wb") as copy:
+                        shutil.copyfileobj(source, copy, _PIECE)
                 elif os.path.exists(self.path + ending):
                     os.unlink(self.path + ending)
             if _state(database) == before:
