@@ -256,6 +256,7 @@ def context_of(
     import msgspec
 
     from lore.errors import LoreError
+    from lore.files import relative
     from lore.judge.policy import NarrowedRun, Policy
     from lore.recording import corpus
     from lore.run.checking.check import CheckContext
@@ -276,7 +277,7 @@ def context_of(
     file = loaded.file
     return CheckContext(
         policy=policy,
-        settings="" if file is None else corpus.show(os.path.relpath(file)),
+        settings="" if file is None else corpus.show(relative(file)),
         root="" if file is None or explicit else str(file.parent),
         path=baseline or "",
         update=update,

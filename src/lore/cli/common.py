@@ -136,14 +136,22 @@ def settings(explicit: str | None) -> Settings:
     """Return the settings in force here."""
     from lore.config import load
 
-    return load(explicit, Path.cwd())
+    return load(explicit, _current_folder())
+
+
+def _current_folder() -> Path | None:
+    """Return the current folder; None if it was deleted."""
+    from lore.files import current_folder
+
+    folder = current_folder()
+    return Path(folder) if folder else None
 
 
 def found_settings(explicit: str | None) -> Loaded:
     """Return the settings in force here, and where they stand."""
     from lore.config import find
 
-    return find(explicit, Path.cwd())
+    return find(explicit, _current_folder())
 
 
 def dated_rules(loaded: Loaded) -> Dated:
@@ -280,10 +288,11 @@ def cores() -> int:
 
 def surroundings() -> Surroundings:
     """Return where lore runs."""
+    from lore.files import current_folder
     from lore.recording.agents.logs import Surroundings
 
     home = os.path.expanduser("~")
-    return Surroundings(os.environ, "" if home == "~" else home, sys.platform, os.getcwd())
+    return Surroundings(os.environ, "" if home == "~" else home, sys.platform, current_folder())
 
 
 def closed_pipe() -> int:

@@ -14,10 +14,11 @@ import fnmatch
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, nullcontext, suppress
+from contextlib import closing, nullcontext
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from lore.errors import LoreError
+from lore.files import relative
 from lore.memory.identities import of_users
 from lore.model.cause import Place
 from lore.recording import corpus, filesystem, packed
@@ -277,9 +278,7 @@ def key_of(path: str, root: str) -> str:
     """
     if path == corpus.STDIN or filesystem.is_remote(path) or corpus.is_stored(path):
         return corpus.show(path)
-    with suppress(ValueError):  # another drive, or a name that no file can have
-        path = os.path.relpath(path, root or os.curdir)
-    return corpus.show(path.replace(os.sep, "/"))
+    return corpus.show(relative(path, root).replace(os.sep, "/"))
 
 
 def path_of(key: str, root: str) -> str:

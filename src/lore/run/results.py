@@ -189,7 +189,7 @@ def _read_settings(path: str | None, written: tuple[int, int] | None) -> _Settin
     if path is None:
         context, budgets, options = CheckContext(), Budgets(), Options()
     else:
-        settings = find(path, Path.cwd()).settings
+        settings = find(path, None).settings
         rules = str(Path(path).parent / settings.simulate.rules) if settings.simulate.rules else ""
         dated = Dated(rules, settings.simulate.tolerance, settings.check.tail_labels)
         context = CheckContext(policy=settings.check.policy, settings=path, dated=dated, reader=settings.check.reader)

@@ -220,7 +220,7 @@ def places(here: Surroundings, *, project: bool = False) -> Iterator[LogPlace]:
     """Yield where agents keep logs, in the order of the table; with `project` those of the current folder alone."""
     for agent in AGENTS:
         for logs in agent.logs:
-            if project and logs.project is None:
+            if project and (logs.project is None or not here.folder):
                 continue
             for path in resolved(logs.paths, here):
                 name = logs.project(here.folder) if project and logs.project is not None else ""

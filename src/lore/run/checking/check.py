@@ -24,6 +24,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from lore.errors import LoreError
+from lore.files import relative
 from lore.judge import baseline
 from lore.judge.baseline import Baseline, BaselineEntry, BaselineRecorder, KnownFindings, stale
 from lore.judge.policy import Budgets, NarrowedRun, Policy
@@ -266,7 +267,7 @@ def targets(reports: Iterable[str], *, as_json: bool = False) -> list[Target]:
     paths = [os.path.realpath(target.path) for target in found if target.path and not corpus.is_stream(target.path)]
     twice = next((path for place, path in enumerate(paths) if path in paths[:place]), None)
     if twice is not None:
-        raise LoreError(f"two reports go to {corpus.show(os.path.relpath(twice))}", hint="give each a file of its own")
+        raise LoreError(f"two reports go to {corpus.show(relative(twice))}", hint="give each a file of its own")
     return found if on_stdout else [Target("terminal"), *found]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from lore.errors import LoreError
+from lore.files import current_folder
 from lore.judge.base import finding
 from lore.judge.policy import NarrowedRun, Policy
 from lore.judge.totals import RunTotals
@@ -89,7 +90,10 @@ class _Unjudged:
         return self._listed[path]
 
     def _is_inside(self, path: str) -> bool:
-        root, place = os.path.realpath(self._root or os.curdir), os.path.realpath(path)
+        root = self._root or current_folder()
+        if not root:  # the current folder was deleted: nothing lies in it
+            return False
+        root, place = os.path.realpath(root), os.path.realpath(path)
         return place == root or place.startswith(os.path.join(root, ""))
 
     def _may_be_recording(self, file: Input) -> bool:
