@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import pkgutil
 import shlex
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,7 @@ from lore.cli.spending import overview
 from lore.cli.tree import tree
 
 COMMANDS, SUBCOMMANDS = commands(), subcommands()
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 BARE = {"spending:overview"}  # what answers where no command is named
 TYPED = [*EXAMPLES, *(example for row in COMMANDS.values() for example in row.examples)]
 TYPED += [example for examples in SUBCOMMANDS.values() for example in examples]
@@ -83,6 +86,13 @@ def test_help_lists_the_commands_by_group_and_ends_with_what_to_type():
         assert f"\n  {name}  " in page[page.index(f"\n{row.group}:\n") :]
     assert page.rstrip().splitlines()[-1] == "Guide: lore guide"
     assert "  lore check fixtures/recordings  " in page
+
+
+def test_help_of_diff_prefix_says_that_a_session_is_json_lines():
+    page = " ".join(run("diff-prefix", "--help").out.split())
+    assert "of a session in JSON Lines, one object a pair" in page
+    answer = run("diff-prefix", str(FIXTURES / "recordings" / "clock_in_system.jsonl"), "--json", "--no-tokens").out
+    assert [json.loads(line)["schema"] for line in answer.splitlines()] == [2, 2, 2]
 
 
 @pytest.mark.parametrize("path", [*COMMANDS, *SUBCOMMANDS])

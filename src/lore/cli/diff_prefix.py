@@ -30,7 +30,10 @@ def run(
     cache: Annotated[
         list[str] | None, typer.Option("--cache", help="Say what this cache would read, whoever serves; also several.")
     ] = None,
-    as_json: flags.AsJson = False,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Answer in JSON; of a session in JSON Lines, one object a pair."),
+    ] = False,
     dialect: flags.Dialect = None,
     tail: flags.Tail = None,
     system: flags.System = None,

@@ -63,7 +63,9 @@ def run(
     report: flags.Page = None,
     open_page: flags.Open = False,
     redact: flags.Redact = False,
-    as_json: flags.AsJson = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Answer in JSON; of several caches in JSON Lines, one object a cache.")
+    ] = False,
     format: flags.Format = None,
     dialect: flags.Dialect = None,
     reader: flags.For = None,
