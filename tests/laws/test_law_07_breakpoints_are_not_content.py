@@ -89,12 +89,12 @@ def test_a_breakpoint_is_cut_out_of_its_own_block_not_out_of_a_copy_inside_anoth
 
 def test_text_that_looks_like_a_breakpoint_is_content():
     block = write({"type": "text", "text": '"cache_control":{"type":"ephemeral"}'})
-    assert strip_breakpoints(block) == (block, None, -1)
+    assert strip_breakpoints(block) == (block, None)
 
 
 def test_an_input_named_like_a_breakpoint_is_content():
     block = write({"type": "tool_use", "id": "t", "name": "n", "input": {"cache_control": CACHE_CONTROL}})
-    assert strip_breakpoints(block) == (block, None, -1)
+    assert strip_breakpoints(block) == (block, None)
 
 
 def test_moving_breakpoints_is_no_cache_break(desk, capsys):

@@ -189,8 +189,7 @@ def _start_turn(chain: Chain, event: e.TurnStarted) -> Problems:
         chain.waiting = Waiting(event.turn, event.context)
     chain.previous, chain.last = chain.last, None
     chain.turn = OpenTurn(
-        event.turn, event.at, event.context, chain.since, chain.signs, event.breakpoints, event.call, event.unkept,
-        event.given_up,
+        event.turn, event.at, event.context, chain.since, chain.signs, event.breakpoints, event.call, event.given_up,
     )  # fmt: skip
     chain.since = chain.signs = ()
     chain.before = chain.totals = _replace(chain.totals, turns=chain.turns)
@@ -270,7 +269,7 @@ def _add(totals: Totals, usage: e.Billed | None, sign: int = 1) -> Totals:
 def _session_started(state: FoldedSession, event: e.SessionStarted) -> FoldStep:
     if state.started:
         return FoldStep(state, problem(Code.BAD_HEADER, "a second session_started; the first holds"))
-    said = {name: getattr(event, name) for name in ("model", "system", "tools", "params", "form")}
+    said = {name: getattr(event, name) for name in ("model", "system", "tools", "params")}
     opened = _replace(
         state, id=event.session_id, at=event.at, format=event.origin or state.format, dialect=event.dialect,
         provider=event.provider, attachments=event.attachments, started=True, **said,
@@ -302,8 +301,6 @@ def _session_changed(chain: Chain, event: e.SessionChanged) -> Problems:
         if chain.model is not None:
             note(chain, Code.MODEL_CHANGED, f"model changed from {chain.model} to {event.model}")
         chain.model = event.model
-    if not is_absent(event.form):
-        chain.form = event.form
     if event.observed:
         chain.since = before
     return ()

@@ -122,7 +122,7 @@ def _with_outcome(before: Item, item: Item) -> Item:
     if item.status != "running" or not all(map(is_absent, (item.output, item.error, item.detail))):
         return item
     return msgspec.structs.replace(
-        item, status=before.status, output=before.output, error=before.error, detail=before.detail, result=before.result
+        item, status=before.status, output=before.output, error=before.error, detail=before.detail
     )
 
 
@@ -157,7 +157,7 @@ def patch_tool_call(chain: Chain, event: e.PatchToolCall) -> Problems:
         item.output if event.output == NULL else event.output,
         item.error if event.error == NULL else event.error,
         item.detail if event.detail == NULL else event.detail,
-        item.response_id, item.raw, item.result if event.output == NULL else event.result,
+        item.response_id, item.raw,
     )  # fmt: skip
     _put(chain, index, place, changed)
     return ()
@@ -173,7 +173,7 @@ def clear_results(chain: Chain, event: e.ToolResultCleared) -> Problems:
         if place is None or not isinstance(item, ToolCall):
             unknown += 1
             continue
-        _put(chain, index, place, msgspec.structs.replace(item, output=placeholder, result=None))
+        _put(chain, index, place, msgspec.structs.replace(item, output=placeholder))
     cleared = len(event.call_ids) - unknown
     if cleared:
         note(chain, Code.TOOL_RESULT_REWRITTEN, f"{cleared} tool results cleared")

@@ -130,14 +130,10 @@ def _well_formed(event: e.Event) -> bool:
             return _good_output(output) and is_string(error)
         case e.ToolResultCleared(placeholder=text) | e.CompactApplied(summary=text) | e.Layer(text=text):
             return is_string(text)
-        case (
-            e.SessionStarted(system=system, params=params, form=form)
-            | e.SessionChanged(system=system, params=params, form=form)
-        ):
-            objects = (raw for raw in (params, form) if not items.is_absent(raw))
+        case e.SessionStarted(system=system, params=params) | e.SessionChanged(system=system, params=params):
             text = bytes(system)  # or a list of texts and blocks
             listed = text[:1] == b"[" and all(element[:1] in (b'"', b"{") for element in array(text))
-            return (listed or is_string(system)) and all(bytes(raw)[:1] == b"{" for raw in objects)
+            return (listed or is_string(system)) and (items.is_absent(params) or bytes(params)[:1] == b"{")
         case _:
             return True
 

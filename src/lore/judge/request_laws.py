@@ -42,7 +42,6 @@ FEWEST = 512  # tokens: no model of breakpoints caches less, so for less nothing
 UNPUBLISHED = 4096  # tokens: what any model asks for at most stands for a minimum that nobody knows
 LONGEST_KEY = 64  # characters of OpenAI's prompt_cache_key
 _DAY = 86_400
-_ON_MESSAGE = -2  # `Segment.member` from here down: the breakpoint is a member of its message
 _LIFETIMES = (300.0, 3600.0)  # seconds that Anthropic's breakpoints may ask for
 
 
@@ -104,7 +103,7 @@ def _unmarkable(turn: Turn) -> Iterator[Broken]:
 def _reason(turn: Turn, segment: Segment, at: int, value: bytes) -> Unmarkable | None:
     """Say why nothing takes a breakpoint; None where something may."""
     prompt = turn.prompt
-    if segment.member <= _ON_MESSAGE and prompt.dialect == "anthropic":
+    if segment.is_marked_by_message and prompt.dialect == "anthropic":
         return "message"
     if segment.kind == "tool":
         deferred = b'"defer_loading"' in segment.data and (table(segment.data) or {}).get("defer_loading") == b"true"

@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from lore.model.canonical import printable
-from lore.model.items import NULL, Item, RawBlock, Status
+from lore.model.items import NULL, Item, Status
 
 MAIN = "main"
 
@@ -33,8 +33,7 @@ class Envelope(
 class SessionStarted(Envelope, frozen=True, kw_only=True, tag="session_started"):
     """The header of a log. `origin` names the format that the session was recorded in, where not this one.
 
-    `provider` is who served the session, as its client names it. `form` is a request of it, where requests were
-    recorded, without what the session says otherwise: null stands for a value or a list, `""` for a text.
+    `provider` is who served the session, as its client names it.
     """
 
     session_id: str
@@ -50,7 +49,6 @@ class SessionStarted(Envelope, frozen=True, kw_only=True, tag="session_started")
     project_id: str | None = None
     parent_session_id: str | None = None
     provider: str | None = None
-    form: Raw = NULL
 
 
 class SessionChanged(Envelope, frozen=True, kw_only=True, tag="session_changed"):
@@ -65,7 +63,6 @@ class SessionChanged(Envelope, frozen=True, kw_only=True, tag="session_changed")
     system: Raw = NULL
     tools: tuple[Raw, ...] | None = None
     params: Raw = NULL
-    form: Raw = NULL
     observed: bool = False
 
 
@@ -98,7 +95,6 @@ class PatchToolCall(Envelope, frozen=True, kw_only=True, tag="patch_tool_call"):
     output: Raw = NULL
     error: Raw = NULL
     detail: Raw = NULL
-    result: RawBlock | None = None
 
 
 class ToolResultCleared(Envelope, frozen=True, kw_only=True, tag="tool_result_cleared"):
@@ -141,29 +137,25 @@ class CompactApplied(Envelope, frozen=True, kw_only=True, tag="compact_applied")
 
 
 class Mark(Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
-    """A cache breakpoint that a recorded request set: the place of its segment in the prompt, and the breakpoint.
+    """A cache breakpoint that a recorded request set."""
 
-    `member` counts the members of its block that stand before it, -1: it is the last; -2, -3, …: it is a member of the
-    message, behind none, one, … of its members.
-    """
-
-    at: int
+    section: str
+    at: int  # index of the tool or of the system text; in messages the number of items up to the end of its message
     value: Raw
-    member: int = -1
+    after: int = 0  # blocks of the message after it
 
 
 class TurnStarted(Envelope, frozen=True, kw_only=True, tag="turn_started"):
     """A model request goes out: its prompt is made of every event up to here.
 
     Of a request that was recorded `breakpoints` are those that it set; `call` is what is known of it besides its body;
-    `unkept` names what of its body the log does not hold, `given_up` the chain that it left to begin its own.
+    `given_up` names the chain that it left to begin its own.
     """
 
     turn: int
     context: Raw = NULL
     breakpoints: tuple[Mark, ...] | None = None
     call: Call | None = None
-    unkept: tuple[str, ...] = ()
     given_up: str = ""
 
 

@@ -58,38 +58,28 @@ Status: TypeAlias = Literal["running", "completed", "failed"]
 
 
 class UserMessage(_Tagged, frozen=True, omit_defaults=True, tag="user_message"):
-    """What a user, or a harness in the user's place (`source`), said. Either `text` or `blocks`.
-
-    `form` is the message that was sent, where a request was recorded, without its content: `""` stands for a text, `[]`
-    for blocks; an object without members says that the content stands in the message before.
-    """
+    """What a user, or a harness in the user's place (`source`), said. Either `text` or `blocks`."""
 
     uuid: str
     text: Raw = NULL
     blocks: tuple[Block, ...] | None = None
     source: str = "user"
-    form: RawBlock | None = None
 
 
 class AssistantMessage(_Tagged, frozen=True, omit_defaults=True, tag="assistant_message"):
-    """What the model said. Either `text` or `blocks`. Items of one `response_id` are one response.
-
-    `form` is the message that a recorded request holds of it and the calls behind it, as a user's message has one.
-    """
+    """What the model said. Either `text` or `blocks`. Items of one `response_id` are one response."""
 
     uuid: str
     text: Raw = NULL
     blocks: tuple[Block, ...] | None = None
     stop_reason: str | None = None
     response_id: str | None = None
-    form: RawBlock | None = None
 
 
 class ToolCall(_Tagged, frozen=True, omit_defaults=True, tag="tool_call"):
     """A tool call together with its result; `output` is a JSON string or an array of blocks, `error` a string.
 
-    `raw` is the call as its provider gave it, where that says more than name and input; `result` is the result as a
-    recorded request holds it: a block, or a message with it as its only block.
+    `raw` is the call as its provider gave it, where that says more than name and input.
     """
 
     uuid: str
@@ -102,7 +92,6 @@ class ToolCall(_Tagged, frozen=True, omit_defaults=True, tag="tool_call"):
     detail: Raw = NULL
     response_id: str | None = None
     raw: RawBlock | None = None
-    result: RawBlock | None = None
 
 
 class CompactDivider(_Tagged, frozen=True, omit_defaults=True, tag="compact_divider"):

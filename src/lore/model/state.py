@@ -93,7 +93,7 @@ def bounded(names: Iterable[str]) -> tuple[str, ...]:
 class OpenTurn(Struct, frozen=True, gc=False):
     """The latest request of a chain; `since` lists the changes after the request before it, `signs` what was seen.
 
-    `breakpoints`, `call`, `unkept` and `given_up` are of a request that was recorded (`events.TurnStarted`).
+    `breakpoints`, `call` and `given_up` are of a request that was recorded (`events.TurnStarted`).
     """
 
     turn: int
@@ -103,7 +103,6 @@ class OpenTurn(Struct, frozen=True, gc=False):
     signs: tuple[Sign, ...] = ()
     breakpoints: tuple[Mark, ...] | None = None
     call: Call | None = None
-    unkept: tuple[str, ...] = ()
     given_up: str = ""
 
 
@@ -236,8 +235,7 @@ class Chain(Struct):
 
     Never changed once a session holds it: the fold works on copies (`fold.step`).
 
-    `dialect` is that of its requests where it is not the session's, `form` how they were written where they were
-    recorded.
+    `dialect` is that of its requests where it is not the session's.
     `turn` is the latest request, `last` its end once that has come, `previous` the end of the one before, whose last
     line may come late; `totals` sums all turns, `before` those before the latest. `sent` counts the entries that the
     latest request was made of, `sent_before` those of the one before. `pinned` and `pinned_layers` stand in the system
@@ -255,7 +253,6 @@ class Chain(Struct):
     tools: tuple[Raw, ...] | None = None
     params: Raw = NULL
     dialect: str | None = None
-    form: Raw = NULL
     entries: Vector[Entry] = msgspec.field(default_factory=Vector[Entry])
     groups: int = 0
     turns: int = 0
@@ -282,11 +279,6 @@ class Chain(Struct):
     stream: Stream | None = None
     divider: DividerPlace = "before"
     index: Index | None = None
-
-    @property
-    def is_recorded(self) -> bool:
-        """Whether its requests were recorded, and are written as they were."""
-        return not is_absent(self.form)
 
 
 def settled(chain: Chain) -> Chain:
@@ -336,7 +328,6 @@ class FoldedSession(Struct, frozen=True):
     system: Raw = NULL
     tools: tuple[Raw, ...] | None = None
     params: Raw = NULL
-    form: Raw = NULL
     attachments: tuple[str, ...] = ()
     started: bool = False
     start_layers: tuple[Layer, ...] = ()
@@ -364,7 +355,7 @@ class FoldedSession(Struct, frozen=True):
         kind = (
             "main" if name == MAIN or name.startswith(CHATS) else "utility" if name.startswith(UTILITY) else "subagent"
         )
-        return Chain(name, kind, self.model, self.system, self.tools, self.params, form=self.form, divider=self.divider)
+        return Chain(name, kind, self.model, self.system, self.tools, self.params, divider=self.divider)
 
     def main(self) -> Chain:
         """Return the main chain; where a log has none (a subagent's own file), its first."""

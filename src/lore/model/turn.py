@@ -37,9 +37,7 @@ class Segment(Struct, eq=False, gc=False):
     `section`, `path` (`messages[3].content[0]`) and `data` (its exact bytes); `kind` says whether it is
     one tool, text of the system prompt, a message's envelope, a content block, or a whole message of no
     known shape; `breakpoint` is the cache breakpoint set on it, as JSON. Segments are equal when section, kind
-    and bytes are: the path moves when history is pruned, and a breakpoint is not content. `form` is how the message
-    was written that an envelope opens, where a request was recorded: its members in order, content left out.
-    `member` counts the members of a block before its breakpoint, as in `events.Mark`.
+    and bytes are: the path moves when history is pruned, and a breakpoint is not content.
     """
 
     section: Section
@@ -48,8 +46,7 @@ class Segment(Struct, eq=False, gc=False):
     kind: Kind = "block"
     breakpoint: bytes | None = None
     origin: str = ""
-    form: bytes = b""
-    member: int = -1
+    is_marked_by_message: bool = False  # the breakpoint is a member of the message, not of this block
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -77,12 +74,10 @@ class Prompt(Struct, frozen=True):
     """One request's content. `head` is tools and system; `tail` is the volatile end lore added.
 
     `breakpoints` are the positions of segments with a breakpoint, counted over head and messages, `breakpoint_values`
-    the breakpoints themselves, as JSON, `breakpoint_members` their places among the members of their blocks where a
-    recorded request had them elsewhere than last (`events.Mark`); `auto_breakpoint` says that the request asks for
-    automatic caching; `params` are the request's other fields, as JSON; `partial` says that the request continues
-    others which the recording does not hold, so that its beginning is missing; `dropped` is text that the provider
-    takes out, so that it is no part of the head, as are tools that are announced alone (`deferred`: their names);
-    `form` is how a recorded request was written (`events.SessionStarted`).
+    the breakpoints themselves, as JSON; `auto_breakpoint` says that the request asks for automatic caching; `params`
+    are the request's other fields, as JSON; `partial` says that the request continues others which the recording does
+    not hold, so that its beginning is missing; `dropped` is text that the provider takes out, so that it is no part of
+    the head, as are tools that are announced alone (`deferred`: their names).
     """
 
     dialect: str
@@ -93,13 +88,11 @@ class Prompt(Struct, frozen=True):
     tail: tuple[Segment, ...] = ()
     breakpoints: tuple[int, ...] = ()
     breakpoint_values: tuple[bytes, ...] = ()
-    breakpoint_members: tuple[int, ...] = ()
     auto_breakpoint: bool = False
     params: dict[str, bytes] = {}
     partial: bool = False
     dropped: bytes = b""
     deferred: tuple[str, ...] = ()
-    form: bytes = b""
 
     def __len__(self) -> int:
         return len(self.head) + len(self.messages) + len(self.tail)
@@ -226,9 +219,8 @@ class Turn(Struct):
     the dialect could not express, `unsaid` (where asked for) the types of the records in the timeline that
     no prompt can hold; `response_id` is the provider's name for the response, by which a copy of the turn is
     known; `call` is what a recorded request says besides its body; `file` names the file that holds the
-    turn, where the recording has several; `hashes` are what the client noted of the prompt by hash; `unkept` names what
-    of a recorded request's body a session does not hold; `generated`, where the response is recorded, slices it as it
-    would stand in the next prompt, and `ended` is when it was whole.
+    turn, where the recording has several; `hashes` are what the client noted of the prompt by hash; `generated`, where
+    the response is recorded, slices it as it would stand in the next prompt, and `ended` is when it was whole.
     """
 
     chain: str
@@ -250,7 +242,6 @@ class Turn(Struct):
     given_up: str = ""
     signs: tuple[Sign, ...] = ()
     hashes: PromptHashes | None = None
-    unkept: tuple[str, ...] = ()
     generated: Callable[[], Sequence[Segment]] | None = None
     ended: float | None = None
 

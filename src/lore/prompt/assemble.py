@@ -23,6 +23,7 @@ from msgspec import Raw, Struct
 
 from lore.model.canonical import encode, printable, text_of
 from lore.model.codes import Code, Problem
+from lore.model.events import Mark
 from lore.model.inserts import Insert
 from lore.model.items import NULL, CompactDivider, Item, OpaqueItem, TextBlock, is_absent
 from lore.model.jsonslice import table
@@ -75,7 +76,6 @@ class Assembler:
         self.dialect = dialect
         self._finishing = dialect if isinstance(dialect, base.Finishing) else None
         self._verbatim = dialect if isinstance(dialect, base.Verbatim) else None
-        self._as_recorded = dialect if isinstance(dialect, base.RecordedForms) else None
         self.rules = rules or base.Rules()
         self._entries: Vector[Entry] = Vector()
         self._in_loops = base.expresses(dialect, base.IN_LOOPS)
@@ -86,7 +86,7 @@ class Assembler:
         self._omitted: Vector[str] = Vector()
         self._recorded: list[_Recorded] = []
         self._head_key: object = None
-        self._is_recorded = self._is_own = False
+        self._is_own = False
         self._head: tuple[Segment, ...] = ()
         self._params_of: Raw = NULL
         self._params: dict[str, bytes] = {}
@@ -114,8 +114,7 @@ class Assembler:
         prompt = Prompt(
             dialect=self.dialect.name, fidelity="reconstructed", model=chain.model, head=self._head,
             messages=self._segments, tail=tail, params=self._params,
-            breakpoints=placed.positions, breakpoint_values=placed.values, breakpoint_members=placed.members,
-            form=self._form(session, chain),
+            breakpoints=placed.positions, breakpoint_values=placed.values,
         )  # fmt: skip
         return Assembled(
             self.finish(prompt) if finished else prompt, (*odd, *problems, *placed.problems), self._omitted
@@ -132,25 +131,16 @@ class Assembler:
 
     def _headed(self, session: FoldedSession, chain: Chain) -> tuple[Problem, ...]:
         """Render tools and system prompt where they changed; say what is wrong with them then."""
-        form = self._form(session, chain)
-        self._is_recorded = bool(form)
-        one = not form and takes_one_system_message(chain.model, self.dialect, self.rules)
+        one = takes_one_system_message(chain.model, self.dialect, self.rules)
         key = (
             chain.system, chain.tools, chain.pinned, chain.pinned_layers, session.start_layers, session.id,
-            session.attachments, session.is_own, chain.announced, one, form,
+            session.attachments, session.is_own, chain.announced, one,
         )  # fmt: skip
         if self._head_key is not None and key == self._head_key:
             return ()
-        texts = layout.system_texts(session, chain, self.rules)
-        texts = texts if form else layout.as_texts(texts)
+        texts = layout.as_texts(layout.system_texts(session, chain, self.rules))
         texts = layout.as_one(texts) if one else texts
-        alone = self._as_recorded.text_member(form) if form and self._as_recorded is not None else ""
-        own = bool(alone and texts and texts[0].text[:1] == b'"')
-        self._head = self.dialect.head(chain.tools or (), tuple([block.text for block in texts[own:]]))
-        if own:
-            at = sum(segment.section == "tools" for segment in self._head)
-            first = Segment("system", alone, texts[0].text, "text")
-            self._head = (*self._head[:at], first, *self._head[at:])
+        self._head = self.dialect.head(chain.tools or (), tuple([block.text for block in texts]))
         system = [segment for segment in self._head if segment.section == "system" and segment.kind != "envelope"]
         for segment, block in zip(system, texts, strict=False):
             segment.origin = block.origin
@@ -159,11 +149,6 @@ class Assembler:
         if known is not None and isinstance(known, tuple) and known[1] == chain.tools:
             return ()
         return _doubled(chain.tools or ())
-
-    def _form(self, session: FoldedSession, chain: Chain) -> bytes:
-        """Return how the chain's requests were written, where they were recorded in this dialect."""
-        is_own = self.dialect.name == (chain.dialect or session.dialect)
-        return bytes(chain.form) if is_own and chain.is_recorded else b""
 
     def _forget(self, entries: int) -> None:
         """Drop the groups that hold or follow the entry at this index."""
@@ -264,8 +249,6 @@ class Assembler:
 
     def _rendered(self, unit: base.Unit, place: base.Spot) -> base.Rendered:
         own = self._verbatim.verbatim(unit.message, place) if unit.message and self._verbatim is not None else None
-        if self._as_recorded is not None and self._is_recorded:
-            own = self._as_recorded.recorded(unit, place)
         rendered = own or self.dialect.render(unit, place)
         for segment in rendered.segments:
             segment.origin = unit.origin
@@ -292,14 +275,11 @@ class Assembler:
         """Place the cache breakpoints; sessions of other tools keep those that they recorded."""
         if self.rules.breakpoints == "none":
             return _Breakpoints()
-        given = chain.turn.breakpoints if chain.turn is not None else None
-        if given is not None and not session.is_own and self._form(session, chain):
-            size = len(self._head) + len(self._segments)
-            found_there = [mark for mark in given if 0 <= mark.at < size]
-            return _Breakpoints(
-                tuple([mark.at for mark in found_there]), tuple([bytes(mark.value) for mark in found_there]),
-                members=tuple([mark.member for mark in found_there]),
-            )  # fmt: skip
+        given = self._recorded_marks(session, chain)
+        if given:
+            placed = {self._position_of(mark): bytes(mark.value) for mark in given}
+            positions = tuple(sorted(at for at in placed if at >= 0))
+            return _Breakpoints(positions, tuple([placed[at] for at in positions]))
         if self.rules.breakpoints == "recorded" or not session.is_own:
             return _kept(self._head, self._recorded)
         on_head = self.dialect.breakpoint(chain.model, self.rules.head_ttl)
@@ -318,6 +298,22 @@ class Assembler:
         found.update(dict.fromkeys(last, on_history.value))
         far = _far_apart(self._segments, before, now) if on_history.on_head and len(last) > 1 else ()
         return _Breakpoints(tuple(found), tuple(found.values()), far)
+
+    def _recorded_marks(self, session: FoldedSession, chain: Chain) -> tuple[Mark, ...]:
+        """Return the breakpoints of a turn that was recorded as a request in this dialect."""
+        is_recorded = not session.is_own and self.dialect.name == (chain.dialect or session.dialect)
+        return chain.turn.breakpoints or () if is_recorded and chain.turn is not None else ()
+
+    def _position_of(self, mark: Mark) -> int:
+        """Return the segment that a recorded breakpoint is on; -1 if there is none."""
+        if mark.section == "messages":
+            at = bisect_left(self._groups, mark.at, key=attrgetter("entries"))
+            end = self._groups[at] if at < len(self._groups) else self._end
+            found = end.segments - 1 - mark.after
+            return len(self._head) + found if found >= 0 else -1
+        section = (at for at, segment in enumerate(self._head)
+                   if segment.section == mark.section and segment.kind != "envelope")  # fmt: skip
+        return next(islice(section, max(mark.at, 0), None), -1)
 
     def _before(self, entries: int) -> int:
         """Return the last segment that could carry a breakpoint when the prompt was made of this many entries."""
@@ -416,7 +412,6 @@ class _Breakpoints(NamedTuple):
     positions: tuple[int, ...] = ()
     values: tuple[bytes, ...] = ()
     problems: tuple[Problem, ...] = ()
-    members: tuple[int, ...] = ()
 
 
 def _kept(head: tuple[Segment, ...], messages: list[_Recorded]) -> _Breakpoints:

@@ -18,7 +18,7 @@ from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias, runtime_c
 
 from msgspec import Raw, Struct
 
-from lore.model.items import Block, RawBlock, ToolCall
+from lore.model.items import Block, ToolCall
 from lore.model.state import DividerPlace
 from lore.model.turn import Fidelity, Memo, Prompt, Segment
 
@@ -30,8 +30,7 @@ class Unit(Struct, frozen=True, gc=False):
 
     With `joins` it extends the last message where that is not the model's, instead of opening one;
     `origin` says where it came from; `message` is the provider's own message that was recorded of it, if there is one;
-    `before` has for each call how many of the blocks stand before it, where it is not all of them; `form` is the
-    message of a recorded request without its content.
+    `before` has for each call how many of the blocks stand before it, where it is not all of them.
     """
 
     role: Role
@@ -41,7 +40,6 @@ class Unit(Struct, frozen=True, gc=False):
     origin: str = ""
     message: bytes = b""
     before: tuple[int, ...] = ()
-    form: RawBlock | None = None
 
     @property
     def parts(self) -> Iterator[Block | ToolCall]:
@@ -176,19 +174,6 @@ class Verbatim(Protocol):
 
     def verbatim(self, message: bytes, place: Spot) -> Rendered | None:
         """Render a message at a place, to the byte; None where it is not this API's."""
-        ...
-
-
-@runtime_checkable
-class RecordedForms(Protocol):
-    """A dialect that writes messages of recorded requests as these had them."""
-
-    def recorded(self, unit: Unit, place: Spot) -> Rendered | None:
-        """Render a unit as its request had it, to the byte; None where it does not hold all of that."""
-        ...
-
-    def text_member(self, form: bytes) -> str:
-        """Name the member of a request's form that holds the first text of the system prompt alone; empty: none."""
         ...
 
 

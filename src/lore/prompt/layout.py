@@ -40,7 +40,6 @@ from lore.prompt.base import BEHIND, Role, Rules, Unit
 from lore.prompt.knowledge import ANNOUNCED, pinned_text
 
 INJECTED = "context_injection"  # a user message that a harness put in
-JOINED = b"{}"  # the form of what stands in the message before
 RECENT_FILES = 10
 TICKS = ("[AUTONOMOUS TICK]", "[SCHEDULED TICK]")
 
@@ -65,10 +64,7 @@ def system_texts(session: FoldedSession, chain: Chain, rules: Rules) -> tuple[Sy
     """Return the blocks of the system prompt."""
     system = bytes(chain.system)
     texts = [system] if system[:1] == b'"' else array(system)
-    recorded = chain.is_recorded  # what was sent stands in it, blank or not
-    found = [
-        SystemText(text, "persisted prompt") for text in texts if recorded or text[:1] == b"{" or not i.is_blank(text)
-    ]
+    found = [SystemText(text, "persisted prompt") for text in texts if text[:1] == b"{" or not i.is_blank(text)]
     if session.is_own:
         announced = f"[session]\nid: {_on_a_line(session.id)}\n{ANNOUNCED.format(token(session.id))}"
         early = chain.announced or rules.announce_token
@@ -90,7 +86,7 @@ def system_texts(session: FoldedSession, chain: Chain, rules: Rules) -> tuple[Sy
 
 
 def as_texts(texts: tuple[SystemText, ...]) -> tuple[SystemText, ...]:
-    """Return what messages and blocks of a recorded request say, for a dialect that is not theirs."""
+    """Return the texts of messages and blocks that a system prompt was recorded as."""
     found: list[SystemText] = []
     for text in texts:
         if text.text[:1] != b"{":
@@ -136,12 +132,9 @@ def _units_of(group: list[i.Item]) -> tuple[Unit, ...]:
     match group[0]:
         case i.AssistantMessage() | i.ToolCall():
             return _response(group)
-        case i.UserMessage(text=text, blocks=blocks, form=form):
+        case i.UserMessage(text=text, blocks=blocks):
             blocks = (i.TextBlock(text),) if blocks is None and not i.is_absent(text) else blocks or ()
-            if form is None:
-                return _said("user", blocks, group[0].source)
-            joins = bytes(form.json) == JOINED
-            return (Unit("user", tuple(_kept(blocks)), joins=joins, origin=group[0].source, form=form),)
+            return _said("user", blocks, group[0].source)
         case i.CompactDivider(summary=summary):
             return () if i.is_absent(summary) else _said("user", (i.TextBlock(summary),), INJECTED)
         case i.OpaqueItem():
@@ -158,7 +151,6 @@ def _kept(blocks: tuple[i.Block, ...]) -> list[i.Block]:
 
 
 def _response(group: list[i.Item]) -> tuple[Unit, ...]:
-    form = group[0].form if isinstance(group[0], i.AssistantMessage) else None
     blocks: list[i.Block] = []
     calls: list[i.ToolCall] = []
     before: list[int] = []
@@ -170,9 +162,9 @@ def _response(group: list[i.Item]) -> tuple[Unit, ...]:
             blocks.extend(_kept((i.TextBlock(item.text),) if not i.is_absent(item.text) else item.blocks or ()))
     spoken, made = tuple(blocks), tuple(calls)
     if not made:
-        return (Unit("assistant", spoken, origin="assistant", form=form),) if spoken or form else ()
+        return (Unit("assistant", spoken, origin="assistant"),) if spoken else ()
     places = tuple(before) if before[0] < len(spoken) else ()
-    answer = Unit("assistant", spoken, made, origin="assistant", before=places, form=form)
+    answer = Unit("assistant", spoken, made, origin="assistant", before=places)
     return answer, Unit("results", (), made, origin="tool")
 
 

@@ -16,7 +16,7 @@ that has a message behind its place. A row that is corrupt is a problem, and nev
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -41,7 +41,7 @@ from lore.recording import corpus
 from lore.recording.base import Problems, Recording
 from lore.recording.events import EventRecording
 from lore.recording.opening import Options
-from lore.recording.request_session import RequestSession, session_of
+from lore.recording.request_session import session_of
 from lore.recording.requests import RequestRecording
 
 _STRICT = msgspec.json.Decoder(Event)
@@ -50,14 +50,10 @@ _DEEP = 500  # brackets in a line: with more, reading it back may meet a decoder
 
 
 class Conversion(NamedTuple):
-    """The lines of the log, each with its end, to be iterated once; and the names of all inputs.
-
-    `unkept` counts, once all lines came, the requests whose bytes the log does not give back, by what of them it lacks.
-    """
+    """The lines of the log, each with its end, to be iterated once; and the names of all inputs."""
 
     lines: Iterator[bytes]
     inputs: tuple[str, ...]
-    unkept: Mapping[tuple[str, ...], int] = {}
 
 
 def convert(name: corpus.Name, options: Options, problems: Problems) -> Conversion:
@@ -74,8 +70,7 @@ def converted(recording: Recording) -> Conversion:
     """Convert what a recording holds; raises LoreError where that is no session. The recording is used up."""
     hint = "compare its turns with `lore diff-prefix`, judge them with `lore check`: both read it as it is"
     log = session_of(recording, "events: there is no session to convert", hint=hint)
-    unkept: Mapping[tuple[str, ...], int] = log.unkept if isinstance(log, RequestSession) else {}
-    return Conversion(_Converter(log).lines(), (recording.path, *recording.companions), unkept)
+    return Conversion(_Converter(log).lines(), (recording.path, *recording.companions))
 
 
 class _Verbatim(LoreLog):

@@ -120,8 +120,8 @@ class EventRecording(Recording):
                     yield from map(self._billed, waiting.values())
                     waiting.clear()
                     self._leave()
-                recorded = self._folding.peek(event.chain).is_recorded  # an end stands behind its start
-                for name in list(waiting) if recorded else [event.chain] if event.chain in waiting else ():
+                of_requests = self._is_of_requests  # the end of each follows directly after its start
+                for name in list(waiting) if of_requests else [event.chain] if event.chain in waiting else ():
                     yield self._billed(waiting.pop(name))
                 problems = self.begin(event)  # pyright: ignore[reportArgumentType]
                 if problems:
@@ -137,6 +137,11 @@ class EventRecording(Recording):
                 self.apply(read, event)
         for turn in waiting.values():
             yield self._billed(turn)
+
+    @property
+    def _is_of_requests(self) -> bool:
+        """Whether the session was recorded as requests."""
+        return getattr(READERS.get(self._folding.session.format), "yields", "") == "exchanges"
 
     @property
     def _lines_up(self) -> bool:
@@ -219,7 +224,7 @@ class EventRecording(Recording):
         turn = Turn(name, opened.turn, source, opened.since, opened.at)
         turn.line, turn.byte, turn.signs = read.line, read.byte, opened.signs
         turn.file = self._file_of(read)
-        turn.unkept, turn.given_up = opened.unkept, opened.given_up
+        turn.given_up = opened.given_up
         if opened.call is not None:
             turn.call = opened.call
         elif session.provider and not session.is_own:
@@ -239,7 +244,7 @@ class EventRecording(Recording):
         if self.watchful or self.is_whole(chain):
             turn.unsaid = self._unsaid.setdefault(turn.chain, Unsaid()).of(chain.entries)
             prompt = rated(prompt, whole=self.is_whole(chain), left_out=len(turn.unsaid) + len(turn.omitted))
-        if prompt.form and not self.watchful:
+        if self._is_of_requests and not self.watchful:
             prompt = without_dropped(prompt, turn.call.endpoint)
         turn.source = partial(_finished, assembler, prompt, turn.omitted) if assembler.finishes else prompt
 

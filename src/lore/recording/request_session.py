@@ -1,72 +1,56 @@
-"""Recorded requests as a session: what each added, what changed between them, what they were billed.
+"""Recorded requests as a session log: what each request added, what changed since the previous one, what it cost.
 
-In: a recording of requests, each with its chain. Out: the events of a session log, whose prompts are the requests: the
-messages of the next request are items, a history that was replaced is a compaction where a summary takes its place,
-else items that went; tools, system prompt, model and parameters that differ are changes; bills are turns. Rules: nobody
-announced any of it (`observed`), so that verdicts are those of the requests themselves. What a response said is spelled
-as the next request holds it; where none does, as the response was recorded.
-
-A request is given back to the byte: its bytes are assembled anew when it is read, and where they differ the turn says
-in what (`unkept`). Cost: O(bytes); memory: what the session holds.
+Messages that the chain's previous request did not have become items. Messages that are missing are a compaction if a
+summary takes their place, else a removal. Other tools, system prompt, model or parameters are a `session_changed`.
+Nobody announced these changes: they are `observed`, so that the session is judged as the requests are. How a body was
+written (white space, the order of members) is not kept: turns are assembled in the layout of their dialect.
+Cost: O(bytes of what is new) a request.
 """
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import count, islice
+from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
-from msgspec.structs import asdict
+from msgspec import Raw
+from msgspec.structs import replace
 
 from lore.errors import LoreError
-from lore.fold.step import Folding
 from lore.formats.base import Read
-from lore.formats.outputs import output_items
 from lore.model import events as e
-from lore.model.canonical import canonical
-from lore.model.jsonslice import array, is_json, parts, table
-from lore.model.mask import cut_masked
-from lore.model.state import FoldedSession
+from lore.model.canonical import printable
+from lore.model.items import AssistantMessage, Block, TextBlock, ToolCall, UserMessage
+from lore.model.jsonslice import array, object_of, table
 from lore.model.turn import Call, Exchange, Memo, Prompt, Segment, Turn
 from lore.model.vector import Vector
 from lore.prefix.purpose import is_summary
-from lore.prompt.assemble import Assembler
-from lore.prompt.base import Rules
 from lore.prompt.dialects import DIALECTS
-from lore.prompt.dialects.content import TEXT, Style
-from lore.prompt.dialects.messages import Body
+from lore.prompt.dialects.content import result_of, text_in
+from lore.prompt.dialects.messages import Body, grouped, write_object
+from lore.prompt.layout import INJECTED
 from lore.recording.base import Recording
 from lore.recording.events import EventRecording, session_log
 from lore.recording.overrides import HINT_COMPLETE
-from lore.recording.request_items import ItemReader, Sent
-from lore.recording.requests import RequestRecording
+from lore.recording.requests import RequestRecording, end_of, written_time
+from lore.sdk.replies import READERS
 
-_SPACE = re.compile(rb'("(?:[^"\\]++|\\.)*+")|[ \t\r\n]++', re.DOTALL)
-LOOKED_AT = 64  # segments after a divergence, searched for a summary
-FAILED = 400  # the first status that says that a request was not answered
-WRITTEN_OUT = "previous_response_id: what it continues is written out"
-SPACE = "white space between values"
-MARKS = "where a cache breakpoint stands inside its block"
-SPELLING = "order or spelling of members"
+LOOKED_AT = 64  # segments after a divergence that are searched for a summary
 
 
 class RequestSession(EventRecording):
-    """Requests, read as a session log; they are read in their own dialects, whatever prompts are assembled in."""
+    """Recorded requests as a session log, each read in the dialect that it was sent in, whatever is asked for."""
 
     def __init__(self, requests: RequestRecording) -> None:
         asked, requests.dialect = requests.dialect, None
-        super().__init__(
-            requests.path, requests.reader, (), requests.problems, rules=requests.rules, dialect=asked,
-            template=requests.template,
-        )  # fmt: skip
-        self.unkept = Counter[tuple[str, ...]]()
+        super().__init__(requests.path, requests.reader, (), requests.problems, rules=requests.rules, dialect=asked,
+                         template=requests.template)  # fmt: skip
         self._requests = requests
-        self._made = RequestEvents(self.reader.name, self.unkept)
+        self._chains: dict[str, _Chain] = {}
+        self._is_started = False
 
     @property
     def events(self) -> bool:
@@ -78,28 +62,28 @@ class RequestSession(EventRecording):
         yield self.finish()
 
     def take(self, data: bytes) -> Iterator[Read]:
-        """Yield what the next bytes complete: a request stands with its messages, its response with the next one."""
+        """Yield the events that the next bytes complete; a response comes with the request that follows it."""
         for read in self._requests.take(data):
             if isinstance(read.value, Exchange):
                 yield from self._events(read.value, self._requests.turn(read, read.value))
 
     def finish(self) -> Iterator[Read]:
-        """Yield the last responses."""
-        return (Read(event, 1, 0) for event in self._made.finish())
+        """Yield the last response of every chain."""
+        return (Read(event, 1, 0) for chain in self._chains.values() for event in chain.response())
 
     def _events(self, exchange: Exchange, turn: Turn | None) -> Iterator[Read]:
-        if turn is not None:
-            for event in self._made.take(exchange, turn):
+        dialect = None if turn is None else DIALECTS.get(turn.prompt.dialect)
+        if turn is not None and isinstance(dialect, Body) and dialect.name in READERS:
+            chain = self._chains.setdefault(turn.chain, _Chain(turn.chain))
+            for event in chain.request(exchange, turn, dialect, is_first=not self._is_started):
                 yield Read(event, turn.line or 1, turn.byte or 0)
-        for chain in self._requests.forgotten():
-            yield from (Read(event, 1, 0) for event in self._made.end(chain))
+            self._is_started = True
+        for name in self._requests.forgotten():
+            yield from (Read(event, 1, 0) for event in self._chains.pop(name, _Chain(name)).response())
 
 
 def session_of(recording: Recording, instead: str, *, hint: str) -> EventRecording:
-    """Return a recording as a session, requests as the one that they make.
-
-    Raises LoreError for what makes none, as `session_log` does, and where whole prompts are to be completed.
-    """
+    """Return a recording as a session log, requests as the session that they make; raises LoreError without one."""
     if not isinstance(recording, RequestRecording):
         return session_log(recording, instead, hint=hint)
     if recording.completed:
@@ -107,298 +91,159 @@ def session_of(recording: Recording, instead: str, *, hint: str) -> EventRecordi
     return RequestSession(recording)
 
 
-class _RequestHead(Struct, frozen=True):
-    """What a request says besides its messages, as a session keeps it."""
-
-    dialect: str
-    model: str | None
-    system: Raw
-    tools: tuple[Raw, ...]
-    params: Raw
-    form: Raw
-
-
 @dataclass(slots=True)
-class _RequestChain:
-    """A chain: its latest request's messages and head, and the exchange whose response no request held yet."""
+class _Message:
+    """A message of a chain's latest request."""
 
-    name: str
-    reader: ItemReader
-    assembler: Assembler
-    sent: list[Sent] = field(default_factory=list[Sent])
-    head: _RequestHead | None = None
-    prompt: Prompt | None = None
-    open: Exchange | None = None
-    number: int = 0
+    size: int  # its segments
+    end: int  # segments of the request's messages up to its end
+    start: int  # index of the first message that goes with it: of the call that it answers, else its own
+    uuids: list[str] = field(default_factory=list[str])  # of the items that it became
+    results: int = 0  # of its segments, those that results of calls take up
 
 
-class RequestEvents:
-    """Turn requests into events, one after another; `finish` once, when no more come.
+class _Chain:
+    """The requests of one chain."""
 
-    `unkept` counts those whose bytes the session does not give back, by what of them it lacks.
-    """
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._numbers = count(1)  # in the names of items and responses
+        self._messages: list[_Message] = []
+        self._segments: Vector[Segment] = Vector()  # of the latest request's messages
+        self._dividers = 0  # items of the timeline that belong to no message
+        self._calls: dict[str, int] = {}  # id of an open call -> index of its message
+        self._head: dict[str, Any] = {}
+        self._generated: Callable[[], Iterable[Segment]] | None = None  # what the latest response said
+        self._response_id = ""
 
-    def __init__(self, format: str, unkept: Counter[tuple[str, ...]]) -> None:
-        self._lacking = unkept
-        self._chains: dict[str, _RequestChain] = {}
-        self._folding = Folding(FoldedSession(format=format))
-        self._started = False
-        self._memo: dict[str, Memo] = {}
+    def request(self, exchange: Exchange, turn: Turn, dialect: Body, *, is_first: bool) -> Iterator[e.Event]:
+        """Yield what is new since the previous request, and the turn; before the session's first one the header."""
+        prompt, at = turn.prompt, written_time(exchange.at)
+        if self._head.get("dialect") != dialect.name:
+            self._dialect, self._reader = dialect, READERS[dialect.name](dialect.name, f"{dialect.name}-call")
+        if prompt.dropped or prompt.deferred:  # the provider does not render them, but the request has them
+            prompt = dialect.parse(exchange.body, exchange.fidelity, Memo())
+        head = _head_of(prompt)
+        if is_first:
+            self._head = head
+            yield e.SessionStarted(session_id=exchange.call.session, at=at, chain=self._name, **head)
+        yield from self._advance(turn.prompt.messages)
+        changed = {name: value for name, value in head.items() if self._head.get(name) != value}
+        if changed:
+            yield e.SessionChanged(chain=self._name, observed=True, **changed)
+        self._head, self._generated, self._response_id = head, turn.generated, exchange.response_id
+        marks, call = tuple(self._marks(prompt)), None if exchange.call == Call() else exchange.call
+        yield e.TurnStarted(
+            turn=turn.number, chain=self._name, at=at, breakpoints=marks, call=call, given_up=turn.given_up
+        )
+        yield from filter(None, (end_of(exchange, turn),))
 
-    def take(self, exchange: Exchange, turn: Turn) -> list[e.Event]:
-        """Return the events of the next request: what came since the one before of its chain, and its start."""
-        dialect = DIALECTS.get(turn.prompt.dialect)
-        if not isinstance(dialect, Body):
-            return []
-        chain = self._chains.get(turn.chain)
-        if chain is None or chain.reader.dialect is not dialect:
-            before, numbers = chain, count(1) if chain is None else chain.reader.numbers
-            chain = _RequestChain(
-                turn.chain, ItemReader(dialect, turn.chain, numbers), Assembler(dialect, rules=Rules())
-            )
-            if before is not None:
-                chain.sent, chain.head, chain.open, chain.number = before.sent, before.head, before.open, before.number
-            self._chains[turn.chain] = chain
-        body, prompt = self._whole(exchange, turn, dialect)
-        members = parts(body)
-        head = _head_of(prompt, members, chain.reader, Style.of(body))
-        at = None if exchange.at is None else datetime.fromtimestamp(exchange.at, UTC).isoformat()
-        events = [*self._begin(chain, head, exchange.call, at), *self._messages(chain, turn, dialect, members)]
-        events += _changes(chain, head)
-        chain.head, chain.prompt, chain.open, chain.number = head, turn.prompt, exchange, turn.number
-        marks = [
-            e.Mark(at, Raw(value), _member(prompt, at))
-            for at, value in zip(prompt.breakpoints, prompt.breakpoint_values, strict=True)
-        ]
-        started = e.TurnStarted(
-            turn=turn.number, chain=turn.chain, at=at, breakpoints=tuple(marks),
-            call=None if exchange.call == Call() else exchange.call, given_up=turn.given_up,
-        )  # fmt: skip
-        for event in (*events, started):
-            self._folding.apply(event)
-        unkept = self._unkept(chain, exchange, body, dialect)
-        if unkept:
-            self._lacking[unkept] += 1
-            started = msgspec.structs.replace(started, unkept=unkept)
-        return [*events, started, *_end(chain, exchange)]
+    def response(self) -> Iterator[e.Event]:
+        """Yield what the latest response said, as it was recorded."""
+        return self._read(grouped(self._generated()), self._response_id) if self._generated else iter(())
 
-    def end(self, name: str) -> list[e.Event]:
-        """Return what ends a chain: its last response."""
-        chain = self._chains.pop(name, None)
-        return [] if chain is None else [event for sent in self._response(chain) for event in sent.events]
+    def _advance(self, segments: Vector[Segment]) -> Iterator[e.Event]:
+        """Yield what became of the messages since the previous request."""
+        before, common = self._messages, self._segments.common(segments)
+        same = bisect_right(before, common, key=lambda message: message.end)
+        if same and before[same - 1].end == common < len(segments) and segments[common].kind == "block":
+            same -= 1  # that message has more blocks now
+        is_cut = same < len(before)
+        while same < len(before) and (start := min(message.start for message in before[same:])) < same:
+            same = start
+        new = grouped(segments.since(before[same - 1].end if same else 0))
+        first = table(write_object(new[0], self._dialect.lists)) if new else None
+        is_answered = not is_cut and self._reader.is_reply(first or {})
+        if not is_answered:
+            yield from self.response()  # the model said it, and this request does not hold it
+        gone = [uuid for message in before[same:] for uuid in message.uuids]
+        del before[same:]
+        self._calls = {name: at for name, at in self._calls.items() if at < same}
+        self._segments = segments
+        if gone and is_cut and any(map(is_summary, islice(segments.since(common), LOOKED_AT))):
+            kept, self._dividers = tuple([uuid for message in before for uuid in message.uuids]) or None, 1
+            uuid = f"m{next(self._numbers)}"
+            yield e.CompactApplied(uuid=uuid, trigger="auto", preserved_uuids=kept, chain=self._name)
+        elif gone:
+            yield e.Remove(uuids=tuple(gone), chain=self._name, observed=True)
+        yield from self._read(new, self._response_id if is_answered else "")
 
-    def finish(self) -> list[e.Event]:
-        """Return what ends all chains."""
-        return [event for name in list(self._chains) for event in self.end(name)]
+    def _read(self, messages: Iterable[list[Segment]], response: str) -> Iterator[e.Event]:
+        """Read messages; `response` names the response that the first of them belong to, if they are of one."""
+        for segments in messages:
+            raw, at = write_object(segments, self._dialect.lists), len(self._messages)
+            own = table(raw) or {}
+            end = len(segments) + (self._messages[-1].end if at else 0)
+            self._messages.append(_Message(len(segments), end, at))
+            if is_reply := self._reader.is_reply(own):
+                response = response or f"r{next(self._numbers)}"
+                yield from self._reply(raw, own, response)
+            else:
+                yield from self._given(raw, own)
+            response = response if self._dialect.name == "openai-responses" and is_reply else ""
 
-    def _begin(self, chain: _RequestChain, head: _RequestHead, call: Call, at: str | None) -> list[e.Event]:
-        if self._started:
-            return []
-        self._started, chain.head = True, head
-        return [e.SessionStarted(session_id=call.session, at=at, chain=chain.name, **asdict(head))]
+    def _reply(self, raw: bytes, own: dict[str, bytes], response: str) -> Iterator[e.Event]:
+        """Yield the texts and calls of a message of the model's."""
+        blocks = list[Block]()
+        for part in (*self._reader.parts(raw, own), None):
+            if part is not None and not isinstance(part, ToolCall):
+                blocks.append(part)
+                continue
+            if blocks:
+                yield self._append(AssistantMessage("", blocks=tuple(blocks), response_id=response))
+                blocks = []
+            if part is not None:
+                call_id, name = printable(part.call_id), printable(part.name)
+                self._calls[call_id] = len(self._messages) - 1
+                yield self._append(replace(part, call_id=call_id, name=name, response_id=response))
 
-    def _whole(self, exchange: Exchange, turn: Turn, dialect: Body) -> tuple[bytes, Prompt]:
-        """Return a request's body with all that it continues, on one line, and its prompt with nothing left out."""
-        body, prompt = written_out(exchange, turn, dialect), turn.prompt
-        body = _on_one_line(body)
-        if body is exchange.body and not prompt.dropped and not prompt.deferred:
-            return body, prompt
-        return body, dialect.parse(body, exchange.fidelity, self._memo.setdefault(dialect.name, Memo()))
+    def _given(self, raw: bytes, own: dict[str, bytes]) -> Iterator[e.Event]:
+        """Yield the results of calls that a message holds, then what else it says."""
+        blocks, message = list[Block](), self._messages[-1]
+        for piece in self._reader.pieces(raw, own):
+            result = result_of(table(piece) or {})
+            call_id = "" if result is None else printable(result.call_id) or next(iter(self._calls), "")
+            if result is None or call_id not in self._calls:
+                blocks.append(self._reader.given(piece))
+                continue
+            message.start, message.results = min(message.start, self._calls.pop(call_id)), (message.results or 1) + 1
+            output, status = result.output, "failed" if result.failed else "completed"
+            if output[:1] == b"[":
+                output = msgspec.json.encode([self._reader.given(block) for block in array(output)])
+            yield e.PatchToolCall(call_id=call_id, status=status, output=Raw(output), chain=self._name)
+        if blocks:
+            by_user = own.get("role") == b'"user"' or ("role" not in own and isinstance(blocks[0], TextBlock))
+            source = "user" if by_user else INJECTED
+            yield self._append(UserMessage("", blocks=tuple(blocks), source=source))
 
-    def _messages(self, chain: _RequestChain, turn: Turn, dialect: Body, members: dict[str, bytes]) -> list[e.Event]:
-        """Return what became of the messages since the request before of the chain."""
-        root = members.get(dialect.root, b"[]")
-        given = array(root) if root[:1] == b"[" else [root]
-        leading = sum(segment.kind != "block" for segment in turn.prompt.head if _is_message(segment.path, dialect))
-        raws, before, reader = given[leading:], chain.sent, chain.reader
-        same = 0
-        for sent, raw in zip(before, raws, strict=False):
-            if sent.raw != raw and sent.raw != reader.stripped(raw):  # most stand as they were sent before
-                break
-            same += 1
-        if same < len(before):
-            same -= before[same].begins
-        new, gone, events = [reader.stripped(raw) for raw in raws[same:]], before[same:], list[e.Event]()
-        answered = bool(chain.open) and not gone and bool(new) and reader.is_models(new[0])
-        response = chain.open.response_id if chain.open is not None and answered else ""
-        read = reader.read(new, response)
-        if chain.open is not None and not answered:
-            gone = [*gone, *self._response(chain)]
-            events += [event for sent in gone[len(before) - same :] for event in sent.events]
-        uuids = tuple([uuid for sent in gone for uuid in sent.uuids])
-        if uuids and same < len(before) and self._is_compacted(chain, turn):
-            kept = tuple([uuid for sent in before[:same] for uuid in sent.uuids])
-            events += [
-                e.CompactStarted(chain=chain.name),
-                e.CompactApplied(uuid=reader.name(), trigger="auto", preserved_uuids=kept or None, chain=chain.name),
-            ]
-        elif uuids:
-            events.append(e.Remove(uuids=uuids, chain=chain.name, observed=True))
-        events += [event for sent in read for event in sent.events]
-        chain.sent = [*before[:same], *read]
-        return events
+    def _append(self, item: AssistantMessage | ToolCall | UserMessage) -> e.Append:
+        uuid = f"m{next(self._numbers)}"
+        self._messages[-1].uuids.append(uuid)
+        return e.Append(item=replace(item, uuid=uuid), chain=self._name)
 
-    @staticmethod
-    def _is_compacted(chain: _RequestChain, turn: Turn) -> bool:
-        """Tell whether what is new behind the divergence begins with a summary."""
-        before, messages = chain.prompt, turn.prompt.messages
-        shared = 0 if before is None else before.messages.common(messages)
-        return any(is_summary(segment) for segment in islice(messages.since(shared), LOOKED_AT))
-
-    @staticmethod
-    def _response(chain: _RequestChain) -> list[Sent]:
-        """Return what the latest response said, as it was recorded."""
-        if chain.open is None or not chain.open.output:
-            return []
-        said = output_items(chain.open.output).translate(None, b"\r\n")
-        raws = [chain.reader.stripped(raw) for raw in array(said) if table(raw)]
-        return chain.reader.read(raws, chain.open.response_id, ended=False)
-
-    def _unkept(self, chain: _RequestChain, exchange: Exchange, body: bytes, dialect: Body) -> tuple[str, ...]:
-        """Name what of a request's bytes the session does not give back."""
-        state = self._folding.session
-        made = dialect.write(chain.assembler.assemble(state, self._folding.chain(chain.name)).prompt)
-        if made == exchange.body:
-            return ()
-        bare = _bare(body)
-        found = [] if bare == _bare(exchange.body) else [WRITTEN_OUT]
-        if found and made == body:
-            return tuple(found)
-        if _bare(made) == bare:
-            return (*found, SPACE)
-        if is_json(body) and canonical(made) == canonical(body):
-            return (*found, SPELLING)
-        sides = [dialect.parse(raw, exchange.fidelity, Memo()) for raw in (body, made)]
-        if [*sides[0]] == [*sides[1]] and sides[0].params == sides[1].params:
-            return (*found, MARKS)
-        sides = ({key: canonical(value) for key, value in (table(raw) or {}).items()} for raw in (body, made))
-        before, now = sides
-        odd = [key for key in dict.fromkeys((*before, *now)) if before.get(key) != now.get(key)]
-        return (*found, *(cut_masked(key, 40) for key in odd[:8]))
+    def _marks(self, prompt: Prompt) -> Iterator[e.Mark]:
+        """Yield the request's cache breakpoints, each at what it stands on."""
+        for at, value in zip(prompt.breakpoints, prompt.breakpoint_values, strict=True):
+            if at < len(prompt.head):
+                section = prompt.head[at].section
+                before = sum(part.section == section and part.kind != "envelope" for part in prompt.head[:at])
+                yield e.Mark(section, before, Raw(value))
+                continue
+            place = at - len(prompt.head)
+            number = bisect_right(self._messages, place, key=lambda message: message.end)
+            message, items = self._messages[number], sum(len(one.uuids) for one in self._messages[: number + 1])
+            after = message.end - 1 - place
+            if message.results and message.uuids and after >= message.size - message.results:
+                after += 1  # what a message says after results becomes a message of its own
+            after += sum(one.results for one in self._messages[number + 1 :] if one.start <= number)
+            yield e.Mark("messages", self._dividers + items, Raw(value), after)
 
 
-def written_out(exchange: Exchange, turn: Turn, dialect: Body) -> bytes:
-    """Return a request's body with all that it continues; as it was recorded where it continues nothing."""
-    prompt = turn.prompt
-    names = ("previous_response_id", "conversation")
-    continues = exchange.call.previous or any(prompt.params.get(name, b"null") != b"null" for name in names)
-    if not continues or prompt.partial:
-        return exchange.body
-    params = {key: value for key, value in prompt.params.items() if key != "previous_response_id"}
-    listed = Vector(_as_items(prompt.messages, dialect))
-    bare = msgspec.structs.replace(prompt, params=params, breakpoints=(), breakpoint_values=(), messages=listed)
-    return dialect.write(bare)
-
-
-def _on_one_line(body: bytes) -> bytes:
-    return body.translate(None, b"\r\n") if b"\n" in body or b"\r" in body else body
-
-
-def _end(chain: _RequestChain, exchange: Exchange) -> list[e.Event]:
-    """Return the end of a request, where something of its response is known.
-
-    It stands directly behind the start: what the response said is spelled by the next request.
-    """
-    known = (exchange.usage, exchange.verdict, exchange.answered, exchange.call.status)
-    if not any(value is not None for value in known) and not exchange.output and not exchange.response_id:
-        return []
-    at = None if exchange.answered is None else datetime.fromtimestamp(exchange.answered, UTC).isoformat()
-    status = exchange.call.status
-    if status is not None and status >= FAILED:
-        failed = e.TurnFailed(
-            turn=chain.number, chain=chain.name, at=at, usage=exchange.usage, verdict=exchange.verdict,
-            error=f"HTTP status {status}",
-        )  # fmt: skip
-        return [failed]
-    completed = e.TurnCompleted(
-        turn=chain.number, chain=chain.name, at=at, usage=exchange.usage, verdict=exchange.verdict,
-        response_id=exchange.response_id or None,
-    )  # fmt: skip
-    return [completed]
-
-
-def _changes(chain: _RequestChain, head: _RequestHead) -> list[e.Event]:
-    """Return how a request's head differs from what the session says; a new chain says it all."""
-    if chain.head == head:
-        return []
-    known = {} if chain.head is None else asdict(chain.head)
-    changed = {name: said for name, said in asdict(head).items() if name not in known or known[name] != said}
-    return [e.SessionChanged(chain=chain.name, observed=True, **changed)]
-
-
-def _as_items(segments: Iterable[Segment], dialect: Body) -> Iterator[Segment]:
-    """Yield segments as they stand in a list: a text that was all of a request's input is a message of the user's."""
-    before = ""
-    for segment in segments:
-        path = f"{dialect.root}[0].content" if segment.path == dialect.root else segment.path
-        message = path.removesuffix(".content")
-        if message != path and before != message:
-            yield Segment("messages", message, b'"role":"user"', "envelope")
-            segment = Segment("messages", path, segment.data, segment.kind)  # noqa: PLW2901
-        yield segment
-        before = segment.path
-
-
-def _member(prompt: Prompt, at: int) -> int:
-    segment = prompt.at(at)
-    return -1 if segment is None else segment.member
-
-
-def _is_message(path: str, dialect: Body) -> bool:
-    """Tell whether a segment of the head stands in the list of messages."""
-    return path.startswith(f"{dialect.root}[")
-
-
-def _head_of(prompt: Prompt, members: dict[str, bytes], reader: ItemReader, style: Style) -> _RequestHead:
-    """Return what a body says besides its messages."""
-    dialect = reader.dialect
-    tools = [segment.data for segment in prompt.head if segment.section == "tools"]
-    if dialect.name == "gemini":
-        tools = array(members.get("tools", b""))
-    system, alone = _system_of(prompt, members, reader)
-    return _RequestHead(
-        dialect.name, prompt.model, Raw(system), tuple(map(Raw, tools)), Raw(style.object(prompt.params.items())),
-        Raw(_form_of(prompt, members, reader, style, alone)),
-    )  # fmt: skip
-
-
-def _system_of(prompt: Prompt, members: dict[str, bytes], reader: ItemReader) -> tuple[bytes, str]:
-    """Return the system prompt as a session keeps it, and the member that holds its first text alone."""
-    dialect = reader.dialect
-    head = [segment for segment in prompt.head if segment.section == "system"]
-    if dialect.name == "gemini":
-        keys = [key for key in ("systemInstruction", "system_instruction") if members.get(key, b"null") != b"null"]
-        return b"[" + b",".join([Style().object([(key, members[key])]) for key in keys]) + b"]", ""
-    texts: list[bytes] = []
-    alone = ""
-    for segment in head:
-        if segment.path in ("system", "instructions"):
-            texts, alone = [segment.data], segment.path
-        elif segment.path.startswith("system["):
-            text = (table(segment.data) or {}).get("text", b"null")
-            texts.append(text if text[:1] == b'"' and dialect.words.text(text) == segment.data else segment.data)
-    leading = sum(segment.kind != "block" for segment in head if _is_message(segment.path, dialect))
-    texts += [reader.stripped(raw) for raw in array(members.get(dialect.root, b""))[:leading]]
-    if len(texts) == 1 and alone and texts[0][:1] == b'"':
-        return texts[0], alone
-    return b"[" + b",".join(texts) + b"]", alone
-
-
-def _form_of(prompt: Prompt, members: dict[str, bytes], reader: ItemReader, style: Style, alone: str) -> bytes:
-    """Return how a body was written: its members in order, without what the session says otherwise."""
-    dialect = reader.dialect
-    known = {segment.path.partition("[")[0].partition(".")[0] for segment in prompt.head}
-    found: list[tuple[str, bytes]] = []
-    for key, value in members.items():
-        own = key in dialect.own and key not in (dialect.own[0], dialect.root) and key not in known
-        inner = table(value) if key == "toolConfig" and "toolConfig" in known else None
-        if inner is not None:
-            found.append((key, style.object((name, b"null") for name in inner)))
-            continue
-        found.append((key, TEXT if key == alone else value if own and len(value) < LOOKED_AT else b"null"))
-    return style.object(found)
-
-
-def _bare(raw: bytes) -> bytes:
-    """Return JSON text without white space between values, lone surrogates included."""
-    return _SPACE.sub(rb"\1", raw)
+def _head_of(prompt: Prompt) -> dict[str, Any]:
+    """Return what a request says besides its messages, as fields of `session_started`."""
+    pieces = [segment for segment in prompt.head if segment.kind != "envelope"]
+    system = [text_in(table(part.data) or {}) or part.data for part in pieces if part.section == "system"]
+    params = {name: value for name, value in prompt.params.items() if prompt.partial or name != "previous_response_id"}
+    tools = tuple([Raw(part.data) for part in pieces if part.section == "tools"])
+    texts, fields = Raw(b"[" + b",".join(system) + b"]"), Raw(object_of(params))
+    return {"dialect": prompt.dialect, "model": prompt.model, "system": texts, "tools": tools, "params": fields}

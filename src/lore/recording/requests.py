@@ -18,6 +18,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 from typing import NamedTuple
@@ -30,6 +31,7 @@ from lore.formats.outputs import output_items
 from lore.formats.registry import ENGINE_LOGS
 from lore.model.canonical import string_in
 from lore.model.codes import Code, Problem
+from lore.model.events import TurnCompleted, TurnFailed
 from lore.model.jsonslice import table
 from lore.model.providers import model_in
 from lore.model.turn import Exchange, Memo, Output, Prompt, Segment, Turn
@@ -42,6 +44,7 @@ from lore.prompt.dialects.messages import Body
 from lore.recording.base import HINT_FORMATS, HINT_MEASURED, Problems, Recording, Template, UnrecognisedError
 
 BY_TIME = frozenset(("har", "otel-genai", "litellm", "sglang-log"))  # formats that say when, and promise no order
+FAILED = 400  # the lowest HTTP status of a request that was not answered
 HELD, MOST = 8 * 1024 * 1024, 1024  # bytes of bodies and streams, and exchanges, that are held back
 
 # A file with one of these and no request is a damaged recording; with none of them it was no recording at all.
@@ -174,6 +177,26 @@ def _named(prompt: Prompt, exchange: Exchange) -> str | None:
         return None
     counts = bill.uncached_tokens, bill.read_tokens, bill.write_tokens, bill.output_tokens
     return f"{exchange.response_id} {len(prompt)} {' '.join(map(str, counts))}"
+
+
+def written_time(at: float | None) -> str | None:
+    """Return a time as an event has it."""
+    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat()
+
+
+def end_of(exchange: Exchange, turn: Turn) -> TurnCompleted | TurnFailed | None:
+    """Return the end of a request as an event; None if nothing of its response is known."""
+    status, name = exchange.call.status, exchange.response_id
+    at, usage, verdict = written_time(exchange.answered), exchange.usage, exchange.verdict
+    if status is not None and status >= FAILED:
+        return TurnFailed(
+            turn=turn.number, chain=turn.chain, at=at, usage=usage, verdict=verdict, error=f"HTTP status {status}"
+        )
+    if status is None and not exchange.output and not name and all(known is None for known in (at, usage, verdict)):
+        return None
+    return TurnCompleted(
+        turn=turn.number, chain=turn.chain, at=at, usage=usage, verdict=verdict, response_id=name or None
+    )
 
 
 def in_time(reads: Iterable[Read]) -> Iterator[Read]:

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from lore.model.results import Explained, SegmentResult
 from lore.report.console import line
-from lore.report.plain import counted, differs, turn_of
+from lore.report.plain import counted, turn_of
 from lore.report.table import aligned
 
 _HEADER = ("", "section", "path", "bytes", "", "breakpoint", "origin")
@@ -29,8 +29,6 @@ def write(result: Explained, out: Console) -> None:
     for omitted in result.omitted:
         left = f"left out: {omitted.count:,} {omitted.what}: {result.dialect} has no place for them"
         out.print(line((left, "yellow")))
-    for sentence in differs(result.unkept):
-        out.print(line((sentence, "yellow")))
     out.print(line((f"what {result.dialect} can express", "bold")))
     width = max((len(capability.feature) for capability in result.capabilities), default=0)
     for capability in result.capabilities:

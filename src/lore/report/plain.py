@@ -6,12 +6,11 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import BinaryIO
 from unicodedata import normalize
 
-from lore.model.canonical import printable
 from lore.model.mask import INVISIBLE, INVISIBLE_BEYOND, mask
 from lore.model.turn import Prompt
 
@@ -120,11 +119,6 @@ def prompt_notes(prompt: Prompt, omitted: Iterable[str], dialect_notes: Iterable
     if prompt.fidelity != "rendered" and not any(segment.section == "messages" for segment in prompt):
         notes.append("the prompt holds no message: providers refuse such a request")
     return notes
-
-
-def differs(unkept: Sequence[str]) -> list[str]:
-    """Say in what a body differs from the request that was recorded; nothing where it is that to the byte."""
-    return [f"not as the request was recorded: {', '.join(map(printable, unkept))}"] if unkept else []
 
 
 def unrecorded(records: Iterable[str], *, system: bool, tools: bool, completes: bool) -> list[str]:

@@ -33,7 +33,7 @@ from lore.recording.corpus import Name
 from lore.recording.events import EventRecording
 from lore.recording.opening import Options, pick
 from lore.recording.request_session import session_of
-from lore.report.plain import differs, prompt_notes, unrecorded
+from lore.report.plain import prompt_notes, unrecorded
 
 NO_TURN = "the session has no turn yet"
 
@@ -42,8 +42,7 @@ class Assembly(NamedTuple):
     """The body, the prompt it was written from, what was wrong, and notes about what it leaves out.
 
     `turn` is None where the session has none; `omitted` is what the dialect could not express, `unsaved`
-    the events that were derived and that the log does not hold, `unkept` what of a recorded request's bytes the body
-    lacks.
+    the events that were derived and that the log does not hold.
     """
 
     body: bytes
@@ -56,7 +55,6 @@ class Assembly(NamedTuple):
     omitted: Counter[str]
     dialect: Dialect
     unsaved: tuple[Event, ...]
-    unkept: tuple[str, ...] = ()
 
 
 def unsaved(state: FoldedSession) -> tuple[Event, ...]:
@@ -85,11 +83,10 @@ def assemble(name: Name, options: Options) -> Assembly:
         prompt = rated(made.prompt, whole=recording.is_whole(chain), left_out=len(omitted) + len(unsaid))
     notes = [] if turn is not None else [f"{NO_TURN}: the log is assembled as it stands"]
     notes += _notes(recording, chain.id, prompt, omitted, unsaid)
-    notes += differs(turn.unkept) if turn is not None and not options.dialect else []
     return Assembly(
         dialect.write(prompt), prompt, problems, tuple(notes), recording.shown, chain.id,
         None if turn is None else turn.number, Counter(omitted), dialect,
-        () if turn is None else unsaved(state), () if turn is None or options.dialect else turn.unkept,
+        () if turn is None else unsaved(state),
     )  # fmt: skip
 
 
@@ -254,5 +251,5 @@ def explained(made: Assembly, rules: Rules) -> results.Explained:
         system_messages=results.PlacementResult(*placed),
         chat_templates=[results.TemplateResult(*row) for row in templates_for(prompt.model, made.dialect, placed)],
         max_loop_turns=rules.max_loop_turns if expresses(made.dialect, IN_LOOPS) else 0,
-        problems=made.problems.kept, unkept=list(made.unkept),
+        problems=made.problems.kept,
     )  # fmt: skip

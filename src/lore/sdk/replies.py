@@ -35,6 +35,7 @@ NAMES = {
     "bedrock": "Bedrock's Converse",
 }
 _NOTHING = (b"null", b"[]", b"{}", b'""')
+_TEXTS = (None, b'"text"', b'"input_text"', b'"output_text"')
 _ADDED = ("parsed_output", "parsed", "parsed_arguments")  # by helpers of SDKs: no server sent them
 
 
@@ -81,7 +82,7 @@ def reply_of(response: object, dialect: str, *, prefix: str = "call") -> Reply:
     """
     if isinstance(response, str):
         return Reply((TextBlock(Raw(encode(response))),) if response.strip() else ())
-    if dialect not in _READERS:
+    if dialect not in READERS:
         raise LoreError(f"the dialect {dialect} has no responses of an SDK", hint="give the text that the model wrote")
     response = final(response)
     chunks = chunks_of(response)
@@ -109,7 +110,7 @@ def reply_of(response: object, dialect: str, *, prefix: str = "call") -> Reply:
 
 
 def _made(dialect: str, items: bytes, answer: ParsedAnswer, stopped: str | None, prefix: str) -> Reply:
-    reader = _READERS[dialect](dialect, prefix)
+    reader = READERS[dialect](dialect, prefix)
     parts = tuple(part for item in array(items or b"[]") if (own := table(item)) for part in reader.parts(item, own))
     return Reply(parts, answer.usage, answer.verdict, answer.response_id, stopped)
 
@@ -196,16 +197,39 @@ def _stop_in(dialect: str, members: dict[str, bytes]) -> str | None:
     return None
 
 
-class _Reader:
-    """Reads items of one dialect; `said` are the members that a block's text says in full."""
+class ItemReader:
+    """Reads messages and items of one dialect; ids of calls that the server gave none begin with `prefix`."""
+
+    key = "content"  # the member that holds a message's blocks
 
     def __init__(self, dialect: str, prefix: str) -> None:
         self._dialect, self._prefix, self._unnamed = dialect, prefix, 0
 
+    def is_reply(self, own: dict[str, bytes]) -> bool:
+        """Return whether the model said a message, or made an item."""
+        return own.get("role") in (b'"assistant"', b'"model"')
+
     def parts(self, item: bytes, own: dict[str, bytes]) -> Iterator[Part]:
-        """Yield what a message says; here: a part for each block of its content."""
-        for block in array(own.get("content", b"")):
+        """Yield what a message says; here: a text that is all of its content, or a part for each block of it."""
+        content = own.get(self.key, b"")
+        if content[:1] == b'"' and not is_blank(content):
+            yield TextBlock(Raw(content))
+        for block in array(content):
             yield self.block(block, table(block) or {})
+
+    def pieces(self, item: bytes, own: dict[str, bytes]) -> list[bytes]:
+        """Return the blocks of a message that is not the model's; the message itself if it has no list of blocks."""
+        content = own.get(self.key, b"")
+        return array(content) if content[:1] == b"[" else [item]
+
+    def given(self, raw: bytes) -> Block:
+        """Read a piece of a message that is not the model's, or a block of a result."""
+        own = table(raw) or {}
+        text = raw if raw[:1] == b'"' else own.get(self.key, b"") if own.get("type") in (None, b'"message"') else b""
+        if text[:1] == b'"':
+            return TextBlock(Raw(text))
+        said = own.get("type") in _TEXTS and "text" in own and own.get("thought", b"false") == b"false"
+        return self.text(raw, own, "type", "thought") if said else self.raw(raw)
 
     def block(self, raw: bytes, own: dict[str, bytes]) -> Part:
         raise NotImplementedError
@@ -216,8 +240,8 @@ class _Reader:
             raw = without_member(raw, key) if f'"{key}"'.encode() in raw else raw
         return RawBlock(Raw(raw), self._dialect)
 
-    def text(self, raw: bytes, own: dict[str, bytes], *said: str) -> Part:
-        """Read a text; beside it, what its block says more. A signature may stand on an empty one."""
+    def text(self, raw: bytes, own: dict[str, bytes], *said: str) -> TextBlock | RawBlock:
+        """Read a text, with its block if that has more members than these. A signature may be on an empty text."""
         text, more = own["text"], _more(own, "text", *said)
         if text[:1] != b'"' or (more and is_blank(text)):
             return self.raw(raw)
@@ -235,7 +259,7 @@ def _more(own: dict[str, bytes], *said: str) -> bool:
     return any(key not in said and key not in _ADDED and value not in _NOTHING for key, value in own.items())
 
 
-class _AnthropicReply(_Reader):
+class _AnthropicReply(ItemReader):
     def block(self, raw: bytes, own: dict[str, bytes]) -> Part:
         match own.get("type"):
             case b'"text"' if "text" in own:
@@ -260,17 +284,20 @@ def _input_of(text: bytes) -> tuple[bytes, bool]:
     return (spelled if exact else encode(decode(spelled))), exact
 
 
-class _ChatReply(_Reader):
+class _ChatReply(ItemReader):
     _SAID = ("role", "content", "tool_calls", "refusal")
+
+    def pieces(self, item: bytes, own: dict[str, bytes]) -> list[bytes]:
+        name = own.get("name")
+        named = [] if name is None else [b'{"role":' + own.get("role", b'"user"') + b',"name":' + name + b"}"]
+        return [item] if own.get("role") == b'"tool"' else [*named, *super().pieces(item, own)]
 
     def parts(self, item: bytes, own: dict[str, bytes]) -> Iterator[Part]:
         more = {key: value for key, value in own.items() if key not in (*self._SAID, *_ADDED) and value not in _NOTHING}
         if more:
-            kept = b",".join([b'"role":"assistant"', *(encode(key) + b":" + value for key, value in more.items())])
+            role = b'"role":' + own.get("role", b'"assistant"')
+            kept = b",".join([role, *(encode(key) + b":" + value for key, value in more.items())])
             yield RawBlock(Raw(b"{" + kept + b"}"), self._dialect)
-        content = own.get("content", b"null")
-        if content[:1] == b'"' and not is_blank(content):
-            yield TextBlock(Raw(content))
         yield from super().parts(item, own)
         if own.get("refusal", b"null") not in _NOTHING:
             yield RawBlock(Raw(b'{"type":"refusal","refusal":' + own["refusal"] + b"}"), self._dialect)
@@ -293,8 +320,20 @@ class _ChatReply(_Reader):
         return self.call(call_id, name, given=given, raw=None if exact and call_id else raw)
 
 
-class _Responses(_Reader):
+class _Responses(ItemReader):
     _PART = ("type", "text", "annotations", "logprobs")
+
+    def is_reply(self, own: dict[str, bytes]) -> bool:
+        kind = own.get("type", b"")
+        return super().is_reply(own) or ("role" not in own and (kind == b'"reasoning"' or kind.endswith(b'_call"')))
+
+    def pieces(self, item: bytes, own: dict[str, bytes]) -> list[bytes]:
+        return super().pieces(item, own) if own.get("role") == b'"user"' else [item]
+
+    def given(self, raw: bytes) -> Block:
+        own = table(raw) or {}
+        is_item = "role" in own and own["role"] != b'"user"'  # instructions in mid-conversation stay an item
+        return self.raw(raw) if is_item else super().given(raw)
 
     def parts(self, item: bytes, own: dict[str, bytes]) -> Iterator[Part]:
         if own.get("type") == b'"message"' or ("type" not in own and "role" in own):
@@ -304,6 +343,9 @@ class _Responses(_Reader):
 
     def _message(self, item: bytes, own: dict[str, bytes]) -> Iterator[Part]:
         """Yield a message's texts; where one of them, or the message, says more it is one part, as it was given."""
+        if own.get("content", b"")[:1] == b'"':
+            yield TextBlock(Raw(own["content"]))
+            return
         parts = [table(part) or {} for part in array(own.get("content", b""))]
         texts = [part["text"] for part in parts if part.get("type") == b'"output_text"' and "text" in part]
         more = _more(own, "type", "role", "content", "id", "status") or any(_more(part, *self._PART) for part in parts)
@@ -333,7 +375,9 @@ class _Responses(_Reader):
         return self.call(text_of(call_id), name, given=given, raw=None if exact else raw)
 
 
-class _GeminiReply(_Reader):
+class _GeminiReply(ItemReader):
+    key = "parts"
+
     def parts(self, item: bytes, own: dict[str, bytes]) -> Iterator[Part]:
         for part in array(own.get("parts", b"")):
             own = {key: value for key, value in (table(part) or {}).items() if value != b"null"}
@@ -352,7 +396,7 @@ class _GeminiReply(_Reader):
         return self.call(call_id, name, given=given, raw=None if exact else raw)
 
 
-class _ConverseReply(_Reader):
+class _ConverseReply(ItemReader):
     def block(self, raw: bytes, own: dict[str, bytes]) -> Part:
         call, thought = table(own.get("toolUse", b"")), table(own.get("reasoningContent", b"")) or {}
         reasoning = table(thought.get("reasoningText", b"")) or {}
@@ -368,7 +412,7 @@ class _ConverseReply(_Reader):
         return self.raw(raw)
 
 
-_READERS: dict[str, type[_Reader]] = {
+READERS: dict[str, type[ItemReader]] = {
     "anthropic": _AnthropicReply, "openai-chat": _ChatReply, "openai-responses": _Responses, "gemini": _GeminiReply,
     "bedrock": _ConverseReply,
 }  # fmt: skip

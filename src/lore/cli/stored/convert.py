@@ -45,7 +45,7 @@ def run(
     """Write a session as lore's own log, or requests as bodies.
 
     Subagents that lie in files of their own become chains of the one log; recorded requests become the session that
-    they make, which `lore assemble` gives back to the byte. Content is written as it was
+    they make: messages, tools and usage, in their order. Content is written as it was
     recorded: credentials are not masked. With --deltas, requests that a gateway received are written as it
     sent them on: each row stands where it stood, to the byte.
     """
@@ -72,8 +72,6 @@ def run(
         made = converted_requests(corpus.parse_name(session), options, problems, replay)
     with destination(output, force=force, inputs=(*made.inputs, *rows)) as file:
         file.writelines(made.lines)
-    for words, count in sorted(made.unkept.items()):
-        tell(f"note: {count:,} of the requests will not be assembled to their bytes: {', '.join(words)}")
     for row in replay.unused():
         tell(
             f"note: row {row.seq} of session {row.session!r} is in no request: none of its conversation, calls "

@@ -421,7 +421,7 @@ class Explained(CommandResult, frozen=True, kw_only=True):
 
     `chat_templates` are those that servers are known to use for the model; all that are known where the model is not.
     `max_loop_turns`: after so many turns of a tool loop news stand behind the last result; 0: they never do, by the
-    settings or the dialect. `unkept` names what of a recorded request's bytes is not given back.
+    settings or the dialect.
     """
 
     session: str
@@ -440,7 +440,6 @@ class Explained(CommandResult, frozen=True, kw_only=True):
     chat_templates: list[TemplateResult]
     max_loop_turns: int
     problems: list[Problem]
-    unkept: list[str] = []
 
 
 class AssembledSegment(Struct, frozen=True, gc=False, omit_defaults=True):

@@ -83,7 +83,7 @@ class Anthropic(Body):
             parts = [*self.words.all(unit.blocks, writing.omitted), *results]
         else:
             parts = self.words.answer(unit, _call, writing.omitted)
-        role = self._role(unit.role)
+        role = "user" if unit.role == "results" else unit.role
         if parts and unit.joins and place.role == role:
             writing.extend(parts)
         elif parts:

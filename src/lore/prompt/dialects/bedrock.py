@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from lore.model.canonical import encode
 from lore.model.items import Block, RawBlock, ThinkingBlock, ToolCall
-from lore.model.jsonslice import array, first_element, table
+from lore.model.jsonslice import array, first_element, object_of, table
 from lore.model.turn import Fidelity, Memo, Prompt, Section, Segment
 from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, CacheMark, Rendered, Spot, Unit, answers, can, cannot
 from lore.prompt.dialects import content as c
@@ -100,8 +100,7 @@ class Bedrock(Body):
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
         found = _take(segments_of(map(_tool, c.apart(tools)), "toolConfig.tools", "tools", "tool"), [])
-        texts = [text if text[:1] == b"{" else self.words.text(text) for text in system]
-        return (*found, *segments_of(texts, "system", "system", "text"))
+        return (*found, *segments_of(map(self.words.text, system), "system", "system", "text"))
 
     def render(self, unit: Unit, place: Spot) -> Rendered:
         writing = Writing(self.root, place)
@@ -154,21 +153,19 @@ class Bedrock(Body):
     def write(self, prompt: Prompt) -> bytes:
         rest = _tool_config(prompt.params.get("toolConfig"))[1]
         members = [member for member in self.opening(prompt) if member[0] != "toolConfig"]
-        style = c.Style.of(prompt.form)
         parts: dict[Section, list[Segment]] = {"tools": [], "system": [], "messages": []}
         for segment in (*_with_points(prompt), *prompt.tail):
             parts[segment.section].append(segment)
         if parts["tools"]:
-            config = [("tools", joined(parts["tools"], style)), *(table(rest or b"") or {}).items()]
-            inner = (table(prompt.form) or {}).get("toolConfig", b"")
-            members.append(("toolConfig", c.body_of(config, inner if inner[:1] == b"{" else b"", "")))
+            config = {"tools": joined(parts["tools"]), **(table(rest or b"") or {})}
+            members.append(("toolConfig", object_of(config)))
         elif rest is not None:
             members.append(("toolConfig", rest))
         system = parts["system"]
         if system:
-            members.append(("system", system[0].data if system[0].path == "system" else joined(system, style)))
-        members.append((self.root, self.write_messages(parts["messages"], style)))
-        return c.body_of(members, prompt.form, self.own[0])
+            members.append(("system", system[0].data if system[0].path == "system" else joined(system)))
+        members.append((self.root, self.write_messages(parts["messages"])))
+        return object_of(dict(members))
 
 
 def _tool_config(raw: bytes | None) -> tuple[list[Segment], bytes | None]:
@@ -177,8 +174,8 @@ def _tool_config(raw: bytes | None) -> tuple[list[Segment], bytes | None]:
     found = _take(listed(own.get("tools", b"null"), "toolConfig.tools", "tools", "tool", keys=()), [])
     if not found or found[0].kind != "tool":
         return [], raw
-    rest = [(key, value) for key, value in own.items() if key != "tools"]
-    return found, c.Style().object(rest) if rest else None
+    rest = {key: value for key, value in own.items() if key != "tools"}
+    return found, object_of(rest) if rest else None
 
 
 def _tool(raw: bytes) -> bytes:
@@ -221,12 +218,11 @@ def _point_in(data: bytes) -> bytes | None:
 def _with_points(prompt: Prompt) -> list[Segment]:
     """Return the segments of head and messages with cache points behind those that have one."""
     breakpoints = dict(zip(prompt.breakpoints, prompt.breakpoint_values, strict=True))
-    style = c.Style.of(prompt.form)
     found: list[Segment] = []
     for position, segment in enumerate([*prompt.head, *prompt.messages]):
         found.append(segment)
         if position in breakpoints and (segment.kind == "envelope" or segment.path.endswith("]")):
             path = f"{segment.path}.content[0]" if segment.kind == "envelope" else segment.path
-            point = b'{"cachePoint"' + style.colon + breakpoints[position] + b"}"
+            point = b'{"cachePoint":' + breakpoints[position] + b"}"
             found.append(Segment(segment.section, path, point))
     return found

@@ -2,26 +2,19 @@
 
 In: blocks, tools and calls as a session holds them, in any provider's shape. Out: a dialect's own, or their
 parts as they were spelled. What a dialect has no words for is named, never dropped in silence.
-
-Messages of recorded requests are taken apart to a form and its content, and put together again to the byte. A form is a
-message without its content: the members as they were spelled and in their order, `""` where a text stood, `[]` where
-blocks stood; anything else there (`null`, a list that was empty) stands for itself. The form of a body is the same with
-`null` for what a session says otherwise. Whether white space stands behind commas and colons is seen in the form.
-Rules: what is put together has the bytes that were taken apart but for breakpoints, which are kept beside it, and white
-space at other places.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from msgspec import Raw
 
-from lore.model.canonical import encode, text_of
+from lore.model.canonical import encode, string_in, text_of
 from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of, is_absent
-from lore.model.jsonslice import array, spans, table
+from lore.model.jsonslice import array, table
 from lore.model.turn import NO_RESULT
 from lore.prompt.base import Unit
 
@@ -155,6 +148,40 @@ def outcome(call: ToolCall) -> CallOutcome:
     return CallOutcome(b'""', failed=False) if call.status == "completed" else CallOutcome(NO_RESULT, failed=True)
 
 
+class CallResult(NamedTuple):
+    """A call's result in a request: the call's id (empty: the server gave none), the output, whether the call failed.
+
+    The output is a JSON string or an array of blocks.
+    """
+
+    call_id: str
+    output: bytes
+    failed: bool = False
+
+
+def result_of(own: dict[str, bytes]) -> CallResult | None:
+    """Read a block or a message of any provider's shape as a call's result; None where it is none."""
+    kind, failed = own.get("type"), False
+    if kind == b'"tool_result"':
+        name, output, failed = "tool_use_id", own.get("content", b'""'), own.get("is_error") == b"true"
+    elif kind in (b'"function_call_output"', b'"custom_tool_call_output"'):
+        name, output = "call_id", own.get("output", b'""')
+    elif own.get("role") == b'"tool"':
+        name, output = "tool_call_id", own.get("content", b'""')
+    elif (inner := table(own.get("toolResult", b""))) is not None:
+        own, name, output, failed = inner, "toolUseId", inner.get("content", b'""'), inner.get("status") == b'"error"'
+    elif (inner := table(own.get("functionResponse", own.get("function_response", b"")))) is not None:
+        own, name, output = inner, "id", inner.get("response", b'""')
+        members = table(output) or {}
+        if [*members] in (["result"], ["output"], ["error"]):  # as lore writes it, and as the API's reference says
+            output, failed = next(iter(members.values())), "error" in members
+    else:
+        return None
+    if output[:1] not in (b'"', b"["):
+        output = encode(output.decode("utf-8", "replace"))
+    return CallResult(string_in(own, name), output, failed)
+
+
 def output_blocks(output: bytes) -> tuple[Block, ...]:
     """Return a result's blocks; a text is one."""
     if output[:1] == b"[":
@@ -187,84 +214,3 @@ def as_function(raw: bytes) -> bytes:
     if function is None or "function" in (table(raw) or {}):
         return raw
     return b'{"type":"function","function":{' + described(function, "parameters") + b"}}"
-
-
-# messages of recorded requests
-
-TEXT, BLOCKS = b'""', b"[]"
-
-
-class Style(NamedTuple):
-    """What a writer of JSON puts between elements, and between a key and its value."""
-
-    comma: bytes = b","
-    colon: bytes = b":"
-
-    @classmethod
-    def of(cls, form: bytes) -> Style:
-        """Return the style that a form was written in."""
-        for member in spans(form):
-            token = encode(member.key)
-            if form.startswith(token + b": ", member.start):
-                return _SPACED
-            if form.startswith(token + b":", member.start):
-                return TIGHT
-        return TIGHT
-
-    def array(self, elements: Iterable[bytes]) -> bytes:
-        """Write an array."""
-        return b"[" + self.comma.join(elements) + b"]"
-
-    def object(self, members: Iterable[tuple[str, bytes]]) -> bytes:
-        """Write an object from encoded members, in order."""
-        return b"{" + self.comma.join([encode(key) + self.colon + value for key, value in members]) + b"}"
-
-
-TIGHT, _SPACED = Style(), Style(b", ", b": ")
-
-
-class RecordedMessage(NamedTuple):
-    """A message taken apart: its form, and what stood in its lists: a text's JSON, or blocks."""
-
-    form: bytes
-    text: bytes | None
-    blocks: dict[str, list[bytes]]
-
-
-def taken_apart(raw: bytes, lists: Iterable[str]) -> RecordedMessage:
-    """Take an object apart whose members of these names are its content."""
-    found = [member for member in spans(raw) if member.key in lists]
-    text: bytes | None = None
-    blocks: dict[str, list[bytes]] = {}
-    form = raw
-    for member in reversed(found):
-        value = raw[member.value : member.end]
-        if value[:1] == b'"':
-            text, hole = value, TEXT
-        elif value[:1] == b"[" and (elements := array(value)):
-            blocks[member.key], hole = elements, BLOCKS
-        else:
-            continue
-        form = form[: member.value] + hole + form[member.end :]
-    return RecordedMessage(form, text, dict(reversed(blocks.items())))
-
-
-def filled(form: bytes, content: Mapping[str, bytes]) -> bytes:
-    """Put content into a form: of each list, as JSON."""
-    for member in reversed(spans(form)):
-        if member.key in content:
-            form = form[: member.value] + content[member.key] + form[member.end :]
-    return form
-
-
-def body_of(members: Iterable[tuple[str, bytes]], form: bytes, model: str) -> bytes:
-    """Write a body in the order and the style of its form; the `model` stands in none that lacks it.
-
-    Without a form the members are written as they come.
-    """
-    style = Style.of(form)
-    if not form:
-        return style.object(members)
-    left, known = dict(members), table(form) or {}
-    found = [(key, left.pop(key, literal)) for key, literal in known.items()]
-    return style.object([*found, *((key, value) for key, value in left.items() if key != model)])

@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from lore.model.canonical import encode
 from lore.model.items import ToolCall
-from lore.model.jsonslice import array, table
+from lore.model.jsonslice import array, object_of, table
 from lore.model.turn import Fidelity, Memo, Prompt, Segment
 from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, Rendered, Spot, Unit, answers, can, cannot
 from lore.prompt.dialects import content as c
@@ -79,19 +79,9 @@ class Gemini(Body):
             found = [data for _, data in some]
             grouped += [b'{"functionDeclarations":[' + b",".join(found) + b"]}"] if declares else found
         declared = _tools(b"[" + b",".join(grouped) + b"]")
-        given = table(system[0]) if system else None
-        if given is not None:  # of a recorded request: under its own name
-            instructed = [segment for key, raw in given.items() for segment in self._instruction(raw, key)]
-            for segment in instructed:
-                if segment.kind == "envelope":
-                    segment.form = c.taken_apart(given[segment.path], self.lists).form
-            return (*declared, *instructed)
         texts = b",".join([self.words.text(text) for text in system])
         instruction = b'{"parts":[' + texts + b"]}" if system else b"null"
         return (*declared, *self._instruction(instruction, _SYSTEM[0]))
-
-    def _role(self, role: str) -> str:
-        return "model" if role == "assistant" else super()._role(role)
 
     def render(self, unit: Unit, place: Spot) -> Rendered:
         writing = Writing(self.root, place)
@@ -104,26 +94,26 @@ class Gemini(Body):
         return writing.done()
 
     def write(self, prompt: Prompt) -> bytes:
-        members, style = self.opening(prompt), c.Style.of(prompt.form)
+        members = self.opening(prompt)
         entries = [segment for segment in prompt.head if segment.section == "tools"]
         if entries and entries[0].path == "tools":
             members.append(("tools", entries[0].data))
         elif entries:
-            written = [_whole(list(some), _DECLARED, style) for _, some in groupby(entries, _root)]
-            members.append(("tools", style.array(written)))
+            written = [_whole(list(some), _DECLARED) for _, some in groupby(entries, _root)]
+            members.append(("tools", b"[" + b",".join(written) + b"]"))
         for key, some in groupby((segment for segment in prompt.head if segment.section == "system"), _root):
-            members.append((key, _whole(list(some), self.lists, style)))
-        members.append((self.root, self.write_messages([*prompt.messages, *prompt.tail], style)))
-        return c.body_of(members, prompt.form, self.own[0])
+            members.append((key, _whole(list(some), self.lists)))
+        members.append((self.root, self.write_messages([*prompt.messages, *prompt.tail])))
+        return object_of(dict(members))
 
 
 def _root(segment: Segment) -> str:
     return segment.path.partition(".")[0]
 
 
-def _whole(segments: list[Segment], lists: Lists, style: c.Style) -> bytes:
+def _whole(segments: list[Segment], lists: Lists) -> bytes:
     first = segments[0]
-    return first.data if first.kind != "envelope" and "." not in first.path else write_object(segments, lists, style)
+    return first.data if first.kind != "envelope" and "." not in first.path else write_object(segments, lists)
 
 
 def _tools(raw: bytes) -> list[Segment]:

@@ -15,16 +15,14 @@ from typing import ClassVar, NamedTuple, TypeAlias
 from msgspec import Raw
 
 from lore.model.canonical import encode, printable, text_of
-from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ToolCall
-from lore.model.jsonslice import array, element_ranges, spans, table, without_member
+from lore.model.jsonslice import array, element_ranges, object_of, spans, table, without_member
 from lore.model.turn import Fidelity, Kind, Memo, Prompt, Section, Segment
 from lore.model.vector import Vector
-from lore.prompt.base import USUAL, CacheMark, Capability, Rendered, Spot, Unit
+from lore.prompt.base import USUAL, CacheMark, Capability, Rendered, Spot
 from lore.prompt.dialects import content as c
 
 CACHE_CONTROL = "cache_control"
 BREAKPOINT = "prompt_cache_breakpoint"  # OpenAI's, on content parts
-ON_MESSAGE = -2  # from here down: a breakpoint is a member of its message, behind so many others
 
 # The members of a message whose elements are segments, in the order written, and what is written where one
 # has none: its bytes, nothing (b""), or nothing because an empty one was left in the envelope (None).
@@ -107,109 +105,12 @@ class Body:
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
         found = segments_of(map(self.tool, c.apart(tools)), "tools", "tools", "tool", (CACHE_CONTROL,))
         if self.system_envelope is None:
-            texts = [text if text[:1] == b"{" else self.words.text(text) for text in system]
-            return (*found, *segments_of(texts, "system", "system", "text"))
+            return (*found, *segments_of(map(self.words.text, system), "system", "system", "text"))
         for number, text in enumerate(system):
             path = f"{self.root}[{number}]"
-            if text[:1] == b"{":
-                found += self.as_sent(text, path, "system")
-                continue
             found.append(Segment("system", path, self.system_envelope, kind="envelope"))
             found += segments_of([self.words.text(text)], f"{path}.content", "system")
         return tuple(found)
-
-    def as_sent(self, raw: bytes, path: str, section: Section) -> tuple[Segment, ...]:
-        """Slice a message of a recorded request, which is written in its form again."""
-        segments = self.message(raw, path, section)
-        if segments[0].kind == "envelope":
-            segments[0].form = c.taken_apart(raw, self.lists).form
-        return segments
-
-    def text_member(self, form: bytes) -> str:
-        own = table(form) or {}
-        return next((key for key in ("system", "instructions") if own.get(key) == c.TEXT), "")
-
-    def recorded(self, unit: Unit, place: Spot) -> Rendered | None:
-        """Render a unit as its request had it: a message in its form, or more blocks of the message before."""
-        if unit.role == "results":
-            return self._recorded_results(unit, place)
-        if unit.form is None or unit.form.dialect != self.name:
-            return None
-        form, parts = bytes(unit.form.json), [self._as_block(part) for part in unit.parts]
-        blocks = [part for part in parts if part is not None]
-        if len(blocks) < len(parts):
-            return None
-        role = self._role(unit.role)
-        if unit.joins:
-            if not place.role:
-                return None
-            path, first = f"{self.root}[{place.messages - 1}].{next(iter(self.lists))}", place.blocks
-            segments = segments_of(blocks, path, "messages", "block", self.keys, first)
-            return Rendered(tuple(segments), Spot(place.messages, role, first + len(blocks)))
-        if form[:1] != b"{":  # a text that is all of the input; in a list it is no message
-            alone = form[:1] == b'"' and not place.messages
-            path, kind = (self.root, "block") if alone else (f"{self.root}[{place.messages}]", "opaque")
-            return Rendered((Segment("messages", path, form, kind),), Spot(place.messages + 1, role))
-        calls = [self._as_block(call) or b"" for call in unit.calls] if "tool_calls" in self.lists else []
-        if calls:
-            blocks = [self._as_block(block) or b"" for block in unit.blocks]
-        content = dict[str, bytes]()
-        for key, hole in (table(form) or {}).items():
-            if key == "tool_calls":
-                content |= {key: b"[" + b",".join(calls) + b"]"} if calls else {}
-            elif key in self.lists and blocks and hole == c.TEXT:
-                text = unit.blocks[0] if unit.blocks else None
-                content[key] = bytes(text.text) if isinstance(text, TextBlock) else blocks[0]
-            elif key in self.lists and blocks and hole == c.BLOCKS:
-                content[key] = b"[" + b",".join(blocks) + b"]"
-        segments = self.message(c.filled(form, content), f"{self.root}[{place.messages}]", "messages")
-        segments[0].form = form
-        return Rendered(segments, Spot(place.messages + 1, role, len(blocks)))
-
-    def _recorded_results(self, unit: Unit, place: Spot) -> Rendered | None:
-        """Render results as they were sent: the first of a message brings it, the others stand in it."""
-        messages: list[list[bytes]] = []
-        for call in unit.calls:
-            raw = c.own_bytes(call.result, self.name)
-            if raw is None:
-                return None
-            if self.is_message(raw):
-                messages.append([raw])
-            elif messages:
-                messages[-1].append(raw)
-            else:
-                return None
-        key, segments, count = next(iter(self.lists)), list[Segment](), 0
-        for number, (raw, *more) in enumerate(messages, place.messages):
-            made = c.taken_apart(raw, self.lists)
-            if more:
-                blocks = [*made.blocks.get(key, ()), *more]
-                raw, count = c.filled(made.form, {key: b"[" + b",".join(blocks) + b"]"}), len(blocks)
-            else:
-                count = len(made.blocks.get(key, ()))
-            segments += self.as_sent(raw, f"{self.root}[{number}]", "messages")
-        for segment in segments:
-            if segment.breakpoint is not None:
-                segment.breakpoint = None
-        return Rendered(tuple(segments), Spot(place.messages + len(messages), self._role("results"), count))
-
-    def is_message(self, raw: bytes) -> bool:
-        """Tell whether a result is a whole message; else it is a block of one."""
-        own = table(raw) or {}
-        return "role" in own or next(iter(self.lists)) in own and "type" not in own
-
-    def _role(self, role: str) -> str:
-        return "user" if role == "results" else role
-
-    def _as_block(self, part: Block | ToolCall) -> bytes | None:
-        """Return a block or a call as this API's requests hold it; None where the session does not know."""
-        if isinstance(part, ToolCall):
-            return c.own_bytes(part.raw, self.name)
-        if isinstance(part, TextBlock):
-            return c.own_bytes(part.raw, self.name) or self.words.text(bytes(part.text))
-        if isinstance(part, RawBlock):
-            return c.own_bytes(part, self.name)
-        return None if isinstance(part, ImageBlock) or self.words.thinking is None else self.words.thinking(part)
 
     def first(self, head: tuple[Segment, ...]) -> Spot:
         leading = sum(1 for segment in head if segment.section == "system" and segment.kind == "envelope")
@@ -234,7 +135,6 @@ class Body:
         return False
 
     def write(self, prompt: Prompt) -> bytes:
-        style = c.Style.of(prompt.form)
         segments = [*self.with_breakpoints(prompt), *prompt.tail]
         members, end = self.opening(prompt), len(prompt.head)
         for key, some in groupby(segments[:end], _member_of):
@@ -242,9 +142,9 @@ class Body:
             if key == self.root:  # the system messages, which come last
                 end -= len(found)
             else:
-                members.append((key, found[0].data if found[0].path == key else joined(found, style)))
-        members.append((self.root, self.write_messages(segments[end:], style)))
-        return c.body_of(members, prompt.form, self.own[0])
+                members.append((key, found[0].data if found[0].path == key else joined(found)))
+        members.append((self.root, self.write_messages(segments[end:])))
+        return object_of(dict(members))
 
     def opening(self, prompt: Prompt) -> list[tuple[str, bytes]]:
         """Return the members that a body begins with: the model, then the parameters."""
@@ -257,39 +157,35 @@ class Body:
         A breakpoint on content that is no object (a message whose content is a string) goes to its message. OpenAI's
         shapes write one of another provider, which a gateway takes, as that one does.
         """
-        style = c.Style.of(prompt.form)
         segments = [*prompt.head, *prompt.messages]
-        members = prompt.breakpoint_members or (-1,) * len(prompt.breakpoints)
-        marks = zip(prompt.breakpoints, prompt.breakpoint_values, members, strict=True)
-        for position, value, member in marks:
+        for position, value in zip(prompt.breakpoints, prompt.breakpoint_values, strict=True):
             key = BREAKPOINT if BREAKPOINT in self.keys and b'"mode"' in value else CACHE_CONTROL
-            within = member > ON_MESSAGE
-            if not within:
-                member = ON_MESSAGE - member
-            while (
-                position >= 0
-                and segments[position].kind != "envelope"
-                and not (within and segments[position].data[:1] == b"{")
-            ):
+            while position >= 0 and segments[position].kind != "envelope" and segments[position].data[:1] != b"{":
                 position -= 1
             if position >= 0:
-                segments[position] = marked(segments[position], encode(key) + style.colon + value, member, style)
+                segments[position] = marked(segments[position], encode(key) + b":" + value)
         return segments
 
-    def write_messages(self, segments: Iterable[Segment], style: c.Style = c.TIGHT) -> bytes:
-        """Write messages from segments: each envelope opens one, what follows belongs to it."""
-        written: list[bytes] = []
-        current: list[Segment] = []
-        for segment in segments:
-            if segment.path == self.root:  # no array was read
-                return segment.data
-            if segment.kind in ("envelope", "opaque") and current:
-                written.append(write_object(current, self.lists, style))
-                current = []
-            current.append(segment)
-        if current:
-            written.append(write_object(current, self.lists, style))
-        return style.array(written)
+    def write_messages(self, segments: Iterable[Segment]) -> bytes:
+        """Write messages from segments."""
+        messages = grouped(segments)
+        if messages and messages[0][0].path == self.root:  # no array was read
+            return messages[0][0].data
+        return b"[" + b",".join([write_object(message, self.lists) for message in messages]) + b"]"
+
+
+def grouped(segments: Iterable[Segment]) -> list[list[Segment]]:
+    """Return segments message by message: each envelope opens one, what follows belongs to it.
+
+    A text that was all of a request's input, and that other requests continue, is a message without an envelope.
+    """
+    messages: list[list[Segment]] = []
+    for segment in segments:
+        is_next = not messages or messages[-1][0].path.partition(".")[0] != segment.path.partition(".")[0]
+        if is_next or segment.kind in ("envelope", "opaque"):
+            messages.append([])
+        messages[-1].append(segment)
+    return messages
 
 
 def _member_of(segment: Segment) -> str:
@@ -297,49 +193,36 @@ def _member_of(segment: Segment) -> str:
     return segment.path.partition("[")[0].partition(".")[0]
 
 
-def marked(segment: Segment, mark: bytes, member: int, style: c.Style) -> Segment:
-    """Return a segment with its breakpoint written into its bytes: behind so many members, -1 for all of them."""
-    envelope = segment.kind == "envelope"
-    whole = segment.form or segment.json if envelope else segment.data
-    found = spans(whole) if member >= 0 else []
-    if 0 <= member < len(found):
-        at = found[member].start
-        made = whole[:at] + mark + style.comma + whole[at:]
+def marked(segment: Segment, mark: bytes) -> Segment:
+    """Return a segment with its breakpoint written into its bytes, as the last member."""
+    if segment.kind == "envelope":
+        data = segment.data + b"," + mark if segment.data else mark
     else:
-        made = whole[:-1] + (style.comma if len(whole) > 2 else b"") + mark + b"}"
-    if not envelope:
-        return Segment(segment.section, segment.path, made, segment.kind)
-    data = segment.data + style.comma + mark if segment.data else mark
-    return Segment(segment.section, segment.path, data, segment.kind, form=made if segment.form else b"")
+        data = segment.data[:-1] + (b"," if len(segment.data) > 2 else b"") + mark + b"}"
+    return Segment(segment.section, segment.path, data, segment.kind)
 
 
 class Stripped(NamedTuple):
-    """An object's bytes without its breakpoints, the breakpoint that it had, and the members before it.
-
-    `member` is -1 where the breakpoint is the last member, or stands deeper.
-    """
+    """An object's bytes without its breakpoints, and the breakpoint that it had."""
 
     data: bytes
     breakpoint: bytes | None
-    member: int = -1
 
 
 def strip_breakpoints(raw: bytes, keys: tuple[str, ...] = (CACHE_CONTROL,)) -> Stripped:
     """Cut breakpoints out of a block or tool, also out of the blocks that a tool result holds; the last one holds."""
-    breakpoint, member = None, -1
+    breakpoint = None
     for key in keys:
         if key.encode() in raw:
-            raw, found, place = _strip(raw, key)
-            breakpoint, member = (breakpoint, member) if breakpoint else (found, place)
-    return Stripped(raw, breakpoint, member)
+            raw, found = _strip(raw, key)
+            breakpoint = breakpoint or found
+    return Stripped(raw, breakpoint)
 
 
 def _strip(raw: bytes, key: str) -> Stripped:
-    found = spans(raw)
-    breakpoints = [(raw[m.value : m.end], place) for place, m in enumerate(found) if m.key == key]
+    breakpoints = [raw[m.value : m.end] for m in spans(raw) if m.key == key]
     data = without_member(raw, key) if breakpoints else raw
-    breakpoint, place = next(((value, at) for value, at in reversed(breakpoints) if value != b"null"), (None, -1))
-    place = -1 if place == len(found) - 1 else place
+    breakpoint = next((value for value in reversed(breakpoints) if value != b"null"), None)
     if key.encode() in data:
         for member in spans(data):
             value = data[member.value : member.end]
@@ -350,7 +233,7 @@ def _strip(raw: bytes, key: str) -> Stripped:
                     breakpoint = breakpoint or inside.breakpoint
                 data = data[: member.value] + value + data[member.end :]
                 break
-    return Stripped(data, breakpoint, place)
+    return Stripped(data, breakpoint)
 
 
 def segments_of(
@@ -359,8 +242,8 @@ def segments_of(
     """Return a segment for each element of a list, the breakpoints of these members beside its bytes."""
     found: list[Segment] = []
     for number, raw in enumerate(raws, first):
-        data, breakpoint, member = strip_breakpoints(raw, keys)
-        found.append(Segment(section, f"{path}[{number}]", data, kind, breakpoint, member=member))
+        data, breakpoint = strip_breakpoints(raw, keys)
+        found.append(Segment(section, f"{path}[{number}]", data, kind, breakpoint))
     return found
 
 
@@ -377,10 +260,9 @@ def object_segments(
     segments = [Segment(section, path, b",".join(outer), kind="envelope")]
     for key in lists:
         segments += listed(inside.get(key, b"null"), f"{path}.{key}", section, keys=keys)
-    at = next((at for at, m in enumerate(found) if m.key in keys), None)
-    breakpoint = None if at is None else raw[found[at].value : found[at].end]
-    if at is not None and breakpoint != b"null":
-        segments[-1].breakpoint, segments[-1].member = breakpoint, ON_MESSAGE - at
+    breakpoint = next((raw[m.value : m.end] for m in found if m.key in keys), b"null")
+    if breakpoint != b"null":
+        segments[-1].breakpoint, segments[-1].is_marked_by_message = breakpoint, True
     return tuple(segments)
 
 
@@ -394,15 +276,15 @@ def listed(
     return segments_of(array(raw), path, section, kind, keys) if raw[:1] == b"[" else [Segment(section, path, raw, odd)]
 
 
-def joined(segments: Iterable[Segment], style: c.Style = c.TIGHT) -> bytes:
+def joined(segments: Iterable[Segment]) -> bytes:
     """Write segments as an array."""
-    return style.array([segment.data for segment in segments])
+    return b"[" + b",".join([segment.data for segment in segments]) + b"]"
 
 
-def write_object(segments: list[Segment], lists: Lists, style: c.Style = c.TIGHT) -> bytes:
-    """Write one message, in its form where it has one; an envelope without members may be missing."""
+def write_object(segments: list[Segment], lists: Lists) -> bytes:
+    """Write one message; an envelope without members may be missing."""
     first = segments[0]
-    if first.kind == "opaque":
+    if first.kind == "opaque" or (first.kind != "envelope" and first.path.isalpha()):  # a text is the whole input
         return first.data
     rest = segments[1:] if first.kind == "envelope" else segments
     held: dict[str, bytes] = {}
@@ -410,13 +292,11 @@ def write_object(segments: list[Segment], lists: Lists, style: c.Style = c.TIGHT
         own = [segment for segment in rest if segment.path.rpartition(".")[2].partition("[")[0] == key]
         if own:
             alone = len(own) == 1 and own[0].path.endswith(f".{key}")
-            held[key] = own[0].data if alone else joined(own, style)
-    if first.form:
-        return c.filled(first.form, held)
+            held[key] = own[0].data if alone else joined(own)
     parts = [first.data] if first.kind == "envelope" and first.data else []
     contents = ((key, held.get(key, empty)) for key, empty in lists.items())
-    parts += [encode(key) + style.colon + content for key, content in contents if content]
-    return b"{" + style.comma.join(parts) + b"}"
+    parts += [encode(key) + b":" + content for key, content in contents if content]
+    return b"{" + b",".join(parts) + b"}"
 
 
 class Writing:

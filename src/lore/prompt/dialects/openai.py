@@ -45,9 +45,6 @@ class _OpenAI(Body):
     keys = (CACHE_CONTROL, BREAKPOINT)
     system_roles = ("system", "developer")
 
-    def _role(self, role: str) -> str:
-        return "tool" if role == "results" else role
-
     def breakpoint(self, model: str | None, ttl: str) -> CacheMark | None:
         return CacheMark(b'{"mode":"explicit"}', on_head=False) if has_exact_breakpoints(model) else None
 
@@ -172,22 +169,6 @@ class OpenAIResponses(_OpenAI):
     def system(self, members: dict[str, bytes]) -> list[Segment]:
         text = members.get("instructions", b"null")
         return [] if text == b"null" else [Segment("system", "instructions", text, kind="text")]
-
-    def is_message(self, raw: bytes) -> bool:
-        return True
-
-    def recorded(self, unit: Unit, place: Spot) -> Rendered | None:
-        if unit.role == "results" or unit.form is not None:
-            return super().recorded(unit, place)
-        items = [
-            c.own_bytes(said.raw, self.name) if isinstance(said, ToolCall) else _own_item(said) for said in unit.parts
-        ]
-        segments = list[Segment]()
-        for number, item in enumerate(items, place.messages):
-            if item is None:
-                return None
-            segments += self.as_sent(item, f"input[{number}]", "messages")
-        return Rendered(tuple(segments), Spot(place.messages + len(items), "assistant"))
 
     def render(self, unit: Unit, place: Spot) -> Rendered:
         writing = Writing(self.root, place)

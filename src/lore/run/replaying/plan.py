@@ -26,7 +26,8 @@ from lore.formats.lore_log import LoreLog
 from lore.model.canonical import encode, text_of
 from lore.model.events import MAIN
 from lore.model.jsonslice import array, table, without_member
-from lore.model.turn import Prompt, Turn
+from lore.model.turn import Exchange, Prompt, Segment, Turn
+from lore.model.vector import Vector
 from lore.prompt.base import POLICIES, Policy
 from lore.prompt.dialects import DIALECTS
 from lore.prompt.dialects.messages import Body
@@ -35,7 +36,7 @@ from lore.recording import corpus
 from lore.recording.base import Problems, Recording
 from lore.recording.converting import converted
 from lore.recording.opening import Options
-from lore.recording.request_session import session_of, written_out
+from lore.recording.request_session import session_of
 from lore.recording.requests import RequestRecording
 from lore.run.replaying.captured import digest_of
 
@@ -257,6 +258,32 @@ class ReplayPlan:
         return Planned(turn.number, turn.chain, turn.at, dialect, sent, betas, self.sending.salt)
 
 
+def written_out(exchange: Exchange, turn: Turn, dialect: Body) -> bytes:
+    """Return a request's body with everything that it continues; as it was recorded if it continues nothing."""
+    prompt = turn.prompt
+    names = ("previous_response_id", "conversation")
+    continues = exchange.call.previous or any(prompt.params.get(name, b"null") != b"null" for name in names)
+    if not continues or prompt.partial:
+        return exchange.body
+    params = {key: value for key, value in prompt.params.items() if key != "previous_response_id"}
+    listed = Vector(_as_items(prompt.messages, dialect))
+    bare = msgspec.structs.replace(prompt, params=params, breakpoints=(), breakpoint_values=(), messages=listed)
+    return dialect.write(bare)
+
+
+def _as_items(segments: Iterable[Segment], dialect: Body) -> Iterator[Segment]:
+    """Yield segments as in a list of items: a text that was all of a request's input becomes a user's message."""
+    before = ""
+    for segment in segments:
+        path = f"{dialect.root}[0].content" if segment.path == dialect.root else segment.path
+        message = path.removesuffix(".content")
+        if message != path and before != message:
+            yield Segment("messages", message, b'"role":"user"', "envelope")
+            segment = Segment("messages", path, segment.data, segment.kind)  # noqa: PLW2901
+        yield segment
+        before = segment.path
+
+
 def _in_order(turns: Iterable[Turn], lines: Sequence[int]) -> Iterator[Turn]:
     """Yield turns in the order of their lines: a log gives one when it is over, behind those of other chains."""
     waiting: dict[int, list[Turn]] = {}
@@ -275,7 +302,7 @@ def _without_origin(lines: Iterator[bytes]) -> Iterator[bytes]:
     """Yield a session as one of lore's own: it is assembled by lore, and not as its requests were."""
     for line in lines:
         if line.startswith(_HEADERS):
-            line = without_member(without_member(line.rstrip(b"\n"), "origin"), "form") + b"\n"  # noqa: PLW2901
+            line = without_member(line.rstrip(b"\n"), "origin") + b"\n"  # noqa: PLW2901
         yield line
 
 
