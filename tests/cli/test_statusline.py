@@ -15,9 +15,9 @@ import pytest
 from cli.running import lore, process, put
 from formats.claude import answered, asked, counts, text
 from helpers.schemas import valid
-from lore.cli import statusline_quick as module
 from lore.files import cache_root
 from lore.recording.agents.logs import Surroundings
+from lore.run.live import statusline as module
 
 LOG = "home/.claude/projects/x/s.jsonl"
 HEAVY = {"typer", "msgspec", "orjson", "rich", "lore.recording.opening", "lore.judge.judge", "hashlib", "subprocess"}

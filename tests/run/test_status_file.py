@@ -1,4 +1,4 @@
-"""A status line reads what was added and no more, and says what judging the whole log says."""
+"""What is kept of a log for its status line: figures of the judge, for as long as the log is the same."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ import pytest
 from formats.claude import answered, asked, counts, joined, text
 from lore.recording.agents.logs import Surroundings
 from lore.recording.opening import Options
+from lore.report.status_line import status_line
 from lore.run.dated import PACKAGED
 from lore.run.live import statusline as files
 from lore.run.live.running import judge_running, keep, refresh
-from lore.run.live.statusline import StatusRequest, answer
 
 NOW = 1_767_225_700.0  # 40 s after the second answer
 BIG = "x" * 100_000
 FOLDER = "kept"
+HERE = Surroundings({}, "", "linux", ".")
 
 
 def turn(number, bill, words=BIG, model="claude-opus-4-5"):
@@ -52,49 +53,19 @@ def kept(log):
     return keep(FOLDER, str(log), Options(), PACKAGED)
 
 
-def test_what_was_kept_is_what_judging_says(log):
+def test_kept_status_is_what_judging_says(log):
     made = kept(log)
+    assert made.running == judged(log)
     assert (made.running.prompt_tokens, made.running.read_tokens, made.running.requests) == (11_005, 10_000, 2)
-    assert files.look(FOLDER, str(log)) == files.Look(made, current=True, read_bytes=files.HEAD + files.TAIL)
+    assert files.look(FOLDER, str(log)) == (made, True)
 
 
-def test_a_line_that_was_added_is_all_that_is_read(log):
-    kept(log)
-    size = log.stat().st_size
+def test_log_that_has_grown_is_not_current(log):
+    made = kept(log)
     append(log, *turn(2, (5, 11_000, 500, 1), words="short"))
-    added = log.stat().st_size - size
-    seen = files.look(FOLDER, str(log))
-    assert seen.current
-    assert seen.read_bytes == added + 2 * (files.HEAD + files.TAIL) < size / 10
-    assert seen.known.running == judged(log)
-    assert seen.known.running.prompt_tokens == 11_505
-    again = files.look(FOLDER, str(log))
-    assert (again.known, again.read_bytes) == (seen.known, files.HEAD + files.TAIL)
-
-
-def test_every_cut_of_a_log_comes_to_what_judging_it_says(log):
-    whole = joined(*turn(0, (5, 0, 9000, 1), "a"), *turn(1, (5, 9000, 9, 1), "b"), *turn(2, (5, 9009, 9, 1), "c"))
-    first = whole.index(b"\n", whole.index(b'"m0"')) + 1
-    for cut in range(first, len(whole), 29):
-        log.write_bytes(whole[:first])
-        kept(log)
-        log.write_bytes(whole[:cut])
-        seen = files.look(FOLDER, str(log))
-        assert seen.current
-        assert seen.known.running == judged(log)
-        log.write_bytes(whole)
-        assert files.look(FOLDER, str(log)).known.running == judged(log)
-
-
-@pytest.mark.parametrize("bill", [(5, 0, 20_000, 1), (5, 10_999, 500, 1)])
-def test_a_bill_that_fell_waits_for_the_judge(log, bill):
-    before = kept(log)
-    append(log, *turn(2, bill))
-    seen = files.look(FOLDER, str(log))
-    assert (seen.known, seen.current) == (before, False)
-    assert files.look(FOLDER, str(log)) == seen  # nothing was kept of it
+    assert files.look(FOLDER, str(log)) == (made, False)
     assert kept(log).running == judged(log)
-    assert files.look(FOLDER, str(log)).current
+    assert files.look(FOLDER, str(log))[1]
 
 
 @pytest.mark.parametrize(
@@ -109,7 +80,7 @@ def test_a_bill_that_fell_waits_for_the_judge(log, bill):
 def test_another_log_under_the_name_is_judged_anew(log, change):
     kept(log)
     change(log)
-    assert files.look(FOLDER, str(log)) == files.Look(None, current=False)
+    assert files.look(FOLDER, str(log)) == (None, False)
 
 
 @pytest.mark.parametrize(
@@ -117,18 +88,18 @@ def test_another_log_under_the_name_is_judged_anew(log, change):
 )  # fmt: skip
 def test_a_damaged_state_is_none(log, state):
     kept(log)
-    place = Path(files.state_of(FOLDER, str(log)))
+    place = Path(files.state_file(FOLDER, str(log)))
     good = json.loads(place.read_bytes())
     place.write_bytes(state)
-    assert files.look(FOLDER, str(log)).known is None
+    assert files.look(FOLDER, str(log))[0] is None
     place.write_bytes(json.dumps({**good, "path": "/another"}).encode())
-    assert files.look(FOLDER, str(log)).known is None
+    assert files.look(FOLDER, str(log))[0] is None
 
 
 def test_the_state_is_private_and_holds_no_text(log):
     log.write_bytes(joined(*turn(0, (5, 0, 10_000, 1), words="swordfish")))
     kept(log)
-    place = Path(files.state_of(FOLDER, str(log)))
+    place = Path(files.state_file(FOLDER, str(log)))
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
     assert b"swordfish" not in place.read_bytes()
     assert os.listdir(FOLDER) == [place.name]
@@ -137,27 +108,28 @@ def test_the_state_is_private_and_holds_no_text(log):
 def test_a_folder_that_cannot_be_written_changes_nothing(log):
     Path(FOLDER).write_bytes(b"a file")
     assert kept(log).running == judged(log)
-    assert files.look(FOLDER, str(log)).known is None
+    assert files.look(FOLDER, str(log))[0] is None
     assert not files.claim(FOLDER, str(log), NOW)
 
 
 def test_a_log_is_judged_by_one_process_at_a_time(log):
     assert files.claim(FOLDER, str(log), NOW)
-    now = Path(files.state_of(FOLDER, str(log)) + ".lock").stat().st_mtime
+    now = Path(files.state_file(FOLDER, str(log)) + ".lock").stat().st_mtime
     assert not files.claim(FOLDER, str(log), now)
     assert files.claim(FOLDER, str(log), now + files.CLAIMED + 1)  # who took it on is gone
-    files.release(FOLDER, str(log))
+    refresh(str(log), FOLDER, Options(), PACKAGED, HERE)
     assert files.claim(FOLDER, str(log), now)
 
 
-def line(log, now=NOW, **options):
-    return answer(StatusRequest(str(log), **options), b"", "", FOLDER, now)
+def line(log, now=NOW, project=""):
+    shown, behind = files.status_of(str(log), b"", project, FOLDER, now)
+    return status_line(shown, colour=False), behind
 
 
 def test_a_line_asks_for_the_judge_once_and_says_so(log):
     assert line(log) == ("judging …", str(log))
     assert line(log) == ("judging …", "")
-    refresh(str(log), FOLDER, Options(), PACKAGED, Surroundings({}, "", "linux", "."))
+    refresh(str(log), FOLDER, Options(), PACKAGED, HERE)
     assert line(log) == ("prompt 11k · read 91 % · paid again 0 · cache 4:20 · no break", "")
     append(log, *turn(2, (5, 0, 20_000, 1)))
     later = NOW + 10_000
@@ -166,8 +138,9 @@ def test_a_line_asks_for_the_judge_once_and_says_so(log):
 
 
 def test_judging_rests_ten_times_as_long_as_it_took(log):
-    known = kept(log)._replace(judged_at=NOW, cost=3.0)
-    files.save(FOLDER, str(log), known)
+    kept(log)
+    state = files.read_state(FOLDER, str(log))
+    files.write_state(FOLDER, str(log), {**state, "judged_at": NOW, "cost": 3.0})
     append(log, *turn(2, (5, 0, 20_000, 1)))
     assert line(log, NOW + 29)[1] == ""
     assert line(log, NOW + 31)[1] == str(log)
@@ -187,22 +160,22 @@ def test_the_newest_session_of_a_project_is_found_once_in_a_while(desk, log):
     project.mkdir()
     (own / "s.jsonl").write_bytes(log.read_bytes())
     here = Surroundings({}, str(home), "linux", str(desk))
-    request = StatusRequest()
-    assert answer(request, b"", str(project), FOLDER, NOW) == ("judging …", str(project))
+    assert line("", project=str(project)) == ("judging …", str(project))
     refresh(str(project), FOLDER, Options(), PACKAGED, here)
-    found = files.newest_of(FOLDER, str(project))
-    assert found.path == str(own / "s.jsonl")
-    said, behind = answer(request, b"", str(project), FOLDER, found.at + 1)
+    found = files.read_state(FOLDER, str(project))
+    assert found["newest"] == str(own / "s.jsonl")
+    said, behind = line("", found["at"] + 1, str(project))
     assert (said.split(" · ")[0], behind) == ("prompt 11k", "")
-    assert answer(request, b"", str(project), FOLDER, found.at + 60)[1] == str(project)
+    assert line("", found["at"] + 60, str(project))[1] == str(project)
 
 
-def test_old_states_are_forgotten(log):
+def test_unused_files_are_deleted(log):
     kept(log)
-    files.forget_old(FOLDER, NOW)
-    assert os.listdir(FOLDER)
-    files.forget_old(FOLDER, Path(files.state_of(FOLDER, str(log))).stat().st_mtime + 61 * 86_400)
-    assert os.listdir(FOLDER) == []
+    old = Path(FOLDER, "old")
+    old.write_bytes(b"")
+    os.utime(old, (1, 1))
+    refresh(str(log), FOLDER, Options(), PACKAGED, HERE)
+    assert os.listdir(FOLDER) == [Path(files.state_file(FOLDER, str(log))).name]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
@@ -210,5 +183,5 @@ def test_a_pipe_is_waited_for_by_nobody(log):
     kept(log)
     log.unlink()
     os.mkfifo(log)
-    assert not files.look(FOLDER, str(log)).current
+    assert not files.look(FOLDER, str(log))[1]
     assert kept(log).running.requests == 0

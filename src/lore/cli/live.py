@@ -1,6 +1,6 @@
 """The session that runs: `lore watch`, `lore statusline`, `lore record`.
 
-What is only a status line is answered by `statusline_quick.py`, without the command framework.
+What is only a status line is answered by `run/live/statusline.py`, without the command framework.
 """
 
 from __future__ import annotations
@@ -107,29 +107,29 @@ def statusline(
 
     Claude Code hands its session over on standard input (`lore statusline --install` prints the setting); elsewhere it
     is the newest session of the current project. What was read is kept in your cache folder, in numbers and names
-    alone, and only what was added is read; where the cache broke, a process in the background judges the log anew, and
-    the line says `judging …` until then. Subagents that have logs of their own are not in the sums.
+    alone; when the log has grown, a background process judges it again, and the line says `judging …` until then.
+    Subagents that have logs of their own are not in the sums.
     """
-    from lore.cli import statusline_quick as quickly
     from lore.errors import LoreError
     from lore.recording import recent
     from lore.recording.opening import Options
     from lore.report.console import wants_colour
-    from lore.report.status_line import DEFAULT, PARTS, Shown, status_line
+    from lore.report.status_line import DEFAULT, PARTS, Shown, parts_of, status_line
     from lore.run.live import running
+    from lore.run.live.statusline import standard_input, status_folder
 
     if install:
         sys.stdout.write(_settings())
         return 0
-    chosen = DEFAULT if parts is None else quickly.parts_of(parts)
+    chosen = DEFAULT if parts is None else parts_of(parts)
     if chosen is None:
         raise LoreError(f"--format {parts!r}: no such parts", hint="parts: " + ", ".join(PARTS))
     loaded, here = found_settings(config), surroundings()
     options, dated = Options(rules=loaded.settings.assemble), dated_rules(loaded)
     if refresh:
-        running.refresh(path or here.folder, quickly.status_folder(), options, dated, here)
+        running.refresh(path or here.folder, status_folder(), options, dated, here)
         return 0
-    given = b"" if path else quickly.standard_input()
+    given = b"" if path else standard_input()
     client, name = running.session_named(path, given, here)
     if as_json:
         if name is None:

@@ -93,7 +93,7 @@ def status_line(args: list[str]) -> str | None:
     """Return what `lore statusline` prints; None: the command has to say it."""
     if args[:1] != ["statusline"]:
         return None
-    from lore.cli.statusline_quick import quick
+    from lore.run.live.statusline import quick
 
     return quick(args[1:])
 

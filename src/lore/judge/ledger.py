@@ -243,7 +243,7 @@ class RunningSums:
         turn, lives = self._last.turn, self._lifetimes[self._last.turn.chain]
         met = None if turn.usage is None else turn.usage.met
         return running._replace(
-            model=turn.answering_model, turn=turn.number, response=turn.response_id or "",
+            model=turn.answering_model, turn=turn.number,
             used_at=turn.at if turn.answered_at is None else turn.answered_at,
             prompt_tokens=None if met is None else total(met),
             read_tokens=None if met is None else met.read_tokens,

@@ -3,12 +3,19 @@
 In: what a session came to, what Claude Code says of itself, the time. Out: one line of chosen parts. Rules: nothing in
 it is obeyed by a terminal or by tmux (`#`); where there is no room the cause is cut, then the least important parts go.
 Standard library alone. What is unknown is said to be, or left out.
+
+Claude Code writes its session to the command's standard input (its page on status lines, 2026-11): `transcript_path`,
+`cwd`, `model.display_name`, `cost.total_cost_usd`, `context_window.used_percentage` and `.current_usage` (counts of the
+last request; null before the first), `prompt_cache.expires_at` (seconds since the epoch; since 2.1.251).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+import math
+from typing import Any, NamedTuple, cast
 
+from lore.model.mask import cut_masked
 from lore.model.running import Running
 
 DEFAULT = ("prompt", "read", "again", "expires", "break")
@@ -18,6 +25,8 @@ _RESET, _BETWEEN = "\x1b[0m", " · "
 _SHORTEST = 24  # columns below which a cause is not cut further
 _SOON, _RECENT = 60.0, 600.0  # seconds: a cache that ends soon, a break that is new
 NOTHING = "lore: no session"
+_MOST_TOKENS = 20_000_000  # tokens of a prompt: none is longer
+_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
 class ClientStatus(NamedTuple):
@@ -32,6 +41,44 @@ class ClientStatus(NamedTuple):
     expires_at: float | None = None
     prompt_tokens: int | None = None
     read_tokens: int | None = None
+
+
+def client_and_path(given: bytes) -> tuple[ClientStatus, str]:
+    """Return what Claude Code says of its session, and the log or folder that it names (empty: none)."""
+    try:
+        session = _table(json.loads(given))
+    except (ValueError, RecursionError):
+        session = {}
+    window = _table(session.get("context_window"))
+    uncached, read, write = (_count(_table(window.get("current_usage")).get(name)) for name in _COUNTS)
+    client = ClientStatus(
+        model=cut_masked(_text(_table(session.get("model")).get("display_name")), 60),
+        dollars=_number(_table(session.get("cost")).get("total_cost_usd")),
+        used_percentage=_number(window.get("used_percentage")),
+        expires_at=_number(_table(session.get("prompt_cache")).get("expires_at")),
+        prompt_tokens=None if uncached is None or read is None or write is None else uncached + read + write,
+        read_tokens=read,
+    )
+    return client, _text(session.get("transcript_path")) or _text(session.get("cwd"))
+
+
+def _table(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) and "\0" not in value else ""
+
+
+def _count(value: object) -> int | None:
+    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None
+
+
+def _number(value: object) -> float | None:
+    """Return a number that a clock or a bill may hold."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e12:
+        return None
+    return float(value) if math.isfinite(value) else None
 
 
 class Shown(NamedTuple):
@@ -154,6 +201,12 @@ PARTS = {
     "model": _model, "prompt": _prompt, "read": _read, "again": _again, "expires": _expires, "break": _break,
     "cost": _cost, "context": _context,
 }  # fmt: skip
+
+
+def parts_of(text: str) -> tuple[str, ...] | None:
+    """Return the parts that `--format` names; None if one is unknown, or none is named."""
+    parts = tuple(dict.fromkeys(filter(None, text.replace(",", " ").split())))
+    return parts if parts and all(part in PARTS for part in parts) else None
 
 
 def short(tokens: int) -> str:

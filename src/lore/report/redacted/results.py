@@ -85,7 +85,7 @@ SHOWN = {
     "id": FieldTreatment(
         "ids of sessions and responses; chains and agents with names of their own",
         "8 digits of the SHA-256",
-        ("chain", "PageChain.name", "session", "session_id", "id", "response", "response_id", "pruned",
+        ("chain", "PageChain.name", "session", "session_id", "id", "response_id", "pruned",
          "uuid", "call_id"),
     ),
     "model": FieldTreatment(

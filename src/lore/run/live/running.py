@@ -1,7 +1,7 @@
 """Judge a session that runs: the log as it stands, whole, to what a status line and a screen show, at each change.
 
 In: a path, a project's folder, or nothing (the newest session of this project, else of this machine); how recordings
-are read, the dated rules, the time. Out: a row a request and what they come to; what a status line goes on from
+are read, the dated rules, the time. Out: a row a request and what they come to; what a status line shows
 (`statusline.py`); looks, of which one is None where nothing has changed. Rules: it is judged as any recording, with the
 same judge, so that what is shown is what judging it says, also after a rotation; a last line that is still being
 written is left; a log that takes long to judge is looked at more seldom; what goes wrong is said and looked at again.
@@ -18,7 +18,6 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from lore.errors import LoreError
-from lore.formats.claude.answers import FORMAT
 from lore.judge.ledger import RunningSums
 from lore.model.cause import Place
 from lore.model.jsonslice import is_json
@@ -30,17 +29,16 @@ from lore.recording.base import Problems, collected_seldom, load_plugins
 from lore.recording.opening import Options
 from lore.recording.tailing import check_followable
 from lore.report.sentences.running import worded
-from lore.report.status_line import ClientStatus
+from lore.report.status_line import ClientStatus, client_and_path
 from lore.run.checking.verdicts import verdicts
 from lore.run.dated import Dated
-from lore.run.live.statusline import KnownLog, Newest, client_and_path, ends_of, forget_old, keep_newest, release, save
+from lore.run.live.statusline import UNUSED, KeptStatus, end_of, state_file, write_state
 
 
 class RunningLog(NamedTuple):
-    """A log that was judged: what it came to, how many bytes of it were read, its rows, and what broke at which."""
+    """A log that was judged: what it came to, its rows, and what broke at which."""
 
     running: Running
-    size: int = 0
     rows: tuple[LedgerRow, ...] = ()
     breaks: Mapping[int, LastBreak] = MappingProxyType({})
 
@@ -55,13 +53,12 @@ def judge_running(path: str, options: Options, dated: Dated) -> RunningLog:
         opened = corpus.open_head(path)
         if _is_beginning(opened.head):
             return RunningLog(Running(""))
-        read = _WholeLines(opened.data)
-        recording = options.open(path, Problems(), opened=opened._replace(data=iter(read)))
+        recording = options.open(path, Problems(), opened=opened._replace(data=_whole_lines(opened.data)))
         sums = RunningSums(dated.rules, worded)
         steps = verdicts(recording, dated.judge(quick=True), Place(recording.shown, reader="user"))
         rows = tuple([sums.take(verdict, "user") for verdict, _ in steps if verdict is not None])
         running = sums.result(recording.reader.name, recording.state.id or "")
-        return RunningLog(running, read.size, rows, sums.breaks)
+        return RunningLog(running, rows, sums.breaks)
 
 
 def _is_beginning(head: bytes) -> bool:
@@ -69,29 +66,19 @@ def _is_beginning(head: bytes) -> bool:
     return not head.strip() or (b"\n" not in head and head.startswith(b"{") and not is_json(head))
 
 
-class _WholeLines:
-    """The bytes of a log without a last line that is still being written; `size` is how many there were."""
-
-    def __init__(self, data: Iterable[bytes]) -> None:
-        self._data = data
-        self.size = 0
-
-    def __iter__(self) -> Iterator[bytes]:
-        rest, lines = b"", False
-        for piece in self._data:
-            end = piece.rfind(b"\n") + 1
-            if end:
-                lines = True
-                yield self._counted(rest + piece[:end])
-                rest = piece[end:]
-            else:
-                rest += piece
-        if rest and not (lines and rest.startswith(b"{") and not is_json(rest)):
-            yield self._counted(rest)
-
-    def _counted(self, data: bytes) -> bytes:
-        self.size += len(data)
-        return data
+def _whole_lines(data: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the bytes of a log without a last line that is still being written."""
+    rest, lines = b"", False
+    for piece in data:
+        end = piece.rfind(b"\n") + 1
+        if end:
+            lines = True
+            yield rest + piece[:end]
+            rest = piece[end:]
+        else:
+            rest += piece
+    if rest and not (lines and rest.startswith(b"{") and not is_json(rest)):
+        yield rest
 
 
 def newest_session(here: Surroundings, *, machine: bool) -> str | None:
@@ -120,45 +107,39 @@ def session_named(name: str | None, given: bytes, here: Surroundings) -> NamedSe
 
 
 def refresh(name: str, folder: str, options: Options, dated: Dated, here: Surroundings) -> None:
-    """Judge a log, or look for the newest of a project's folder and judge that, and keep what it came to."""
+    """Judge a log, or the newest session of a project's folder, and keep the result for `lore statusline`."""
     began = time.time()
     try:
         path: str | None = name
         if os.path.isdir(name):
             path = newest_session(here._replace(folder=os.path.abspath(name)), machine=False)
-            keep_newest(folder, name, Newest(path or "", began))
+            write_state(folder, name, {"newest": path or "", "at": began})
         if path is not None:
             keep(folder, path, options, dated)
-        forget_old(folder, began)
+        for entry in os.scandir(folder):
+            if entry.stat().st_mtime < began - UNUSED:
+                os.unlink(entry.path)
+    except OSError:  # the folder cannot be written
+        pass
     finally:
-        release(folder, name)
+        with suppress(OSError):
+            os.unlink(state_file(folder, name) + ".lock")
 
 
-def keep(folder: str, path: str, options: Options, dated: Dated) -> KnownLog:
-    """Judge a log, and keep what it came to; one that cannot be judged has come to nothing."""
-    began, before = time.time(), _size(path)
+def keep(folder: str, path: str, options: Options, dated: Dated) -> KeptStatus:
+    """Judge a log and keep the result; one that cannot be judged is kept without any figure."""
+    began, (size, end) = time.time(), end_of(path) or (0, 0)
     try:
         check_followable(path)
-        running, size, *_ = judge_running(path, options, dated)
+        running = judge_running(path, options, dated).running
     except LoreError as error:
         options.log(error.message)
-        running, size = Running(""), before
-    size = min(size, before) if running.format == FORMAT else before
-    head = tail = 0
-    with suppress(OSError, ValueError):
-        if os.path.isfile(path):
-            with open(path, "rb", buffering=0) as file:
-                head, tail = ends_of(file, size)
-    known = KnownLog(running, size, head, tail, began, time.time() - began)
-    save(folder, path, known)
+        running = Running("")
+    known = KeptStatus(running, size, end, began, time.time() - began)
+    last = running.last_break
+    fields = {**running._asdict(), "last_break": None if last is None else last._asdict()}
+    write_state(folder, path, {**known._asdict(), "running": fields})
     return known
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except (OSError, ValueError):
-        return 0
 
 
 LOOKED = 10.0  # seconds between two searches for a newer session
