@@ -2,9 +2,8 @@
 
     python tests/bench/run.py [--quick] [--only NAME]…
 
-Names: growth, naive, files, start, small, known, first, parse, instructions, rollouts, copilot, chats, documents,
-folders, logs, long, process, deltas, memory, assemble, captures, pair, reads, drops, truth, agents, simulate,
-compact, learn, save, written, import, load, record, remote, hostile. Exit code 1 where a bar is missed.
+Names: growth, naive, files, start, small, known, parse, logs, deltas, memory, assemble, captures, pair, reads, drops,
+truth, agents, simulate, save, load, hostile. Exit code 1 where a bar is missed.
 `--quick` runs everything at toy sizes to see that it works; its figures are not judged.
 """
 
@@ -27,20 +26,13 @@ from bench import (
     assembling,
     captures,
     clock,
-    compacting,
     costly,
     files,
     generate,
-    instructions,
     levels,
-    long,
     memory,
     naive,
-    reading,
-    recorder,
     recordings,
-    remote,
-    session_folders,
     stores,
     verdicts,
     waiting,
@@ -165,71 +157,6 @@ def start(_: Path, sizes: Sizes) -> Row:
     return Row("`lore --version` against `python -c pass`", "at most 8 times", said, found.median <= 8)
 
 
-def parse(_: Path, sizes: Sizes) -> Row:
-    """Judging real sessions against parsing them."""
-    return Row(*recordings.parse(sizes.judged, most=sizes.file))
-
-
-def instructions_of(_: Path, sizes: Sizes) -> Row:
-    """The same in instructions."""
-    return Row(*instructions.ratio(most=sizes.file))
-
-
-def first_line(folder: Path, sizes: Sizes) -> Row:
-    """What is said while many sessions are judged."""
-    return Row(*waiting.first_line(folder, lore(), sizes.file * 7 // 10))
-
-
-def nothing_new(folder: Path, sizes: Sizes) -> Row:
-    """Bare `lore` where it knows every session."""
-    return Row(*waiting.nothing_new(folder, lore(), sizes.many, sizes.started))
-
-
-def one_small_file(_: Path, sizes: Sizes) -> Row:
-    """What it costs to judge next to nothing."""
-    return Row(*waiting.one_small_file(lore(), SMALL_FILE, sizes.started))
-
-
-def rollouts(_: Path, sizes: Sizes) -> Row:
-    """Reading rollouts against parsing them."""
-    return Row(*recordings.rollouts(sizes.judged))
-
-
-def copilot(_: Path, sizes: Sizes) -> Row:
-    """Reading logs of Copilot CLI against parsing them."""
-    return Row(*recordings.copilot(sizes.judged))
-
-
-def chats(folder: Path, sizes: Sizes) -> Row:
-    """Reading a plain chat against parsing it."""
-    return Row(*recordings.chats(folder, sizes.judged, sizes.file // 50))
-
-
-def documents(_: Path, sizes: Sizes) -> Row:
-    """Reading documents of agents against parsing them."""
-    return Row(*recordings.documents(sizes.judged))
-
-
-def folders(folder: Path, sizes: Sizes) -> Row:
-    """Reading sessions that are folders against parsing their files."""
-    return Row(*session_folders.folders(folder, 3 * sizes.few, sizes.judged))
-
-
-def agents_logs(folder: Path, sizes: Sizes) -> list[Row]:
-    """Reading logs of other agents against parsing them."""
-    return [Row(*fields) for fields in reading.ratios(folder, sizes.judged)]
-
-
-def long_sessions(folder: Path, sizes: Sizes) -> list[Row]:
-    """What long sessions of agents take in memory."""
-    return [Row(*fields) for fields in long.peaks(folder, sizes.file // 2, lore())]
-
-
-def process(folder: Path, sizes: Sizes) -> Row:
-    """The same as a whole process over 500 MB, with two jobs."""
-    return Row(*recordings.process(folder, lore(), sizes.file // 2, sizes.judged))
-
-
 def deltas(folder: Path, sizes: Sizes) -> Row:
     """All turns of a session as deltas against its timeline."""
     log, made = _log(folder, sizes.turns), folder / "deltas.jsonl"
@@ -268,65 +195,9 @@ def assemble(_: Path, sizes: Sizes) -> Row:
     )
 
 
-def wire(folder: Path, sizes: Sizes) -> list[Row]:
-    """Judging captures, and making sessions of them, against parsing them."""
-    return [Row(*fields) for fields in captures.against_parsing(folder, sizes.file // 2, sizes.judged)]
-
-
-def explain(folder: Path, sizes: Sizes) -> Row:
-    """What explaining one pair of big bodies costs."""
-    return Row(*captures.explained(folder, lore(), min(captures.PAIR_BYTES, sizes.bodies // 100), sizes.started))
-
-
 def true(rows: str) -> Callable[[Path, Sizes], list[Row]]:
     """Measure how true predictions and verdicts are on real recordings."""
     return lambda _, __: [Row(*fields) for fields in verdicts.ROWS[rows]()]
-
-
-def predicting(_: Path, sizes: Sizes) -> Row:
-    """Predicting real sessions against judging them."""
-    return Row(*levels.simulate(sizes.judged, sizes.file, lore()))
-
-
-def compacted(folder: Path, sizes: Sizes) -> Row:
-    """Trying a policy on real sessions against folding them."""
-    return Row(*compacting.dry_run(folder, lore(), sizes.file, sizes.judged))
-
-
-def learnt(folder: Path, sizes: Sizes) -> Row:
-    """Remembering what a long session said."""
-    return Row(*compacting.learnt(folder, lore(), sizes.turns // 2))
-
-
-def saved(folder: Path, sizes: Sizes) -> Row:
-    """One turn more of a long session in each store."""
-    return Row(*stores.growth(folder, sizes.turns, 20 * sizes.started))
-
-
-def written(folder: Path, sizes: Sizes) -> Row:
-    """What saving by delta spares the disk."""
-    return Row(*stores.written(folder, sizes.many))
-
-
-def imported(folder: Path, sizes: Sizes) -> Row:
-    """Storing real sessions."""
-    return Row(*stores.imported(folder, sizes.judged, sizes.file))
-
-
-def loaded(folder: Path, sizes: Sizes) -> Row:
-    """Loading a long session."""
-    return Row(*stores.loaded(folder, sizes.turns, sizes.judged))
-
-
-def recorded(folder: Path, sizes: Sizes) -> Row:
-    """A recorded stream's first byte."""
-    return Row(*recorder.first_byte(folder, 20 * sizes.started))
-
-
-def far_away(folder: Path, sizes: Sizes) -> Row:
-    """Small recordings in a bucket against those on a disk."""
-    log = b"".join(generate.lines(1))
-    return Row(*remote.small(folder, 4 * sizes.few, log, min(sizes.judged, 3)))
 
 
 def lore() -> tuple[str, ...]:
@@ -344,37 +215,26 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row | list[Row]]] = {
     "naive": against_naive,
     "files": against_cmp,
     "start": start,
-    "small": one_small_file,
-    "known": nothing_new,
-    "first": first_line,
-    "parse": parse,
-    "instructions": instructions_of,
-    "rollouts": rollouts,
-    "copilot": copilot,
-    "chats": chats,
-    "documents": documents,
-    "folders": folders,
-    "logs": agents_logs,
-    "long": long_sessions,
-    "process": process,
+    "small": lambda _, sizes: Row(*waiting.one_small_file(lore(), SMALL_FILE, sizes.started)),
+    "known": lambda folder, sizes: Row(*waiting.nothing_new(folder, lore(), sizes.many, sizes.started)),
+    "parse": lambda _, sizes: Row(*recordings.parse(sizes.judged, most=sizes.file)),
+    "logs": lambda _, sizes: [Row(*fields) for fields in recordings.logs(sizes.judged)],
     "deltas": deltas,
     "memory": peak_memory,
     "assemble": assemble,
-    "captures": wire,
-    "pair": explain,
+    "captures": lambda folder, sizes: [
+        Row(*fields) for fields in captures.against_parsing(folder, sizes.file // 2, sizes.judged)
+    ],
+    "pair": lambda folder, sizes: Row(
+        *captures.explained(folder, lore(), min(captures.PAIR_BYTES, sizes.bodies // 100), sizes.started)
+    ),
     "reads": true("reads"),
     "drops": true("drops"),
     "truth": true("truth"),
     "agents": lambda _, __: [Row(*fields) for fields in (*agents.reads(), *agents.unseen())],
-    "simulate": predicting,
-    "compact": compacted,
-    "learn": learnt,
-    "save": saved,
-    "written": written,
-    "import": imported,
-    "load": loaded,
-    "record": recorded,
-    "remote": far_away,
+    "simulate": lambda _, sizes: Row(*levels.simulate(sizes.judged, sizes.file, lore())),
+    "save": lambda folder, sizes: Row(*stores.growth(folder, sizes.turns, 20 * sizes.started)),
+    "load": lambda folder, sizes: Row(*stores.loaded(folder, sizes.turns, sizes.judged)),
     "hostile": lambda _, sizes: Row(*costly.worst(200 * sizes.turns, min(sizes.judged, 5))),
 }
 

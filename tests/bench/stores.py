@@ -1,27 +1,23 @@
-"""Stores: what a delta costs in a long session, what it writes, what import and load cost."""
+"""Stores: what saving a delta and loading cost in a long session."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import orjson
 
-from bench import clock, generate, recordings
-from lore.recording.opening import Options
-from lore.run.folding import fold
-from lore.run.stored.importing import ImportRequest, import_sessions
-from lore.store.base import Head, SessionData, SessionDelta, Store
+from bench import clock, generate
+from lore.store.base import Head, SessionDelta, Store
 from lore.store.deltas import save_delta
 from lore.store.registry import open_store
 from store.server import Server, binaries
 
 BATCH = 4_000_000  # bytes of events that are saved at once where only the session's length counts
-SAMPLED = 25  # writing a session whole is measured at every so manieth turn, and counted as often
 Lines = tuple[bytes, ...]
 Figures = tuple[str, str, str, bool | None]
 
@@ -110,90 +106,6 @@ def _batches(turns: Iterator[Lines]) -> Iterator[Lines]:
             waiting, size = [], 0
     if waiting:
         yield tuple(waiting)
-
-
-# bytes
-
-
-def written(folder: Path, turns: int) -> Figures:
-    """What a session writes that is saved by delta, against one that is written whole each turn."""
-    measure = f"bytes written for a {turns:,}-turn session written whole each turn against by delta, per store"
-    bar = "at least 100 times as many"
-    if not Path("/proc/self/io").exists():
-        return measure, bar, "this system does not say", None
-    said: list[str] = []
-    least = float("inf")
-    with ExitStack() as stack:
-        for name, url in urls(folder, stack).items():
-            if name == "memory":
-                continue
-            store = open_store(url)
-            by_delta, whole = _by_delta(store, url, turns), _whole(store, url, turns)
-            said.append(f"{name} {whole / by_delta:,.0f} ({by_delta / 1e6:,.1f} MB by delta)")
-            least = min(least, whole / by_delta)
-            store.close()
-    return measure, bar, "; ".join(said) + f"; whole measured every {SAMPLED} turns", least >= 100
-
-
-def _by_delta(store: Store, url: str, turns: int) -> float:
-    before = _bytes(url)
-    saved = _begun(store, "delta", 1)
-    for _ in range(turns - 1):
-        saved()
-    return _bytes(url) - before
-
-
-def _whole(store: Store, url: str, turns: int) -> float:
-    events: list[bytes] = []
-    total = 0.0
-    for number, lines in enumerate(islice(_turns("full", turns), turns), 1):
-        events += lines
-        if number % SAMPLED == 0:
-            data = SessionData(session_id="full", head=Head(0, "", ""), events=tuple(events))
-            if number > SAMPLED:
-                store.delete("full")  # else only what is new is written
-            before = _bytes(url)
-            store.save(data)
-            total += (_bytes(url) - before) * SAMPLED
-    return total
-
-
-def _bytes(url: str) -> int:
-    """Return how many bytes were written so far: by this process, or to the server's log of changes."""
-    if url.startswith("postgresql"):
-        import psycopg  # noqa: PLC0415 - an extra
-
-        with psycopg.connect(url) as connection:
-            row = connection.execute("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')").fetchone()
-            return int(row[0]) if row else 0
-    said = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
-    return int(said["wchar"])
-
-
-# reading
-
-
-def imported(folder: Path, pairs: int, most: int | None) -> Figures:
-    """Storing real sessions against folding them."""
-    files = [str(one) for one in recordings.sessions(most)]
-    measure = f"import of {len(files)} Claude Code sessions into sqlite against `lore fold` of them, in process"
-    bar = "at most 3 times"
-    if not files:
-        return measure, bar, recordings.ABSENT, None
-    places = (f"sqlite:{folder}/import-{number}.db" for number in count())
-    found = clock.alternate(
-        lambda: _import(files, next(places)), lambda: [fold(one, Options()) for one in files], pairs, clock.WALL
-    )
-    said = f"{found}; {found.left_seconds:.2f} s against {found.right_seconds:.2f} s"
-    return measure, bar, said, found.median <= 3
-
-
-def _import(files: list[str], url: str) -> None:
-    store = open_store(url)
-    made = import_sessions(store, ImportRequest(files), Options())
-    if [one.state for one in made.sessions] != ["created"] * len(files):
-        raise RuntimeError(f"not all were imported: {made.sessions}")
-    store.close()
 
 
 def loaded(folder: Path, turns: int, pairs: int) -> Figures:

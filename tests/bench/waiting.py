@@ -1,4 +1,4 @@
-"""What people wait for: the first line of a long check, what is new in a thousand sessions, one small file.
+"""What people wait for: what is new in a thousand sessions, one small file.
 
 Figures come as (measure, bar, measured, met), the fields of a row, in wall time of whole processes.
 """
@@ -13,62 +13,20 @@ import sys
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
 
-from bench import clock, files, recordings
-from bench.recordings import ABSENT, Fields
+from bench import clock
+from bench.recordings import Fields
 from model.making import dumps
 from pictures.home import Session
 
 SMALL_RATIO = 15  # 0.25 s where bare Python takes 17 ms
-FIRST_SECONDS, NOTHING_NEW_SECONDS = 2.0, 0.3
-
-
-class Output(NamedTuple):
-    """When a process had written its first line, and when it had ended: seconds after it was started."""
-
-    first: float
-    end: float
-
-
-def output(*command: str | Path, codes: tuple[int, ...]) -> Output:
-    """Run a process and read what it writes; raises RuntimeError where it does not end as it should."""
-    start = time.perf_counter()
-    with subprocess.Popen(
-        list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        first = time.perf_counter() - start
-        process.stdout.read()
-        code = process.wait()
-    if code not in codes:
-        raise RuntimeError(f"{command[0]} ended with {code}")
-    return Output(first, time.perf_counter() - start)
+NOTHING_NEW_SECONDS = 0.3
 
 
 def children() -> float:
     """Return the CPU seconds of processes that have ended: what else the machine does counts less in them."""
     times = os.times()
     return times.children_user + times.children_system
-
-
-def first_line(folder: Path, lore: tuple[str, ...], wanted: int) -> Fields:
-    """How long `lore check` over many sessions says nothing."""
-    if not recordings.sessions():
-        return "first line of output of `lore check`", "in less than 2 s", ABSENT, None
-    size, note = files.affordable(folder, wanted)
-    copies = folder / "first"
-    written = recordings.write_copies(copies, size)
-    try:
-        files.warm(*copies.iterdir())
-        found = output(*lore, "check", copies, codes=(0, 1, 3))
-    finally:
-        for path in copies.iterdir():
-            path.unlink()
-    measure = f"first line of output of `lore check` on {written / 1e6:,.0f} MB"
-    said = f"{found.first:.2f} s, {found.first / found.end:.0%} of {found.end:.2f} s{note}"
-    return measure, "in less than 2 s", said, found.first < FIRST_SECONDS
 
 
 def home(folder: Path, number: int, now: datetime) -> Path:
