@@ -2,6 +2,10 @@
 
 Looked for in the working directory, then in its parents; the first that has settings holds. Strict: an
 unknown key or a wrong type is a LoreError that names the key and suggests the nearest one.
+
+Commands that compact or remember also read `lore.toml` in this user's settings folder: its tables `[compaction]`,
+`[memory]` and `[sessions]` hold if the file that was found does not have them. Other commands do not read it, so that
+they answer the same on every machine.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from msgspec.structs import replace
 from lore.cache.base import Simulate
 from lore.compaction.settings import OTHER_NAMES, Compaction
 from lore.errors import LoreError, Where
-from lore.files import is_named_pipe, relative
+from lore.files import SettingsFile, WholeFile, is_named_pipe, relative
 from lore.judge.policy import Budgets, Policy
 from lore.memory.settings import MemorySettings, Sessions
 from lore.model.codes import Reader
@@ -79,10 +83,17 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Loaded(NamedTuple):
-    """The settings in force, and the file that they come from; None: there is none."""
+    """The settings in force."""
 
     settings: Settings
-    file: Path | None = None
+    file: Path | None = None  # that they come from; None: there is none
+    compaction_file: SettingsFile | None = None  # where `[compaction]` was found; None: --config named the file
+
+
+class _SettingsRead(NamedTuple):
+    settings: Settings
+    tables: frozenset[str]  # that the file has
+    file: SettingsFile
 
 
 def load(explicit: str | None, folder: Path | None) -> Settings:
@@ -91,19 +102,52 @@ def load(explicit: str | None, folder: Path | None) -> Settings:
 
 
 def find(explicit: str | None, folder: Path | None) -> Loaded:
-    """Return the settings in force, and where they stand."""
+    """Return the settings in force, and the file that they come from."""
     if explicit is not None:
-        return Loaded(_read(Path(explicit), named=True) or Settings(), Path(explicit))
-    for place in () if folder is None else (folder, *folder.parents):
-        for name in ("lore.toml", "pyproject.toml"):
-            if (place / name).is_file() and (found := _read(place / name, named=False)) is not None:
-                return Loaded(found, place / name)
-    return Loaded(Settings())
+        named = _read(Path(explicit), named=True)
+        return Loaded(Settings() if named is None else named.settings, Path(explicit))
+    return _loaded(_nearest(folder))
+
+
+def find_with_own(explicit: str | None, folder: Path | None, own: str) -> Loaded:
+    """Return the settings for a command that compacts or remembers; `own` is this user's settings folder."""
+    if explicit is not None:
+        return find(explicit, folder)
+    found = _nearest(folder)
+    mine = _read(path, named=False) if own and (path := Path(own, "lore.toml")).is_file() else None
+    loaded = _loaded(found)
+    if mine is None:
+        return loaded
+    taken = [name for name in _OWN if name in mine.tables and (found is None or name not in found.tables)]
+    settings = replace(loaded.settings, **{name: getattr(mine.settings, name) for name in taken})
+    return Loaded(settings, loaded.file, mine.file if "compaction" in taken else loaded.compaction_file)
+
+
+_OWN = ("compaction", "memory", "sessions")  # tables that are taken from this user's settings folder
+
+
+def settings_in(folder: Path) -> Loaded:
+    """Return the settings of a folder, without those of the folders above."""
+    return _loaded(_in_folder(folder))
+
+
+def _loaded(read: _SettingsRead | None) -> Loaded:
+    return Loaded(Settings()) if read is None else Loaded(read.settings, Path(read.file.path), read.file)
+
+
+def _nearest(folder: Path | None) -> _SettingsRead | None:
+    places = () if folder is None else (folder, *folder.parents)
+    return next((read for place in places if (read := _in_folder(place)) is not None), None)
+
+
+def _in_folder(folder: Path) -> _SettingsRead | None:
+    paths = (folder / name for name in ("lore.toml", "pyproject.toml"))
+    return next((read for path in paths if path.is_file() and (read := _read(path, named=False)) is not None), None)
 
 
 def policy(name: str) -> Compaction:
     """Read a policy file: the keys of `[compaction]`, at its top or in that table; raises LoreError."""
-    table = _table(Path(name), name, "--policy names a TOML file with the keys of [compaction]")
+    table, _ = _table(Path(name), name, "--policy names a TOML file with the keys of [compaction]")
     if "compaction" not in table:
         table = {"compaction": table}
     elif len(table) > 1:
@@ -115,18 +159,22 @@ def policy(name: str) -> Compaction:
     return _placed(_settings(table, name).compaction or Compaction(), Path(name))
 
 
-def _read(path: Path, *, named: bool) -> Settings | None:
+def _read(path: Path, *, named: bool) -> _SettingsRead | None:
+    """Read a settings file; None for a pyproject.toml without settings. Only one that is `named` may be a pipe."""
     shown = str(path) if named else relative(path)
-    table = _table(path, shown, _NAMED)
+    table, file = _table(path, shown, _NAMED, is_found=not named)
     if path.name == "pyproject.toml":
         tool: object = table.get("tool", {})
         if not isinstance(tool, dict) or "lore" not in tool:
-            return Settings() if named else None
+            return None
         table = cast("dict[str, Any]", tool["lore"])
     if not isinstance(table, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise LoreError(f"{shown}: tool.lore is no table", hint="write [tool.lore.check]", where=Where(shown))
-    found = _settings(table, shown)
-    return found if found.compaction is None else replace(found, compaction=_placed(found.compaction, path))
+    tables = frozenset(table)
+    settings = _settings(table, shown)
+    if settings.compaction is not None:
+        settings = replace(settings, compaction=_placed(settings.compaction, path))
+    return _SettingsRead(settings, tables, file)
 
 
 def _placed(compaction: Compaction, file: Path) -> Compaction:
@@ -147,17 +195,17 @@ def _placed(compaction: Compaction, file: Path) -> Compaction:
     return replace(compaction, command=placed(compaction.command), context_sources=sources)
 
 
-def _table(path: Path, shown: str, named: str) -> dict[str, Any]:
+def _table(path: Path, shown: str, hint: str, *, is_found: bool = False) -> tuple[dict[str, Any], SettingsFile]:
     try:
-        if is_named_pipe(str(path)):
-            raise LoreError(f"{shown} is a named pipe, not a file", hint=named)
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+        if not is_found and is_named_pipe(str(path)):
+            raise LoreError(f"{shown} is a named pipe, not a file", hint=hint)
+        with WholeFile(str(path)) if is_found else path.open("rb") as file:
+            data, status = file.read(MOST_BYTES + 1), os.fstat(file.fileno())
         if len(data) > MOST_BYTES:
-            raise LoreError(f"{shown} is no settings file: it has more than {MOST_BYTES:,} bytes", hint=named)
-        return tomllib.loads(data.decode("utf-8"))
+            raise LoreError(f"{shown} is no settings file: it has more than {MOST_BYTES:,} bytes", hint=hint)
+        return tomllib.loads(data.decode("utf-8")), SettingsFile(str(path), data, status)
     except OSError as error:
-        raise LoreError(f"cannot read {shown}: {(error.strerror or str(error)).lower()}", hint=named) from None
+        raise LoreError(f"cannot read {shown}: {(error.strerror or str(error)).lower()}", hint=hint) from None
     except (ValueError, RecursionError) as error:
         raise LoreError(f"{shown} is no TOML: {error}", hint=_TOML, where=Where(shown)) from None
 

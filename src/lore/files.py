@@ -17,7 +17,7 @@ import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from io import SEEK_END, SEEK_SET, BufferedWriter, FileIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -76,6 +76,14 @@ def is_named_pipe(path: str) -> bool:
     """
     got_open = path == "/dev/stdin" or path.startswith(("/dev/fd/", "/proc/self/fd/"))
     return not got_open and stat.S_ISFIFO(os.stat(path).st_mode)
+
+
+class SettingsFile(NamedTuple):
+    """A settings file as it was read."""
+
+    path: str
+    data: bytes
+    status: os.stat_result  # of the open file
 
 
 @contextmanager
@@ -238,3 +246,13 @@ def cache_root(environment: Mapping[str, str], home: str, platform: str) -> str:
     if platform == "darwin":
         return posixpath.join(home, "Library", "Caches") if home else ""
     return environment.get("XDG_CACHE_HOME") or (posixpath.join(home, ".cache") if home else "")
+
+
+def config_root(environment: Mapping[str, str], home: str, platform: str) -> str:
+    """Return this user's folder of settings; empty if it is unknown. `platform` is as `sys.platform` names it."""
+    if platform == "win32":
+        return environment.get("APPDATA") or (ntpath.join(home, "AppData", "Roaming") if home else "")
+    if platform == "darwin":
+        return posixpath.join(home, "Library", "Application Support") if home else ""
+    given = environment.get("XDG_CONFIG_HOME", "")  # a relative one is ignored, as the specification asks
+    return given if posixpath.isabs(given) else posixpath.join(home, ".config") if home else ""

@@ -219,7 +219,9 @@ def test_a_configured_summariser_is_asked_for_json():
         "print('```json', json.dumps({'facts': [str(asked['tokens']), str('My name is Ann' in asked['transcript'])]}))"
     )
     begun("sqlite:s.db", settings=summariser(answer).encode())
-    assert answered("extract", "s1", url="sqlite:s.db", schema="memory-extracted")["added"] == {"facts": 2}
+    assert answered("extract", "s1", "--config", "lore.toml", url="sqlite:s.db", schema="memory-extracted")[
+        "added"
+    ] == {"facts": 2}
     shown = answered("show", "--user", "ann", url="sqlite:s.db")["agents"][0]
     assert [one["text"] for one in shown["texts"]] == ["4096", "True"]
 
@@ -235,7 +237,8 @@ def test_a_summariser_that_extracts_itself_is_refused(monkeypatch):
 def test_a_summariser_that_fails_is_visible_in_the_answer_and_in_the_list():
     filled("sqlite:s.db")
     put("lore.toml", summariser("print('I summed it up.')").encode())
-    found = answered("extract", "s1", "--again", url="sqlite:s.db", schema="memory-extracted", code=3)
+    again = ("--again", "--config", "lore.toml")
+    found = answered("extract", "s1", *again, url="sqlite:s.db", schema="memory-extracted", code=3)
     assert found["failure"] == "the answer is no JSON object, also when asked again"
     listed = answered("list", "--user", "ann", url="sqlite:s.db")["agents"][0]
     assert (listed["counts"], listed["last_failure"]["failure"]) == ({**ONE, "topics": 4}, found["failure"])
@@ -243,7 +246,7 @@ def test_a_summariser_that_fails_is_visible_in_the_answer_and_in_the_list():
         ": the answer is no JSON object, also when asked again\n"
         in memory("list", "--user", "ann", url="sqlite:s.db").out
     )
-    ran = memory("extract", "s1", "--again", url="sqlite:s.db")
+    ran = memory("extract", "s1", *again, url="sqlite:s.db")
     assert (ran.code, ran.out.startswith("nothing was remembered ")) == (3, True)
     assert "note: nothing was remembered by agent main of user ann" in ran.err
 

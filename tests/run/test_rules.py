@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -45,6 +46,15 @@ def test_a_given_file_wins_over_that_of_the_settings_which_stands_beside_them(tm
     assert chosen(None, Loaded(Settings())) is packaged()
     here = Loaded(Settings(simulate=Simulate(rules=str(tmp_path / "own.toml"))))
     assert read_price(chosen(None, here)) == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such pipes")
+def test_rules_in_a_pipe_are_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "own.toml")
+    with pytest.raises(LoreError, match="not a regular file"):
+        load(str(tmp_path / "own.toml"))
+    with pytest.raises(LoreError, match="not a regular file"):
+        load(os.devnull)
 
 
 @pytest.mark.parametrize(

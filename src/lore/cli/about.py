@@ -101,7 +101,7 @@ def schemas() -> dict[str, type[Struct]]:
     """Return every result by the name under which its schema is printed, those of plug-ins included."""
     from lore.cli.commands import commands
     from lore.model import results
-    from lore.model.results import found, lint, live, overview, replay, simulate, store
+    from lore.model.results import found, lint, live, overview, replay, simulate, store, trust
     from lore.report import trace
 
     known: dict[str, type[Struct]] = {
@@ -128,6 +128,7 @@ def schemas() -> dict[str, type[Struct]]:
         "overview": overview.Overview,
         "compare": overview.Comparison,
         "trace": trace.Trace,
+        "trust": trust.TrustResult,
         "store-list": store.StoreList,
         "store-show": store.StoreShown,
         "store-import": store.StoreImported,

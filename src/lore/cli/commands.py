@@ -166,6 +166,14 @@ COMMANDS: dict[str, CommandRow] = {
         ),
         "stored.convert:run",
     ),
+    "trust": CommandRow(
+        KEEP, "compact", (
+            ("trust", "approve the settings found here: the commands, endpoints and keys that they name"),
+            ("trust --list", "what is approved"),
+            ("trust --remove .", "take the approval of this folder back"),
+        ),
+        "stored.trust:run",
+    ),
     "formats": CommandRow(
         ABOUT, "formats", (("formats", "what lore reads, and what each format can answer"),), "about:formats",
     ),

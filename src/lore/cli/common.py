@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from msgspec import Struct
     from rich.console import Console
 
+    from lore.compaction.settings import Compaction
     from lore.config import Loaded, Settings
     from lore.model.codes import Reader
     from lore.model.results import CommandResult
@@ -152,6 +153,38 @@ def found_settings(explicit: str | None) -> Loaded:
     from lore.config import find
 
     return find(explicit, _current_folder())
+
+
+def settings_to_run(explicit: str | None) -> Loaded:
+    """Return the settings for a command that compacts or remembers: also those of this user's settings folder."""
+    from lore.config import find_with_own
+
+    return find_with_own(explicit, _current_folder(), own_settings_folder())
+
+
+def own_settings_folder() -> str:
+    """Return this user's folder of settings of lore; empty if it is unknown."""
+    from lore.files import config_root
+
+    home = os.path.expanduser("~")
+    root = config_root(os.environ, "" if home == "~" else home, sys.platform)
+    return os.path.join(root, "lore") if root else ""
+
+
+def refuse_unapproved(loaded: Loaded, compaction: Compaction | None, *, sources: bool = True) -> None:
+    """Raise LoreError if a policy that was found would run or ask what this user did not approve.
+
+    `sources`: its context sources are asked as well.
+    """
+    from lore.compaction.settings import outside_settings
+    from lore.recording import corpus
+    from lore.trust import refuse_unapproved
+
+    file = loaded.compaction_file
+    if file is None or compaction is None:
+        return
+    used = outside_settings(compaction, sources=sources)
+    refuse_unapproved(file, used, own_settings_folder(), corpus.show(file.path))
 
 
 def dated_rules(loaded: Loaded) -> Dated:

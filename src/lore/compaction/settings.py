@@ -100,5 +100,23 @@ class Compaction(Struct, frozen=True, forbid_unknown_fields=True):
         return next((text for text, is_fault in faults.items() if is_fault), "")
 
 
+def outside_settings(compaction: Compaction, *, sources: bool = True) -> dict[str, str]:
+    """Return the settings in use that run a program or send content elsewhere, by name, with their values.
+
+    `sources`: also the context sources, which only a compaction asks.
+    """
+    found: dict[str, str] = {}
+    if compaction.summarizer == "command":
+        found["compaction.command"] = " ".join(compaction.command)
+    if compaction.summarizer == "openai":
+        found["compaction.endpoint"] = compaction.endpoint
+        if compaction.key_env:
+            found["compaction.key_env"] = compaction.key_env
+    if sources:
+        for source in compaction.context_sources:
+            found[f"compaction.context_sources {source.name}"] = " ".join(source.command)
+    return found
+
+
 TRIED = Compaction(keep_recent=20)  # what a trial keeps, where nobody says it
 WINDOWS = (200_000, 100_000)  # tokens of a prompt, at which compacting is tried where nobody says it

@@ -210,7 +210,7 @@ def judged(
 def _outcome(paths: list[str], loaded: Loaded) -> CheckOutcome | None:
     if not paths:
         return None
-    settings, file = loaded
+    settings, file = loaded.settings, loaded.file
     context = CheckContext(
         settings.check.policy,
         settings="" if file is None else show(os.path.relpath(file)),

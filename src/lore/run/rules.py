@@ -15,6 +15,7 @@ from lore.cache.rule_file import RuleTable, parse
 from lore.cache.rules import FOR_READING, DatedRule, DatedRules, normal
 from lore.config import Loaded
 from lore.errors import LoreError, Where
+from lore.files import WholeFile
 from lore.model.patterns import matches_shell
 from lore.model.results import filled
 from lore.model.results.simulate import HabitResult, RuleResult, RulesResult
@@ -89,7 +90,7 @@ def output_note(partial: Mapping[str, int], rules: DatedRules) -> str:
 def _read(path: str) -> RuleTable:
     shown = show(path)
     try:
-        with Path(path).open("rb") as file:
+        with WholeFile(path) as file:
             data = file.read(LARGEST + 1)
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
         why = getattr(error, "strerror", None) or str(error)

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lore.cli import flags
-from lore.cli.common import answer, dated_rules, found_settings, log, quiet_pipe, refuse, tell, unquoted
+from lore.cli.common import (
+    answer,
+    dated_rules,
+    log,
+    quiet_pipe,
+    refuse,
+    refuse_unapproved,
+    settings_to_run,
+    tell,
+    unquoted,
+)
 from lore.cli.pages import page_target, read_twice, write_pages
 
 if TYPE_CHECKING:
@@ -76,8 +86,10 @@ def run(
     from lore.recording.opening import Options
     from lore.run.rules import chosen
 
-    settings = found_settings(config)
+    settings = settings_to_run(config)
     wanted = _policy(policy, settings, summarizer)
+    if policy is None and not dry_run:
+        refuse_unapproved(settings, wanted)
     options = Options(format=format, rules=settings.settings.assemble, log=log(verbose))
     rules = chosen(None, settings)
     refuse(

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from lore.cli import flags
-from lore.cli.common import answer, branch, can_ask, confirmed, destination, quiet_pipe, settings, tell
+from lore.cli.common import (
+    answer,
+    branch,
+    can_ask,
+    confirmed,
+    destination,
+    quiet_pipe,
+    refuse_unapproved,
+    settings_to_run,
+    tell,
+)
 from lore.cli.stored.store import opened
+
+if TYPE_CHECKING:
+    from lore.config import Settings
 
 app = branch(
     "Look at and change what is remembered across sessions.\n\n"
@@ -31,6 +44,13 @@ OneAgent: TypeAlias = Annotated[
 
 def _note(text: str) -> None:
     tell(f"note: {text}")
+
+
+def _settings(config: str | None) -> Settings:
+    """Return the settings in force; raises LoreError if the summariser was not approved."""
+    loaded = settings_to_run(config)
+    refuse_unapproved(loaded, loaded.settings.compaction, sources=False)
+    return loaded.settings
 
 
 @app.command("users")
@@ -186,7 +206,7 @@ def extract(
     from lore.report.remembered import write_extracted
     from lore.run.stored.memory import extracted
 
-    loaded = settings(config)
+    loaded = _settings(config)
     with opened(store) as memories:
         found = extracted(memories, session_id, user, agent, loaded.memory, loaded.compaction, tell=_note, again=again)
     answer(found, write_extracted, as_json=as_json, color=color)
@@ -207,7 +227,7 @@ def dream(
     from lore.report.remembered import write_dreamt
     from lore.run.stored.memory import consolidated
 
-    loaded = settings(config)
+    loaded = _settings(config)
     with opened(store) as memories:
         found = consolidated(memories, user, agent, loaded.memory, loaded.compaction, tell=_note)
     answer(found, write_dreamt, as_json=as_json, color=color)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import lore
 from lore.errors import LoreError, Where
+from lore.files import WholeFile
 from lore.judge.file_record import VERSION
 from lore.plugins import published
 from lore.recording.base import PLUGIN_GROUPS
@@ -55,8 +56,11 @@ def _is_there(module: str) -> bool:
 
 def rules_digest(path: str) -> str:
     """Return a digest of a user's file of rules; empty where the packaged ones hold. Raises LoreError."""
+    if not path:
+        return ""
     try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest() if path else ""
+        with WholeFile(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise LoreError(f"cannot read {path}: {error.strerror}", where=Where(path)) from None
 

@@ -1,0 +1,108 @@
+"""`lore trust`: approve a folder's settings, list what is approved, take an approval back."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lore.cli import flags
+from lore.cli.common import answer, found_settings, quiet_pipe, refuse
+
+if TYPE_CHECKING:
+    from lore.config import Loaded
+    from lore.model.results.trust import TrustedFile
+    from lore.trust import Approval, State
+
+
+@quiet_pipe
+def run(
+    folder: Annotated[
+        str | None,
+        typer.Argument(metavar="[FOLDER]", help="A folder with settings; default: that of the settings in force here."),
+    ] = None,
+    listing: Annotated[bool, typer.Option("--list", help="List what is approved; approve nothing.")] = False,
+    removing: Annotated[
+        bool, typer.Option("--remove", help="Take back the approval of the folder, which may be gone.")
+    ] = False,
+    as_json: flags.AsJson = False,
+    color: flags.Colour = None,
+) -> int:
+    """Approve the commands, endpoints and keys that a folder's settings name.
+
+    Read the file first. `lore compact` and `lore memory` run commands and send content only as told by a file that was
+    named (--config, --policy), by lore.toml in your own settings folder (~/.config/lore on Linux), or by one that you
+    approved. A file that changes has to be approved again; one of another user cannot be approved. All other commands
+    ignore these settings.
+    """
+    from lore.model.results.trust import TrustResult
+    from lore.report.trusted import write_trusted
+    from lore.trust import approvals
+
+    is_alone = not removing and folder is None
+    refuse((listing and not is_alone, "--list lists all approvals", "leave the folder and --remove out"))
+    if listing:
+        result = TrustResult(action="listed", files=[_listed(approval) for approval in approvals()])
+    elif removing:
+        result = TrustResult(action="removed", files=_removed(folder or os.curdir))
+    else:
+        result = TrustResult(action="approved", files=[_approved(folder)])
+    return answer(result, write_trusted, as_json=as_json, color=color)
+
+
+def _approved(folder: str | None) -> TrustedFile:
+    from lore.config import settings_in
+    from lore.errors import LoreError
+    from lore.recording import corpus
+    from lore.trust import approve
+
+    loaded = found_settings(None) if folder is None else settings_in(_folder(folder))
+    if loaded.compaction_file is None:
+        place = "this folder, and in none above it" if folder is None else corpus.show(folder)
+        hint = "settings are lore.toml, or [tool.lore] in pyproject.toml"
+        raise LoreError(f"there are no settings in {place}", hint=hint)
+    return _shown(approve(loaded.compaction_file), "approved", loaded)
+
+
+def _folder(name: str) -> Path:
+    """Return a folder; a settings file stands for its folder."""
+    return Path(name).parent if os.path.isfile(name) else Path(name)
+
+
+def _removed(name: str) -> list[TrustedFile]:
+    from lore.errors import LoreError
+    from lore.recording import corpus
+    from lore.trust import remove
+
+    folder = _folder(name)
+    meant = {os.path.abspath(folder), os.path.realpath(folder)}
+    removed = remove(lambda path: os.path.dirname(path) in meant)
+    if not removed:
+        raise LoreError(f"{corpus.show(name)} is not approved", hint="lore trust --list names what is")
+    return [_shown(approval, approval.state()) for approval in removed]
+
+
+def _listed(approval: Approval) -> TrustedFile:
+    from lore.config import settings_in
+    from lore.errors import LoreError
+    from lore.trust import real_path
+
+    state, loaded = approval.state(), None
+    with suppress(LoreError):  # another version of lore may have approved it
+        loaded = settings_in(Path(approval.path).parent)
+    file = None if loaded is None else loaded.compaction_file
+    is_read = state == "approved" and file is not None and real_path(file.path) == approval.path
+    return _shown(approval, state, loaded if is_read else None)
+
+
+def _shown(approval: Approval, state: State, loaded: Loaded | None = None) -> TrustedFile:
+    from lore.compaction.settings import outside_settings
+    from lore.model.results.trust import TrustedFile
+    from lore.recording import corpus
+
+    compaction = None if loaded is None else loaded.settings.compaction
+    named = {} if compaction is None else outside_settings(compaction)
+    return TrustedFile(corpus.show(approval.path), state, [f"{name}: {value}" for name, value in named.items()])

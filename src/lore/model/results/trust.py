@@ -1,0 +1,24 @@
+"""Result of `lore trust`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from lore.model.results import CommandResult
+
+
+class TrustedFile(Struct, frozen=True):
+    """A settings file that this user approved."""
+
+    path: str
+    state: Literal["approved", "changed", "missing"]  # now; `changed` since: it has to be approved again
+    settings: list[str]  # what it runs, asks and sends, as `NAME: VALUE`; empty if it was changed or is missing
+
+
+class TrustResult(CommandResult, frozen=True, kw_only=True):
+    """`lore trust --json`: the files that were approved or removed, or with --list all that are approved."""
+
+    action: Literal["approved", "removed", "listed"]
+    files: list[TrustedFile]
