@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -203,19 +204,30 @@ def test_damage_is_an_exit_code_and_says_what_can_be_recovered():
     assert store("verify", "b", "c", url="sqlite:s.db").code == 0
     refused = store("export", "a", url="sqlite:s.db")
     assert refused.code == 2
-    assert "--salvage" in refused.err
-    left = store("export", "a", "--salvage", url="sqlite:s.db")
-    assert (left.code, len(left.lines), left.err) == (0, 2, "note: 1 event is left out: damaged or missing\n")
-    whole = store("export", "b", "--salvage", url="sqlite:s.db")
-    assert (whole.out, whole.err) == (store("export", "b", url="sqlite:s.db").out, "note: nothing is left out\n")
+    assert "`lore store verify` names each damaged place" in refused.err
+    removed = store("export", "a", "--salvage", url="sqlite:s.db")
+    assert (removed.code, "names each damaged event" in removed.err) == (2, True)
+
+
+def test_verify_exits_1_on_an_incomplete_save():
+    filled("jsonl:s")
+    path = next(path for path in Path("s").glob("*.jsonl") if b'"u1"' in path.read_bytes())
+    os.truncate(path, path.stat().st_size - 5)
+    ran = store("verify", url="jsonl:s")
+    assert ran.code == 1
+    assert "an incomplete save" in ran.out
+    assert "it may have been acknowledged" in ran.out
+    path.write_bytes(b"")
+    ran = store("verify", url="jsonl:s")
+    assert (ran.code, "the log is empty" in ran.out) == (1, True)
+    ran = store("export", "a", url="jsonl:s")
+    assert (ran.code, "the log is empty" in ran.err) == (2, True)
 
 
 def test_damage_in_a_folder_of_logs_is_found_and_the_rest_is_judged():
     filled("jsonl:s")
     file = next(path for path in Path("s").glob("*.jsonl") if b'"u1"' in path.read_bytes())
     file.write_bytes(file.read_bytes().replace(b'"uuid":"u1"', b'"uuid":"u2"'))
-    assert len(store("export", "a", "--salvage", url="jsonl:s").lines) == 2
-    assert store("export", "none", "--salvage", url="jsonl:s").code == 2
     assert [one["session_id"] for one in answered("verify", url="jsonl:s", code=1)["damage"]] == ["a"]
     ran = lore("check", "jsonl:s", "--json")
     assert ran.code == 3

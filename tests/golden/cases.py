@@ -85,10 +85,10 @@ def _bytes(stream: io.TextIOWrapper) -> bytes:
 def fixtures() -> list[str]:
     """List the recordings among the fixtures, as commands name them.
 
-    Those of one code each are tested apart, and stores of older versions, which opening upgrades.
+    Those of one code each are tested apart.
     """
     found = sorted(path for path in FIXTURES.rglob("*") if path.is_file() and path.suffix != ".md")
-    found = [path for path in found if path.relative_to(FIXTURES).parts[0] not in ("causes", "stores")]
+    found = [path for path in found if path.relative_to(FIXTURES).parts[0] != "causes"]
     return [path.relative_to(ROOT).as_posix() for path in found]
 
 

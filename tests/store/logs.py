@@ -43,3 +43,8 @@ def begun(folder: Path, *texts: str) -> Logs:
     for text in texts:
         store.say(text)
     return store
+
+
+def visible(folder: Path) -> list[str]:
+    """Return the names of a folder's files, without locks and files that are being written."""
+    return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))

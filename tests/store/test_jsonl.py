@@ -1,25 +1,27 @@
-"""What a folder of logs looks like, what a delta costs, and what other programs may do to the logs."""
+"""A folder of logs: its files, what a save costs, what other programs may do to it, and what it refuses."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
-import msgspec
 import pytest
 
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Saved
-from lore.store.base import Checkpoint, ConflictError, SessionDelta, StoreError, UnknownSessionError
+from lore.store.base import Checkpoint, ConflictError, FormatError, SessionDelta, StoreError, UnknownSessionError
 from lore.store.jsonl import Jsonl
-from lore.store.jsonl_records import is_record, read_record, record_line
-from store.logs import Logs, begun, header, said
+from lore.store.jsonl_folder import name_of
+from lore.store.jsonl_log import is_record
+from store.logs import Logs, begun, header, said, visible
 
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
-    """Yield the numbers of synchronisations and writes, and of bytes written, until now."""
+    """Yield the numbers of synchronisations and writes, and of bytes written and read, until now."""
     found = {"fsync": 0, "write": 0, "bytes": 0, "read": 0}
     fsync, write, read = os.fsync, os.write, os.read
 
@@ -50,78 +52,51 @@ def raw(folder, name="s"):
 # the log
 
 
-def test_a_log_is_the_lines_of_its_session_with_records_of_the_store_between_them(tmp_path):
+def test_log_is_the_events_with_saved_records(tmp_path):
     begun(tmp_path, "a", "b")
     lines = raw(tmp_path).split(b"\n")[:-1]
     assert [line for line in lines if not is_record(line)] == [header(), said("a"), said("b")]
     assert [is_record(line) for line in lines] == [False, True, True, False, True, False]
-
-
-def test_a_log_is_read_by_every_reader_of_lores_logs_without_a_problem(tmp_path):
-    begun(tmp_path, "a", "b")
     found = [one.value for one in LoreLog().feed(raw(tmp_path))]
-    assert len([one for one in found if isinstance(one, Saved)]) == 3
     assert [type(one).__name__ for one in found if not isinstance(one, Saved)] == ["SessionStarted", "Append", "Append"]
 
 
-def test_lines_come_back_to_the_byte_however_they_are_spelled(tmp_path):
+def test_log_copied_alone_keeps_its_session(tmp_path):
+    store = begun(tmp_path / "all", "a")
+    store.move("s", "p")
+    store.save_checkpoint("s", Checkpoint(2, store.load("s").head.digest, "x", b"data"))
+    store.bind("client", "s")
+    assert visible(tmp_path / "all") == ["bindings.json", "lore-store.json", "s.checkpoint", "s.jsonl"]
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "s.jsonl").write_bytes(raw(tmp_path / "all"))
+    alone = Logs(tmp_path / "log")
+    assert (alone.load("s"), alone.list()) == (store.load("s"), store.list())
+    assert (alone.checkpoint("s"), alone.resolve("client")) == (None, None)
+    assert alone.say("b").number == 3
+
+
+def test_metadata_with_line_feeds_stays_one_record(tmp_path):
     store = begun(tmp_path)
-    odd = (b' {"kind" : "append", "item":{"kind":"user_message","uuid":"\\ud83d","text":"\\u00e9"}}\r', b'{"a":1.0e0}')
-    store.save_delta("s", SessionDelta(base=store.load("s").head, new_events=odd))
-    assert store.load("s").log == b"\n".join((header(), *odd, b""))
-    assert raw(tmp_path).endswith(b"\n".join((*odd, b"")))
+    store.say("a", metadata=b'{"a": [1,\n 2],\r\n "b": "\\n\\ud83d"}')
+    assert Logs(tmp_path).load("s") == store.load("s")
+    assert b'"b":"\\n\\ud83d"' in store.load("s").metadata
+    assert not store.verify().damage
 
 
-def test_the_record_of_a_delta_says_where_it_stands_and_what_comes_behind_it(tmp_path):
-    begun(tmp_path, "a")
-    data = raw(tmp_path)
-    at = data.rindex(b'{"kind":"saved"')
-    record = read_record(data[at:].partition(b"\n")[0], at)
-    assert record is not None
-    assert (record.after, record.log, record.size) == (1, len(header()) + 1, len(said("a")) + 1)
-    assert read_record(data[at:].partition(b"\n")[0], at + 1) is None
-
-
-def test_a_session_that_is_made_of_another_logs_bytes_is_kept_as_it_is(tmp_path):
-    """An import of a file of this store brings its records as events: they are none of the records of their new log."""
-    store = begun(tmp_path / "one", "a", "b")
-    lines = tuple(raw(tmp_path / "one").split(b"\n")[1:-1])
-    other = begun(tmp_path / "two")
-    other.save_delta("s", SessionDelta(base=other.load("s").head, new_events=lines))
-    other.say("c")
-    again = Logs(tmp_path / "two")
-    assert again.events() == (header(), *lines, said("c"))
-    assert again.load("s", after=3).events == (*lines[2:], said("c"))
-    assert not again.verify().damage
-    assert store.events() == (header(), said("a"), said("b"))
-
-
-def test_an_event_that_would_stand_as_a_record_where_it_says_is_moved_on(tmp_path):
-    """Somebody who knows where the next event will stand could write one that ends the delta before it."""
-    probe = begun(tmp_path / "probe")
-    head, size = probe.load("s").head, len(raw(tmp_path / "probe"))
-    length = len(_forged(size, head.digest))
-    probe.save_delta("s", SessionDelta(base=head, new_events=(b'{"a":"%b"}' % (b"x" * (length - 8)),)))
-    place = size + len(raw(tmp_path / "probe")[size:].split(b"\n")[0]) + 1
-    forged = _forged(place, head.digest)
-    store = begun(tmp_path / "store")
-    store.save_delta("s", SessionDelta(base=head, new_events=(forged,)))
-    assert raw(tmp_path / "store").index(forged) == place + 1
-    store.say("b")
-    again = Logs(tmp_path / "store")
-    assert (again.events(), again.load("s").leaf_id) == ((header(), forged, said("b")), None)
-    assert not again.verify().damage
-
-
-def _forged(byte: int, base: str) -> bytes:
-    """Write a record that says it stands at a byte, and that nothing follows it."""
-    return record_line(Saved(size=0, after=1, base=base, byte=byte, leaf_id="forged"))
+def test_saved_record_as_event_is_refused(tmp_path):
+    store = begun(tmp_path / "one", "a")
+    (record,) = [line for line in raw(tmp_path / "one").split(b"\n")[2:] if is_record(line)]
+    before = raw(tmp_path / "one")
+    with pytest.raises(StoreError, match="`saved` record") as caught:
+        store.save_delta("s", SessionDelta(base=store.load("s").head, new_events=(said("b"), record)))
+    assert "import" in caught.value.hint
+    assert raw(tmp_path / "one") == before
 
 
 # what it costs
 
 
-def test_a_delta_is_one_write_and_one_fsync(tmp_path, counted):
+def test_save_is_one_write_and_one_fsync(tmp_path, counted):
     store = begun(tmp_path, "a")
     base = store.load("s").head
     counted.update(fsync=0)
@@ -132,177 +107,108 @@ def test_a_delta_is_one_write_and_one_fsync(tmp_path, counted):
     assert (counted["fsync"], counted["write"]) == (1, 1)
 
 
-def test_a_delta_writes_what_is_new_and_reads_nothing_whatever_the_sessions_length(tmp_path, counted):
-    store = begun(tmp_path, "a")
-    costs = []
-    for size in (1, 2000):
+def test_save_costs_the_same_in_long_sessions(tmp_path, counted):
+    store, costs = begun(tmp_path, "a"), []
+    for size in (1, 20_000):
         head = store.say(*(f"{size}-{one}" for one in range(size)))
-        counted.update(bytes=0, read=0)
         head = store.say("b", base=head)
+        counted.update(bytes=0, read=0)
+        store.say("c", base=head)
         costs.append(counted["bytes"])
-        assert counted["read"] < 100  # the stamp
-    assert costs[1] <= costs[0] + 16  # numbers of more digits
+        assert counted["read"] < 300_000
+    assert costs[1] <= costs[0] + 20  # numbers of more digits
 
 
-def test_a_store_that_was_opened_anew_reads_no_more_than_the_header_and_the_last_delta(tmp_path, counted):
-    store = begun(tmp_path, "a")
-    head = store.say(*map(str, range(20_000)))
-    for text in ("b", "c" * 100_000, "d"):
-        head = store.say(text, base=head)
+def test_list_and_tail_read_the_end_only(tmp_path, counted):
+    store = begun(tmp_path)
+    store.say(*map(str, range(20_000)), updated_at="then")
+    head = store.say("b", "c", "d")
     counted["read"] = 0
-    assert Logs(tmp_path).say("e", base=head).number == 20_006
-    assert counted["read"] < 500_000 < len(raw(tmp_path)) / 4
+    (found,) = Logs(tmp_path).list()
+    assert (found.head, found.updated_at) == (head, "then")
+    assert store.load("s", after=20_002).events == (said("c"), said("d"))
+    assert store.load("s", after=20_004).events == store.load("s", after=99_999).events == ()
+    assert counted["read"] < 1_000_000 < len(raw(tmp_path))
+    assert found.size == len(store.load("s").log)
 
 
-def test_metadata_that_is_long_is_written_where_it_changes(tmp_path):
-    store = begun(tmp_path)
-    long = json.dumps({"notes": "x" * 5000}).encode()
-    head = store.say("a", metadata=long)
-    before = len(raw(tmp_path))
-    head = store.say("b", base=head, metadata=b'{"notes":"' + b"x" * 5000 + b'"}')
-    assert len(raw(tmp_path)) - before < 1000
-    again = Logs(tmp_path)
-    head = again.say("c", base=head)
-    assert json.loads(again.load("s").metadata) == json.loads(long)
-    again.save(again.load("s"))
-    assert json.loads(Logs(tmp_path).load("s").metadata) == json.loads(long)
-    assert Logs(tmp_path).load("s").head == head
-
-
-def test_metadata_on_several_lines_stays_one_record(tmp_path):
-    store = begun(tmp_path)
-    store.say("a", metadata=b'{"a": [1,\n 2],\r\n "b": "\\n"}')
-    assert json.loads(Logs(tmp_path).load("s").metadata) == {"a": [1, 2], "b": "\n"}
-    assert Logs(tmp_path).load("s") == store.load("s")
-
-
-def test_a_delta_of_very_many_events_is_written_with_all_of_the_session(tmp_path, monkeypatch):
-    """One record names 64 digits an event: that of 200,000 events would be a line that no reader takes."""
+def test_save_of_very_many_events_rewrites_the_log(tmp_path, monkeypatch):
     monkeypatch.setattr("lore.store.jsonl.MOST", 20)
     store = begun(tmp_path, "a")
     head = store.say(*map(str, range(30)), leaf_id="29")
     assert head.number == 32
-    assert sum(map(is_record, raw(tmp_path).split(b"\n"))) == 1  # instead of one for each delta
+    assert sum(map(is_record, raw(tmp_path).split(b"\n"))) == 1  # instead of one for each save
     assert store.say("b", base=head).number == 33
     assert store.events() == (header(), said("a"), *map(said, map(str, range(30))), said("b"))
-    assert Logs(tmp_path).load("s").leaf_id == "29"
+    assert (Logs(tmp_path).load("s").leaf_id, store.verify().damage) == ("29", ())
 
 
-def test_a_list_reads_headers_and_last_deltas_alone(tmp_path, counted):
-    store = begun(tmp_path)
-    head = store.say(*map(str, range(20_000)), updated_at="then")
-    store.say("b", base=head)
-    counted["read"] = 0
-    (found,) = Logs(tmp_path).list()
-    assert counted["read"] < 300_000
-    assert (found.head.number, found.size, found.updated_at) == (20_002, len(store.load("s").log), "then")
-
-
-def test_loading_what_came_after_reads_no_more_than_that(tmp_path, counted):
-    store = begun(tmp_path)
-    store.say(*map(str, range(20_000)))
-    head = store.say("b", "c", "d")
-    store = Logs(tmp_path)
-    counted["read"] = 0
-    assert store.load("s", after=20_002).events == (said("c"), said("d"))
-    assert counted["read"] < 300_000
-    assert store.load("s", after=20_004).events == store.load("s", after=99_999).events == ()
-    assert store.load("s", after=20_003).head == head
+def test_session_saved_in_full_grows_by_what_is_new(tmp_path):
+    store = begun(tmp_path, "a", "b")
+    before = raw(tmp_path)
+    store.save(store.load("s"))
+    assert raw(tmp_path) == before
 
 
 # other programs
 
 
-def test_whole_lines_that_another_program_appended_are_events_and_adopted_with_the_next_delta(tmp_path):
+def test_lines_of_another_program_are_events(tmp_path):
     store = begun(tmp_path, "a")
     with (tmp_path / "s.jsonl").open("ab") as file:
-        file.write(said("b") + b"\n" + said("c") + b"\n")
+        file.write(said("b") + b"\n" + b'{"kind":"turn_started","turn":1}\n')
     head = store.load("s").head
-    assert head.number == 4
+    assert (head.number, store.list()[0].turns) == (4, 1)
     assert "2 events were appended by another program, without a digest" in store.verify().notes[0]
     store.say("d", base=head)
     for one in (store, Logs(tmp_path)):
-        assert one.events() == (header(), *map(said, "abcd"))
-        assert one.load("s", after=2).events == tuple(map(said, "bcd"))
+        assert one.events()[2:] == (said("b"), b'{"kind":"turn_started","turn":1}', said("d"))
+        assert one.load("s", after=2).events == one.events()[2:]
         assert not one.verify().damage
 
 
-def test_what_another_program_appended_is_held_by_the_delta_behind_it(tmp_path):
-    store = begun(tmp_path, "a")
-    with (tmp_path / "s.jsonl").open("ab") as file:
-        file.write(said("b") + b"\n")
-    store.say("d")
-    path = tmp_path / "s.jsonl"
-    path.write_bytes(path.read_bytes().replace(said("b"), said("x")))
-    with pytest.raises(StoreError, match="event 3: the event before this byte was changed"):
-        store.load("s")
-    (found,) = store.verify().damage
-    assert found.number == 3
-
-
-def test_a_log_that_somebody_put_there_is_a_session(tmp_path):
-    (tmp_path / "s.jsonl").write_bytes(
-        b"\xef\xbb\xbf" + header("s", project_id="p", at="then") + b"\r\n\n" + said("a") + b"\n" + said("b")
-    )
+def test_log_put_there_by_hand_is_a_session(tmp_path):
+    """With a byte order mark, blank lines, and without an end of its last line."""
+    start = b"\xef\xbb\xbf" + header("s", project_id="p", at="then") + b"\r\n\n" + said("a") + b"\n" + said("b")
+    (tmp_path / "s.jsonl").write_bytes(start)
+    (tmp_path / "notes.txt").write_text("mine")
     store = Logs(tmp_path)
     data = store.load("s")
     assert data.events == (header("s", project_id="p", at="then") + b"\r", said("a"), said("b"))
     assert (data.project_id, data.created_at, data.head.number) == ("p", "then", 3)
-    assert store.verify().notes[0].endswith("2 events were appended by another program, without a digest")
-    before = raw(tmp_path)
+    assert not (tmp_path / "lore-store.json").exists()
     store.say("c", base=data.head)
-    assert raw(tmp_path).startswith(before + b"\n")
+    assert raw(tmp_path).startswith(start + b"\n")
+    assert (tmp_path / "lore-store.json").exists()
     assert Logs(tmp_path).events() == (*data.events, said("c"))
     assert not Logs(tmp_path).verify().damage
 
 
-def test_a_log_that_had_no_end_is_torn_nowhere(tmp_path, monkeypatch):
-    """Its last line is whole JSON: the delta behind it begins with the end that it lacks."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    path = tmp_path / "s.jsonl"
-    path.write_bytes(header() + b"\n" + said("a"))
-    before = path.read_bytes()
-    head = Logs(tmp_path).load("s").head
-    Logs(tmp_path).say("b", base=head)
-    whole = path.read_bytes()
-    for cut in range(len(before), len(whole)):
-        path.write_bytes(whole[:cut])
-        assert Logs(tmp_path).load("s").head == head
-        store = Logs(tmp_path)
-        assert store.say("b", base=head).number == 3
-        assert store.events() == (header(), said("a"), said("b"))
-        assert not store.verify().damage
-
-
 def test_reading_changes_nothing(tmp_path):
-    (tmp_path / "s.jsonl").write_bytes(header() + b"\n" + said("a") + b'\n{"kind":"app')
+    (tmp_path / "s.jsonl").write_bytes(header() + b"\n" + said("a") + b"\n")
     before = sorted((path.name, path.read_bytes()) for path in tmp_path.iterdir())
     store = Logs(tmp_path)
     store.load("s"), store.list(), store.verify(), store.prompt_deltas("s"), store.resolve("k"), store.checkpoint("s")
     assert sorted((path.name, path.read_bytes()) for path in tmp_path.iterdir()) == before
 
 
-# the rest of the contract, where files make it special
+def test_folder_without_write_permission_can_be_read(tmp_path):
+    begun(tmp_path, "a")
+    with (tmp_path / "s.jsonl").open("ab") as file:
+        file.write(b"torn")
+    (tmp_path / ".s.jsonl.lock").unlink()
+    (tmp_path / ".s.jsonl.lock").mkdir()  # nobody can lock it: tests run as root
+    store = Logs(tmp_path)
+    assert store.events() == (header(), said("a"))
+    assert "the last 4 bytes are an incomplete save" in store.told[0]
+    with pytest.raises(StoreError, match="cannot lock"):
+        store.say("b")
 
 
-def test_a_session_that_is_moved_keeps_its_header(tmp_path):
-    store = begun(tmp_path, "a")
-    head = store.load("s").head
-    store.move("s", "new home")
-    data = Logs(tmp_path).load("s")
-    assert (data.project_id, data.head, data.events[0]) == ("new home", head, header())
+# checkpoints, deleting, clients
 
 
-def test_a_clock_that_goes_back_changes_no_order(tmp_path):
-    store = begun(tmp_path)
-    store.say("a", updated_at="2026-01-02T00:00:00Z")
-    os.utime(tmp_path / "s.jsonl", (0, 0))
-    store.say("b", updated_at="1999-01-01T00:00:00Z")
-    data = store.load("s")
-    assert (data.events, data.updated_at) == ((header(), said("a"), said("b")), "1999-01-01T00:00:00Z")
-
-
-def test_a_checkpoint_that_cannot_be_read_is_none(tmp_path):
+def test_damaged_checkpoint_is_none(tmp_path):
     store = begun(tmp_path, "a")
     store.save_checkpoint("s", Checkpoint(2, "ab", "f", b"data"))
     assert Logs(tmp_path).checkpoint("s") == Checkpoint(2, "ab", "f", b"data")
@@ -315,41 +221,18 @@ def test_a_checkpoint_that_cannot_be_read_is_none(tmp_path):
         assert store.checkpoint("s") is None
 
 
-def test_deleting_takes_all_files_of_a_session_and_of_its_forks(tmp_path):
+def test_delete_removes_all_files_of_session_and_forks(tmp_path):
     store = begun(tmp_path, "a")
     store.create(header("fork", parent_session_id="s"))
     store.create(header("other"))
     store.save_checkpoint("fork", Checkpoint(1, "ab", "f", b""))
-    (tmp_path / "s.torn").write_bytes(b"x")
     store.bind("k", "fork")
     assert store.delete("s") == ("fork", "s")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["bindings.jsonl", "lore-store.json", "other.jsonl"]
+    assert visible(tmp_path) == ["bindings.json", "lore-store.json", "other.jsonl"]
     assert Logs(tmp_path).resolve("k") is None
 
 
-def test_a_deletion_that_died_in_the_middle_is_finished_by_another(tmp_path, monkeypatch):
-    store = begun(tmp_path, "a")
-    for name, parent in (("one", "s"), ("two", "one")):
-        store.create(header(name, parent_session_id=parent))
-    unlink, calls = os.unlink, []
-
-    def dying(path):
-        calls.append(path)
-        if len(calls) == 5:
-            raise OSError(5, "Input/output error")
-        unlink(path)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "unlink", dying)
-        with pytest.raises(StoreError, match="cannot remove"):
-            store.delete("s")
-    assert {one.session_id for one in store.list()} == {"s", "one"}
-    assert not store.verify().damage
-    assert store.delete("s") == ("one", "s")
-    assert not store.list()
-
-
-def test_bindings_hold_in_every_process_at_once(tmp_path):
+def test_clients_keep_their_sessions_in_every_process(tmp_path):
     one, two = begun(tmp_path), Logs(tmp_path)
     one.create(header("t"))
     one.bind("k", "s")
@@ -357,62 +240,226 @@ def test_bindings_hold_in_every_process_at_once(tmp_path):
     with pytest.raises(ConflictError, match="'s'"):
         two.bind("k", "t")
     two.bind("k", "t", replace=True)
+    one.bind("other", "s")
     assert one.resolve("k") == Logs(tmp_path).resolve("k") == "t"
     assert one.resolve("unknown") is None
+    assert json.loads((tmp_path / "bindings.json").read_bytes()) == {"k": "t", "other": "s"}
+    with pytest.raises(UnknownSessionError):
+        one.bind("k2", "unknown")
 
 
-def test_a_torn_binding_was_never_acknowledged_and_is_put_aside(tmp_path):
+def test_damaged_bindings_are_reported_and_not_guessed(tmp_path):
     store = begun(tmp_path)
     store.bind("a", "s")
-    whole = (tmp_path / "bindings.jsonl").read_bytes()
-    for cut in range(len(whole)):
-        (tmp_path / "bindings.jsonl").write_bytes(whole + whole[:cut])
-        assert Logs(tmp_path).resolve("a") == "s"
-    again = Logs(tmp_path)
-    again.bind("b", "s")
-    assert (tmp_path / "bindings.torn").read_bytes() == whole[:-1]
-    assert "bindings.torn" in again.told[0]
-    assert (again.resolve("a"), again.resolve("b")) == ("s", "s")
+    (tmp_path / "bindings.json").write_bytes(b'{"a":"s"')
+    for act in (lambda: store.resolve("a"), lambda: store.bind("b", "s"), lambda: store.delete("s")):
+        with pytest.raises(StoreError, match="which session each client means is damaged"):
+            act()
+    assert [one.place for one in store.verify().damage] == [str(tmp_path / "bindings.json")]
 
 
-def test_behind_a_damaged_binding_nothing_is_guessed(tmp_path):
+def test_binding_to_missing_session_is_noted(tmp_path):
     store = begun(tmp_path)
-    for key in ("a", "b", "c"):
-        store.bind(key, "s")
-    path = tmp_path / "bindings.jsonl"
-    path.write_bytes(path.read_bytes().replace(b'"b"', b'"x"'))
-    store = Logs(tmp_path)
-    assert store.resolve("c") == "s"
-    for key in ("a", "b"):
-        with pytest.raises(StoreError, match="damaged line") as caught:
-            store.resolve(key)
-        assert "anew" in caught.value.hint
-    assert [one.message for one in store.verify().damage] == ["a binding is damaged"]
-    store.bind("a", "s", replace=True)
-    assert store.resolve("a") == "s"
+    store.bind("a", "s")
+    (tmp_path / "s.jsonl").unlink()
+    assert "client 'a' is bound to session 's', which does not exist" in store.verify().notes
 
 
-def test_a_store_that_is_closed_says_so(tmp_path):
+# the folder
+
+ODD = ("../x", "..", ".", "/etc/x", "a/b", "a\\b", "A", "a", "é", "e\u0301", "ß", "SS", "ss", "CON", "con", "bindings",
+       "x.jsonl", "x.checkpoint", "~", "%41", "a b", "'; DROP TABLE x; --", "lore-store.json", "-rf", "*", "\u212a",
+       "k", "x" * 512, "x" * 511 + "y", "\U0001f600" * 512)  # fmt: skip
+
+
+def test_odd_ids_have_files_of_their_own(tmp_path):
+    store = Logs(tmp_path / "store")
+    for one in ODD:
+        store.create(header(one))
+        store.say(one[:20].replace("\\", "/"), session_id=one)
+    files = [name for name in visible(tmp_path / "store") if name != "lore-store.json"]
+    assert len({name.lower() for name in files}) == len(files) == len(ODD)
+    assert all(name.isascii() and len(name) < 230 for name in files)
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+    again = Logs(tmp_path / "store")
+    assert [one.session_id for one in again.list()] == sorted(ODD)
+    for one in ODD:
+        assert again.events(one) == (header(one), said(one[:20].replace("\\", "/")))
+    assert not again.verify().damage
+    assert (name_of("0b9f-4c_a.1"), name_of("Run 1/é")) == ("0b9f-4c_a.1", "%52un%201%2F%C3%A9")
+
+
+def test_files_are_private_whatever_the_umask(tmp_path):
+    before = os.umask(0)
+    try:
+        store = begun(tmp_path / "a" / "b", "a")
+        store.bind("k", "s")
+        store.save(store.load("s"))
+    finally:
+        os.umask(before)
+    modes = {path.stat().st_mode & 0o777 for path in tmp_path.rglob("*") if path.is_file()}
+    assert modes == {0o600}
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "a", tmp_path / "a" / "b")} == {0o700}
+    assert not store.verify().notes
+
+
+def test_verify_says_who_else_may_read(tmp_path):
+    tmp_path.chmod(0o755)
+    store = begun(tmp_path)
+    (tmp_path / "s.jsonl").chmod(0o640)
+    assert store.verify().notes == (
+        f"{tmp_path} may be read by its group and everybody", f"{tmp_path / 's.jsonl'} may be read by its group"
+    )  # fmt: skip
+    tmp_path.chmod(0o700)
+    assert store.verify().notes == ()
+
+
+def test_symbolic_links_are_refused(tmp_path):
+    victim = tmp_path / "victim.jsonl"
+    victim.write_bytes(header() + b"\n")
+    store, folder = Logs(tmp_path / "store"), tmp_path / "store"
+    store.create(header("t"))
+    store.create(header("u"))
+    (folder / ".u.jsonl.lock").unlink()
+    for name in ("s.jsonl", "bindings.json", "t.checkpoint", ".u.jsonl.lock"):
+        (folder / name).symlink_to(victim)
+    for act in (
+        lambda: store.create(header()),
+        lambda: store.say("a"),
+        lambda: store.load("s"),
+        lambda: store.bind("k", "t"),
+        lambda: store.say("a", session_id="u"),
+        lambda: store.checkpoint("t"),
+    ):
+        with pytest.raises(StoreError, match=r"is a symbolic link|cannot lock"):
+            act()
+    assert victim.read_bytes() == header() + b"\n"
+    assert [one.session_id for one in store.list()] == ["t", "u"]
+    assert {one.place for one in store.verify().damage} == {str(folder / "s.jsonl"), str(folder / "bindings.json")}
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_log_that_is_no_file_is_refused(tmp_path, make):
+    store = begun(tmp_path)
+    make(tmp_path / "t.jsonl")
+    for act in (lambda: store.create(header("t")), lambda: store.load("t"), lambda: store.say("a", session_id="t")):
+        with pytest.raises(StoreError):
+            act()
+    assert [one.session_id for one in store.list()] == ["s"]
+    assert len(store.verify().damage) == 1
+
+
+@pytest.mark.parametrize(
+    ("stamp", "hint"),
+    [
+        (b'{"kind":"lore-store","version":4}', "use a newer lore"),
+        (b'{"kind":"lore-store","version":2}', "make a new store"),
+        (b'{"kind":"something","version":1}', "name another folder"),
+        (b"not JSON", "name another folder"),
+    ],
+)
+def test_folder_of_another_version_or_program_is_refused(tmp_path, stamp, hint):
+    store = begun(tmp_path)
+    (tmp_path / "lore-store.json").write_bytes(stamp)
+    before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()}
+    with pytest.raises(FormatError) as caught:
+        Jsonl.open(f"jsonl:{tmp_path}", print)
+    assert hint in caught.value.hint
+    for act in (lambda: store.load("s"), lambda: store.create(header("t")), store.list, store.verify, store.vacuum):
+        with pytest.raises(FormatError):
+            act()
+    assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()} == before
+
+
+def test_folder_of_other_files_is_not_made_a_store(tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    (tmp_path / "data.jsonl").write_text('{"a":1}\n')
+    with pytest.raises(FormatError, match="holds other files"):
+        Logs(tmp_path).create(header())
+    assert visible(tmp_path) == ["data.jsonl", "thesis.txt"]
+
+
+@pytest.mark.parametrize(("url", "message"), [("jsonl:file", "is not a folder"), ("jsonl:", "names no folder")])
+def test_url_without_a_folder_is_refused(tmp_path, monkeypatch, url, message):
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_bytes(b"")
+    with pytest.raises(StoreError, match=message):
+        Jsonl.open(url, print)
+
+
+def test_missing_folder_is_an_error_and_not_made(tmp_path):
+    store = Jsonl.open(f"jsonl:{tmp_path / 'tpyo'}", print)
+    for look in (store.list, store.verify, store.vacuum):
+        with pytest.raises(StoreError, match="there is no folder"):
+            look()
+    with pytest.raises(UnknownSessionError) as caught:
+        store.save_delta("s", SessionDelta(base=begun(tmp_path / "other").load("s").head))
+    assert "there is no folder" in caught.value.hint
+    assert store.resolve("k") is None
+    assert not (tmp_path / "tpyo").exists()
+
+
+def test_closed_store_says_so(tmp_path):
     store = begun(tmp_path)
     store.close()
     with pytest.raises(StoreError, match="is closed"):
         store.load("s")
 
 
-def test_a_folder_that_is_not_there_is_an_error_and_not_made_by_looking(tmp_path):
-    store = Jsonl.open(f"jsonl:{tmp_path / 'tpyo'}", print)
-    for look in (store.list, store.verify, store.vacuum):
-        with pytest.raises(StoreError, match="there is no folder"):
-            look()
-    with pytest.raises(UnknownSessionError) as caught:
-        store.load("s")
-    assert "there is no folder" in caught.value.hint
-    assert store.resolve("k") is None
-    assert not (tmp_path / "tpyo").exists()
+# the order in which names and bytes reach the disk
 
 
-def test_what_comes_out_is_frozen(tmp_path):
-    data = begun(tmp_path, "a").load("s")
-    with pytest.raises(AttributeError):
-        data.leaf_id = "x"  # pyright: ignore[reportAttributeAccessIssue]
-    assert msgspec.structs.replace(data, leaf_id="x").leaf_id == "x"
+@contextmanager
+def traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str]]]:
+    """Yield the calls that name, cut and synchronise files, with the name of the file or folder, as they come."""
+    found: list[tuple[str, str]] = []
+
+    def patched(name: str) -> None:
+        call = getattr(os, name)
+
+        def noting(*words: object) -> object:
+            what = (
+                os.readlink(f"/proc/self/fd/{words[0]}")
+                if isinstance(words[0], int)
+                else str(words[0] if name == "mkdir" else words[-1])
+            )
+            found.append((name, os.path.basename(what)))
+            return call(*words)
+
+        monkeypatch.setattr(os, name, noting)
+
+    with monkeypatch.context() as monkeypatch:
+        for name in ("replace", "unlink", "mkdir", "ftruncate", "fsync"):
+            patched(name)
+        yield found
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="which file is meant is asked of /proc")
+
+
+@needs_proc
+def test_session_created_again_has_a_durable_name(tmp_path, monkeypatch):
+    """Its writer may have died between the renaming and the synchronisation of the folder."""
+    begun(tmp_path / "s")
+    with traced(monkeypatch) as calls:
+        Logs(tmp_path / "s").create(header())
+    assert [one for one in calls if one[0] == "fsync"] == [("fsync", "s.jsonl"), ("fsync", "s")]
+
+
+@needs_proc
+def test_fork_is_deleted_durably_before_its_parent(tmp_path, monkeypatch):
+    store = begun(tmp_path / "folder")
+    store.create(header("fork", parent_session_id="s"))
+    with traced(monkeypatch) as calls:
+        store.delete("s")
+    kept = [one for one in calls if one[0] != "mkdir" and one[1].endswith((".jsonl", "folder"))]
+    assert kept == [("unlink", "fork.jsonl"), ("fsync", "folder"), ("unlink", "s.jsonl"), ("fsync", "folder")]
+
+
+@needs_proc
+def test_new_folders_and_bindings_are_durable(tmp_path, monkeypatch):
+    with traced(monkeypatch) as calls:
+        store = begun(tmp_path / "a" / "b")
+        store.bind("client", "s")
+    assert calls[:4] == [("mkdir", "a"), ("fsync", tmp_path.name), ("mkdir", "b"), ("fsync", "a")]
+    assert calls[-3:] == [("fsync", ".bindings.json.new"), ("replace", "bindings.json"), ("fsync", "b")]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from lore.store.base import Checkpoint, Head, SessionDelta
 from lore.store.deltas import digests_of
 from lore.store.lines import NOTHING
-from store.logs import Logs, begun, header, said
+from store.logs import Logs, begun, header, said, visible
 
 CALLS = ("write", "fsync", "link", "replace", "rename", "unlink", "ftruncate", "mkdir")
 
@@ -89,7 +89,7 @@ ACTS = {
 
 
 @pytest.mark.parametrize(("prepare", "act"), ACTS.values(), ids=ACTS)
-def test_whenever_a_process_dies_what_it_was_about_is_done_or_not_begun(tmp_path, monkeypatch, prepare, act):
+def test_dying_call_is_done_or_not_begun(tmp_path, monkeypatch, prepare, act):
     done = tmp_path / "done"
     prepare(begun(done, "a"), done)
     act(Logs(done))
@@ -102,12 +102,12 @@ def test_whenever_a_process_dies_what_it_was_about_is_done_or_not_begun(tmp_path
             break
         found = facts(folder)
         assert all(one in (old.get(name), end.get(name)) for name, one in found.items()), before
-        assert not Logs(folder).verify().damage, before
+        assert all("incomplete save" in one.message for one in Logs(folder).verify().damage), before
         if "s" in found:
             act(Logs(folder))
         assert facts(folder) == end, before
         Logs(folder).vacuum()
-        assert not list(folder.rglob(".*")), before
+        assert all(path.suffix == ".lock" for path in folder.rglob(".*")), before
     assert before > 1
 
 
@@ -121,14 +121,14 @@ def dies(monkeypatch: pytest.MonkeyPatch, before: int, act: Callable[[], object]
     return False
 
 
-def test_whenever_the_first_create_dies_another_makes_the_store(tmp_path, monkeypatch):
+def test_create_that_died_is_done_by_another(tmp_path, monkeypatch):
     for before in range(1, 100):
         folder = tmp_path / str(before) / "deep" / "er"
         if not dies(monkeypatch, before, lambda folder=folder: Logs(folder).create(header())):
             break
         assert Logs(folder).create(header()).number == 1
         Logs(folder).vacuum()
-        assert sorted(path.name for path in folder.iterdir()) == ["lore-store.json", "s.jsonl"]
+        assert visible(folder) == ["lore-store.json", "s.jsonl"]
     assert before > 5
 
 
@@ -138,13 +138,13 @@ def facts(folder: Path) -> dict[str, object]:
     return {**{one.session_id: store.load(one.session_id) for one in store.list()}, "client k": store.resolve("k")}
 
 
-def test_a_delta_that_died_is_there_or_not_and_never_in_part(tmp_path, monkeypatch):
+def test_dying_save_is_never_stored_in_part(tmp_path, monkeypatch):
     base = begun(tmp_path, "a").load("s").head
     new = SessionDelta(base=base, new_events=(said("b"), said("c")))
     with dying(monkeypatch, 1), pytest.raises(Died):
         Logs(tmp_path).save_delta("s", new)
     assert Logs(tmp_path).load("s").head == base
-    with dying(monkeypatch, 5), pytest.raises(Died):  # written behind what was put aside, not synchronised
+    with dying(monkeypatch, 3), pytest.raises(Died):  # cut, written, not synchronised
         Logs(tmp_path).save_delta("s", new)
     assert Logs(tmp_path).save_delta("s", new).number == 4
     assert Logs(tmp_path).events() == (header(), *map(said, "abc"))

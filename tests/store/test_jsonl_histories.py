@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from helpers.strategies.events import any_events
-from lore.model.events import encode
+from lore.model.events import Saved, encode
 from lore.store.base import ConflictError, Head, SessionDelta
 from lore.store.sqlite import Memory
 from store.logs import Logs, header, said
@@ -97,7 +97,7 @@ def test_events_of_every_kind_come_back_to_the_byte(first, second):
     with tempfile.TemporaryDirectory() as folder:
         logs = Logs(Path(folder))
         head = logs.create(header())
-        lines = [tuple(map(encode, events)) for events in (first, second)]
+        lines = [tuple(encode(event) for event in events if not isinstance(event, Saved)) for events in (first, second)]
         for new in lines:
             head = logs.save_delta("s", SessionDelta(base=head, new_events=new))
         again = Logs(Path(folder))

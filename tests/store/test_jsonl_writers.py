@@ -11,14 +11,13 @@ import pytest
 
 from lore.store.base import ConflictError, Head, SessionDelta, StoreError, UnknownSessionError
 from lore.store.deltas import settle
-from store.logs import Logs, begun, header, said
+from store.logs import Logs, begun, header, said, visible
 
 HOLD = """
-import fcntl, sys
-file = open(sys.argv[1], "r+b")
-fcntl.flock(file, fcntl.LOCK_EX)
-print("held", flush=True)
-sys.stdin.read()
+import filelock, sys
+with filelock.FileLock(sys.argv[1]):
+    print("held", flush=True)
+    sys.stdin.read()
 """
 WRITE = """
 import sys
@@ -46,12 +45,13 @@ def started(script, *words):
     )
 
 
-def test_a_session_that_another_process_holds_is_waited_for_and_then_refused(tmp_path):
+def test_held_session_is_waited_for_then_refused(tmp_path):
     begun(tmp_path, "a")
-    with started(HOLD, tmp_path / "s.jsonl") as other:
+    with started(HOLD, tmp_path / ".s.jsonl.lock") as other:
         assert other.stdout.readline() == "held\n"
         store = Logs(tmp_path, patience=0.05)
-        for act in (lambda: store.say("b"), lambda: store.load("s"), lambda: store.move("s", "p")):
+        assert store.events() == (header(), said("a"))  # readers do not wait
+        for act in (lambda: store.say("b"), lambda: store.create(header()), lambda: store.move("s", "p")):
             with pytest.raises(StoreError, match="another writer holds") as caught:
                 act()
             assert "try again" in caught.value.hint
@@ -62,7 +62,7 @@ def test_a_session_that_another_process_holds_is_waited_for_and_then_refused(tmp
         assert store.say("b").number == 3  # what a dead process held is free
 
 
-def test_two_processes_on_one_session_lose_and_double_nothing(tmp_path):
+def test_two_processes_lose_and_double_nothing(tmp_path):
     store = begun(tmp_path)
     writers = [started(WRITE, store.url, name) for name in ("one", "two")]
     for one in writers:
@@ -81,7 +81,7 @@ def test_two_processes_on_one_session_lose_and_double_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("is_shared", [True, False], ids=["one store", "a store each"])
-def test_eight_threads_on_one_session_lose_and_double_nothing(tmp_path, is_shared):
+def test_eight_threads_lose_and_double_nothing(tmp_path, is_shared):
     shared = begun(tmp_path)
     together = Barrier(8)
 
@@ -107,7 +107,7 @@ def test_eight_threads_on_one_session_lose_and_double_nothing(tmp_path, is_share
     assert not shared.verify().damage
 
 
-def test_one_of_two_with_the_same_base_wins_and_the_other_is_told_both_heads(tmp_path):
+def test_second_save_on_one_base_is_refused(tmp_path):
     one = begun(tmp_path, "a")
     two, base = Logs(tmp_path), one.load("s").head
     assert two.load("s").head == base
@@ -118,7 +118,7 @@ def test_one_of_two_with_the_same_base_wins_and_the_other_is_told_both_heads(tmp
     assert two.say("c", base=head).number == 4
 
 
-def test_what_came_without_the_lock_while_a_delta_was_made_is_kept(tmp_path, monkeypatch):
+def test_line_written_without_the_lock_is_kept(tmp_path, monkeypatch):
     """`echo … >> s.jsonl` asks for no lock: the delta's record would stand elsewhere than it says."""
     store = begun(tmp_path, "a")
 
@@ -137,17 +137,18 @@ def test_what_came_without_the_lock_while_a_delta_was_made_is_kept(tmp_path, mon
     assert not store.verify().damage
 
 
-def test_a_session_that_was_saved_in_full_meanwhile_is_opened_again(tmp_path):
-    """The file has the name no more: what was written to it would be in no session."""
+def test_save_follows_a_log_that_was_replaced(tmp_path, monkeypatch):
+    """A save of very many events replaces the file: the old one has no name any more."""
+    monkeypatch.setattr("lore.store.jsonl.MOST", 1)
     one = begun(tmp_path, "a")
     two = Logs(tmp_path)
     head = two.load("s").head
-    assert one.save(one.load("s")) == head
-    assert two.say("b", base=head).number == 3
-    assert one.events() == (header(), said("a"), said("b"))
+    head = one.say("b", "c", base=head)
+    assert two.say("d", base=head).number == 5
+    assert one.events() == (header(), *map(said, "abcd"))
 
 
-def test_a_session_that_was_deleted_meanwhile_is_unknown(tmp_path):
+def test_session_deleted_meanwhile_is_unknown(tmp_path):
     one = begun(tmp_path, "a")
     two = Logs(tmp_path)
     head = two.load("s").head
@@ -157,7 +158,7 @@ def test_a_session_that_was_deleted_meanwhile_is_unknown(tmp_path):
     assert not (tmp_path / "s.jsonl").exists()
 
 
-def test_of_many_that_create_a_session_all_get_the_same(tmp_path):
+def test_many_creators_of_a_session_agree(tmp_path):
     stores = [Logs(tmp_path / "new" / "store") for _ in range(8)]
     together = Barrier(8)
 
@@ -167,6 +168,26 @@ def test_of_many_that_create_a_session_all_get_the_same(tmp_path):
 
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(create, stores))) == 1
-    assert sorted(path.name for path in (tmp_path / "new" / "store").iterdir()) == ["lore-store.json", "s.jsonl"]
+    assert visible(tmp_path / "new" / "store") == ["lore-store.json", "s.jsonl"]
     with pytest.raises(ConflictError):
         stores[0].create(header(model="another"))
+
+
+READ = """
+import sys
+from lore.store.registry import open_store
+told = []
+store = open_store(sys.argv[1], told.append)
+print("ready", flush=True)
+sizes = [store.load("s").head.number for _ in range(200)]
+print(sizes == sorted(sizes), told)
+"""
+
+
+def test_reader_beside_a_writer_sees_whole_saves(tmp_path):
+    store = begun(tmp_path)
+    with started(READ, store.url) as reader:
+        assert reader.stdout.readline() == "ready\n"
+        while reader.poll() is None:
+            store.say("x" * 20_000, "y")
+        assert reader.stdout.read() == "True []\n"

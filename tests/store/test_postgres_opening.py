@@ -9,10 +9,10 @@ from threading import Barrier
 import pytest
 
 from lore.store.base import FormatError, StoreError
-from lore.store.postgres import WRITE, Postgres, PostgresLink
+from lore.store.postgres import Postgres
 from lore.store.registry import open_store, shown, silent
-from lore.store.sql_tables import LATEST, POSTGRES, STEPS, TABLES, take
-from lore.testing.stores.scenarios import LATER, add, begun, header, line, message
+from lore.store.sql_tables import TABLES, VERSION
+from lore.testing.stores.scenarios import add, begun, header, line, message
 
 DELTA = line("prompt_delta", seq=1, selector={"target": "messages", "insert_at": 0, "x": 1}, content=[])
 
@@ -36,13 +36,13 @@ def test_a_new_database_is_given_the_schema_and_its_version(bare, postgres):
     open_store(bare.replace("postgresql:", "postgres:")).close()
     names = postgres.run("SELECT tablename FROM pg_tables WHERE schemaname = 'lore'", bare)
     assert {name for (name,) in names} == {*TABLES, "lore_store"}
-    assert postgres.run("SELECT version FROM lore.lore_store", bare) == [(LATEST,)]
+    assert postgres.run("SELECT version FROM lore.lore_store", bare) == [(VERSION,)]
 
 
 def test_a_schema_that_was_made_for_lore_and_is_empty_is_used(bare, postgres):
     postgres.run("CREATE SCHEMA lore", bare)
     open_store(bare).close()
-    assert postgres.run("SELECT version FROM lore.lore_store", bare) == [(LATEST,)]
+    assert postgres.run("SELECT version FROM lore.lore_store", bare) == [(VERSION,)]
 
 
 def test_clients_that_open_a_new_database_at_once_all_have_it(bare):
@@ -60,57 +60,6 @@ def test_clients_that_open_a_new_database_at_once_all_have_it(bare):
     store = Postgres.open(bare, silent)
     assert len(store.list()) == 8
     store.close()
-
-
-def made_by(version, url):
-    """Make the schema as a lore of that version made it."""
-    link = PostgresLink(url, shown(url), silent)
-    store = Postgres(link)
-    with link.transaction(WRITE) as tx:
-        store.begin_schema(tx)
-        for step in STEPS[:version]:
-            take(step, tx, POSTGRES)
-        tx.execute("UPDATE lore_store SET version = ?", (version,))
-    link.close()
-
-
-OLDEST_COLUMNS = (
-    "session, session_id, project_id, parent_session_id, created_at, updated_at, leaf_id, metadata, head_number, "
-    "head_digest, head_note, size"
-)
-
-
-@pytest.mark.parametrize("version", range(1, LATEST))
-def test_what_an_older_lore_stored_is_there_and_written_on(bare, postgres, version):
-    store = Postgres.open(bare, silent)
-    turn = line("turn_started", turn=1, at=LATER)
-    head = begun(store, message("u1"), DELTA, message("u2"), turn, project_id="p", user_id="u", agent_id="a")
-    before, deltas = store.load("s"), store.prompt_deltas("s")
-    assert len(deltas) == 1
-    store.close()
-    rows = {
-        table: postgres.run(f"SELECT {columns} FROM lore.{table} ORDER BY 1, 2", bare)
-        for table, columns in (("sessions", OLDEST_COLUMNS), ("events", "*"), ("prompt_deltas", "*"))
-    }
-    postgres.take_back(bare, bare=True)
-    made_by(version, postgres.lend())
-    kept = {name for (name,) in postgres.run("SELECT tablename FROM pg_tables WHERE schemaname = 'lore'", bare)}
-    for table, stored in rows.items():
-        for row in stored if table in kept else ():
-            marks = ", ".join(["%s"] * len(row))
-            postgres.run(f"INSERT INTO lore.{table} VALUES ({marks})", bare, row)
-    told = []
-    store = Postgres.open(bare, told.append)
-    assert told == [f"{shown(bare)}: brought from schema version {version} to {LATEST}"]
-    assert store.load("s") == before
-    assert store.prompt_deltas("s") == deltas
-    (listed,) = store.list()
-    assert (listed.user_id, listed.agent_id, listed.turns, listed.used_at) == ("u", "a", 1, LATER)
-    assert add(store, message("u3"), base=head).number == 6
-    store.bind("client", "s")
-    assert store.verify().damage == ()
-    store.close()
-    assert postgres.run("SELECT version FROM lore.lore_store", bare) == [(LATEST,)]
 
 
 def test_a_newer_schema_is_refused_and_not_touched(bare, postgres):

@@ -14,7 +14,6 @@ from lore.store.sqlite import Sqlite
 from lore.testing import StoreContract
 from lore.testing.stores.scenarios import add, begun, header, message
 from store.harness import HarnessScenarios
-from store.old_schemas import make
 from store.sqlite_files import asked, half_done, locked_down, opened, picture
 
 
@@ -196,14 +195,6 @@ def test_what_was_begun_in_a_file_that_cannot_be_written_is_not_read(tmp_path, m
         Sqlite(str(tmp_path / "s.db"))
     assert error.value.hint
     assert picture(tmp_path) == before
-
-
-def test_an_older_file_that_cannot_be_written_says_what_to_do(tmp_path, monkeypatch):
-    make(tmp_path / "s.db", 1)
-    locked_down(tmp_path, monkeypatch)
-    with pytest.raises(StoreError, match="schema version 1") as error:
-        Sqlite(str(tmp_path / "s.db"))
-    assert "copy" in error.value.hint
 
 
 # what a delta costs

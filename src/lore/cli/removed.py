@@ -15,6 +15,9 @@ OPTIONS: dict[tuple[str, str], str] = {
     ("fold", "--checkpoint"): "`lore fold SESSION` folds the whole log each time; `--follow` shows a log as it grows.",
     ("fold", "--verify"): "It compared a log with its checkpoint; `lore fold SESSION` always reads the whole log.",
     ("check", "--state"): "Judge new recordings only with --since or --last.",
+    ("store export", "--salvage"): (
+        "`lore store verify` names each damaged event; copy the other lines of a `jsonl:` store's log, or use a backup."
+    ),
 }
 
 

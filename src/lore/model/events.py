@@ -361,30 +361,22 @@ class Observed(Envelope, frozen=True, kw_only=True, tag="observed"):
 
 
 class Saved(Envelope, frozen=True, kw_only=True, tag="saved"):
-    """What a store of logs notes of a delta: nothing of the session itself, whose state it leaves as it is.
+    """What a `jsonl:` store notes of one save: a line before the events of the save. It changes no session state."""
 
-    The delta is the `size` bytes behind this record, an event a line; `digests` has one for each (`lore.store.lines`).
-    Before it come `after` events, `log` bytes with their ends, whose digest is `base`. The others are what the store
-    knows of the session from here on, `turns` and `used_at` behind the delta (`turns` None: an older lore wrote it);
-    where `metadata_at` is given, the record at that byte has the metadata. `byte` is where this record stands, and
-    `check` the CRC-32 of all before it in the record, 8 hex digits.
-    """
-
-    size: int
-    after: int = 0
-    base: str = ""
-    log: int = 0
-    digests: tuple[str, ...] = ()
+    size: int  # bytes of the events of this save, which follow this line
+    byte: int = 0  # where this line begins in its file
+    after: int = 0  # number of the last event before this save
+    base: str = ""  # digest of all events before this save (`lore.store.lines`)
+    log: int = 0  # bytes of all events before this save
+    digests: tuple[str, ...] = ()  # one for each event of this save
+    note: str = ""  # digest of leaf and metadata
     leaf_id: str | None = None
     metadata: Raw = NULL
-    metadata_at: int | None = None
     project_id: str | None = None
     created_at: str | None = None
     updated_at: str | None = None
-    turns: int | None = None
-    used_at: str | None = None
-    byte: int = 0
-    check: str = ""
+    turns: int = 0  # turns begun, this save included
+    used_at: str | None = None  # time of the last event that carries one
 
 
 class OpaqueEvent(Envelope, frozen=True, kw_only=True, tag="opaque"):

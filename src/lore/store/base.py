@@ -34,7 +34,7 @@ from lore.errors import LoreError, Where
 
 VERSION = 1  # of the format in which sessions are handed to stores and come out of them
 EMPTY = b"{}"
-_SALVAGE = "`lore store verify` says what is damaged; `lore store export ID --salvage` writes what is left"
+_HINT_DAMAGED = "`lore store verify` names each damaged place"
 
 Tell = Callable[[str], None]
 S = TypeVar("S", bound=Struct)
@@ -198,13 +198,6 @@ class Verified(Struct, frozen=True):
         )  # fmt: skip
 
 
-class Salvaged(Struct, frozen=True):
-    """What is left of a damaged session: the events that are surely as they were written; how many are `lost`."""
-
-    events: tuple[bytes, ...]
-    lost: int
-
-
 class StoreError(LoreError):
     """The store could not do what was asked: nothing was changed."""
 
@@ -231,17 +224,18 @@ class FormatError(StoreError):
     """The store is of another program, or of a newer lore; it was not touched."""
 
 
-def refuse_newer(what: str, version: int, newest: int) -> None:
-    """Raise FormatError where something was written by a newer lore."""
-    if version > newest:
-        hint = "use a newer lore; nothing was changed"
-        raise FormatError(f"{what} version {version}: this lore knows {newest}", hint=hint)
+def refuse_other_version(what: str, version: int, known: int, where: Where | None = None) -> None:
+    """Raise FormatError unless a version is the one that this lore reads and writes."""
+    if version != known:
+        hint = "use a newer lore" if version > known else "make a new store, and import the sessions again"
+        message = f"{what} version {version}: this lore knows {known}"
+        raise FormatError(message, hint=f"{hint}; nothing was changed", where=where)
 
 
 class DamagedError(StoreError):
     """What is stored is not what was written; `lore store verify` says what can be recovered."""
 
-    def __init__(self, message: str, *, hint: str = _SALVAGE, where: Where | None = None) -> None:
+    def __init__(self, message: str, *, hint: str = _HINT_DAMAGED, where: Where | None = None) -> None:
         super().__init__(message, hint=hint, where=where)
 
 
@@ -325,12 +319,4 @@ class DeltaStore(Store, Protocol):
 
     def save_delta(self, session_id: str, delta: SessionDelta) -> Head:
         """Add a delta and return the head behind it; raises ConflictError, UnknownSessionError."""
-        ...
-
-
-class SalvagingStore(Store, Protocol):
-    """A store that gives out what is left of a damaged session, for `lore store export --salvage`."""
-
-    def salvage(self, session_id: str) -> Salvaged:
-        """Return the events that are surely as they were written, in order. Changes nothing. Costs O(bytes)."""
         ...

@@ -36,7 +36,7 @@ from lore.store.base import (
     StoreError,
     UnknownSessionError,
     like,
-    refuse_newer,
+    refuse_other_version,
 )
 from lore.store.lines import (
     NOTHING,
@@ -106,7 +106,7 @@ class Settled(NamedTuple):
 
 def settle(delta: SessionDelta, stored: Stored) -> Settled:
     """Decide what a delta adds to what is stored; raises ConflictError, StoreError. Costs O(the delta)."""
-    refuse_newer("a delta of", delta.version, VERSION)
+    refuse_other_version("a delta of", delta.version, VERSION)
     good_notes(delta.leaf_id, delta.created_at, delta.updated_at)
     lines, head, base = lines_of(delta), stored.head, delta.base
     known = _known(lines, delta, stored)
@@ -308,7 +308,7 @@ def checked(data: SessionData, stored: Head | None, digests: Sequence[bytes]) ->
 
     Refused with ConflictError where the store holds an event that `data` does not.
     """
-    refuse_newer("a session of", data.version, VERSION)
+    refuse_other_version("a session of", data.version, VERSION)
     if data.first != 1 or not data.events:
         raise StoreError("a session that is saved in full begins with event 1", hint="load it without `after`")
     header = read_header(data.events[0])

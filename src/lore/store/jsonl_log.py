@@ -1,84 +1,325 @@
-"""Sessions kept as logs, in a folder or among objects: how far one is stored, what a delta writes, and the calls of a
-store that are the same in both.
+"""One session's log of a `jsonl:` store: the lines of a save, reading them, and finding what is damaged.
 
-A log is the header's line, then the events of each delta behind a record (`jsonl_records`), which says all that is
-noted of the session: nothing of it is kept beside the log.
+A log is the session's header, then for each save one `saved` record (`lore.model.events.Saved`) followed by the events
+of the save. The record says how many bytes follow, the digest of each event, and everything the store notes beside the
+events. So a save is stored whole or not at all: if fewer bytes follow than the record says, the save is incomplete, and
+readers leave it out. A last line that has no end and is not JSON, and zeros at the end of the file (a file system may
+leave them after a loss of power), are incomplete as well.
 
-Of a log in a file the state costs O(header and last delta), whatever the session's length: the file is read backwards
-to the last record that is one, and from there forwards; what `settle` asks of earlier events is read from the record
-that holds them on.
+Other programs may append whole lines: they are events, whose digest the next save's record holds.
+
+The state of a session is read from the header and the last record, whatever the length of the log.
 """
 
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
 
+import msgspec
 from msgspec import Raw
-from msgspec.structs import replace
 
 from lore.errors import Where
 from lore.formats.beginning import BOM
 from lore.formats.bounds import LONGEST
 from lore.formats.lines import fault
-from lore.model.events import Saved
-from lore.model.items import NULL, is_absent
-from lore.store.base import (
-    EMPTY,
-    DamagedError,
-    DamagedPlace,
-    DeltaRow,
-    Head,
-    SessionData,
-    SessionState,
-    SessionSummary,
-    StoreError,
-    Verified,
-    like,
-)
-from lore.store.deltas import AddingStore, Addition, StoredView
-from lore.store.jsonl_folder import LOG, TORN, Folder, name_of, read_range, read_small, stamp_of
-from lore.store.jsonl_records import BEGIN, Fault, LogPart, is_record, on_one_line, read, read_record, with_lines
-from lore.store.lines import NOTHING, Activity, SessionHeader, activity, note, put_together, read_header, rows_of
+from lore.model import lenient
+from lore.model.canonical import encode
+from lore.model.events import Envelope, Saved
+from lore.model.items import is_absent
+from lore.store.base import EMPTY, DamagedError, DamagedPlace, Head, SessionState, StoreError, Verified, like
+from lore.store.deltas import Addition, StoredView
+from lore.store.jsonl_folder import LOG, Folder, name_of, read_range
+from lore.store.lines import IDLE, NOTHING, SEED, Activity, SessionHeader, activity, follow, note, read_header
 
-_T = TypeVar("_T")
+MOST = 50_000  # events of one record: it has 64 digits for each, and no reader takes a line of more than 12 MiB
+_GROUP, _GROUP_BYTES = 1000, 1024 * 1024  # a log that is written whole has a record for about so many events
+_BEGIN, _END = b'{"kind":"saved",', b',"end":"lore-store-3"}'
+_OWN_FIELDS = frozenset(Saved.__struct_fields__) - frozenset(Envelope.__struct_fields__)
+_DECODER = msgspec.json.Decoder(Saved)
+_BLANK = b" \t\r"
+_PIECE = 64 * 1024
+_LAST = 1 << 62
 
 
-class LogState(SessionState, frozen=True, kw_only=True):
-    """What is known of a session; `torn` counts the bytes of its file behind `end`, where what is whole ends."""
-
-    end: int
-    torn: int = 0
-    is_ended: bool = True
-    metadata_at: int | None = None  # the byte of the record that has it
-
-    @property
-    def summary(self) -> SessionSummary:
-        """What a list says of it."""
-        return like(SessionSummary, self)
+# writing
 
 
-class LogView(StoredView):
-    """A session whose log is read from the place on that is asked for."""
+def is_record(line: bytes) -> bool:
+    """Return whether a line was written as a record; with one damaged byte it still begins or ends like one."""
+    return line.startswith(_BEGIN) or line.endswith(_END)
 
-    place: str  # how its file or object is named to a person
 
-    @property
-    @abstractmethod
-    def state(self) -> LogState:
-        """The session's state; raises DamagedError."""
+def save_bytes(addition: Addition, byte: int) -> bytes:
+    """Return a save as it is written at this byte of a log; raises StoreError for what a log cannot hold."""
+    state, then = addition.state, addition.then()
+    lines = addition.lines
+    if any(map(is_record, lines)):
+        hint = "leave it out: `lore store import` does"
+        raise StoreError("an event is a `saved` record, which the store writes itself", hint=hint)
+    record = like(
+        Saved, then, size=then.size - state.size, byte=byte, after=state.head.number, base=state.head.digest,
+        log=state.size, digests=tuple(map(bytes.hex, addition.digests)), note=then.head.note, agent_id=None,
+        metadata=Raw(then.metadata.replace(b"\r", b" ").replace(b"\n", b" ")), turns=then.turns or 0,
+    )  # fmt: skip
+    fields = (
+        b'"%b":%b' % (name.encode(), bytes(value) if isinstance(value, Raw) else encode(value))
+        for name, value in msgspec.structs.asdict(record).items()
+        if name in _OWN_FIELDS and value not in (None, "", ()) and (name != "metadata" or then.metadata != EMPTY)
+    )
+    line = _BEGIN + b",".join(fields) + _END
+    if len(line) > LONGEST:
+        raise StoreError(f"notes of {len(line):,} bytes: a record holds {LONGEST >> 20} MiB", hint="note less")
+    return b"\n".join((line, *lines, b""))
 
-    @abstractmethod
+
+def log_pieces(addition: Addition) -> Iterator[bytes]:
+    """Yield the bytes of a new log, in groups of events with a record each."""
+    header = (addition.header or b"") + b"\n"
+    yield header
+    state, byte, start, size = addition.state, len(header), 0, 0
+    ends = range(1, len(addition.lines) + 1)
+    for end in ends or (0,):
+        size += sum(map(len, addition.lines[end - 1 : end]))
+        if end - start >= _GROUP or size >= _GROUP_BYTES or end == len(addition.lines):
+            part = addition._replace(
+                state=state, lines=addition.lines[start:end], digests=addition.digests[start:end]
+            )  # fmt: skip
+            data = save_bytes(part, byte)
+            yield data
+            state, byte, start, size = part.then(), byte + len(data), end, 0
+
+
+# reading
+
+
+class Fault(NamedTuple):
+    """A damaged place of a log."""
+
+    number: int | None  # the damaged event, if it is one
+    byte: int
+    message: str
+    recoverable: str = "every other event"
+
+
+class LogPart:
+    """The events of a log from one place to its end, as `read_part` found them."""
+
+    def __init__(self, byte: int, start: Saved | None) -> None:
+        self.byte = byte  # of the file, where the part begins
+        self.end = byte  # of the file, where the last whole save ends
+        self.number = start.after if start else 0  # of the last event
+        self.digest = _digest(start.base) if start else SEED
+        self.log = start.log if start else 0  # bytes of all events
+        self.first = self.number + 1  # number of the first event in `lines`
+        self.lines: list[bytes] = []
+        self.digests: list[bytes] = []
+        self.record: Saved | None = None  # the last
+        self.foreign = 0  # events that other programs appended
+        self.loose = 0  # events after the last record, or all if there is none
+        self.faults: list[Fault] = []
+        self.has_end = True  # whether the last line ends with a line feed
+
+    def add(self, lines: Sequence[bytes], digests: Sequence[bytes]) -> None:
+        """Append events."""
+        self.lines += lines
+        self.digests += digests
+        self.number += len(lines)
+        self.log += sum(map(len, lines)) + len(lines)
+        if digests:
+            self.digest = digests[-1]
+
+
+def read_part(data: bytes, byte: int = 0, start: Saved | None = None) -> LogPart:
+    """Read the bytes of a log from one byte to its end: the first, or that of the record `start`. Costs O(bytes)."""
+    part = LogPart(byte, start)
+    data = data.rstrip(b"\0") if data.endswith(b"\0") else data
+    at = 0
+    while at < len(data):
+        stop = data.find(b"\n", at)
+        line = data[at : stop if stop >= 0 else len(data)]
+        if is_record(line):
+            end = _read_save(data, at, stop, part) if stop >= 0 else None
+            if end is None:
+                break
+            at = end
+        else:
+            line = line.removeprefix(BOM) if byte + at == 0 else line
+            if stop < 0 and line.strip(_BLANK) and fault(line):
+                break
+            if line.strip(_BLANK):
+                _read_foreign(line, byte + at, part)
+            part.has_end = stop >= 0
+            at = stop + 1 if stop >= 0 else len(data)
+        part.end = byte + at
+    return part
+
+
+def _read_foreign(line: bytes, byte: int, part: LogPart) -> None:
+    reason = fault(line)
+    if reason:
+        part.faults.append(Fault(part.number + 1, byte, f"unreadable line: {reason}"))
+    part.foreign += part.number > 0  # the first is the header
+    part.loose += 1
+    part.add((line,), follow(part.digest, (line,)))
+
+
+def _read_save(data: bytes, at: int, stop: int, part: LogPart) -> int | None:
+    """Read a record and its events; returns where they end, None if the save is incomplete."""
+    byte, begin = part.byte + at, stop + 1
+    record = _read_record(data[at:stop], byte)
+    if record is None:
+        message = "a saved record is damaged, or belongs to another file"
+        part.faults.append(Fault(None, byte, message, "the events after it, without their digests"))
+        return begin
+    end = begin + record.size
+    if end > len(data):
+        if b"\n" + _BEGIN not in data[stop:]:
+            return None
+        part.faults.append(Fault(None, byte, "bytes after this record are missing", "the events that are there"))
+        return begin
+    if record.after != part.number:
+        message = f"{part.number:,} events are before this record, {record.after:,} were stored"
+        part.faults.append(Fault(None, byte, message, "the events that are there"))
+    elif _digest(record.base) != part.digest and not part.faults:  # else it follows from damage found before
+        number, which = (part.number, "the event") if part.loose == 1 else (None, f"one of {part.loose:,} events")
+        message = f"{which} before this byte was changed"
+        part.faults.append(Fault(number, byte, message, "what it says now may be wrong"))
+    part.number, part.digest, part.log = record.after, _digest(record.base), record.log
+    lines, digests = data[begin:end].split(b"\n")[:-1], [*map(_digest, record.digests)]
+    if follow(part.digest, lines) != digests:
+        _find_changed(lines, digests, part, part.byte + begin)
+    part.add(lines, digests)
+    part.record, part.loose = record, 0
+    return end
+
+
+def _find_changed(lines: Sequence[bytes], digests: Sequence[bytes], part: LogPart, byte: int) -> None:
+    """Name each event of a save that was changed: its digest does not follow from the one stored before it."""
+    if len(lines) != len(digests):
+        message = f"{len(digests):,} events were stored with this save, {len(lines):,} are there"
+        part.faults.append(Fault(None, byte, message, "the events that are there"))
+        return
+    before = part.digest
+    for number, (line, digest) in enumerate(zip(lines, digests, strict=True), part.number + 1):
+        if follow(before, (line,)) != [digest]:
+            part.faults.append(Fault(number, byte, "the event is not what was stored"))
+        before, byte = digest, byte + len(line) + 1
+
+
+def _read_record(line: bytes, byte: int) -> Saved | None:
+    if not (line.startswith(_BEGIN) and line.endswith(_END)):
+        return None
+    try:
+        record = _DECODER.decode(line)
+    except ValueError:  # lone surrogates in metadata
+        try:
+            record = lenient.convert(line, Saved)
+        except (ValueError, RecursionError):
+            return None
+    is_whole = isinstance(record, Saved) and record.byte == byte and record.size >= 0 and record.after > 0
+    return record if is_whole and note(record.leaf_id, _metadata(record)) == record.note else None
+
+
+def _metadata(record: Saved) -> bytes:
+    return EMPTY if is_absent(record.metadata) else bytes(record.metadata)
+
+
+def _digest(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return b""
+
+
+# a session's log
+
+
+class LogFile(StoredView):
+    """A session's log that is open, as it was when it was opened."""
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        self.descriptor = descriptor
+        self.path = path
+        self.size = os.fstat(descriptor).st_size
+        self._part: LogPart | None = None
+
     def part(self, after: int) -> LogPart:
-        """Return the events that came after a number, perhaps with some before; raises DamagedError."""
+        """Return the events after a number, perhaps with some before it; raises DamagedError."""
+        if self._part is None or self._part.first > after + 1:
+            part = self.read() if after <= 0 else self._read_end(after)
+            if part.faults:
+                first = part.faults[0]
+                raise self._damaged(f"event {first.number}: " if first.number else "", first.message, first.byte)
+            self._part = part
+        return self._part
+
+    def read(self) -> LogPart:
+        """Return all events, damaged or not."""
+        return read_part(read_range(self.descriptor, 0, self.size))
+
+    def _read_end(self, after: int) -> LogPart:
+        """Read from the last record that has at most `after` events before it, or from the beginning."""
+        size = _PIECE
+        while size < self.size:
+            begin = self.size - size
+            data = read_range(self.descriptor, begin, self.size)
+            at = data.rfind(b"\n" + _BEGIN)
+            while at >= 0:
+                stop = data.find(b"\n", at + 1)
+                record = _read_record(data[at + 1 : stop], begin + at + 1) if stop >= 0 else None
+                if record is not None and record.after <= after:
+                    part = read_part(data[at + 1 :], begin + at + 1, record)
+                    if part.record is not None:  # else this save is incomplete
+                        return part
+                at = data.rfind(b"\n" + _BEGIN, 0, at)
+            size *= 4
+        return self.read()
+
+    @property
+    def incomplete(self) -> int:
+        """How many bytes of an incomplete save are at the end."""
+        return self.size - self.part(_LAST).end
+
+    def header(self) -> SessionHeader:
+        """Return the session's header; raises DamagedError if there is none, or another session's."""
+        data, at = b"", 0
+        while b"\n" not in data and at < min(self.size, LONGEST):
+            data += read_range(self.descriptor, at, at + _PIECE)
+            at += _PIECE
+        if not data:
+            message = "the log is empty: the disk lost what was stored, or another program made the file"
+            raise self._damaged("", message, 0)
+        try:
+            header = read_header(data.partition(b"\n")[0].removeprefix(BOM))
+        except StoreError as error:
+            raise self._damaged("event 1: ", error.message, 0) from None
+        wanted = name_of(header.session_id) + LOG
+        if wanted != os.path.basename(self.path):
+            message = f"the header is that of session {header.session_id!r}, whose file is {wanted}"
+            raise self._damaged("event 1: ", message, 0)
+        return header
+
+    def _damaged(self, which: str, message: str, byte: int) -> DamagedError:
+        return DamagedError(f"{which}{message}", where=Where(self.path, None, byte))
+
+    @cached_property
+    def state(self) -> SessionState:
+        header, part = self.header(), self.part(_LAST)
+        record, loose = part.record, part.lines[len(part.lines) - part.loose :]
+        notes: dict[str, object] = {"created_at": header.at} if record is None else {
+            name: getattr(record, name) for name in ("project_id", "leaf_id", "created_at", "updated_at")
+        }  # fmt: skip
+        metadata = EMPTY if record is None else _metadata(record)
+        used = activity(loose, IDLE if record is None else Activity(record.turns, record.used_at))
+        head = Head(part.number, part.digest.hex(), NOTHING.note if record is None else record.note)
+        return like(SessionState, header, head=head, size=part.log, metadata=metadata, **notes, **used._asdict())
 
     def digest(self, number: int) -> str | None:
-        if number == 0:
-            return NOTHING.digest
-        if number == self.head.number:
-            return self.head.digest
+        if number in (0, self.head.number):
+            return self.head.digest if number else NOTHING.digest
         part = self.part(number - 1)
         place = number - part.first
         return part.digests[place].hex() if 0 <= place < len(part.digests) else None
@@ -88,242 +329,38 @@ class LogView(StoredView):
         start = after + 1 - part.first
         return part.lines[start : start + count]
 
-    def damaged(self, found: Fault) -> DamagedError:
-        """Return the error for a place that is damaged."""
-        which = "" if found.number is None else f"event {found.number}: "
-        return DamagedError(f"{which}{found.message}", where=Where(self.place, None, found.byte))
 
-
-# what is written
-
-MOST = 50_000  # events behind one record: it names 64 digits for each, and no reader takes a line over 12 MiB
-REPEATED = 1024  # bytes of metadata that each record says again; longer ones stand where they changed
-_GROUP, _GROUP_BYTES = 1000, 1024 * 1024  # events, and about their bytes, behind one record of a whole session
-
-
-def record(addition: Addition, start: int = 0, end: int | None = None) -> tuple[bytes, LogState]:
-    """Return events of an addition behind one record, in one piece, and the state that it leads to."""
-    addition = addition._replace(
-        notes=replace(addition.notes, metadata=on_one_line(addition.notes.metadata)),
-        lines=addition.lines[start:end], digests=addition.digests[start:end],
-    )  # fmt: skip
-    state, then = addition.state, addition.then()
-    if not isinstance(state, LogState):  # of a new session: its header's
-        state = like(LogState, state, end=state.size)
-    at = state.metadata_at if then.metadata == state.metadata and len(then.metadata) > REPEATED else None
-    written = like(
-        Saved, then, size=then.size - state.size, after=state.head.number, base=state.head.digest, log=state.size,
-        digests=tuple(map(bytes.hex, addition.digests)), metadata_at=at, agent_id=None,
-        metadata=NULL if at is not None or then.metadata == EMPTY else Raw(then.metadata),
-        byte=state.end + (not state.is_ended),
-    )  # fmt: skip
-    data = (b"" if state.is_ended else b"\n") + with_lines(written, addition.lines)
-    return data, like(LogState, then, end=state.end + len(data), metadata_at=written.byte if at is None else at)
-
-
-def pieces(addition: Addition) -> Iterator[tuple[bytes, LogState]]:
-    """Yield what is written, the header apart, in groups behind a record each, and the state behind each."""
-    lines, state, start, held = addition.lines, addition.state, 0, 0
-    for end in range(1, len(lines) + 1):
-        held += len(lines[end - 1])
-        if end - start >= _GROUP or held >= _GROUP_BYTES or end == len(lines):
-            data, state = record(addition._replace(state=state), start, end)
-            yield data, state
-            start, held = end, 0
-    if not lines:
-        yield record(addition)
-
-
-# the calls of a store
-
-
-class LogStore(AddingStore):
-    """A store of logs. Where one is, how it is locked and written, is what is abstract here."""
-
-    @abstractmethod
-    def _read(self, session_id: str, ask: Callable[[LogView], _T]) -> _T:
-        """Return what a function says of a session's log; raises UnknownSessionError, DamagedError."""
-
-    @abstractmethod
-    def _summaries(self) -> Iterable[SessionSummary]:
-        """Yield what is known of each session; one that is damaged is told, and left out."""
-
-    def load(self, session_id: str, *, after: int = 0) -> SessionData:
-        after = max(0, after)
-
-        def ask(log: LogView) -> SessionData:
-            part = log.part(after) if not after or after < log.head.number else None
-            events = () if part is None else tuple(part.lines[max(0, after + 1 - part.first) :])
-            return log.state.data(events, after + 1)
-
-        return self._read(session_id, ask)
-
-    def list(self, project_id: str | None = None) -> Sequence[SessionSummary]:
-        """List the sessions; one that is damaged is told, and left out."""
-        found = sorted(self._summaries(), key=lambda summary: summary.session_id)
-        return [summary for summary in found if project_id is None or summary.project_id == project_id]
-
-    def prompt_deltas(self, session_id: str) -> Sequence[DeltaRow]:
-        data = self.load(session_id)
-        return put_together(session_id, data.project_id, rows_of(data.events))
-
-
-# in a file
-
-_PIECE = 64 * 1024
-_ALL = 1 << 62
-
-
-class LogFile(LogView):
-    """A session's log that is open and locked, as it was when it was opened."""
-
-    def __init__(self, descriptor: int, path: str, known: tuple[tuple[int, ...], LogState] | None = None) -> None:
-        """Take an open file, and the state that it had at a stamp."""
-        self.descriptor = descriptor
-        self.place = path
-        self.stamp = stamp_of(os.fstat(descriptor))
-        self.size = self.stamp[0]
-        self._part: LogPart | None = None
-        self._known = known[1] if known is not None and known[0] == self.stamp else None
-
-    @property
-    def state(self) -> LogState:
-        if self._known is None:
-            self._known = self._state(self._tail())
-        return self._known
-
-    def part(self, after: int) -> LogPart:
-        if self._part is None or self._part.first > after + 1:
-            record = next((record for record in self._records() if record.after <= after), None) if after else None
-            self._part = self._checked(self.read(record))
-            if self._known is None:
-                self._known = self._state(self._part if self._part.record or not record else self._tail())
-        return self._part
-
-    def _tail(self) -> LogPart:
-        for record in self._records():
-            part = self._checked(self.read(record))
-            if part.record is not None:  # else it is torn
-                return part
-        return self._checked(self.read())
-
-    def read(self, record: Saved | None = None) -> LogPart:
-        """Read all of it, or from a record on, damaged or not."""
-        return read(read_range(self.descriptor, record.byte if record else 0, self.size), record)
-
-    def _records(self) -> Iterator[Saved]:
-        """Yield the records of the file, the last first."""
-        data, start, piece, limit = b"", self.size, _PIECE, self.size
-        while start > 0:
-            begin = max(0, start - piece)
-            data = read_range(self.descriptor, begin, start) + data
-            start, piece = begin, piece * 2
-            at = data.rfind(b"\n" + BEGIN, 0, limit - start)
-            while at >= 0:
-                limit = start + at
-                stop = data.find(b"\n", at + 1)
-                record = read_record(data[at + 1 : stop], limit + 1) if stop >= 0 else None
-                if record is not None:
-                    yield record
-                at = data.rfind(b"\n" + BEGIN, 0, limit - start)
-            limit = min(limit, start + len(BEGIN))
-
-    def _checked(self, part: LogPart) -> LogPart:
-        if part.faults:
-            raise self.damaged(part.faults[0])
-        return part
-
-    def header(self) -> SessionHeader:
-        """Return the session's header; raises DamagedError where there is none, or another session's."""
-        data, at = b"", 0
-        while b"\n" not in data and at < min(self.size, LONGEST):
-            data += read_range(self.descriptor, at, at + _PIECE)
-            at += _PIECE
-        try:
-            header = read_header(data.partition(b"\n")[0].removeprefix(BOM))
-        except StoreError as error:
-            raise self.damaged(Fault(1, 0, error.message, "")) from None
-        wanted = name_of(header.session_id) + LOG
-        if wanted != os.path.basename(self.place):
-            message = f"the header is that of session {header.session_id!r}, whose file is {wanted}"
-            raise self.damaged(Fault(1, 0, message, ""))
-        return header
-
-    def _state(self, part: LogPart) -> LogState:
-        header, record = self.header(), part.record
-        metadata, at = (EMPTY, None) if record is None else self._metadata(record)
-        leaf_id = None if record is None else record.leaf_id
-        times = (header.at, None) if record is None else (record.created_at, record.updated_at)
-        return like(
-            LogState, header, head=Head(part.number, part.digest.hex(), note(leaf_id, metadata)), size=part.log,
-            end=part.end, torn=self.size - part.end, is_ended=part.is_ended, metadata=metadata, metadata_at=at,
-            project_id=header.project_id if record is None else record.project_id, leaf_id=leaf_id,
-            created_at=times[0], updated_at=times[1], **self._activity(part)._asdict(),
-        )  # fmt: skip
-
-    def _activity(self, part: LogPart) -> Activity:
-        """Return how far the session was used; where an older lore wrote the last record, all events are read."""
-        record, loose = part.record, part.lines[len(part.lines) - part.loose :]
-        if record is not None and record.turns is not None:
-            return activity(loose, Activity(record.turns, record.used_at))
-        return activity(part.lines if part.first == 1 else self._checked(self.read()).lines)
-
-    def _metadata(self, record: Saved) -> tuple[bytes, int]:
-        """Return a session's metadata, and the byte of the record that has it: this one, or the one that it names."""
-        at = record.byte if record.metadata_at is None else record.metadata_at
-        if at != record.byte:
-            line = read_range(self.descriptor, at, at + LONGEST + 1).partition(b"\n")[0]
-            found = read_record(line, at)
-            if found is None:
-                raise self.damaged(Fault(None, at, "the record that has the metadata is damaged", "the events"))
-            record = found
-        return (EMPTY if is_absent(record.metadata) else bytes(record.metadata)), at
-
-
-# what is damaged
-
-
-def verify_log(folder: Folder, path: str) -> Verified | None:
-    """Recompute every digest of a log, and look at what was cut off it. None where it was deleted meanwhile."""
-    session_id, damage, notes = None, list[DamagedPlace](), list[str]()
-    aside = folder.beside(path, TORN)
+def verify_log(folder: Folder, name: str) -> Verified | None:
+    """Recompute every digest of a log; None if it was deleted meanwhile."""
+    session_id, damage, notes, path = None, list[DamagedPlace](), list[str](), folder.file(name)
     try:
-        with folder.reading(path) as descriptor:
+        with folder.opened(name) as descriptor:
             log = LogFile(descriptor, path)
             part = log.read()
             try:
                 session_id = log.header().session_id
             except DamagedError as error:
                 is_misnamed = "whose file is" in error.message
-                saved = "all events: give the file that name" if is_misnamed else "the other events"
-                damage.append(DamagedPlace(None, 1, f"{path}, byte 0", error.message, saved))
-            torn = read_range(descriptor, part.end, _ALL)
+                left = "the other events" if part.lines else "nothing"
+                left = "all events: give the file that name" if is_misnamed else left
+                damage.append(DamagedPlace(None, 1, f"{path}, byte 0", error.message.removeprefix("event 1: "), left))
     except FileNotFoundError:
         return None
-    except StoreError as error:  # a symbolic link, a disk that does not answer, a lock that is held
+    except StoreError as error:  # a symbolic link, or a disk that does not answer
         return Verified(1, 0, (unread(path, error),))
-    damage += [found.damage(session_id, f"{path}, byte {found.byte}") for found in part.faults]
-    if part.plain:
-        notes.append(f"{path}: {part.plain:,} events were appended by another program, without a digest")
-    if torn and not part.faults:
-        notes.append(
-            f"{path}: the last {len(torn):,} bytes are no whole delta: it was never acknowledged, "
-            f"or the disk lost its end; {_recoverable(torn)}"
+    damage += [DamagedPlace(session_id, one.number, f"{path}, byte {one.byte}", *one[2:]) for one in part.faults]
+    incomplete = log.size - part.end
+    if incomplete and not part.faults:
+        message = (
+            f"the last {incomplete:,} bytes are an incomplete save: its writer died, or the disk lost its end, "
+            "and then it may have been acknowledged"
         )
-    try:
-        if cut := read_small(aside, _ALL):
-            notes.append(f"{aside}: {len(cut):,} bytes of deltas that were not whole; {_recoverable(cut)}")
-    except StoreError as error:
-        damage.append(unread(aside, error))
+        damage.append(DamagedPlace(session_id, None, f"{path}, byte {part.end}", message, "every event before it"))
+    if part.foreign:
+        notes.append(f"{path}: {part.foreign:,} events were appended by another program, without a digest")
     return Verified(1, len(part.lines), tuple(damage), tuple(notes))
 
 
 def unread(path: str, error: StoreError) -> DamagedPlace:
     """Return the damage of a file that cannot be read."""
     return DamagedPlace(None, None, path, error.message, "not known")
-
-
-def _recoverable(data: bytes) -> str:
-    """Say which lines of what was cut off are whole."""
-    lines = [line for line in data.split(b"\n") if line and not is_record(line) and not fault(line)]
-    return f"{len(lines):,} whole event{'' if len(lines) == 1 else 's'} can be recovered from them"

@@ -1,14 +1,14 @@
 """`postgresql://…`: sessions in a PostgreSQL database, safe under many writers.
 
 In a database: schema `lore`, with the tables of `sql_tables` and one that says which version of it they are. It is made
-where it is not there; a schema of that name that is another program's, or a newer lore's, is refused untouched.
+where it is not there; a schema of that name of another program or version is refused untouched.
 Rules:
 - who writes to a session holds its row (`FOR UPDATE`) until the end: writers of one session wait for each other,
   writers of different sessions do not;
 - `synchronous_commit` is on for what lore writes, whatever the server's default is; with `fsync` off nothing helps, and
   `verify` says so;
 - a transaction begins with what must hold in it, whatever the server's defaults are (`_WANTED`), and with a look at
-  the schema's version: that look holds a lock until the end, so that no newer lore changes the schema meanwhile;
+  the schema's version;
 - a connection that broke is made again, and the call done again, for some seconds (`PostgresLink`): what broke before
   COMMIT was sent is undone by the server; what broke after may be stored, nobody knows; but every call of a store that
   is done twice changes nothing the second time;
@@ -39,10 +39,10 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
 from lore.model.canonical import printable
-from lore.store.base import DamagedError, FormatError, StoreError, Tell, refuse_newer
+from lore.store.base import DamagedError, FormatError, StoreError, Tell, refuse_other_version
 from lore.store.registry import shown
 from lore.store.sql import SqlStore
-from lore.store.sql_tables import LATEST, POSTGRES, STEPS, TABLES, Transaction, Value, take
+from lore.store.sql_tables import POSTGRES, TABLES, VERSION, Transaction, Value, make_tables
 
 SHAPE = "postgresql://HOST:PORT/DATABASE, a user and password before the host; percent-encode what is special in them"
 DAMAGED = frozenset({"XX001", "XX002"})  # data_corrupted, index_corrupted
@@ -425,9 +425,9 @@ class Postgres(SqlStore):
 
     @classmethod
     def open(cls, url: str, tell: Tell) -> Postgres:
-        """Connect, and make the schema where it is missing or older.
+        """Connect, and make the schema if it is missing.
 
-        Raises FormatError for a schema that is another program's or newer, StoreError where there is no connection.
+        Raises FormatError for a schema of another program or version, StoreError if there is no connection.
         """
         store = cls(PostgresLink(url, shown(url), tell))
         try:
@@ -440,57 +440,37 @@ class Postgres(SqlStore):
     @contextmanager
     def transaction(self, *, write: bool) -> Generator[Transaction]:
         with self.link.transaction(WRITE if write else READ, "SELECT version FROM lore.lore_store") as tx:
-            if tx.first != (LATEST,):
-                self._refuse(-1 if tx.first is None else tx.first[0])
+            refuse_other_version(f"{self.url} has schema", -1 if tx.first is None else tx.first[0], VERSION)
             yield tx
-
-    def _refuse(self, version: int) -> None:
-        refuse_newer(f"{self.url} has schema", version, LATEST)
-        raise FormatError(f"{self.url} has schema version {version} by now, not {LATEST}", hint="open it again")
 
     @_again
     def prepare(self) -> None:
-        """Make the schema, or what is missing of it. Writes nothing where it is there.
-
-        Clients that open a new database at once wait for each other; those that write to an older schema are waited
-        for, and refused afterwards.
-        """
+        """Make the schema if it is missing. Clients that open a new database at once wait for each other."""
         with self.link.transaction(READ) as tx:
-            if self._version(tx) == LATEST:
+            if self._is_made(tx):
                 return
         with self.link.transaction(WRITE, f"SELECT pg_advisory_xact_lock({_LOCK})") as tx:
-            version = self._version(tx)
-            if version == LATEST:
+            if self._is_made(tx):
                 return
-            if version == 0:
-                self.begin_schema(tx)
-            tx.execute("LOCK TABLE lore_store IN ACCESS EXCLUSIVE MODE")
-            for step in STEPS[self._version(tx) :]:
-                take(step, tx, POSTGRES)
-                tx.execute("UPDATE lore_store SET version = ?", (step.version,))
-        if version:
-            self.link.tell(f"{self.url}: brought from schema version {version} to {LATEST}")
+            if not tx.execute("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = 'lore'"):
+                tx.execute("CREATE SCHEMA lore")  # not IF NOT EXISTS, which asks for the right to create even so
+            make_tables(tx, POSTGRES)
+            tx.execute(_STAMP)
+            tx.execute("INSERT INTO lore_store VALUES (true, ?)", (VERSION,))
 
-    def _version(self, tx: Cursor) -> int:
-        """Return which version of the schema there is, 0 where there is none; raises FormatError."""
+    def _is_made(self, tx: Cursor) -> bool:
+        """Return whether the schema is there; raises FormatError if it is another program's, or another version's."""
         names = {name for (name,) in tx.execute(_RELATIONS)}
         if not names:
-            return 0
+            return False
         rows = tx.execute("SELECT version FROM lore.lore_store") if "lore_store" in names else ()
         if len(rows) != 1:
             raise FormatError(
                 f"{self.url}: schema lore is another program's ({', '.join(sorted(names)[:3])})",
                 hint="give another database; nothing was changed",
             )
-        refuse_newer(f"{self.url} has schema", rows[0][0], LATEST)
-        return rows[0][0]
-
-    def begin_schema(self, tx: Transaction) -> None:
-        """Make schema lore, with its stamp and without a table."""
-        if not tx.execute("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = 'lore'"):
-            tx.execute("CREATE SCHEMA lore")  # not IF NOT EXISTS, which asks for the right to create even so
-        tx.execute(_STAMP)
-        tx.execute("INSERT INTO lore_store VALUES (true, 0)")
+        refuse_other_version(f"{self.url} has schema", rows[0][0], VERSION)
+        return True
 
     def delete(self, session_id: str) -> tuple[str, ...]:
         """Delete a session and its forks; see `Store`.
@@ -530,6 +510,6 @@ class Postgres(SqlStore):
 
 for _name in (
     "create", "load", "save", "save_delta", "list", "move", "bind", "resolve", "prompt_deltas", "checkpoint",
-    "save_checkpoint", "verify", "salvage",
+    "save_checkpoint", "verify",
 ):  # fmt: skip
     setattr(Postgres, _name, _again(getattr(SqlStore, _name)))

@@ -29,7 +29,6 @@ from lore.store.base import (
     DamagedPlace,
     DeltaRow,
     Head,
-    Salvaged,
     SessionData,
     SessionSummary,
     StoreError,
@@ -203,11 +202,6 @@ class SqlStore(AddingStore):
             damage = DamagedPlace(session_id, None, "sessions row", error.message, "nothing is known of it")
             return Verified(1, 0, (damage,))
 
-    def salvage(self, session_id: str) -> Salvaged:
-        """Return the events whose digest follows from the one before; none where its own row cannot be read."""
-        with self.transaction(write=False) as tx:
-            return salvaged(self._found(tx, session_id))
-
     # looking up
 
     def _find(self, tx: Transaction, session_id: str, *, write: bool = False) -> SqlSession | None:
@@ -293,14 +287,6 @@ def verify_session(session: SqlSession) -> Verified:
     return Verified(
         1, len(read.events), tuple(DamagedPlace(session.summary.session_id, *each, saved) for each in read.found)
     )
-
-
-def salvaged(session: SqlSession) -> Salvaged:
-    """Return what is left of a session: up to a page that the database cannot read, where there is one."""
-    read = _read(session)
-    whole = frozenset(read.whole)
-    lines = tuple(event.line for event in read.events if event.number in whole)
-    return Salvaged(lines, max(0, session.head.number - len(lines)))
 
 
 def _read(session: SqlSession) -> _Read:

@@ -7,22 +7,20 @@ the rows derived from them, `bindings` which session a client means, `checkpoint
 - ids are text, compared by code point;
 - lines, selectors, contents, metadata, leaf ids and times are bytes: text columns of PostgreSQL refuse U+0000, those
   of sqlite half a surrogate pair, and JSON can hold both. They are UTF-8, lone surrogates encoded like any character;
-- a `seq` may be any integer that JSON can spell (past 64 bits it is text in sqlite, which has no wider integer);
-- a step of the schema, once released, is never changed: what is wrong with it is put right by a later one.
+- a `seq` may be any integer that JSON can spell (past 64 bits it is text in sqlite, which has no wider integer).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import chain
 from types import UnionType
 from typing import Any, NamedTuple, Protocol
 
-from lore.store.base import DamagedError, DeltaRow, Head, SessionState, SessionSummary, StoreError, like
+from lore.store.base import DamagedError, DeltaRow, Head, SessionState, SessionSummary, like
 from lore.store.deltas import StoredView
-from lore.store.lines import IDLE, SEED, Row, SessionHeader, activity, note, read_header, rows_of
+from lore.store.lines import SEED, Row, SessionHeader, note, read_header
 
 Value = int | str | bytes | None
 AT_ONCE = 256  # events that are in memory at once where a whole session is gone through
@@ -208,7 +206,10 @@ POSTGRES = {
     "bytes": "BYTEA", "seq": "NUMERIC", "strict": "",
 }  # fmt: skip
 
-_SESSIONS = """
+VERSION = 5  # of the schema
+TABLES = frozenset({"sessions", "events", "prompt_deltas", "bindings", "checkpoints"})
+_SCHEMA = (
+    """
 CREATE TABLE sessions (
     session {key},
     session_id {text} NOT NULL UNIQUE,
@@ -221,10 +222,15 @@ CREATE TABLE sessions (
     head_number {int} NOT NULL CHECK (head_number >= 1),
     head_digest {bytes} NOT NULL CHECK (length(head_digest) = 32),
     head_note {bytes} NOT NULL CHECK (length(head_note) = 32),
-    size {int} NOT NULL CHECK (size >= 0)
+    size {int} NOT NULL CHECK (size >= 0),
+    user_id {bytes},
+    agent_id {bytes},
+    turns {int} NOT NULL,
+    used_at {bytes}
 ) {strict}
-"""
-_EVENTS = """
+""",
+    "CREATE INDEX sessions_by_project ON sessions (project_id)",
+    """
 CREATE TABLE events (
     session {int} NOT NULL REFERENCES sessions (session) ON DELETE CASCADE,
     number {int} NOT NULL CHECK (number >= 1),
@@ -232,8 +238,8 @@ CREATE TABLE events (
     digest {bytes} NOT NULL CHECK (length(digest) = 32),
     PRIMARY KEY (session, number)
 ) {strict}
-"""
-_PROMPT_DELTAS = """
+""",
+    """
 CREATE TABLE prompt_deltas (
     session_id {text} NOT NULL REFERENCES sessions (session_id) ON DELETE CASCADE,
     seq {seq} NOT NULL,
@@ -242,14 +248,16 @@ CREATE TABLE prompt_deltas (
     content {bytes} NOT NULL,
     PRIMARY KEY (session_id, seq)
 ) {strict}
-"""
-_BINDINGS = """
+""",
+    "CREATE INDEX prompt_deltas_by_project ON prompt_deltas (project_id)",
+    """
 CREATE TABLE bindings (
     client_key {text} NOT NULL PRIMARY KEY,
     session {int} NOT NULL REFERENCES sessions (session) ON DELETE CASCADE
 ) {strict}
-"""
-_CHECKPOINTS = """
+""",
+    "CREATE INDEX bindings_by_session ON bindings (session)",
+    """
 CREATE TABLE checkpoints (
     session {int} NOT NULL PRIMARY KEY REFERENCES sessions (session) ON DELETE CASCADE,
     number {int} NOT NULL,
@@ -257,72 +265,11 @@ CREATE TABLE checkpoints (
     format {bytes} NOT NULL,
     data {bytes} NOT NULL
 ) {strict}
-"""
-
-
-def _derive_rows(tx: Transaction) -> None:
-    """Fill `prompt_deltas` from the events that were stored before there was such a table."""
-    sessions = tx.execute("SELECT session, session_id, project_id FROM sessions ORDER BY session")
-    for session, session_id, project_id in sessions:
-        for part in events_of(tx, session):
-            put_rows(tx, session_id, project_id, rows_of(event.line for event in part))
-
-
-_USED = (
-    "ALTER TABLE sessions ADD COLUMN user_id {bytes}",
-    "ALTER TABLE sessions ADD COLUMN agent_id {bytes}",
-    "ALTER TABLE sessions ADD COLUMN turns {int} NOT NULL DEFAULT 0",
-    "ALTER TABLE sessions ADD COLUMN used_at {bytes}",
+""",
 )
 
 
-def _derive_used(tx: Transaction) -> None:
-    """Fill whose each session is and how far it was used, from its events."""
-    for (session,) in tx.execute("SELECT session FROM sessions ORDER BY session"):
-        owner: tuple[str | None, str | None] = None, None
-        used = IDLE
-        with suppress(StoreError):  # of a damaged session, what can be read of it
-            for part in events_of(tx, session):
-                used = activity([event.line for event in part], used)
-                if part[0].number == 1:
-                    header = read_header(part[0].line)
-                    owner = header.user_id, header.agent_id
-        tx.execute(
-            "UPDATE sessions SET user_id = ?, agent_id = ?, turns = ?, used_at = ? WHERE session = ?",
-            (*map(encoded, owner), used.turns, encoded(used.used_at), session),
-        )
-
-
-class Step(NamedTuple):
-    """What leads to a version of the schema: statements, and what else is to be done with the rows that exist."""
-
-    version: int
-    statements: tuple[str, ...]
-    fill: Callable[[Transaction], None] | None = None
-
-
-STEPS = (
-    Step(1, (_SESSIONS, _EVENTS)),
-    Step(
-        2,
-        (
-            _PROMPT_DELTAS,
-            "CREATE INDEX prompt_deltas_by_project ON prompt_deltas (project_id)",
-            _BINDINGS,
-            "CREATE INDEX bindings_by_session ON bindings (session)",
-        ),
-        _derive_rows,
-    ),
-    Step(3, (_CHECKPOINTS, "CREATE INDEX sessions_by_project ON sessions (project_id)")),
-    Step(4, _USED, _derive_used),
-)
-LATEST = STEPS[-1].version
-TABLES = frozenset({"sessions", "events", "prompt_deltas", "bindings", "checkpoints"})
-
-
-def take(step: Step, tx: Transaction, types: Mapping[str, str]) -> None:
-    """Do one step in a transaction; the caller has checked the version before it, and stamps the one after it."""
-    for statement in step.statements:
+def make_tables(tx: Transaction, types: Mapping[str, str]) -> None:
+    """Make the tables and indexes, with the names that a database has for the types."""
+    for statement in _SCHEMA:
         tx.execute(statement.format_map(types).strip())
-    if step.fill is not None:
-        step.fill(tx)

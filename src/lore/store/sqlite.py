@@ -4,8 +4,7 @@ Rules:
 - what a call acknowledged survives a loss of power: the write-ahead log is synced at each commit;
 - a new store is made by the first write; until then reading finds nothing, and nothing is put on the disk;
 - a file is looked at before sqlite opens it, read-only and by itself, together with the log beside it: what is of
-  another program or of a newer lore is not touched, nor is anything put beside it; one of an older lore is upgraded,
-  one step a transaction;
+  another program or of another version of the schema is not touched, nor is anything put beside it;
 - the file, and the two that sqlite keeps beside it while it is open, are 0600 in folders made 0700: who owns them may
   read the sessions; who may read what was there before is not changed.
 
@@ -31,10 +30,10 @@ from typing import Any, NamedTuple
 
 from lore.files import database_uri, make_folder, synchronise_folder
 from lore.model.canonical import printable
-from lore.store.base import DamagedError, DamagedPlace, FormatError, StoreError, Tell, refuse_newer
+from lore.store.base import DamagedError, DamagedPlace, FormatError, StoreError, Tell, refuse_other_version
 from lore.store.registry import BESIDE, silent
 from lore.store.sql import SqlStore
-from lore.store.sql_tables import LATEST, SQLITE, STEPS, TABLES, Transaction, Value, take
+from lore.store.sql_tables import SQLITE, TABLES, VERSION, Transaction, Value, make_tables
 
 PATIENCE = 10.0  # seconds
 _PRAGMAS = (
@@ -179,45 +178,36 @@ class Sqlite(SqlStore):
 
     def _read_only(self) -> sqlite3.Connection:
         """Open what cannot be written: as it stands where nobody has it open, else through what lies beside it."""
-        version = self._checked(stamp_of(self._path, self._patience))
-        if version < LATEST:
-            raise StoreError(
-                f"{self.url} has schema version {version}, and cannot be written to bring it to {LATEST}",
-                hint="copy it to a place where you may write",
-            )
+        self._check(stamp_of(self._path, self._patience))
         is_alone = not any(os.path.exists(beside(self._path, end)) for end in ("-wal", "-journal"))
         return self._connect("mode=ro&immutable=1" if is_alone else "mode=ro", self._refuse_foreign)
 
     def _opened(self) -> sqlite3.Connection:
         make(self._path)
-        self._checked(stamp_of(self._path, self._patience))
+        self._check(stamp_of(self._path, self._patience))
         return self._connect("mode=rw", self._set_up)
 
-    def _checked(self, stamp: Stamp | None) -> int:
-        """Return the version of the schema, 0 of a new file; raises FormatError for what is not this lore's."""
-        if stamp is None:
-            return 0
+    def _check(self, stamp: Stamp | None) -> None:
+        """Raise FormatError for a database of another program, or with another version of the schema."""
+        if stamp is None:  # a new file
+            return
         if stamp.application != APPLICATION or stamp.version < 1:
             raise FormatError(f"{self.url} is a database of another program", hint="name another file")
-        refuse_newer(f"{self.url} has schema", stamp.version, LATEST)
-        return stamp.version
+        refuse_other_version(f"{self.url} has schema", stamp.version, VERSION)
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
-        """Bring the schema up. By now sqlite has taken back what a process that died had begun, the version, too."""
+        """Make the tables of a new file. By now sqlite has undone what a process that died had begun."""
         tx = _Transaction(connection, self._in_words)
         for pragma in _PRAGMAS:
             tx.execute(f"PRAGMA {pragma}")
         self._refuse_foreign(connection)
-        version = _version(tx)
-        for step in STEPS[version:]:
+        if not _version(tx):
             with self._begun(connection, "BEGIN IMMEDIATE"):
-                if _version(tx) < step.version:  # else another process did it meanwhile
-                    take(step, tx, SQLITE)
+                if not _version(tx):  # else another process made them meanwhile
+                    make_tables(tx, SQLITE)
                     tx.execute(f"PRAGMA application_id = {APPLICATION}")
-                    tx.execute(f"PRAGMA user_version = {step.version}")
-        if 0 < version < LATEST:
-            self._tell(f"{self.url}: brought from schema version {version} to {LATEST}")
-        refuse_newer(f"{self.url} has schema", _version(tx), LATEST)
+                    tx.execute(f"PRAGMA user_version = {VERSION}")
+        refuse_other_version(f"{self.url} has schema", _version(tx), VERSION)
         self._keep_log(connection)
 
     def _refuse_foreign(self, connection: sqlite3.Connection) -> None:
@@ -331,8 +321,7 @@ def _in_memory() -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     tx = _Transaction(connection, lambda error: in_words(error, ":memory:", 0))
     tx.execute("PRAGMA foreign_keys = ON")
-    for step in STEPS:
-        take(step, tx, SQLITE)
+    make_tables(tx, SQLITE)
     return connection
 
 
@@ -420,6 +409,11 @@ def stamp_of(path: str, patience: float) -> Stamp | None:
     refuse_odd(path)
     if is_missing(path) or _began_empty(path):
         return None
+    size = os.path.getsize(path)
+    if size < _HEADER:
+        has = f"it has {size} byte{'s' * (size > 1)}, less than the beginning of one"
+        hint = "name another file; if this one was cut, use a backup"
+        raise FormatError(f"{printable(path)} is no sqlite database: {has}", hint=hint)
     page = _first_page(beside(path, "-wal"))
     if page is not None:
         return Stamp(int.from_bytes(page[68:72], "big"), int.from_bytes(page[60:64], "big", signed=True))

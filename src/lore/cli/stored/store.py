@@ -98,18 +98,15 @@ def export(
     store: flags.Url,
     output: flags.Output = None,
     force: flags.Force = False,
-    salvage: Annotated[
-        bool, typer.Option("--salvage", help="Of a damaged session: only the events that are surely as written.")
-    ] = False,
 ) -> int:
     """Write a stored session's log, one event a line.
 
     Content is written as it was stored: credentials are not masked.
     """
-    from lore.run.stored.sessions import exported, salvaged
+    from lore.run.stored.sessions import exported
 
     with opened(store) as kept:
-        lines = salvaged(kept, session_id, common.tell) if salvage else exported(kept, session_id)
+        lines = exported(kept, session_id)
     with common.destination(output, force=force, inputs=(store,)) as file:
         file.writelines(lines)
     return 0
