@@ -165,7 +165,7 @@ def test_an_unknown_session_is_an_error_that_names_the_store(url):
     assert (whole.code, f"error: {url} is a store, not a session\n" in whole.err) == (2, True)
 
 
-@pytest.mark.parametrize("args", [["--follow"], ["--follow", "--json"], ["--checkpoint", "c"]])
+@pytest.mark.parametrize("args", [["--follow"], ["--follow", "--json"]])
 def test_what_needs_a_file_says_so(args):
     ran = lore("fold", stored("sqlite:s.db"), *args)
     assert (ran.code, ran.out) == (2, "")

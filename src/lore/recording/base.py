@@ -172,7 +172,8 @@ def collected_seldom() -> Generator[None]:
         gc.set_threshold(*before)
 
 
-# A cache model or store is published as what makes one; a dialect or rule is made by calling what is published.
+# A cache model is published as what makes one; a dialect or rule is made by calling what is published. Stores are
+# loaded by `lore.store.registry`, when a URL has their scheme.
 PLUGIN_GROUPS: Places[MutableMapping[str, Any]] = Places(
     "lore",
     {
@@ -180,7 +181,6 @@ PLUGIN_GROUPS: Places[MutableMapping[str, Any]] = Places(
         "lore.dialects": "prompt.dialects:DIALECTS",
         "lore.rules": "judge.base:RULES",
         "lore.caches": "cache.registry:CACHES",
-        "lore.stores": "store.registry:STORES",
     },
 )
 CALLED = frozenset(("lore.dialects", "lore.rules"))

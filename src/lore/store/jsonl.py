@@ -227,13 +227,13 @@ class Jsonl(AddingStore):
             yield log
 
     def _read(self, session_id: str, ask: Callable[[LogFile], _T]) -> _T:
-        """Return what a function reads from a session's log; raises UnknownSessionError, DamagedError."""
-        with self._opened(session_id) as log:
-            try:
-                result, incomplete = ask(log), log.incomplete
-            except DamagedError:
-                incomplete = 1
-            if not incomplete:
+        """Return what a function reads from a session's log; raises UnknownSessionError, DamagedError.
+
+        What is incomplete or damaged is read again under the lock: a writer may have been in the middle of a save.
+        """
+        with self._opened(session_id) as log, suppress(DamagedError):
+            result = ask(log)
+            if not log.incomplete:
                 return result
         with ExitStack() as stack:
             with suppress(StoreError):  # the folder may be read-only

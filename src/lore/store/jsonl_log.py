@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
@@ -245,6 +244,7 @@ class LogFile(StoredView):
         self.path = path
         self.size = os.fstat(descriptor).st_size
         self._part: LogPart | None = None
+        self._state: SessionState | None = None
 
     def part(self, after: int) -> LogPart:
         """Return the events after a number, perhaps with some before it; raises DamagedError."""
@@ -305,8 +305,13 @@ class LogFile(StoredView):
     def _damaged(self, which: str, message: str, byte: int) -> DamagedError:
         return DamagedError(f"{which}{message}", where=Where(self.path, None, byte))
 
-    @cached_property
+    @property
     def state(self) -> SessionState:
+        if self._state is None:
+            self._state = self._read_state()
+        return self._state
+
+    def _read_state(self) -> SessionState:
         header, part = self.header(), self.part(_LAST)
         record, loose = part.record, part.lines[len(part.lines) - part.loose :]
         notes: dict[str, object] = {"created_at": header.at} if record is None else {
