@@ -2,49 +2,41 @@
 
 from __future__ import annotations
 
-import asyncio
-import builtins
+import io
 import json
+import os
+import signal
+import subprocess
 import sys
+from contextlib import closing
 
 import pytest
+from rich.console import Console
 
 from cli.running import lore
 from lore.cli import live as command
-from lore.errors import LoreError
+from lore.cli.watch_screen import WatchScreen
 from run.test_watch import BILLS, Clock, judged, lines, watching
 
 NOW = 1_767_225_780.0  # when the last of four answers began
 
 
-def screen(path, then=None, *, after=10.0, **options):
-    """Run the screen over a log, then `then` on it; return its texts by name, and its table."""
-    pytest.importorskip("textual")
-    from textual.widgets import DataTable, Sparkline, Static
+class Screen:
+    """A screen over a log, which looks and draws when a test says so."""
 
-    from lore.cli.watch_screen import WatchScreen
+    def __init__(self, path, *, after=10.0, redact=False, width=160, height=30):
+        self.clock = Clock()
+        self.clock.now = NOW + after
+        self.console = Console(file=io.StringIO(), width=width, height=height)
+        self.screen = WatchScreen(watching(str(path), Clock()), self.clock, self.console, redact=redact)
 
-    clock = Clock()
-    clock.now = NOW + after
-    app = WatchScreen(watching(str(path), Clock()), clock, every=None, **options)
-
-    async def shown():
-        async with app.run_test(size=(100, 30)) as pilot:
-
-            async def look():
-                app.action_look()
-                await app.workers.wait_for_complete()
-                await pilot.pause()
-
-            await look()
-            if then is not None:
-                await then(app, pilot, clock, look)
-            texts = {static.id: str(static.render()) for static in app.query(Static) if static.id}
-            table = app.query_one(DataTable)
-            rows = [[cell.plain for cell in table.get_row_at(number)] for number in range(table.row_count)]
-            return texts, rows, list(app.query_one(Sparkline).data)
-
-    return asyncio.run(shown())
+    def drawn(self, *, look=True):
+        """Return the lines of the screen."""
+        if look:
+            self.screen.look()
+        with self.console.capture() as captured:
+            self.console.print(self.screen.drawn())
+        return [line.rstrip() for line in captured.get().splitlines()]
 
 
 @pytest.fixture
@@ -54,104 +46,102 @@ def log(tmp_path):
     return path
 
 
-def test_the_screen_says_what_judging_says(log):
-    texts, rows, sizes = screen(log)
+def test_screen_shows_what_judging_says(log):
+    session, _, figures, expiry, broken, advice, _, bars, _, head, *rows = Screen(log).drawn()
     running = judged(log).running
-    assert texts["figures"].startswith(f"prompt {running.prompt_tokens:,} tokens   read 99.9 %")
-    assert texts["expiry"] == "cache   expires in 4:50 (of 5 minutes, as billed)"
-    assert texts["break"].startswith("break   turn 3, 1 min ago: ")
-    assert [row[0] for row in rows] == ["1", "2", "3", "4"]
-    assert rows[2][5].startswith("9,900")
-    assert sizes == [9005, 9905, 10_005, 10_014]
+    assert session.startswith("claude-opus-4-5  ·  4 requests")
+    assert figures.startswith(f"prompt {running.prompt_tokens:,} tokens   read 99.9 %")
+    assert expiry == "cache   expires in 4:50 (of 5 minutes, as billed)"
+    assert broken.startswith("break   turn 3, 1 min ago: ")
+    assert advice.startswith("do      ")
+    assert bars == "▇▇▇█"
+    assert head.split() == ["turn", "at", "prompt", "read", "paid", "again", "why"]
+    assert [row.split()[0] for row in rows] == ["1", "2", "3", "4"]
+    assert "9,900" in rows[2]
 
 
-def test_what_is_added_is_shown_as_a_cold_screen_shows_it(log):
-    async def grow(app, pilot, clock, look):
-        for number in range(2, len(BILLS) + 1):
-            log.write_bytes(lines(*BILLS[:number]))
-            await look()
-
-    log.write_bytes(lines(*BILLS[:1]))
-    live = screen(log, grow)
-    assert live == screen(log)
+def test_growing_log_is_shown_as_if_it_was_read_at_once(log):
+    live = Screen(log)
+    for number in range(1, len(BILLS) + 1):
+        log.write_bytes(lines(*BILLS[:number]))
+        shown = live.drawn()
+    assert shown == Screen(log).drawn()
 
 
-def test_a_log_that_was_truncated_is_shown_anew(log):
-    async def cut(app, pilot, clock, look):
-        log.write_bytes(lines(*BILLS[:2]))
-        await look()
-
-    texts, rows, _ = screen(log, cut)
-    assert "the log was truncated" in texts["session"]
-    assert len(rows) == 2
-
-
-def test_the_clock_is_counted_down_without_reading(log):
-    async def wait(app, pilot, clock, look):
-        clock.now += 200
-        app.count_down()
-        assert app.query_one("#expiry").has_class("soon")
-        clock.now += 200
-        app.count_down()
-        assert app.query_one("#expiry").has_class("gone")
-
-    texts, *_ = screen(log, wait)
-    assert texts["expiry"] == "cache   expired 1 min ago (of 5 minutes, as billed)"
-    assert texts["advice"].startswith("do      the next request writes 10,009 tokens again")
+def test_truncated_log_is_shown_from_scratch(log):
+    live = Screen(log, width=200)
+    live.drawn()
+    log.write_bytes(lines(*BILLS[:2]))
+    shown = live.drawn()
+    assert "the log was truncated" in shown[0]
+    assert [row.split()[0] for row in shown[-2:]] == ["1", "2"]
 
 
-def test_keys_look_and_quit(log):
-    async def press(app, pilot, clock, look):
-        log.write_bytes(lines(*BILLS[:3]))
-        await pilot.press("r")
-        await app.workers.wait_for_complete()
-        await pilot.pause()
-        await pilot.press("q")
-
-    assert len(screen(log, press)[1]) == 3
+def test_clock_counts_down_without_a_look(log):
+    live = Screen(log)
+    live.drawn()
+    live.clock.now += 400
+    shown = live.drawn(look=False)
+    assert shown[3] == "cache   expired 1 min ago (of 5 minutes, as billed)"
+    assert shown[5].startswith("do      the next request writes 10,009 tokens again")
 
 
-def test_no_markup_of_a_recording_is_obeyed(tmp_path):
+def test_screen_shows_the_latest_requests_that_fit(log):
+    shown = Screen(log, height=13).drawn()
+    assert [row.split()[0] for row in shown[-2:]] == ["3", "4"]
+    assert len(shown) <= 13
+
+
+def test_markup_of_a_recording_is_shown_as_text(tmp_path):
     path = tmp_path / "[red]log[@click=app.quit].jsonl"
     path.write_bytes(lines(*BILLS).replace(b"claude-opus-4-5", b"[bold]m[/]\\u001b[2J"))
-    texts, *_ = screen(path)
-    assert "[red]log[@click=app.quit].jsonl" in texts["session"]
-    assert "[bold]m[/]" in texts["session"]
-    assert "\x1b" not in "".join(texts.values())
+    session = Screen(path, width=300).drawn()[0]
+    assert "[red]log[@click=app.quit].jsonl" in session
+    assert "[bold]m[/]" in session
+    assert "\x1b" not in session
 
 
-def test_redacted_the_screen_names_no_model(tmp_path):
+def test_redacted_screen_names_no_model(tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_bytes(lines(*BILLS).replace(b"claude-opus-4-5", b"the swordfish model"))
-    assert "swordfish" in screen(path)[0]["session"]
-    assert "swordfish" not in str(screen(path, redact=True))
+    assert "swordfish" in Screen(path).drawn()[0]
+    assert "swordfish" not in "".join(Screen(path, redact=True).drawn())
 
 
-def test_an_empty_log_waits(tmp_path):
+def test_empty_log_shows_no_figures(tmp_path):
     (tmp_path / "log.jsonl").write_bytes(b"")
-    texts, rows, _ = screen(tmp_path / "log.jsonl")
-    assert "no request yet" in texts["session"]
-    assert (texts["figures"], rows) == ("no bill yet", [])
+    shown = Screen(tmp_path / "log.jsonl").drawn()
+    assert "no request yet" in shown[0]
+    assert shown[2] == "no bill yet"
 
 
-def test_without_a_terminal_or_the_extra_it_says_what_to_do(log, monkeypatch):
+def test_screen_without_a_session_waits(tmp_path):
+    assert Screen(tmp_path).drawn() == ["waiting for a session: start an agent, or name a log (lore watch PATH)"]
+
+
+def test_watch_without_a_terminal_names_json(log):
     ran = lore("watch", str(log))
     assert (ran.code, ran.out) == (2, "")
     assert "lore watch --json" in ran.err
-    whole = builtins.__import__
 
-    def missing(name, *given):
-        if name.partition(".")[0] == "textual":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return whole(name, *given)
 
-    monkeypatch.setattr(command.sys, "stdin", type("Terminal", (), {"isatty": lambda _: True})())
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    monkeypatch.setattr(builtins, "__import__", missing)
-    for name in [name for name in sys.modules if name.startswith(("textual", "lore.cli.watch_screen"))]:
-        monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(LoreError, match="needs Textual"):
-        command.watch(str(log), as_json=False, redact=False, config=None)
+@pytest.mark.skipif(os.name != "posix", reason="a terminal of POSIX")
+def test_ctrl_c_ends_the_screen(log):
+    ours, theirs = os.openpty()
+    with closing(os.fdopen(ours, "r+b", buffering=0)) as terminal:
+        running = subprocess.Popen(
+            [sys.executable, "-m", "lore", "watch", str(log)], stdin=theirs, stdout=theirs, stderr=theirs,
+            start_new_session=True, env={**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "30"},
+        )  # fmt: skip
+        os.close(theirs)
+        shown = b""
+        while b"9,900" not in shown:
+            shown += terminal.read(4096)
+        running.send_signal(signal.SIGINT)
+        while b"\x1b[?1049l" not in shown:
+            shown += terminal.read(4096)
+        assert running.wait(timeout=60) == 0
+    assert b"expires in" in shown or b"expired" in shown
 
 
 def test_a_line_of_json_at_each_change(log, monkeypatch):

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from lore.run.live.running import SessionWatch
 
 
-HINT = "pip install 'lore-cache[watch]'; `lore statusline` and `lore watch --json` work without it"
-
-
 @quiet_pipe
 def watch(
     path: Annotated[
@@ -37,8 +34,8 @@ def watch(
 ) -> int:
     """Show the running session: prompt size, read and paid again per turn, cache expiry, last break, what to do.
 
-    Follows the log as it grows, and a newer session when one starts. The screen needs the extra
-    `lore-cache[watch]` (Textual); q ends it. Nothing is written, and nothing leaves this machine.
+    Follows the log as it grows, and a newer session when one starts; Ctrl-C ends it. Nothing is written, and nothing
+    leaves this machine.
     """
     from lore.errors import LoreError
     from lore.recording import corpus
@@ -57,15 +54,12 @@ def watch(
         return _lines(watch, redact=redact)
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise LoreError("a screen needs a terminal", hint="`lore watch --json` or `lore statusline` needs none")
-    try:
-        from lore.cli.watch_screen import WatchScreen
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "textual":
-            raise
-        raise LoreError("the screen of `lore watch` needs Textual, which is not installed", hint=HINT) from None
-    screen = WatchScreen(watch, time.time, redact=redact)
-    screen.run()
-    return screen.return_code or 0
+    from rich.console import Console
+
+    from lore.cli.watch_screen import WatchScreen
+
+    WatchScreen(watch, time.time, Console(highlight=False, emoji=False), redact=redact).run()
+    return 0
 
 
 def _lines(watch: SessionWatch, *, redact: bool, every: float = 1.0) -> int:
