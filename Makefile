@@ -3,9 +3,9 @@
 # make test-core  the tests of the core, with lore's plug-ins hidden
 # make cover   the tests again with coverage, and its floor for the core rooms
 # make bench   the bars: speed as ratios in one run, and how true verdicts and predictions are on real recordings
-# make soak    long runs: whole matrices of cases, growing sessions, many generated ones, 300 killed writers for each store, a million requests of blocks
+# make soak    long runs: whole matrices of cases, long sessions, many generated ones, 300 killed writers for each store
 # make attack  every class of hostile input, from a fixed seed: how many inputs, how many failures (part of make soak)
-# make fuzz    any bytes give events and problems, nothing else (INPUTS=2000 for each fuzzer, from SEED=24)
+# make fuzz    any bytes give events and problems, nothing else (INPUTS=2000 from SEED=24)
 # make docs    the reference of the public modules, as pages in build/docs, its links checked
 # make golden  write the golden outputs of the commands anew
 # make compare list the results of commands that differ from those at a commit (BASE=), over fixtures and corpus (PART=, ONLY=)
@@ -108,18 +108,13 @@ soak: .venv/dev
 	$(BIN)/python -m pytest tests/run/test_results.py
 	$(TESTS) -m soak
 	HYPOTHESIS_PROFILE=soak $(TESTS) -m "hypothesis and not soak"
-	$(BIN)/python tests/soak/run.py
 	$(BIN)/python tests/soak/kills.py
-	$(BIN)/python tests/soak/block_reuse.py
-	$(BIN)/python tests/soak/lake.py
 	$(MAKE) attack
 
 attack: .venv/dev
 	$(BIN)/python tests/soak/attack.py
 
 fuzz: .venv/dev
-	@$(PIP) install --only-binary :all: atheris 2>/dev/null || true
-	$(BIN)/python tests/fuzz/guided.py --inputs $(INPUTS) --seed $(SEED)
 	$(BIN)/python tests/fuzz/run.py --inputs $(INPUTS) --seed $(SEED)
 
 docs: .venv/dev

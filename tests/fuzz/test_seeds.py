@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from fuzz import guided, mutate, properties, run, samples
+from fuzz import mutate, properties, run, samples
 from helpers.each import each
 from lore.formats.lines import Lines
 from lore.formats.registry import READERS
 
 SEEDS = sorted(samples.SEEDS.glob("*.bin"))
-PAIRS = sorted(samples.SEEDS.glob("*.diff"))  # two files, as the guided fuzzer keeps them
 
 
 @pytest.mark.parametrize("seed", SEEDS, ids=[path.stem for path in SEEDS])
@@ -19,13 +18,6 @@ def test_a_seed_keeps_the_laws(seed, tmp_path):
     with run.limit(run.SLOW):  # what hangs must not hang the suite
         broken = properties.examine(seed.read_bytes(), other.read_bytes() if other.exists() else b"", tmp_path)
     assert broken is None  # it raises where a law is broken
-
-
-@pytest.mark.parametrize("seed", PAIRS, ids=[path.stem for path in PAIRS])
-def test_a_pair_of_files_keeps_the_laws(seed, tmp_path):
-    with run.limit(run.SLOW):
-        broken = guided.examiner(guided.DIFF, tmp_path)(seed.read_bytes())
-    assert broken is None
 
 
 @pytest.mark.parametrize("seed", SEEDS, ids=[path.stem for path in SEEDS])
@@ -48,15 +40,6 @@ def test_what_breaks_is_kept_small_and_outside_the_project_where_it_was_recorded
     path = run.keep(signature, b"abc\nzz\ndef" * 9, examine, private=private)
     assert path.parent.name == ("private" if private else "seeds")
     assert path.read_bytes() == b"zz"
-
-
-@pytest.mark.parametrize("target", guided.TARGETS)
-def test_every_target_of_the_guided_fuzzer_takes_its_inputs(target, tmp_path, monkeypatch):
-    monkeypatch.setattr(Lines, "limit", Lines.limit)  # the target may lower it
-    examine = guided.examiner(target, tmp_path)
-    some = guided.inputs(target, private=False)[:8]
-    assert some
-    assert [examine(data) for data in some] == [None] * len(some)  # it raises where a law is broken
 
 
 @pytest.mark.parametrize("name", samples.INLINE)
