@@ -15,7 +15,7 @@ from bench import clock, generate
 from lore.store.base import Head, SessionDelta, Store
 from lore.store.deltas import save_delta
 from lore.store.registry import open_store
-from store.server import Server, binaries
+from plugins.postgres.server import Server, binaries
 
 BATCH = 4_000_000  # bytes of events that are saved at once where only the session's length counts
 Lines = tuple[bytes, ...]

@@ -16,8 +16,8 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from plugins.postgres.server import Server, binaries
 from store.killing import kills
-from store.server import Server, binaries
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,11 +1,11 @@
-"""`kill -9` of writers, and of their server, at random moments: 5 for each store, 25 and 300 in `make soak`."""
+"""`kill -9` of writers at random moments: 5 for each store, 25 and 300 in `make soak`."""
 
 from random import Random
 
 import pytest
 
 from helpers.matrix import some
-from store.killing import Tally, kills
+from store.killing import kills
 
 COUNTS = some([5, 25])
 
@@ -15,12 +15,4 @@ COUNTS = some([5, 25])
 def test_what_a_killed_writer_was_told_is_stored(scheme, count, tmp_path):
     tally = kills(f"{scheme}:{tmp_path / 'store'}", count, Random(7))
     assert tally.writers == count
-    assert tally.acknowledged > count
-
-
-@pytest.mark.parametrize("count", COUNTS)
-def test_what_a_writer_was_told_survives_it_and_its_server(postgres, count):
-    tally: Tally = kills(postgres.database(f"kills{count}"), count, Random(7), postgres)
-    assert tally.writers + tally.servers == count
-    assert tally.servers == count // 5
     assert tally.acknowledged > count

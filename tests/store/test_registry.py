@@ -36,6 +36,19 @@ def test_bucket_as_store_names_postgresql_instead(url):
     assert not is_store(url)
 
 
+@pytest.mark.parametrize("url", ["postgresql://u:hunter2@h/db", "postgres://u:hunter2@h/db"])
+def test_postgresql_without_its_plug_in_names_the_extra(monkeypatch, url):
+    monkeypatch.setattr(registry, "published", lambda group: [])
+    monkeypatch.setattr(registry, "STORES", {})
+    registry._publishes.cache_clear()
+    with pytest.raises(StoreError, match="needs lore's plug-in 'postgres'") as caught:
+        open_store(url)
+    registry._publishes.cache_clear()
+    assert caught.value.hint == "in a clone of lore: pipx install --force '.[postgres]', or pip install '.[postgres]'"
+    assert "hunter2" not in caught.value.message
+    assert is_store(url)
+
+
 def test_memory_is_a_store_of_its_own_each_time():
     one, other = open_store("memory:"), open_store("memory:")
     assert isinstance(one, Memory)

@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from lore.store.base import DamagedError, FormatError
-from lore.store.sql_tables import VERSION
+from lore.store.sql_tables import SCHEMA_VERSION
 from lore.store.sqlite import Sqlite
 from lore.testing.stores.scenarios import header
 from store.sqlite_files import asked, opened, picture
@@ -56,18 +56,20 @@ def test_a_database_that_does_things_by_itself_is_refused(tmp_path, statement):
         Sqlite(str(tmp_path / "s.db"))
 
 
-def make(path, version=VERSION):
+def make(path, version=SCHEMA_VERSION):
     """Make a store with one session, and write a version of the schema into it."""
     with opened(path) as store:
         store.create(header())
     asked(path, f"PRAGMA user_version = {version}")
 
 
-@pytest.mark.parametrize(("version", "hint"), [(VERSION + 1, "newer lore"), (VERSION - 1, "make a new store")])
+@pytest.mark.parametrize(
+    ("version", "hint"), [(SCHEMA_VERSION + 1, "newer lore"), (SCHEMA_VERSION - 1, "make a new store")]
+)
 def test_database_of_another_version_is_refused(tmp_path, version, hint):
     make(tmp_path / "s.db", version)
     before = picture(tmp_path)
-    with pytest.raises(FormatError, match=f"version {version}: this lore knows {VERSION}") as error:
+    with pytest.raises(FormatError, match=f"version {version}: this lore knows {SCHEMA_VERSION}") as error:
         Sqlite(str(tmp_path / "s.db"))
     assert hint in error.value.hint
     assert picture(tmp_path) == before
@@ -79,13 +81,13 @@ def test_a_version_that_stands_only_in_the_log_beside_the_file_is_seen(tmp_path)
     made.mkdir()
     make(made / "s.db")
     with closing(sqlite3.connect(made / "s.db", isolation_level=None)) as connection:
-        connection.execute(f"PRAGMA user_version = {VERSION + 1}")
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
         shutil.copytree(made, tmp_path / "left")  # as a process that is killed leaves it
     (tmp_path / "left" / "s.db-shm").unlink()
     before = picture(tmp_path / "left")
     assert set(before) == {"s.db", "s.db-wal"}
-    assert int.from_bytes(before["s.db"][0][60:64], "big") == VERSION
-    with pytest.raises(FormatError, match=f"version {VERSION + 1}"):
+    assert int.from_bytes(before["s.db"][0][60:64], "big") == SCHEMA_VERSION
+    with pytest.raises(FormatError, match=f"version {SCHEMA_VERSION + 1}"):
         Sqlite(str(tmp_path / "left" / "s.db"))
     assert picture(tmp_path / "left") == before
 

@@ -18,20 +18,20 @@ from functools import cache, lru_cache
 from importlib import import_module
 from typing import NamedTuple, cast
 
+from lore.errors import install_hint
 from lore.model.deferred import pattern
 from lore.model.mask import mask
 from lore.plugins import published
 from lore.store.base import SessionData, Store, StoreError, Tell, UnknownSessionError
 
-# Where each is made, imported when it is asked for: a database's client is slow to import, or not installed.
+# Where each is made, imported when it is asked for.
 _PLACES = {
     "memory": ("lore.store.sqlite", "Memory"),
     "jsonl": ("lore.store.jsonl", "Jsonl"),
     "sqlite": ("lore.store.sqlite", "Sqlite"),
-    "postgresql": ("lore.store.postgres", "Postgres"),
-    "postgres": ("lore.store.postgres", "Postgres"),
 }
 GROUP = "lore.stores"
+_BROUGHT = {"postgresql": "postgres", "postgres": "postgres"}  # schemes of lore's own plug-ins, and their extras
 STORES: dict[str, Callable[[str, Tell], Store]] = {}  # what other packages publish
 _SCHEME = pattern(r"([a-z][a-z0-9+.-]+):", re.IGNORECASE)
 HINT = "stores: memory:, jsonl:DIR, sqlite:FILE, postgresql://HOST/DATABASE"
@@ -45,7 +45,9 @@ def scheme_of(url: str) -> str | None:
     """
     match = _SCHEME.match(url)
     scheme = match[1].lower() if match else ""
-    return scheme if scheme in _PLACES or scheme in STORES or (scheme and _publishes(scheme)) else None
+    if scheme in _PLACES or scheme in STORES or scheme in _BROUGHT:
+        return scheme
+    return scheme if scheme and _publishes(scheme) else None
 
 
 @cache
@@ -80,12 +82,11 @@ def open_store(url: str, tell: Tell = silent) -> Store:
         raise StoreError(f"{shown(url)!r} names no store", hint=HINT)
     if scheme in _PLACES:
         module, name = _PLACES[scheme]
-        try:
-            opened = getattr(import_module(module), name).open
-        except ImportError as error:
-            hint = "pip install 'lore-cache[postgres]'"
-            raise StoreError(f"PostgreSQL's client cannot be used: {error}", hint=hint) from None
-        return cast("Callable[[str, Tell], Store]", opened)(url, tell)
+        return cast("Callable[[str, Tell], Store]", getattr(import_module(module), name).open)(url, tell)
+    if scheme not in STORES and not _publishes(scheme):
+        extra = _BROUGHT[scheme]
+        message = f"{shown(url)} needs lore's plug-in {extra!r}, which this installation lacks"
+        raise StoreError(message, hint=install_hint(extra))
     return STORES[scheme](url, tell)
 
 

@@ -41,7 +41,7 @@ from lore.store.sql_tables import (
     COLUMNS,
     Event,
     SqlSession,
-    Transaction,
+    SqlTransaction,
     columns_of,
     decoded,
     encoded,
@@ -61,7 +61,7 @@ class SqlStore(AddingStore):
     lock: ClassVar[str] = ""  # ends a SELECT of a session's row that will be written
 
     @abstractmethod
-    def transaction(self, *, write: bool) -> AbstractContextManager[Transaction]:
+    def transaction(self, *, write: bool) -> AbstractContextManager[SqlTransaction]:
         """Open a transaction: committed at its end, rolled back on an error.
 
         One that does not write sees one state of the store from its first statement on. Errors of the database
@@ -113,7 +113,7 @@ class SqlStore(AddingStore):
         with self.transaction(write=True) as tx:
             return self._delete(tx, session_id)
 
-    def _delete(self, tx: Transaction, session_id: str) -> tuple[str, ...]:
+    def _delete(self, tx: SqlTransaction, session_id: str) -> tuple[str, ...]:
         self._found(tx, session_id, write=True)
         gone = with_forks(session_id, _parents(tx))
         tx.executemany("DELETE FROM sessions WHERE session_id = ?", ((name,) for name in gone))
@@ -204,33 +204,33 @@ class SqlStore(AddingStore):
 
     # looking up
 
-    def _find(self, tx: Transaction, session_id: str, *, write: bool = False) -> SqlSession | None:
+    def _find(self, tx: SqlTransaction, session_id: str, *, write: bool = False) -> SqlSession | None:
         if not is_id(session_id):
             return None
         lock = self.lock if write else ""
         rows = tx.execute(f"SELECT {COLUMNS} FROM sessions WHERE session_id = ?{lock}", (session_id,))  # noqa: S608
         return SqlSession(tx, rows[0]) if rows else None
 
-    def _found(self, tx: Transaction, session_id: str, *, write: bool = False) -> SqlSession:
+    def _found(self, tx: SqlTransaction, session_id: str, *, write: bool = False) -> SqlSession:
         session = self._find(tx, session_id, write=write)
         if session is None:
             raise UnknownSessionError(session_id)
         return session
 
 
-def _parents(tx: Transaction) -> dict[str, str | None]:
+def _parents(tx: SqlTransaction) -> dict[str, str | None]:
     """Return all sessions with their parents."""
     return dict(typed(tx.execute("SELECT session_id, parent_session_id FROM sessions"), str, str | None))
 
 
-def _bound(tx: Transaction, client_key: str) -> str | None:
+def _bound(tx: SqlTransaction, client_key: str) -> str | None:
     rows = tx.execute(
         "SELECT session_id FROM bindings JOIN sessions USING (session) WHERE client_key = ?", (client_key,)
     )
     return typed(rows, str)[0][0] if rows else None
 
 
-def _add(tx: Transaction, session: SqlSession | None, addition: Addition) -> bool:
+def _add(tx: SqlTransaction, session: SqlSession | None, addition: Addition) -> bool:
     """Write what comes behind a session; False where a new one was made by another since it was looked for."""
     state, then = addition.state, addition.then()
     columns = columns_of(then, None if session is None else state)
@@ -413,7 +413,7 @@ _ORPHANS = {
 }  # fmt: skip
 
 
-def orphans(tx: Transaction) -> list[DamagedPlace]:
+def orphans(tx: SqlTransaction) -> list[DamagedPlace]:
     """Return the rows that belong to no session."""
     return [
         DamagedPlace(None, None, f"{table} of {name!r}", f"{count} rows belong to no session", "the rows themselves")

@@ -33,7 +33,7 @@ from lore.model.canonical import printable
 from lore.store.base import DamagedError, DamagedPlace, FormatError, StoreError, Tell, refuse_other_version
 from lore.store.registry import BESIDE, silent
 from lore.store.sql import SqlStore
-from lore.store.sql_tables import SQLITE, TABLES, VERSION, Transaction, Value, make_tables
+from lore.store.sql_tables import SCHEMA_VERSION, SQLITE, TABLES, SqlTransaction, SqlValue, make_tables
 
 PATIENCE = 10.0  # seconds
 _PRAGMAS = (
@@ -62,13 +62,13 @@ class _Transaction:
         self._connection = connection
         self._say = say
 
-    def execute(self, sql: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
+    def execute(self, sql: str, values: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
         try:
             return self._connection.execute(sql, values).fetchall()
         except (sqlite3.Error, OverflowError) as error:
             raise self._say(error) from error
 
-    def executemany(self, sql: str, values: Iterable[Sequence[Value]]) -> None:
+    def executemany(self, sql: str, values: Iterable[Sequence[SqlValue]]) -> None:
         try:
             self._connection.executemany(sql, values)
         except (sqlite3.Error, OverflowError) as error:
@@ -106,13 +106,13 @@ class Sqlite(SqlStore):
     # transactions
 
     @contextmanager
-    def transaction(self, *, write: bool) -> Generator[Transaction]:
+    def transaction(self, *, write: bool) -> Generator[SqlTransaction]:
         begin = "BEGIN IMMEDIATE" if write else "BEGIN"
         with self._alone(), self._connected(write=write) as connection, self._begun(connection, begin) as tx:
             yield tx
 
     @contextmanager
-    def _begun(self, connection: sqlite3.Connection, begin: str) -> Generator[Transaction]:
+    def _begun(self, connection: sqlite3.Connection, begin: str) -> Generator[SqlTransaction]:
         tx = _Transaction(connection, self._in_words)
         tx.execute(begin)
         try:
@@ -193,7 +193,7 @@ class Sqlite(SqlStore):
             return
         if stamp.application != APPLICATION or stamp.version < 1:
             raise FormatError(f"{self.url} is a database of another program", hint="name another file")
-        refuse_other_version(f"{self.url} has schema", stamp.version, VERSION)
+        refuse_other_version(f"{self.url} has schema", stamp.version, SCHEMA_VERSION)
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
         """Make the tables of a new file. By now sqlite has undone what a process that died had begun."""
@@ -206,8 +206,8 @@ class Sqlite(SqlStore):
                 if not _version(tx):  # else another process made them meanwhile
                     make_tables(tx, SQLITE)
                     tx.execute(f"PRAGMA application_id = {APPLICATION}")
-                    tx.execute(f"PRAGMA user_version = {VERSION}")
-        refuse_other_version(f"{self.url} has schema", _version(tx), VERSION)
+                    tx.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        refuse_other_version(f"{self.url} has schema", _version(tx), SCHEMA_VERSION)
         self._keep_log(connection)
 
     def _refuse_foreign(self, connection: sqlite3.Connection) -> None:
@@ -303,7 +303,7 @@ class Memory(SqlStore):
         return cls()
 
     @contextmanager
-    def transaction(self, *, write: bool) -> Generator[Transaction]:
+    def transaction(self, *, write: bool) -> Generator[SqlTransaction]:
         with self._lock, self._connection:
             tx = _Transaction(self._connection, lambda error: in_words(error, self.url, 0))
             tx.execute("BEGIN")
@@ -325,7 +325,7 @@ def _in_memory() -> sqlite3.Connection:
     return connection
 
 
-def _version(tx: Transaction) -> int:
+def _version(tx: SqlTransaction) -> int:
     return tx.execute("PRAGMA user_version")[0][0]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lore.store.postgres import Postgres
 from lore.store.registry import silent
 from lore.testing import StoreContract
+from lore_plugins.postgres.store import Postgres
 from store.harness import HarnessScenarios
 
 

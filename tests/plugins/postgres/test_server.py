@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from store.server import Server, binaries
+from plugins.postgres.server import Server, binaries
 
 ALONE = """
 import sys
-from store.server import Server, binaries
+from plugins.postgres.server import Server, binaries
 server = Server(binaries())
 server.start()
 print(server.folder, flush=True)
@@ -44,7 +44,7 @@ def test_a_server_that_is_closed_leaves_no_folder():
 def test_a_server_goes_away_with_tests_that_are_killed():
     if binaries() is None:
         pytest.skip("no PostgreSQL")
-    tests = str(Path(__file__).resolve().parents[1])
+    tests = str(Path(__file__).resolve().parents[2])
     owner = subprocess.Popen(
         [sys.executable, "-c", ALONE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (tests, os.environ.get("PYTHONPATH"))))},

@@ -6,9 +6,10 @@ import psycopg
 import pytest
 
 from lore.store.base import DamagedError, StoreError, UnknownSessionError
-from lore.store.postgres import DELAYS, Cursor, Postgres
 from lore.store.registry import silent
 from lore.testing.stores.scenarios import add, begun, events, header, message
+from lore_plugins.postgres.link import DELAYS, Cursor
+from lore_plugins.postgres.store import Postgres
 
 
 @pytest.fixture

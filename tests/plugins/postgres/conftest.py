@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from store.server import Server, binaries
+from plugins.postgres.server import Server, binaries
 
 
 @pytest.fixture(scope="session")

@@ -12,9 +12,9 @@ import psycopg
 import pytest
 
 from lore.store.base import ConflictError, Head, StoreError
-from lore.store.postgres import Postgres
 from lore.store.registry import open_store, silent
 from lore.testing.stores.scenarios import add, begun, events, header, message
+from lore_plugins.postgres.store import Postgres
 
 FORKED = pytest.mark.skipif(sys.platform != "linux", reason="a fork here may not use what its parent loaded")
 QUIET = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")  # it is about threads, as is the test

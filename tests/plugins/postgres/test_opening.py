@@ -8,11 +8,11 @@ from threading import Barrier
 
 import pytest
 
+from lore.store import SCHEMA_VERSION, TABLES
 from lore.store.base import FormatError, StoreError
-from lore.store.postgres import Postgres
 from lore.store.registry import open_store, shown, silent
-from lore.store.sql_tables import TABLES, VERSION
 from lore.testing.stores.scenarios import add, begun, header, line, message
+from lore_plugins.postgres.store import Postgres
 
 DELTA = line("prompt_delta", seq=1, selector={"target": "messages", "insert_at": 0, "x": 1}, content=[])
 
@@ -36,13 +36,13 @@ def test_a_new_database_is_given_the_schema_and_its_version(bare, postgres):
     open_store(bare.replace("postgresql:", "postgres:")).close()
     names = postgres.run("SELECT tablename FROM pg_tables WHERE schemaname = 'lore'", bare)
     assert {name for (name,) in names} == {*TABLES, "lore_store"}
-    assert postgres.run("SELECT version FROM lore.lore_store", bare) == [(VERSION,)]
+    assert postgres.run("SELECT version FROM lore.lore_store", bare) == [(SCHEMA_VERSION,)]
 
 
 def test_a_schema_that_was_made_for_lore_and_is_empty_is_used(bare, postgres):
     postgres.run("CREATE SCHEMA lore", bare)
     open_store(bare).close()
-    assert postgres.run("SELECT version FROM lore.lore_store", bare) == [(VERSION,)]
+    assert postgres.run("SELECT version FROM lore.lore_store", bare) == [(SCHEMA_VERSION,)]
 
 
 def test_clients_that_open_a_new_database_at_once_all_have_it(bare):
@@ -224,12 +224,16 @@ def test_what_is_missing_is_named(postgres):
     assert "no connection to postgresql://lore@/db" in gone.message
 
 
-def test_without_its_client_the_message_says_what_to_install(monkeypatch):
+INSTALL = "in a clone of lore: pipx install --force '.[postgres]', or pip install '.[postgres]'"
+
+
+def test_missing_client_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    monkeypatch.delitem(sys.modules, "lore.store.postgres")
-    with pytest.raises(StoreError) as caught:
-        open_store("postgresql://h/db")
-    assert caught.value.hint == "pip install 'lore-cache[postgres]'"
+    for name in ("store", "link", "errors"):
+        monkeypatch.delitem(sys.modules, f"lore_plugins.postgres.{name}", raising=False)
+    with pytest.raises(StoreError, match="needs psycopg") as caught:
+        open_store("postgresql://u:hunter2@h/db")
+    assert caught.value.hint == INSTALL
 
 
 def test_a_closed_store_says_so(database):

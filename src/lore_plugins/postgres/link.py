@@ -1,0 +1,282 @@
+"""A connection to PostgreSQL: transactions, and calls that are done again after the connection broke.
+
+- A transaction begins with the settings that it needs, whatever the server's defaults are (`_WANTED`).
+- A call whose connection broke is done again, for some seconds. What broke before COMMIT was sent is undone by the
+  server; what broke after it may be stored or not. Every call of a store changes nothing the second time.
+- An object is one connection, and calls of several threads wait for each other. The child of a fork makes a connection
+  of its own; that of its parent is never used in it, nor closed.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from threading import Lock
+from typing import Any, LiteralString, TypeAlias, TypeVar, cast
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+from psycopg.pq import TransactionStatus
+
+from lore.store import SqlValue, StoreError, Tell
+from lore_plugins.postgres.errors import UnreachableError, is_damage, parse_url, translate, unreachable
+
+READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
+DELAYS = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds before a call is done again
+_CLASHES = frozenset({"40001", "40P01"})  # serialization_failure, deadlock_detected
+_GONE = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03"})  # the server ends, crashed, starts, or gave us up
+# setting, the value that is not enough (in SQL), ours
+_WANTED = (
+    ("search_path", "NULL", "lore, pg_temp"),
+    ("synchronous_commit", "'off'", "on"),  # what is acknowledged is on the server's disk
+    ("lock_timeout", "'0'", "30s"),  # a writer does not wait for another one for ever
+    ("idle_in_transaction_session_timeout", "'0'", "60s"),  # a client that is stopped does not hold up the others
+)
+_WAIT = "SELECT set_config('lock_timeout', '30s', false) WHERE current_setting('lock_timeout') = '0'"
+_DEFAULTS = {
+    "connect_timeout": "10",  # seconds
+    "fallback_application_name": "lore",
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",  # ms; a server whose host is gone says nothing
+}
+
+Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
+T = TypeVar("T")
+
+
+class ConnectionLostError(Exception):
+    """The connection broke; `committing`: during COMMIT, so that it is unknown what is stored."""
+
+    def __init__(self, message: str, *, committing: bool = False) -> None:
+        super().__init__(message)
+        self.message = message
+        self.committing = committing
+
+
+class ClashError(Exception):
+    """The server undid the transaction to let another continue: do it again."""
+
+
+@dataclass(slots=True)
+class _Local:
+    """The connection of one process, and its lock."""
+
+    lock: Lock = field(default_factory=Lock)
+    connection: Connection | None = None
+    is_committing: bool = False
+
+
+class PostgresLink:
+    """A connection by a URL; `url` is how it may be shown."""
+
+    def __init__(self, url: str, shown: str, tell: Tell, *, pause: Callable[[float], None] = time.sleep) -> None:
+        """Read the URL, connect later; raises StoreError."""
+        self.url = shown
+        self._tell = tell
+        self._pause = pause
+        options = parse_url(url)
+        self._password = options.get("password", "")
+        defaults = {name: value for name, value in _DEFAULTS.items() if name not in options}
+        if "PGCONNECT_TIMEOUT" in os.environ:
+            defaults.pop("connect_timeout", None)
+        self._conninfo = make_conninfo(**{**defaults, **options, "client_encoding": "utf8"})
+        self._processes: dict[int, _Local] = {}
+        self._is_closed = False
+
+    def retry(self, call: Callable[[], T]) -> T:
+        """Return what a call returns; one whose connection broke, or that clashed with another, is done again.
+
+        It must change nothing the second time. Raises what it raises; after the last try StoreError.
+        """
+        delays = iter(DELAYS)
+        is_retry, is_unknown = False, False
+        while True:
+            try:
+                return call()
+            except UnreachableError as error:
+                if not is_retry and not error.soon:
+                    raise
+                last: StoreError = _lost(error.message, is_unknown=True) if is_unknown else error
+            except ConnectionLostError as error:
+                is_unknown = is_unknown or error.committing
+                last = _lost(f"the connection to {self.url} broke: {error.message}", is_unknown=is_unknown)
+            except ClashError as error:
+                last = StoreError(f"{self.url}: other writers were in the way each time: {error}", hint="try again")
+            is_retry = True
+            delay = next(delays, None)
+            if delay is None:
+                raise last
+            self._pause(delay)
+
+    @contextmanager
+    def transaction(self, begin: str, first: str = "SELECT 1") -> Generator[Cursor]:
+        """Open a transaction, with a first statement; raises ConnectionLostError and ClashError for `retry`."""
+        with self._held() as local, self._reported(local) as connection:
+            cursor = Cursor(connection.cursor(), self._translate)
+            cursor.begin(f"{_opening(begin)}; {first}")
+            yield cursor
+            if begin == WRITE:
+                local.is_committing = True
+                self.commit(connection)
+            else:
+                connection.execute("ROLLBACK")  # nothing to keep, and it may have met what cannot be read
+
+    def commit(self, connection: Connection) -> None:
+        """End a transaction: when it returns, what was written is stored.
+
+        PostgreSQL answers ROLLBACK, and no error, for a transaction in which a statement failed.
+        """
+        done = connection.execute("COMMIT").statusmessage
+        if done != "COMMIT":
+            raise psycopg.OperationalError(f"COMMIT was answered by {done}: nothing is stored")
+
+    def run(self, statements: Iterable[str]) -> None:
+        """Run statements that PostgreSQL takes only outside of a transaction."""
+        with self._held() as local, self._reported(local) as connection:
+            connection.execute(_WAIT)
+            for statement in statements:
+                connection.execute(cast("LiteralString", statement))
+            connection.execute("RESET lock_timeout")
+
+    def close(self) -> None:
+        """Close this process's connection, and make no other."""
+        self._is_closed = True
+        local = self._local()
+        with local.lock:
+            if local.connection is not None:
+                local.connection.close()
+                local.connection = None
+
+    def _local(self) -> _Local:
+        return self._processes.setdefault(os.getpid(), _Local())  # at once: two threads get the same
+
+    @contextmanager
+    def _held(self) -> Generator[_Local]:
+        local = self._local()
+        with local.lock:
+            if self._is_closed:
+                raise StoreError(f"the store {self.url} was closed", hint="open it again")
+            yield local
+
+    @contextmanager
+    def _reported(self, local: _Local) -> Generator[Connection]:
+        """Give the connection; after an error it is rolled back, and errors of PostgreSQL are translated."""
+        if local.connection is None or local.connection.closed:
+            local.connection = self._connect()
+        local.is_committing = False
+        try:
+            yield local.connection
+        except psycopg.Error as error:
+            raised = self._raised(error, local)
+            _undo(local.connection)
+            raise raised from error
+        except BaseException:
+            _undo(local.connection)
+            raise
+
+    def _connect(self) -> Connection:
+        try:
+            # no prepared statements: they break behind a pooler
+            made = psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None)
+        except psycopg.Error as error:
+            raise unreachable(error, self.url, self._password) from None
+        made.add_notice_handler(self._hear)
+        encoding = made.info.parameter_status("server_encoding")
+        if encoding != "UTF8":
+            made.close()
+            message = f"{self.url}: the database is encoded in {encoding}, which has not every id"
+            raise StoreError(message, hint="CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0")
+        return made
+
+    def _hear(self, diagnostic: psycopg.errors.Diagnostic) -> None:
+        if diagnostic.severity_nonlocalized == "WARNING":
+            self._tell(f"{self.url}: {diagnostic.message_primary}")
+
+    def _translate(self, error: psycopg.Error) -> StoreError:
+        return translate(error, self.url, self._password)
+
+    def _raised(self, error: psycopg.Error, local: _Local) -> Exception:
+        translation = self._translate(error)
+        if error.sqlstate in _CLASHES:
+            return ClashError(translation.message)
+        if local.connection is not None and (error.sqlstate in _GONE or local.connection.closed):
+            local.connection.close()
+            return ConnectionLostError(translation.message, committing=local.is_committing)
+        return translation
+
+
+class Cursor:
+    """A transaction, as `lore.store.SqlStore` uses one."""
+
+    def __init__(
+        self, cursor: psycopg.Cursor[tuple[Any, ...]], translate: Callable[[psycopg.Error], StoreError]
+    ) -> None:
+        self._cursor = cursor
+        self._translate = translate
+        self.first: tuple[Any, ...] | None = None  # the row that the first statement gave
+
+    def begin(self, sql: str) -> None:
+        """Run what opens a transaction: several statements at once, without values."""
+        self._cursor.execute(cast("LiteralString", sql))
+        while self._cursor.nextset():
+            pass
+        self.first = self._cursor.fetchone()
+
+    def execute(self, sql: str, values: Sequence[SqlValue] = ()) -> Sequence[tuple[Any, ...]]:
+        """Run a statement and return its rows."""
+        try:
+            self._cursor.execute(_spelled(sql), values, binary=True)
+            return self._cursor.fetchall() if self._cursor.description else ()
+        except psycopg.Error as error:
+            if is_damage(error):
+                raise self._translate(error) from error
+            raise
+
+    def executemany(self, sql: str, values: Iterable[Sequence[SqlValue]]) -> None:
+        """Run a statement once for each of these, without waiting for each."""
+        self._cursor.executemany(_spelled(sql), values)
+
+
+def _lost(message: str, *, is_unknown: bool) -> StoreError:
+    if not is_unknown:
+        return StoreError(f"{message}; nothing was changed", hint="see that the server runs, and do it again")
+    return StoreError(
+        f"{message}; it broke while the change was committed: it is stored whole or not at all, not known which",
+        hint="see that the server runs, and do the same again: what is stored already is not stored twice",
+    )
+
+
+def _undo(connection: Connection) -> None:
+    """Roll back; a connection that cannot is closed, and the server does it."""
+    status = connection.info.transaction_status
+    if status is TransactionStatus.IDLE or connection.closed:
+        return
+    try:
+        if status is TransactionStatus.ACTIVE:
+            connection.close()
+        else:
+            connection.execute("ROLLBACK")
+    except psycopg.Error:
+        connection.close()
+
+
+@lru_cache(maxsize=256)
+def _spelled(sql: str) -> LiteralString:
+    """Return a statement as psycopg wants it; in lore's, a question mark is always the place of a value."""
+    return cast("LiteralString", sql.replace("%", "%%").replace("?", "%s"))
+
+
+@lru_cache(maxsize=8)
+def _opening(begin: str) -> str:
+    rows = ", ".join(f"('{name}', {weak}, '{ours}')" for name, weak, ours in _WANTED)
+    return (
+        f"{begin}; SELECT pg_catalog.set_config(name, ours, true) FROM (VALUES {rows}) AS wanted (name, weak, ours) "  # noqa: S608
+        "WHERE weak IS NULL OR pg_catalog.current_setting(name) = weak"
+    )
