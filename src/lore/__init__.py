@@ -93,6 +93,7 @@ __all__ = [
     "open",
     "open_store",
     "recordings",
+    "__version__",
 ]
 
 
@@ -107,4 +108,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*__all__]

@@ -15,8 +15,17 @@ from formats.test_captures import fixtures
 from lore.formats.captures import lore_capture
 from lore.formats.captures.lore_capture import LoreCapture
 from lore.formats.registry import recognise
-from lore.record.journal import cut, line_of
 from lore.testing import ReaderContract, everything
+
+
+def line_of(record, body=b""):
+    """Write a record with a piece of a body, as text if it is UTF-8."""
+    try:
+        piece = {"body": body.decode()} if body else {}
+    except UnicodeDecodeError:
+        piece = {"base64": base64.b64encode(body).decode()}
+    return json.dumps({**record, **piece}, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
 
 OPENING = line_of({"lore_capture": 1, "at": "2026-11-23T17:00:00.000Z", "lore": "0.1.0", "upstreams": {}})
 BODY = json.dumps(
@@ -71,7 +80,7 @@ def test_a_body_in_pieces_is_the_body(size):
         pieces, at = [], 0
         while at < len(body):
             piece = body[at : at + size]
-            piece = piece[: cut(piece)] or body[at : at + 4]
+            piece = piece.decode(errors="ignore").encode() or body[at : at + 4]
             pieces.append(piece)
             at += len(piece)
         for number, piece in enumerate(pieces):
@@ -191,10 +200,3 @@ def test_what_is_damaged_is_said_to_be():
         packed[6:12] = b"\xff" * 6
         data = OPENING + request(body=bytes(packed), headers={"content-encoding": encoding}) + response()
         assert codes(LoreCapture, data) == ["LORE222"]
-
-
-def test_text_that_is_written_is_text_that_is_read():
-    for body in (b"", b"\x00\x1f", '"\\\u2028é🙂'.encode(), b"\xed\xa0\x80", bytes(range(256))):
-        record = json.loads(line_of({}, body))
-        read = base64.b64decode(record["base64"]) if "base64" in record else record.get("body", "").encode()
-        assert read == body

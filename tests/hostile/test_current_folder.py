@@ -21,12 +21,6 @@ if __name__ == "__main__":
     lore.run.checking.pool._method = lambda: {method!r}
     sys.exit(main(["check", "--json", "-j", "2", "logs"]))
 """
-_LIVE = """
-from lore.run.dated import PACKAGED
-from lore.run.live.record_live import LiveProcess
-if __name__ == "__main__":
-    LiveProcess("capture.jsonl", 0, PACKAGED, content=False).stop()
-"""
 _CLUSTER = """
 import sys
 from lore.cli.main import main
@@ -67,11 +61,6 @@ def test_workers_import_nothing_of_the_current_folder(trapped, method):
         pytest.skip("processes start by fork on Linux alone")
     done = run(_CHECK.format(method=method), trapped)
     assert (done.returncode, marks(trapped)) == (0, []), done.stderr
-
-
-def test_process_of_live_verdicts_imports_nothing_of_the_current_folder(trapped):
-    done = run(_LIVE, trapped)
-    assert (done.returncode, done.stderr, marks(trapped)) == (0, b"", [])
 
 
 def test_workers_of_a_cluster_import_nothing_of_the_current_folder(trapped):

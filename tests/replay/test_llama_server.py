@@ -19,7 +19,7 @@ import pytest
 
 from cli.running import lore
 from lore.cli.main import main
-from record.standin import StandIn, served
+from plugins.record.standin import StandIn, served
 
 ROOT = Path(__file__).resolve().parents[2]
 LLAMA = Path(os.environ.get("LORE_LLAMA", ROOT / "build" / "oracle" / "llama"))

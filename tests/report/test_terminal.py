@@ -30,7 +30,6 @@ from lore.report.forms.json_report import Json, render
 from lore.report.forms.registry import REPORTS
 from lore.report.forms.terminal import FindingsWriter
 from lore.report.plain import counted
-from lore.report.recorded import closing_lines
 from lore.report.sentences.findings import cause_result, worded
 from model.making import Fold, append, call, said, started, user
 
@@ -305,9 +304,6 @@ def test_a_command_to_run_next_names_a_file_as_a_shell_takes_it_or_none(path, ty
     result = checked(Summary(waste=1, waste_tokens=9), [msgspec.structs.replace(FOUND[0], path=path)])
     commands = [line for line in report(result).splitlines() if line.startswith("next: lore simulate")]
     assert commands == ([] if typed is None else [f"next: lore simulate {typed} --what-if (what each fix would save)"])
-    assert [line for line in closing_lines(path, 1, 0, 0, pointed=False) if line.startswith("next: ")] == (
-        [] if typed is None else [f"next: lore check {typed}"]
-    )
 
 
 @pytest.mark.parametrize("together", [True, False])

@@ -11,8 +11,53 @@ if TYPE_CHECKING:
     from lore.cli.commands import KEEP as KEEP
     from lore.cli.commands import LOOK as LOOK
     from lore.cli.commands import CommandRow as CommandRow
+    from lore.cli.common import dated_rules as dated_rules
+    from lore.cli.common import found_settings as found_settings
+    from lore.cli.common import quiet_pipe as quiet_pipe
+    from lore.cli.common import tell as tell
+    from lore.cli.common import writing as writing
+    from lore.cli.flags import AsJson as AsJson
+    from lore.cli.flags import Config as Config
+    from lore.cli.flags import Verbose as Verbose
 
-__all__ = ["ABOUT", "BUILD", "CommandRow", "JUDGE", "KEEP", "LOOK"]
+__all__ = [
+    "ABOUT",
+    "AsJson",
+    "BUILD",
+    "CommandRow",
+    "Config",
+    "JUDGE",
+    "KEEP",
+    "LOOK",
+    "Verbose",
+    "dated_rules",
+    "found_settings",
+    "quiet_pipe",
+    "tell",
+    "writing",
+]
 __getattr__ = public_names(
-    __name__, {"commands": ("ABOUT", "BUILD", "CommandRow", "JUDGE", "KEEP", "LOOK")}
-)  # fmt: skip
+    __name__,
+    {
+        "commands": (
+            "ABOUT",
+            "BUILD",
+            "CommandRow",
+            "JUDGE",
+            "KEEP",
+            "LOOK",
+        ),
+        "common": (
+            "dated_rules",
+            "found_settings",
+            "quiet_pipe",
+            "tell",
+            "writing",
+        ),
+        "flags": (
+            "AsJson",
+            "Config",
+            "Verbose",
+        ),
+    },
+)

@@ -118,7 +118,6 @@ def schemas() -> dict[str, type[Struct]]:
         "knowledge-written": store.KnowledgeWritten,
         "simulate": simulate.Simulated,
         "simulate-rules": simulate.RulesResult,
-        "record": live.RecordResult,
         "replay": replay.Replayed,
         "compact": simulate.DryRun,
         "compact-written": simulate.Compacted,

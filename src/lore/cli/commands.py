@@ -62,14 +62,6 @@ COMMANDS: dict[str, CommandRow] = {
         ),
         "live:statusline",
     ),
-    "record": CommandRow(
-        LOOK, "record", (
-            ("record -- python agent.py", "what a program's clients send to models, as a capture"),
-            ("record --live -- claude", "with a verdict for each request as it falls"),
-            ("record --listen 8787 -o capture.jsonl", "of agents that are started elsewhere, until Ctrl-C"),
-        ),
-        "live:record", True,
-    ),
     "simulate": CommandRow(
         LOOK, "simulate", (
             ("simulate fixtures/recordings", "what a cache would read, beside what was billed"),
@@ -221,7 +213,7 @@ SUBCOMMANDS: dict[str, tuple[Example, ...]] = {
 
 GROUPS = (LOOK, JUDGE, BUILD, KEEP, ABOUT)
 # Commands of lore's own plug-ins: the plug-in that brings each.
-BROUGHT: dict[str, str] = {}
+BROUGHT: dict[str, str] = {"record": "record"}
 
 
 @cache

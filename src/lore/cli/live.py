@@ -1,4 +1,4 @@
-"""The session that runs: `lore watch`, `lore statusline`, `lore record`.
+"""The session that runs: `lore watch`, `lore statusline`.
 
 What is only a status line is answered by `run/live/statusline.py`, without the command framework.
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lore.cli import flags
-from lore.cli.common import dated_rules, found_settings, quiet_pipe, surroundings, tell, write_json, writing
+from lore.cli.common import dated_rules, found_settings, quiet_pipe, surroundings, write_json
 
 if TYPE_CHECKING:
     from lore.run.live.running import SessionWatch
@@ -157,87 +157,3 @@ def _settings() -> str:
         "set -g status-right-length 120\n"
         f"set -g status-right '#({shlex.quote(lore)} statusline #{{q:pane_current_path}})'\n"
     )
-
-
-@quiet_pipe
-def record(
-    command: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[-- COMMAND...]", help="What to run, with its arguments; without one: --listen."),
-    ] = None,
-    upstream: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--upstream",
-            help="URL for all clients, or NAME=URL for those of a provider; default: where each would send.",
-        ),
-    ] = None,
-    only: Annotated[
-        list[str] | None, typer.Option("--only", help="Point only these clients here: anthropic, openai, google, …")
-    ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output", "-o", help="The capture, new or to go on with; default: record-DATE-TIME.jsonl in this folder."
-        ),
-    ] = None,
-    listen: Annotated[
-        int | None, typer.Option("--listen", min=0, max=65535, help="Port; 0 and default: one that is free.")
-    ] = None,
-    live: Annotated[bool, typer.Option("--live", help="Print a verdict for each request as it falls.")] = False,
-    as_json: flags.AsJson = False,
-    verbose: flags.Verbose = False,
-    config: flags.Config = None,
-) -> int:
-    """Run a command and record what its clients send to models.
-
-    A proxy on this machine's loopback interface passes each request on to the provider that the client would have
-    used, and its answer back, and writes both to a capture that every command reads. Credentials are not written;
-    prompts and answers are. The exit code is the command's own (127: not found, 126: it cannot be run). Without a
-    command, --listen PORT records agents that are started elsewhere, until Ctrl-C.
-
-    Needs the extra `lore-cache[record]`. Lines of lore itself go to standard error; --json adds one line behind all
-    that the command wrote to standard output.
-    """
-    from lore.errors import LoreError
-    from lore.record.upstreams import routes_of
-    from lore.report.recorded import closing_lines, export_lines, opening_lines
-    from lore.run.live.record import CannotRunError, CaptureProxy, child_environment, run_command, wait_for_end
-
-    if not command and listen is None:
-        raise LoreError("there is nothing to record", hint="lore record -- COMMAND, or lore record --listen PORT")
-    dated = dated_rules(found_settings(config))
-    routes = routes_of(os.environ, upstream or (), only or ())
-    recorder = CaptureProxy(routes, output, listen or 0, tell)
-    pointing = recorder.environment()
-    watcher, code, started = None, None, True
-    try:
-        if not command or verbose:
-            servers = [(f"/{route.name}", route.origin) for route in routes.routes]
-            for line in opening_lines(recorder.address, recorder.shown, servers):
-                tell(line)
-        if live:
-            from lore.run.live.record_live import LiveProcess
-
-            watcher = LiveProcess(recorder.path, recorder.begin, dated, content=verbose)
-        if command:
-            code = run_command(command, child_environment(os.environ, pointing))
-            return code
-        for line in export_lines(pointing, child_environment(os.environ, pointing)):
-            tell(line) if as_json else print(line, flush=True)
-        wait_for_end()
-        return 0
-    except CannotRunError as error:
-        code, started = error.exit_code, False
-        raise
-    finally:
-        recorder.stop(tell, watcher.stop if watcher is not None else lambda: None)
-        counts = recorder.counts
-        pointed = bool(command) and started
-        for line in closing_lines(recorder.left, counts.calls, counts.lost, counts.refused, pointed=pointed):
-            tell(line)
-        if as_json:
-            from lore.report.forms.json_report import render
-
-            with writing():
-                print("\n" if command else "", render(recorder.summary(code)), sep="")  # its last line may have no end

@@ -6,7 +6,17 @@ that is imported takes its place in the package whatever was there, so a functio
 
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from lore.exports import public_names
+
+if TYPE_CHECKING:
+    from lore.judge.base import TurnVerdict as TurnVerdict
+    from lore.judge.base import findings_of as findings_of
+    from lore.judge.ledger import RunningSums as RunningSums
+
+__all__ = ["RunningSums", "TurnVerdict", "findings_of"]
+__getattr__ = public_names(__name__, {"base": ("TurnVerdict", "findings_of"), "ledger": ("RunningSums",)})
 
 
 class _Room(ModuleType):

@@ -131,6 +131,9 @@ def _hides(text: str) -> bool:
     return _INVISIBLE.search(text) is not None or _TAG in text.encode("utf-8", "surrogatepass")
 
 
+mask_credentials = mask  # the public name: `lore.model.mask` is this module
+
+
 def cut_masked(text: str, most: int) -> str:
     """Return a text of at most `most` characters; of a longer one its beginning, masked before it was cut."""
     return text if len(text) <= most else mask(text[: most + _AROUND])[:most]

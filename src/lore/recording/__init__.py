@@ -1,1 +1,45 @@
 """Names to files, files to turns: finding recordings, opening them, reading them as turns."""
+
+from typing import TYPE_CHECKING
+
+from lore.exports import public_names
+
+if TYPE_CHECKING:
+    from lore.recording.base import Problems as Problems
+    from lore.recording.base import UnrecognisedError as UnrecognisedError
+    from lore.recording.base import load_plugins as load_plugins
+    from lore.recording.corpus import Opened as Opened
+    from lore.recording.corpus import show as show
+    from lore.recording.opening import Options as Options
+    from lore.recording.tailing import INTERVAL as INTERVAL
+    from lore.recording.tailing import Live as Live
+
+__all__ = [
+    "INTERVAL",
+    "Live",
+    "Opened",
+    "Options",
+    "Problems",
+    "UnrecognisedError",
+    "load_plugins",
+    "show",
+]
+__getattr__ = public_names(
+    __name__,
+    {
+        "base": (
+            "Problems",
+            "UnrecognisedError",
+            "load_plugins",
+        ),
+        "corpus": (
+            "Opened",
+            "show",
+        ),
+        "opening": ("Options",),
+        "tailing": (
+            "INTERVAL",
+            "Live",
+        ),
+    },
+)

@@ -35,7 +35,6 @@ from lore.model.turn import seconds_in
 
 NAME = "lore-capture"
 VERSION = 1
-OPENING = b'"lore_capture"'
 HELD = 128 * 1024 * 1024  # bytes of bodies of calls that are open
 MOST_OPEN = 4096  # calls without an end: the oldest go
 

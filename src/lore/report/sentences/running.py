@@ -22,7 +22,7 @@ _SINGLE = {
 }  # fmt: skip
 
 
-def worded(cause: SpendingCause) -> SpendingCause:
+def worded_break(cause: SpendingCause) -> SpendingCause:
     """Return the cause of a single break with its words."""
     made = cause_in_words(cause)
     says = _SINGLE.get(made.says, made.says)

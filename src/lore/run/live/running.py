@@ -28,7 +28,7 @@ from lore.recording.agents.logs import Surroundings
 from lore.recording.base import Problems, collected_seldom, load_plugins
 from lore.recording.opening import Options
 from lore.recording.tailing import check_followable
-from lore.report.sentences.running import worded
+from lore.report.sentences.running import worded_break
 from lore.report.status_line import ClientStatus, client_and_path
 from lore.run.checking.verdicts import verdicts
 from lore.run.dated import Dated
@@ -54,7 +54,7 @@ def judge_running(path: str, options: Options, dated: Dated) -> RunningLog:
         if _is_beginning(opened.head):
             return RunningLog(Running(""))
         recording = options.open(path, Problems(), opened=opened._replace(data=_whole_lines(opened.data)))
-        sums = RunningSums(dated.rules, worded)
+        sums = RunningSums(dated.rules, worded_break)
         steps = verdicts(recording, dated.judge(quick=True), Place(recording.shown, reader="user"))
         rows = tuple([sums.take(verdict, "user") for verdict, _ in steps if verdict is not None])
         running = sums.result(recording.reader.name, recording.state.id or "")

@@ -93,7 +93,7 @@ class Routes(NamedTuple):
 @cache
 def clients() -> tuple[Client, ...]:
     """Return the table, read once a process."""
-    text = resources.files("lore.record").joinpath("data", "clients.toml").read_text("utf-8")
+    text = resources.files("lore_plugins.record").joinpath("data", "clients.toml").read_text("utf-8")
     return msgspec.convert(tomllib.loads(text)["upstream"], tuple[Client, ...])
 
 

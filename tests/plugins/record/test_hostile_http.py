@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from record.conftest import recording
-from record.standin import scripted, wait_until
-from record.test_proxy import raw
+from plugins.record.conftest import recording
+from plugins.record.standin import scripted, wait_until
+from plugins.record.test_proxy import raw
 
 X = "/anthropic/x"
 

@@ -9,13 +9,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-from lore.model.codes import CODES, Problem
-from lore.model.ledger import LedgerRow
-from lore.model.running import LastBreak
-from lore.report.commands import in_shell
-from lore.report.plain import counted, local_time, visible
-from lore.report.sentences.evidence import money_of
-from lore.report.status_line import percent
+from lore.model import CODES, LastBreak, LedgerRow, Problem
+from lore.report import counted, in_shell, local_time, money_of, percent, visible
 
 LEAST_SHOWN = 0.0001  # dollars: less is not shown
 _MARKS = {"waste": "✗", "unattributable": "!", "expected": "·"}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import errno
+import json
 import os
 
 import pytest
 
 from lore.errors import LoreError
-from lore.record import journal
-from lore.record.journal import Journal
+from lore_plugins.record import journal
+from lore_plugins.record.journal import Journal, line_of
 
 OPENING = b'{"lore_capture":1}\n'
 
@@ -187,3 +189,10 @@ def test_a_file_that_took_the_name_of_an_empty_capture_is_left(tmp_path):
     path.write_bytes(b"another's")
     journal.close()
     assert path.read_bytes() == b"another's"
+
+
+def test_text_that_is_written_is_text_that_is_read():
+    for body in (b"", b"\x00\x1f", '"\\\u2028é🙂'.encode(), b"\xed\xa0\x80", bytes(range(256))):
+        record = json.loads(line_of({}, body))
+        read = base64.b64decode(record["base64"]) if "base64" in record else record.get("body", "").encode()
+        assert read == body

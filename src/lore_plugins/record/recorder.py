@@ -24,19 +24,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lore import __version__
-from lore.errors import LoreError
-from lore.formats.captures.lore_capture import LoreCapture
-from lore.model.results import filled
-from lore.model.results.live import RecordedUpstream, RecordResult
-from lore.model.turn import Exchange
-from lore.record.upstreams import Routes
-from lore.run.loopback import ADDRESS, listening
+from lore.errors import LoreError, install_hint
+from lore.formats import LoreCapture
+from lore.model import Exchange, filled
+from lore.run import ADDRESS, listening
+from lore_plugins.record.results import RecordedUpstream, RecordResult
+from lore_plugins.record.upstreams import Routes
 
 if TYPE_CHECKING:
-    from lore.record.journal import Journal
-    from lore.record.proxy import TrafficCounts
+    from lore_plugins.record.journal import Journal
+    from lore_plugins.record.proxy import TrafficCounts
 
-HINT = "pip install 'lore-cache[record]'"
 PIECE = 1024 * 1024  # bytes of a capture that are read at once
 LEAVE = 10  # seconds that calls under way have when the command has ended
 LONGEST_HEAD = 1024 * 1024  # bytes of a request's headers: the server behind may take fewer
@@ -66,10 +64,12 @@ class CaptureProxy:
         try:
             import uvicorn  # noqa: PLC0415 - an optional extra
 
-            from lore.record.forwarding import client  # noqa: PLC0415 - needs httpx
-            from lore.record.proxy import Proxy  # noqa: PLC0415
+            from lore_plugins.record.forwarding import client  # noqa: PLC0415 - needs httpx
+            from lore_plugins.record.proxy import Proxy  # noqa: PLC0415
         except ModuleNotFoundError as error:
-            raise LoreError(f"lore record needs {error.name}, which is not installed", hint=HINT) from None
+            raise LoreError(
+                f"lore record needs {error.name}, which is not installed", hint=install_hint("record")
+            ) from None
         listener = listening(port)
         bound = listener.getsockname()[1]
         names = [ADDRESS, "localhost", "[::1]"]
@@ -167,7 +167,7 @@ def _readable(path: str, begin: int) -> tuple[int, int] | None:
 
 def _journal(output: str | None) -> Journal:
     """Open the file that was named, or a new one with the time in its name."""
-    from lore.record.journal import Journal  # noqa: PLC0415 - only where something is recorded
+    from lore_plugins.record.journal import Journal  # noqa: PLC0415 - only where something is recorded
 
     if output == "-":
         raise LoreError("a capture is a file: standard output is the command's", hint="--output FILE")

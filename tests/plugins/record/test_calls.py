@@ -7,8 +7,8 @@ import json
 
 from lore.formats.captures.lore_capture import LoreCapture
 from lore.model.turn import Exchange
-from lore.record.journal import Journal, RecordedCall, Writer
 from lore.testing import everything
+from lore_plugins.record.journal import Journal, RecordedCall, Writer
 
 OPENING = b'{"lore_capture":1}\n'
 HEAD = {"method": "POST", "url": "https://api.anthropic.com/v1/messages", "headers": {}, "account": ""}

@@ -11,10 +11,10 @@ from urllib.parse import quote, urlsplit
 import httpx
 import pytest
 
-from lore.record.forwarding import NotSignedError, Signer, signature_of
-from lore.record.upstreams import routes_of
-from record.conftest import recording
-from record.standin import TEXT, StandIn, served
+from lore_plugins.record.forwarding import NotSignedError, Signer, signature_of
+from lore_plugins.record.upstreams import routes_of
+from plugins.record.conftest import recording
+from plugins.record.standin import TEXT, StandIn, served
 
 boto3 = pytest.importorskip("boto3")
 KEY, SECRET, TOKEN = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "SESSION-TOKEN-SECRET"
@@ -173,7 +173,7 @@ def test_a_role_of_which_each_process_has_keys_of_its_own_is_signed(environment,
 @pytest.mark.parametrize(
     ("case", "words"),
     [
-        ("no botocore", "pip install 'lore-cache[bedrock]'"),
+        ("no botocore", "pip install '.[bedrock]'"),
         ("no credentials", "AWS_PROFILE"),
         ("a profile that is not there", "aws sts get-caller-identity"),
         ("another account", "other credentials"),

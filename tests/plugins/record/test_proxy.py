@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from lore.record import journal
-from record.conftest import body_of, recording
-from record.standin import StandIn, scripted, served, wait_until
+from lore_plugins.record import journal
+from plugins.record.conftest import body_of, recording
+from plugins.record.standin import StandIn, scripted, served, wait_until
 
 X = "/anthropic/x"
 

@@ -14,23 +14,13 @@ from multiprocessing.connection import Connection
 from typing import NamedTuple
 
 from lore.errors import LoreError
-from lore.formats.captures.lore_capture import NAME
-from lore.judge.base import TurnVerdict, findings_of
-from lore.judge.ledger import RunningSums
-from lore.model.cause import Place
-from lore.model.ledger import LedgerRow
-from lore.model.running import LastBreak
-from lore.recording import corpus
-from lore.recording.base import Problems, UnrecognisedError, load_plugins
-from lore.recording.opening import Options
-from lore.recording.tailing import INTERVAL, Live
-from lore.report.plain import visible
-from lore.report.recorded import live_line, live_problem
-from lore.report.sentences.findings import worded as worded_finding
-from lore.report.sentences.running import worded
-from lore.run.checking.pool import starting_processes
-from lore.run.checking.verdicts import verdicts
-from lore.run.dated import Dated
+from lore.formats import LoreCapture
+from lore.judge import RunningSums, TurnVerdict, findings_of
+from lore.model import LastBreak, LedgerRow, Place
+from lore.recording import INTERVAL, Live, Opened, Options, Problems, UnrecognisedError, load_plugins
+from lore.report import visible, worded, worded_break
+from lore.run import Dated, starting_processes, verdicts
+from lore_plugins.record.lines import live_line, live_problem
 
 
 class LiveVerdict(NamedTuple):
@@ -46,11 +36,11 @@ def live_verdicts(
 ) -> Iterator[LiveVerdict]:
     """Yield the verdicts of a capture from byte `begin` on, until waiting ends; what stands before is judged, too."""
     load_plugins()
-    live = Live(path, NAME, wait, say)
+    live = Live(path, LoreCapture.name, wait, say)
     while (head := live.head()) is not None:
-        problems, sums = Problems(), RunningSums(dated.rules, worded)
+        problems, sums = Problems(), RunningSums(dated.rules, worded_break)
         data = (piece for piece in live.pieces() if piece is not None)
-        recording = Options(format=NAME).open(path, problems, opened=corpus.Opened(head, data))
+        recording = Options(format=LoreCapture.name).open(path, problems, opened=Opened(head, data))
         place = Place(recording.shown, reader="author")
         try:
             for verdict, _ in verdicts(recording, dated.judge(), place):
@@ -110,6 +100,6 @@ def _print(ended: Connection, path: str, begin: int, dated: Dated, content: bool
             say(live_line(row, broken, content=content, refused=refused))
             if content and verdict.pair is not None:
                 for _, finding in findings_of(verdict.pair, Place(path, reader="author")):
-                    say(f"    {worded_finding(finding).message}")
+                    say(f"    {worded(finding).message}")
     except LoreError as error:
         say(f"verdicts are no longer shown: {error.message}")

@@ -6,7 +6,7 @@ import pytest
 
 from lore.model.ledger import LedgerRow
 from lore.model.running import LastBreak
-from lore.report.recorded import live_line
+from lore_plugins.record.lines import closing_lines, live_line
 
 
 def row(*, prompt: int | None = None, billed: bool = False, answered: float | None = 9.0) -> LedgerRow:
@@ -33,3 +33,9 @@ def test_an_amount_below_a_cent_is_not_called_nothing(dollars, shown):
         plain="a date changed", fix="f",
     )  # fmt: skip
     assert live_line(row(prompt=100, billed=True), broken, content=False).endswith(f"2,931 tokens paid again{shown}")
+
+
+@pytest.mark.parametrize(("path", "typed"), [("it's here.jsonl", "'it'\"'\"'s here.jsonl'"), ("b\\xff.jsonl", None)])
+def test_next_command_names_a_capture_as_a_shell_takes_it(path, typed):
+    found = [line for line in closing_lines(path, 1, 0, 0, pointed=False) if line.startswith("next: ")]
+    assert found == ([] if typed is None else [f"next: lore check {typed}"])

@@ -27,10 +27,10 @@ import orjson
 
 from lore.errors import LoreError, reason_of
 from lore.files import append, synchronise_folder, try_lock
-from lore.formats.captures.lore_capture import OPENING
-from lore.model.turn import timestamp
-from lore.recording import corpus
+from lore.model import timestamp
+from lore.recording import show
 
+OPENING = b'"lore_capture"'  # the first member of a capture's first record
 _TAIL = 64 * 1024  # bytes that are read at once to find the last whole record
 _EVERY = 1.0  # seconds between two synchronisations: each may hold a `write` up
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -46,7 +46,7 @@ class Journal:
 
     def __init__(self, path: str, *, new: bool = False) -> None:
         """Open a file; one that must be `new` raises FileExistsError. Raises LoreError where it cannot be used."""
-        self.path, self.shown = path, corpus.show(path)
+        self.path, self.shown = path, show(path)
         self._made = not os.path.lexists(path)
         self.kept = True
         try:

@@ -16,9 +16,9 @@ import pytest
 
 from cli.running import lore
 from helpers.schemas import valid
-from lore.report.recorded import export_lines
-from record.conftest import body_of
-from record.standin import StandIn, served, wait_until
+from lore_plugins.record.lines import export_lines
+from plugins.record.conftest import body_of
+from plugins.record.standin import StandIn, served, wait_until
 from replay.engines import VLLM, serving
 
 AGENT = """
@@ -329,7 +329,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     ran = lore("record", "-o", str(tmp_path / "c.jsonl"), "--", "true")
     assert ran.code == 2
-    assert "pip install 'lore-cache[record]'" in ran.err
+    assert "pipx install --force '.[record]', or pip install '.[record]'" in ran.err
 
 
 def test_the_helper_waits_only_for_what_comes_to_be():

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.record.forwarding import account, request_headers, response_headers, url_of
-from lore.record.journal import cut
+from lore_plugins.record.forwarding import account, request_headers, response_headers, url_of
+from lore_plugins.record.journal import cut
 
 SECRETS = [
     (b"authorization", b"Bearer sk-SECRET"), (b"x-api-key", b"sk-ant-SECRET"), (b"x-goog-api-key", b"AIzaSECRET"),

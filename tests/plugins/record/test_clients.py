@@ -10,7 +10,7 @@ from lore.formats.captures.lore_capture import LoreCapture
 from lore.model.turn import Exchange
 from lore.recording.requests import dialect_of
 from lore.testing import everything
-from record.standin import TEXT
+from plugins.record.standin import TEXT
 
 KEY = "sk-SECRET-0123456789abcdef"
 
@@ -119,7 +119,7 @@ def test_a_stream_is_kept_with_the_times_of_its_chunks(pointed, recorded):
 
 
 def test_the_command_reaches_the_recorder_past_any_proxy():
-    from lore.run.live.record import child_environment
+    from lore_plugins.record.recorder import child_environment
 
     made = child_environment({"NO_PROXY": "corp.example", "HTTPS_PROXY": "http://p:1", "PATH": os.defpath}, {"A": "b"})
     assert made["NO_PROXY"] == "corp.example,127.0.0.1,localhost,::1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lore.errors import LoreError
-from lore.record.upstreams import Route, clients, routes_of
+from lore_plugins.record.upstreams import Route, clients, routes_of
 
 ALWAYS = {
     "ANTHROPIC_BASE_URL": "/anthropic",

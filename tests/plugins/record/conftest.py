@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from lore.record.upstreams import routes_of
-from lore.run.live.record import CaptureProxy
-from record.standin import StandIn, served, wait_until
+from lore_plugins.record.recorder import CaptureProxy
+from lore_plugins.record.upstreams import routes_of
+from plugins.record.standin import StandIn, served, wait_until
 
 
 class Recording:

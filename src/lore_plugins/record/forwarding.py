@@ -34,9 +34,9 @@ from urllib.parse import unquote_to_bytes
 
 import httpx
 
-from lore.errors import LoreError, reason_of
-from lore.formats.http import account_of
-from lore.model.mask import cut_masked, mask
+from lore.errors import LoreError, install_hint, reason_of
+from lore.formats import account_of
+from lore.model import cut_masked, mask_credentials
 
 Pairs = Iterable[tuple[bytes, bytes]]
 
@@ -126,7 +126,6 @@ _SIGNED = re.compile(
 _LONG_LIVED = "AKIA"
 _OF_SIGNATURE = frozenset((b"authorization", b"x-amz-date", b"x-amz-security-token", b"host", b"date"))
 LARGEST = 128 * 1024 * 1024  # bytes of a body that is signed: it is held until it is whole
-_HINT = "pip install 'lore-cache[bedrock]'"
 
 
 class NotSignedError(Exception):
@@ -172,8 +171,9 @@ class Signer:
             auth: Any = import_module("botocore.auth")
             requests: Any = import_module("botocore.awsrequest")
         except ModuleNotFoundError:
+            hint = install_hint("bedrock")
             raise NotSignedError(
-                f"the request is signed for this address, and to sign it for AWS lore needs botocore: {_HINT}"
+                f"the request is signed for this address, and to sign it for AWS lore needs botocore: {hint}"
             ) from None
         credentials = self._frozen()
         if signature.key != credentials.access_key and _LONG_LIVED in (signature.key[:4], credentials.access_key[:4]):
@@ -257,7 +257,7 @@ def _kept(headers: Pairs, listed: tuple[str, ...]) -> dict[str, str]:
     for raw, value in headers:
         name = raw.decode("latin-1").lower()
         if name in names or (name.startswith(begins) and not _SECRET.search(name)):
-            text = mask(value.decode("utf-8", "replace"))[:LONGEST_HEADER]
+            text = mask_credentials(value.decode("utf-8", "replace"))[:LONGEST_HEADER]
             found[name] = f"{found[name]}, {text}"[:LONGEST_HEADER] if name in found else text
     return found
 
@@ -277,7 +277,7 @@ def url_of(origin: str, path: bytes, query: bytes) -> str:
     for name, value in _parameters(query):
         plain = name in _PARAMETERS and _PLAIN.fullmatch(value)
         kept.append(name if not value else name + b"=" + (value if plain else b"REDACTED"))
-    return mask(origin + (path + (b"?" + b"&".join(kept) if kept else b"")).decode("latin-1"))
+    return mask_credentials(origin + (path + (b"?" + b"&".join(kept) if kept else b"")).decode("latin-1"))
 
 
 def _parameters(query: bytes) -> list[tuple[bytes, bytes]]:

@@ -25,8 +25,8 @@ import httpx
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
-from lore.model.turn import timestamp
-from lore.record.forwarding import (
+from lore.model import timestamp
+from lore_plugins.record.forwarding import (
     LARGEST,
     NotSignedError,
     Signature,
@@ -40,8 +40,8 @@ from lore.record.forwarding import (
     signature_of,
     url_of,
 )
-from lore.record.journal import COMPLETE, STOPPED, Journal, RecordedCall, Writer, line_of
-from lore.record.upstreams import Route, Routes
+from lore_plugins.record.journal import COMPLETE, STOPPED, Journal, RecordedCall, Writer, line_of
+from lore_plugins.record.upstreams import Route, Routes
 
 _NOT_GIVEN = "lore signs only what comes to the address that it set as AWS_ENDPOINT_URL_BEDROCK_RUNTIME"
 _LENGTH = b"content-length"

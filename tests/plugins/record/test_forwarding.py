@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from lore.errors import LoreError
-from lore.record import forwarding
-from record.conftest import recording
+from lore_plugins.record import forwarding
+from plugins.record.conftest import recording
 
 NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
          "REQUESTS_CA_BUNDLE", "AWS_CA_BUNDLE")  # fmt: skip

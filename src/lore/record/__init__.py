@@ -1,1 +1,0 @@
-"""A proxy on the loopback interface that writes down what passes: `lore record`."""

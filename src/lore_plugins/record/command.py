@@ -1,0 +1,100 @@
+"""`lore record`: a command's requests to models as a capture."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from lore.cli import AsJson, Config, Verbose, dated_rules, found_settings, quiet_pipe, tell, writing
+from lore.errors import LoreError
+
+
+@quiet_pipe
+def run(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- COMMAND...]", help="What to run, with its arguments; without one: --listen."),
+    ] = None,
+    upstream: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--upstream",
+            help="URL for all clients, or NAME=URL for those of a provider; default: where each would send.",
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="Point only these clients here: anthropic, openai, google, …")
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", help="The capture, new or to go on with; default: record-DATE-TIME.jsonl in this folder."
+        ),
+    ] = None,
+    listen: Annotated[
+        int | None, typer.Option("--listen", min=0, max=65535, help="Port; 0 and default: one that is free.")
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Print a verdict for each request as it falls.")] = False,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+    config: Config = None,
+) -> int:
+    """Run a command and record what its clients send to models.
+
+    A proxy on this machine's loopback interface passes each request on to the provider that the client would have
+    used, and its answer back, and writes both to a capture that every command reads. Credentials are not written;
+    prompts and answers are. The exit code is the command's own (127: not found, 126: it cannot be run). Without a
+    command, --listen PORT records agents that are started elsewhere, until Ctrl-C.
+
+    Needs the extra `lore-cache[record]`. Lines of lore itself go to standard error; --json adds one line behind all
+    that the command wrote to standard output.
+    """
+    from lore_plugins.record.lines import closing_lines, export_lines, opening_lines
+    from lore_plugins.record.recorder import CannotRunError, CaptureProxy, child_environment, run_command, wait_for_end
+    from lore_plugins.record.upstreams import routes_of
+
+    if not command and listen is None:
+        raise LoreError("there is nothing to record", hint="lore record -- COMMAND, or lore record --listen PORT")
+    dated = dated_rules(found_settings(config))
+    routes = routes_of(os.environ, upstream or (), only or ())
+    recorder = CaptureProxy(routes, output, listen or 0, tell)
+    pointing = recorder.environment()
+    watcher, code, started = None, None, True
+    try:
+        if not command or verbose:
+            servers = [(f"/{route.name}", route.origin) for route in routes.routes]
+            for line in opening_lines(recorder.address, recorder.shown, servers):
+                tell(line)
+        if live:
+            from lore_plugins.record.live import LiveProcess
+
+            watcher = LiveProcess(recorder.path, recorder.begin, dated, content=verbose)
+        if command:
+            code = run_command(command, child_environment(os.environ, pointing))
+            return code
+        for line in export_lines(pointing, child_environment(os.environ, pointing)):
+            if as_json:
+                tell(line)
+            else:
+                sys.stdout.write(f"{line}\n")
+                sys.stdout.flush()
+        wait_for_end()
+        return 0
+    except CannotRunError as error:
+        code, started = error.exit_code, False
+        raise
+    finally:
+        recorder.stop(tell, watcher.stop if watcher is not None else lambda: None)
+        counts = recorder.counts
+        pointed = bool(command) and started
+        for line in closing_lines(recorder.left, counts.calls, counts.lost, counts.refused, pointed=pointed):
+            tell(line)
+        if as_json:
+            from lore.report import render
+
+            with writing():
+                before = "\n" if command else ""  # the command's last line may have no end
+                sys.stdout.write(f"{before}{render(recorder.summary(code))}\n")
