@@ -93,7 +93,6 @@ __all__ = [
     "open",
     "open_store",
     "recordings",
-    "__version__",
 ]
 
 
@@ -108,4 +107,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__]
+    return [*__all__, "__version__"]

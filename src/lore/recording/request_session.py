@@ -49,7 +49,7 @@ class RequestSession(EventRecording):
         super().__init__(requests.path, requests.reader, (), requests.problems, rules=requests.rules, dialect=asked,
                          template=requests.template)  # fmt: skip
         self._requests = requests
-        self._chains: dict[str, _Chain] = {}
+        self._chains: dict[str, _RequestChain] = {}
         self._is_started = False
 
     @property
@@ -74,12 +74,12 @@ class RequestSession(EventRecording):
     def _events(self, exchange: Exchange, turn: Turn | None) -> Iterator[Read]:
         dialect = None if turn is None else DIALECTS.get(turn.prompt.dialect)
         if turn is not None and isinstance(dialect, Body) and dialect.name in READERS:
-            chain = self._chains.setdefault(turn.chain, _Chain(turn.chain))
+            chain = self._chains.setdefault(turn.chain, _RequestChain(turn.chain))
             for event in chain.request(exchange, turn, dialect, is_first=not self._is_started):
                 yield Read(event, turn.line or 1, turn.byte or 0)
             self._is_started = True
         for name in self._requests.forgotten():
-            yield from (Read(event, 1, 0) for event in self._chains.pop(name, _Chain(name)).response())
+            yield from (Read(event, 1, 0) for event in self._chains.pop(name, _RequestChain(name)).response())
 
 
 def session_of(recording: Recording, instead: str, *, hint: str) -> EventRecording:
@@ -92,7 +92,7 @@ def session_of(recording: Recording, instead: str, *, hint: str) -> EventRecordi
 
 
 @dataclass(slots=True)
-class _Message:
+class _SentMessage:
     """A message of a chain's latest request."""
 
     size: int  # its segments
@@ -102,13 +102,13 @@ class _Message:
     results: int = 0  # of its segments, those that results of calls take up
 
 
-class _Chain:
+class _RequestChain:
     """The requests of one chain."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._numbers = count(1)  # in the names of items and responses
-        self._messages: list[_Message] = []
+        self._messages: list[_SentMessage] = []
         self._segments: Vector[Segment] = Vector()  # of the latest request's messages
         self._dividers = 0  # items of the timeline that belong to no message
         self._calls: dict[str, int] = {}  # id of an open call -> index of its message
@@ -174,7 +174,7 @@ class _Chain:
             raw, at = write_object(segments, self._dialect.lists), len(self._messages)
             own = table(raw) or {}
             end = len(segments) + (self._messages[-1].end if at else 0)
-            self._messages.append(_Message(len(segments), end, at))
+            self._messages.append(_SentMessage(len(segments), end, at))
             if is_reply := self._reader.is_reply(own):
                 response = response or f"r{next(self._numbers)}"
                 yield from self._reply(raw, own, response)

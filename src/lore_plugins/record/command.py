@@ -49,7 +49,7 @@ def run(
     prompts and answers are. The exit code is the command's own (127: not found, 126: it cannot be run). Without a
     command, --listen PORT records agents that are started elsewhere, until Ctrl-C.
 
-    Needs the extra `lore-cache[record]`. Lines of lore itself go to standard error; --json adds one line behind all
+    Needs the extra `record`. Lines of lore itself go to standard error; --json adds one line behind all
     that the command wrote to standard output.
     """
     from lore_plugins.record.lines import closing_lines, export_lines, opening_lines
