@@ -16,13 +16,11 @@ from lore.store.registry import (
     address_of,
     is_store,
     log_of,
-    noted,
     open_store,
     open_there,
     say_once,
     scheme_of,
 )
-from lore.store.sqlite import Memory
 
 HEADER = b'{"kind":"session_started","v":1,"session_id":"%b"}'
 
@@ -77,15 +75,6 @@ def test_a_log_comes_in_pieces_that_end_with_a_line():
     assert list(log_of(SessionAddress("jsonl:s", "s"), 10)) == [HEADER % b"s" + b"\n"]
     with pytest.raises(UnknownSessionError, match="jsonl:s has no session 't'"):
         list(log_of(SessionAddress("jsonl:s", "t"), 10))
-
-
-def test_what_is_noted_of_a_session_comes_without_its_events():
-    store = Memory()
-    head = store.create(HEADER % b"s")
-    known = noted(store, "s")
-    assert known is not None
-    assert (known.head, known.events) == (head, ())
-    assert noted(store, "t") is None
 
 
 def test_what_a_store_tells_is_said_once_and_without_passwords(capsys):

@@ -16,7 +16,6 @@ from lore.session import Session
 from lore.store.base import SessionDelta, Store
 from lore.store.deltas import save_delta
 from lore.store.lines import read_header
-from lore.store.registry import open_store
 
 
 @pytest.fixture(scope="module")
@@ -74,12 +73,6 @@ def readable(recording):
 @pytest.mark.parametrize("kind", URLS)
 def test_a_session_comes_back_as_it_went_in(kind, readable, logs, tmp_path):
     store = opened(kind, tmp_path)
-    assert_round_trip(store, log_of(readable, logs))
-    store.close()
-
-
-def test_a_session_comes_back_from_postgresql(readable, logs, database):
-    store = open_store(database)
     assert_round_trip(store, log_of(readable, logs))
     store.close()
 

@@ -399,13 +399,6 @@ def test_missing_folder_is_an_error_and_not_made(tmp_path):
     assert not (tmp_path / "tpyo").exists()
 
 
-def test_closed_store_says_so(tmp_path):
-    store = begun(tmp_path)
-    store.close()
-    with pytest.raises(StoreError, match="is closed"):
-        store.load("s")
-
-
 # the order in which names and bytes reach the disk
 
 

@@ -5,13 +5,16 @@ import json
 from lore.store.jsonl import Jsonl
 from lore.testing import StoreContract
 from store.harness import HarnessScenarios
+from store.processes import ProcessScenarios
 
 
-class TestJsonl(StoreContract, HarnessScenarios):
+class TestJsonl(StoreContract, HarnessScenarios, ProcessScenarios):
     def make(self, place):
-        folder = place / "store"
-        folder.mkdir(exist_ok=True)
-        return Jsonl.open(f"jsonl:{folder}", print)
+        return Jsonl.open(self.url(place), print)
+
+    def url(self, place):
+        (place / "store").mkdir(exist_ok=True)
+        return f"jsonl:{place}/store"
 
     def stamp(self, place, version):
         path = place / "store" / "lore-store.json"

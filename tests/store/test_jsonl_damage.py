@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
-import sys
 
 import pytest
 from msgspec.structs import replace
@@ -244,29 +242,3 @@ def test_save_that_was_not_synchronised_is_synchronised_later(tmp_path, monkeypa
         with pytest.raises(StoreError, match="cannot write to"):
             Logs(tmp_path).say("b", base=base)
     assert Logs(tmp_path).say("b", base=base).number == 3
-
-
-LIMITED = """
-import resource, sys
-from lore.store.base import SessionDelta, StoreError
-from lore.store.registry import open_store
-store = open_store(sys.argv[1])
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
-base = store.load("s").head
-try:
-    store.save_delta("s", SessionDelta(base=base, new_events=(b'{"a":"' + b"x" * 5000 + b'"}',)))
-except StoreError as error:
-    print(error.message)
-print(store.save_delta("s", SessionDelta(base=base, new_events=(b'{"a":1}',))).number)
-"""
-
-
-def test_limit_on_file_sizes_loses_nothing(tmp_path):
-    store = begun(tmp_path, "a")
-    limit = (tmp_path / "s.jsonl").stat().st_size + 2000
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, store.url, str(limit)], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.splitlines()[0].startswith("cannot write to")
-    assert done.stdout.splitlines()[1] == "3"
-    assert store.events() == (header(), said("a"), b'{"a":1}')

@@ -10,8 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from helpers.strategies.events import any_events
-from lore.model.events import Saved, encode
 from lore.store.base import ConflictError, Head, SessionDelta
 from lore.store.sqlite import Memory
 from store.logs import Logs, header, said
@@ -89,17 +87,3 @@ def _compare(memory: Memory, logs: Logs) -> None:
         assert logs.load("s", after=after) == memory.load("s", after=after)
     assert logs.list() == memory.list()
     assert not logs.told
-
-
-@settings(max_examples=60, deadline=None)
-@given(any_events(), any_events())
-def test_events_of_every_kind_come_back_to_the_byte(first, second):
-    with tempfile.TemporaryDirectory() as folder:
-        logs = Logs(Path(folder))
-        head = logs.create(header())
-        lines = [tuple(encode(event) for event in events if not isinstance(event, Saved)) for events in (first, second)]
-        for new in lines:
-            head = logs.save_delta("s", SessionDelta(base=head, new_events=new))
-        again = Logs(Path(folder))
-        assert again.events() == (header(), *lines[0], *lines[1])
-        assert again.load("s", after=1 + len(lines[0])).events == lines[1]

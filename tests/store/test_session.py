@@ -9,8 +9,8 @@ import lore
 from helpers.states import dump_state
 from lore.errors import LoreError
 from lore.session import Session, event
-from lore.store.base import Checkpoint, ConflictError, StoreError
-from lore.store.session import FOLDED, StoredSession
+from lore.store.base import ConflictError, StoreError
+from lore.store.session import StoredSession
 from lore.store.sqlite import Memory
 
 HEADER = event("session_started", session_id="s1", system="You help.", tools=[])
@@ -56,67 +56,11 @@ def same_state(kept):
     return dump_state(stored(kept.store).state) == dump_state(kept.session.state)
 
 
-def test_only_what_is_new_is_sent():
-    store = Failing()
-    kept = StoredSession.begin(store, HEADER)
-    kept.apply(said("u1"))
-    kept.save()
-    kept.apply(answered("a1"), said("u2"))
-    kept.save()
-    assert [len(delta.new_events) for delta in store.deltas] == [1, 2]
-    assert kept.saved == {1, 2, 3, 4}
-    assert same_state(kept)
-
-
 def test_saving_nothing_sends_nothing():
     store = Failing()
     kept = StoredSession.begin(store, HEADER)
     assert kept.save() == kept.head
     assert store.deltas == []
-
-
-def test_what_is_saved_advances_only_after_success():
-    store = Failing()
-    kept = StoredSession.begin(store, HEADER)
-    kept.apply(said("u1"))
-    store.before = 1
-    with pytest.raises(StoreError):
-        kept.save()
-    assert kept.saved == {1}
-    kept.apply(said("u2"))
-    kept.save()
-    assert kept.saved == {1, 2, 3}
-    assert uuids(stored(store)) == ["u1", "u2"]
-
-
-def test_an_answer_that_was_lost_doubles_nothing():
-    store = Failing()
-    kept = StoredSession.begin(store, HEADER)
-    kept.apply(said("u1"))
-    kept.note({"a": 1})
-    store.after = 1
-    with pytest.raises(StoreError):
-        kept.save()
-    kept.apply(said("u2"))
-    kept.note({"b": 2}, leaf_id="u2")
-    kept.save()
-    data = store.load("s1")
-    assert uuids(stored(store)) == ["u1", "u2"]
-    assert (data.metadata, data.leaf_id) == (b'{"a":1,"b":2}', "u2")
-    assert (kept.metadata, kept.leaf_id) == (data.metadata, "u2")
-
-
-def test_a_resumed_session_sends_only_what_came_after_loading():
-    store = Failing()
-    first = StoredSession.begin(store, HEADER)
-    first.apply(said("u1"), answered("a1"))
-    first.save()
-    again = StoredSession.begin(store, HEADER)
-    again.apply(said("u2"))
-    again.save()
-    assert [len(delta.new_events) for delta in store.deltas] == [2, 1]
-    assert uuids(again.session) == ["u1", "a1", "u2"]
-    assert same_state(again)
 
 
 def test_what_is_taken_back_goes_first_and_alone():
@@ -157,18 +101,6 @@ def test_two_removals_in_a_row_are_both_kept():
     kept.save()
     assert uuids(stored(kept.store)) == []
     assert kept.head.number == len(kept.saved) == 5
-
-
-def test_a_compaction_is_one_event_of_its_delta_and_nothing_is_sent_again():
-    store = Failing()
-    kept = StoredSession.begin(store, HEADER)
-    kept.apply(*(said(f"u{n}") for n in range(20)))
-    kept.save()
-    kept.apply(event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["u19"], summary="short"))
-    kept.save()
-    assert len(store.deltas[-1].new_events) == 1
-    assert uuids(stored(store)) == ["d", "u19"]
-    assert len(store.load("s1").events) == 22
 
 
 def test_what_a_turn_needs_in_its_log_is_saved_before_it_is_sent():
@@ -290,24 +222,6 @@ def test_a_checkpoint_spares_what_came_before_it():
     again.apply(said("later"))
     again.save()
     assert again.head.number == 53
-
-
-def test_a_checkpoint_that_does_not_fit_is_passed_over_and_said():
-    store = Failing()
-    kept = StoredSession.begin(store, HEADER)
-    kept.apply(said("u1"))
-    kept.save()
-    good = Checkpoint(2, kept.head.digest, FOLDED, kept.session.dump())
-    for bad in (
-        Checkpoint(2, "00" * 32, FOLDED, good.data), Checkpoint(2, good.digest, "lore 0", good.data),
-        Checkpoint(9, good.digest, FOLDED, good.data), Checkpoint(2, good.digest, FOLDED, b"junk"),
-        Checkpoint(2, "no digest", FOLDED, good.data), Checkpoint(-1, good.digest, FOLDED, good.data),
-    ):  # fmt: skip
-        store.save_checkpoint("s1", bad)
-        heard = []
-        assert uuids(StoredSession.open(store, "s1", tell=heard.append).session) == ["u1"]
-        assert len(heard) == 1
-        assert "all events are folded" in heard[0]
 
 
 def test_a_checkpoint_is_only_of_what_is_saved():

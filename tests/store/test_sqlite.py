@@ -14,12 +14,16 @@ from lore.store.sqlite import Sqlite
 from lore.testing import StoreContract
 from lore.testing.stores.scenarios import add, begun, header, message
 from store.harness import HarnessScenarios
+from store.processes import ProcessScenarios
 from store.sqlite_files import asked, half_done, locked_down, opened, picture
 
 
-class TestSqlite(StoreContract, HarnessScenarios):
+class TestSqlite(StoreContract, HarnessScenarios, ProcessScenarios):
     def make(self, place):
         return Sqlite(str(place / "sessions.db"))
+
+    def url(self, place):
+        return f"sqlite:{place}/sessions.db"
 
     def stamp(self, place, version):
         with closing(sqlite3.connect(place / "sessions.db", isolation_level=None)) as connection:
@@ -122,17 +126,6 @@ def test_a_file_is_trusted_with_nothing_and_a_disk_with_less(tmp_path):
             assert {name: tx.execute(f"PRAGMA {name}")[0][0] for name in wanted} == wanted
 
 
-def test_vacuum_gives_back_what_a_deleted_session_took(tmp_path):
-    with opened(tmp_path / "s.db") as store:
-        assert store.vacuum() == 0
-        begun(store, *(message(f"u{number}", "x" * 10_000) for number in range(100)))
-        begun(store, message("u1"), session_id="t")
-        store.delete("s")
-        assert store.vacuum() > 1_000_000
-        assert len(store.load("t").events) == 2
-    assert (tmp_path / "s.db").stat().st_size < 100_000
-
-
 def test_a_file_that_others_may_read_is_noted_and_left_so(tmp_path):
     (tmp_path / "s.db").write_bytes(b"")
     (tmp_path / "s.db").chmod(0o644)
@@ -140,15 +133,6 @@ def test_a_file_that_others_may_read_is_noted_and_left_so(tmp_path):
         begun(store)
         assert "0644" in store.verify().notes[0]
     assert (tmp_path / "s.db").stat().st_mode & 0o777 == 0o644
-
-
-def test_a_closed_store_says_so(tmp_path):
-    store = Sqlite(str(tmp_path / "s.db"))
-    begun(store)
-    store.close()
-    store.close()
-    with pytest.raises(StoreError, match="closed"):
-        store.list()
 
 
 def test_a_library_of_sqlite_that_is_too_old_is_named(tmp_path, monkeypatch):

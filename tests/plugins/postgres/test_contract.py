@@ -8,22 +8,23 @@ from lore.store.registry import silent
 from lore.testing import StoreContract
 from lore_plugins.postgres.store import Postgres
 from store.harness import HarnessScenarios
+from store.processes import ProcessScenarios
 
 
-class TestPostgres(StoreContract, HarnessScenarios):
+class TestPostgres(StoreContract, HarnessScenarios, ProcessScenarios):
     @pytest.fixture(autouse=True)
     def _in_databases(self, databases, postgres):
         self.databases, self.server, self.urls = databases, postgres, {}
 
     def make(self, place):
-        return Postgres.open(self._url(place), silent)
+        return Postgres.open(self.url(place), silent)
 
-    def _url(self, place):
+    def url(self, place):
         if place not in self.urls:
             self.urls[place] = self.databases()
         return self.urls[place]
 
     def stamp(self, place, version):
-        (before,) = self.server.run("SELECT version FROM lore.lore_store", self._url(place))[0]
-        self.server.run("UPDATE lore.lore_store SET version = %s", self._url(place), (version,))
+        (before,) = self.server.run("SELECT version FROM lore.lore_store", self.url(place))[0]
+        self.server.run("UPDATE lore.lore_store SET version = %s", self.url(place), (version,))
         return before

@@ -213,15 +213,6 @@ def test_a_transaction_that_failed_is_never_taken_for_stored(store):
     assert store.verify().damage == ()
 
 
-def test_a_line_that_was_changed_is_found(store, postgres, bare):
-    begun(store, message("u1"), message("u2"))
-    postgres.run("UPDATE lore.events SET line = %s WHERE number = 2", bare, (message("u9"),))
-    with pytest.raises(DamagedError, match="row 2"):
-        store.load("s")
-    (damage,) = store.verify().damage
-    assert (damage.session_id, damage.number) == ("s", 2)
-
-
 def test_a_page_that_cannot_be_read_is_damage_of_its_session(store, postgres, bare):
     begun(store, *(message(f"u{number}", "x" * 500) for number in range(60)))
     begun(store, message("u1"), session_id="t")
@@ -250,15 +241,6 @@ def test_a_server_that_does_not_keep_what_it_acknowledges_is_named(store, postgr
     finally:
         postgres.run("ALTER SYSTEM RESET fsync")
         restart(postgres)
-
-
-def test_vacuum_gives_back_what_was_deleted(store):
-    begun(store, *(message(f"u{number}", "x" * 1000) for number in range(1000)))
-    begun(store, session_id="t")
-    store.delete("s")
-    assert store.vacuum() > 500_000
-    assert store.vacuum() == 0
-    assert [one.session_id for one in store.list()] == ["t"]
 
 
 def test_who_may_not_vacuum_is_told_and_nothing_is_gained(bare, postgres, store, told):

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
 
 import pytest
 
 from lore.store import SCHEMA_VERSION, TABLES
 from lore.store.base import FormatError, StoreError
-from lore.store.registry import open_store, shown, silent
-from lore.testing.stores.scenarios import add, begun, header, line, message
+from lore.store.registry import open_store, silent
+from lore.testing.stores.scenarios import add, begun, header, message
 from lore_plugins.postgres.store import Postgres
-
-DELTA = line("prompt_delta", seq=1, selector={"target": "messages", "insert_at": 0, "x": 1}, content=[])
 
 
 @pytest.fixture
@@ -43,23 +39,6 @@ def test_a_schema_that_was_made_for_lore_and_is_empty_is_used(bare, postgres):
     postgres.run("CREATE SCHEMA lore", bare)
     open_store(bare).close()
     assert postgres.run("SELECT version FROM lore.lore_store", bare) == [(SCHEMA_VERSION,)]
-
-
-def test_clients_that_open_a_new_database_at_once_all_have_it(bare):
-    gate = Barrier(8)
-
-    def opening(number):
-        gate.wait()
-        store = Postgres.open(bare, silent)
-        head = store.create(header(f"s{number}"))
-        store.close()
-        return head.number
-
-    with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(opening, range(8))) == [1] * 8
-    store = Postgres.open(bare, silent)
-    assert len(store.list()) == 8
-    store.close()
 
 
 def test_a_newer_schema_is_refused_and_not_touched(bare, postgres):
@@ -202,20 +181,6 @@ def test_a_password_that_should_be_percent_encoded_and_is_not_is_not_shown(postg
         assert "s3c" not in refused(url).message
 
 
-@pytest.mark.parametrize(
-    ("url", "seen"),
-    [
-        ("postgresql://u:p@h/d", "postgresql://u:***@h/d"),
-        ("postgresql://u:p@q/r?s#t:v@h/d", "postgresql://u:***@h/d"),
-        ("postgresql://u@h:5432/d?password=p&x=1", "postgresql://u@h:5432/d?password=***&x=1"),
-        ("postgresql://h:5432/d#a", "postgresql://h:5432/d#a"),
-        ("sqlite:a:b@c", "sqlite:a:b@c"),
-    ],
-)
-def test_a_url_is_shown_without_its_password(url, seen):
-    assert shown(url) == seen
-
-
 def test_what_is_missing_is_named(postgres):
     assert "createdb" in refused(postgres.url("none_such")).hint
     assert "createuser" in refused(postgres.url(user="nobody_such")).hint
@@ -234,11 +199,3 @@ def test_missing_client_is_named_with_its_extra(monkeypatch):
     with pytest.raises(StoreError, match="needs psycopg") as caught:
         open_store("postgresql://u:hunter2@h/db")
     assert caught.value.hint == INSTALL
-
-
-def test_a_closed_store_says_so(database):
-    store = Postgres.open(database, silent)
-    store.close()
-    store.close()
-    with pytest.raises(StoreError, match="was closed"):
-        store.list()

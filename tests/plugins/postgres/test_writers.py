@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Event, Thread
@@ -54,59 +53,6 @@ def test_two_that_save_a_new_session_at_once_are_both_answered(opening, monkeypa
     monkeypatch.setattr(second, "_find", late)
     assert second.save(data) == found[0]
     assert events(first) == data.events
-
-
-WRITER = """
-import sys
-from lore.store.base import ConflictError
-from lore.store.registry import open_store
-from lore.testing.stores.scenarios import add, message
-url, name = sys.argv[1:]
-store = open_store(url)
-sys.stdin.readline()
-for number in range(12):
-    while True:
-        try:
-            add(store, message(f"{name}-{number}"))
-            break
-        except ConflictError:
-            pass
-store.close()
-"""
-
-
-def test_two_processes_on_one_session_lose_and_double_nothing(database, opening):
-    begun(opening())
-    words = [[sys.executable, "-c", WRITER, database, name] for name in ("p", "q")]
-    processes = [subprocess.Popen(one, stdin=subprocess.PIPE, text=True) for one in words]
-    for process in processes:
-        process.stdin.write("\n")
-        process.stdin.flush()
-    for process in processes:
-        with process:
-            assert process.wait() == 0
-    stored = events(opening())[1:]
-    for name in (b"p", b"q"):
-        own = [one for one in stored if b'"%b-' % name in one]
-        assert own == [message(f"{name.decode()}-{number}") for number in range(12)]
-    assert len(stored) == 24
-    assert opening().verify().damage == ()
-
-
-def test_eight_threads_on_one_object_take_turns(opening):
-    store = opening()
-    gate = Barrier(8)
-
-    def fill(at):
-        head = begun(store, session_id=f"s{at}")
-        gate.wait()
-        for number in range(5):
-            head = add(store, message(f"u{number}"), session_id=f"s{at}", base=head)
-        return head.number
-
-    with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(fill, range(8))) == [6] * 8
-    assert store.verify().damage == ()
 
 
 def test_the_loser_of_one_base_waits_for_the_winner_and_is_told(opening, monkeypatch):
@@ -187,70 +133,6 @@ def test_of_two_that_wait_for_each_other_both_get_on(opening):
             gone = list(pool.map(delete, (one, other), names))
         assert set(names) in gone
         assert third.list() == []
-
-
-HARMFUL = [
-    "'; DROP TABLE lore.sessions; --",
-    'a"b',
-    "%s",
-    "%(x)s",
-    "%%",
-    "?",
-    "a\\",
-    "\\'",
-    "$1",
-    "{}",
-    "\\x00",
-    "../../x",
-    "é",
-    "e\u0301",
-    "É",
-    "s",
-    "S",
-    "ſ",
-    "ß",
-    "ss",
-    "İ",
-    "i",
-    "\U0001f600",
-]
-
-
-def test_ids_that_look_like_sql_are_only_ids(opening):
-    store = opening()
-    for name in HARMFUL:
-        head = store.create(header(name, project_id=name))
-        add(store, message(name), session_id=name, base=head, leaf_id=name)
-        store.bind(name, name)
-        store.move(name, name + name)
-    assert [one.session_id for one in store.list()] == sorted(HARMFUL)
-    for name in HARMFUL:
-        assert store.load(name).events == (header(name, project_id=name), message(name))
-        assert store.load(name).leaf_id == name
-        assert store.resolve(name) == name
-        assert [one.session_id for one in store.list(name + name)] == [name]
-    assert store.delete(HARMFUL[0]) == (HARMFUL[0],)
-    assert [one.session_id for one in store.list()] == sorted(HARMFUL[1:])
-    assert store.verify().damage == ()
-
-
-@forking
-def test_a_child_makes_a_connection_of_its_own(opening):
-    store = opening()
-    head = begun(store)
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.write(write, b"%d" % add(store, message("u1"), base=head).number)
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
-    os.close(write)
-    with open(read, "rb") as pipe:
-        assert pipe.read() == b"2"
-    assert store.load("s").events == (header(), message("u1"))
-    assert len(store.link._processes) == 1
 
 
 @forking

@@ -1,0 +1,11 @@
+"""Every session of the corpus comes back from PostgreSQL as it went in."""
+
+from contextlib import closing
+
+from lore.store import open_store
+from store.test_corpus import assert_round_trip, log_of, logs, readable  # noqa: F401 - fixtures
+
+
+def test_session_comes_back_as_it_went_in(readable, logs, database):  # noqa: F811 - fixtures
+    with closing(open_store(database)) as store:
+        assert_round_trip(store, log_of(readable, logs))
