@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
+from lore.model.limits import CHAINS_COMPARED
 from lore.model.turn import Call, Exchange, Streamed
-from lore.prefix.chains import LOOK_BACK, Chains
+from lore.prefix.chains import Chains
 from model.making import assistant, body, dumps, parsed
 
 TOOLS = [{"name": "ls", "input_schema": {}}]
@@ -78,9 +79,11 @@ def test_requests_without_messages_are_a_chain():
 
 
 def test_the_number_of_chains_that_are_compared_is_bounded():
-    many = [body("a", str(number) * 50) for number in range(LOOK_BACK + 5)]
-    names = {chain for chain, _ in linked(*[body(f"start {number}" * 9) for number in range(LOOK_BACK + 5)], *many)}
-    assert len(names) > LOOK_BACK
+    many = [body("a", str(number) * 50) for number in range(CHAINS_COMPARED + 5)]
+    names = {
+        chain for chain, _ in linked(*[body(f"start {number}" * 9) for number in range(CHAINS_COMPARED + 5)], *many)
+    }
+    assert len(names) > CHAINS_COMPARED
 
 
 def test_the_same_task_with_another_answer_is_another_run():

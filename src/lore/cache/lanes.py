@@ -37,11 +37,11 @@ from lore.model.items import (
     ToolCall,
     UserMessage,
 )  # fmt: skip
+from lore.model.limits import FORECAST_ENTRIES
 from lore.model.state import Entry
 from lore.model.vector import Vector
 
 IMAGE_TOKENS = 1_500  # about what a picture of the largest useful size costs, by Anthropic's documentation
-MOST_ENTRIES = 4_000  # entries compared for a turn; there are more only where a long history changed at its beginning
 _LEAST, _MOST = 1.0, 16.0  # bytes a token
 _WEIGHT = 2_000.0  # tokens' worth of the rate that holds before anything was learned
 _SCARCE = 16.0  # bytes a token: an output count below that share of what is visible is a count of its beginning
@@ -73,7 +73,7 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
     runs = lookback(at).runs
     spoken = thought = given = images = positions = 0
     prompted, thinks, group = False, False, -1
-    for entry in islice(entries.since(start), MOST_ENTRIES):
+    for entry in islice(entries.since(start), FORECAST_ENTRIES):
         item = entry.item
         if isinstance(item, ToolCall):
             size = len(item.output) + len(item.error)

@@ -18,9 +18,8 @@ from lore.model.codes import Code
 from lore.model.events import CacheReset, ContextPersisted, Event, PromptDelta
 from lore.model.inserts import Insert, delta_news, insert_texts, is_behind, place_in, shown_ids, with_place
 from lore.model.items import is_absent
+from lore.model.limits import SESSION_DELTAS
 from lore.model.state import Chain, FoldedSession
-
-MOST = 256  # deltas between two resets; lore itself makes 8, and each is looked at in every turn
 
 _replace = msgspec.structs.replace
 
@@ -48,8 +47,8 @@ def delta(chain: Chain, event: PromptDelta) -> Problems:
         return _again(chain, event, known, wanted)
     if insert_texts(event.content) is None:
         return _unreadable(f"prompt_delta {event.seq}: unreadable content, skipped")
-    if len(chain.deltas) >= MOST:
-        return _unreadable(f"prompt_delta {event.seq}: more than {MOST} without a reset, skipped")
+    if len(chain.deltas) >= SESSION_DELTAS:
+        return _unreadable(f"prompt_delta {event.seq}: more than {SESSION_DELTAS} without a reset, skipped")
     place, problems = _placed(chain, wanted, f"prompt_delta {event.seq}")
     behind = is_behind(event.selector, event.content)
     made = Insert(place, chain.turns, event.seq, event.content, event.selector, behind=behind)

@@ -23,13 +23,12 @@ from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.items import is_absent
 from lore.model.jsonslice import table
+from lore.model.limits import SESSION_CLIENTS, SESSION_LAYERS
 from lore.model.mask import cut_masked, mask
 from lore.model.state import LONGEST, SIGNS, Chain, ClosedTurn, FoldedSession, OpenTurn, Sign, Totals, Waiting, bounded
 
 _ENDS = {e.TurnCompleted: "completed", e.TurnFailed: "failed", e.TurnCanceled: "canceled"}
 MOST_TOKENS = 10**9  # tokens of a request: none has as many
-MOST_CLIENTS = 16  # programs whose names are kept: a log may say another in every turn
-MOST_LAYERS = 1_000  # layers: each is looked at in every turn in which one of them changed
 
 _replace = msgspec.structs.replace
 
@@ -261,7 +260,7 @@ def _add(totals: Totals, usage: e.Billed | None, sign: int = 1) -> Totals:
             write = (write or 0) + sign * counts.write_tokens
         if counts.output_tokens is not None:
             output = (output or 0) + sign * counts.output_tokens
-    known = not usage.client or usage.client in totals.clients or len(totals.clients) >= MOST_CLIENTS
+    known = not usage.client or usage.client in totals.clients or len(totals.clients) >= SESSION_CLIENTS
     clients = totals.clients if known else (*totals.clients, usage.client)
     return Totals(totals.turns, uncached, read, write, output, clients)
 
@@ -322,8 +321,8 @@ def _layer(state: FoldedSession, event: e.Layer) -> FoldStep:
     field = "turn_layers" if event.when == "every_turn" else "late_layers" if late else "start_layers"
     layers: tuple[e.Layer, ...] = getattr(state, field)
     names = [layer.name for layer in layers]
-    if len(names) >= MOST_LAYERS and event.name not in names:
-        message = f"layer {event.name!r}: more than {MOST_LAYERS} layers, skipped"
+    if len(names) >= SESSION_LAYERS and event.name not in names:
+        message = f"layer {event.name!r}: more than {SESSION_LAYERS} layers, skipped"
         return FoldStep(state, problem(Code.MALFORMED_RECORD, message))
     if event.name in names:
         place = names.index(event.name)

@@ -26,6 +26,7 @@ from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.inserts import Insert
 from lore.model.items import NULL, AssistantMessage, CompactDivider, Item, ToolCall, is_absent
+from lore.model.limits import RESPONSE_ENTRIES
 from lore.model.mask import mask
 from lore.model.state import Chain, Change, Entry, Index, Stream, settled
 from lore.model.vector import Vector
@@ -34,7 +35,6 @@ Problems: TypeAlias = tuple[Problem, ...]
 
 CLEARED = Raw(b'"[Old tool result content cleared]"')
 _SPOKEN = (AssistantMessage, ToolCall)
-LOOK_BACK = 64  # entries: between two lines of one response there are a few, of a hostile file a million
 
 
 def index_of(chain: Chain) -> Index:
@@ -92,7 +92,7 @@ def _place(entries: Vector[Entry], item: AssistantMessage | ToolCall, turn: int)
     size = len(entries)
     if turn == 0 or item.response_id is None:
         return 0
-    for place in range(size - 1, max(0, size - LOOK_BACK), -1):
+    for place in range(size - 1, max(0, size - RESPONSE_ENTRIES), -1):
         before = entries[place - 1]
         if before.turn != turn:
             break

@@ -326,7 +326,7 @@ def _reasons(context: PairContext) -> Iterator[e.RuledOut]:
     changed = changed_parameters(left, right)
     yield e.RuledOut("parameters", not changed, detail=", ".join(changed))
     management = right.prompt.params.get("context_management", b"")
-    edits = ", ".join(dict.fromkeys(found.decode() for found in _EDIT.findall(management[:_LOOKED_AT])))
+    edits = ", ".join(dict.fromkeys(found.decode() for found in _EDIT.findall(management)))
     if edits:  # they change the prompt, and no body shows it
         out = right.call.edits is not None and "compact" not in edits
         yield e.RuledOut("the provider's own editing of the context", out, detail=edits)
@@ -393,7 +393,6 @@ def changed_parameters(left: Turn, right: Turn) -> list[str]:
 
 
 _EDIT = re.compile(rb'"((?:clear_|compact)\w{0,60})"')
-_LOOKED_AT = 4096  # bytes of a value, searched for an edit of the context
 
 
 # turns that read nothing, as the one before: the bill did not fall, and the cache was missed again

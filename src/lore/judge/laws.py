@@ -17,7 +17,6 @@ from lore.cache.rules import DatedRules
 from lore.judge.base import finding
 from lore.judge.pair import Pair
 from lore.judge.request_laws import (
-    LARGEST,
     Broken,
     below_minimum,
     missing_breakpoints,
@@ -31,11 +30,12 @@ from lore.model.cause import Place
 from lore.model.codes import Code
 from lore.model.evidence import OrphanPair, ProgramText, VolatileText
 from lore.model.jsonslice import table
+from lore.model.limits import ENVELOPE_BYTES, VARYING_TEXT
 from lore.model.mask import mask
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix.blocks import block_of
-from lore.prefix.volatile import LONGEST, made_by_program
+from lore.prefix.volatile import made_by_program
 
 _VOLATILE: dict[str, str] = {
     Code.DATE_IN_PREFIX: "a date or time",
@@ -128,17 +128,15 @@ class Laws:
             if made is not None:
                 results = results or made.answers
                 self._pairs.add(made._replace(position=at))
-            elif before and segment.kind == "block" and b'"user"' in envelope[:_LOOKED_AT]:
+            elif before and segment.kind == "block" and b'"user"' in envelope[:ENVELOPE_BYTES]:
                 self._reads_as_a_turn(turn, segment, envelope)
         self._orphans(turn)
 
     def _reads_as_a_turn(self, turn: Turn, segment: Segment, envelope: bytes) -> None:
-        if len(segment.data) > LARGEST:
-            return
         block = block_of(segment, envelope)
         if block.kind != "text" or block.text is None:
             return
-        text = block.text[:LONGEST]
+        text = block.text[:VARYING_TEXT]
         if made_by_program(text, self._labels):
             shown = ProgramText(printable(mask(text)[:60]))
             self._say(turn, Broken(Code.TEXT_AFTER_TOOL_RESULT, "messages", segment.path, shown))
@@ -171,7 +169,6 @@ class Laws:
 
 
 _CALL_IDS = ((b'"tool_use"', "id", False), (b'"tool_result"', "tool_use_id", True))
-_LOOKED_AT = 4_096  # bytes of a message envelope, searched for its role
 _ENDS = 512  # bytes of a long block at whose beginning or end its own type or member stands
 _SIGNS = (b"tool_use", b"tool_result", b"tool_call", b"call_id", b"toolUse", b"toolResult", b"functionCall",
           b"functionResponse", b"function_call", b"function_response", b'"function"')  # fmt: skip

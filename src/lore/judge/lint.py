@@ -221,7 +221,7 @@ def _varying(head: tuple[Segment, ...], surely: list[laws.Broken]) -> Iterator[l
     """Find text in tools and system prompt that often varies, each kind once; not what is told as surely varying."""
     seen: set[str] = set()
     for at, segment in enumerate(head):
-        if segment.kind == "envelope" or len(segment.data) > laws.LARGEST:
+        if segment.kind == "envelope":
             continue
         words = varying(text := _text_of(segment))
         hidden = mask(text) if words else ""

@@ -35,7 +35,6 @@ from lore.prefix.blocks import block_of, message_start
 from lore.prefix.volatile import volatile_before_history
 
 MOST_BREAKPOINTS = 4  # breakpoints of a request: Anthropic's API refuses more
-LARGEST = 4 * 1024 * 1024  # bytes of a text that is not decoded: an emoji makes each character cost four
 UNDERRATED = 1.5  # an estimate from bytes may be too low by this factor
 MOST = 16_384  # tokens: no provider asks for more, so nothing is looked up
 FEWEST = 512  # tokens: no model of breakpoints caches less, so for less nothing is looked up
@@ -108,12 +107,11 @@ def _reason(turn: Turn, segment: Segment, at: int, value: bytes) -> Unmarkable |
     if segment.kind == "tool":
         deferred = b'"defer_loading"' in segment.data and (table(segment.data) or {}).get("defer_loading") == b"true"
         return "deferred-tool" if deferred else _lifetime(prompt, value)
-    if len(segment.data) <= LARGEST:
-        block = block_of(segment)
-        if block.kind == "thinking":
-            return "thinking"
-        if block.kind == "text" and block.own and block.text == "":
-            return "empty-text"
+    block = block_of(segment)
+    if block.kind == "thinking":
+        return "thinking"
+    if block.kind == "text" and block.own and block.text == "":
+        return "empty-text"
     if prompt.dialect.startswith("openai") and b'"mode"' in value and at >= len(prompt.head):
         message = prompt.messages[message_start(prompt, at - len(prompt.head))]
         if (table(message.json) or {}).get("role") == b'"assistant"':
@@ -149,7 +147,7 @@ def volatile_head(prompt: Prompt, labels: tuple[str, ...] = ()) -> Iterator[Brok
     """Find text in the system prompt that is surely made anew for each request, and breakpoints on it."""
     places = frozenset(prompt.breakpoints)
     for at, segment in enumerate(prompt.head):
-        if segment.section != "system" or segment.kind == "envelope" or len(segment.data) > LARGEST:
+        if segment.section != "system" or segment.kind == "envelope":
             continue
         text = block_of(segment).text or ""
         found = volatile_before_history(text, labels)

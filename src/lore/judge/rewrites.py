@@ -29,6 +29,7 @@ from lore.model.codes import Code
 from lore.model.evidence import EditedByProvider, MessagesTakenBack, SummaryFound, TailReplaced
 from lore.model.jsonslice import table
 from lore.model.labels import labelled
+from lore.model.limits import USER_SEGMENTS
 from lore.model.turn import Prompt, Segment
 from lore.prefix import purpose
 from lore.prefix.blocks import block_of
@@ -36,11 +37,8 @@ from lore.prefix.likeness import is_models, keeps_system, nearly_same, same_head
 from lore.prefix.volatile import surely_varies, topic
 
 _OPENING = 8  # segments behind the divergence in which a summary would stand
-LONGEST = 16_384  # segments after the model's last message, searched for rewrites
 _ROLES = frozenset(("user", "system", "developer", "tool", "function"))  # another one is a text of the recording
 _CLOCK = re.compile(r"(?<![\d:.])(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\d:])")
-_LOOKED_AT = 16_384  # characters of a text, searched for its topic
-_LARGEST = 262_144  # bytes of a block: a larger one is not searched for values that vary
 
 
 def sealed(left: Prompt, right: Prompt, begin: int) -> Cause | None:
@@ -256,8 +254,8 @@ def replaced_tail(left: Prompt, right: Prompt) -> ReplacedTail | None:
     if left.dialect != right.dialect or left.tail or not left.messages or not right.messages:
         return None
     start, end = _users_run(left), _users_run(right)
-    segments = list(islice(left.messages.since(start), LONGEST + 1))
-    if not segments or len(segments) > LONGEST or segments[0].kind != "envelope" or is_models(segments[0]):
+    segments = list(islice(left.messages.since(start), USER_SEGMENTS + 1))
+    if not segments or len(segments) > USER_SEGMENTS or segments[0].kind != "envelope" or is_models(segments[0]):
         return None
     found = _begin(left, right, start, end)
     if found is None:
@@ -323,7 +321,7 @@ def _messages(prompt: Prompt, place: int = 0) -> int:
 def _users_run(prompt: Prompt) -> int:
     """Return where the messages behind the model's last one begin."""
     start = len(prompt.messages)
-    for place in range(start - 1, max(-1, start - LONGEST - 2), -1):
+    for place in range(start - 1, max(-1, start - USER_SEGMENTS - 2), -1):
         if prompt.messages[place].kind in ("envelope", "opaque"):
             if is_models(prompt.messages[place]):
                 break
@@ -365,13 +363,13 @@ def _volatile(segments: Sequence[Segment]) -> list[str]:
     """Name what makes a tail another one each turn: what its labels say, a clock, an id, a token count, a topic."""
     found: list[str] = []
     for segment in segments:
-        if segment.kind == "envelope" or len(segment.data) > _LARGEST:
+        if segment.kind == "envelope":
             continue
         text = block_of(segment, b"").text or ""
         varies = surely_varies(text)
         clock = varies is None and _CLOCK.search(text) is not None  # it need not vary surely: it was replaced
         labels = labelled(text)
-        about = None if labels else topic("", text[:_LOOKED_AT], "")
+        about = None if labels else topic("", text, "")
         found += [
             *[label.holds for label in labels],
             *([varies.what] if varies is not None else ["a clock"] if clock else ()),

@@ -43,7 +43,6 @@ LABELS: dict[str, Holds] = {
     "<system-reminder": "a reminder",
     "<reminder": "a reminder",
 }
-LONGEST = 65_536  # characters of a text, searched for labels
 
 
 _BEFORE = r"[ \t>*#-]{0,8}(?:<[\w-]{1,40}>[ \t]?)?(?:\[system:[ \t]?)?"  # mark-up, a wrapper's tag, a nudge's opening
@@ -59,7 +58,7 @@ class Labelled(NamedTuple):
 def labelled(text: str, more: tuple[str, ...] = ()) -> tuple[Labelled, ...]:
     """Return the labels that a text holds, each kind once, in their order; `more` are those of the settings."""
     found: dict[Holds, Labelled] = {}
-    for match in _pattern(more).finditer(text, 0, LONGEST):
+    for match in _pattern(more).finditer(text):
         holds = LABELS.get(match["label"], "text under a label of the settings")
         found.setdefault(holds, Labelled(holds, match["line"]))
     return tuple(found.values())

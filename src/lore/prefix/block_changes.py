@@ -19,12 +19,13 @@ from lore.model.canonical import canonical, text_of
 from lore.model.cause import Cause
 from lore.model.codes import CauseKind, Code
 from lore.model.jsonslice import table
+from lore.model.limits import DIFFERING_TEXT_BYTES
 from lore.model.turn import NO_RESULT, Segment
 from lore.model.vector import common_prefix
 from lore.prefix import blocks
 from lore.prefix.align import Mismatch, near
 from lore.prefix.overlap import excerpt, same_content
-from lore.prefix.texts import LARGEST, TOPICS, Reason, Room, Spelled, of_segments, of_values, reasons
+from lore.prefix.texts import TOPICS, Reason, Room, Spelled, of_segments, of_values, reasons
 from lore.prefix.volatile import is_reminder, surely_varies, topic, wrapping
 
 _HARNESS = frozenset(code for code, _ in TOPICS.values())  # what a program puts in
@@ -34,7 +35,6 @@ _CALL_IDS = frozenset(("id", "tool_use_id", "tool_call_id", "call_id"))
 _PLAIN = frozenset(("type", "text"))
 _OWN_REASONS = (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.TOKEN_REMINDER_IN_PREFIX)  # of a result
 MOST = 48  # differences of one kind of block explained one by one
-_LOOKED_AT = 16_384  # characters of a text, searched for its topic
 _APART = 2  # positions from the last block of a message to the first of the next: its envelope is between
 _THOUGHT = frozenset(("reasoning_content", "reasoning", "reasoning_details", "encrypted_content", "summary", "thinking",
                       "thinking_blocks"))  # fmt: skip
@@ -77,7 +77,7 @@ class BlockPair(NamedTuple):
     @property
     def fits(self) -> bool:
         """Whether both are small enough to be explained piece by piece."""
-        return len(self.left.data) + len(self.right.data) <= LARGEST
+        return len(self.left.data) + len(self.right.data) <= DIFFERING_TEXT_BYTES
 
     def parting(self, reason: Reason | None = None) -> tuple[str, str]:
         """Show where they part, or (`reason`) two pieces of their texts, as they stand in the segments."""
@@ -225,7 +225,7 @@ class BlockChanges:
         """
         if moved or is_reminder(text):
             return Code.REMINDER_MOVED, ""
-        about = topic("", text[:_LOOKED_AT], "")
+        about = topic("", text, "")
         if about is not None:
             return TOPICS[about]
         sent = mismatch.right is None and self._section == "messages"

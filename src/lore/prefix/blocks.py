@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, cast
 from lore.model.canonical import canonical, decode, encode, text_of
 from lore.model.differences import BlockKind
 from lore.model.jsonslice import array, table
+from lore.model.limits import ENVELOPE_BYTES
 from lore.model.turn import Prompt, Segment
 
 _THINKING = frozenset((b'"thinking"', b'"redacted_thinking"', b'"reasoning"'))
@@ -46,15 +47,12 @@ class BlockParts(NamedTuple):
     text: str | None
 
 
-_LOOKED_AT = 4_096  # bytes of an envelope, read for the kind of its blocks
-
-
 def block_of(segment: Segment, envelope: bytes = b"") -> BlockParts:
     """Look at a segment that stands in a message with this envelope."""
     data = segment.data
     if segment.kind == "envelope":
         return BlockParts("envelope", table(segment.json) or {}, None)
-    around = envelope[:_LOOKED_AT]
+    around = envelope[:ENVELOPE_BYTES]
     if data[:1] == b'"':
         return BlockParts(_around(around) or "text", {}, text_of(data))
     own = table(data) or {}
@@ -70,7 +68,7 @@ def kind_of(segment: Segment, envelope: bytes) -> str:
         return "envelope"
     found = _KIND.search(segment.data, 0, 96) or _KIND.search(segment.data, max(0, len(segment.data) - 96))
     own = b"" if found is None else found[1] or found[2]
-    return f"{own.decode()} {_around(envelope[:_LOOKED_AT]) or by_model(envelope)}"
+    return f"{own.decode()} {_around(envelope[:ENVELOPE_BYTES]) or by_model(envelope)}"
 
 
 def _around(envelope: bytes) -> BlockKind | None:

@@ -15,7 +15,7 @@ begins: where its system prompt is unchanged, it says which chain it left.
 
 Cost: O(chains compared) comparisons of shared messages a request; at most 64 chains are compared.
 
-Memory: the latest prompts of the chains touched last are remembered, up to `REMEMBERED` bytes. A chain
+Memory: the latest prompts of the chains touched last are remembered, up to `CHAIN_PROMPT_BYTES` bytes. A chain
 that was forgotten is not continued: what would have been its next request begins another.
 """
 
@@ -28,11 +28,10 @@ from itertools import count, islice
 from typing import NamedTuple
 
 from lore.model.events import MAIN
+from lore.model.limits import CHAIN_PROMPT_BYTES, CHAINS_COMPARED
 from lore.model.turn import Call, Exchange, Prompt, Streamed
 from lore.prefix import likeness, purpose
 
-LOOK_BACK = 64  # chains with the same beginning that are compared: a thousand forks must not cost a million comparisons
-REMEMBERED = 48 * 1024 * 1024  # bytes of prompts: a hundred of half a megabyte, ten thousand short ones
 OVERHEAD = 256  # bytes that a segment costs apart from its data
 ANY = 12  # a chain costs as much as so many empty segments
 OPENING = 4  # segments behind the divergence in which a summary would stand
@@ -92,7 +91,9 @@ class Chains:
     `joined` puts an output together that came in pieces; it is asked only where nothing else tells the chain.
     """
 
-    def __init__(self, remembered: int = REMEMBERED, *, joined: Callable[[Streamed], bytes] = lambda _: b"") -> None:
+    def __init__(
+        self, remembered: int = CHAIN_PROMPT_BYTES, *, joined: Callable[[Streamed], bytes] = lambda _: b""
+    ) -> None:
         self._chains: dict[str, _KnownChain] = {}  # the latest touched last
         self._alike: dict[int, dict[str, _KnownChain]] = {}  # by a hash of the first message; the latest last
         self._responses: dict[str, _KnownChain] = {}  # by a chain's latest response
@@ -135,7 +136,7 @@ class Chains:
             known[name] = chain
         chain.firsts.pop(request.first, None)
         chain.firsts[request.first] = None
-        if len(chain.firsts) > LOOK_BACK:  # a first message that is another one every time
+        if len(chain.firsts) > CHAINS_COMPARED:  # a first message that is another one every time
             self._unlist(chain, next(iter(chain.firsts)))
         self._unanswer(chain)
         answer = next(_answers(request.prompt, backwards=True), None)
@@ -205,11 +206,11 @@ class Chains:
         return found if found is not None or request.beside else self._unwrapped(request)
 
     def _begin_alike(self, request: _Request) -> Iterator[_KnownChain]:
-        return islice(reversed(self._alike.get(request.first, {}).values()), LOOK_BACK)
+        return islice(reversed(self._alike.get(request.first, {}).values()), CHAINS_COMPARED)
 
     def _recent(self, request: _Request, *, alike: bool = False) -> Iterator[_KnownChain]:
         """Iterate over the chains touched last that a request may continue; `alike`: under its own system prompt."""
-        for chain in islice(reversed(self._chains.values()), LOOK_BACK):
+        for chain in islice(reversed(self._chains.values()), CHAINS_COMPARED):
             fits = chain.may_continue(request) and chain.is_near(request)
             if fits and (not alike or likeness.same_system(chain.prompt, request.prompt)):
                 yield chain

@@ -8,7 +8,7 @@ other.
 
 What the model said is known where responses are recorded: by ids of its calls, and by texts that no other reply has. A
 reply is read when it is first asked for, at most once; those that nobody asks for are never put together. Memory: what
-was not read, up to `ROOM` bytes, the oldest forgotten first; a few hashes of what was.
+was not read, up to `CHAIN_REPLY_BYTES` bytes, the oldest forgotten first; a few hashes of what was.
 
 Sources: headers and ids as readers found them; `metadata.user_id` of Claude Code's bodies, which holds the
 session as JSON or behind `_session_`; `cc_prev_req` in the billing header.
@@ -27,6 +27,7 @@ from msgspec.structs import replace
 
 from lore.model.canonical import decode, text_of
 from lore.model.jsonslice import table
+from lore.model.limits import CHAIN_REPLY_BYTES
 from lore.model.providers import place_in, provider_of
 from lore.model.turn import Exchange, Output, Prompt, Segment, Streamed
 from lore.model.vector import common_prefix, common_suffix
@@ -35,7 +36,6 @@ from lore.prefix.overlap import same_content
 from lore.prefix.tools import is_deferred, name_of
 from lore.prefix.volatile import wrapping
 
-ROOM = 8 * 1024 * 1024  # bytes of replies that are not read
 ANSWERS_WITHIN = 128  # segments in which answers are sought, from a request's beginning or its end
 DISTINCT = 48  # bytes or characters of a text by which an answer is known: "Done." is said in many conversations
 _ID = 16  # of a name that a provider makes up; some servers count their calls
@@ -230,7 +230,7 @@ def _without_header(head: Iterable[Segment]) -> list[Segment]:
 class Replies:
     """The latest reply of each chain; `joined` puts one together that came in pieces."""
 
-    def __init__(self, joined: Callable[[Streamed], bytes], room: int = ROOM) -> None:
+    def __init__(self, joined: Callable[[Streamed], bytes], room: int = CHAIN_REPLY_BYTES) -> None:
         self._joined = joined
         self._room = room
         self._unread: dict[str, Output] = {}  # by chain, the oldest first

@@ -21,16 +21,14 @@ from lore.model.canonical import canonical, decode, encode, letters
 from lore.model.cause import Cause
 from lore.model.codes import CauseKind, Code
 from lore.model.differences import Respelled, Spelling, Varies
+from lore.model.limits import DIFFERENCE_CHARACTERS, DIFFERING_LINES, DIFFERING_TEXT_BYTES
 from lore.model.turn import Segment
 from lore.model.vector import common_prefix, common_suffix
 from lore.prefix.align import DifferingRanges, gaps
 from lore.prefix.volatile import numbered, topic, varied
 
-MOST = 64  # lines that differ and are compared one by one; where more differ, it is another text
 BEFORE = 24_000  # characters before the first difference in which the heading is sought that it stands under
 WINDOW = 131_072  # characters behind the first difference that are compared line by line: causes repeat
-ROOM = 24_576  # characters searched for words and headings in all differences of a pair
-LARGEST = 4_194_304  # bytes of two blocks whose texts are compared piece by piece
 _LOOKED_AT = 2_048  # characters of each side of a difference, read for what it is about
 _MOST_LINE = 400  # characters of a line read or shown
 _MOST_CONTEXT = 4_000  # characters before a sentence, searched for its heading
@@ -130,7 +128,7 @@ def of_values(left: bytes, right: bytes) -> Spelled | None:
         values = decode(left), decode(right)
         if left != right and encode(_numbers(values[0])) == encode(_numbers(values[1])):
             return Spelled(Code.SERIALISATION_CHANGED, "number")
-        pairs = list(_texts(*values)) if len(left) + len(right) <= LARGEST else []
+        pairs = list(_texts(*values)) if len(left) + len(right) <= DIFFERING_TEXT_BYTES else []
     except (ValueError, RecursionError):
         return None
     found = [None if pair is None else of_texts(*pair) for pair in pairs]
@@ -180,7 +178,7 @@ class Reason(NamedTuple):
 class Room:
     """How many characters may still be looked through: a pair in which all is different is not worth more."""
 
-    def __init__(self, left: int = ROOM) -> None:
+    def __init__(self, left: int = DIFFERENCE_CHARACTERS) -> None:
         self.left = left
 
     def take(self, *texts: str) -> bool:
@@ -204,7 +202,7 @@ def reasons(left: str, right: str, room: Room) -> list[Reason]:
     if lines.more and len(parts) > 1:  # where the windows end, the lines of both need not be the same
         parts.pop()
     for number, gap in enumerate(parts):
-        if number == MOST:
+        if number == DIFFERING_LINES:
             found.append(Reason(None))
             break
         found += _of_lines(lines, gap, room)
@@ -245,7 +243,7 @@ def _of_lines(lines: _LinePair, gap: DifferingRanges, room: Room) -> list[Reason
     if room.left <= 0:
         return [Reason(None, "", left[:_MOST_LINE], right[:_MOST_LINE])]
     before = "".join([line[:_MOST_LINE] + "\n" for line in lines.left[max(0, gap.left.start - 60) : gap.left.start]])
-    if len(gap.left) == len(gap.right) <= MOST:
+    if len(gap.left) == len(gap.right) <= DIFFERING_LINES:
         found: list[Reason] = []
         for at, other in zip(gap.left, gap.right, strict=True):
             left, right = lines.left[at], lines.right[other]
@@ -275,7 +273,7 @@ def _of_sentences(before: str, left: str, right: str, room: Room) -> list[Reason
         left = " ".join(sentences[gap.left.start : gap.left.stop])
         right = " ".join(others[gap.right.start : gap.right.stop])
         known = _known(left, right, room)
-        if not known and len(gap.left) == len(gap.right) <= MOST:
+        if not known and len(gap.left) == len(gap.right) <= DIFFERING_LINES:
             for at, to in zip(gap.left, gap.right, strict=True):
                 left, right = sentences[at], others[to]
                 if left != right:

@@ -2,8 +2,8 @@
 
 In: text. Out: the kinds of the words in which two texts differ; what is surely made anew for each request, even where
 it did not change yet; a topic. Rules: patterns are without nested repetition, so cost is O(text), and text longer than
-`LONGEST` is not looked through, since a clock is a word and not a book; markers of a topic are those that agents write
-(git's own output, trees, tags and headings of memory and of reminders), and nothing is guessed from plain words.
+`VARYING_TEXT` is not searched; markers of a topic are those that agents write (git's own output, trees, tags and
+headings of memory and of reminders), and nothing is guessed from plain words.
 
 Source of the forms: public threads about broken caches (the catalogue of causes).
 """
@@ -20,9 +20,8 @@ from lore.model.codes import Code
 from lore.model.deferred import pattern
 from lore.model.differences import Varies, VaryingKind
 from lore.model.labels import MEMORY_RECALL, Holds, labelled
+from lore.model.limits import VARYING_TEXT
 from lore.model.vector import common_prefix, common_suffix
-
-LONGEST = 65_536  # characters; a difference that is larger is no clock
 
 _NAMES: dict[str, tuple[Code, Varies]] = {
     "date": (Code.DATE_IN_PREFIX, "date"),
@@ -118,10 +117,10 @@ _DIGITS_OF_AN_ID = 4  # a long word with so many digits is no name
 def varying_words(text: str) -> Iterator[tuple[str, str, str]]:
     """Yield each word that is known to vary: the text before it, its kind, the word; at last the rest, without a word.
 
-    Text longer than `LONGEST` has no such words.
+    Text longer than `VARYING_TEXT` has no such words.
     """
     end = 0
-    for match in _VARIES.finditer(text) if len(text) <= LONGEST else ():
+    for match in _VARIES.finditer(text) if len(text) <= VARYING_TEXT else ():
         kind = _KINDS[(match.lastindex or 1) - 1]
         word = match.group()
         if kind == "word":
@@ -228,7 +227,7 @@ class VolatileWord(NamedTuple):
 
 def surely_varies(text: str) -> VolatileWord | None:
     """Find text that is made anew for each request, whether or not it changed yet; None where there is none."""
-    low = text[:LONGEST].lower()
+    low = text[:VARYING_TEXT].lower()
     for what, signs, form in _SURE:
         for at in islice(signs(low), _MOST_PLACES):
             match = form.search(text, max(0, at - _BEFORE), at + _AFTER)
@@ -352,7 +351,7 @@ def wrapping(left: str, right: str) -> Wrapped | None:
     It is known by a tag around it, or by labels: a user's own words that are gone show neither.
     """
     own = right.strip()
-    if not own or len(right) >= len(left) or len(left) > LONGEST:
+    if not own or len(right) >= len(left) or len(left) > VARYING_TEXT:
         return None
     whole = left.strip()
     if whole.endswith(own):
@@ -418,9 +417,9 @@ def varying(text: str) -> list[VaryingWord]:
 
     A word alone says nothing (documentation is full of dates and ids): a date stands in a line that says what it is the
     date of, an id has a label or is a UUID, a path is the working directory or a temporary one with digits; a line that
-    gives an example is none. Cost O(text), and text behind `LONGEST` characters is not looked through.
+    gives an example is none. Cost O(text), and text behind `VARYING_TEXT` characters is not looked through.
     """
-    text = text[:LONGEST]
+    text = text[:VARYING_TEXT]
     found: list[VaryingWord] = []
     counts: Counter[VaryingKind] = Counter()
     at = 0

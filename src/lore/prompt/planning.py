@@ -26,6 +26,7 @@ from lore.model.canonical import encode, text_of
 from lore.model.events import MAIN, CacheReset, ContextPersisted, Event, Layer, PromptDelta, TurnStarted
 from lore.model.inserts import DeltaNews, delta_news, is_behind, place_in, selector, shown_ids, signature, with_place
 from lore.model.items import NULL, ToolCall, is_absent
+from lore.model.limits import TOOL_LOOP_ITEMS
 from lore.model.state import Chain, Entry, Fact, FoldedSession
 from lore.model.vector import Vector
 from lore.prompt.base import Rules
@@ -34,7 +35,6 @@ from lore.prompt.layout import is_announced, is_from_user, tail_of
 
 _replace = msgspec.structs.replace
 MOST_DELTAS = 8  # deltas since a reset: each is looked at in every turn
-MOST_LOOKED_AT = 2_000  # items of a tool loop
 CAP_REASON = f"{MOST_DELTAS} durable deltas: knowledge is pinned anew"
 
 Saved: TypeAlias = PromptDelta | ContextPersisted | CacheReset
@@ -249,12 +249,12 @@ def _answers_calls(entries: Vector[Entry], place: int) -> bool:
 def _is_long(chain: Chain, most: int) -> bool:
     """Tell whether so many turns went by since the user's message, and since the last delta behind results.
 
-    0 means never. Costs O(items of these turns), at most `MOST_LOOKED_AT`: a loop of more is long.
+    0 means never. Costs O(items of these turns), at most `TOOL_LOOP_ITEMS`: a loop of more is long.
     """
     if not most:
         return False
     told = max((delta.place for delta in chain.deltas.values() if delta.behind), default=0)
-    last = len(chain.entries) - MOST_LOOKED_AT
+    last = len(chain.entries) - TOOL_LOOP_ITEMS
     turns: set[int] = set()
     for place in range(len(chain.entries) - 1, max(told, last) - 1, -1):
         entry = chain.entries[place]
