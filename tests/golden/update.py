@@ -18,6 +18,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from conformance import playing
 from golden import cases, digests
 from golden.commands import results
 
@@ -51,6 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
         changed += _keep_entries(digests.CORPUS_RESULTS, entries, write=not given.check)
     else:
         print("no corpus: its entries stay as they are")
+    changed += _keep_sessions(write=not given.check)
     missing = cases.uncovered(known)
     for path in missing:
         print(f"no case names {path}")
@@ -80,6 +82,24 @@ def _keep_events(*, write: bool) -> int:
         if write:
             path.unlink()
     return changed + len(stray)
+
+
+def _keep_sessions(*, write: bool) -> int:
+    """Write the golden sessions of published systems."""
+    changed = 0
+    for file in playing.FILES:
+        scenarios = playing.scenarios(file)
+        after = [
+            {**scenario, "sessions": [playing.played(session) for session in scenario["sessions"]]}
+            for scenario in scenarios
+        ]
+        for old, new in zip(scenarios, after, strict=True):
+            if old != new:
+                changed += 1
+                print(f"changed: {file.name}: {new['name']}")
+        if after != scenarios and write:
+            file.write_text(playing.text(after), "utf-8")
+    return changed
 
 
 def _keep_entries(file: Path, after: dict[str, Any], *, write: bool) -> int:

@@ -1,0 +1,213 @@
+"""Rules of the gateway's durable deltas that golden sessions do not show: places, torn logs, errors, what is read."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import Raw
+
+from helpers.strategies import shapes
+from helpers.strategies.sessions import Agent
+from lore import Session, event
+from lore.errors import LoreError
+from lore.fold.inserts import unsaved
+from lore.model.events import CacheReset, PromptDelta
+from lore.model.inserts import signature
+from lore.model.items import AssistantMessage, ToolCall, UserMessage
+from lore.model.state import Chain, Entry
+from lore.model.turn import Memo
+from lore.model.vector import Vector
+from lore.prompt.base import POLICIES, Rules
+from lore.prompt.dialects import TEXT, dialect_named
+from lore.prompt.planning import safe
+
+SHAPES = [(dialect, Rules(tail=policy)) for dialect in shapes.NAMES for policy in POLICIES]
+shaped = pytest.mark.parametrize("shape", SHAPES, ids=[f"{name} {rules.tail}" for name, rules in SHAPES])
+
+
+def _begun(*shape):
+    agent = Agent(*shape)
+    agent.know("aaaaa1", "one", category="ops", title="A")
+    _next(agent)
+    return agent
+
+
+def _next(agent):
+    agent.user()
+    turn = agent.turn()
+    agent.answer()
+    return turn
+
+
+def test_title_and_content_are_kept_apart_in_the_signature():
+    assert signature("a b", "c") != signature("a", "b c")
+
+
+@shaped
+def test_log_torn_between_delta_and_turn_continues(shape):
+    """Of what a turn gives to persist, only the first line reached the disk."""
+    agent = _begun(*shape)
+    agent.know("aaaaa1", "change", "update")
+    lines_before = len(agent.log.splitlines())
+    agent.user()
+    agent.turn()
+    lines = agent.log.splitlines(keepends=True)
+    agent.log = b"".join(lines[: lines_before + 2])  # the user's message and the delta
+    agent.restart("log")
+    turn = agent.turn()
+    assert len(turn.deltas) == 1
+    assert turn.prompt.messages == agent.turns[-2].prompt.messages
+
+
+@shaped
+def test_written_prompt_is_read_back_with_the_same_segments(shape):
+    if shape[0] in TEXT:
+        pytest.skip("text has no segments")
+    agent = _begun(*shape)
+    agent.layer("rules", "be brief")
+    dialect, prompt = dialect_named(shape[0]), _next(agent).prompt
+    read = dialect.parse(dialect.write(prompt), "wire", Memo())
+    rows = [[(one.section, one.path, one.data) for one in segments] for segments in (read, prompt)]
+    assert rows[0] == rows[1]
+    assert read.breakpoints == prompt.breakpoints
+
+
+def entries(shape: str) -> Vector[Entry]:
+    """One letter an entry: user, injected, assistant, call; letters without a space between are one response."""
+    found = []
+    for group, word in enumerate(shape.split(), 1):
+        for letter in word:
+            found.append(Entry(_item(letter, len(found)), 1, group))
+    return Vector(found)
+
+
+def _item(letter, number):
+    text, uuid = Raw(b'"x"'), f"{letter}{number}"
+    match letter:
+        case "u":
+            return UserMessage(uuid, text)
+        case "i":
+            return UserMessage(uuid, text, source="context_injection")
+        case "a":
+            return AssistantMessage(uuid, text)
+        case _:
+            return ToolCall(uuid, f"c{number}", "read", Raw(b"{}"), status="running" if letter == "p" else "completed")
+
+
+@pytest.mark.parametrize(
+    ("shape", "desired", "place"),
+    [
+        ("u c", 2, 1),  # a completed pair
+        ("u p", 2, 1),  # a pending call at the end
+        ("u ccc", 3, 1),  # parallel calls
+        ("u acc", 2, 1),  # words and calls of one response
+        ("u c c", 2, 1),  # two turns with calls
+        ("u c c c", 3, 1),
+        ("u a u", 2, 2),  # text alone: unchanged
+        ("u a u", 1, 1),
+        ("u a", 9, 1),  # never last
+        ("u a c u", 3, 3),  # directly before a real user message, also behind a result
+        ("u c i", 2, 1),  # an injected message is not one
+        ("", 0, 0),
+        ("u", 0, 0),
+    ],
+)
+def test_safe_gives_the_last_place_where_text_may_stand(shape, desired, place):
+    assert safe(entries(shape), desired) == place
+
+
+@pytest.mark.parametrize("shape", ["u c", "u p a", "u ccc u", "u a c i u", "a u", "i", "ccc"])
+def test_a_safe_place_is_safe_again(shape):
+    known = entries(shape)
+    for desired in range(len(known) + 2):
+        place = safe(known, desired)
+        assert safe(known, place) == place
+        assert place <= max(0, len(known) - 1)
+
+
+def test_a_floor_is_never_left():
+    assert safe(entries("u c c c"), 3, 2) == 2
+
+
+def test_unknown_fields_keep_their_bytes_when_a_position_moves():
+    agent = Agent()
+    agent.user("m0")
+    agent.answer()
+    raw = Raw(b'{ "target" : "messages", "x":1.0e0, "insert_at": 7,"\\u00fc":[ 1 ] }')
+    agent.session.apply(PromptDelta(seq=0, selector=raw, content=Raw(b'"AA"')))
+    nudge, _ = agent.turn().events
+    assert bytes(nudge.selector) == '{"target":"messages","x":1.0e0,"insert_at":1,"ü":[ 1 ]}'.encode()
+
+
+def _deep():
+    made = {}
+    for _ in range(5000):
+        made = {"a": made}
+    return made
+
+
+@pytest.mark.parametrize(
+    "context", [{"extra": {1, 2}}, {"extra": b"x"}, ["a"], {1: "x"}, {"extra": _deep()}, {"no": 1}]
+)
+def test_context_that_is_not_json_is_refused_and_changes_nothing(context):
+    """A set in a context ended in a TypeError, a list in a ValueError."""
+    agent = _begun()
+    agent.user()
+    before = agent.session.dump()
+    with pytest.raises(LoreError) as caught:
+        agent.session.begin_turn(context)
+    assert caught.value.hint
+    assert agent.session.dump() == before
+
+
+def test_an_event_that_is_no_json_is_an_error_of_lores():
+    with pytest.raises(LoreError, match="a field of append is no JSON"):
+        event("append", item={1, 2})
+
+
+def test_a_session_without_a_header_can_begin_a_turn():
+    session = Session()
+    session.apply(event("append", item={"type": "user_message", "uuid": "u", "text": "hi"}))
+    assert b'"hi"' in session.write(session.begin_turn().prompt)
+
+
+def test_a_turn_does_not_look_at_all_that_was_ever_persisted():
+    """Each turn made a table of all persisted contexts: 10,000 turns took 66 times as long as 1,000."""
+
+    class Untouched:
+        def __iter__(self):
+            raise AssertionError("looked at")
+
+    assert unsaved(Chain(persisted=Untouched())) == ()  # type: ignore[arg-type]
+
+
+def test_two_resets_that_the_log_lost_are_both_saved():
+    """That one reset was in the log once counted for all: the second, lost as well, was never written down."""
+    agent = _begun()
+    agent.play([("cram", "main", 19)])
+    resets = [one for one in agent.events if isinstance(one, CacheReset)]
+    assert len(resets) == 2
+    agent.restart("lost")
+    agent.write(resets[0])
+    agent.restart("log")
+    assert [one.turn for one in _next(agent).events if isinstance(one, CacheReset)] == [resets[1].turn]
+
+
+def test_a_compaction_that_moves_only_early_context_is_followed():
+    """The assembler once looked at the last context alone, and left the first one before the divider."""
+    session, log = Session(rules=Rules(tail="persist")), []
+
+    def keep(*events):
+        for one in events:
+            session.apply(one)
+        log.extend(events)
+
+    keep(event("session_started", session_id="s", model="claude-opus-5"))
+    keep(event("append", item={"type": "user_message", "uuid": "u1", "text": "one"}))
+    log.extend(session.begin_turn({"current_time": "1"}).events)
+    keep(event("append", item={"type": "assistant_message", "uuid": "a1", "text": "x"}))
+    keep(event("append", item={"type": "user_message", "uuid": "u2", "text": "two"}))
+    log.extend(session.begin_turn({"current_time": "2"}).events)
+    keep(event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["u1", "u2"], summary="SUM"))
+    prompt, events = session.begin_turn()
+    again = Session.restore([*log, *events], rules=Rules(tail="persist"))
+    assert session.write(prompt) == again.write(again.assembled().prompt)
