@@ -110,18 +110,18 @@ def replaced(path: str, *, private: bool = False) -> Generator[BufferedWriter]:
         raise
 
 
-def try_lock(descriptor: int, *, shared: bool = False) -> bool:
+def try_lock(descriptor: int) -> bool:
     """Take a lock on an open file without waiting; it ends when the descriptor is closed, or with the process.
 
     Returns True also where the file system has no locks. A descriptor is locked once.
     """
     try:
         if sys.platform == "win32":
-            lock_on_windows(descriptor, shared=shared)
+            lock_on_windows(descriptor)
         else:
-            from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock  # noqa: PLC0415 - there is none on Windows
+            from fcntl import LOCK_EX, LOCK_NB, flock  # noqa: PLC0415 - there is none on Windows
 
-            flock(descriptor, (LOCK_SH if shared else LOCK_EX) | LOCK_NB)
+            flock(descriptor, LOCK_EX | LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:
@@ -129,7 +129,7 @@ def try_lock(descriptor: int, *, shared: bool = False) -> bool:
     return True
 
 
-def lock_on_windows(descriptor: int, *, shared: bool) -> None:
+def lock_on_windows(descriptor: int) -> None:
     """Lock the byte behind every file; raises BlockingIOError where another process holds it, OSError otherwise."""
     import ctypes  # noqa: PLC0415 - asked for on Windows alone
     import msvcrt  # noqa: PLC0415
@@ -149,16 +149,15 @@ def lock_on_windows(descriptor: int, *, shared: bool) -> None:
     lock = windows.WinDLL("kernel32", use_last_error=True).LockFileEx
     lock.argtypes = (wintypes.HANDLE, *(wintypes.DWORD,) * 4, ctypes.POINTER(Overlapped))
     lock.restype = wintypes.BOOL
-    flags = _AT_ONCE if shared else _AT_ONCE | _EXCLUSIVE
-    if not lock(handles.get_osfhandle(descriptor), flags, 0, 1, 0, Overlapped(offset_high=_BEHIND)):
+    if not lock(handles.get_osfhandle(descriptor), _AT_ONCE | _EXCLUSIVE, 0, 1, 0, Overlapped(offset_high=_BEHIND)):
         code = windows.get_last_error()
         raise BlockingIOError if code in _HELD else OSError(code, "LockFileEx")
 
 
-def lock(descriptor: int, patience: float, *, shared: bool = False) -> bool:
+def lock(descriptor: int, patience: float) -> bool:
     """Wait for a lock on an open file, `patience` seconds at most; False where another has it for longer."""
     end = time.monotonic() + patience
-    while not try_lock(descriptor, shared=shared):
+    while not try_lock(descriptor):
         if time.monotonic() > end:
             return False
         time.sleep(PAUSE)

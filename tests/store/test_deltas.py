@@ -1,27 +1,28 @@
-"""What a delta does to what is stored, decided without any store; and what a session saved in full may be."""
+"""What a save adds to what is stored, decided without any store; saving in full where a store takes no deltas."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.store.base import Head, SessionData, SessionDelta, StoreError
-from lore.store.deltas import Whole, digests_of, lines_of, merged, settle
+from lore.store.base import ConflictError, Head, SessionData, SessionDelta, StoreError
+from lore.store.deltas import Whole, digests_of, lines_of, merged, save_delta, settle, with_forks
 from lore.store.lines import NOTHING, note
-from lore.testing.stores.scenarios import header, message
+from lore.store.sqlite import Memory
+from lore.testing.stores.scenarios import Hiding, header, message
 
 
-def stored(*lines, leaf_id=None, metadata=b"{}"):
-    """What is stored of a session."""
+def stored(*lines):
+    """Return what is stored of a session."""
     events = (header(), *lines)
-    head = Head(len(events), digests_of(events)[-1].hex(), note(leaf_id, metadata))
-    return Whole(SessionData(session_id="s", head=head, events=events, leaf_id=leaf_id, metadata=metadata))
+    head = Head(len(events), digests_of(events)[-1].hex(), note(None, b"{}"))
+    return Whole(SessionData(session_id="s", head=head, events=events))
 
 
 def delta(base, *lines, **more):
     return SessionDelta(base=base, new_events=lines, **more)
 
 
-def test_only_the_lines_that_are_needed_are_looked_at():
+def test_only_lines_after_the_base_are_read():
     """A turn of a long session costs what is new of it."""
     asked = []
 
@@ -40,7 +41,7 @@ def test_only_the_lines_that_are_needed_are_looked_at():
 
 
 @given(st.integers(0, 5), st.integers(0, 5), st.integers(0, 5))
-def test_whatever_of_a_delta_arrived_before_the_whole_of_it_is_stored_once(before, arrived, after):
+def test_delta_that_arrived_in_part_is_stored_once(before, arrived, after):
     own = [message(f"own {number}") for number in range(5)]
     base = stored(*(message(f"u{number}") for number in range(before)))
     now = stored(*(message(f"u{number}") for number in range(before)), *own[:arrived])
@@ -49,7 +50,7 @@ def test_whatever_of_a_delta_arrived_before_the_whole_of_it_is_stored_once(befor
     assert settled.head.number == 1 + before + max(after, arrived)
 
 
-def test_too_much_that_is_taken_back_is_refused():
+def test_too_many_removed_ids_are_refused():
     """The `remove` event is a line like any other: nobody could read back one that is too long."""
     with pytest.raises(StoreError, match="MiB"):
         lines_of(delta(NOTHING, removed_ids=("x" * (12 * 1024 * 1024),)))
@@ -66,5 +67,54 @@ def test_too_much_that_is_taken_back_is_refused():
         (b"{}", b'{"\\ud83d":1}', b'{"\\ud83d":1}'),
     ],
 )
-def test_metadata_is_put_together_by_key(before, more, after):
+def test_metadata_is_merged_by_key(before, more, after):
     assert merged(before, more) == after
+
+
+# a store that takes no deltas
+
+
+def begun():
+    hidden = Hiding(Memory())
+    return hidden, hidden.inner.create(header())
+
+
+@pytest.mark.parametrize("able", [None, "yes", 1])
+def test_save_delta_that_cannot_be_called_is_not_used(able):
+    hidden, base = begun()
+    hidden.save_delta = able
+    save_delta(hidden.store, "s", SessionDelta(base=base, new_events=(message("u1"),)))
+    assert len(hidden.saves) == 1
+
+
+def test_writer_between_load_and_save_is_a_conflict():
+    hidden, base = begun()
+
+    def load(session_id, *, after=0):
+        data = hidden.inner.load(session_id, after=after)
+        save_delta(hidden.inner, "s", SessionDelta(base=data.head, new_events=(message("other"),)))
+        return data
+
+    hidden.load = load
+    with pytest.raises(ConflictError):
+        save_delta(hidden.store, "s", SessionDelta(base=base, new_events=(message("u1"),)))
+    assert hidden.inner.load("s").events == (header(), message("other"))
+
+
+# which sessions are deleted together
+
+PARENTS = {"root": None, "one": "root", "two": "root", "deep": "one", "other": "elsewhere"}
+
+
+def test_forks_are_deleted_before_their_parents():
+    deleted = with_forks("root", PARENTS)
+    assert sorted(deleted) == ["deep", "one", "root", "two"]
+    assert deleted.index("deep") < deleted.index("one") < deleted.index("root")
+    assert deleted == with_forks("root", dict(reversed(PARENTS.items())))
+    assert (with_forks("two", PARENTS), with_forks("other", PARENTS)) == (("two",), ("other",))
+
+
+def test_forks_in_rings_and_long_lines_are_found():
+    assert sorted(with_forks("a", {"a": "c", "b": "a", "c": "b"})) == ["a", "b", "c"]
+    assert with_forks("a", {"a": "a"}) == ("a",)
+    assert len(with_forks("0", {str(number): str(number - 1) for number in range(1, 3000)})) == 3000

@@ -174,9 +174,6 @@ class DamagedPlace(Struct, frozen=True):
     recoverable: str
 
 
-Damage = DamagedPlace  # its name in stores of others that were written before
-
-
 class Verified(Struct, frozen=True):
     """What was looked at, and what is damaged. `notes` are no damage, but a person should know them."""
 

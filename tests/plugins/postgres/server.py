@@ -4,7 +4,7 @@
         url = server.lend()                  # a database that holds no session; the fixture `database` is one
         server.take_back(url)                # emptied and lent again: making and removing one costs half a second
         url = server.database()              # a new one, without schema lore; the fixture `bare` is one
-        server.kill()                        # SIGKILL to all of its processes: connections break, nothing is flushed
+        server.kill()                        # an immediate shutdown: connections break, nothing is flushed
         server.start()                       # recovers from the log, under the same URLs
         server.stop()                        # in order; clients that are connected are sent away
         server.run("SELECT 1", url)          # SQL past lore, each statement committed; returns the rows
@@ -100,17 +100,17 @@ class Server:
 
     def stop(self) -> None:
         """Stop it in order: transactions that are open are rolled back, connections closed."""
+        self._end(signal.SIGINT)
+
+    def _end(self, by: signal.Signals) -> None:
         if self._process is not None:
-            self._process.send_signal(signal.SIGINT)
+            self._process.send_signal(by)
             self._process.wait(PATIENCE)
             self._process = None
 
     def kill(self) -> None:
-        """End all of its processes by SIGKILL, as a crash would, and wait until they are gone."""
-        if self._process is not None:
-            _kill(self._process.pid)
-            self._process.wait(PATIENCE)
-            self._process = None
+        """End all of its processes at once, as a crash would: nothing is flushed, no connection is closed in order."""
+        self._end(signal.SIGQUIT)
 
     def close(self) -> None:
         """End it and remove its folder."""
@@ -203,60 +203,12 @@ def _guard(folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(words, stdin=subprocess.PIPE, cwd="/", start_new_session=True)
 
 
-def _kill(postmaster: int) -> None:
-    """Kill a server's processes; the first one is stopped before, so that it starts no others meanwhile."""
-    with suppress(ProcessLookupError):
-        os.kill(postmaster, signal.SIGSTOP)
-        children = _children(postmaster)
-        for one in (*children, postmaster):
-            with suppress(ProcessLookupError):
-                os.kill(one, signal.SIGKILL)
-        deadline = time.monotonic() + PATIENCE
-        while any(map(_lives, children)) and time.monotonic() < deadline:
-            time.sleep(0.002)
-
-
-def _children(parent: int) -> list[int]:
-    words = ["ps", "-A", "-o", "pid=,ppid="]
-    if Path("/proc/self/stat").exists():  # not every container has ps
-        stats = (_stat(int(one.name)) for one in Path("/proc").iterdir() if one.name.isdigit())
-        return [one[0] for one in stats if one is not None and one[2] == parent]
-    rows = subprocess.run(words, capture_output=True, check=True, text=True).stdout.splitlines()
-    return [int(pid) for pid, ppid in map(str.split, rows) if int(ppid) == parent]
-
-
-def _stat(pid: int) -> tuple[int, str, int] | None:
-    """Return id, state and parent of a process, from Linux's /proc."""
-    with suppress(OSError):
-        state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
-        return pid, state, int(parent)
-    return None
-
-
-def _command(pid: int) -> str:
-    if Path("/proc/self/cmdline").exists():
-        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
-    return subprocess.run(["ps", "-p", str(pid), "-o", "command="], capture_output=True, check=False, text=True).stdout
-
-
-def _lives(pid: int) -> bool:
-    if Path("/proc/self/stat").exists():
-        found = _stat(pid)
-        return found is not None and found[1] not in "ZX"
-    with suppress(ProcessLookupError):
-        os.kill(pid, 0)
-        return True
-    return False
-
-
 def _watch(folder: Path) -> None:
     """Wait until nobody holds the other end of standard input; then end the server and remove its folder."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.stdin.buffer.read()
-    with suppress(OSError, ValueError, IndexError):
-        pid = int((folder / "data" / "postmaster.pid").read_text().splitlines()[0])
-        if str(folder) in _command(pid):  # a killed server leaves its number, that another process may have by now
-            _kill(pid)
+    with suppress(OSError, ValueError, IndexError):  # a server that was stopped leaves no such file
+        os.kill(int((folder / "data" / "postmaster.pid").read_text().splitlines()[0]), signal.SIGQUIT)
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -74,36 +74,12 @@ def _broken(connection):
     raise AssertionError("the connection holds")
 
 
-def test_a_server_that_was_restarted_is_connected_again(store, pauses, postgres):
-    head = begun(store, message("u1"))
-    restart(postgres)
-    assert store.load("s").head == head
-    assert add(store, message("u2"), base=head).number == 3
-    assert pauses == list(DELAYS[:1])
-
-
 def test_a_server_killed_in_mid_transaction_undoes_it_and_the_call_is_done_again(store, pauses, postgres, monkeypatch):
     head = begun(store)
     once(monkeypatch, Cursor, "executemany", lambda: restart(postgres))
     assert add(store, message("u1"), message("u2"), base=head).number == 3
     assert events(store) == (header(), message("u1"), message("u2"))
     assert store.verify().damage == ()
-
-
-def test_a_server_killed_between_write_and_commit_stores_the_delta_once(store, pauses, postgres, monkeypatch):
-    head = begun(store)
-    once(monkeypatch, store.link, "commit", lambda: restart(postgres))
-    assert add(store, message("u1"), base=head).number == 2
-    assert events(store) == (header(), message("u1"))
-
-
-def test_a_delta_whose_commit_was_not_answered_is_not_stored_twice(store, pauses, postgres, monkeypatch):
-    head = begun(store)
-    once_after(monkeypatch, store, lambda: restart(postgres))
-    after = add(store, message("u1"), base=head, leaf_id="u1", metadata=b'{"a":1}')
-    assert after == store.load("s").head
-    assert events(store) == (header(), message("u1"))
-    assert len(pauses) == 1
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

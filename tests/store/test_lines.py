@@ -1,0 +1,98 @@
+"""Lines of stored sessions: ids, digests, and the rows of prompt deltas among them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers.each import each
+from helpers.strategies import any_events
+from lore.formats.bounds import LONGEST, MOST_VALUES
+from lore.model.events import PromptDelta, encode
+from lore.store.base import Head, StoreError
+from lore.store.lines import NOTHING, SEED, Row, follow, good_id, good_line, note, put_together, rows_of
+from lore.testing.stores.notes import ONE
+from lore.testing.stores.odd import NO_IDS
+from lore.testing.stores.scenarios import message
+
+# ids and lines
+
+
+@each((*NO_IDS, "a\ud800" * 300))
+def test_bad_id_is_refused(text):
+    with pytest.raises(StoreError, match="is no project id") as caught:
+        good_id(text, "project id")
+    assert "512 characters" in caught.value.hint
+    str(caught.value).encode()
+
+
+def test_longest_line_is_that_of_readers():
+    longest = b'{"a":"' + b"x" * (LONGEST - 8) + b'"}'
+    assert good_line(longest) == longest
+    with pytest.raises(StoreError, match="12 MiB"):
+        good_line(longest + b" ")
+    with pytest.raises(StoreError, match="values"):
+        good_line(b'{"a":[' + b"1234," * (MOST_VALUES + 1) + b"1]}")
+
+
+# digests, by vectors that were made with nothing but SHA-256: they may never change
+
+SEED_HEX = "e299abe2d303425dba8df3782879ecc7c93fc9c01b9cfb46ba0885606cdc18e6"
+DIGESTS = [
+    "f8232477b1751949e0df8cd5b31960cf36640c5e5b8bce65bea0e4f07db01d90",
+    "7a57f2982fb2935ac235bec6b8b07b66a8c2799fa07eac67cdebc7c225b30fbf",
+]
+NOTES = {
+    (None, b"{}"): "72c7a6124f04b2dc924a61c2987b5300ebb13ec6bf5b805588b3c7f8520ea864",
+    ("u1", b'{ "b":2, "a":1 }'): "adab639099d78799b183845404b9422ebe2a9c3403e119c6e213fce71f5005c0",
+    ("u1", b'{"a":1,"b":2}'): "adab639099d78799b183845404b9422ebe2a9c3403e119c6e213fce71f5005c0",
+    ("", b"{}"): "ac93e98d2735e123caffc2b1d6bd431410c1b2e5f1db0854d03825614c0bde7a",
+}
+
+
+def test_digests_are_those_of_every_version():
+    assert SEED.hex() == SEED_HEX
+    assert Head(0, SEED_HEX, note(None, b"{}")) == NOTHING
+    assert [one.hex() for one in follow(SEED, [b"{}", b'{"a":1}'])] == DIGESTS
+    assert {key: note(*key) for key in NOTES} == NOTES
+    assert len({note(leaf, b"{}") for leaf in (None, "", "-", "None", "\ud83d")}) == 5
+
+
+@given(st.lists(st.binary(max_size=8), max_size=6), st.integers(0, 6))
+def test_digests_can_be_resumed_anywhere(lines, at):
+    whole = follow(SEED, lines)
+    begin = [SEED, *whole][min(at, len(lines))]
+    assert whole[min(at, len(lines)) :] == follow(begin, lines[at:])
+
+
+@given(st.lists(st.binary(max_size=4), max_size=4), st.lists(st.binary(max_size=4), max_size=4))
+def test_different_lines_have_different_digests(left, right):
+    """`ab` and `a`, `b` are not the same, nor is another order."""
+    assert (follow(SEED, left) == follow(SEED, right)) == (left == right)
+
+
+# prompt deltas
+
+TWO = b'[{"role":"user","text":"two"}]'
+
+
+def test_other_lines_make_no_row():
+    assert rows_of([message("u1", '"prompt_delta"'), message("u2"), b'{"kind":"prompt_delta"}', b"no line"]) == []
+
+
+def test_content_may_come_after_the_selector():
+    assert put_together("s", None, [Row(1, b"{}", None), Row(1, b"[]", ONE)])[0].content == ONE
+    assert put_together("s", None, [Row(1, b"{}", None)])[0].content == b"null"
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from([b"{}", b"[]"]), st.sampled_from([ONE, TWO, None]))))
+def test_rows_step_by_step_equal_rows_at_once(records):
+    rows, kept = [Row(*record) for record in records], ()
+    for row in rows:
+        kept = put_together("s", None, [*(Row(one.seq, one.selector, one.content) for one in kept), row])
+    assert kept == put_together("s", None, rows)
+
+
+@given(any_events())
+def test_every_prompt_delta_makes_a_row(events):
+    found = rows_of(map(encode, events))
+    assert [row.seq for row in found] == [one.seq for one in events if isinstance(one, PromptDelta)]
