@@ -39,7 +39,8 @@ told = []
 store = open_store(sys.argv[1], told.append)
 print("ready", flush=True)
 sizes = [store.load("s").head.number for _ in range(100)]
-print(sizes == sorted(sizes), set(size % 2 for size in sizes), told)
+damage = [store.verify().damage for _ in range(10)]
+print(sizes == sorted(sizes), set(size % 2 for size in sizes), told, any(damage))
 """
 FORK = """
 import os, sys
@@ -95,7 +96,7 @@ class ProcessScenarios(Scenarios):
                 assert reader.stdout.readline() == "ready\n"
                 while reader.poll() is None:
                     head = add(store, message("u", "x" * 20_000), message("v"), base=head)
-                assert reader.stdout.read() == "True {1} []\n"
+                assert reader.stdout.read() == "True {1} [] False\n"
 
     def test_many_that_open_a_new_store_agree(self, tmp_path: Path) -> None:
         url, together = self.url(tmp_path), Barrier(6)

@@ -87,6 +87,8 @@ def test_saved_record_as_event_is_refused(tmp_path):
     store = begun(tmp_path / "one", "a")
     (record,) = [line for line in raw(tmp_path / "one").split(b"\n")[2:] if is_record(line)]
     before = raw(tmp_path / "one")
+    with pytest.raises(StoreError, match="`saved` record"):
+        store.create(header("t")[:-1] + b',"end":"lore-store-3"}')
     with pytest.raises(StoreError, match="`saved` record") as caught:
         store.save_delta("s", SessionDelta(base=store.load("s").head, new_events=(said("b"), record)))
     assert "import" in caught.value.hint

@@ -171,8 +171,9 @@ class Jsonl(AddingStore):
         self._check()
         if session_id is not None:
             with self._opened(session_id):
-                return Verified.of([verify_log(self._folder, name_of(session_id) + LOG)], (), self._folder.readers())
-        logs = [verify_log(self._folder, name) for name in self._folder.logs()]
+                logs = [self._verify(name_of(session_id) + LOG)]
+            return Verified.of(logs, (), self._folder.readers())
+        logs = [self._verify(name) for name in self._folder.logs()]
         damage, notes = list[DamagedPlace](), list[str]()
         try:
             for key, name in sorted(self._read_bindings().items()):
@@ -184,6 +185,13 @@ class Jsonl(AddingStore):
             notes.append(f"{left:,} files are being written, or were left by writers that died: `lore store vacuum` "
                          "removes these")  # fmt: skip
         return Verified.of(logs, damage, (*notes, *self._folder.readers()))
+
+    def _verify(self, name: str) -> Verified | None:
+        found = verify_log(self._folder, name)
+        if found is None or not found.damage:
+            return found
+        with self._without_writers(name):  # a writer may have been in the middle of a save
+            return verify_log(self._folder, name)
 
     def vacuum(self) -> int:
         """Remove what writers that died had begun to write."""
@@ -235,14 +243,19 @@ class Jsonl(AddingStore):
             result = ask(log)
             if not log.incomplete:
                 return result
-        with ExitStack() as stack:
-            with suppress(StoreError):  # the folder may be read-only
-                stack.enter_context(self._folder.locked(name_of(session_id) + LOG))
-            with self._opened(session_id) as log:
-                result, incomplete = ask(log), log.incomplete
+        with self._without_writers(name_of(session_id) + LOG), self._opened(session_id) as log:
+            result, incomplete = ask(log), log.incomplete
         if incomplete:
             self._tell(f"{log.path}: the last {incomplete:,} bytes are an incomplete save, and are left out")
         return result
+
+    @contextmanager
+    def _without_writers(self, name: str) -> Generator[None]:
+        """Keep writers out of a log, unless the folder is read-only or a writer takes too long."""
+        with ExitStack() as stack:
+            with suppress(StoreError):
+                stack.enter_context(self._folder.locked(name))
+            yield
 
     def _write(self, session_id: str, decide: Decide[_T]) -> _T:
         try:

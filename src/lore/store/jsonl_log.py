@@ -54,10 +54,7 @@ def is_record(line: bytes) -> bool:
 def save_bytes(addition: Addition, byte: int) -> bytes:
     """Return a save as it is written at this byte of a log; raises StoreError for what a log cannot hold."""
     state, then = addition.state, addition.then()
-    lines = addition.lines
-    if any(map(is_record, lines)):
-        hint = "leave it out: `lore store import` does"
-        raise StoreError("an event is a `saved` record, which the store writes itself", hint=hint)
+    lines = _without_records(addition.lines)
     record = like(
         Saved, then, size=then.size - state.size, byte=byte, after=state.head.number, base=state.head.digest,
         log=state.size, digests=tuple(map(bytes.hex, addition.digests)), note=then.head.note, agent_id=None,
@@ -74,9 +71,16 @@ def save_bytes(addition: Addition, byte: int) -> bytes:
     return b"\n".join((line, *lines, b""))
 
 
+def _without_records(lines: Sequence[bytes]) -> Sequence[bytes]:
+    if any(map(is_record, lines)):
+        hint = "leave it out: `lore store import` does"
+        raise StoreError("an event is a `saved` record, which the store writes itself", hint=hint)
+    return lines
+
+
 def log_pieces(addition: Addition) -> Iterator[bytes]:
     """Yield the bytes of a new log, in groups of events with a record each."""
-    header = (addition.header or b"") + b"\n"
+    header = b"\n".join((*_without_records((addition.header or b"",)), b""))
     yield header
     state, byte, start, size = addition.state, len(header), 0, 0
     ends = range(1, len(addition.lines) + 1)

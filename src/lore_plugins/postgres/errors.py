@@ -41,11 +41,7 @@ _ELSE = "see that the server runs, and that the URL names its host and port"
 
 
 class UnreachableError(StoreError):
-    """There is no connection; `soon`: the server says that it will accept one."""
-
-    def __init__(self, message: str, *, hint: str, soon: bool = False) -> None:
-        super().__init__(message, hint=hint)
-        self.soon = soon
+    """There is no connection."""
 
 
 def parse_url(url: str) -> dict[str, str]:
@@ -61,13 +57,13 @@ def parse_url(url: str) -> dict[str, str]:
     return found
 
 
-def unreachable(error: psycopg.Error, url: str, password: str) -> UnreachableError:
-    """Return the error for a connection that cannot be made."""
+def unreachable(error: psycopg.Error, url: str, password: str) -> tuple[UnreachableError, bool]:
+    """Return the error for a connection that cannot be made, and whether the server is only starting."""
     message = _masked(str(error), password)
-    soon = any(words in message for words in _STARTING)
     hint = next((hint for words, hint in _BY_TEXT.items() if words in message.partition("FATAL:")[2]), "")
     hint = hint or next((hint for words, hint in _BY_TEXT.items() if " " in words and words in message), _ELSE)
-    return UnreachableError(f"no connection to {url}: {message}", hint=hint, soon=soon)
+    is_starting = any(words in message for words in _STARTING)
+    return UnreachableError(f"no connection to {url}: {message}", hint=hint), is_starting
 
 
 def is_damage(error: psycopg.Error) -> bool:

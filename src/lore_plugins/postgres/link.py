@@ -51,17 +51,13 @@ Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 T = TypeVar("T")
 
 
-class ConnectionLostError(Exception):
-    """The connection broke; `committing`: during COMMIT, so that it is unknown what is stored."""
+class RetryError(Exception):
+    """A call failed that can be done again: the connection broke, or the server undid it to let another continue."""
 
-    def __init__(self, message: str, *, committing: bool = False) -> None:
-        super().__init__(message)
-        self.message = message
-        self.committing = committing
-
-
-class ClashError(Exception):
-    """The server undid the transaction to let another continue: do it again."""
+    def __init__(self, reason: str, *, is_lost: bool, is_unknown: bool = False) -> None:
+        """Keep the reason; `is_lost`: the connection broke, `is_unknown`: during COMMIT."""
+        super().__init__(reason)
+        self.reason, self.is_lost, self.is_unknown = reason, is_lost, is_unknown
 
 
 @dataclass(slots=True)
@@ -95,29 +91,30 @@ class PostgresLink:
 
         It must change nothing the second time. Raises what it raises; after the last try StoreError.
         """
-        delays = iter(DELAYS)
-        is_retry, is_unknown = False, False
-        while True:
+        reason, is_lost, is_unknown = "", True, False
+        for delay in (*DELAYS, None):
             try:
                 return call()
             except UnreachableError as error:
-                if not is_retry and not error.soon:
+                if not reason:
                     raise
-                last: StoreError = _lost(error.message, is_unknown=True) if is_unknown else error
-            except ConnectionLostError as error:
-                is_unknown = is_unknown or error.committing
-                last = _lost(f"the connection to {self.url} broke: {error.message}", is_unknown=is_unknown)
-            except ClashError as error:
-                last = StoreError(f"{self.url}: other writers were in the way each time: {error}", hint="try again")
-            is_retry = True
-            delay = next(delays, None)
-            if delay is None:
-                raise last
-            self._pause(delay)
+                reason, is_lost = error.message, True
+            except RetryError as error:
+                reason, is_lost, is_unknown = error.reason, error.is_lost, is_unknown or error.is_unknown
+            if delay is not None:
+                self._pause(delay)
+        if is_unknown:
+            raise StoreError(
+                f"{reason}; a commit was not answered: it is stored whole or not at all, not known which",
+                hint="see that the server runs, and do the same again: what is stored already is not stored twice",
+            )
+        if is_lost:
+            raise StoreError(f"{reason}; nothing was changed", hint="see that the server runs, and do it again")
+        raise StoreError(f"{reason}: other writers were in the way each time", hint="try again")
 
     @contextmanager
     def transaction(self, begin: str, first: str = "SELECT 1") -> Generator[Cursor]:
-        """Open a transaction, with a first statement; raises ConnectionLostError and ClashError for `retry`."""
+        """Open a transaction, with a first statement; raises RetryError for `retry`."""
         with self._held() as local, self._reported(local) as connection:
             cursor = Cursor(connection.cursor(), self._translate)
             cursor.begin(f"{_opening(begin)}; {first}")
@@ -186,7 +183,10 @@ class PostgresLink:
             # no prepared statements: they break behind a pooler
             made = psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None)
         except psycopg.Error as error:
-            raise unreachable(error, self.url, self._password) from None
+            failed, is_starting = unreachable(error, self.url, self._password)
+            if is_starting:
+                raise RetryError(failed.message, is_lost=True) from None
+            raise failed from None
         made.add_notice_handler(self._hear)
         encoding = made.info.parameter_status("server_encoding")
         if encoding != "UTF8":
@@ -205,10 +205,11 @@ class PostgresLink:
     def _raised(self, error: psycopg.Error, local: _Local) -> Exception:
         translation = self._translate(error)
         if error.sqlstate in _CLASHES:
-            return ClashError(translation.message)
+            return RetryError(translation.message, is_lost=False)
         if local.connection is not None and (error.sqlstate in _GONE or local.connection.closed):
             local.connection.close()
-            return ConnectionLostError(translation.message, committing=local.is_committing)
+            reason = f"the connection to {self.url} broke: {translation.message}"
+            return RetryError(reason, is_lost=True, is_unknown=local.is_committing)
         return translation
 
 
@@ -242,15 +243,6 @@ class Cursor:
     def executemany(self, sql: str, values: Iterable[Sequence[SqlValue]]) -> None:
         """Run a statement once for each of these, without waiting for each."""
         self._cursor.executemany(_spelled(sql), values)
-
-
-def _lost(message: str, *, is_unknown: bool) -> StoreError:
-    if not is_unknown:
-        return StoreError(f"{message}; nothing was changed", hint="see that the server runs, and do it again")
-    return StoreError(
-        f"{message}; it broke while the change was committed: it is stored whole or not at all, not known which",
-        hint="see that the server runs, and do the same again: what is stored already is not stored twice",
-    )
 
 
 def _undo(connection: Connection) -> None:
