@@ -2,22 +2,20 @@
 
     tally = kills(url, 25, random.Random(7))                 one store; `server` for one that can be killed too
 
-A writer is a process that is fed the events it has not been told of, each with the number that it expects, and
-is ended by SIGKILL (or its server, every fifth time) after a random number of answers or a random time. After
-each kill the store is opened here: what was acknowledged is there, once, in order, and at most what was sent;
-`verify` finds no damage. The next writer sends from the first event on that was not acknowledged.
+A writer is a process that is fed the events that were not acknowledged yet, each with the number that it expects. It
+is ended by SIGKILL (or its server, every fifth time) after a random number of answers or a random time. After each kill
+the store is opened here: what was acknowledged is there, once, in order, and at most what was sent; `verify` finds no
+other damage than an incomplete save.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import select
-import signal
 import subprocess
 import sys
-import time
+from contextlib import closing, suppress
 from random import Random
+from threading import Thread, Timer
 from typing import NamedTuple, Protocol
 
 from lore.store.base import StoreError
@@ -34,19 +32,18 @@ class Killable(Protocol):
     """A server that a store needs."""
 
     def kill(self) -> None:
-        """End it by SIGKILL."""
+        """End it as a crash would."""
 
     def start(self) -> None:
         """Start it, and let it recover."""
 
 
 class Tally(NamedTuple):
-    """How often writers and servers were killed; how many events were acknowledged, and of those stored, unanswered."""
+    """How often writers and servers were killed, and how many events were acknowledged."""
 
     writers: int
     servers: int
     acknowledged: int
-    unanswered: int
 
 
 def event(number: int) -> bytes:
@@ -66,103 +63,76 @@ class Writer:
     """A process that appends; `acknowledged` is the number of the last event that it has answered for."""
 
     def __init__(self, url: str, first: int) -> None:
-        self.acknowledged = first - 1
-        self.last = first + AT_ONCE - 1
-        self._rest = b""
+        self.acknowledged, self.last = first - 1, first + AT_ONCE - 1
         command = [sys.executable, "-m", "lore", "store", "append", SESSION, "--store", url]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self._feeder = Thread(target=self._feed, args=(b"".join(map(sent, range(first, self.last + 1))),))
+        self._feeder.start()
+
+    def _feed(self, data: bytes) -> None:
         assert self._process.stdin is not None
-        self._input = self._process.stdin.fileno()
-        os.set_blocking(self._input, False)
-        self._waiting = b"".join(map(sent, range(first, self.last + 1)))
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(data)
+            self._process.stdin.flush()
 
-    def run(self, until: int, seconds: float) -> None:
-        """Feed it and hear its answers until event `until` is acknowledged, it ends, or the time is up."""
+    def hear(self, until: int) -> None:
+        """Wait for the answer for event `until`, or until the process ends; an answer that is torn is none."""
         assert self._process.stdout is not None
-        output, end = self._process.stdout.fileno(), time.monotonic() + seconds
-        while self.acknowledged < until and (left := end - time.monotonic()) > 0:
-            writable = [self._input] if self._waiting else []
-            readable, ready, _ = select.select([output], writable, [], left)
-            if ready and not self._feed():
-                return
-            if readable and not self._hear(os.read(output, 65_536)):
-                return
-
-    def _feed(self) -> bool:
-        try:
-            self._waiting = self._waiting[os.write(self._input, self._waiting) :]
-        except BrokenPipeError:
-            return False
-        return True
-
-    def _hear(self, data: bytes) -> bool:
-        """Take answers; one that is torn by the kill is no answer."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
+        while self.acknowledged < until and (line := self._process.stdout.readline()).endswith(b"\n"):
             answer = json.loads(line)
             assert answer == {"session_id": SESSION, "id": self.acknowledged + 1}, answer
             self.acknowledged = answer["id"]
-        return bool(data)
 
-    def kill(self) -> None:
-        """End it by SIGKILL, and hear what it had answered before."""
-        self._process.send_signal(signal.SIGKILL)
-        self._ended()
+    def kill(self, seconds: float = 0.0) -> None:
+        """End it after some seconds, and hear what it had answered before."""
+        timer = Timer(seconds, self._process.kill)
+        timer.start()
+        self.hear(self.last)
+        timer.join()
+        self._end()
 
-    def _ended(self) -> bytes:
-        assert self._process.stdout is not None
-        assert self._process.stdin is not None
-        assert self._process.stderr is not None
-        while data := os.read(self._process.stdout.fileno(), 65_536):
-            self._hear(data)
-        self._waiting = b""
-        errors = self._process.stderr.read()
-        for one in (self._process.stdin, self._process.stdout, self._process.stderr):
-            one.close()
-        self._process.wait(PATIENCE)
-        return errors
-
-    def abandoned(self) -> None:
+    def abandon(self) -> None:
         """Wait for a writer whose server is gone: it ends by itself, without a traceback."""
-        assert self._process.stdin is not None
-        self._waiting = b""
-        try:
-            self._process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise
-        errors = self._ended()
+        self.hear(self.last)
+        errors = self._end()
         assert b"Traceback" not in errors, errors.decode()
         assert b"a bug in lore" not in errors, errors.decode()
+
+    def _end(self) -> bytes:
+        with self._process as process:
+            assert process.stdin is not None
+            assert process.stderr is not None
+            self._feeder.join(PATIENCE)
+            with suppress(BrokenPipeError):
+                process.stdin.close()
+            process.wait(PATIENCE)
+            return process.stderr.read()
 
 
 def kills(url: str, count: int, chance: Random, server: Killable | None = None) -> Tally:
     """Kill `count` writers or servers; raises AssertionError where anything acknowledged is lost or doubled."""
-    acknowledged = writers = servers = unanswered = 0
+    acknowledged = writers = servers = 0
     for turn in range(count):
         writer = Writer(url, acknowledged + 1)
-        if turn % 4 == 3:
-            writer.run(writer.last, chance.uniform(0, LONGEST))
-        else:
-            writer.run(acknowledged + chance.randint(1, AT_ONCE // 2), PATIENCE)
         if server is not None and turn % 5 == 4:
+            writer.hear(acknowledged + chance.randint(1, AT_ONCE // 2))
             server.kill()
             servers += 1
             if servers % 5 == 1:  # it does not come back in time: seconds, which the writer waits before it gives up
-                writer.abandoned()
+                writer.abandon()
                 server.start()
-            else:  # it does: the writer goes on
+            else:
                 server.start()
-                writer.run(writer.last, LONGEST)
-                writer.kill()
+                writer.kill(LONGEST)
         else:
-            writer.kill()
+            is_timed = turn % 4 == 3
+            writer.hear(acknowledged if is_timed else acknowledged + chance.randint(1, AT_ONCE // 2))
+            writer.kill(chance.uniform(0, LONGEST) if is_timed else 0.0)
             writers += 1
         known = acknowledged = max(acknowledged, writer.acknowledged)
-        acknowledged = judge(url, acknowledged, writer.last)
-        unanswered += acknowledged - known
-        acknowledged = known if chance.random() < 0.5 else acknowledged  # half of them send again what is stored
-    return Tally(writers, servers, acknowledged, unanswered)
+        stored = judge(url, acknowledged, writer.last)
+        acknowledged = known if chance.random() < 0.5 else stored  # half of them send again what is stored
+    return Tally(writers, servers, acknowledged)
 
 
 def judge(url: str, acknowledged: int, last: int) -> int:
@@ -174,12 +144,10 @@ def judge(url: str, acknowledged: int, last: int) -> int:
         if acknowledged:
             raise
         return 0
-    try:
+    with closing(store):
         assert acknowledged <= len(found) <= last, (acknowledged, len(found), last)
         assert json.loads(found[0]) == HEADER
         for number, line in enumerate(found[1:], 2):
             assert json.loads(line) == json.loads(event(number)), number
         assert all("incomplete save" in one.message for one in store.verify().damage)
         return len(found)
-    finally:
-        store.close()

@@ -1,16 +1,17 @@
-"""Locks by agent and user: tried, never waited for, and gone with their process."""
+"""Locks by agent and user, and the key of boundary lines."""
 
 from __future__ import annotations
 
 import errno
 import os
+import stat
 import subprocess
 import sys
 
 import pytest
 
 from lore.errors import LoreError
-from lore.store.locks import lock_name, trylock
+from lore.store.locks import KEY_BYTES, boundary_key, lock_name, trylock
 
 URL = "postgresql://me:secret@host/db"
 HOLD = """
@@ -35,12 +36,12 @@ def held_elsewhere(tmp_path):
         process.kill()
 
 
-def test_the_lock_of_a_pair_is_held_once(tmp_path):
+def test_lock_of_a_pair_is_held_once(tmp_path):
     with trylock(URL, "a", "u", folder=tmp_path) as first, trylock(URL, "a", "u", folder=tmp_path) as second:
         assert (first, second) == (True, False)
 
 
-def test_a_lock_that_was_let_go_can_be_had_again(tmp_path):
+def test_released_lock_can_be_taken_again(tmp_path):
     for _ in range(2):
         with trylock(URL, "a", "u", folder=tmp_path) as held:
             assert held
@@ -51,7 +52,7 @@ def test_a_lock_that_was_let_go_can_be_had_again(tmp_path):
 
 
 @posix
-def test_of_two_processes_one_holds_it_and_a_dead_one_holds_nothing(tmp_path, held_elsewhere):
+def test_lock_ends_with_its_process(tmp_path, held_elsewhere):
     with trylock(URL, "a", "u", folder=tmp_path) as held:
         assert not held
     held_elsewhere.kill()
@@ -60,14 +61,14 @@ def test_of_two_processes_one_holds_it_and_a_dead_one_holds_nothing(tmp_path, he
         assert held
 
 
-def test_no_name_and_no_password_can_be_read_from_a_lock(tmp_path):
+def test_lock_name_hides_agent_user_and_password(tmp_path):
     with trylock(URL, "agent-x", "ada", folder=tmp_path):
         (name,) = os.listdir(tmp_path)
     assert len(name) == 64 + len(".lock")
     assert lock_name(URL, "a", "u") == lock_name(URL.replace("secret", "other"), "a", "u")
 
 
-def test_every_spelling_of_a_place_is_one_lock(tmp_path, monkeypatch):
+def test_spellings_of_a_place_share_a_lock(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     spelled = {lock_name(url, "a", "u") for url in ("sqlite:s.db", "sqlite:./s.db", f"sqlite:{tmp_path}/s.db")}
     assert len(spelled) == 1
@@ -75,19 +76,19 @@ def test_every_spelling_of_a_place_is_one_lock(tmp_path, monkeypatch):
 
 
 @posix
-def test_a_folder_that_others_can_write_keeps_no_locks(tmp_path):
+def test_folder_writable_by_others_is_refused(tmp_path):
     tmp_path.chmod(0o777)
     with pytest.raises(LoreError, match="can be written by others"), trylock(URL, "a", "u", folder=tmp_path):
         pass
 
 
-def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
+def test_lock_folder_that_cannot_be_made_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(LoreError, match="cannot keep locks"), trylock(URL, "a", "u", folder=tmp_path / "file" / "x"):
         pass
 
 
-def test_the_environment_says_where_locks_lie(tmp_path, monkeypatch):
+def test_environment_names_the_lock_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("LORE_STATE", str(tmp_path / "here"))
     with trylock(URL, "a", "u"):
         assert os.listdir(tmp_path / "here" / "locks")
@@ -98,7 +99,7 @@ def test_the_environment_says_where_locks_lie(tmp_path, monkeypatch):
 
 
 @posix
-def test_a_lock_that_is_a_link_elsewhere_is_refused_and_what_it_leads_to_stays(tmp_path):
+def test_lock_that_is_a_link_is_refused(tmp_path):
     elsewhere = tmp_path / "precious"
     elsewhere.write_text("kept")
     folder = tmp_path / "locks"
@@ -110,7 +111,7 @@ def test_a_lock_that_is_a_link_elsewhere_is_refused_and_what_it_leads_to_stays(t
 
 
 @posix
-def test_a_file_system_without_locks_is_an_error_that_names_the_variable(tmp_path, monkeypatch):
+def test_file_system_without_locks_names_the_variable(tmp_path, monkeypatch):
     """Such a lock was taken as held: two compactions of one session could run at once."""
     import fcntl
 
@@ -121,3 +122,38 @@ def test_a_file_system_without_locks_is_an_error_that_names_the_variable(tmp_pat
     with pytest.raises(LoreError, match="no locks available") as refused, trylock(URL, "a", "u", folder=tmp_path):
         pass
     assert "$LORE_STATE" in (refused.value.hint or "")
+
+
+# the key of boundary lines
+
+
+def test_key_is_made_once_and_private(tmp_path):
+    folder = tmp_path / "state"
+    key = boundary_key(folder)
+    assert len(key) == KEY_BYTES
+    assert boundary_key(folder) == key
+    assert boundary_key(tmp_path / "another") != key
+    (file,) = folder.iterdir()
+    if os.name == "posix":
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_key_is_written_whole(tmp_path, monkeypatch):
+    """It was made empty and written then: who came in between, or after a crash, found a key of no bytes for ever."""
+
+    def crash(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("secrets.token_bytes", crash)
+        with pytest.raises(KeyboardInterrupt):
+            boundary_key(tmp_path)
+    assert len(boundary_key(tmp_path)) == KEY_BYTES
+
+
+def test_file_that_is_no_key_is_an_error(tmp_path):
+    (tmp_path / "boundary.key").write_bytes(b"short")
+    tmp_path.chmod(0o700)
+    with pytest.raises(LoreError, match="holds no key of 32 bytes") as caught:
+        boundary_key(tmp_path)
+    assert caught.value.hint == "delete it: another one is made"
