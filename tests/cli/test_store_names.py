@@ -236,13 +236,6 @@ def test_a_password_is_shown_nowhere():
         assert "hunter2" not in ran.out + ran.err, args
 
 
-def test_the_shape_of_a_url_is_shown_unmasked():
-    """The hint held `USER:PASSWORD@`, which was masked like a password."""
-    ran = lore("store", "list", "--store", "postgresql://u:pa/ss@h/db")
-    assert "postgresql://HOST:PORT/DATABASE" in ran.err
-    assert "**" not in ran.err
-
-
 def test_incomplete_save_is_reported_once():
     stored("jsonl:s")
     appended("s-1", b'{"kind":"cache_reset","reason":"x"}', url="jsonl:s")

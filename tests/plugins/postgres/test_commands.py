@@ -47,3 +47,9 @@ def test_a_password_is_in_no_answer(database):
         ran = lore(*words)
         assert ran.out + ran.err
         assert "hunter2" not in ran.out + ran.err, words
+
+
+def test_hint_about_the_url_is_not_masked():
+    ran = lore("store", "list", "--store", "postgresql://u:pa/ss@h/db")
+    assert "postgresql://HOST:PORT/DATABASE" in ran.err
+    assert "**" not in ran.err
