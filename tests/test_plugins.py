@@ -62,7 +62,7 @@ def test_nothing_is_imported_where_no_package_publishes_for_lore(tmp_path, text)
     package(tmp_path, text)
     code = (
         f"import sys; sys.path.append({str(tmp_path)!r}); from lore.plugins import published; "
-        "print(published('lore.formats'), 'importlib.metadata' in sys.modules)"
+        "print(published('lore.reports'), 'importlib.metadata' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert done.stdout == "[] False\n"

@@ -13,13 +13,21 @@ from typing import Any
 __all__ = ["public_names"]
 
 
-def public_names(room: str, modules: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a room: `modules` maps a module below it to the public names that it holds."""
-    places = {name: f"{room}.{module}" for module, names in modules.items() for name in names}
+def public_names(
+    room: str, modules: Mapping[str, tuple[str, ...]], whole: Mapping[str, str] | None = None
+) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a room: `modules` maps a module below it to the public names that it holds.
+
+    `whole` maps a public name to the module below the room that it stands for.
+    """
+    places = {name: (f"{room}.{module}", name) for module, names in modules.items() for name in names}
+    places |= {name: (f"{room}.{module}", "") for name, module in (whole or {}).items()}
 
     def get(name: str) -> Any:
         if name not in places:
             raise AttributeError(f"module {room!r} has no attribute {name!r}")
-        return getattr(import_module(places[name]), name)
+        module, attribute = places[name]
+        found = import_module(module)
+        return getattr(found, attribute) if attribute else found
 
     return get

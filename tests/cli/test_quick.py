@@ -39,5 +39,5 @@ def test_what_may_be_more_than_bytes_is_left_to_the_command(files, args):
 
 
 def test_a_plug_in_for_other_formats_is_asked(files, monkeypatch):
-    monkeypatch.setattr("lore.plugins.published", lambda _: ["a reader"])
+    monkeypatch.setattr("lore.plugins.published_by_others", lambda _: ["a reader"])
     assert bytes_only(["diff-prefix", "a\x1b.bin", "b.txt"]) is None

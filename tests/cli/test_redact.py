@@ -17,8 +17,8 @@ from cli.running import lore, put
 from formats import cline, codex, copilot, kimi, opencode, pi, qwen
 from formats import gemini as gemini_log
 from formats.claude import answered, asked, counts, result, text, use
-from formats.test_mini_swe_agent import RUN
 from helpers.matrix import some
+from helpers.plugins import has_plugin
 from model.making import call, header, record, said, user
 
 CANARY = "zEiSiG"  # in no name of a test, whose folder stands in outputs
@@ -125,7 +125,11 @@ MADE = (anthropic, openai_chat, openai_responses, gemini, lore_log, claude_log)
 RECORDINGS = {made.__name__: json.loads(json.dumps(made())) for made in MADE}
 AGENTS = {"codex": codex, "pi": pi, "gemini_cli": gemini_log, "qwen": qwen, "copilot": copilot, "kimi_code": kimi}
 RECORDINGS |= {name: [json.loads(line) for line in made.plain().data().splitlines()] for name, made in AGENTS.items()}
-RECORDINGS |= {"opencode": [json.loads(opencode.plain().data())], "mini_swe_agent": [json.loads(RUN)]}
+RECORDINGS |= {"opencode": [json.loads(opencode.plain().data())]}
+if has_plugin("formats"):
+    from plugins.formats.test_mini_swe_agent import RUN
+
+    RECORDINGS |= {"mini_swe_agent": [json.loads(RUN)]}
 RECORDINGS |= {"cline": [json.loads(cline.simple().shown)]}
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli.running import lore, put
-from formats import cline, gemini, kimi, kimi_session, openhands
+from formats import cline, gemini, kimi
 from formats.claude import answered, asked, counts, text
 from formats.codex import Rollout
 from formats.opencode import Export
@@ -232,21 +232,6 @@ def test_the_folders_of_tasks_and_of_kimi_code_are_read_from_the_files_beside_th
         for name in (f"{roo}/history_item.json", history, INDEX):
             put(name, damaged)
         assert {row["project"] for row in rows()} == {None}
-
-
-def test_sessions_that_are_folders_are_listed_with_their_subagents_and_their_project():
-    home = "home/.kimi/sessions/893adb7f1ae87ab2931fa12476da025c/s-1"
-    for folder in (home, f"{home}/subagents/a1"):
-        for name, data in kimi_session.plain().files().items():
-            put(f"{folder}/{name}", data)
-    put("home/.kimi/kimi.json", {"work_dirs": [{"path": "/code/other"}, {"path": "/code/app"}]})
-    talk = openhands.plain()
-    for name, data in talk.files().items():
-        put(f"home/.openhands/conversations/c-1/{name}", data)
-    found = {row["agent"]: (row["requests"], row["read_tokens"], row["project"]) for row in rows()}
-    assert found == {"kimi-cli": (4, 2 * 9_984, "/code/app"), "openhands": (2, 9_000, None)}
-    put("home/.kimi/kimi.json", b"[")
-    assert {row["project"] for row in rows()} == {None}
 
 
 def test_chats_of_gemini_s_subagents_belong_to_their_session():

@@ -8,7 +8,6 @@ import tracemalloc
 import pytest
 
 from lore.formats.agents.cline import Cline
-from lore.formats.agents.swe_agent import MiniSweAgent, SweAgent
 from lore.formats.beginning import array_at, is_document
 from lore.formats.documents import LONGEST, Elements
 from lore.formats.plain_chat.reader import ChatDocument
@@ -113,11 +112,6 @@ _CALLS = rb'"tool_calls":[{"id":"a","function":{"name":"ls","arguments":"{}"}}]'
 _SURROGATES = (
     (ChatDocument, rb'[{"role":"system","content":"\ud83d"},{"role":"user","content":%b},{"role":"assistant",%b,'
                    rb'"content":"\ud83d"},{"role":"tool","tool_call_id":"a","content":"\ud83d"}]' % (_BLOCK, _CALLS)),
-    (MiniSweAgent, rb'{"info":{"mini_version":"2"},"messages":[{"role":"system","content":"\ud83d"},{"role":"user",'
-                   rb'"content":%b},{"role":"assistant",%b,"content":%b},{"role":"tool","tool_call_id":"a",'
-                   rb'"content":"\ud83d"}]}' % (_BLOCK, _CALLS, _BLOCK)),
-    (SweAgent, rb'{"trajectory":[{"query":[{"role":"user","content":%b}],"action":"","response":"\ud83d",'
-               rb'"observation":"\ud83d"},{"response":"\ud83d","action":"","observation":"\ud83d"}]}' % _BLOCK),
     (Cline, rb'[{"role":"user","content":%b,"ts":1785574800000},{"role":"assistant","content":[{"type":"tool_use",'
             rb'"id":"a","name":"ls","input":{"a":"\ud83d"}}],"ts":1785574801000},{"role":"user","content":'
             rb'[{"type":"tool_result","tool_use_id":"a","content":"\ud83d"}],"ts":1785574802000}]' % _BLOCK),

@@ -10,7 +10,6 @@ import pytest
 from lore.cli.main import main
 from lore.fold.step import Folding
 from lore.formats.agents.cline import Cline
-from lore.formats.agents.openfang import OpenFang
 from lore.formats.captures.bodies import Bodies
 from lore.formats.plain_chat.reader import Chat, ChatDocument
 from lore.formats.registry import READERS, recognise
@@ -273,7 +272,6 @@ def test_what_is_no_chat_is_not_taken_for_one(other):
 @pytest.mark.parametrize(
     ("other", "reader"),
     [
-        (lines({**PLAIN[1], "source": "user"}, PLAIN[-1]), OpenFang),
         (listed({"role": "user", "content": "hi", "ts": 1_785_574_800_000}), Cline),
         (lines({"model": "gpt-5", "messages": PLAIN}), Bodies),
         (json.dumps({"model": "gpt-5", "messages": PLAIN}, indent=1).encode(), Bodies),

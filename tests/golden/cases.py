@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from golden.commands import entry_point, work_in
+from helpers.plugins import has_plugin
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -43,6 +44,16 @@ class Ran(NamedTuple):
     stdout: bytes
     exit: int
     stderr: str
+
+
+# Recordings whose readers are in a plug-in, by a part of their names.
+PLUGIN_FORMATS = {"flue": "formats", "openfang": "formats", "mini-swe-agent": "formats"}
+
+
+def missing_plugin(text: str) -> str:
+    """Return the plug-in that a command or recording needs, if it is not installed; else nothing."""
+    needed = (plugin for part, plugin in PLUGIN_FORMATS.items() if part in text)
+    return next((plugin for plugin in needed if not has_plugin(plugin)), "")
 
 
 def cases() -> list[Case]:

@@ -15,8 +15,14 @@ CORPUS_ENTRIES = digests.load(digests.CORPUS_RESULTS)
 STALE = "other than before: compare with `make compare`, then run `make golden`"
 
 
+def skip_without_plugin(text):
+    if missing := cases.missing_plugin(text):
+        pytest.skip(f"needs lore's plug-in {missing!r}")
+
+
 @pytest.mark.parametrize("case", KNOWN, ids=[case.name for case in KNOWN])
 def test_a_command_prints_what_it_printed_before(case):
+    skip_without_plugin(case.command)
     ran = cases.run(case.command)
     assert ran.exit == case.exit, ran.stderr
     assert case.expected.exists(), "no expected output yet: run `make golden`"
@@ -33,6 +39,7 @@ def test_every_expected_output_has_a_case():
 
 @pytest.mark.parametrize("fixture", INPUTS)
 def test_reader_returns_golden_events(fixture):
+    skip_without_plugin(fixture)
     expected = digests.rows_file(fixture)
     assert expected.exists(), "no golden events yet: run `make golden`"
     assert digests.rows(fixture).decode() == expected.read_text("utf-8"), STALE
@@ -40,6 +47,7 @@ def test_reader_returns_golden_events(fixture):
 
 @pytest.mark.parametrize("fixture", INPUTS)
 def test_commands_give_golden_results(fixture):
+    skip_without_plugin(fixture)
     assert results(fixture, cases.ROOT) == RESULTS.get(fixture), STALE
 
 
@@ -52,4 +60,5 @@ def test_golden_files_name_existing_fixtures():
 @pytest.mark.parametrize("file", recordings(map(CORPUS.joinpath, digests.corpus_names())))
 def test_corpus_recording_gives_golden_results(file):
     name = file.relative_to(CORPUS).as_posix()
+    skip_without_plugin(name)
     assert digests.corpus_entry(name) == CORPUS_ENTRIES.get(name), STALE

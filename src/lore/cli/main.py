@@ -77,9 +77,9 @@ def bytes_only(args: list[str]) -> str | None:
     left, right = args[1:]
     if not (_is_no_recording(left) and _is_no_recording(right)) or corpus.is_same(left, right):
         return None
-    from lore.plugins import published
+    from lore.plugins import published_by_others
 
-    if published("lore.formats"):
+    if published_by_others("lore.formats"):
         return None
     from lore.report.plain import file_line, no_prompt_line, visible
 

@@ -13,6 +13,7 @@ asked after all others.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import NamedTuple
 
 from lore.formats.base import HOLDS, Reader
@@ -22,6 +23,7 @@ from lore.formats.captures.bodies import Bodies
 from lore.formats.folders import OPENING
 from lore.formats.http import is_plain_request
 from lore.formats.lines import each
+from lore.formats.unrecognised import members
 from lore.model.deferred import Places
 from lore.model.jsonslice import Sliced, table
 from lore.model.results.found import FormatResult, Holds
@@ -66,6 +68,7 @@ def _requests(
 
 
 ENGINE_LOGS = ("engine-metrics", "vllm-log", "sglang-log", "llama-log")
+_RECORDS_SEEN = 64  # of a file, to know its format
 LAST = frozenset(("chat", "chat-json"))  # of which a file is only where no reader of another package takes it
 GENERIC = LAST | {"bodies"}  # readers that take what many programs write
 FORMATS: dict[str, Format] = {
@@ -79,10 +82,6 @@ FORMATS: dict[str, Format] = {
         compaction="no"),
     "kimi-code": _log("kimi.code:KimiCode", "Kimi Code's wire.jsonl", fidelity="structural", system_prompt="some",
         tools="some", members=frozenset(("type", "protocol_version"))),
-    "kimi-cli": _log("kimi.cli:KimiCli", "one file of such a session", b'"timestamp"', b'"role"', b'"protocol_version"',
-        bills="some", system_prompt="some", compaction="some"),
-    "kimi-cli-session": _log("kimi.cli:KimiCliSession", "sessions of Kimi CLI, a folder each", fidelity="structural",
-        system_prompt="some", packed=True),
     # before Claude Code, whose records have the same members around messages
     "qwen-code": _log("agents.qwen:QwenCode", "Qwen Code's chats", b'"parentUuid"'),
     "claude-code": _log("claude.reader:ClaudeCode", "Claude Code's session logs", b'"sessionId"', b'"session_id"',
@@ -95,15 +94,6 @@ FORMATS: dict[str, Format] = {
     "opencode": _log("opencode.reader:OpenCode", "sessions of OpenCode and Kilo CLI", b'"info"'),
     "assembled": Format("lore_log:AssembledLog", "what `lore assemble --all` writes", "as written", "yes", "no", "yes",
         "yes", "some", members=frozenset(("turn", "chain"))),
-    "flue": _log("pi.flue:Flue", "sessions of flue", b'"parentId"', b'"leafId"', b'"newEntries"', b'"removedEntryIds"'),
-    "openfang": _log("agents.openfang:OpenFang", "openfang's sessions as message lines", b'"role"', bills="no",
-        system_prompt="some", compaction="no"),
-    "openhands": _log("agents.openhands:OpenHands", "OpenHands' conversations (V1), a folder each",
-        fidelity="structural", system_prompt="yes", tools="some", packed=True),
-    "mini-swe-agent": _log("agents.swe_agent:MiniSweAgent", "mini-swe-agent's trajectories", b'"mini_version"',
-        b'"mini-swe-agent', fidelity="structural", system_prompt="yes", compaction="no"),
-    "swe-agent": _log("agents.swe_agent:SweAgent", "SWE-agent's trajectories", b'"trajectory"', fidelity="structural",
-        bills="no", system_prompt="some", compaction="no"),
     "cline": _log("agents.cline:Cline", "one file of such a task; sessions of Cline's command line", b'"ts"',
         b'"system_prompt"', b'"metrics"', bills="some", system_prompt="some"),
     "cline-task": _log("agents.cline:ClineTask", "tasks of Cline, Roo Code and Kilo Code, a folder each", packed=True),
@@ -145,6 +135,49 @@ FORMATS: dict[str, Format] = {
     "chat-json": _log("plain_chat.reader:ChatDocument", "plain chats, one JSON document", b'"role"', b'"from"',
         b'"type"', requests="some", bills="some", system_prompt="some", compaction="no"),
 }  # fmt: skip
+BROUGHT_BY = "formats"  # lore's own plug-in that has more readers
+
+
+class Brought(NamedTuple):
+    """A format of that plug-in, and how its files are known if the plug-in is not installed.
+
+    Among the keys of the first records are `members`, and the beginning of the file holds `sign`.
+    """
+
+    name: str
+    what: str
+    members: frozenset[str]
+    sign: bytes = b""
+
+
+def _brought(name: str, what: str, *members: str, sign: bytes = b"") -> Brought:
+    return Brought(name, what, frozenset(members), sign)
+
+
+_BROUGHT = (
+    _brought("kimi-cli-session", "a session of Kimi CLI", "lore_pack", sign=b'"kimi-cli-session"'),
+    _brought("openhands", "a conversation of OpenHands", "lore_pack", sign=b'"openhands"'),
+    _brought("kimi-cli", "a file of Kimi CLI", "type", "protocol_version"),
+    _brought("kimi-cli", "a file of Kimi CLI", "timestamp", "message", sign=b'"payload"'),
+    _brought("kimi-cli", "a file of Kimi CLI", "role", sign=b'"_system_prompt"'),
+    _brought("kimi-cli", "a file of Kimi CLI", "role", sign=b'"_checkpoint"'),
+    _brought("kimi-cli", "a file of Kimi CLI", "role", sign=b'"_usage"'),
+    _brought("flue", "a session of flue", "version", "leafId"),
+    _brought("flue", "a session of flue", "entries", sign=b'"parentId"'),
+    _brought("flue", "a session of flue", "type", "id", "parentId", "timestamp"),
+    _brought("flue", "a session of flue", "newEntries"),
+    _brought("flue", "a session of flue", "removedEntryIds"),
+    _brought("mini-swe-agent", "a trajectory of mini-swe-agent", "messages", sign=b'"mini_version"'),
+    _brought("mini-swe-agent", "a trajectory of mini-swe-agent", "messages", sign=b'"mini-swe-agent'),
+    _brought("swe-agent", "a trajectory of SWE-agent", "trajectory"),
+    _brought("openfang", "a session of openfang", "role", "content", "source"),
+    _brought("openfang", "a session of openfang", "role", "content", "tool_use"),
+    _brought("openfang", "a session of openfang", "role", "content", "msg_id"),
+    _brought("openfang", "a session of openfang", "role", "content", "orphan"),
+    _brought("openfang", "a session of openfang", "role", "content", sign=b'"type":"image","media_type"'),
+    _brought("openfang", "a session of openfang", "role", "content", sign=b'"[Context refresh '),
+    _brought("openfang", "a session of openfang", "role", "content", sign=b" TICK]"),
+)
 READERS: Places[type[Reader]] = Places("lore.formats", {name: row.place for name, row in FORMATS.items()})
 _NEITHER = "the system prompt and the schemas of tools"
 _BY_PURPOSE = {"events": "reconstructed", "exchanges": "parsed", "turns": "as written"}
@@ -194,12 +227,27 @@ def reader_of(head: bytes) -> Reader | None:
     return None
 
 
+def brought(head: bytes) -> Brought | None:
+    """Return the format of lore's plug-in `formats` that a file has, if that plug-in is not installed."""
+    missing = [row for row in _BROUGHT if row.name not in FORMATS]
+    if not missing:
+        return None
+    keys = {key for line in islice(each(head), _RECORDS_SEEN) for key in table(line) or ()} or members(head).keys()
+    return next((row for row in missing if row.members <= keys and row.sign in head), None)
+
+
+def is_brought(name: str) -> bool:
+    """Return whether lore's plug-in `formats` has the reader of this name."""
+    return any(row.name == name for row in _BROUGHT)
+
+
 def formats() -> list[FormatResult]:
     """Return all formats that lore reads: session logs first, each kind in the order in which its readers are asked."""
     order = list(HOLDS)
+    names = [*FORMATS, *(name for name in READERS if name not in FORMATS)]
     found: list[FormatResult] = []
-    for name, kind in sorted(READERS.items(), key=lambda item: order.index(item[1].yields)):
-        row = FORMATS.get(name)
+    for name in sorted(names, key=lambda name: order.index(READERS[name].yields)):
+        row, kind = FORMATS.get(name), READERS[name]
         if row is None:
             title = next(iter((kind.__doc__ or "").strip().splitlines()), "") or name
             row = Format("", title.rstrip("."), _BY_PURPOSE[kind.yields], "yes")

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from lore.exports import public_names
 
 if TYPE_CHECKING:
+    from lore.recording.agents import databases as databases
+    from lore.recording.agents.usage_stores import UsageStore as UsageStore
     from lore.recording.base import Problems as Problems
     from lore.recording.base import UnrecognisedError as UnrecognisedError
     from lore.recording.base import load_plugins as load_plugins
@@ -21,12 +23,15 @@ __all__ = [
     "Options",
     "Problems",
     "UnrecognisedError",
+    "UsageStore",
+    "databases",
     "load_plugins",
     "show",
 ]
 __getattr__ = public_names(
     __name__,
     {
+        "agents.usage_stores": ("UsageStore",),
         "base": (
             "Problems",
             "UnrecognisedError",
@@ -42,4 +47,5 @@ __getattr__ = public_names(
             "Live",
         ),
     },
+    {"databases": "agents.databases"},
 )

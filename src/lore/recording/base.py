@@ -181,6 +181,7 @@ PLUGIN_GROUPS: Places[MutableMapping[str, Any]] = Places(
         "lore.dialects": "prompt.dialects:DIALECTS",
         "lore.rules": "judge.base:RULES",
         "lore.caches": "cache.registry:CACHES",
+        "lore.usage": "recording.agents.usage_stores:USAGE_STORES",
     },
 )
 CALLED = frozenset(("lore.dialects", "lore.rules"))

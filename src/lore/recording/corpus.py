@@ -21,7 +21,6 @@ from lore.errors import LoreError, Where, reason_of
 from lore.files import WholeFile, is_named_pipe
 from lore.formats.beginning import SQLITE, is_document, may_be_recording
 from lore.formats.bounds import LONGEST
-from lore.formats.copilot.usage import session_in
 from lore.formats.folders import OPENING
 from lore.model.deferred import pattern
 from lore.model.events import MAIN
@@ -285,7 +284,7 @@ def open_head(path: str) -> Opened:
 def _source(path: str) -> Iterator[bytes]:
     """Yield the bytes of an input, unpacked; those of a folder or an archive that is one recording as a pack.
 
-    Before a log of Copilot CLI's stands what its client's database bills of it.
+    Before an agent's log stands what a store beside it says of its requests.
     """
     if path != STDIN and not filesystem.is_remote(path) and os.path.isdir(path) and (names := packed.members(path)):
         yield from packed.folder_stream(path, names)
@@ -314,11 +313,10 @@ def _source(path: str) -> Iterator[bytes]:
         yield from opencode().database_stream(path, opencode().only_session(path, sessions))
         return
     if not first.startswith(packed.ARCHIVE):
-        session = session_in(first) if path.endswith(_JSON_LINES) else None
-        if session is not None:
-            from lore.recording.agents.databases import usage_line  # noqa: PLC0415 - few logs need a database
+        if path.endswith(_JSON_LINES):
+            from lore.recording.agents.usage_stores import lines_before  # noqa: PLC0415 - which loads plug-ins
 
-            yield from usage_line(path, session)
+            yield from lines_before(path, first)
         yield first
         yield from source
         return

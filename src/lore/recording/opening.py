@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from lore.errors import LoreError, Where
+from lore.errors import LoreError, Where, lacks_plug_in
 from lore.formats.base import Reader
 from lore.formats.beginning import SQLITE
 from lore.formats.foreign import foreign
-from lore.formats.registry import FORMATS, GENERIC, LAST, READERS, reader_of
+from lore.formats.registry import BROUGHT_BY, FORMATS, GENERIC, LAST, READERS, brought, is_brought, reader_of
 from lore.formats.unrecognised import looks_like
 from lore.model.events import MAIN
 from lore.model.state import Change
@@ -66,6 +66,7 @@ class Options:
         reader = _reader(opened.head, self.format)
         if self.format is None and (reader is None or reader.name in GENERIC):
             _refuse_foreign(path, opened.head)
+            _refuse_without_plug_in(path, opened.head)
         if reader is None:
             raise _unrecognised(path, opened.head)
         dialect = _dialect_named(self.dialect) if self.dialect else None
@@ -104,6 +105,14 @@ def _refuse_foreign(path: str, head: bytes) -> None:
         raise UnrecognisedError(f"{corpus.show(path)} is {found.what}: {found.why}", hint=found.hint)
 
 
+def _refuse_without_plug_in(path: str, head: bytes) -> None:
+    """Raise UnrecognisedError for a file whose reader is in a plug-in that is not installed."""
+    missing = brought(head)
+    if missing is not None:
+        error = lacks_plug_in(BROUGHT_BY, f"{corpus.show(path)} ({missing.what})")
+        raise UnrecognisedError(error.message, hint=error.hint)
+
+
 def _unrecognised(path: str, head: bytes) -> UnrecognisedError:
     if not head.strip():
         return UnrecognisedError(f"{corpus.show(path)} is empty", hint=HINT_FORMATS)
@@ -139,6 +148,8 @@ def reader_named(name: str) -> type[Reader]:
     if name not in READERS:
         load_plugins()
     kind = READERS.get(name)
+    if kind is None and is_brought(name):
+        raise lacks_plug_in(BROUGHT_BY, f"the format {name}")
     if kind is None:
         raise LoreError(f"unknown format {name!r}", hint="formats: " + ", ".join(READERS))
     return kind

@@ -1,10 +1,10 @@
 """What Copilot CLI's database bills of a session, joined with the requests of its log.
 
-In: one line before the log, `{"lore_usage": {"rows": […], "problem": "…"}}`, which whoever opens the log writes. Out:
-the row of each request. A row names no request: those of one agent are in the order of its requests, and a row is a
-request's where both say the same model and output tokens, as far as they say any. A row in between that is nobody's
-was of a request that the log does not hold (one that was given up, a title). Rows of compactions are told by who began
-them.
+In: one line before the log, `{"lore_usage": {"rows": […], "problem": "…"}}`, which the plug-in writes that reads the
+database; a row is an array of the fields of `StoredRow`, in their order. Out: the row of each request. A row names no
+request: those of one agent are in the order of its requests, and a row is a request's where both say the same model and
+output tokens, as far as they say any. A row in between that is nobody's was of a request that the log does not hold
+(one that was given up, a title). Rows of compactions are told by who began them.
 
 Source: public readers of `assistant_usage_events`, schema version 8 (October 2026): input includes what was read and
 written, NULL is unknown.
@@ -15,15 +15,10 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from lore.model.canonical import text_of
-from lore.model.jsonslice import table
-
 OPENING = b'{"lore_usage":'
-MOST_ROWS = 30_000  # rows of a session: one for each request
 LOOKED_AT = 16  # rows searched for the one of a request
 MAIN = ""
 COMPACTION = "compaction"
-_FIRST = 64 * 1024  # bytes in which a log says whose it is
 
 
 class StoredRow(Struct, frozen=True, gc=False, array_like=True):
@@ -36,17 +31,6 @@ class StoredRow(Struct, frozen=True, gc=False, array_like=True):
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
     initiator: str = ""
-
-    @classmethod
-    def of(
-        cls, agent: object, call: object, model: object, whole: object, output: object, read: object, write: object,
-        initiator: object,
-    ) -> StoredRow:  # fmt: skip
-        """Make a row of what stands in the columns, of which any may hold anything."""
-        return cls(
-            _text(agent) or _text(call), _text(model) or None, _count(whole), _count(output), _count(read),
-            _count(write), _text(initiator),
-        )  # fmt: skip
 
     def fits(self, model: str | None, output: int | None) -> bool:
         """Tell whether a row may be of a request that was answered by this model with so many tokens."""
@@ -95,24 +79,3 @@ class StoredUsage(Struct):
                 return row
         self.missing += 1
         return None
-
-
-def line_of(rows: list[StoredRow], problem: str) -> bytes:
-    """Write the line before a log."""
-    return msgspec.json.encode(_Whole(_UsageLine(tuple(rows), problem))) + b"\n"
-
-
-def session_in(first: bytes) -> str | None:
-    """Return the session of a log that begins with these bytes; None where it is no log of Copilot's."""
-    line = first[:_FIRST].lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0]
-    own = (table(line) or {}) if b'"session.start"' in line else {}
-    named = (table(own.get("data", b"")) or {}).get("sessionId", b"") if own.get("type") == b'"session.start"' else b""
-    return text_of(named) if named[:1] == b'"' else None
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and value >= 0 else None

@@ -10,13 +10,7 @@ hostile until it is read: tables must be tables (a view may ask anything), no va
 a question takes no more steps than the bytes of the file explain. Errors: sqlite3.Error, OSError, ValueError with a
 reason.
 
-What Copilot CLI's database (`session-store.db`) bills of a session becomes a line before its log
-(`formats.copilot.usage`), which says no more than output tokens. It is looked for beside the log and up to two folders
-above it, where `$COPILOT_HOME` is; columns are read by their names, those that a version lacks are unknown; what cannot
-be read is said in the line, and becomes a problem.
-
-Sources: sqlite.org/walformat.html (what a log's first bytes say of it), 2026-11; `assistant_usage_events` of schema
-version 8, as public readers of it list its columns (October 2026).
+Source: sqlite.org/walformat.html (what a log's first bytes say of it), 2026-11.
 """
 
 from __future__ import annotations
@@ -25,11 +19,9 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
 from contextlib import closing, suppress
 
 from lore.files import WholeFile, database_uri
-from lore.formats.copilot.usage import MOST_ROWS, StoredRow, line_of
 from lore.model.mask import cut_masked
 
 LARGEST = 1024 * 1024 * 1024  # bytes of a database that is copied, and of all copies that are kept
@@ -155,49 +147,3 @@ def _copy_of(database: str, state: Stamps) -> _Copy:
     while len(_copies) > 1 and sum(copy.size for copy in _copies.values()) > LARGEST:
         del _copies[next(iter(_copies))]
     return made
-
-
-# Copilot CLI's
-
-_NAME = "session-store.db"
-_TABLE = "assistant_usage_events"
-_NEEDED = frozenset(("session_id", "input_tokens", "cache_read_tokens"))
-_COLUMNS = (
-    "agent_id", "parent_tool_call_id", "model", "input_tokens", "output_tokens", "cache_read_tokens",
-    "cache_write_tokens", "initiator",
-)  # fmt: skip
-
-
-def usage_line(path: str, session: str) -> Iterator[bytes]:
-    """Yield the line before a session's log, if there is one."""
-    database = database_of(path)
-    if not database:
-        return
-    try:
-        rows = _rows(database, session)
-    except ERRORS as error:
-        yield line_of([], f"{_NAME}: {reason_of(error)}")
-        return
-    yield line_of(rows[:MOST_ROWS], f"{_NAME}: more than {MOST_ROWS:,} rows" if len(rows) > MOST_ROWS else "")
-
-
-def database_of(path: str) -> str:
-    """Return the database of a log; empty where there is none."""
-    folder = os.path.dirname(os.path.abspath(path))
-    for above in (folder, os.path.dirname(folder), os.path.dirname(os.path.dirname(folder))):
-        found = os.path.join(above, _NAME)
-        if os.path.isfile(found):
-            return found
-    return ""
-
-
-def _rows(database: str, session: str) -> list[StoredRow]:
-    """Read what a session was billed, in the order of requests; one row more than are kept at most."""
-    with closing(connect(database)) as connection:
-        has = columns_of(connection, _TABLE)
-        if not has >= _NEEDED:
-            raise ValueError(f"no table {_TABLE} with {', '.join(sorted(_NEEDED - has))}")
-        names = ", ".join(name if name in has else f"null as {name}" for name in _COLUMNS)
-        order = "id" if "id" in has else "rowid"
-        query = f"select {names} from {_TABLE} where session_id = ? order by {order} limit {MOST_ROWS + 1}"  # noqa: S608
-        return [StoredRow.of(*row) for row in connection.execute(query, (session,))]

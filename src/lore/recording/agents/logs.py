@@ -27,6 +27,7 @@ from lore.files import cache_root
 from lore.formats.registry import READERS
 from lore.recording import corpus
 from lore.recording.agents.projects import md5_name
+from lore.recording.base import load_plugins
 
 ProjectName: TypeAlias = Callable[[str], str]  # how an agent calls the folder of a project's logs
 _NO_WORD = re.compile(r"[^A-Za-z0-9]")  # JavaScript counts a character beyond 16 bits as two
@@ -71,6 +72,7 @@ class Agent(NamedTuple):
     @property
     def is_read(self) -> bool:
         """Whether lore has a reader of its logs."""
+        load_plugins()
         return any(name in READERS for name in self.formats)
 
 

@@ -29,10 +29,10 @@ from lore.model.cause import Place
 from lore.model.ledger import Ledger, LedgerRow
 from lore.model.results import Unseen
 from lore.recording import corpus, filesystem
-from lore.recording.agents import databases
 from lore.recording.agents.companions import companions
 from lore.recording.agents.logs import Surroundings
 from lore.recording.agents.projects import project_beside, project_in
+from lore.recording.agents.usage_stores import stores_beside
 from lore.recording.base import Problems, UnrecognisedError, collected_seldom, load_plugins
 from lore.recording.inputs import Input, ahead, fetched_ahead
 from lore.recording.opening import Options
@@ -288,7 +288,7 @@ def files_of_recording(path: str) -> list[str]:
         return sorted(entry.path for entry in os.scandir(path))
     if not os.path.lexists(path):
         path = path.rpartition("#")[0]  # a session in a database
-    paths = [path, *companions(path), databases.database_of(path)]
+    paths = [path, *companions(path), *stores_beside(path)]
     return sorted(found for known in paths if known for found in (known, known + "-wal") if os.path.exists(found))
 
 

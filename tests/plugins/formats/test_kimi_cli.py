@@ -9,9 +9,7 @@ import pytest
 from formats.agents import codes, events
 from formats.gemini import folded
 from formats.kimi import text
-from formats.kimi_session import KimiSession, counts, lines, plain
 from lore.formats.folders import CONTEXT, WIRE
-from lore.formats.kimi.cli import KimiCli, KimiCliSession
 from lore.formats.kimi.code import KimiCode
 from lore.formats.registry import recognise
 from lore.model import events as e
@@ -19,6 +17,8 @@ from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.items import AssistantMessage, CompactDivider, ToolCall, UserMessage
 from lore.testing import ReaderContract
+from lore_plugins.formats.kimi_cli import KimiCli, KimiCliSession
+from plugins.formats.kimi_session import KimiSession, counts, lines, plain
 
 
 def busy() -> KimiSession:

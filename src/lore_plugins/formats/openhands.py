@@ -23,21 +23,40 @@ from typing import ClassVar
 from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
-from lore.formats.agents import openhands_records as records
-from lore.formats.agents.openhands_records import OpenHandsEvent, OpenHandsUsage
-from lore.formats.base import Read
-from lore.formats.bills import apart, split
-from lore.formats.folders import OPENHANDS, STATE, PackMember, PackReader
-from lore.formats.lines import Line, fault
-from lore.formats.transcripts import Emitting, TranscriptTurns
-from lore.formats.values import called, opens, stamp_at
+from lore.formats import (
+    Emitting,
+    Line,
+    PackMember,
+    PackReader,
+    Read,
+    TranscriptTurns,
+    apart,
+    called,
+    fault,
+    opens,
+    split,
+    stamp_at,
+)
+from lore.model import (
+    NULL,
+    UTILITY,
+    AssistantMessage,
+    Block,
+    Code,
+    Item,
+    Sign,
+    ToolCall,
+    UserMessage,
+    cut_masked,
+    encode,
+    is_absent,
+    mask_credentials,
+)
 from lore.model import events as e
-from lore.model.canonical import encode
-from lore.model.codes import Code
-from lore.model.items import NULL, AssistantMessage, Block, Item, ToolCall, UserMessage, is_absent
-from lore.model.mask import cut_masked, mask
-from lore.model.state import UTILITY, Sign
+from lore_plugins.formats import openhands_records as records
+from lore_plugins.formats.openhands_records import OpenHandsEvent, OpenHandsUsage
 
+CLIENT, STATE = "openhands", "base_state.json"
 _SUBAGENTS = ("task:", "delegate:")  # uses of a model whose requests stand in folders of their own
 _PARALLEL = 1_000  # events between a call and its result
 _ZONE = re.compile(r"(?:Z|[+-]\d\d:?\d\d)$")
@@ -92,7 +111,7 @@ class OpenHandsMemory(Struct):
 class OpenHands(Emitting[OpenHandsMemory], PackReader):
     """Reader of a conversation's folder: what its files make, one after another."""
 
-    name: ClassVar[str] = OPENHANDS
+    name: ClassVar[str] = CLIENT
     memory = OpenHandsMemory
     own_tools: ClassVar[bool] = False  # of the client: their schemas are not in the files
     unseen: ClassVar[str] = "the schemas of built-in tools"
@@ -146,7 +165,7 @@ class OpenHands(Emitting[OpenHandsMemory], PackReader):
                 metrics = records.metrics_of(raw)
             except ValueError as error:
                 reason = cut_masked(str(error), 120)
-                self._problem(Code.MALFORMED_RECORD, f"bills of {mask(use)[:40]!r}: {reason}; passed over")
+                self._problem(Code.MALFORMED_RECORD, f"bills of {mask_credentials(use)[:40]!r}: {reason}; passed over")
                 continue
             latencies = {entry.response_id: entry.latency for entry in metrics.response_latencies}
             for usage in metrics.token_usages:
@@ -276,13 +295,13 @@ class OpenHands(Emitting[OpenHandsMemory], PackReader):
 
     def _billed(self, usage: OpenHandsUsage) -> e.Billed:
         whole, read, write = usage.prompt_tokens, usage.cache_read_tokens, usage.cache_write_tokens
-        bill = apart(whole, read, write, usage.completion_tokens, client=OPENHANDS, dialect=self._memory.dialect)
+        bill = apart(whole, read, write, usage.completion_tokens, client=CLIENT, dialect=self._memory.dialect)
         if self._memory.separate:
             return bill
         if min(whole, read, write, usage.completion_tokens) < 0:
             odd = f"{read + write} cached tokens are more than all {whole} of the input"
-            return e.OddBill(None, read, bill.write_tokens, usage.completion_tokens, client=OPENHANDS, odd=odd)
-        return split(whole, read, bill.write_tokens, usage.completion_tokens, client=OPENHANDS)
+            return e.OddBill(None, read, bill.write_tokens, usage.completion_tokens, client=CLIENT, odd=odd)
+        return split(whole, read, bill.write_tokens, usage.completion_tokens, client=CLIENT)
 
     # condensations
 

@@ -6,16 +6,16 @@ import json
 
 import pytest
 
-from formats import openfang
 from lore.fold.step import Folding
-from lore.formats.agents.openfang import OpenFang
 from lore.formats.registry import recognise
 from lore.model.codes import Problem
 from lore.model.events import Append, SessionStarted, TurnStarted
 from lore.model.items import AssistantMessage, ImageBlock, ThinkingBlock, ToolCall, UserMessage
 from lore.model.state import FoldedSession
 from lore.testing import ReaderContract, everything
+from lore_plugins.formats.openfang import OpenFang
 from model.making import dumps
+from plugins.formats import openfang
 
 BLOCKS = [
     openfang.line("user", [

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from formats.test_mini_swe_agent import SYSTEM, TASK, answer, result, trajectory, usage
 from lore.cache.predictor import Predictor
-from lore.formats.agents.swe_agent import MiniSweAgent
 from lore.recording.opening import Options
 from lore.run.rules import packaged
+from lore_plugins.formats.swe_agent import MiniSweAgent
+from plugins.formats.test_mini_swe_agent import SYSTEM, TASK, answer, result, trajectory, usage
 
 
 def predictions(tmp_path, bills):

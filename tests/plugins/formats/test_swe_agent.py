@@ -7,12 +7,12 @@ import json
 import pytest
 
 from formats.agents import codes, events, folded, with_members
-from lore.formats.agents.swe_agent import SweAgent
 from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import AssistantMessage, ToolCall, UserMessage
 from lore.testing import ReaderContract
+from lore_plugins.formats.swe_agent import SweAgent
 
 SYSTEM = {"role": "system", "content": "You are a programmer.", "agent": "main", "message_type": "system_prompt"}
 TASK = {

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from formats import openhands
 from formats.kimi import text
-from formats.kimi_session import counts, lines, plain
 from lore.formats.folders import CONTEXT, WIRE
 from lore.recording import corpus, packed
 from lore.recording.agents.companions import companions, session_of
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.recording.recent import newest
+from plugins.formats import openhands
+from plugins.formats.kimi_session import counts, lines, plain
 
 
 def write(folder, made):

@@ -22,10 +22,11 @@ from zlib import crc32
 
 from msgspec import Raw
 
-from lore.formats.base import Read, Yields
-from lore.formats.folders import KIMI_SESSION, WIRE, PackMember, PackReader, in_file
-from lore.formats.kimi import content as kimi
-from lore.formats.kimi.wire import (
+from lore.formats import Lines, PackMember, PackReader, Read, TranscriptLines, Yields, each, in_file
+from lore.formats import kimi_content as kimi
+from lore.model import NULL, AssistantMessage, Block, Item, TextBlock, UserMessage, encode, is_absent, table, text_of
+from lore.model import events as e
+from lore_plugins.formats.kimi_wire import (
     CLIENT,
     ContextState,
     KimiCliRecord,
@@ -36,13 +37,8 @@ from lore.formats.kimi.wire import (
     Wire,
     decode,
 )
-from lore.formats.lines import Lines, each
-from lore.formats.transcripts import TranscriptLines
-from lore.model import events as e
-from lore.model.canonical import encode, text_of
-from lore.model.items import NULL, AssistantMessage, Block, Item, TextBlock, UserMessage, is_absent
-from lore.model.jsonslice import table
 
+WIRE = "wire.jsonl"  # the screen's log
 _CLIENTS = (b'"<system', b'"<notification')  # how texts begin that the client says in the user's place
 _SUMMARY = b'"<system>Previous context has been compacted'
 _CANDIDATES = 1_000  # messages before a compaction, searched for those that it kept
@@ -302,7 +298,7 @@ class KimiCli(TranscriptLines[KimiMemory], Wire):
 class KimiCliSession(PackReader):
     """Reader of a session's folder: its files one after another, the screen's first."""
 
-    name: ClassVar[str] = KIMI_SESSION
+    name: ClassVar[str] = "kimi-cli-session"
     yields: ClassVar[Yields] = "events"
     own_tools: ClassVar[bool] = KimiCli.own_tools
     unseen: ClassVar[str] = KimiCli.unseen

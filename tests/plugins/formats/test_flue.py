@@ -8,11 +8,8 @@ import time
 
 import pytest
 
-from formats import flue
 from helpers.each import each
 from lore.fold.step import Folding
-from lore.formats.pi.flue import Flue
-from lore.formats.pi.flue_messages import items_of, result_of
 from lore.formats.registry import recognise
 from lore.model.canonical import text_of
 from lore.model.codes import Problem
@@ -30,7 +27,10 @@ from lore.model.items import (
 from lore.model.jsonslice import table
 from lore.model.state import FoldedSession
 from lore.testing import ReaderContract, everything
+from lore_plugins.formats.flue import Flue
+from lore_plugins.formats.flue_messages import items_of, result_of
 from model.making import dumps
+from plugins.formats import flue
 
 TREE = [
     flue.user("a", None, "one"), flue.answer("b", "a", "1"), flue.user("c", "b", "two"), flue.answer("d", "c", "2"),
@@ -390,7 +390,7 @@ def test_any_tree_in_any_pieces_is_the_way_to_its_leaf(seed):
 
 
 def test_branches_that_never_end_cost_no_more_than_their_bytes(monkeypatch):
-    monkeypatch.setattr("lore.formats.pi.flue.MOST_REPLAYED", 300)
+    monkeypatch.setattr("lore_plugins.formats.flue.MOST_REPLAYED", 300)
     left = [flue.user(f"l{n}", f"l{n - 1}" if n else None, f"l{n}") for n in range(50)]
     right = [flue.user(f"r{n}", f"r{n - 1}" if n else None, f"r{n}") for n in range(50)]
     jumps = [flue.answer(f"j{n}", ("l49", "r49")[n % 2], f"j{n}") for n in range(100)]
@@ -401,7 +401,7 @@ def test_branches_that_never_end_cost_no_more_than_their_bytes(monkeypatch):
 
 
 def test_compactions_that_keep_all_cost_no_more_than_their_bytes(monkeypatch):
-    monkeypatch.setattr("lore.formats.pi.flue.MOST_REPLAYED", 300)
+    monkeypatch.setattr("lore_plugins.formats.flue.MOST_REPLAYED", 300)
     entries, last = [flue.answer("a0", None, "hi")], "a0"
     for n in range(200):
         entries.append(flue.compaction(f"k{n}", last, f"s{n}", "a0"))

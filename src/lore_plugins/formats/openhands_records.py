@@ -14,12 +14,8 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.formats.contents import object_of
-from lore.formats.values import blocks_in, image_at, opens, result_of, text_in
-from lore.model import lenient
-from lore.model.canonical import encode
-from lore.model.items import NULL, Block, RawBlock, TextBlock, ThinkingBlock
-from lore.model.jsonslice import array, table
+from lore.formats import blocks_in, image_at, object_of, opens, result_of, text_in
+from lore.model import NULL, Block, RawBlock, TextBlock, ThinkingBlock, array, encode, lenient, table
 
 _EMPTY = Raw(b'""')
 _ERROR = "[An error occurred during execution.]\n"

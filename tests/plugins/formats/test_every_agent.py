@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from cli.running import lore, put
-from formats import cline, codex, copilot, gemini, kimi, kimi_session, opencode, opencode_typed, openhands, pi, qwen
+from formats import cline, codex, copilot, gemini, kimi, opencode, pi, qwen
 from formats.claude import answered, asked, counts, text
-from formats.test_mini_swe_agent import RUN
 from lore.recording.agents import logs as agents
 from model.making import dumps
+from plugins.formats import kimi_session, openhands
+from plugins.formats.test_mini_swe_agent import RUN
 from recording.test_opencode_store import written
 
 CLAUDE = [
@@ -53,8 +54,10 @@ def home():
             put(f"home/{folder}/{name}", data)
     for store in map(Path, STORES.values()):
         store.parent.mkdir(parents=True)
-    written(Path(STORES["kilo"]), opencode.plain())
-    opencode_typed.database(Path(STORES["opencode"]), opencode_typed.plain())
+    for store, session in ((STORES["kilo"], "ses_1"), (STORES["opencode"], "ses_2")):
+        made = opencode.plain()
+        made.info["id"] = session
+        written(Path(store), made)
 
 
 def test_the_home_folder_holds_every_agent_that_lore_reads():

@@ -1,22 +1,20 @@
-"""Real recordings of other agents: requests, tokens and calls counted again with plain json; read in parts as whole."""
+"""Real trajectories of mini-swe-agent: requests, tokens and calls counted again with plain json."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from formats.recordings import absent, assert_parts_are_the_whole, judged, of_each, predicted_near, recordings, used
-from lore.formats.agents.swe_agent import MiniSweAgent
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.items import ToolCall
 from lore.testing import everything
+from lore_plugins.formats.swe_agent import MiniSweAgent
 
-ROO = recordings("cline-roo/*-ui_messages.json")
 MINI = recordings("mini-swe-agent/*.json")
 FIELDS = ("uncached_tokens", "read_tokens", "output_tokens")
 
@@ -73,36 +71,3 @@ def test_reads_of_deepseek_are_predicted_better_than_by_the_previous_input() -> 
     near = predicted_near(MINI)
     assert near.predicted / near.turns >= 0.7
     assert near.predicted > near.previous
-
-
-def roo_counted(path: Path) -> tuple[int, list[int]]:
-    """What a person would count in the records of a screen: requests, and the bills of those that have one."""
-    shown = [
-        json.loads(record["text"]) for record in json.loads(path.read_bytes()) if record.get("say") == "api_req_started"
-    ]
-    bills = [request for request in shown if "tokensIn" in request]
-    usage = [0, 0, 0]
-    for bill in bills:
-        whole, read = bill["tokensIn"], bill["cacheReads"]
-        if bill.get("apiProtocol") == "openai":
-            assert read <= whole  # inclusive
-            whole -= read + bill["cacheWrites"]
-        usage = [count + more for count, more in zip(usage, (whole, read, bill["tokensOut"]), strict=True)]
-    return len(shown), usage
-
-
-@pytest.mark.parametrize("joined", [False, True])
-@of_each(ROO)
-def test_roo_counts_what_plain_json_counts(path: Path, joined: bool, tmp_path: Path) -> None:
-    """The screen's file alone, and the task that it belongs to."""
-    for name in ("ui_messages.json", "api_conversation_history.json", "task_metadata.json")[: 3 if joined else 1]:
-        file = path.with_name(path.name.replace("ui_messages.json", name))
-        if file.exists():
-            shutil.copyfile(file, tmp_path / name)
-    turns, expected = roo_counted(path)
-    named = [tmp_path, tmp_path / "ui_messages.json"]
-    for name in named:
-        summary = judged(name)
-        usage = used(named[1])
-        assert (summary.turns, usage.turns, summary.problems, summary.files) == (turns, turns, 0, 1)
-        assert [getattr(usage, field) for field in FIELDS] == expected

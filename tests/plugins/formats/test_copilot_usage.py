@@ -9,7 +9,6 @@ import pytest
 
 from formats.copilot import Log, plain
 from lore.formats.copilot.reader import Copilot
-from lore.formats.copilot.usage import StoredRow, line_of
 from lore.judge.policy import Budgets
 from lore.model import events as e
 from lore.model.codes import Problem
@@ -17,6 +16,7 @@ from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.run.folding import fold
 from lore.testing import ReaderContract, everything
+from lore_plugins.formats.copilot_usage import line_of
 
 COLUMNS = (
     "id integer primary key, session_id text, turn_index integer, agent_id text, parent_tool_call_id text, model text,"
@@ -182,7 +182,7 @@ def test_places_are_those_of_the_log(home):
 class TestContract(ReaderContract):
     reader = Copilot
     samples = (
-        line_of([StoredRow("", SONNET, 15_000, 10, 0, 14_000, "user"), StoredRow("", SONNET, 15_100, 7, 14_000, 9)], "")
+        line_of([["", SONNET, 15_000, 10, 0, 14_000, "user"], ["", SONNET, 15_100, 7, 14_000, 9, ""]], "")
         + plain().data(),
         line_of([], "session-store.db: no table") + plain().data(),
     )

@@ -20,16 +20,10 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw, Struct, field
 
-from lore.formats.kimi import content as kimi
-from lore.formats.kimi.content import KimiCall, KimiUsage
-from lore.formats.transcripts import Emitting, TranscriptTurns
-from lore.formats.values import result_of, stamp_of, text_in
+from lore.formats import Emitting, TranscriptTurns, result_of, stamp_of, text_in
+from lore.formats import kimi_content as kimi
+from lore.model import NULL, AssistantMessage, Code, Item, Sign, TextBlock, UserMessage, encode, lenient
 from lore.model import events as e
-from lore.model import lenient
-from lore.model.canonical import encode
-from lore.model.codes import Code
-from lore.model.items import NULL, AssistantMessage, Item, TextBlock, UserMessage
-from lore.model.state import Sign
 
 T = TypeVar("T", bound=Struct)
 
@@ -46,7 +40,7 @@ class KimiCliRecord(Struct, frozen=True, gc=False):
 
     role: str | None = None
     content: Raw = NULL
-    tool_calls: tuple[KimiCall, ...] | None = None
+    tool_calls: tuple[kimi.KimiCall, ...] | None = None
     tool_call_id: str | None = None
     token_count: int | None = None
     type: str | None = None
@@ -66,7 +60,7 @@ class KimiCliPayload(Struct, frozen=True, gc=False):
     """What an event says; which fields there are depends on its type. Older clients said `task_tool_call_id`."""
 
     user_input: Raw = NULL
-    token_usage: KimiUsage | None = None
+    token_usage: kimi.KimiUsage | None = None
     message_id: str | None = None
     plan_mode: bool | None = None
     tool_call_id: str = ""
@@ -79,7 +73,7 @@ class KimiCliPayload(Struct, frozen=True, gc=False):
 
 decode = lenient.decoding(KimiCliRecord)
 PAYLOAD = msgspec.json.Decoder(KimiCliPayload)
-CALL = msgspec.json.Decoder(KimiCall)
+CALL = msgspec.json.Decoder(kimi.KimiCall)
 
 
 def said(envelope: KimiCliEnvelope, decoder: msgspec.json.Decoder[T]) -> T:
@@ -96,7 +90,7 @@ class KimiMark(Struct, gc=False, omit_defaults=True):
     name: str = ""
     before: str = ""
     after: str = ""
-    usage: KimiUsage | None = None
+    usage: kimi.KimiUsage | None = None
 
 
 class KimiPrompt(Struct, gc=False):

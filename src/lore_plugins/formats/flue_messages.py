@@ -13,11 +13,9 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from lore.formats.bills import billed_of
-from lore.formats.pi.messages import STOPS, PiCall, block_of, dialect_of, parts_of
-from lore.model.canonical import text_of
-from lore.model.events import Billed, PatchToolCall
-from lore.model.items import (
+from lore.formats import billed_of
+from lore.formats import pi_messages as pi
+from lore.model import (
     NULL,
     AssistantMessage,
     Block,
@@ -27,8 +25,10 @@ from lore.model.items import (
     TextBlock,
     ToolCall,
     UserMessage,
-)  # fmt: skip
-from lore.model.jsonslice import table
+    table,
+    text_of,
+)
+from lore.model import events as e
 
 Members: TypeAlias = dict[str, bytes]
 
@@ -43,7 +43,7 @@ class FlueAnswer(NamedTuple):
 
     model: str | None
     dialect: str | None
-    bill: Billed | None
+    bill: e.Billed | None
     response_id: str | None
     stop: str
     error: str
@@ -104,19 +104,21 @@ def _spoken(name: str, message: Members) -> tuple[Item, ...]:
     stop = word(message, "stopReason")
     blocks: list[Block] = []
     calls: list[ToolCall] = []
-    for number, part in enumerate(parts_of(Raw(message["content"]))):
-        if type(part) is PiCall:
+    for number, part in enumerate(pi.parts_of(Raw(message["content"]))):
+        if type(part) is pi.PiCall:
             calls.append(ToolCall(f"{name}:{number}", part.id, part.name, part.arguments, response_id=response))
         else:
-            blocks.append(block_of(part))
+            blocks.append(pi.block_of(part))
     if not blocks:
         return tuple(calls)
-    said = AssistantMessage(name, blocks=tuple(blocks), stop_reason=STOPS.get(stop, stop) or None, response_id=response)
+    said = AssistantMessage(
+        name, blocks=tuple(blocks), stop_reason=pi.STOPS.get(stop, stop) or None, response_id=response
+    )
     return (said, *calls)
 
 
 def _blocks(content: bytes) -> tuple[Block, ...]:
-    return tuple(map(block_of, parts_of(Raw(content))))
+    return tuple(map(pi.block_of, pi.parts_of(Raw(content))))
 
 
 def call_of(own: Members) -> str:
@@ -124,7 +126,7 @@ def call_of(own: Members) -> str:
     return word(table(own.get("message", b"null")) or {}, "toolCallId")
 
 
-def result_of(own: Members) -> PatchToolCall:
+def result_of(own: Members) -> e.PatchToolCall:
     """Return a tool's result as the change of its call."""
     message = table(own.get("message", b"null")) or {}
     status: Status = "failed" if message.get("isError") == b"true" else "completed"
@@ -136,7 +138,7 @@ def result_of(own: Members) -> PatchToolCall:
     elif content[:1] != b'"':
         content = b'[{"type":"raw","json":' + content + b"}]"
     detail = Raw(message["details"]) if message.get("details", b"null") != b"null" else NULL
-    return PatchToolCall(call_id=word(message, "toolCallId"), status=status, output=Raw(content), detail=detail)
+    return e.PatchToolCall(call_id=word(message, "toolCallId"), status=status, output=Raw(content), detail=detail)
 
 
 def answer_of(own: Members) -> FlueAnswer:
@@ -149,6 +151,6 @@ def answer_of(own: Members) -> FlueAnswer:
         bill = None  # a request that failed has zeros where nothing is known
     wire = word(message, "api")
     return FlueAnswer(
-        word(message, "model") or None, dialect_of(wire), bill, word(message, "responseId") or None, stop,
+        word(message, "model") or None, pi.dialect_of(wire), bill, word(message, "responseId") or None, stop,
         word(message, "errorMessage"),
     )  # fmt: skip

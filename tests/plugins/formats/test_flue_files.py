@@ -10,10 +10,10 @@ import json
 import pytest
 
 from cli.running import lore, put
-from formats import flue
-from formats.test_flue import codes, folded, texts
 from lore.model.items import CompactDivider
 from model.making import dumps
+from plugins.formats import flue
+from plugins.formats.test_flue import codes, folded, texts
 
 CONTEXT = ["[Context Summary]\n\na.py prints 1.", "And b.py?", "b.py prints 2."]
 SAVED = {"session.json": flue.DOCUMENT, "session.jsonl": flue.LINES}

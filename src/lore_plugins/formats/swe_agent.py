@@ -26,16 +26,34 @@ from typing import ClassVar
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.formats.beginning import BOM, SPACE, array_at
-from lore.formats.bills import billed_of
-from lore.formats.transcripts import TranscriptDocument, TranscriptTurns
-from lore.formats.values import FunctionCall, blocks_in, called, opens, output_of, stamp_of, text_in
+from lore.formats import (
+    BOM,
+    SPACE,
+    FunctionCall,
+    TranscriptDocument,
+    TranscriptTurns,
+    array_at,
+    billed_of,
+    blocks_in,
+    called,
+    opens,
+    output_of,
+    stamp_of,
+    text_in,
+)
+from lore.model import (
+    NULL,
+    AssistantMessage,
+    Code,
+    RawBlock,
+    TextBlock,
+    ThinkingBlock,
+    UserMessage,
+    lenient,
+    mask_credentials,
+    table,
+)
 from lore.model import events as e
-from lore.model import lenient
-from lore.model.codes import Code
-from lore.model.items import NULL, AssistantMessage, RawBlock, TextBlock, ThinkingBlock, UserMessage
-from lore.model.jsonslice import table
-from lore.model.mask import mask
 
 _WORDS = (b'"action"', b'"observation"', b'"response"')
 _INPUTS = frozenset(("user", "system", "developer"))
@@ -181,7 +199,8 @@ class SweAgent(TranscriptDocument[_SweAgentMemory]):
             self._append(UserMessage(self._uuid(made), blocks=blocks_in(message.content)))
         else:
             self._opaque(
-                Code.UNKNOWN_RECORD, f"a message of role {mask(message.role)[:40]!r}; the step is kept as opaque"
+                Code.UNKNOWN_RECORD,
+                f"a message of role {mask_credentials(message.role)[:40]!r}; the step is kept as opaque",
             )
         return made
 

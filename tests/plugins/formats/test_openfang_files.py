@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cli.running import lore, put
-from formats import openfang
+from plugins.formats import openfang
 
 POLICY = b"""[compaction]
 continuous_interval = 1

@@ -6,15 +6,15 @@ import pytest
 
 from formats.agents import events, with_members
 from formats.gemini import folded
-from formats.openhands import Talk, plain, text
-from lore.formats.agents.openhands import OpenHands
 from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.items import AssistantMessage, CompactDivider, ImageBlock, RawBlock, ThinkingBlock, ToolCall
 from lore.testing import ReaderContract
+from lore_plugins.formats.openhands import OpenHands
 from model.making import dumps
+from plugins.formats.openhands import Talk, plain, text
 
 
 def busy() -> Talk:

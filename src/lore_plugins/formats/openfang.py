@@ -20,20 +20,9 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from lore.formats.lines import each
-from lore.formats.transcripts import TranscriptLines, TranscriptTurns
-from lore.formats.values import Said, said_in, text_in
+from lore.formats import Said, TranscriptLines, TranscriptTurns, each, said_in, text_in
+from lore.model import NULL, AssistantMessage, Code, TextBlock, UserMessage, array, cut_masked, printable, table
 from lore.model import events as e
-from lore.model.canonical import printable
-from lore.model.codes import Code
-from lore.model.items import (
-    NULL,
-    AssistantMessage,
-    TextBlock,
-    UserMessage,
-)  # fmt: skip
-from lore.model.jsonslice import array, table
-from lore.model.mask import cut_masked
 
 Members = dict[str, bytes]
 

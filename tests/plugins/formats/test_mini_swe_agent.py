@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from formats.agents import codes, events, folded, with_members
-from lore.formats.agents.swe_agent import MiniSweAgent
 from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import AssistantMessage, ThinkingBlock, ToolCall, UserMessage
 from lore.model.state import FoldedSession
 from lore.testing import ReaderContract
+from lore_plugins.formats.swe_agent import MiniSweAgent
 
 INFO = {"model_stats": {"api_calls": 2}, "config": {"model": {"model_name": "deepseek/deepseek-chat"}}}
 SYSTEM = {"role": "system", "content": "You solve tasks."}

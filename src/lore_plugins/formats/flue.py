@@ -26,17 +26,10 @@ from typing import ClassVar, NamedTuple
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from lore.formats.base import Read, Yields
-from lore.formats.beginning import BOM, SPACE, array_at
-from lore.formats.bounds import LONGEST
-from lore.formats.lines import Line, RecordReader, first_records
-from lore.formats.pi import flue_messages as messages
+from lore.formats import BOM, LONGEST, SPACE, Line, Read, RecordReader, Yields, array_at, first_records
+from lore.model import Code, Item, Problem, ToolCall, array, cut_masked, element_ranges, members, printable, table
 from lore.model import events as e
-from lore.model.canonical import printable
-from lore.model.codes import Code, Problem
-from lore.model.items import Item, ToolCall
-from lore.model.jsonslice import array, element_ranges, members, table
-from lore.model.mask import cut_masked
+from lore_plugins.formats import flue_messages as messages
 
 MOST_REPLAYED = 100_000  # entries that come again; a session that a person steers has some hundred of them
 _RESULT, _COMPACTION = "toolResult", "compaction"

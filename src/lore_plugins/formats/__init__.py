@@ -1,0 +1,58 @@
+"""Formats that few users have: rows that `pyproject.toml` publishes; their readers are imported when they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lore.formats import Format
+from lore.recording import UsageStore
+
+_HERE = "lore_plugins.formats"
+
+FLUE = Format(
+    f"{_HERE}.flue:Flue", "sessions of flue", "reconstructed", "yes", "yes", "no", "no", "yes",
+    signs=(b'"parentId"', b'"leafId"', b'"newEntries"', b'"removedEntryIds"'), before="cline",
+)  # fmt: skip
+KIMI_CLI = Format(
+    f"{_HERE}.kimi_cli:KimiCli", "one file of such a session", "reconstructed", "yes", "some", "some", "no", "some",
+    signs=(b'"timestamp"', b'"role"', b'"protocol_version"'), before="qwen-code",
+)  # fmt: skip
+KIMI_CLI_SESSION = Format(
+    f"{_HERE}.kimi_cli:KimiCliSession", "sessions of Kimi CLI, a folder each", "structural", "yes", "yes", "some", "no",
+    "yes", packed=True, before="qwen-code",
+)  # fmt: skip
+MINI_SWE_AGENT = Format(
+    f"{_HERE}.swe_agent:MiniSweAgent", "mini-swe-agent's trajectories", "structural", "yes", "yes", "yes", "no", "no",
+    signs=(b'"mini_version"', b'"mini-swe-agent'), before="cline",
+)  # fmt: skip
+OPENFANG = Format(
+    f"{_HERE}.openfang:OpenFang", "openfang's sessions as message lines", "reconstructed", "yes", "no", "some", "no",
+    "no", signs=(b'"role"',), before="cline",
+)  # fmt: skip
+OPENHANDS = Format(
+    f"{_HERE}.openhands:OpenHands", "OpenHands' conversations (V1), a folder each", "structural", "yes", "yes", "yes",
+    "some", "yes", packed=True, before="cline",
+)  # fmt: skip
+SWE_AGENT = Format(
+    f"{_HERE}.swe_agent:SweAgent", "SWE-agent's trajectories", "structural", "yes", "no", "some", "no", "no",
+    signs=(b'"trajectory"',), before="cline",
+)  # fmt: skip
+
+
+class _CopilotUsage:
+    """Copilot CLI's database of usage, beside its logs."""
+
+    mark = b'"session.start"'
+
+    def file_of(self, path: str) -> str:
+        from lore_plugins.formats.copilot_usage import database_of  # noqa: PLC0415 - few logs have such a database
+
+        return database_of(path)
+
+    def lines(self, path: str, first: bytes) -> Iterator[bytes]:
+        from lore_plugins.formats.copilot_usage import usage_lines  # noqa: PLC0415 - as above
+
+        return usage_lines(path, first)
+
+
+COPILOT_USAGE: UsageStore = _CopilotUsage()

@@ -1,0 +1,13 @@
+"""Tests of the plug-in `formats`: its rows are loaded, and every test stands in an empty folder with an empty home."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.conftest import empty_folder as empty_folder
+from lore.recording.base import load_plugins
+
+
+@pytest.fixture(scope="session", autouse=True)
+def loaded():
+    load_plugins()

@@ -1,0 +1,25 @@
+"""`lore sessions` and sessions that are folders."""
+
+from __future__ import annotations
+
+from cli.running import lore, put
+from plugins.formats import kimi_session, openhands
+
+
+def rows():
+    return lore("sessions", "--json").json["sessions"]
+
+
+def test_sessions_that_are_folders_are_listed_with_their_subagents_and_their_project():
+    home = "home/.kimi/sessions/893adb7f1ae87ab2931fa12476da025c/s-1"
+    for folder in (home, f"{home}/subagents/a1"):
+        for name, data in kimi_session.plain().files().items():
+            put(f"{folder}/{name}", data)
+    put("home/.kimi/kimi.json", {"work_dirs": [{"path": "/code/other"}, {"path": "/code/app"}]})
+    talk = openhands.plain()
+    for name, data in talk.files().items():
+        put(f"home/.openhands/conversations/c-1/{name}", data)
+    found = {row["agent"]: (row["requests"], row["read_tokens"], row["project"]) for row in rows()}
+    assert found == {"kimi-cli": (4, 2 * 9_984, "/code/app"), "openhands": (2, 9_000, None)}
+    put("home/.kimi/kimi.json", b"[")
+    assert {row["project"] for row in rows()} == {None}
