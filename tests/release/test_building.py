@@ -41,7 +41,7 @@ def test_a_wheel_holds_the_package_with_its_guide_data_and_vocabulary_and_nothin
         "lore/py.typed",
         "lore/judge/pages/LORE101.md",
     } <= set(names)
-    assert {name.partition("/")[0].partition("-")[0] for name in names} == {"lore", "lore_cache"}
+    assert {name.partition("/")[0].partition("-")[0] for name in names} == {"lore", "lore_plugins", "lore_cache"}
 
 
 def test_an_sdist_holds_the_tests_and_no_environment(built):
