@@ -42,17 +42,17 @@ pytestmark = pytest.mark.usefixtures("desk")
         ("of:nobody#s", None),
     ],
 )
-def test_a_name_is_cut_at_the_first_number_sign(name, expected):
+def test_name_is_cut_at_the_first_number_sign(name, expected):
     assert address_of(name) == (expected and SessionAddress(*expected))
 
 
-def test_a_place_that_is_there_ends_the_url():
+def test_existing_place_ends_the_url():
     Path("a#b").mkdir()
     assert address_of("jsonl:a#b#s") == SessionAddress("jsonl:a#b", "s")
     assert address_of("jsonl:a#c#s") == SessionAddress("jsonl:a", "c#s")
 
 
-def test_a_file_of_the_whole_name_is_that_file():
+def test_file_with_the_whole_name_wins():
     Path("sqlite:x#1").write_bytes(b"")
     Path("sqlite:x").write_bytes(b"")
     assert address_of("sqlite:x#1") is None
@@ -61,7 +61,7 @@ def test_a_file_of_the_whole_name_is_that_file():
 
 
 @pytest.mark.parametrize("url", ["sqlite:none.db", "jsonl:none", "jsonl:~/none"])
-def test_a_store_that_is_not_there_is_not_made_by_looking(url):
+def test_missing_store_is_not_made_by_reading(url):
     with pytest.raises(StoreError, match="there is no store"):
         open_there(url)
     with pytest.raises(StoreError, match="there is no store"):
@@ -69,7 +69,7 @@ def test_a_store_that_is_not_there_is_not_made_by_looking(url):
     assert not list(Path().iterdir())
 
 
-def test_a_log_comes_in_pieces_that_end_with_a_line():
+def test_log_comes_in_whole_lines():
     store = open_store("jsonl:s")
     store.create(HEADER % b"s")
     assert list(log_of(SessionAddress("jsonl:s", "s"), 10)) == [HEADER % b"s" + b"\n"]
@@ -77,13 +77,13 @@ def test_a_log_comes_in_pieces_that_end_with_a_line():
         list(log_of(SessionAddress("jsonl:s", "t"), 10))
 
 
-def test_what_a_store_tells_is_said_once_and_without_passwords(capsys):
+def test_note_is_printed_once_without_password(capsys):
     for _ in range(2):
         say_once("postgresql://u:hunter2@h/db said\x1b[31m so")
     assert capsys.readouterr().err == "note: postgresql://u:***@h/db said\ufffd[31m so\n"
 
 
-def test_text_that_begins_like_a_scheme_is_asked_for_once():
+def test_unknown_scheme_is_no_store():
     assert scheme_of("nobody-has-this:x") is None
     assert scheme_of("C:/x") is None
     assert scheme_of("memory:") == "memory"
@@ -93,7 +93,7 @@ pieces = st.lists(st.binary(max_size=4).map(lambda one: one.replace(b"\x00", b"a
 
 
 @given(pieces, pieces, st.integers(0, 9))
-def test_what_texts_in_pieces_have_in_common_does_not_hang_on_the_pieces(left, right, shared):
+def test_common_prefix_is_independent_of_pieces(left, right, shared):
     whole = b"".join(left)
     right = [whole[:shared], *right] if shared else right
     other = b"".join(right)

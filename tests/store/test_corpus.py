@@ -71,13 +71,13 @@ def readable(recording):
 
 
 @pytest.mark.parametrize("kind", URLS)
-def test_a_session_comes_back_as_it_went_in(kind, readable, logs, tmp_path):
+def test_session_comes_back_as_it_went_in(kind, readable, logs, tmp_path):
     store = opened(kind, tmp_path)
     assert_round_trip(store, log_of(readable, logs))
     store.close()
 
 
-def test_what_is_loaded_folds_to_what_was_saved(readable, logs, tmp_path):
+def test_loaded_session_folds_like_the_saved_one(readable, logs, tmp_path):
     lines = log_of(readable, logs)
     store = opened("sqlite", tmp_path)
     name = saved_by_turns(store, lines)

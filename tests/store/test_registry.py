@@ -11,7 +11,7 @@ from lore.store.registry import is_store, open_store, open_there, scheme_of, sho
 from lore.store.sqlite import Memory
 
 
-def test_a_scheme_is_known_in_any_case():
+def test_scheme_is_recognised_in_any_case():
     assert [scheme_of(url) for url in ("memory:", "SQLite:a.db", "postgres://h/d", "postgresql://h/d", "jsonl:d")] == [
         "memory", "sqlite", "postgres", "postgresql", "jsonl",
     ]  # fmt: skip
@@ -20,7 +20,7 @@ def test_a_scheme_is_known_in_any_case():
 @pytest.mark.parametrize(
     "text", ["", "session.jsonl", "C:\\logs\\a.jsonl", "http://x/y", "gs://b/k", ":memory:", "a:b"]
 )
-def test_what_names_no_store_is_none(text):
+def test_text_without_a_scheme_is_no_store(text):
     assert scheme_of(text) is None
     with pytest.raises(StoreError) as caught:
         open_store(text)
@@ -49,26 +49,26 @@ def test_postgresql_without_its_plug_in_names_the_extra(monkeypatch, url):
     assert is_store(url)
 
 
-def test_memory_is_a_store_of_its_own_each_time():
+def test_memory_is_a_new_store_each_time():
     one, other = open_store("memory:"), open_store("memory:")
     assert isinstance(one, Memory)
     one.create(b'{"kind":"session_started","session_id":"s"}')
     assert not other.list()
 
 
-def test_a_published_store_is_opened_with_its_url_and_what_it_may_tell(monkeypatch):
+def test_published_store_gets_url_and_tell(monkeypatch):
     seen = []
     monkeypatch.setitem(registry.STORES, "mine", lambda url, tell: seen.append((url, tell)) or Memory())
     assert isinstance(open_store("mine:there", print), Memory)
     assert seen == [("mine:there", print)]
 
 
-def test_no_store_is_published_over_one_of_lores(monkeypatch):
+def test_published_store_cannot_replace_lores(monkeypatch):
     monkeypatch.setitem(registry.STORES, "memory", lambda url, tell: None)
     assert isinstance(open_store("memory:"), Memory)
 
 
-def test_a_database_client_is_imported_for_its_store_alone():
+def test_psycopg_is_imported_only_when_needed():
     code = "import sys, lore; lore.open_store('memory:'); print('psycopg' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
@@ -91,5 +91,5 @@ def test_a_database_client_is_imported_for_its_store_alone():
         ("postgresql://host/db?sslpassword=secret", "postgresql://host/db?sslpassword=***"),
     ],
 )
-def test_no_password_is_shown(url, said):
+def test_shown_url_has_no_password(url, said):
     assert shown(url) == said

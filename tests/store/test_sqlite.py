@@ -35,7 +35,7 @@ class TestSqlite(StoreContract, HarnessScenarios, ProcessScenarios):
 # the file
 
 
-def test_a_store_is_made_by_the_first_write_in_folders_and_files_of_ones_own(tmp_path):
+def test_first_write_makes_private_file_and_folders(tmp_path):
     file = tmp_path / "one" / "two" / "sessions.db"
     with opened(file) as store:
         assert store.list() == []
@@ -52,7 +52,7 @@ def test_a_store_is_made_by_the_first_write_in_folders_and_files_of_ones_own(tmp
 @pytest.mark.parametrize(
     "name", ["a b.db", "a?b=c&mode=ro", "100%41.db", "ä日本.db", "-x.db", "a;b'c\".db", "file:x", "a\\b"]
 )
-def test_a_file_is_named_as_it_is_written(tmp_path, monkeypatch, name):
+def test_file_has_the_name_in_the_url(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     with closing(open_store(f"sqlite:{name}")) as store:
         begun(store, message("u1"))
@@ -63,7 +63,7 @@ def test_a_file_is_named_as_it_is_written(tmp_path, monkeypatch, name):
 
 
 @pytest.mark.parametrize("url", ["sqlite:", "sqlite:///x.db", "sqlite://host/x.db", "sqlite::memory:", "sqlite:a\0b"])
-def test_a_url_that_may_mean_something_else_is_refused(tmp_path, monkeypatch, url):
+def test_ambiguous_url_is_refused(tmp_path, monkeypatch, url):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(StoreError) as error:
         open_store(url)
@@ -71,7 +71,7 @@ def test_a_url_that_may_mean_something_else_is_refused(tmp_path, monkeypatch, ur
     assert os.listdir(tmp_path) == []
 
 
-def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path):
+def test_path_that_is_no_file_is_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "file").write_bytes(b"")
     for name in ("pipe", ".", "file/x.db"):
@@ -80,7 +80,7 @@ def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path):
         assert error.value.hint
 
 
-def test_a_store_stays_where_it_was_opened_when_the_process_goes_elsewhere(tmp_path, monkeypatch):
+def test_store_stays_in_place_after_chdir(tmp_path, monkeypatch):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     monkeypatch.chdir(tmp_path / "a")
@@ -107,7 +107,7 @@ def test_file_is_opened_durably_and_without_trust(tmp_path):
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="which folder is meant is asked of /proc")
-def test_the_names_of_a_new_file_and_its_folder_are_durable(tmp_path, monkeypatch):
+def test_new_file_and_folder_names_are_durable(tmp_path, monkeypatch):
     """Both could be left out, and no test failed: the store would be gone with the power, acknowledged events in it."""
     synced = []
     fsync = os.fsync
@@ -117,7 +117,7 @@ def test_the_names_of_a_new_file_and_its_folder_are_durable(tmp_path, monkeypatc
     assert synced == [str(tmp_path), str(tmp_path / "new")]
 
 
-def test_a_file_that_others_may_read_is_noted_and_left_so(tmp_path):
+def test_verify_notes_a_file_others_may_read(tmp_path):
     (tmp_path / "s.db").write_bytes(b"")
     (tmp_path / "s.db").chmod(0o644)
     with opened(tmp_path / "s.db") as store:
@@ -126,7 +126,7 @@ def test_a_file_that_others_may_read_is_noted_and_left_so(tmp_path):
     assert (tmp_path / "s.db").stat().st_mode & 0o777 == 0o644
 
 
-def test_a_library_of_sqlite_that_is_too_old_is_named(tmp_path, monkeypatch):
+def test_old_sqlite_library_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(module.sqlite3, "sqlite_version_info", (3, 36, 0))
     with pytest.raises(StoreError, match=r"3\.37"):
         Sqlite(str(tmp_path / "s.db"))
@@ -135,7 +135,7 @@ def test_a_library_of_sqlite_that_is_too_old_is_named(tmp_path, monkeypatch):
 # who may not write
 
 
-def test_a_file_that_cannot_be_written_is_read_and_nothing_is_put_beside_it(tmp_path, monkeypatch):
+def test_read_only_file_can_be_read(tmp_path, monkeypatch):
     with opened(tmp_path / "s.db") as store:
         begun(store, message("u1"))
     before = picture(tmp_path)
@@ -150,7 +150,7 @@ def test_a_file_that_cannot_be_written_is_read_and_nothing_is_put_beside_it(tmp_
     assert picture(tmp_path) == before
 
 
-def test_a_file_that_cannot_be_written_is_read_with_what_its_writer_has_not_put_into_it_yet(tmp_path, monkeypatch):
+def test_read_only_file_is_read_with_its_wal(tmp_path, monkeypatch):
     with opened(tmp_path / "s.db") as writer:
         begun(writer, message("u1"))
         with monkeypatch.context() as patch:
@@ -159,7 +159,7 @@ def test_a_file_that_cannot_be_written_is_read_with_what_its_writer_has_not_put_
                 assert len(reader.load("s").events) == 2
 
 
-def test_what_was_begun_in_a_file_that_cannot_be_written_is_not_read(tmp_path, monkeypatch):
+def test_read_only_file_with_a_journal_is_refused(tmp_path, monkeypatch):
     """A journal beside it says that the file is half written; to take that back it would have to be written."""
     with opened(tmp_path / "s.db") as store:
         begun(store, message("u1"))
@@ -186,7 +186,7 @@ def work(store, call):
     return len(statements), len(steps)
 
 
-def test_a_delta_asks_the_same_of_a_long_session_as_of_a_short_one(tmp_path):
+def test_save_costs_the_same_in_long_sessions(tmp_path):
     with opened(tmp_path / "s.db") as store:
         head = begun(store, message("u1"))
         short = work(store, lambda: add(store, message("u2"), base=head))
@@ -195,7 +195,7 @@ def test_a_delta_asks_the_same_of_a_long_session_as_of_a_short_one(tmp_path):
     assert short == long
 
 
-def test_a_session_that_is_saved_in_full_grows_by_what_is_new(tmp_path):
+def test_session_saved_in_full_adds_only_new_rows(tmp_path):
     """All of its rows were deleted and written anew each time."""
     file = tmp_path / "s.db"
     with opened(file) as store:

@@ -87,7 +87,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_what_was_changed_is_found_where_it_is_by_verify_and_never_loaded(forty, change):
+def test_changed_row_is_named_and_not_loaded(forty, change):
     statement, number, place, message, recoverable = change
     changed(forty, *statement.split("; "))
     with opened(forty) as store:
@@ -106,7 +106,7 @@ def test_what_was_changed_is_found_where_it_is_by_verify_and_never_loaded(forty,
         assert len(store.load("t").events) == 2
 
 
-def test_a_changed_digest_is_told_from_a_changed_line(forty):
+def test_changed_digest_is_told_from_a_changed_line(forty):
     """The events follow from one another and lead to the head: they are loaded."""
     changed(forty, "UPDATE events SET digest = zeroblob(32) WHERE session = 1 AND number = 17")
     with opened(forty) as store:
@@ -115,7 +115,7 @@ def test_a_changed_digest_is_told_from_a_changed_line(forty):
     assert (one.number, one.message, one.recoverable) == (17, "its digest is damaged, its line is whole", ALL)
 
 
-def test_what_is_whole_behind_a_changed_line_can_be_loaded(forty):
+def test_events_after_a_changed_line_can_be_loaded(forty):
     changed(forty, "UPDATE events SET line = x'7b7d' WHERE session = 1 AND number = 17")
     with opened(forty) as store:
         assert len(store.load("s", after=17).events) == 23
@@ -133,7 +133,7 @@ BUILT_ON = {
 
 
 @pytest.mark.parametrize("statement", BUILT_ON.values(), ids=BUILT_ON)
-def test_nothing_is_built_on_an_end_that_is_damaged(forty, statement):
+def test_save_after_a_damaged_end_is_refused(forty, statement):
     with opened(forty) as store:
         head = store.load("s").head
     changed(forty, statement)
@@ -153,7 +153,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("change", ROWS.values(), ids=ROWS)
-def test_rows_of_prompt_deltas_are_held_against_the_events(forty, change):
+def test_prompt_delta_rows_are_compared_with_events(forty, change):
     statement, message = change
     changed(forty, statement)
     with opened(forty) as store:
@@ -166,7 +166,7 @@ def test_rows_of_prompt_deltas_are_held_against_the_events(forty, change):
     )
 
 
-def test_rows_of_no_session_are_found(forty):
+def test_rows_without_a_session_are_found(forty):
     changed(forty, "DELETE FROM sessions WHERE session_id = 't'")
     with opened(forty) as store:
         found = store.verify()
@@ -176,7 +176,7 @@ def test_rows_of_no_session_are_found(forty):
     assert (found.sessions, found.events) == (1, 40)
 
 
-def test_a_session_that_was_renamed_is_found_by_its_header(forty):
+def test_renamed_session_is_found_by_its_header(forty):
     changed(forty, "UPDATE sessions SET session_id = 'other' WHERE session_id = 't'")
     with opened(forty) as store:
         assert [one.message for one in store.verify("other").damage] == [
@@ -203,7 +203,7 @@ def flipped(data, chance):
 
 
 @pytest.mark.parametrize("seed", some(range(40), 20))
-def test_a_damaged_file_gives_what_was_written_or_an_error(forty, seed):
+def test_damaged_file_gives_right_events_or_errors(forty, seed):
     with opened(forty) as store:
         before = {name: store.load(name) for name in "st"}
     whole = forty.read_bytes()
@@ -232,7 +232,7 @@ def test_a_damaged_file_gives_what_was_written_or_an_error(forty, seed):
     assert all(error.hint for error in said_why)
 
 
-def test_a_file_that_is_cut_off_names_itself(forty):
+def test_cut_file_is_reported_as_damaged(forty):
     forty.write_bytes(forty.read_bytes()[:-9000])
     with pytest.raises(DamagedError, match=r"s\.db is damaged") as error, opened(forty) as store:
         store.load("s")

@@ -19,7 +19,7 @@ from store.sqlite_files import opened
 # no room, no disk
 
 
-def test_a_full_disk_changes_nothing_and_the_same_delta_goes_through_later(tmp_path):
+def test_full_disk_changes_nothing(tmp_path):
     with opened(tmp_path / "s.db") as store:
         head = begun(store, message("u1"))
         before = store.load("s")
@@ -52,7 +52,7 @@ class FailingCommit:
         return getattr(self.connection, name)
 
 
-def test_a_sync_that_fails_is_no_acknowledgement(tmp_path):
+def test_failed_sync_is_not_acknowledged(tmp_path):
     with opened(tmp_path / "s.db") as store:
         head = begun(store)
         delta, real = SessionDelta(base=head, new_events=(message("u1"),)), store._connection
@@ -68,7 +68,7 @@ def test_a_sync_that_fails_is_no_acknowledgement(tmp_path):
 # processes that die
 
 
-def test_a_file_whose_making_was_killed_is_made_anew(tmp_path):
+def test_file_whose_first_transaction_died_is_usable(tmp_path):
     """The first transaction writes the file before its journal is gone: what it leaves is no database yet."""
     with closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as connection:
         connection.execute("PRAGMA cache_size = 1")
@@ -84,7 +84,7 @@ def test_a_file_whose_making_was_killed_is_made_anew(tmp_path):
 
 
 @pytest.mark.parametrize("is_replaced", [True, False])
-def test_a_file_that_was_replaced_or_removed_takes_nothing_that_would_be_lost(tmp_path, is_replaced):
+def test_replaced_file_takes_no_save(tmp_path, is_replaced):
     (tmp_path / "other").mkdir()
     with opened(tmp_path / "other" / "s.db") as store:
         begun(store, message("u1"))
@@ -99,7 +99,7 @@ def test_a_file_that_was_replaced_or_removed_takes_nothing_that_would_be_lost(tm
         assert "put the file back" in error.value.hint
 
 
-def test_the_log_of_the_file_that_came_in_its_place_is_left_alone(tmp_path):
+def test_wal_of_a_replacing_file_is_left_alone(tmp_path):
     """sqlite removes a log by its name when the last connection is closed, whosever it is by then."""
     with opened(tmp_path / "s.db") as first:
         head = begun(first, message("u1"))
@@ -120,7 +120,7 @@ def test_the_log_of_the_file_that_came_in_its_place_is_left_alone(tmp_path):
 # several at once
 
 
-def test_a_store_that_others_keep_busy_is_an_error_after_a_while_and_can_be_read(tmp_path):
+def test_busy_store_is_an_error_but_readable(tmp_path):
     with opened(tmp_path / "s.db") as store, opened(tmp_path / "s.db", patience=0.02) as other:
         head = begun(store)
         with store.transaction(write=True):
@@ -134,7 +134,7 @@ def test_a_store_that_others_keep_busy_is_an_error_after_a_while_and_can_be_read
 LOOK = "import sys; from lore.store.sqlite import Sqlite; store = Sqlite(sys.argv[1]); store.list(); store.close()"
 
 
-def test_another_store_on_the_same_file_takes_no_lock_away_from_the_first(tmp_path):
+def test_second_store_keeps_the_locks_of_the_first(tmp_path):
     """To open and close a file drops the locks that the process has on it, and others would remove the log."""
     with opened(tmp_path / "s.db") as first:
         begun(first)
@@ -151,7 +151,7 @@ def test_another_store_on_the_same_file_takes_no_lock_away_from_the_first(tmp_pa
 
 
 @pytest.mark.parametrize("end", ["-wal", "-journal", "-shm"])
-def test_a_named_pipe_beside_the_file_is_refused_and_not_waited_for(tmp_path, end):
+def test_named_pipe_beside_the_file_is_refused(tmp_path, end):
     """Whoever could write to the folder stopped every reader for ever, who waited for somebody to write to it."""
     with opened(tmp_path / "s.db") as store:
         begun(store, message("u1"))
@@ -160,7 +160,7 @@ def test_a_named_pipe_beside_the_file_is_refused_and_not_waited_for(tmp_path, en
         opened(tmp_path / "s.db")
 
 
-def test_what_lies_beside_the_file_is_found_through_a_link(tmp_path):
+def test_wal_is_found_through_a_link(tmp_path):
     """sqlite keeps its log beside what a link leads to: beside the link, a newer version in it was overlooked."""
     (tmp_path / "link.db").symlink_to(tmp_path / "s.db")
     with opened(tmp_path / "s.db") as store:
@@ -171,7 +171,7 @@ def test_what_lies_beside_the_file_is_found_through_a_link(tmp_path):
             assert stamp_of(str(tmp_path / "link.db"), 1.0).version == 99
 
 
-def test_a_tilde_is_the_home_folder(tmp_path, monkeypatch):
+def test_tilde_is_the_home_folder(tmp_path, monkeypatch):
     """`sqlite:~/s.db` made a folder that is called `~`, whose removal by hand may be that of the home folder."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
@@ -182,7 +182,7 @@ def test_a_tilde_is_the_home_folder(tmp_path, monkeypatch):
         assert store.list()
 
 
-def test_what_looks_damaged_for_a_moment_is_looked_at_again(tmp_path, monkeypatch):
+def test_file_damaged_for_a_moment_is_read_again(tmp_path, monkeypatch):
     path, seen = str(tmp_path / "s.db"), []
     open_store(f"sqlite:{path}").create(b'{"kind":"session_started","session_id":"a"}')
     numbers = sqlite._numbers

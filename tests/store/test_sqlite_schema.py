@@ -23,7 +23,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("statements", OTHERS.values(), ids=OTHERS)
-def test_another_programs_database_is_refused_and_not_touched(tmp_path, statements):
+def test_database_of_another_program_is_refused(tmp_path, statements):
     asked(tmp_path / "s.db", *statements)
     before = picture(tmp_path)
     with pytest.raises(FormatError, match="another program") as error:
@@ -35,7 +35,7 @@ def test_another_programs_database_is_refused_and_not_touched(tmp_path, statemen
 @pytest.mark.parametrize(
     "content", [b"hello" * 30, b'{"kind":"session_started"}\n' * 100, b"SQLite format 3\0", bytes(4096)]
 )
-def test_what_is_no_database_is_refused_and_not_touched(tmp_path, content):
+def test_file_that_is_no_database_is_refused(tmp_path, content):
     (tmp_path / "s.db").write_bytes(content)
     before = picture(tmp_path)
     with pytest.raises((FormatError, DamagedError)) as error:
@@ -49,7 +49,7 @@ def test_what_is_no_database_is_refused_and_not_touched(tmp_path, content):
     "CREATE VIEW v AS SELECT 1",
     "CREATE TABLE other (x)",
 ])  # fmt: skip
-def test_a_database_that_does_things_by_itself_is_refused(tmp_path, statement):
+def test_database_with_triggers_or_views_is_refused(tmp_path, statement):
     make(tmp_path / "s.db")
     asked(tmp_path / "s.db", statement)
     with pytest.raises(FormatError, match="not lore's"):
@@ -75,7 +75,7 @@ def test_database_of_another_version_is_refused(tmp_path, version, hint):
     assert picture(tmp_path) == before
 
 
-def test_a_version_that_stands_only_in_the_log_beside_the_file_is_seen(tmp_path):
+def test_newer_version_in_the_wal_is_seen(tmp_path):
     """A newer lore that was killed after its upgrade leaves the old version in the file."""
     made = tmp_path / "made"
     made.mkdir()

@@ -43,7 +43,7 @@ def test_the_pages_store_lacks_what_the_page_says():
     assert not hasattr(NAMES["OneFile"], "save_delta")
 
 
-def test_what_is_no_store_is_told_in_one_sentence(tmp_path):
+def test_file_that_is_no_store_is_an_error(tmp_path):
     (tmp_path / "sessions").write_bytes(b"something else")
     with pytest.raises(base.DamagedError, match="no store of this kind"):
         NAMES["OneFile"](f"onefile:{tmp_path}/sessions").load("s")
@@ -51,7 +51,7 @@ def test_what_is_no_store_is_told_in_one_sentence(tmp_path):
         NAMES["OneFile"](f"onefile:{tmp_path}/nowhere/sessions").load("s")
 
 
-def test_a_published_store_is_opened_by_its_url(tmp_path, monkeypatch):
+def test_published_store_is_opened_by_its_url(tmp_path, monkeypatch):
     from lore.store import registry
 
     monkeypatch.setitem(registry.STORES, "onefile", NAMES["OneFile"])
@@ -62,7 +62,7 @@ def test_a_published_store_is_opened_by_its_url(tmp_path, monkeypatch):
     assert registry.open_store(url).load("s").head == kept.head
 
 
-def test_what_the_page_imports_and_names_is_there():
+def test_names_on_the_page_exist():
     named = re.findall(r"`(lore\.[a-zA-Z_.]+)`", PAGE.read_text(encoding="utf-8"))
     assert named
     for name in named:

@@ -12,7 +12,7 @@ LINE = b'{"kind":"cache_reset","reason":"%b"}'
 pytestmark = pytest.mark.usefixtures("desk")
 
 
-def test_a_session_goes_in_and_comes_out_and_is_read_by_every_command(database):
+def test_every_command_works_over_postgresql(database):
     put("s.jsonl", session())
     imported = answered("import", "s.jsonl", "--project", "p", url=database)
     assert [one["state"] for one in imported["sessions"]] == ["created"]
@@ -34,7 +34,7 @@ def test_a_session_goes_in_and_comes_out_and_is_read_by_every_command(database):
     assert lore("fold", name).code == 2
 
 
-def test_a_password_is_in_no_answer(database):
+def test_no_command_shows_the_password(database):
     assert "//lore@" in database
     secret = database.replace("//lore@", "//lore:hunter2@")
     appended("s-1", b'{"kind":"session_started","v":1,"session_id":"s-1"}', url=secret)

@@ -74,7 +74,7 @@ def _broken(connection):
     raise AssertionError("the connection holds")
 
 
-def test_a_server_killed_in_mid_transaction_undoes_it_and_the_call_is_done_again(store, pauses, postgres, monkeypatch):
+def test_call_is_repeated_after_a_server_crash(store, pauses, postgres, monkeypatch):
     head = begun(store)
     once(monkeypatch, Cursor, "executemany", lambda: restart(postgres))
     assert add(store, message("u1"), message("u2"), base=head).number == 3
@@ -83,7 +83,7 @@ def test_a_server_killed_in_mid_transaction_undoes_it_and_the_call_is_done_again
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_every_call_that_writes_is_done_once_whenever_commit_breaks(store, pauses, postgres, monkeypatch, when):
+def test_every_write_is_done_once_if_commit_breaks(store, pauses, postgres, monkeypatch, when):
     def cut():
         postgres.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'lore'")
 
@@ -109,13 +109,13 @@ def test_every_call_that_writes_is_done_once_whenever_commit_breaks(store, pause
     assert len(pauses) == 6
 
 
-def test_an_unknown_session_is_still_unknown_after_a_break(store, pauses, postgres, monkeypatch):
+def test_unknown_session_stays_unknown_after_a_crash(store, pauses, postgres, monkeypatch):
     once(monkeypatch, Cursor, "execute", lambda: restart(postgres))
     with pytest.raises(UnknownSessionError):
         store.delete("none")
 
 
-def test_a_server_that_stays_away_is_an_error_that_says_what_to_do(store, pauses, postgres):
+def test_server_that_stays_away_is_an_error(store, pauses, postgres):
     head = begun(store)
     postgres.stop()
     with pytest.raises(StoreError) as caught:
@@ -130,7 +130,7 @@ def test_a_server_that_stays_away_is_an_error_that_says_what_to_do(store, pauses
     assert add(store, message("u1"), base=head).number == 2
 
 
-def test_of_a_commit_that_is_never_answered_nobody_says_that_it_is_stored(store, pauses, postgres, monkeypatch):
+def test_commit_without_answer_is_reported_as_unknown(store, pauses, postgres, monkeypatch):
     head = begun(store)
     once_after(monkeypatch, store, postgres.kill)
     with pytest.raises(StoreError, match="not known which") as caught:
@@ -141,7 +141,7 @@ def test_of_a_commit_that_is_never_answered_nobody_says_that_it_is_stored(store,
     assert events(store) == (header(), message("u1"))
 
 
-def test_a_server_that_is_starting_is_waited_for(bare, monkeypatch):
+def test_starting_server_is_waited_for(bare, monkeypatch):
     connect, answers = psycopg.connect, ["starting up", "in recovery mode"]
 
     def slowly(*args, **kwargs):
@@ -156,7 +156,7 @@ def test_a_server_that_is_starting_is_waited_for(bare, monkeypatch):
     assert not answers
 
 
-def test_an_interrupt_leaves_nothing_open(store, monkeypatch):
+def test_interrupt_leaves_no_transaction_open(store, monkeypatch):
     head = begun(store)
 
     def interrupt():
@@ -170,7 +170,7 @@ def test_an_interrupt_leaves_nothing_open(store, monkeypatch):
     assert events(store) == (header(), message("u2"))
 
 
-def test_what_the_database_refuses_changes_nothing(store, postgres, bare):
+def test_refused_statement_changes_nothing(store, postgres, bare):
     head = begun(store)
     postgres.run("ALTER TABLE lore.events ADD CHECK (number < 3)", bare)
     with pytest.raises(StoreError, match="PostgreSQL says"):
@@ -179,7 +179,7 @@ def test_what_the_database_refuses_changes_nothing(store, postgres, bare):
     assert add(store, message("u3"), base=head).number == 2
 
 
-def test_a_transaction_that_failed_is_never_taken_for_stored(store):
+def test_commit_answered_by_rollback_is_an_error(store):
     """COMMIT of a failed transaction is no error for PostgreSQL: it answers ROLLBACK."""
     begun(store)
     with pytest.raises(StoreError, match="nothing is stored"), store.transaction(write=True) as tx:  # noqa: PT012
@@ -189,7 +189,7 @@ def test_a_transaction_that_failed_is_never_taken_for_stored(store):
     assert store.verify().damage == ()
 
 
-def test_a_page_that_cannot_be_read_is_damage_of_its_session(store, postgres, bare):
+def test_unreadable_page_is_damage_of_its_session(store, postgres, bare):
     begun(store, *(message(f"u{number}", "x" * 500) for number in range(60)))
     begun(store, message("u1"), session_id="t")
     ((path,),) = postgres.run("SELECT pg_relation_filepath('lore.events')", bare)
@@ -207,7 +207,7 @@ def test_a_page_that_cannot_be_read_is_damage_of_its_session(store, postgres, ba
     assert add(store, message("u2"), session_id="t").number == 3
 
 
-def test_a_server_that_does_not_keep_what_it_acknowledges_is_named(store, postgres):
+def test_verify_notes_a_server_without_fsync(store, postgres):
     assert store.verify().notes == ()
     postgres.run("ALTER SYSTEM SET fsync = off")
     try:
@@ -219,7 +219,7 @@ def test_a_server_that_does_not_keep_what_it_acknowledges_is_named(store, postgr
         restart(postgres)
 
 
-def test_who_may_not_vacuum_is_told_and_nothing_is_gained(bare, postgres, store, told):
+def test_vacuum_without_permission_is_reported(bare, postgres, store, told):
     postgres.run("CREATE ROLE helper LOGIN")
     try:
         postgres.run("GRANT USAGE ON SCHEMA lore TO helper", bare)

@@ -9,7 +9,7 @@ from lore.store.registry import open_store
 from memory.remembering import ANN, AT, SAID, contents, entries, memory
 
 
-def test_memory_is_kept_changed_by_several_and_wiped(database, tmp_path):
+def test_memory_is_changed_by_two_and_wiped(database, tmp_path):
     stores = [open_store(database) for _ in range(2)]
 
     stores[0].create(b'{"kind":"session_started","session_id":"s1"}')

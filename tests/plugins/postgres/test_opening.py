@@ -52,7 +52,7 @@ def test_newer_schema_is_refused_even_meanwhile(bare, postgres):
 
 
 @pytest.mark.parametrize("table", ["kept (n int)", "lore_store (n int)", "sessions (session int)"])
-def test_a_schema_of_another_program_is_refused_and_not_touched(bare, postgres, table):
+def test_schema_of_another_program_is_refused(bare, postgres, table):
     postgres.run("CREATE SCHEMA lore", bare)
     postgres.run(f"CREATE TABLE lore.{table}", bare)
     assert isinstance(refused(bare), FormatError)
@@ -60,7 +60,7 @@ def test_a_schema_of_another_program_is_refused_and_not_touched(bare, postgres, 
     assert names == [(table.split()[0],)]
 
 
-def test_who_may_only_select_can_list_and_load(bare, postgres):
+def test_user_with_select_only_can_list_and_load(bare, postgres):
     store = Postgres.open(bare, silent)
     head = begun(store, message("u1"))
     before = store.load("s")
@@ -85,7 +85,7 @@ def test_who_may_only_select_can_list_and_load(bare, postgres):
         postgres.run("DROP ROLE reader")
 
 
-def test_a_database_that_takes_no_writes_is_read_and_refuses_to_write(database, opened):
+def test_read_only_database_can_be_read(database, opened):
     head = begun(opened, message("u1"))
     store = Postgres.open(database + READ_ONLY, silent)
     assert store.load("s").head == head
@@ -98,7 +98,7 @@ def test_a_database_that_takes_no_writes_is_read_and_refuses_to_write(database, 
     assert opened.load("s").head == head
 
 
-def test_a_database_of_another_encoding_is_refused(postgres):
+def test_database_of_another_encoding_is_refused(postgres):
     for encoding in ("LATIN1", "SQL_ASCII"):
         url = postgres.database(options=f"ENCODING '{encoding}' TEMPLATE template0")
         error = refused(url)
@@ -106,7 +106,7 @@ def test_a_database_of_another_encoding_is_refused(postgres):
         assert "UTF8" in error.hint
 
 
-def test_ids_are_listed_by_code_point_where_the_database_sorts_otherwise(postgres):
+def test_ids_are_listed_by_code_point(postgres):
     if postgres.run("SELECT 1 FROM pg_collation WHERE collname = 'en-US-x-icu'") == []:
         pytest.skip("a PostgreSQL without ICU")
     url = postgres.database(options="LOCALE_PROVIDER icu ICU_LOCALE 'en-US' LOCALE 'C' TEMPLATE template0")
@@ -118,7 +118,7 @@ def test_ids_are_listed_by_code_point_where_the_database_sorts_otherwise(postgre
     store.close()
 
 
-def test_a_password_that_is_wrong_is_never_shown(postgres):
+def test_wrong_password_is_not_shown(postgres):
     postgres.run("CREATE ROLE guarded LOGIN PASSWORD 'right'")
     try:
         url = postgres.url("postgres", user="guarded", password="wr0ng/s3cret@#")
@@ -144,20 +144,20 @@ def test_a_password_that_is_wrong_is_never_shown(postgres):
         "postgresql://[s3cret/db",
     ],
 )
-def test_a_url_that_cannot_be_read_is_refused_and_not_quoted(url):
+def test_unreadable_url_is_not_quoted(url):
     error = refused(url)
     assert "s3c" not in error.message + error.hint
     assert "percent-encode what is special" in error.hint
 
 
-def test_a_password_that_should_be_percent_encoded_and_is_not_is_not_shown(postgres):
+def test_unencoded_password_is_not_shown(postgres):
     """Some of these are read by the client all the same: as another host, or as they were meant."""
     for password in ("s3cr?et", "s3cr#et", "s3cr@et", "s3cr/et", "s3cr:et", "s3cr et"):
         url = f"postgresql://u:{password}@/db?host={postgres.folder}/none"
         assert "s3c" not in refused(url).message
 
 
-def test_what_is_missing_is_named(postgres):
+def test_missing_database_user_and_server_are_named(postgres):
     assert "createdb" in refused(postgres.url("none_such")).hint
     assert "createuser" in refused(postgres.url(user="nobody_such")).hint
     gone = refused(f"postgresql://lore@/db?host={postgres.folder}/none")

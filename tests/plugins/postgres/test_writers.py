@@ -38,7 +38,7 @@ def opening(database):
         store.close()
 
 
-def test_two_that_save_a_new_session_at_once_are_both_answered(opening, monkeypatch):
+def test_two_that_save_a_new_session_both_succeed(opening, monkeypatch):
     """The one that came second had looked for the session before it was there, and was refused."""
     memory, first, second = open_store("memory:"), opening(), opening()
     begun(memory, message("u1"))
@@ -55,7 +55,7 @@ def test_two_that_save_a_new_session_at_once_are_both_answered(opening, monkeypa
     assert events(first) == data.events
 
 
-def test_the_loser_of_one_base_waits_for_the_winner_and_is_told(opening, monkeypatch):
+def test_second_save_on_one_base_waits_then_fails(opening, monkeypatch):
     one, other = opening(), opening()
     base = begun(one)
     written, go_on = Event(), Event()
@@ -87,7 +87,7 @@ def waits_for_a_lock(store):
             tx.execute("SELECT pg_stat_clear_snapshot()")
 
 
-def test_a_writer_that_is_stuck_does_not_hold_up_the_others_for_ever(database, opening):
+def test_stuck_writer_blocks_others_for_a_while_only(database, opening):
     store = opening("&options=-clock_timeout%3D50")
     base = begun(store)
     with psycopg.connect(database) as stuck:
@@ -103,7 +103,7 @@ def test_a_writer_that_is_stuck_does_not_hold_up_the_others_for_ever(database, o
     assert add(store, message("u1"), base=base).number == 2
 
 
-def test_what_lore_writes_is_on_disk_whatever_the_server_takes_for_enough(database, opening):
+def test_saves_are_synchronous_whatever_the_server_default(database, opening):
     store = opening("&options=-csynchronous_commit%3Doff")
     with store.transaction(write=True) as tx:
         assert tx.execute("SHOW synchronous_commit") == [("on",)]
@@ -113,7 +113,7 @@ def test_what_lore_writes_is_on_disk_whatever_the_server_takes_for_enough(databa
         assert tx.execute("SHOW synchronous_commit") == [("remote_apply",)]
 
 
-def test_of_two_that_wait_for_each_other_both_get_on(opening):
+def test_deadlocked_deletes_both_succeed(opening):
     """Each is the other's parent, so that deletes take their rows in opposite order."""
     one, other, third = (opening("&options=-cdeadlock_timeout%3D10") for _ in range(3))
     gate = Barrier(2)
@@ -136,7 +136,7 @@ def test_of_two_that_wait_for_each_other_both_get_on(opening):
 
 
 @forking
-def test_a_child_that_is_forked_while_a_call_runs_is_not_held_up(opening):
+def test_child_forked_during_a_call_can_read(opening):
     """The lock of a call belongs to its process: the child has none that nobody will ever release."""
     store = opening()
     head = begun(store)
