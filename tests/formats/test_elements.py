@@ -9,10 +9,11 @@ import pytest
 
 from lore.formats.agents.cline import Cline
 from lore.formats.beginning import array_at, is_document
-from lore.formats.documents import LONGEST, Elements
+from lore.formats.documents import Elements
 from lore.formats.plain_chat.reader import ChatDocument
 from lore.formats.registry import recognise
 from lore.model.codes import Problem
+from lore.model.limits import ENTRY_BYTES
 from lore.testing import everything
 
 DOCUMENT = json.dumps(
@@ -21,7 +22,7 @@ DOCUMENT = json.dumps(
 PATHS = (".log.entries",)
 
 
-def cut(data, paths=PATHS, size=10**9, limit=LONGEST):
+def cut(data, paths=PATHS, size=10**9, limit=ENTRY_BYTES):
     elements = Elements(paths, limit)
     found = [line for at in range(0, len(data), size) for line in elements.feed(data[at : at + size])]
     return [*found, *elements.finish()], elements

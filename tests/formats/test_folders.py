@@ -7,7 +7,7 @@ import json
 from formats.captures import codes, exchanges, fixture, pack
 from lore.formats.captures.bodies import BodyPairs
 from lore.formats.captures.litellm import Completions
-from lore.formats.folders import LARGEST
+from lore.model.limits import MEMBER_BYTES
 from lore.testing import ReaderContract, everything
 from model.making import body, dumps
 
@@ -60,7 +60,7 @@ def test_a_file_that_is_no_request_is_a_problem():
 
 
 def test_a_size_beyond_what_is_read_is_refused_before_anything_is_held():
-    data = b'{"lore_pack":"body-pairs","name":"x","size":%d}\n' % (LARGEST + 1)
+    data = b'{"lore_pack":"body-pairs","name":"x","size":%d}\n' % (MEMBER_BYTES + 1)
     assert codes(BodyPairs, data) == ["LORE201"]
 
 

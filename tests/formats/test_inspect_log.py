@@ -73,14 +73,14 @@ def test_attachments_are_put_in_their_places():
 
 
 def test_attachments_that_would_burst_a_body_stay_references(monkeypatch):
-    monkeypatch.setattr("lore.formats.captures.inspect_log.LONGEST", 500)
+    monkeypatch.setattr("lore.formats.captures.inspect_log.RECORD_BYTES", 500)
     name = "0123456789abcdef"
     call = {"request": {"messages": [{"role": "user", "content": f"attachment://{name}"}] * 4}}
     assert len(read(model(call=call), attachments={name: "x" * 200})[0].body) < 600
 
 
 def test_ranges_that_would_burst_a_body_end_where_it_is_full(monkeypatch):
-    monkeypatch.setattr("lore.formats.captures.inspect_log.LONGEST", 500)
+    monkeypatch.setattr("lore.formats.captures.inspect_log.RECORD_BYTES", 500)
     call = {"request": {"model": "m"}, "call_refs": [[0, 1]] * 1000}
     assert len(read(model(call=call), call_pool=[{"role": "user", "content": "x" * 100}])[0].body) < 700
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lore.formats.bounds import LONGEST, is_crowded
+from lore.formats.bounds import is_crowded
 from lore.formats.lines import Line, Lines, fault, split_joined
+from lore.model.limits import RECORD_BYTES
 
 
 def cut(*pieces):
@@ -119,8 +120,8 @@ def test_nothing_is_kept_of_a_line_that_is_too_long(short):
 
 
 def test_a_line_of_the_greatest_length_is_kept():
-    data = b"x" * LONGEST + b"\n" + b"y" * (LONGEST + 1) + b"\n"
-    assert [len(line.data) for line in Lines().feed(data)] == [LONGEST, 0]
+    data = b"x" * RECORD_BYTES + b"\n" + b"y" * (RECORD_BYTES + 1) + b"\n"
+    assert [len(line.data) for line in Lines().feed(data)] == [RECORD_BYTES, 0]
 
 
 def test_the_fault_of_a_line_without_bytes_is_its_length():

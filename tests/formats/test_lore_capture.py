@@ -179,8 +179,8 @@ def test_what_is_held_is_bounded(monkeypatch):
 
 
 def test_a_body_that_is_too_large_is_passed_over_and_takes_no_more(monkeypatch):
-    monkeypatch.setattr(lore_capture, "LARGEST", 1000)
-    monkeypatch.setattr("lore.formats.contents.LARGEST", 1000)
+    monkeypatch.setattr(lore_capture, "BODY_BYTES", 1000)
+    monkeypatch.setattr("lore.formats.contents.BODY_BYTES", 1000)
     piece = line_of({"call": "a-1", "part": "request", "more": True}, b"x" * 400)
     reader = LoreCapture()
     reader.feed(request(more=True) + piece * 100)

@@ -18,7 +18,7 @@ SHORT = (b"{", b"{}", b"1", b"x", b"\x00", b"\xff", b'{"a":1}', b"  [", b"\t", b
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
-    monkeypatch.setattr(lines, "MOST_SHORT", 3)
+    monkeypatch.setattr(lines, "SHORT_LINES", 3)
 
 
 def crowd(kind: str, count: int = 40) -> bytes:
@@ -80,7 +80,7 @@ def test_a_short_record_is_kept_however_many_there_are():
 
 
 def test_there_is_an_end_to_short_records_too(monkeypatch):
-    monkeypatch.setattr(lines, "MOST_SHORT_OBJECTS", 5)
+    monkeypatch.setattr(lines, "SHORT_OBJECTS", 5)
     log = recording("lore") + b'{"kind":"ping"}\n' * 20
     found = everything(READERS["lore"](), log)
     assert [read.times for read in passed(found)] == [15]

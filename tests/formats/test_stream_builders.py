@@ -252,14 +252,6 @@ def test_citations_and_redacted_thoughts_of_converse():
     assert spoken(events) == message({"reasoningContent": {"redactedContent": "cmVk"}}, cited)
 
 
-def test_more_blocks_than_any_model_says_are_not_kept():
-    assert len(spoken(start({"type": "text", "text": "x"}, n) for n in range(5000))[0]["content"]) == 4096
-    calls = ({"choices": [{"delta": {"tool_calls": [{"index": n, "id": "c"}]}}]} for n in range(5000))
-    assert len(spoken(calls)[0]["tool_calls"]) == 4096
-    parts = ({"candidates": [{"content": {"parts": [{"functionCall": {"name": "f"}}]}}]} for _ in range(5000))
-    assert len(spoken(parts)[0]["parts"]) == 4096
-
-
 def test_fifty_thousand_deltas_are_joined_once():
     """Joined one by one to the text before, they would take minutes."""
     text = {"type": "text", "text": "ab" * 50_000}

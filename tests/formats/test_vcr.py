@@ -134,7 +134,7 @@ def test_what_is_refused_is_a_problem_and_hides_nothing_that_follows(what):
 
 
 def test_an_interaction_that_is_too_long_is_passed_over(monkeypatch):
-    monkeypatch.setattr(vcr, "LONGEST", 5000)
+    monkeypatch.setattr(vcr, "YAML_BYTES", 5000)
     data = cassette(TEXT, call({"body": "x" * 9000}, {}), PARSED)
     for size in (1, 700, 10**6):
         reader = Vcr()

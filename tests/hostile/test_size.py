@@ -16,12 +16,12 @@ from hostile import child
 from hostile.child import MEGABYTE
 from hostile.formats import FORMATS, NO_SESSIONS, recording
 from hostile.making import GOOD, assert_refused
-from lore.formats.bounds import LONGEST
+from lore.model.limits import RECORD_BYTES
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="peaks of memory are measured on POSIX")
 
 HUGE = 100 * MEGABYTE
-BOUND = 110 * MEGABYTE + LONGEST  # a process, and one line that is pending
+BOUND = 110 * MEGABYTE + RECORD_BYTES  # a process, and one line that is pending
 COMMANDS = (("check", "--json"), ("fold", "--json"), ("assemble",), ("diff-prefix", "--json", "--no-tokens"))
 
 ENDS = {"more lines": b"\n" + GOOD, "nothing more": b""}
@@ -102,7 +102,7 @@ def test_a_body_of_100_mb_over_many_lines_is_counted(desk):
     line = b'  "' + b"x" * 100_000 + b'",\n'
     write(desk / "body", b'{"model":"m","messages":[\n', line * 1000, b"]}")
     ended = child.lore("check", "--json", "body")
-    assert ended.peak < BOUND + LONGEST  # what is held is put together once
+    assert ended.peak < BOUND + RECORD_BYTES  # what is held is put together once
     assert ended.code == 1
     assert ended.json["summary"]["problems"] > 900
     assert len(ended.json["problems"]) < 100

@@ -16,9 +16,10 @@ from hostile.captured import WRITERS, capture
 from hostile.formats import FORMATS, recording
 from lore.formats import bounds, documents, lines
 from lore.formats.beginning import BEGINNING
-from lore.formats.bounds import DEEPEST, is_deep
+from lore.formats.bounds import is_deep
 from lore.formats.registry import READERS, reader_of
 from lore.model.codes import Code, Problem
+from lore.model.limits import RECORD_LEVELS
 from lore.testing import everything
 
 SIZE = 60_000
@@ -28,9 +29,9 @@ APART = 3_000  # calls that a file takes whatever it holds: readers are imported
 @pytest.fixture(autouse=True)
 def few_short_entries(monkeypatch):
     """As many short entries and lines as a file of 10 MB may have, for one of 60 KB."""
-    monkeypatch.setattr(documents, "MOST_SHORT", 100)
-    monkeypatch.setattr(lines, "MOST_SHORT", 10)
-    monkeypatch.setattr(lines, "MOST_SHORT_OBJECTS", 300)
+    monkeypatch.setattr(documents, "SHORT_ENTRIES", 100)
+    monkeypatch.setattr(lines, "SHORT_LINES", 10)
+    monkeypatch.setattr(lines, "SHORT_OBJECTS", 300)
 
 
 @pytest.mark.parametrize("name", costly.files(100))
@@ -58,7 +59,7 @@ NESTED = {f"{kind}, {what}": pair for kind in FORMATS for what, pair in {
 def test_a_record_is_read_to_a_depth_of_1000_and_a_deeper_one_is_a_problem(kind, begin, end):
     """It was the parser that refused, at a depth of its own: 1,024 here, another one under another Python."""
     whole = recording(kind, value=begin * 900 + b"1" + end * 900)
-    deep = recording(kind, value=begin * DEEPEST + b"1" + end * DEEPEST)
+    deep = recording(kind, value=begin * RECORD_LEVELS + b"1" + end * RECORD_LEVELS)
     assert problems(whole) == []
     assert [one.message for one in problems(deep) if one.code == Code.UNREADABLE_LINE] == [
         "unreadable line: nested more than 1,000 levels deep"
@@ -70,7 +71,7 @@ def test_a_call_that_is_nested_deeper_is_a_problem_in_every_capture(kind):
     body = {"model": "claude-x", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}], "metadata": "DEEP"}
     data = capture(kind, second=body)
     for quoted in (b'\\"DEEP\\"', b'"DEEP"'):
-        data = data.replace(quoted, b"[" * DEEPEST + b"]" * DEEPEST)
+        data = data.replace(quoted, b"[" * RECORD_LEVELS + b"]" * RECORD_LEVELS)
     found = problems(data)
     assert len(found) == 1
     assert "nested more than 1,000 levels deep" in found[0].message
@@ -99,7 +100,7 @@ BESIDE = [(b"", 0), (b"", 0), (b"1,", 0), (b'"[[\\""', 0), (b"[],", 1), (b"{[]},
 
 @pytest.mark.parametrize("seed", range(20))
 def test_depth_is_that_of_a_look_at_each_bracket(seed, monkeypatch):
-    monkeypatch.setattr(bounds, "DEEPEST", 20)
+    monkeypatch.setattr(bounds, "RECORD_LEVELS", 20)
     monkeypatch.setattr(bounds, "_PIECE", 13)
     monkeypatch.setattr(bounds, "_STRETCH", 17)
     chance = Random(seed)

@@ -123,7 +123,7 @@ def test_many_members_that_burst_together_end_the_reading(tmp_path, monkeypatch)
     monkeypatch.setattr(packed, "PIECE", 1000)
     filler = json.dumps({"id": 1, "events": [], "x": " " * 100_000})
     path = archive(tmp_path / "a.eval", [(f"samples/{n}.json", filler) for n in range(20)])
-    monkeypatch.setattr(packed, "RATIO", 30)
+    monkeypatch.setattr(packed, "INFLATION", 30)
     problems, _ = said(path)
     assert any("times its size" in one for one in problems)
 

@@ -190,7 +190,7 @@ def test_a_log_that_vanished_while_it_was_read_is_an_error(log):
 
 
 def test_a_record_that_no_reader_would_take_is_not_written(log, monkeypatch):
-    monkeypatch.setattr(module, "LONGEST", 20)
+    monkeypatch.setattr(module, "RECORD_BYTES", 20)
     assert "no reader would take it" in refused(log)
     assert log.read_bytes() == session()
 

@@ -380,7 +380,7 @@ def _counted(data: bytes, most: int = 0) -> None:
     Of short lines as many are read as of a file of 10 MB, in proportion.
     """
     share = len(data) / 10_000_000
-    caps = {name: int(getattr(short_lines, name) * share) for name in ("MOST_SHORT", "MOST_SHORT_OBJECTS")}
+    caps = {name: int(getattr(short_lines, name) * share) for name in ("SHORT_LINES", "SHORT_OBJECTS")}
     with mock.patch.multiple(short_lines, **caps):
         costly.reading(data)()  # what is imported and compiled at its first use
         found = calls(costly.reading(data))

@@ -15,12 +15,13 @@ import msgspec
 from msgspec import Raw
 
 from lore.errors import MisuseError, did_you_mean
-from lore.formats.bounds import LONGEST, is_crowded, too_long, too_many
+from lore.formats.bounds import is_crowded, too_long, too_many
 from lore.formats.lines import fault
 from lore.model import events as e
 from lore.model import items as i
 from lore.model import lenient
 from lore.model.canonical import encode
+from lore.model.limits import RECORD_BYTES
 from lore.model.mask import cut_masked
 from lore.model.turn import seconds
 from lore.prompt.layout import CONTEXT
@@ -90,7 +91,7 @@ def _decode(line: bytes, kind: type[object]) -> None:
 
 def good_line(line: bytes, name: str) -> None:
     """Raise MisuseError for an event that no reader would take: it is too long, holds too much, or is no text."""
-    reason = too_long() if len(line) > LONGEST else too_many() if is_crowded(line) else fault(line)
+    reason = too_long() if len(line) > RECORD_BYTES else too_many() if is_crowded(line) else fault(line)
     if reason:
         raise MisuseError(f"{name} is no line of a log: {reason}", hint="write less content in one event")
 

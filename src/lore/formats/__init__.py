@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from lore.formats.bills import apart as apart
     from lore.formats.bills import billed_of as billed_of
     from lore.formats.bills import split as split
-    from lore.formats.bounds import LONGEST as LONGEST
     from lore.formats.captures.lore_capture import LoreCapture as LoreCapture
     from lore.formats.contents import object_of as object_of
     from lore.formats.folders import PackMember as PackMember
@@ -52,7 +51,6 @@ __all__ = [
     "Emitting",
     "Format",
     "FunctionCall",
-    "LONGEST",
     "Line",
     "Lines",
     "LoreCapture",
@@ -108,7 +106,6 @@ __getattr__ = public_names(
             "billed_of",
             "split",
         ),
-        "bounds": ("LONGEST",),
         "captures.lore_capture": ("LoreCapture",),
         "contents": ("object_of",),
         "folders": (

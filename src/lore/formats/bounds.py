@@ -9,11 +9,9 @@ from __future__ import annotations
 import re
 
 from lore.model.deferred import pattern
+from lore.model.limits import RECORD_BYTES, RECORD_LEVELS, RECORD_VALUES
 
-LONGEST = 12 * 1024 * 1024  # bytes of a line: 6 times the longest one that was seen in a real recording
-MOST_VALUES = 300_000  # values of one record: each becomes an object of some hundred bytes
 _SURELY_FEW = 1024 * 1024  # bytes of a record that cannot hold too many
-DEEPEST = 1_000  # levels of a record: parsers refuse what is nested deeper, each at a depth of its own
 _STRETCH = 16 * 1024  # bytes in which few values are nested so deep
 _TEXTS = pattern(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _AS_LISTS = bytes.maketrans(b"{}", b"[]")
@@ -24,7 +22,7 @@ _RUNS = pattern(rb"(\[*+)(\]*+)")
 _TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|,++', re.DOTALL)
 
 
-def is_crowded(data: bytes, most: int = MOST_VALUES) -> bool:
+def is_crowded(data: bytes, most: int = RECORD_VALUES) -> bool:
     """Tell whether a record holds more values than lore reads: 16 MiB of `{},{},` would take gigabytes.
 
     Costs a look at each comma, and at each string only where there are too many of these.
@@ -46,13 +44,13 @@ def is_deep(data: bytes) -> bool:
     Costs a count of its brackets, and a look at each only where so many open within a stretch that they may be nested.
     Brackets that close nothing inside strings may hide a level: then a parser's own depth (1,024) holds.
     """
-    if len(data) <= DEEPEST or data.count(b"[") + data.count(b"{") <= DEEPEST:
+    if len(data) <= RECORD_LEVELS or data.count(b"[") + data.count(b"{") <= RECORD_LEVELS:
         return False
     depth = 0
     for at in range(0, len(data), _STRETCH):
         end = at + _STRETCH
         depth += data.count(b"[", at, end) + data.count(b"{", at, end)
-        if depth > DEEPEST:
+        if depth > RECORD_LEVELS:
             return _is_nested(data)
         depth = max(0, depth - data.count(b"]", at, end) - data.count(b"}", at, end))
     return False
@@ -71,7 +69,7 @@ def _is_nested(data: bytes) -> bool:
         rest = piece
         for _ in range(_HIDDEN):
             rest = rest.replace(b"[]", b"")
-        if depth + rest.count(b"[") + _HIDDEN > DEEPEST and _highest(piece, depth) > DEEPEST:
+        if depth + rest.count(b"[") + _HIDDEN > RECORD_LEVELS and _highest(piece, depth) > RECORD_LEVELS:
             return True
         depth += 2 * piece.count(b"[") - len(piece)
     return False
@@ -89,17 +87,17 @@ def _highest(brackets: bytes, depth: int) -> int:
 
 def too_deep() -> str:
     """Say that a record is nested too deeply."""
-    return f"nested more than {DEEPEST:,} levels deep"
+    return f"nested more than {RECORD_LEVELS:,} levels deep"
 
 
-def too_many(most: int = MOST_VALUES) -> str:
+def too_many(most: int = RECORD_VALUES) -> str:
     """Say that a record is crowded."""
     return f"it holds more than {most:,} values"
 
 
 def too_long() -> str:
     """Say why a line that has no bytes has none."""
-    return too_much(LONGEST)
+    return too_much(RECORD_BYTES)
 
 
 def too_much(limit: int) -> str:

@@ -30,11 +30,10 @@ from msgspec import Struct
 from lore.formats.bounds import too_much
 from lore.model.canonical import encode, text_of
 from lore.model.jsonslice import SlicedText, array, check_text, parts, table
+from lore.model.limits import BODY_BYTES, INFLATION
 from lore.model.mask import mask
 from lore.model.turn import Fidelity, Form
 
-LARGEST = 24 * 1024 * 1024  # bytes of one body: as text of any script it takes four times as much, for a moment
-RATIO = 200  # times the compressed size of a body: prompts reach 20, decompression bombs 1,000
 _PIECE = 2 * 1024 * 1024
 _CUT = re.compile(rb"[^\\]{6}(?=[^\x80-\xbf\\])")  # the longest escape has six bytes
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -89,8 +88,8 @@ def opened(content: Content, encoding: str = "", *, binary: Callable[[bytes], bo
 
     What is no text is refused, but for bytes of which `binary` says that they can be read.
     """
-    if len(content.raw) > LARGEST:
-        raise ContentError(f"it is {too_much(LARGEST)}", large=True)
+    if len(content.raw) > BODY_BYTES:
+        raise ContentError(f"it is {too_much(BODY_BYTES)}", large=True)
     if content.form == "elsewhere":
         raise ContentError("it is kept in another file")
     if content.form == "base64":
@@ -165,7 +164,7 @@ def unpacked(data: bytes, encoding: str = "") -> bytes:
 
 
 def _inflated(data: bytes, bits: int) -> bytes:
-    limit = min(LARGEST, max(len(data), 1024) * RATIO)
+    limit = min(BODY_BYTES, max(len(data), 1024) * INFLATION)
     try:
         unpacker = zlib.decompressobj(bits)
         found = unpacker.decompress(data, limit)
@@ -185,7 +184,7 @@ def zstd_library() -> Any:
 
 
 def _unpacked_zstd(data: bytes) -> bytes:
-    limit, library = min(LARGEST, max(len(data), 1024) * RATIO), zstd_library()
+    limit, library = min(BODY_BYTES, max(len(data), 1024) * INFLATION), zstd_library()
     unpacker = library.ZstdDecompressor()
     try:
         if not hasattr(unpacker, "stream_reader"):
@@ -199,7 +198,7 @@ def _unpacked_zstd(data: bytes) -> bytes:
 def _unpacked_brotli(data: bytes) -> bytes:
     """Decompress; of a stream that was cut, what came of it."""
     library: Any = import_module("brotli")  # it has no types
-    limit = min(LARGEST, max(len(data), 1024) * RATIO)
+    limit = min(BODY_BYTES, max(len(data), 1024) * INFLATION)
     unpacker, found, rest = library.Decompressor(), bytearray(), data
     try:
         while len(found) < limit:

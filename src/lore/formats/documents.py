@@ -28,9 +28,8 @@ from lore.formats.lines import Line, fault
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
 from lore.model.jsonslice import TRAILING
+from lore.model.limits import ENTRY_BYTES, SHORT_ENTRIES
 
-LONGEST = 24 * 1024 * 1024  # bytes of an entry: browsers record videos beside requests
-MOST_SHORT = 10_000  # entries of a document too short for any call; what stands behind them is not read
 _SHORT = 128  # bytes, which a call takes by its address and its headers alone
 _BETWEEN = re.compile(rb"[ \t\r\n,]*")
 _BARE = re.compile(rb'[^{\[\]"]*+')
@@ -94,7 +93,7 @@ class Elements(Struct):
     """
 
     paths: tuple[str, ...]
-    limit: int = LONGEST
+    limit: int = ENTRY_BYTES
     phase: Phase = "before"
     line: int = 1
     byte: int = 0
@@ -243,7 +242,7 @@ class Documents:
     clock: ClassVar[Clock] = "end"
     paths: ClassVar[tuple[str, ...]]
     words: ClassVar[tuple[bytes, ...]]
-    longest: ClassVar[int] = LONGEST  # bytes of an element
+    longest: ClassVar[int] = ENTRY_BYTES  # bytes of an element
 
     def __init__(self) -> None:
         self._elements = Elements(self.paths, self.longest)
@@ -270,7 +269,7 @@ class Documents:
             found.append(line)
             if 0 < len(line.data) < _SHORT:
                 elements.short += 1
-                if elements.short == MOST_SHORT:
+                if elements.short == SHORT_ENTRIES:
                     elements.stop()
                     break
         return found
@@ -278,8 +277,8 @@ class Documents:
     def _ending(self) -> list[Read]:
         """Say what of the document was not read, and where that begins."""
         elements = self._elements
-        if elements.short == MOST_SHORT:
-            reason = f"{MOST_SHORT:,} of its entries are shorter than {_SHORT} bytes"
+        if elements.short == SHORT_ENTRIES:
+            reason = f"{SHORT_ENTRIES:,} of its entries are shorter than {_SHORT} bytes"
             return [self._read(Problem(Code.CAPTURE_TOO_LARGE, f"the rest of the document is passed over: {reason}"))]
         if elements.phase == "inside":
             return [self._read(Problem(Code.TORN_LAST_LINE, "the document ends before its list does"))]

@@ -15,8 +15,9 @@ import msgspec
 from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
-from lore.formats.bounds import MOST_VALUES, is_crowded, is_deep, too_deep, too_many
+from lore.formats.bounds import is_crowded, is_deep, too_deep, too_many
 from lore.model.codes import Code, Problem
+from lore.model.limits import MEMBER_BYTES, RECORD_VALUES
 from lore.model.turn import Exchange
 
 # Names and files of sessions that are folders, here so that none of their readers is imported to look for them: a task
@@ -32,7 +33,6 @@ TASK_FILES = (METADATA, HISTORY, UI, API)
 KIMI_SESSION, WIRE, CONTEXT = "kimi-cli-session", "wire.jsonl", "context.jsonl"
 OPENHANDS, STATE, EVENTS = "openhands", "base_state.json", "events"
 
-LARGEST = 64 * 1024 * 1024  # bytes of one file: a sample of an evaluation holds all of its calls
 OPENING = b'{"lore_pack":"'
 _LONGEST_HEADER = 64 * 1024  # bytes of a sample's header
 
@@ -69,7 +69,7 @@ class PackReader:
     name: ClassVar[str]
     yields: ClassVar[Yields] = "exchanges"
     clock: ClassVar[Clock] = "end"
-    most: ClassVar[int] = MOST_VALUES  # of one member
+    most: ClassVar[int] = RECORD_VALUES  # of one member
 
     def __init__(self) -> None:
         self._number = 0
@@ -114,7 +114,7 @@ class PackReader:
             self._number += 1
             try:
                 header = msgspec.json.decode(line if end >= 0 else b"", type=PackHeader)
-                self._header = header if 0 <= header.size <= LARGEST else None
+                self._header = header if 0 <= header.size <= MEMBER_BYTES else None
             except (ValueError, RecursionError):
                 self._header = None
             if self._header is None:

@@ -33,21 +33,13 @@ from lore.formats.answers import (
     is_stream,
 )
 from lore.formats.bounds import is_crowded, is_deep, too_deep, too_many
-from lore.formats.contents import (
-    LARGEST,
-    NO_CONTENT,
-    Content,
-    ContentError,
-    events_in,
-    framed_events,
-    is_framed,
-    opened,
-)
+from lore.formats.contents import NO_CONTENT, Content, ContentError, events_in, framed_events, is_framed, opened
 from lore.formats.values import text_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
 from lore.model.jsonslice import Sliced, array, first_element, parts, table
+from lore.model.limits import BODY_BYTES
 from lore.model.mask import cut_masked, mask
 from lore.model.turn import Call, Exchange, Streamed, http_seconds
 
@@ -137,7 +129,7 @@ def content_answer(content: Content, encoding: str = "") -> ParsedAnswer:
         events, text = events_in(content.raw)
         found, encoding = answer_of_events(events) if events else answer_of_stream(text), ""
     else:
-        plain = content.form == "json" and len(content.raw) <= LARGEST  # there is nothing to open
+        plain = content.form == "json" and len(content.raw) <= BODY_BYTES  # there is nothing to open
         body = content.raw if plain else opened(content, encoding, binary=is_framed)
         if not plain and is_framed(body):
             found = answer_of_events(framed_events(body))

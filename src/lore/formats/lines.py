@@ -25,26 +25,16 @@ from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.beginning import BOM, SPACE
-from lore.formats.bounds import (
-    LONGEST,
-    MOST_VALUES,
-    is_crowded,
-    is_deep,
-    too_deep,
-    too_long,
-    too_many,
-    too_much,
-)
+from lore.formats.bounds import is_crowded, is_deep, too_deep, too_long, too_many, too_much
 from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import array, is_json, may_hold_half
+from lore.model.limits import RECORD_BYTES, RECORD_VALUES, SHORT_LINES, SHORT_OBJECTS
 from lore.model.results.measured import Measurement
 from lore.model.turn import Exchange
 
 _BLANK = re.compile(rb"(?:[ \t\r]{0,1024}+\n)++")  # a longer line may be too long
 SHORTEST = 20  # bytes: a line that is shorter and no object with a member holds nothing that a reader takes
-MOST_SHORT = 1_000  # lines of a file that are such and given; more are counted, where they begin is said
-MOST_SHORT_OBJECTS = 50_000  # lines of a file that are short objects with a member, each kept; more are counted
 # An object that may have a member; runs of short lines: of those, of others, of any.
 _OBJECT = rb"[ \t\r]{0,19}+\{[^\n]{0,19}\"[^\n]{0,19}\}[ \t\r]{0,19}+"
 _IS_OBJECT = re.compile(_OBJECT)
@@ -81,15 +71,15 @@ class ShortLines(Struct):
     def run(self) -> re.Pattern[bytes] | None:
         """Return what finds the lines that are not given any more; None while all are."""
         if self.given < self.most:
-            return None if self.objects < MOST_SHORT_OBJECTS else _OBJECTS
-        return _OTHERS if self.objects < MOST_SHORT_OBJECTS else _ANY
+            return None if self.objects < SHORT_OBJECTS else _OBJECTS
+        return _OTHERS if self.objects < SHORT_OBJECTS else _ANY
 
     def takes(self, piece: bytes) -> bool:
         """Tell whether a line is given; a short one is counted."""
         if len(piece) >= SHORTEST:
             return True
         if _IS_OBJECT.fullmatch(piece) is not None:
-            taken = self.objects < MOST_SHORT_OBJECTS
+            taken = self.objects < SHORT_OBJECTS
             self.objects += taken
         else:
             taken = self.given < self.most
@@ -110,7 +100,7 @@ class Lines:
     line may be of any length.
     """
 
-    limit: ClassVar[int] = LONGEST
+    limit: ClassVar[int] = RECORD_BYTES
 
     def __init__(self, *, times: int = 1, short: ShortLines | None = None) -> None:
         self.most = self.limit * times
@@ -279,7 +269,7 @@ class TextReader:
     records: ClassVar[bool] = False  # whether lines are records of JSON, of which none is very short
 
     def __init__(self) -> None:
-        self._lines = Lines(times=self.times, short=ShortLines(MOST_SHORT) if self.records else None)
+        self._lines = Lines(times=self.times, short=ShortLines(SHORT_LINES) if self.records else None)
 
     def feed(self, data: bytes) -> list[Read]:
         return self._read(self._lines.feed(data))
@@ -365,14 +355,14 @@ def problem(code: str, message: str, line: Line) -> Read:
 class RecordReader(LineReader):
     """A reader of records; a format says in `_values` what one holds."""
 
-    largest: ClassVar[int] = LONGEST  # bytes of a record
-    most: ClassVar[int] = MOST_VALUES  # of a record
+    largest: ClassVar[int] = RECORD_BYTES  # bytes of a record
+    most: ClassVar[int] = RECORD_VALUES  # of a record
 
     def __init__(self) -> None:
         super().__init__()
         self._held: list[bytes] | None = []  # None: it is read by lines
         self._size = 0
-        self._probe = Lines(times=self.times, short=ShortLines(MOST_SHORT))  # the lines of what is held
+        self._probe = Lines(times=self.times, short=ShortLines(SHORT_LINES))  # the lines of what is held
         self._whole = False  # the first line was seen, and is no value by itself
 
     def feed(self, data: bytes) -> list[Read]:

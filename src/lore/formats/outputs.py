@@ -8,7 +8,7 @@ cost.
 Rules: total; what an event does not say as its dialect would is passed over; a stream that was cut gives what came,
 and input that is no JSON yet stays the text that it is. Pieces of strings are joined between their quotes, as they
 were spelled: what is joined is a string again, and halves of a surrogate pair that came apart are whole. Cost:
-O(bytes) each time that it is asked, however many pieces; at most `MOST` blocks are kept.
+O(bytes) each time that it is asked, however many pieces.
 
 Sources: the streaming pages of Anthropic's Messages, OpenAI's Chat Completions, Gemini's streamGenerateContent and
 Bedrock's ConverseStream.
@@ -22,7 +22,6 @@ from typing import ClassVar
 
 from lore.formats.answers import output_in
 from lore.formats.contents import (
-    LARGEST,
     Content,
     ContentError,
     array_of,
@@ -34,9 +33,9 @@ from lore.formats.contents import (
     unescaped,
 )
 from lore.model.jsonslice import array, is_json, table
+from lore.model.limits import BODY_BYTES
 from lore.model.turn import Output
 
-MOST = 4096  # parts of one answer (blocks, calls): no model says more
 _ASSISTANT = b'"assistant"'
 _NOTHING = (b"", b"null", b'""')
 _DIGITS = 10  # of the place of a block
@@ -49,7 +48,7 @@ def output_items(output: Output) -> bytes:
     """Return what a model said."""
     if isinstance(output, bytes):
         return output
-    if len(output.raw) > LARGEST:
+    if len(output.raw) > BODY_BYTES:
         return b""
     try:
         return items_of_events(_events(Content(output.raw, output.form), output.encoding))
@@ -106,8 +105,6 @@ def _response_items(events: Iterable[bytes]) -> bytes:
             items += [event["item"]] if "item" in event else []
         elif "response" in event:
             output = output_in(table(event["response"]) or {}) or output
-        if len(items) > MOST:
-            return b""
     return array_of(items) if output in (b"", b"[]") and items else output
 
 
@@ -159,7 +156,7 @@ class _Blocks:
     def begin(self, raw: bytes, members: dict[str, bytes]) -> None:
         """Begin a block, unless its place is none or taken."""
         place = _place(raw)
-        if place is None or len(self._blocks) >= MOST:
+        if place is None:
             return
         if place in self._blocks:
             self._closed.add(place)  # what follows belongs to another message that was sent behind the first
@@ -247,7 +244,7 @@ class _ChatParts:
         """Take a piece of a call; one without a place is whole, as some gateways send it."""
         number, function = piece.pop("index", b""), table(piece.pop("function", b"")) or {}
         place = self._next if number in (b"", b"null") else _place(number)
-        if place is None or (place not in self._calls and len(self._calls) >= MOST):
+        if place is None:
             return
         self._next = max(self._next, place + 1)
         text = function.pop("arguments", b"")
@@ -289,10 +286,8 @@ class _GeminiParts:
         if flag is not None and flag == self._open:
             self._parts[-1].text("text", part["text"])
             self._parts[-1].once({key: value for key, value in part.items() if key not in self._PLAIN})
-        elif len(self._parts) < MOST:
-            self._parts.append(_Growing(part))
         else:
-            return
+            self._parts.append(_Growing(part))
         self._open = flag if part.keys() <= self._PLAIN else None  # a signature is of what it stands on
 
     def answer(self) -> bytes:

@@ -20,12 +20,13 @@ from msgspec import Raw, Struct
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.beginning import BEGINNING, BOM, SPACE
 from lore.formats.bounds import is_crowded, is_deep, too_many, too_much
-from lore.formats.documents import LONGEST, Elements
+from lore.formats.documents import Elements
 from lore.formats.lines import Line, LineReader, fault, problem
 from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import NULL, Item
 from lore.model.jsonslice import is_json
+from lore.model.limits import ENTRY_BYTES
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign
 
@@ -198,7 +199,7 @@ class TranscriptDocument(Emitting[M]):
 
     name: ClassVar[str]
     paths: ClassVar[tuple[str, ...]]
-    longest: ClassVar[int] = LONGEST  # bytes of a record
+    longest: ClassVar[int] = ENTRY_BYTES  # bytes of a record
 
     def __init__(self) -> None:
         self._elements = Elements(self.paths, self.longest)

@@ -20,7 +20,6 @@ _KINDS = (
     (b"PAR1", "a Parquet file", "write its rows as JSON Lines"),
 )
 _LOOKED_AT = 4_096  # bytes at a file's beginning: a NUL there shows that it is not text
-_MOST_TOKENS = 100_000  # values, brackets and colons at a file's beginning: one key can be repeated a million times
 _SHOWN = 6  # members or tables that are named
 
 
@@ -37,7 +36,7 @@ def members(head: bytes) -> dict[str, None]:
         return {}
     found: dict[str, None] = {}
     depth, key = 0, b""
-    for match in islice(_TOKEN.finditer(head, start), _MOST_TOKENS):
+    for match in _TOKEN.finditer(head, start):
         token = match.group()
         if token in b"{[":
             depth += 1

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from lore.model.jsonslice import members as members
     from lore.model.jsonslice import table as table
     from lore.model.ledger import LedgerRow as LedgerRow
+    from lore.model.limits import RECORD_BYTES as RECORD_BYTES
     from lore.model.mask import cut_masked as cut_masked
     from lore.model.mask import mask_credentials as mask_credentials
     from lore.model.results import CommandResult as CommandResult
@@ -57,6 +58,7 @@ __all__ = [
     "OpaqueItem",
     "Place",
     "Problem",
+    "RECORD_BYTES",
     "RawBlock",
     "Sign",
     "Status",
@@ -115,6 +117,7 @@ __getattr__ = public_names(
             "table",
         ),
         "ledger": ("LedgerRow",),
+        "limits": ("RECORD_BYTES",),
         "mask": (
             "cut_masked",
             "mask_credentials",

@@ -24,3 +24,31 @@ DIFFERING_TEXT_BYTES = 4 * 1024 * 1024  # bytes of two texts that are compared l
 DIFFERENCE_CHARACTERS = 24_576  # characters searched for words and headings in all differences of two requests
 VARYING_TEXT = 65_536  # characters searched for clocks and ids: a longer difference is none
 FORECAST_ENTRIES = 4_000  # entries measured for a turn; more only if a long history changed at its beginning
+
+# Reading a record: the only bounds of its size and depth
+RECORD_BYTES = 12 * 1024 * 1024  # 6 times the longest record that was seen in a real recording
+RECORD_LEVELS = 1_000  # of nesting: parsers refuse what is deeper, each at another depth
+RECORD_VALUES = 300_000  # each becomes an object of some hundred bytes: 12 MiB of `{},{},` would take gigabytes
+ENTRY_BYTES = 24 * 1024 * 1024  # of a document: browsers record videos beside requests
+BODY_BYTES = 24 * 1024 * 1024  # as text of any script it takes four times as much, for a moment
+SAMPLE_BYTES = 40 * 1024 * 1024  # of an evaluation: it is held as pieces, whole and cut
+SAMPLE_VALUES = 1_000_000  # its calls repeat their histories
+MEMBER_BYTES = 64 * 1024 * 1024  # of a file that is one recording together with others
+INFLATION = 200  # times the compressed size: prompts reach 20 and archives of them 100, bombs 1,000
+TYPED_LEVELS = 64  # of typed values in telemetry: unwrapping one calls itself
+YAML_BYTES = 10 * 1024 * 1024  # of a cassette's interaction: one emoji makes each character cost four
+YAML_VALUES = 400_000  # of an interaction, values of aliases counted each time
+YAML_TEXT_BYTES = 24 * 1024 * 1024  # of an interaction, text of aliases counted each time
+YAML_LEVELS = 200  # of an interaction: YAML's composer calls itself
+YAML_ANCHORS = 10_000  # of a cassette: each keeps its value until the end
+
+# Reading a file
+SHORT_LINES = 1_000  # lines too short for a record that are reported; more are counted
+SHORT_OBJECTS = 50_000  # short lines that are objects: each is kept as an opaque event; more are counted
+SHORT_ENTRIES = 10_000  # entries of a document that are too short for a call; what follows them is not read
+BRANCH_WALKS = 16  # times that each line of Claude Code's log is passed over, on average, to find what compactions kept
+UNBILLED_EVENTS = 1_000  # of a response of Codex that waits for its usage
+UNBILLED_BYTES = 4 * 1024 * 1024  # of such a response
+REPLAYED_ENTRIES = 100_000  # entries of pi that come again on another branch: a session has some hundred
+REPLAYED_BYTES = 8 * 1024 * 1024  # of the latest lines of pi, kept for what comes again
+OPEN_CALLS = 512  # calls of a chat without a result: each result is looked for among them

@@ -20,10 +20,10 @@ from typing import NamedTuple
 from lore.errors import LoreError, Where, reason_of
 from lore.files import WholeFile, is_named_pipe
 from lore.formats.beginning import SQLITE, is_document, may_be_recording
-from lore.formats.bounds import LONGEST
 from lore.formats.folders import OPENING
 from lore.model.deferred import pattern
 from lore.model.events import MAIN
+from lore.model.limits import RECORD_BYTES
 from lore.model.vector import common_prefix
 from lore.recording import filesystem, packed, zstd
 from lore.recording.agents import session_folders
@@ -31,7 +31,7 @@ from lore.store.registry import address_of, exists, is_store, log_of, shown
 
 PIECE = 1024 * 1024
 HEAD = 256 * 1024
-HEAD_LIMIT = LONGEST  # no reader keeps a line that is longer than this
+HEAD_LIMIT = RECORD_BYTES  # no reader keeps a line that is longer than this
 STDIN = "-"
 _STORAGE = frozenset(("session", "message", "part"))
 _JSON_LINES = ".jsonl"

@@ -35,11 +35,11 @@ import msgspec
 from msgspec import Struct
 
 from lore.errors import reason_of
-from lore.formats.bounds import LONGEST
-from lore.formats.folders import API, CLINE_TASK, KIMI_SESSION, LARGEST, OPENHANDS, TASK_FILES, UI, PackHeader
+from lore.formats.folders import API, CLINE_TASK, KIMI_SESSION, OPENHANDS, TASK_FILES, UI, PackHeader
 from lore.formats.http import links, session_in
 from lore.model.canonical import printable
 from lore.model.jsonslice import array, table
+from lore.model.limits import INFLATION, MEMBER_BYTES, RECORD_BYTES
 from lore.model.turn import seconds_in
 from lore.recording import filesystem
 from lore.recording.agents import session_folders
@@ -49,7 +49,6 @@ PIECE = 1024 * 1024
 REQUEST, RESPONSE = ".request.json", ".response.json"
 SHORTEST = 0.2  # seconds: no model answers sooner
 LARGEST_DIRECTORY = 4 * 1024 * 1024  # bytes: some 50,000 samples; the directory is held while the archive is read
-RATIO = 200  # times the packed size: repeated prompts shrink to a hundredth, archive bombs to a thousandth
 _WHOLE = (CLINE_TASK, OPENHANDS)  # formats whose files are read as a whole, however long
 _TAIL = 66_000  # where an archive's end record lies: 22 bytes, and a comment of at most 65,535
 _LOG = frozenset(("header.json", "_journal/start.json", "summaries.json"))
@@ -145,7 +144,7 @@ def size_of(folder: str) -> int:
 def folder_stream(folder: str, names: list[str]) -> Iterator[bytes]:
     """Yield the pack of a folder; `names` are its members. A file of Kimi CLI's is several, a piece each."""
     for header in ordered(folder, names):
-        limit = LARGEST if header.lore_pack in _WHOLE else LONGEST
+        limit = MEMBER_BYTES if header.lore_pack in _WHOLE else RECORD_BYTES
         shown = msgspec.structs.replace(header, name=printable(os.fsencode(header.name).decode("utf-8", "replace")))
         try:
             with filesystem.opened(os.path.join(folder, header.name)) as file:
@@ -207,10 +206,10 @@ class PairedRequest(Struct):
 def _table(path: str) -> dict[str, bytes]:
     """Return the members of a file's JSON object; none where it cannot be read (whoever reads it says why)."""
     try:
-        if (filesystem.status(path).size or 0) > LONGEST:
+        if (filesystem.status(path).size or 0) > RECORD_BYTES:
             return {}
         with filesystem.opened(path) as file:
-            return table(file.read(LONGEST)) or {}
+            return table(file.read(RECORD_BYTES)) or {}
     except (OSError, ValueError):
         return {}
 
@@ -312,7 +311,7 @@ def archive_stream(path: str) -> Iterator[bytes]:
                 kind = "archive"
                 yield from _member(PackHeader(kind, ""))
                 return
-            yield from _samples(archive, infos, RATIO * total + PIECE)
+            yield from _samples(archive, infos, INFLATION * total + PIECE)
     except _DAMAGED as error:
         kind = kind if path.endswith(".eval") else "archive"
         yield from _member(PackHeader(kind, os.path.basename(path)), fault=f"no whole archive: {_why(error)}")
@@ -322,14 +321,16 @@ def _samples(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo], room: int) 
     """Yield the samples in the order of the archive, as long as they do not burst it."""
     for info in infos:
         header = PackHeader("inspect-archive", printable(info.filename))
-        limit = min(LARGEST, RATIO * info.compress_size + PIECE)
+        limit = min(MEMBER_BYTES, INFLATION * info.compress_size + PIECE)
         if info.file_size > limit:
-            burst = info.file_size <= LARGEST
-            fault = f"unpacks to more than {RATIO} times its size" if burst else f"longer than {LARGEST >> 20} MiB"
+            burst = info.file_size <= MEMBER_BYTES
+            fault = (
+                f"unpacks to more than {INFLATION} times its size" if burst else f"longer than {MEMBER_BYTES >> 20} MiB"
+            )
             yield from _member(header, fault=fault)
             continue
         if info.file_size > room:
-            yield from _member(header, fault=f"the archive unpacks to more than {RATIO} times its size")
+            yield from _member(header, fault=f"the archive unpacks to more than {INFLATION} times its size")
             return
         data: bytes | None = None
         try:

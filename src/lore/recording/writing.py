@@ -16,11 +16,11 @@ from typing import BinaryIO, TypeAlias
 
 from lore.errors import LoreError, Where, reason_of
 from lore.files import append, lock, replaced
-from lore.formats.bounds import LONGEST
 from lore.formats.lines import fault
 from lore.formats.lore_log import LoreLog
 from lore.memory.identities import refuse_reserved
 from lore.model.events import Event, encode
+from lore.model.limits import RECORD_BYTES
 from lore.recording import corpus, filesystem
 from lore.recording.opening import kind_of
 from lore.store.base import ConflictError, Head, SessionDelta, Store, UnknownSessionError
@@ -88,9 +88,9 @@ class LogAppender:
         lines = [encode(event) for event in events]
         if not lines:
             return False
-        if max(map(len, lines)) > LONGEST:
+        if max(map(len, lines)) > RECORD_BYTES:
             raise LoreError(
-                f"a record longer than {LONGEST >> 20} MiB: no reader would take it", hint="write less content"
+                f"a record longer than {RECORD_BYTES >> 20} MiB: no reader would take it", hint="write less content"
             )
         self._check_unchanged()
         last = self._last_line()
@@ -119,7 +119,7 @@ class LogAppender:
             at = found.rfind(b"\n")
             if at >= 0:
                 return found[at + 1 :]
-            if len(found) > LONGEST:
+            if len(found) > RECORD_BYTES:
                 break
             end, piece = start, piece * 4
         return found

@@ -22,12 +22,12 @@ from msgspec import Raw
 
 from lore.errors import Where
 from lore.formats.beginning import BOM
-from lore.formats.bounds import LONGEST
 from lore.formats.lines import fault
 from lore.model import lenient
 from lore.model.canonical import encode
 from lore.model.events import Envelope, Saved
 from lore.model.items import is_absent
+from lore.model.limits import RECORD_BYTES
 from lore.store.base import EMPTY, DamagedError, DamagedPlace, Head, SessionState, StoreError, Verified, like
 from lore.store.deltas import Addition, StoredView
 from lore.store.jsonl_folder import LOG, Folder, name_of, read_range
@@ -66,8 +66,8 @@ def save_bytes(addition: Addition, byte: int) -> bytes:
         if name in _OWN_FIELDS and value not in (None, "", ()) and (name != "metadata" or then.metadata != EMPTY)
     )
     line = _BEGIN + b",".join(fields) + _END
-    if len(line) > LONGEST:
-        raise StoreError(f"notes of {len(line):,} bytes: a record holds {LONGEST >> 20} MiB", hint="note less")
+    if len(line) > RECORD_BYTES:
+        raise StoreError(f"notes of {len(line):,} bytes: a record holds {RECORD_BYTES >> 20} MiB", hint="note less")
     return b"\n".join((line, *lines, b""))
 
 
@@ -290,7 +290,7 @@ class LogFile(StoredView):
     def header(self) -> SessionHeader:
         """Return the session's header; raises DamagedError if there is none, or another session's."""
         data, at = b"", 0
-        while b"\n" not in data and at < min(self.size, LONGEST):
+        while b"\n" not in data and at < min(self.size, RECORD_BYTES):
             data += read_range(self.descriptor, at, at + _PIECE)
             at += _PIECE
         if not data:

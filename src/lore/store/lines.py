@@ -20,7 +20,7 @@ import msgspec
 
 from lore.errors import LoreError, Where
 from lore.formats.base import Read
-from lore.formats.bounds import LONGEST, is_crowded, too_long, too_many
+from lore.formats.bounds import is_crowded, too_long, too_many
 from lore.formats.lines import Line, Lines, fault, problem, split_joined
 from lore.formats.lore_log import LoreLog, event_of, kind_of
 from lore.model import lenient
@@ -30,6 +30,7 @@ from lore.model.events import MAIN, Append, OpaqueEvent, PromptDelta, Remove, Se
 from lore.model.events import encode as encode_event
 from lore.model.items import is_absent
 from lore.model.jsonslice import spans
+from lore.model.limits import RECORD_BYTES
 from lore.model.mask import cut_masked
 from lore.store.base import EMPTY, DeltaRow, Head, SessionData, SessionSummary, StoreError, like
 
@@ -68,7 +69,7 @@ def refusal(line: bytes) -> str:
 def good_line(line: bytes) -> bytes:
     """Return a line that every reader of logs takes; raises StoreError."""
     line = bytes(line)
-    if len(line) > LONGEST:
+    if len(line) > RECORD_BYTES:
         raise StoreError(f"an event of {len(line):,} bytes: {too_long()}", hint="write less content in one event")
     reason = "a line feed within" if b"\n" in line else too_many() if is_crowded(line) else fault(line)
     if reason:

@@ -26,8 +26,20 @@ from typing import ClassVar, NamedTuple
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from lore.formats import BOM, LONGEST, SPACE, Line, Read, RecordReader, Yields, array_at, first_records
-from lore.model import Code, Item, Problem, ToolCall, array, cut_masked, element_ranges, members, printable, table
+from lore.formats import BOM, SPACE, Line, Read, RecordReader, Yields, array_at, first_records
+from lore.model import (
+    RECORD_BYTES,
+    Code,
+    Item,
+    Problem,
+    ToolCall,
+    array,
+    cut_masked,
+    element_ranges,
+    members,
+    printable,
+    table,
+)
 from lore.model import events as e
 from lore_plugins.formats import flue_messages as messages
 
@@ -368,7 +380,7 @@ class Flue(RecordReader):
     name: ClassVar[str] = "flue"
     yields: ClassVar[Yields] = "events"
     times: ClassVar[int] = 4  # a line may be a whole session
-    largest: ClassVar[int] = times * LONGEST
+    largest: ClassVar[int] = times * RECORD_BYTES
     most: ClassVar[int] = 1_000_000
 
     def __init__(self) -> None:

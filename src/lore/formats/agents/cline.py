@@ -31,7 +31,7 @@ from lore.formats.agents.cline_records import ClineRecord
 from lore.formats.base import Read, Yields
 from lore.formats.beginning import BOM, SPACE, array_at
 from lore.formats.documents import Elements
-from lore.formats.folders import API, CLINE_TASK, HISTORY, LARGEST, METADATA, UI, PackMember, PackReader, in_file
+from lore.formats.folders import API, CLINE_TASK, HISTORY, METADATA, UI, PackMember, PackReader, in_file
 from lore.formats.lines import Line, fault, problem
 from lore.formats.transcripts import TranscriptDocument, TranscriptTurns
 from lore.formats.values import Said, count_in, opens, said_in, stamp_of, text_in
@@ -41,6 +41,7 @@ from lore.model.canonical import decode
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Block, TextBlock, ThinkingBlock, UserMessage, is_absent
 from lore.model.jsonslice import table
+from lore.model.limits import MEMBER_BYTES
 from lore.model.mask import cut_masked
 from lore.model.state import Sign
 
@@ -432,7 +433,7 @@ def _part(files: dict[str, bytes], name: str, kind: type[S]) -> S:
 
 def _records(data: bytes, name: str, found: list[Read]) -> Iterator[Placed]:
     """Yield the records of a file in its order; what is no record is a problem."""
-    elements = Elements(("",), LARGEST)
+    elements = Elements(("",), MEMBER_BYTES)
     for line in [*elements.feed(data), *elements.finish()]:
         try:
             yield Placed(name, records.RECORD.decode(line.data), line)

@@ -20,7 +20,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from lore.formats.base import Read
 from lore.formats.beginning import BOM
 from lore.formats.bills import billed_of
-from lore.formats.bounds import LONGEST, is_crowded, is_deep, too_deep, too_many, too_much
+from lore.formats.bounds import is_crowded, is_deep, too_deep, too_many, too_much
 from lore.formats.contents import RecordedBody, array_of, body_of, call_of, message_of, object_of, result_of, text_block
 from lore.formats.documents import Documents
 from lore.formats.folders import PackMember, PackReader
@@ -29,12 +29,11 @@ from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Billed
 from lore.model.jsonslice import array, table
+from lore.model.limits import RECORD_BYTES, SAMPLE_BYTES, SAMPLE_VALUES
 from lore.model.turn import Call, Exchange, seconds_in
 
 _OPENING = re.compile(rb'\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:\s*"\w+"\s*,\s*"eval"\s*:\s*\{')
 _ATTACHED = re.compile(rb'"attachment://([0-9a-zA-Z]{8,64})"')
-LARGEST = 40 * 1024 * 1024  # bytes of one sample in a log: it is held as pieces, whole and cut out
-MOST = 1_000_000  # values of one sample: its calls repeat their histories
 _MODEL = re.compile(rb'"event"\s*:\s*"model"')
 
 
@@ -64,7 +63,7 @@ class InspectLog(Documents):
     name: ClassVar[str] = "inspect"
     paths: ClassVar[tuple[str, ...]] = (".samples",)
     words: ClassVar[tuple[bytes, ...]] = (b'"version"', b'"eval"', b'"samples"')
-    longest: ClassVar[int] = LARGEST
+    longest: ClassVar[int] = SAMPLE_BYTES
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -82,8 +81,8 @@ class InspectLog(Documents):
     def _of(self, samples: list[Line]) -> Iterator[Read]:
         """Read samples as they are asked for: what one refers to again and again is put in its places each time."""
         for sample in samples:
-            if not sample.data or is_crowded(sample.data, MOST):
-                reason = too_many(MOST) if sample.data else too_much(LARGEST)
+            if not sample.data or is_crowded(sample.data, SAMPLE_VALUES):
+                reason = too_many(SAMPLE_VALUES) if sample.data else too_much(SAMPLE_BYTES)
                 skipped = Problem(Code.CAPTURE_TOO_LARGE, f"a sample is passed over: {reason}")
                 yield Read(skipped, sample.number, sample.byte)
                 continue
@@ -95,7 +94,7 @@ class InspectArchive(PackReader):
     """Reader of the samples of an `.eval` archive."""
 
     name: ClassVar[str] = "inspect-archive"
-    most: ClassVar[int] = MOST
+    most: ClassVar[int] = SAMPLE_VALUES
 
     def _member(self, member: PackMember) -> Iterator[Exchange | Problem]:
         return _sampled(member.data, member.header.name)
@@ -157,7 +156,7 @@ def _requested(call: dict[str, bytes], pools: _Pools) -> RecordedBody | None:
 
 def _from(refs: bytes, pool: Sequence[Raw]) -> Iterator[bytes]:
     """Yield what ranges of a pool hold, at most as much as a line may be long."""
-    room = LONGEST
+    room = RECORD_BYTES
     for span in array(refs) if refs[:1] == b"[" else []:
         ends = array(span) if span[:1] == b"[" else []
         if len(ends) != 2 or not all(end.isdigit() and len(end) < 10 for end in ends):
@@ -208,7 +207,7 @@ def _whole(body: bytes, attachments: Mapping[str, Raw]) -> bytes:
     """Put attachments in their places, as many as leave a body that may be read."""
     if not attachments or b'"attachment://' not in body:
         return body
-    room = LONGEST - len(body)
+    room = RECORD_BYTES - len(body)
 
     def put(match: re.Match[bytes]) -> bytes:
         nonlocal room

@@ -23,13 +23,14 @@ from msgspec import Struct
 
 from lore.formats.base import Read
 from lore.formats.bounds import is_crowded, too_many
-from lore.formats.contents import LARGEST, NO_CONTENT, Content, unescaped
+from lore.formats.contents import NO_CONTENT, Content, unescaped
 from lore.formats.http import Http, Judged, exchanges_of, headers_of, status_of
 from lore.formats.lines import Line, LineReader, each, placed, problem
 from lore.formats.values import text_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.jsonslice import array, table
+from lore.model.limits import BODY_BYTES
 from lore.model.mask import cut_masked
 from lore.model.turn import seconds_in
 
@@ -124,7 +125,7 @@ class LoreCapture(LineReader):
     def _take(self, call: _OpenCall, side: _Side, members: dict[str, bytes], line: Line) -> None:
         """Keep what a record holds of a body; of one that is too large to be read only so much that it shows."""
         side.last, side.arrived = members.get("at", b""), members.get("arrived", b"") or side.arrived
-        if side.size > LARGEST:
+        if side.size > BODY_BYTES:
             return
         call.size += len(line.data)
         self._held += len(line.data)

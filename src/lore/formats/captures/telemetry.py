@@ -34,11 +34,11 @@ from lore.model.canonical import encode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Billed
 from lore.model.jsonslice import array, is_json, table
+from lore.model.limits import TYPED_LEVELS
 from lore.model.turn import Call, Exchange, seconds_in
 
 _NESTED = (("resourceSpans", "scopeSpans", "spans"), ("resourceLogs", "scopeLogs", "logRecords"))
 _SMALL = 1024  # bytes of a record that is looked through for a call's attributes first
-_DEEPEST = 64  # levels of typed values: no message nests deeper
 _STARTS = ("startTimeUnixNano", "start_time_unix_nano", "startTime", "start_time", "timeUnixNano", "timestamp", "time",
            "observedTimeUnixNano")  # fmt: skip
 
@@ -89,7 +89,7 @@ def _attributes(raw: bytes) -> dict[str, bytes]:
 def _plain(raw: bytes, depth: int = 0) -> bytes:
     """Return a typed value as plain JSON; a value that is none of these as it stands."""
     own = table(raw) if raw[:1] == b"{" else None
-    if own is None or len(own) != 1 or depth > _DEEPEST:
+    if own is None or len(own) != 1 or depth > TYPED_LEVELS:
         return raw
     kind, value = next(iter(own.items()))
     match kind:

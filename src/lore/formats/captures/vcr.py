@@ -26,21 +26,15 @@ from lore.formats.http import exchanges_of
 from lore.model.canonical import encode
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import parts
+from lore.model.limits import YAML_ANCHORS, YAML_BYTES, YAML_LEVELS, YAML_TEXT_BYTES, YAML_VALUES
 from lore.model.mask import cut_masked, mask
 
-LONGEST = 10 * 1024 * 1024  # bytes of YAML: one emoji makes each character cost four, some of them twice
 _LIST = re.compile(
     rb"^(?:http_)?interactions:[ \t]*(?:#[^\n]*)?\r?\n(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?=( *)-[ \t\r\n])", re.MULTILINE
 )
 _WORD = re.compile(rb"\s*(?:-[\w \t]*)?\s*$")  # an item that is a word is no call, and millions of them may come
 _BEGINNING = 1024 * 1024  # bytes in which the list of interactions has to begin
-_TOO_LONG = f"an interaction is passed over: {too_much(LONGEST)}"
-
-
-MOST_VALUES = 400_000  # values of one piece, aliases included
-MOST_BYTES = 24 * 1024 * 1024  # bytes of the text of one piece, aliases included
-DEEPEST = 200  # levels of one piece: YAML's composer calls itself
-MOST_ANCHORS = 10_000  # anchors of one piece: each is an object that is kept
+_TOO_LONG = f"an interaction is passed over: {too_much(YAML_BYTES)}"
 
 
 class YamlError(Exception):
@@ -94,7 +88,7 @@ class _Yaml(Struct):
             at = len(pending)
         self.pending = pending[at:]
         self.scanned = max(0, len(self.pending) - self.indent - 8)
-        if self.skipping or len(self.pending) > LONGEST:
+        if self.skipping or len(self.pending) > YAML_BYTES:
             if not self.skipping:
                 found.append(self._problem(Code.CAPTURE_TOO_LARGE, _TOO_LONG))
             self._pass(self.scanned)
@@ -130,7 +124,7 @@ class _Yaml(Struct):
         found: list[Read] = []
         if self.skipping:
             self.skipping = False
-        elif len(data) > LONGEST:
+        elif len(data) > YAML_BYTES:
             found = [self._problem(Code.CAPTURE_TOO_LARGE, _TOO_LONG)]
         elif _WORD.match(data) is None:
             try:
@@ -220,7 +214,7 @@ class _Builder:
         self._anchors = anchors
         self._stack: list[_OpenInteraction] = []
         self._result: list[Any] = []
-        self._left, self._room = MOST_VALUES, MOST_BYTES
+        self._left, self._room = YAML_VALUES, YAML_TEXT_BYTES
 
     def build(self, events: Iterator[Any]) -> Any:
         """Read until the first document's value is whole."""
@@ -235,8 +229,8 @@ class _Builder:
                     self._put(known.value, known.values, known.size, None)
                 case "MappingStartEvent" | "SequenceStartEvent" as kind:
                     _check_tag(event.tag)
-                    if len(self._stack) == DEEPEST:
-                        raise YamlError(f"it is nested more than {DEEPEST} deep")
+                    if len(self._stack) == YAML_LEVELS:
+                        raise YamlError(f"it is nested more than {YAML_LEVELS} deep")
                     self._stack.append(_OpenInteraction({} if kind == "MappingStartEvent" else [], event.anchor))
                 case "MappingEndEvent" | "SequenceEndEvent":
                     closed = self._stack.pop()
@@ -262,10 +256,12 @@ class _Builder:
         self._left -= 1 if counted else values
         self._room -= 0 if counted else size
         if self._left < 0 or self._room < 0:
-            raise YamlError(f"it holds more than {MOST_VALUES:,} values or {MOST_BYTES // 1024 // 1024} MiB of text")
+            raise YamlError(
+                f"it holds more than {YAML_VALUES:,} values or {YAML_TEXT_BYTES // 1024 // 1024} MiB of text"
+            )
         if anchor is not None:
-            if len(self._anchors) == MOST_ANCHORS and anchor not in self._anchors:
-                raise YamlError(f"it names more than {MOST_ANCHORS:,} values")
+            if len(self._anchors) == YAML_ANCHORS and anchor not in self._anchors:
+                raise YamlError(f"it names more than {YAML_ANCHORS:,} values")
             self._anchors[anchor] = Anchored(value, values, size)
         if not self._stack:
             self._result = [value]

@@ -23,9 +23,8 @@ from lore.model import events as e
 from lore.model import items
 from lore.model.canonical import encode, text_of
 from lore.model.jsonslice import array, table
+from lore.model.limits import BRANCH_WALKS
 from lore.model.state import Sign, bounded
-
-WALKS = 16  # times that each line is passed over, on average, for compactions that name a first and a last one
 
 
 class ClaudeChainMemory(Struct):
@@ -108,7 +107,7 @@ def _path(memory: ClaudeMemory, segment: records.PreservedSegment) -> set[str] |
     Work stays linear in the lines: where too many were walked over already, the way ends too.
     """
     at, path, found = segment.tail_uuid, set[str](), False
-    room = WALKS * len(memory.parents) - memory.walked
+    room = BRANCH_WALKS * len(memory.parents) - memory.walked
     while not found and at is not None and at not in path and at in memory.parents and len(path) < room:
         path.add(at)
         found = at == segment.head_uuid

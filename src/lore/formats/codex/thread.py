@@ -8,7 +8,7 @@ in a context, turns. Rules:
 - a field of a context that is not noted says nothing; of a long text it is shown that it changed, and not how. All of
   it is prompt content, which Codex appends behind the history, so that a change by itself seldom moves the prefix;
 - a bill comes behind its response and often behind the first results: what a response made is held until it is billed,
-  up to `MOST_HELD` events or `MOST_BYTES`; one that is never billed is a request only where the log bills nothing.
+  up to `UNBILLED_EVENTS` or `UNBILLED_BYTES`; one that is never billed is a request only where the log bills nothing.
 
 Sources: `turn_context` of 697 turns and `input_tokens` of 6,707 requests (all of which include `cached_input_tokens`),
 versions 0.118 to 0.144; `drop_last_n_user_turns` in `codex-rs/core/src/context_manager/history.rs` and `updates.rs`
@@ -31,6 +31,7 @@ from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.items import NULL, is_absent
 from lore.model.jsonslice import table
+from lore.model.limits import UNBILLED_BYTES, UNBILLED_EVENTS
 from lore.model.state import LONGEST, Sign
 
 Counts: TypeAlias = tuple[int, int, int]
@@ -173,10 +174,6 @@ def _digest(text: bytes) -> str:
     return hashlib.blake2b(text, digest_size=8).hexdigest()
 
 
-MOST_HELD = 1_000  # events of a response that wait for its bill
-MOST_BYTES = 4 * 1024 * 1024  # bytes of a response that waits for its bill
-
-
 class Held(Struct, gc=False):
     """An event that waits for the bill of its response, and its place."""
 
@@ -243,7 +240,7 @@ class CodexResponses(TranscriptLines[CodexMemory]):
         response = waiting[-1]
         response.held.append(Held(event, line.number, line.byte))
         response.size += len(line.data)
-        if len(response.held) > MOST_HELD or response.size > MOST_BYTES:
+        if len(response.held) > UNBILLED_EVENTS or response.size > UNBILLED_BYTES:
             self._release(waiting[:-1])
             self._memory.waiting = [response]
             self._start(response)

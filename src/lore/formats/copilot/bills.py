@@ -35,8 +35,6 @@ from lore.model.items import is_absent
 from lore.model.jsonslice import array
 from lore.model.mask import mask
 
-MOST = 4_096  # tools, segments or points of one request
-
 
 class _Tool(Struct, frozen=True, gc=False):
     name: str = ""
@@ -116,7 +114,7 @@ def _hashes(state: _CopilotBillsState) -> e.PromptHashes | None:
     system = [(segment.segment, segment.hash) for segment in state.system_segments or () if segment.hash]
     talk = state.conversation or _Conversation()
     points = [(point.index, point.hash) for point in talk.points or () if point.hash and point.index >= 0]
-    if not (tools or system or points) or max(len(tools), len(system), len(points)) > MOST:
+    if not (tools or system or points):
         return None
     return e.PromptHashes(tuple(tools), tuple(system), tuple(points))
 

@@ -106,7 +106,6 @@ decode = lenient.decoding(KimiCodeRecord)
 
 
 CLIENT, COMPACTIONS = "kimi-code", "utility-compaction"
-_MOST_TABLES = 16  # tables of tools that are remembered: a session has one or two
 _NO_INPUT = Raw(b"{}")
 _DIALECTS = {"anthropic": "anthropic", "openai_responses": "openai-responses", "gemini": "gemini", "google": "gemini"}
 _PEOPLES = frozenset(("user", "skill_activation", "plugin_command"))
@@ -343,8 +342,6 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
         tables = self._memory.tables
         if record.hash is not None and record.tools is not None:
             tables[record.hash] = record.tools
-            while len(tables) > _MOST_TABLES:
-                del tables[next(iter(tables))]
 
     def _permitted(self, record: KimiCodeRecord) -> None:
         before, self._memory.mode = self._memory.mode, record.mode or self._memory.mode

@@ -37,7 +37,6 @@ from lore.model.state import Sign, bounded
 
 _PATHS = (".messages",)
 _SIGN = re.compile(rb'^\{\s*"info"\s*:\s*\{[^{}]*"(?:projectID|slug|directory|version)"\s*:')
-MOST_LIVE = 100_000  # items of a history that a compaction may keep
 
 
 class Asked(Struct, gc=False):
@@ -126,8 +125,6 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         memory, uuid = self._memory, item.uuid
         self._append(item)
         memory.live.append((message, uuid))
-        if len(memory.live) > MOST_LIVE:
-            del memory.live[: MOST_LIVE // 2]
         if memory.is_reverted:
             memory.reverted.append(uuid)
 

@@ -9,7 +9,7 @@ names its own.
 An entry that does not follow the last one goes on from another: what stands behind that one is taken back, and what
 stands on the other branch comes again. A compaction keeps what stands from an entry on (in version 1 by its place in
 the file), or brings what it keeps along (`retainedTail`). Memory: a name and some numbers an entry; the lines of the
-latest, up to `MOST_BYTES`, for what comes again.
+latest, up to `REPLAYED_BYTES`, for what comes again.
 
 Neither system prompt nor tools are in the file, but for the system prompt of oh-my-pi's subagents. A summary that says
 what it was billed was a request, on a chain of its own; older ones say nothing of it.
@@ -38,11 +38,11 @@ from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.items import OpaqueItem, is_absent
 from lore.model.jsonslice import table
+from lore.model.limits import REPLAYED_BYTES, REPLAYED_ENTRIES
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign
 
 RESULT, COMPACTION, RESET = -1, -2, -3  # what an entry is that has no items of its own
-MOST_BYTES = 8 * 1024 * 1024  # bytes of the latest lines, kept for what comes again on another branch
 
 
 class PiTree(Struct):
@@ -80,8 +80,8 @@ class PiTree(Struct):
         path.append(number)
         self.lines[number] = line
         self.line_bytes += len(line)
-        if self.line_bytes > MOST_BYTES:
-            while self.line_bytes > MOST_BYTES // 2 and len(self.lines) > 0:  # the older lines go
+        if self.line_bytes > REPLAYED_BYTES:
+            while self.line_bytes > REPLAYED_BYTES // 2 and len(self.lines) > 0:  # the older lines go
                 self.line_bytes -= len(self.lines.pop(next(iter(self.lines))))
         return number
 
@@ -137,7 +137,6 @@ class Way(NamedTuple):
 
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?=\.jsonl$|$)")
-MOST_REPLAYED = 100_000  # entries that come again; a session that a person steers has some hundred of them
 
 
 class PiLevel(Struct, gc=False):
@@ -284,7 +283,7 @@ class Pi(TranscriptLines[PiMemory]):
         memory, lost = self._memory, 0
         for number in numbers:
             memory.replayed += 1
-            line = memory.tree.lines.get(number) if memory.replayed <= MOST_REPLAYED else None
+            line = memory.tree.lines.get(number) if memory.replayed <= REPLAYED_ENTRIES else None
             if line is not None:
                 entry = messages.entry_of(line)
                 now, self._at = self._at, entry.timestamp

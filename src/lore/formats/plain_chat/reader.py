@@ -37,10 +37,9 @@ from lore.model import events as e
 from lore.model.canonical import printable
 from lore.model.codes import Code
 from lore.model.items import NULL, Block, TextBlock, ToolCall, UserMessage, blocks_of
+from lore.model.limits import OPEN_CALLS
 from lore.model.mask import cut_masked
 from lore.model.state import CHATS
-
-_MOST_OPEN = 512  # calls without a result yet: no model was seen to make as many at once
 
 
 class ChatTalk(msgspec.Struct):
@@ -182,7 +181,7 @@ class _ChatEvents(Emitting[ChatMemory]):
             if type(item) is ToolCall and item.status == "running":
                 talk.open.append((item.call_id, item.name))
             self._append(item)
-        del talk.open[:-_MOST_OPEN]
+        del talk.open[:-OPEN_CALLS]
         self._end_turn(talk.turns, message.bill)
 
     def _told(self, message: ChatMessage, uuid: str, source: str) -> None:

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 from lore.errors import LoreError, Where, reason_of
 from lore.files import append, synchronise_folder, try_lock
-from lore.formats.bounds import LONGEST
 from lore.model.canonical import encode, text_of
 from lore.model.jsonslice import parts, table
+from lore.model.limits import RECORD_BYTES
 from lore.model.state import UTILITY
 from lore.prefix.purpose import REPLAY
 from lore.recording import corpus
@@ -79,7 +79,7 @@ def salt_in(path: str) -> str:
     """Return the salt of the first record of a capture; empty where there is none."""
     try:
         with open(path, "rb") as file:
-            first = file.readline(LONGEST)
+            first = file.readline(RECORD_BYTES)
     except (OSError, ValueError):
         return ""
     salt = text_of(parts((table(first) or {}).get("replay", b"")).get("salt", b'""'))
@@ -99,8 +99,10 @@ class CaptureFile:
     def append(self, record: Captured) -> None:
         """Write a record behind the others; what cannot be written whole is taken back. Raises LoreError."""
         line = line_of(record)
-        if len(line) > LONGEST:
-            raise LoreError(f"turn {record.turn}: a record longer than {LONGEST >> 20} MiB, which no reader would take")
+        if len(line) > RECORD_BYTES:
+            raise LoreError(
+                f"turn {record.turn}: a record longer than {RECORD_BYTES >> 20} MiB, which no reader would take"
+            )
         try:
             append(self._descriptor, line, self._end)
         except OSError as error:
