@@ -114,18 +114,3 @@ def desk(tmp_path, monkeypatch) -> Path:
 def state(tmp_path, monkeypatch) -> None:
     """Keep locks and the key of boundary lines in the test's own folder."""
     monkeypatch.setenv("LORE_STATE", str(tmp_path / "state"))
-
-
-@pytest.fixture
-def objects(monkeypatch):
-    """Yield an empty service of objects in this process, its credentials in the environment.
-
-    Skips without the client of such services.
-    """
-    pytest.importorskip("obstore")
-    from store.s3_server import CREDENTIALS, ObjectServer
-
-    for name, value in CREDENTIALS.items():
-        monkeypatch.setenv(name, value)
-    with ObjectServer() as server:
-        yield server

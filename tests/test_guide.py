@@ -32,16 +32,16 @@ OTHER_CODES = {
     "lore check tests/recordings --baseline lore-baseline.json": 0,
 }
 NOT_RUN = {
-    "lore check fixtures/recordings --cluster local": "starts workers; tests/run/test_cluster.py has some",
+    "lore check fixtures/recordings --cluster local": "starts workers; tests/plugins/scale/test_cluster.py has some",
     "lore check /data/logs --cluster tls://SCHEDULER:8786": "the same",
     "lore record -- python agent.py": "tests/record/test_record_command.py runs such an agent",
     "lore watch": "a screen, until it is ended",
     "lore --install-completion": "writes to the start-up file of whoever runs the tests",
     "lore compact sqlite:sessions.db --policy policy.toml --watch": "until it is interrupted",
     "lore memory page --store sqlite:sessions.db": "until it is interrupted",
-    "lore check s3://BUCKET/PREFIX/": "a bucket; tests/cli/test_remote.py has one",
+    "lore check s3://BUCKET/PREFIX/": "a bucket; tests/plugins/scale/test_buckets.py has one",
     "lore check 's3://BUCKET/**/*.jsonl' --since 1d": "the same",
-    "lore simulate https://HOST/session.jsonl": "a web server; tests/recording/test_remote_web.py has one",
+    "lore simulate https://HOST/session.jsonl": "a web server; tests/plugins/scale/test_web.py has one",
     "lore replay session.jsonl --server http://127.0.0.1:8000 --layouts system,user,persist": "asks a server",
 }
 SHOWN_ELSEWHERE = {f"lore {command}" for command, _ in SHOWN}  # run by test_readme, which reads what they print

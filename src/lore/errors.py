@@ -69,9 +69,9 @@ def install_hint(extra: str) -> str:
     return f"in a clone of lore: pipx install --force '.[{extra}]', or pip install '.[{extra}]'"
 
 
-def lacks_plug_in(plug_in: str, needed_for: str) -> LoreError:
-    """Return the error of an installation that lacks one of lore's own plug-ins."""
+def lacks_plug_in(plug_in: str, needed_for: str, extra: str = "") -> LoreError:
+    """Return the error of an installation that lacks one of lore's own plug-ins, which may need an extra as well."""
     return LoreError(
         f"{needed_for} needs lore's plug-in {plug_in!r}, which this installation lacks",
-        hint="in a clone of lore: pipx install --force ., or pip install .",
+        hint=install_hint(extra) if extra else "in a clone of lore: pipx install --force ., or pip install .",
     )

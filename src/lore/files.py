@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["append", "synchronise_folder", "try_lock"]
+__all__ = ["append", "make_folder", "replaced", "synchronise_folder", "try_lock"]
 
 _AT_ONCE, _EXCLUSIVE = 1, 2  # flags of LockFileEx
 _BEHIND = 1 << 30  # upper half of the offset of the byte that is locked: 4 EiB

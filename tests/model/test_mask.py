@@ -304,7 +304,6 @@ CUT_AS_IT_IS = {
     "prompt/dialects/template.py": "what a developer typed as a time",
     "report/html/memory.py": "masked a line before",
     "store/jsonl_folder.py": "a name of a file that lore makes",
-    "recording/remote/objects.py": "masked a line before",
 }
 
 

@@ -12,7 +12,7 @@ import typer
 
 from lore.cli import common, flags
 from lore.cli.pages import page_among, read_twice, write_pages
-from lore.cli.tables import folder_among, judge_into
+from lore.cli.tables import judge_into, tables_among
 
 if TYPE_CHECKING:
     from lore.config import Loaded
@@ -100,7 +100,7 @@ def run(
     if fault:
         raise LoreError(fault)
     budgets = given.over(loaded.settings.check.budgets)
-    given_reports, folder = folder_among(report or [])
+    given_reports, tables = tables_among(report or [])
     reports = targets(given_reports, as_json=as_json)
     context = context_of(
         loaded, explicit=config is not None, select=select or (), ignore=ignore or (), baseline=baseline,
@@ -115,7 +115,7 @@ def run(
     if follow:
         kinds = at_once(reports)
         common.refuse(
-            (folder is not None, "--follow writes no tables", "leave --report parquet out"),
+            (tables is not None, "--follow writes no tables", "leave --report parquet out"),
             (jobs is not None, "--follow judges one recording, in this process", "leave --jobs out"),
             (cluster is not None, "--follow judges one recording as it grows", "leave --cluster out"),
             (since is not None or last, "--follow takes one recording",
@@ -129,11 +129,11 @@ def run(
         return follow_one(paths or [], budgets, options, context, as_json=is_json, color=color, verbose=verbose)
     workers = None
     if cluster is not None:
-        from lore.run.checking.cluster import LOCAL, Cluster
+        from lore.run.checking.judging import cluster_at
 
-        has_its_own = jobs is not None and cluster != LOCAL
+        has_its_own = jobs is not None and cluster != "local"
         common.refuse((has_its_own, "--jobs does not set how many workers a cluster has", "leave --jobs out"))
-        workers = Cluster(cluster, common.tell, workers=jobs or common.cores())
+        workers = cluster_at(cluster, jobs or common.cores(), common.tell)
     page = page_among(reports, opens=open_page, needed=needed(loaded, baseline), name="check")
     keep_apart(reports, needed(loaded, baseline))
     which = flags.chosen_inputs(paths or [], last=last, since=since, format=format)
@@ -155,11 +155,7 @@ def run(
             pass_over=pass_over or bool(which.looked), interrupted=interrupted, cluster=workers,
             hear=hear,
         )  # fmt: skip
-        outcome = (
-            judge()
-            if folder is None
-            else judge_into(folder, lambda take: judge(tabled=take), options, loaded, redact=redact)
-        )
+        outcome = judge() if tables is None else judge_into(tables, lambda take: judge(tabled=take), redact=redact)
     code = _answer(outcome, context, reports, which.paths, color=color, verbose=verbose, streamed=streamed)
     if page is not None and not outcome.result.interrupted:
         from lore.report.html.intros import of_check

@@ -1,8 +1,8 @@
-"""`lore check --report parquet=FOLDER`: the option, and writing tables while recordings are judged."""
+"""`lore check --report parquet=FOLDER`: tables that are written while recordings are judged."""
 
 from __future__ import annotations
 
-import time
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from lore.cli import common
@@ -10,44 +10,41 @@ from lore.cli import common
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lore.config import Loaded
     from lore.model.ledger import Ledger
     from lore.recording.inputs import Input
-    from lore.recording.opening import Options
     from lore.run.checking.check import CheckOutcome
 
-PARQUET = "parquet"
+TablesTarget = tuple[str, str]  # form and folder
 
 
-def folder_among(reports: list[str]) -> tuple[list[str], str | None]:
-    """Take `parquet=FOLDER` out of what --report asks for; raises LoreError where it cannot be written."""
-    folders = [text.partition("=")[2] for text in reports if text.partition("=")[0] == PARQUET]
-    if not folders:
-        return reports, None
+def tables_among(reports: list[str]) -> tuple[list[str], TablesTarget | None]:
+    """Take the tables out of what --report asks for; raises LoreError if they have no folder, or several."""
     from lore.errors import LoreError
-    from lore.run.spending.tables import refuse
+    from lore.run.spending.tables import table_forms
 
-    if len(folders) > 1 or folders[0] in ("", "-"):
-        raise LoreError("tables are written into one folder", hint=f"--report {PARQUET}=FOLDER")
-    refuse(folders[0])
-    return [text for text in reports if text.partition("=")[0] != PARQUET], folders[0]
+    forms = table_forms() if reports else {}
+    wanted = [(form, folder) for form, _, folder in (text.partition("=") for text in reports) if form in forms]
+    if not wanted:
+        return reports, None
+    form, folder = wanted[0]
+    if len(wanted) > 1 or folder in ("", "-"):
+        raise LoreError("tables are written into one folder", hint=f"--report {form}=FOLDER")
+    return [text for text in reports if text.partition("=")[0] not in forms], (form, folder)
 
 
 def judge_into(
-    folder: str, judge: Callable[[Callable[[Input, Ledger | None], None]], CheckOutcome], options: Options,
-    loaded: Loaded, *, redact: bool,
+    target: TablesTarget, judge: Callable[[Callable[[Input, Ledger | None], None]], CheckOutcome], *, redact: bool
 ) -> CheckOutcome:  # fmt: skip
     """Write the tables of recordings while they are judged, and say what is in them."""
+    from lore.judge.totals import FINDINGS_KEPT
     from lore.recording import corpus
-    from lore.report.plain import counted
-    from lore.run.spending.ledgers import Ledgers, folder_of
-    from lore.run.spending.tables import shortened, write_judged
+    from lore.run.spending.tables import write_tables
 
-    ledgers = Ledgers(options, folder_of(common.surroundings()), dated=common.dated_rules(loaded), now=time.time())
-    outcome, done = write_judged(folder, judge, ledgers, redact=redact)
-    if done is not None:
-        rows = ", ".join(f"{counted(number, 'row')} of {name}" for name, number in done.rows.items())
-        common.tell(f"{corpus.show(folder)}: {rows}, {done.bytes / 1e6:,.2f} MB")
-        if short := shortened(outcome.result.findings):
-            common.tell(f"{corpus.show(folder)}: {short}")
+    form, folder = target
+    outcome, done = write_tables(form, folder, judge, redact=redact)
+    if done:
+        common.tell(f"{corpus.show(folder)}: {done}")
+    kept = Counter(finding.severity for finding in outcome.result.findings)
+    if done and max(kept.values(), default=0) >= FINDINGS_KEPT:
+        common.tell(f"{corpus.show(folder)}: findings holds the first {FINDINGS_KEPT:,} of each severity")
     return outcome

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from lore.model.mask import mask_credentials as mask_credentials
     from lore.model.results import CommandResult as CommandResult
     from lore.model.results import Count as Count
+    from lore.model.results import Finding as Finding
     from lore.model.results import filled as filled
     from lore.model.running import LastBreak as LastBreak
     from lore.model.state import UTILITY as UTILITY
@@ -51,6 +52,7 @@ __all__ = [
     "CommandResult",
     "Count",
     "Exchange",
+    "Finding",
     "Item",
     "LastBreak",
     "LedgerRow",
@@ -125,6 +127,7 @@ __getattr__ = public_names(
         "results": (
             "CommandResult",
             "Count",
+            "Finding",
             "filled",
         ),
         "running": ("LastBreak",),

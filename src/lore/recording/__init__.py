@@ -12,16 +12,24 @@ if TYPE_CHECKING:
     from lore.recording.base import load_plugins as load_plugins
     from lore.recording.corpus import Opened as Opened
     from lore.recording.corpus import show as show
+    from lore.recording.filesystem import FolderEntry as FolderEntry
+    from lore.recording.filesystem import RemoteFiles as RemoteFiles
+    from lore.recording.filesystem import Status as Status
+    from lore.recording.inputs import Input as Input
     from lore.recording.opening import Options as Options
     from lore.recording.tailing import INTERVAL as INTERVAL
     from lore.recording.tailing import Live as Live
 
 __all__ = [
+    "FolderEntry",
     "INTERVAL",
+    "Input",
     "Live",
     "Opened",
     "Options",
     "Problems",
+    "RemoteFiles",
+    "Status",
     "UnrecognisedError",
     "UsageStore",
     "databases",
@@ -41,6 +49,12 @@ __getattr__ = public_names(
             "Opened",
             "show",
         ),
+        "filesystem": (
+            "FolderEntry",
+            "RemoteFiles",
+            "Status",
+        ),
+        "inputs": ("Input",),
         "opening": ("Options",),
         "tailing": (
             "INTERVAL",

@@ -1,7 +1,7 @@
 """The outside world of recordings: names to inputs, inputs to bytes, folders and patterns to files.
 
-Rules: a name is a path, that of a remote file (`remote`), `-` (standard input), a stored session (`URL#SESSION_ID`),
-or one of them with `#TURN` or `#CHAIN:TURN`; a file that exists under the whole name wins, then a stored session.
+Rules: a name is a path, that of a remote file, `-` (standard input), a stored session (`URL#SESSION_ID`), or one of
+them with `#TURN` or `#CHAIN:TURN`; a file that exists under the whole name wins, then a stored session.
 Inputs are read in pieces and never written. What cannot be opened is a LoreError with the name; a folder is walked in
 the order of names, links to folders are not followed, hidden names are left out.
 """
@@ -107,7 +107,14 @@ def pieces(path: str, size: int = PIECE) -> Generator[bytes]:
         hint = "name a session in it, URL#SESSION_ID; `lore store list` names them"
         raise LoreError(f"{show(path)} is a store, not a session", hint=hint)
     if filesystem.is_remote(path):
-        yield from _remote_pieces(path)
+        try:
+            yield from filesystem.remote_pieces(path, size)
+        except FileNotFoundError:
+            if filesystem.is_folder(path):
+                raise LoreError(f"{show(path)} is not a file", hint=folder_hint(path)) from None
+            raise
+        except OSError as error:
+            raise unreadable(path, error) from None
         return
     if "#" in path and not os.path.lexists(path) and (named := opencode().session_in(path)) is not None:
         yield from opencode().database_stream(*named)
@@ -135,17 +142,6 @@ def _standard_input(descriptor: int, size: int) -> Iterator[bytes]:
             return
         left = None if left is None else left - len(data)
         yield data
-
-
-def _remote_pieces(path: str) -> Iterator[bytes]:
-    from lore.recording import remote  # noqa: PLC0415 - few inputs are remote
-
-    try:
-        yield from remote.stream(path)
-    except remote.MissingError:
-        if remote.is_folder(path):
-            raise LoreError(f"{show(path)} is not a file", hint=folder_hint(path)) from None
-        raise
 
 
 def _opened(path: str, *, pipe: bool = False) -> FileIO:
@@ -239,7 +235,7 @@ def unreadable(path: str, error: OSError) -> LoreError:
         return error
     if _SCHEME.match(path) and not os.path.lexists(path):
         message = f"cannot read {show(path)}: lore reads nothing from {path.partition('://')[0]}://"
-        hint = f"addresses that it reads begin with {', '.join(filesystem.SCHEMES)}"
+        hint = f"addresses that it reads begin with {'://, '.join(filesystem.schemes())}://"
         return LoreError(message, hint=hint, where=Where(show(path)))
     hint = "a whole session is read here: leave #TURN out" if parse_name(path).turn is not None else ""
     return LoreError(f"cannot read {show(path)}: {reason_of(error)}", hint=hint, where=Where(show(path)))
@@ -345,7 +341,7 @@ def files_below(folder: str, failed_on: Callable[[str, LoreError], None]) -> Ite
         if set(folders) >= _STORAGE:  # OpenCode's: messages and parts are read with their session
             folders[:] = ["session"]
         folders[:] = [name for name in folders if not session_folders.is_part(name, names)]
-        for name in sorted(names) if isinstance(names, list) else names:  # those of a remote one are
+        for name in sorted(names):
             file = os.path.join(path, name)
             if not name.startswith(".") and not is_special(file):
                 yield file

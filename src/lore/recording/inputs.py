@@ -28,6 +28,8 @@ from lore.store.registry import is_store, open_there, say_once, scheme_of
 _MAGIC = re.compile(r"[*?\[]")
 _DATABASE = ".db"
 _SMALL = 256 * 1024  # bytes
+_FETCHED = 1024 * 1024  # bytes of a remote file that is read with others at the same time
+_AT_ONCE = 16  # of them
 Failed: TypeAlias = Callable[[str, LoreError], None]  # takes a folder that cannot be listed, and why
 
 T = TypeVar("T")
@@ -78,12 +80,15 @@ def fetched_ahead(files: Sequence[Input]) -> bool:
 
 
 def ahead(files: Sequence[Input]) -> Iterator[Input]:
-    """Yield files one by one; of remote ones the next are fetched meanwhile, where they are small."""
+    """Yield files one by one; small remote ones are read in groups, at the same time."""
     if not any(filesystem.is_remote(file.path) for file in files):
-        return iter(files)
-    from lore.recording import remote  # noqa: PLC0415 - few inputs are remote
-
-    return remote.ahead(files, lambda file: (file.path, file.size))
+        yield from files
+        return
+    for start in range(0, len(files), _AT_ONCE):
+        group = files[start : start + _AT_ONCE]
+        small = [file.path for file in group if 0 < file.size <= _FETCHED and filesystem.is_remote(file.path)]
+        with filesystem.fetched(small):
+            yield from group
 
 
 def without_taken_over(found: list[T], input_of: Callable[[T], Input]) -> list[T]:
@@ -254,13 +259,14 @@ def _folders(base: str, failed_on: Failed) -> Iterator[str]:
 
 def _entries(folder: str, failed_on: Failed) -> list[filesystem.FolderEntry | os.DirEntry[str]]:
     """List a folder; what is none has nothing in it."""
+    found: list[filesystem.FolderEntry | os.DirEntry[str]] = []
     if folder and not filesystem.is_folder(folder):
-        return []
+        return found
     try:
-        return list(filesystem.entries(folder or "."))
+        found.extend(filesystem.entries(folder or "."))  # keeps what came before an error
     except OSError as error:
         failed_on(folder, corpus.unreadable(folder, error))
-        return []
+    return found
 
 
 # places

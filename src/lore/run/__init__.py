@@ -5,15 +5,27 @@ from typing import TYPE_CHECKING
 from lore.exports import public_names
 
 if TYPE_CHECKING:
+    from lore.run.checking.judging import Cluster as Cluster
+    from lore.run.checking.judging import ClusterJob as ClusterJob
+    from lore.run.checking.pool import DIED as DIED
     from lore.run.checking.pool import starting_processes as starting_processes
     from lore.run.checking.verdicts import verdicts as verdicts
     from lore.run.dated import Dated as Dated
     from lore.run.loopback import ADDRESS as ADDRESS
     from lore.run.loopback import listening as listening
+    from lore.run.spending.tables import TabledRecording as TabledRecording
+    from lore.run.spending.tables import TabledRequest as TabledRequest
+    from lore.run.spending.tables import TablesWriter as TablesWriter
 
 __all__ = [
     "ADDRESS",
+    "Cluster",
+    "ClusterJob",
+    "DIED",
     "Dated",
+    "TabledRecording",
+    "TabledRequest",
+    "TablesWriter",
     "listening",
     "starting_processes",
     "verdicts",
@@ -21,12 +33,24 @@ __all__ = [
 __getattr__ = public_names(
     __name__,
     {
-        "checking.pool": ("starting_processes",),
+        "checking.judging": (
+            "Cluster",
+            "ClusterJob",
+        ),
+        "checking.pool": (
+            "DIED",
+            "starting_processes",
+        ),
         "checking.verdicts": ("verdicts",),
         "dated": ("Dated",),
         "loopback": (
             "ADDRESS",
             "listening",
+        ),
+        "spending.tables": (
+            "TabledRecording",
+            "TabledRequest",
+            "TablesWriter",
         ),
     },
 )

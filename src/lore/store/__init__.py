@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from lore.store.base import Tell as Tell
     from lore.store.base import refuse_other_version as refuse_other_version
     from lore.store.registry import open_store as open_store
+    from lore.store.registry import say_once as say_once
     from lore.store.registry import shown as shown
     from lore.store.sql import SqlStore as SqlStore
     from lore.store.sql_tables import SCHEMA_VERSION as SCHEMA_VERSION
@@ -21,15 +22,45 @@ if TYPE_CHECKING:
     from lore.store.sql_tables import make_tables as make_tables
 
 __all__ = [
-    "DamagedError", "FormatError", "SCHEMA_VERSION", "SqlStore", "SqlTransaction", "SqlValue", "Store", "StoreError",
-    "TABLES", "Tell", "make_tables", "open_store", "refuse_other_version", "shown",
-]  # fmt: skip
+    "DamagedError",
+    "FormatError",
+    "SCHEMA_VERSION",
+    "SqlStore",
+    "SqlTransaction",
+    "SqlValue",
+    "Store",
+    "StoreError",
+    "TABLES",
+    "Tell",
+    "make_tables",
+    "open_store",
+    "refuse_other_version",
+    "say_once",
+    "shown",
+]
 __getattr__ = public_names(
     __name__,
     {
-        "base": ("DamagedError", "FormatError", "Store", "StoreError", "Tell", "refuse_other_version"),
-        "registry": ("open_store", "shown"),
+        "base": (
+            "DamagedError",
+            "FormatError",
+            "Store",
+            "StoreError",
+            "Tell",
+            "refuse_other_version",
+        ),
+        "registry": (
+            "open_store",
+            "say_once",
+            "shown",
+        ),
         "sql": ("SqlStore",),
-        "sql_tables": ("SCHEMA_VERSION", "SqlTransaction", "SqlValue", "TABLES", "make_tables"),
+        "sql_tables": (
+            "SCHEMA_VERSION",
+            "SqlTransaction",
+            "SqlValue",
+            "TABLES",
+            "make_tables",
+        ),
     },
 )

@@ -42,7 +42,7 @@ from lore.report.forms.registry import REPORTS, Report
 from lore.report.redacted.findings import redacted_finding
 from lore.report.sentences.findings import worded
 from lore.run.checking.exemptions import unused_exemptions
-from lore.run.checking.judging import Means, Progress, judged
+from lore.run.checking.judging import Cluster, Means, Progress, judged
 from lore.run.checking.verdicts import CheckConfig
 from lore.run.dated import PACKAGED, Dated
 
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lore.report.forms.terminal import Reported
-    from lore.run.checking.cluster import Cluster
 
 SUMMARY_LIMIT = 1024 * 1024  # bytes of a step summary: GitHub refuses one that is larger
 
@@ -249,7 +248,9 @@ def targets(reports: Iterable[str], *, as_json: bool = False) -> list[Target]:
     for text in reports:
         kind, equals, path = text.partition("=")
         if kind not in REPORTS:
-            raise LoreError(f"no report is called {kind!r}", hint="reports: " + ", ".join((*REPORTS, "parquet")))
+            from lore.run.spending.tables import table_forms  # noqa: PLC0415 - few runs name a report that is none
+
+            raise LoreError(f"no report is called {kind!r}", hint="reports: " + ", ".join((*REPORTS, *table_forms())))
         if equals and not path:
             raise LoreError(f"--report {text} names no file", hint=f"--report {kind}=FILE, or --report {kind}")
         filesystem.refuse_output(path)

@@ -7,22 +7,50 @@ is abandoned when the run is interrupted.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Generator
+import os
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
+from lore.errors import lacks_plug_in
 from lore.judge.totals import FileResult
+from lore.plugins import published
 from lore.recording.inputs import Input, ahead, fetched_ahead
 from lore.run.checking.verdicts import CheckConfig, InterruptedRunError, judge_file
 from lore.store.registry import silent
 
-if TYPE_CHECKING:
-    from lore.run.checking.cluster import Cluster
-
 SMALL = 8 * 1024 * 1024  # bytes in all: starting processes would cost more than it saves
 
 Progress = Callable[[int, int], None]
+
+
+class ClusterJob(NamedTuple):
+    """What a cluster needs to judge files. `apart` and `maker` can be pickled."""
+
+    here: Callable[[Input], FileResult]  # judges a file in this process
+    apart: Callable[[Input], FileResult]  # judges a file in any process
+    maker: Callable[[], str]  # returns a text that is the same wherever files are judged alike
+    tell: Callable[[int], None]  # takes how many bytes are judged; raises InterruptedRunError
+
+
+class Cluster(Protocol):
+    """Workers elsewhere that judge files: `lore check --cluster ADDRESS`.
+
+    To add one, publish `(address, workers, warn) -> Cluster` under the entry-point group `lore.clusters`; `workers` is
+    how many to start if the cluster is to run on this machine, `warn` takes a line for the user.
+    """
+
+    def results(self, files: list[Input], job: ClusterJob) -> Iterator[FileResult]:
+        """Yield the result of each file, in order. What can be read only once is judged here."""
+        ...
+
+
+def cluster_at(address: str, workers: int, warn: Callable[[str], None]) -> Cluster:
+    """Return the cluster at an address; raises LoreError if there is none, or no plug-in for one."""
+    for point in published("lore.clusters"):
+        return point.load()(address, workers, warn)
+    raise lacks_plug_in("scale", "--cluster", "dask")
 
 
 class Means(NamedTuple):
@@ -57,8 +85,12 @@ def judged(
     silenced = config._replace(options=dataclasses.replace(config.options, log=silent, counter=None))  # can be pickled
     able = min(means.jobs, sum(not file.stream for file in files))
     if means.cluster is not None:
+        from lore.run.checking.program import maker_of  # noqa: PLC0415 - few runs have a cluster
+
         with suppress(InterruptedRunError):
-            yield from means.cluster.results(files, here, silenced, hearer)
+            silenced = silenced._replace(root=os.path.abspath(silenced.root))
+            apart, maker = partial(judge_apart, config=silenced), partial(maker_of, silenced)
+            yield from means.cluster.results(files, ClusterJob(here, apart, maker, partial(hearer.tell, 0)))
     elif able > 1 and hearer.total >= SMALL and not fetched_ahead(files):
         from lore.run.checking.pool import ProcessPool  # noqa: PLC0415 - few runs have enough to judge
 

@@ -164,9 +164,9 @@ def _executor(jobs: int) -> ProcessPoolExecutor:
 def _method() -> str:
     """Choose how processes start: by fork where that is safe, which no other thread may be there for.
 
-    The clients of remote objects have some that Python does not know.
+    Clients for remote files have some that Python does not know.
     """
-    safe = sys.platform == "linux" and threading.active_count() == 1 and not {"obstore", "fsspec"} & sys.modules.keys()
+    safe = sys.platform == "linux" and threading.active_count() == 1 and "fsspec" not in sys.modules
     return "fork" if safe and "fork" in multiprocessing.get_all_start_methods() else "spawn"
 
 

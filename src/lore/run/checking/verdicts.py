@@ -22,11 +22,13 @@ from lore.judge.policy import Budgets, Policy, Ruling
 from lore.judge.totals import FileResult, FileTotals, unseen_tokens
 from lore.model.cause import Place
 from lore.model.codes import Code, Problem, Reader
+from lore.model.ledger import Ledger
 from lore.model.results import Finding, Unseen
 from lore.model.turn import Turn
 from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom, load_plugins
 from lore.recording.inputs import Input, place_of
 from lore.recording.opening import Options
+from lore.recording.recent import written
 from lore.run.dated import PACKAGED, Dated
 
 
@@ -101,7 +103,7 @@ def judge_file(file: Input, config: CheckConfig, progress: Callable[[int], None]
         if file.error is None:
             _judge(file, totals, config, problems, progress)
         else:
-            totals.unreadable(file.error.message)
+            _leave_unread(file, totals, config, file.error)
     except LoreError as error:
         unrecognised = isinstance(error, UnrecognisedError)
         if file.named and not (unrecognised and file.optional):
@@ -112,7 +114,7 @@ def judge_file(file: Input, config: CheckConfig, progress: Callable[[int], None]
             config.options.log(f"{place.path}: no recording, passed over")
         else:
             totals.damage(problems.kept, problems.counts)  # what was met before it could not be read on
-            totals.unreadable(error.message)
+            _leave_unread(file, totals, config, error)
     if config.redact:
         from lore.report.redacted.findings import redacted_error, redacted_finding, redacted_problem  # noqa: PLC0415 - few runs redact
 
@@ -120,6 +122,12 @@ def judge_file(file: Input, config: CheckConfig, progress: Callable[[int], None]
         result.problems = list(map(redacted_problem, result.problems))
         result.error = None if result.error is None else redacted_error(result.error)
     return result
+
+
+def _leave_unread(file: Input, totals: FileTotals, config: CheckConfig, error: LoreError) -> None:
+    totals.unreadable(error.message)
+    if config.tabled:
+        totals.result.ledger = Ledger(totals.place.path, written=written(file), message=error.message)
 
 
 def _judge(

@@ -16,16 +16,15 @@ import pytest
 
 from cli.running import lore
 from conftest import ROOT
-from lore.errors import LoreError
 from lore.judge.policy import Budgets
 from lore.model.ledger import Ledger, LedgerRow, Loss, Spent
-from lore.model.results.tables import TABLES
 from lore.recording import corpus
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.checking.check import check
-from lore.run.spending import tables
 from lore.run.spending.ledgers import Ledgers
+from lore.run.spending.tables import write_tables
+from lore_plugins.scale.columns import TABLES
 
 pytestmark = pytest.mark.skipif(find_spec("pyarrow") is None, reason="extra: tables")
 GUIDE = (ROOT / "src" / "lore" / "guide" / "tables.md").read_text("utf-8")
@@ -58,7 +57,7 @@ def written(folder: Path, files: list[str], *, redact: bool = False) -> None:
     def judge(take):
         return check(files, Budgets(), Options(), tabled=take)
 
-    tables.write_judged(str(folder), judge, Ledgers(Options()), redact=redact)
+    write_tables("parquet", str(folder), judge, redact=redact)
 
 
 @pytest.fixture(scope="module")
@@ -104,9 +103,10 @@ def test_tables_add_up_to_ledgers_and_findings(folder):
         assert sum(row[name] or 0 for row in turns) == sum(getattr(row, name) or 0 for row in expected)
     assert sum(row["loss_code"] is not None for row in turns) == sum(row.loss is not None for row in expected)
     found = rows(folder, "findings")
-    assert [row["fingerprint"] for row in found] == [finding.fingerprint for finding in findings]
-    places = {(row["path"], row["chain"], row["turn"]) for row in turns}
-    assert {(row["path"], row["chain"], row["turn"]) for row in found if row["lost_tokens"]} <= places
+    places = [(row["code"], row["path"], row["line"], row["lost_tokens"]) for row in found]
+    assert places == [(one.code, one.path, one.line, one.lost_tokens) for one in findings]
+    sent = {(row["path"], row["chain"], row["turn"]) for row in turns}
+    assert {(row["path"], row["chain"], row["turn"]) for row in found if row["lost_tokens"]} <= sent
 
 
 def test_copied_response_is_counted_once(tmp_path):
@@ -179,7 +179,7 @@ def test_check_does_not_replace_other_files(tmp_path):
 def test_a_table_that_lacks_findings_says_so(tmp_path, monkeypatch):
     said = "holds the first 3 of each severity"
     assert said not in lore("check", RECORDINGS[0], "--report", f"parquet={tmp_path / 'a'}").err
-    monkeypatch.setattr(tables, "FINDINGS_KEPT", 3)
+    monkeypatch.setattr("lore.judge.totals.FINDINGS_KEPT", 3)
     assert said in lore("check", RECORDINGS[0], "--report", f"parquet={tmp_path / 'b'}").err
 
 
@@ -218,17 +218,30 @@ def test_standard_input_becomes_tables(tmp_path):
 def test_interrupted_run_leaves_earlier_tables(tmp_path):
     assert lore("check", RECORDINGS[0], "--report", f"parquet={tmp_path / 't'}").code == 1
     before = {path.name: path.read_bytes() for path in (tmp_path / "t").iterdir()}
-    outcome, made = tables.write_judged(
+    outcome, made = write_tables(
+        "parquet",
         str(tmp_path / "t"),
         lambda take: check([RECORDINGS[0]], Budgets(), Options(), tabled=take, interrupted=lambda: True),
-        Ledgers(Options()),
+        redact=False,
     )
     assert outcome.result.interrupted
-    assert made is None
+    assert made == ""
     assert {path.name: path.read_bytes() for path in (tmp_path / "t").iterdir()} == before
 
 
-def test_unwritable_folder_is_named(tmp_path):
+def test_file_in_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(LoreError, match="is no folder"):
-        tables.refuse(str(tmp_path / "file"))
+    ran = lore("check", RECORDINGS[0], "--report", f"parquet={tmp_path / 'file'}")
+    assert (ran.code, "is no folder" in ran.err) == (2, True)
+
+
+def test_unreadable_recording_has_a_row_with_the_reason(tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "a.jsonl").write_bytes(Path(STABLE).read_bytes())
+    (tmp_path / "logs" / "b.jsonl").symlink_to("b.jsonl")
+    assert lore("check", str(tmp_path / "logs"), "--report", f"parquet={tmp_path / 't'}").code in (1, 3)
+    sessions = rows(tmp_path / "t", "sessions")
+    assert [(row["path"][-7:], row["requests"] > 0, bool(row["message"])) for row in sessions] == [
+        ("a.jsonl", True, False),
+        ("b.jsonl", False, True),
+    ]

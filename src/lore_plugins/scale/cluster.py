@@ -1,0 +1,158 @@
+"""Judge files on a Dask cluster: one task for each file, results in the order of the files.
+
+Dask runs a task again on another worker if its worker dies. A file that ends several workers is reported as unreadable,
+as `lore check --jobs` does. Workers read the recordings themselves, so they must see the same files, and run the same
+lore with the same settings: both are checked before work starts.
+
+A scheduler runs whatever anybody sends it. The local one has a TLS certificate of its own, so that other users of the
+machine cannot use it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+from urllib.parse import urlsplit
+
+from lore.errors import LoreError, install_hint
+from lore.judge import FileResult
+from lore.recording import Input, show
+from lore.run import DIED, ClusterJob, starting_processes
+
+LOCAL = "local"
+POLL_SECONDS = 0.2  # how often an interrupt is noticed while a result is awaited
+CONNECT_SECONDS = 10.0
+JOIN_SECONDS = 30  # how long to wait for the first worker
+# Workers import nothing from the current folder, also those that Dask starts later; a dead one is given up soon.
+_LOCAL_SETTINGS = {
+    "distributed.nanny.pre-spawn-environ.PYTHONSAFEPATH": "1", "distributed.comm.timeouts.connect": "3s",
+    "distributed.scheduler.allowed-failures": 1,
+}  # fmt: skip
+_SILENT = 50  # level of logs: workers that die are reported in results
+
+
+class DaskCluster:
+    """Workers of a Dask scheduler, or `workers` processes on this machine; `warn` takes a line for the user."""
+
+    def __init__(self, address: str, workers: int, warn: Callable[[str], None]) -> None:
+        self._address = address if address == LOCAL or "://" in address else f"tcp://{address}"
+        self._workers, self._warn = workers, warn
+        if self._address != LOCAL and not _is_address(self._address):
+            hint = "--cluster local, or the address that `dask scheduler` prints: --cluster tcp://HOST:8786"
+            raise LoreError(f"{show(address)} is no address of a scheduler", hint=hint)
+        try:
+            self._dask: Any = import_module("distributed")
+        except ImportError:
+            raise LoreError("--cluster needs Dask, which is not installed", hint=install_hint("dask")) from None
+
+    def results(self, files: list[Input], job: ClusterJob) -> Iterator[FileResult]:
+        """Yield the result of each file, in order. What can be read only once is judged here."""
+        with self._local() if self._address == LOCAL else self._remote() as client:
+            self._compare_workers(client, job, files)
+            # Largest files first, so that no worker is left alone with one at the end.
+            places = sorted((place for place, file in enumerate(files) if _travels(file)), key=lambda n: -files[n].size)
+            tasks: list[Any] = client.map(job.apart, [files[place] for place in places], pure=False) if places else []
+            waiting = dict(zip(places, tasks, strict=True))
+            done = 0
+            try:
+                for place, file in enumerate(files):
+                    if place in waiting:
+                        yield self._result(client, waiting[place], file, job, done)
+                        del waiting[place]
+                    else:
+                        yield job.here(file)
+                    done += file.size
+            finally:
+                if waiting and client.status == "running":
+                    client.cancel(list(waiting.values()), force=True)
+
+    def _result(self, client: Any, task: Any, file: Input, job: ClusterJob, done: int) -> FileResult:
+        killed = False
+        while True:
+            job.tell(done)
+            try:
+                return task.result(timeout=POLL_SECONDS)
+            except self._dask.KilledWorker:
+                if killed:
+                    return job.here(file._replace(error=LoreError(DIED)))
+                # Another file on the same workers may have ended them.
+                killed, task = True, client.submit(job.apart, file, pure=False)
+            except (OSError, self._dask.CancelledError) as error:
+                if client.status != "running" or not isinstance(error, TimeoutError):
+                    raise LoreError("the scheduler went away", hint="start it, and run this again") from None
+
+    @contextmanager
+    def _local(self) -> Generator[Any]:
+        """Start workers on this machine, each a process with one thread; interrupts do not reach them."""
+        with import_module("dask").config.set(_LOCAL_SETTINGS):
+            try:
+                with starting_processes():
+                    cluster = self._dask.LocalCluster(
+                        n_workers=self._workers, threads_per_worker=1, processes=True, host="127.0.0.1", security=True,
+                        dashboard_address="127.0.0.1:0", silence_logs=_SILENT,
+                    )  # fmt: skip
+            except ImportError as error:  # certificates need cryptography
+                raise LoreError(f"--cluster local cannot start: {error}", hint=install_hint("dask")) from None
+            with cluster, self._dask.Client(cluster, set_as_default=False) as client:
+                yield client
+
+    @contextmanager
+    def _remote(self) -> Generator[Any]:
+        """Connect to a scheduler; its certificates are those of Dask's own settings."""
+        shown = show(self._address)
+        if not _is_private(self._address):
+            self._warn(f"warning: {shown} is neither on this machine nor TLS: findings travel as they are")
+        try:
+            client = self._dask.Client(self._address, timeout=CONNECT_SECONDS, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            reason = str(error).partition("\n")[0]
+            raise LoreError(f"no scheduler answers at {shown}: {reason}", hint="start it: dask scheduler") from None
+        with client:
+            yield client
+
+    def _compare_workers(self, client: Any, job: ClusterJob, files: list[Input]) -> None:
+        """Raise LoreError for a worker that would judge otherwise than this process, or other files."""
+        try:
+            client.wait_for_workers(1, timeout=JOIN_SECONDS)
+        except TimeoutError:
+            message = f"{show(self._address)} has no worker after {JOIN_SECONDS} seconds"
+            raise LoreError(message, hint="start one: dask worker ADDRESS") from None
+        relative = any(not (os.path.isabs(file.path) or "://" in file.path) for file in files if _travels(file))
+        makers: dict[str, Any] = client.run(job.maker, on_error="return")
+        folders: dict[str, Any] = client.run(os.getcwd, on_error="return") if relative else {}
+        for worker, maker in sorted(makers.items()):
+            if maker != job.maker():
+                what = f" ({maker})" if isinstance(maker, BaseException) else ""
+                message = f"the worker {worker} has another lore, other plug-ins or another file of rules{what}"
+                raise LoreError(message, hint="install the same lore and its extras there, and copy the file of rules")
+            if relative and folders[worker] != os.getcwd():
+                message = f"the worker {worker} runs in another folder, where these names mean other files"
+                raise LoreError(message, hint="name recordings by absolute paths that every worker sees")
+
+
+def _travels(file: Input) -> bool:
+    return not file.stream and file.error is None
+
+
+def _is_address(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+        known = parts.scheme in ("tcp", "tls", "ws", "wss", "ucx")
+        return known and bool(parts.hostname) and parts.port is not None
+    except ValueError:
+        return False
+
+
+def _is_private(address: str) -> bool:
+    """Tell whether nobody on a network can read what is sent to this address."""
+    parts = urlsplit(address)
+    if parts.scheme in ("tls", "wss") or parts.hostname == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return False

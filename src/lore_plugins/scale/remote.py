@@ -1,0 +1,338 @@
+"""Recordings in buckets and on web servers, read where they are through fsspec.
+
+    s3://BUCKET/KEY   gs://BUCKET/KEY   az://CONTAINER/KEY   abfs[s]://CONTAINER[@ACCOUNT.dfs…]/KEY   https://…   http://…
+
+Nothing is copied to disk. fsspec's client for the service finds credentials in the environment, and sends a request
+that failed again; a name that holds a password is refused. Errors are put into lore's words, without credentials.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import posixpath
+import re
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from functools import lru_cache
+from importlib import import_module
+from typing import Any, BinaryIO, NamedTuple, cast
+
+from lore.errors import LoreError, Where, install_hint
+from lore.model import cut_masked, mask_credentials, printable
+from lore.recording import FolderEntry, Status, show
+
+PIECE = 4 * 1024 * 1024  # bytes that are asked for at a time
+_WEB = ("http", "https")
+_LONGEST = 300  # characters of a name, or of a message of a client, that are shown
+_SETTINGS = ("AWS_", "GOOGLE_", "AZURE_", "AZURITE_", "STORAGE_EMULATOR_HOST")  # variables that clients read
+_CREDENTIALS = re.compile("(AWS|AZURE|GOOGLE)_.*(KEY|SECRET|TOKEN|SAS|PASSWORD|STRING).*")  # variables
+
+
+class RemoteError(LoreError, OSError):
+    """A remote recording cannot be read."""
+
+
+class MissingError(RemoteError, FileNotFoundError):
+    """There is no such file."""
+
+
+class DeniedError(RemoteError, PermissionError):
+    """The credentials do not allow it."""
+
+
+class _Service(NamedTuple):
+    """A kind of service: fsspec's package for it, what reading and listing need, and where credentials are."""
+
+    package: str
+    read: str
+    list: str
+    variables: str
+
+
+_AZURE = "AZURE_STORAGE_ACCOUNT_NAME with AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN"
+_SERVICES = {
+    "s3": _Service("s3fs", "s3:GetObject (and s3:ListBucket, without which S3 says the same of missing objects)",
+                   "s3:ListBucket", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE;"
+                   " AWS_SKIP_SIGNATURE=true for a public bucket"),
+    "gs": _Service("gcsfs", "storage.objects.get", "storage.objects.list", "GOOGLE_APPLICATION_CREDENTIALS"),
+    "az": _Service("adlfs", "Storage Blob Data Reader", "Storage Blob Data Reader", _AZURE),
+    "http": _Service("aiohttp", "a login or a new signed name", "", "none"),
+}  # fmt: skip
+
+
+class _Place(NamedTuple):
+    """What a name says."""
+
+    service: str
+    root: str  # bucket, container or server
+    account: str  # of Azure
+    key: str  # on the web the whole URL
+
+    @property
+    def name(self) -> str:
+        """The name by which fsspec knows it."""
+        return self.key if self.service == "http" else f"{self.root}/{self.key}"
+
+
+def _place_of(path: str) -> _Place:
+    """Read a name; raises RemoteError for one that names no bucket or server, or holds a password."""
+    scheme, _, rest = path.replace(os.sep, "/").partition("://")
+    scheme, (root, _, key) = scheme.lower(), rest.partition("/")
+    service = "http" if scheme in _WEB else "az" if scheme.startswith("abfs") else scheme
+    if "@" in root and (":" in root or service != "az"):
+        message = f"{scheme}://…: a name holds no credentials"
+        raise RemoteError(message, hint="put them into the environment; `lore guide remote` names the variables")
+    if not root or not root.isprintable() or any(char in root for char in " \\?#"):
+        raise RemoteError(f"{_shown(path)} names no bucket and no server", hint="s3://BUCKET/KEY, https://HOST/FILE")
+    if service == "http":
+        return _Place(service, root, "", path)
+    if "/../" in f"/{key}/":  # a file next to a recording
+        key = posixpath.normpath(key).lstrip("./")
+    root, _, host = root.partition("@")
+    return _Place(service, root, host.partition(".")[0], key.rstrip("/"))
+
+
+class RemoteFiles:
+    """The files of one scheme; `lore.recording.RemoteFiles` says what each method does."""
+
+    def __init__(self, scheme: str) -> None:
+        self.lists = scheme not in _WEB
+        self._listings: list[_Listing] = []
+
+    def status(self, path: str) -> Status:
+        """Return what is known of a file."""
+        place = _place_of(path)
+        listing = self._listing_of(place)
+        if listing is not None:
+            found = listing.files.get(place.key)
+        else:
+            with asking(path, place):
+                found = _client_of(place).info(place.name) if place.key else None
+        if found is None or found["type"] == "directory":
+            raise _missing(path)
+        return _status_of(found)
+
+    def opened(self, path: str, *, in_order: bool) -> BinaryIO:
+        """Open a file to be read."""
+        place = _place_of(path)
+        if place.service == "http":
+            # One request for all of it in order; else a request for each part.
+            options = {"block_size": 0, "size": 1} if in_order else {"block_size": PIECE}
+        elif not place.key or path.endswith("/"):
+            raise _missing(path)
+        else:
+            options = {"block_size": PIECE, "cache_type": "readahead"}
+        with asking(path, place):
+            file = _client_of(place).open(place.name, "rb", **options)
+        if file.details.get("type") == "directory":
+            raise _missing(path)
+        return io.BufferedReader(_RemoteFile(file, path, place))
+
+    def fetch(self, paths: list[str]) -> Mapping[str, bytes]:
+        """Return the contents of small files, read at the same time."""
+        found: dict[str, bytes] = {}
+        by_client: dict[int, tuple[Any, dict[str, str]]] = {}
+        for path in paths:
+            client = _client_of(place := _place_of(path))
+            by_client.setdefault(id(client), (client, {}))[1][place.name] = path
+        for client, names in by_client.values():
+            contents: list[object] = client.cat_ranges(list(names), 0, None, on_error="return")
+            read = zip(names.values(), contents, strict=True)
+            found |= {path: data for path, data in read if isinstance(data, bytes)}
+        return found
+
+    def entries(self, folder: str) -> Iterator[FolderEntry]:
+        """Yield what is directly in a folder."""
+        place = _place_of(folder)
+        if not self.lists:
+            raise RemoteError(f"{_shown(folder)}: a web server lists no folder", hint="name each file")
+        listing = self._listing_of(place)
+        if listing is not None:
+            yield from listing.entries(place.key, folder)
+            return
+        with asking(folder, place, "list"):
+            found: list[Any] = []
+            with suppress(FileNotFoundError):
+                found = _client_of(place).ls(place.name.rstrip("/"), detail=True)
+        below = len(place.root) + len(place.key) + (2 if place.key else 1)
+        for each in found:
+            name = str(each["name"]).rstrip("/")[below:]
+            if name and "/" not in name and name not in (".", ".."):
+                yield FolderEntry(name, each["type"] == "directory")
+
+    @contextmanager
+    def listed(self, folder: str) -> Generator[None]:
+        """List a folder with all below it, and answer from that until the end."""
+        place = _place_of(folder)
+        if not self.lists:
+            raise RemoteError(f"{_shown(folder)}: a web server lists no folder", hint="name each file")
+        with asking(folder, place, "list"):
+            found = _client_of(place).find(place.name.rstrip("/"), detail=True)
+        self._listings.append(_Listing(place, cast("Mapping[str, Any]", found)))
+        try:
+            yield
+        finally:
+            self._listings.pop()
+
+    def _listing_of(self, place: _Place) -> _Listing | None:
+        return next((listing for listing in self._listings if listing.covers(place)), None)
+
+
+class _Listing:
+    """All objects below a folder, by their keys, and what is directly in each folder."""
+
+    def __init__(self, place: _Place, found: Mapping[str, Any]) -> None:
+        self._place = place
+        self.files: dict[str, Any] = {}
+        self._folders: dict[str, dict[str, bool]] = {}  # key -> names, and whether each is a folder
+        self._odd: set[str] = set()  # folders with names that no path can hold
+        for name, about in found.items():
+            self._add(name[len(place.root) + 1 :], about)
+
+    def _add(self, key: str, about: Any) -> None:
+        below = f"{self._place.key}/" if self._place.key else ""
+        if about["type"] == "directory" or key.endswith("/") or not key.startswith(below):
+            return  # an empty object that stands for a folder, or what nobody asked for
+        folder = self._place.key
+        parts = key[len(below) :].split("/")
+        for number, part in enumerate(parts):
+            if part in ("", ".", ".."):
+                self._odd.add(folder)
+                return
+            is_file = number == len(parts) - 1
+            names = self._folders.setdefault(folder, {})
+            names[part] = names.get(part, False) or not is_file
+            folder = f"{folder}/{part}" if folder else part
+        self.files[key] = about
+
+    def covers(self, place: _Place) -> bool:
+        """Tell whether the listing says what is at a place."""
+        inside = not self._place.key or f"{place.key}/".startswith(f"{self._place.key}/")
+        return inside and place[:3] == self._place[:3]
+
+    def entries(self, key: str, folder: str) -> Iterator[FolderEntry]:
+        """Yield what is directly in a folder; raises RemoteError at the end if it holds names that no path can hold."""
+        yield from (FolderEntry(name, is_folder) for name, is_folder in self._folders.get(key, {}).items())
+        if key in self._odd:
+            message = f"{_shown(folder)}: objects whose names have an empty part (`//`), `.` or `..` cannot be read"
+            raise RemoteError(message, hint="copy them to other names")
+
+
+class _RemoteFile(io.RawIOBase):
+    """A file of fsspec's, with errors in lore's words."""
+
+    def __init__(self, file: Any, path: str, place: _Place) -> None:
+        self._file, self._path, self._place = file, path, place
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return bool(self._file.seekable())
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        with asking(self._path, self._place):
+            return int(self._file.seek(offset, whence))
+
+    def readinto(self, buffer: memoryview) -> int:  # pyright: ignore[reportIncompatibleMethodOverride] - any buffer
+        with asking(self._path, self._place):
+            data: bytes = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _client_of(place: _Place) -> Any:
+    """Return fsspec's file system for a place; the same one as long as the environment says the same."""
+    settings = frozenset(entry for entry in os.environ.items() if entry[0].startswith(_SETTINGS))
+    return _client(place.service, place.account, os.getpid(), settings)
+
+
+@lru_cache(maxsize=16)
+def _client(service: str, account: str, _process: int, _settings: frozenset[tuple[str, str]]) -> Any:
+    options: dict[str, Any] = {"use_listings_cache": False, "skip_instance_cache": True}
+    if service == "s3":
+        options["anon"] = os.environ.get("AWS_SKIP_SIGNATURE", "").lower() in ("1", "true")
+        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        options["client_kwargs"] = {"region_name": region} if region else {}
+    elif account:
+        options["account_name"] = account
+    elif service == "http":
+        from lore_plugins.scale.web import client  # noqa: PLC0415 - it needs aiohttp
+
+        options["get_client"] = client
+    return import_module("fsspec").filesystem(service, **options)
+
+
+@contextmanager
+def asking(path: str, place: _Place, doing: str = "read") -> Generator[None]:
+    """Turn errors of a client into RemoteError; `doing` is "read" or "list"."""
+    service, name = _SERVICES[place.service], _shown(path)
+    cannot, where = f"cannot {doing} {name}", Where(name)
+    try:
+        yield
+    except LoreError:
+        raise
+    except ImportError as error:
+        missing = error.name if error.name == "fsspec" else service.package
+        hint = install_hint("remote")
+        if missing not in ("fsspec", "s3fs", "aiohttp"):
+            hint += f", and pip install {missing} into the same environment (pipx inject lore-cache {missing})"
+        raise RemoteError(f"{cannot}: {missing} is not installed", hint=hint) from None
+    except Exception as error:  # noqa: BLE001 - each client has errors of its own
+        # fsspec says of all failures on the web that there is no file.
+        cause = (error.__cause__ or error) if place.service == "http" else error
+        status = getattr(cause, "status", None)
+        text = plain(cause)
+        if isinstance(cause, LoreError):
+            raise cause from None
+        if "NoSuchBucket" in text or "bucket does not exist" in text or "ContainerNotFound" in text:
+            raise MissingError(f"{cannot}: there is no bucket {printable(place.root)}", where=where) from None
+        if status in (404, 410) or (isinstance(cause, FileNotFoundError) and status is None):
+            raise _missing(path) from None
+        if status in (401, 403, 407) or isinstance(cause, PermissionError):
+            message = f"not allowed to {doing} {name}: this needs {getattr(service, doing)}"
+            hint = f"see whose credentials these are: {service.variables}; the service says: {text}"
+            raise DeniedError(message, hint=hint, where=where) from None
+        if status is not None:
+            text = f"the server answers {status}: {text}"
+        hint = "see that the service can be reached, and try again"
+        if "credential" in text.lower():
+            hint = f"set {service.variables}"
+        raise RemoteError(f"{cannot}: {text or type(cause).__name__}", hint=hint, where=where) from None
+
+
+def _missing(path: str) -> MissingError:
+    hint = "look at its name; that of a folder ends in `/`"
+    return MissingError(f"cannot read {_shown(path)}: there is no such object", hint=hint, where=Where(_shown(path)))
+
+
+def _shown(path: str) -> str:
+    return cut_masked(show(path), _LONGEST)
+
+
+def plain(error: BaseException) -> str:
+    """Return a client's message on one line, without credentials."""
+    text = show(" ".join(str(error).split()))
+    for name, value in os.environ.items():
+        if len(value) > 3 and _CREDENTIALS.fullmatch(name):
+            text = text.replace(value, "***")
+    return cut_masked(mask_credentials(printable(text)), _LONGEST)
+
+
+def _status_of(found: Mapping[str, Any]) -> Status:
+    """Return what a client says of an object; each has words of its own."""
+    written = next(
+        (found[name] for name in ("LastModified", "last_modified", "updated", "mtime") if name in found), None
+    )
+    if isinstance(written, str):
+        with suppress(ValueError):
+            written = datetime.fromisoformat(written)
+    moment = written.timestamp() if isinstance(written, datetime) else None
+    tag = next((str(found[name]) for name in ("ETag", "etag", "e_tag") if found.get(name)), "")
+    return Status(found.get("size"), moment, tag)

@@ -1,0 +1,188 @@
+"""Results as Parquet files: `turns.parquet`, `sessions.parquet`, `findings.parquet` in one folder (`columns`).
+
+Each file is written completely or not at all, in groups of rows, so that memory does not grow with them. What a column
+cannot hold (a count beyond 64 bits, a time beyond the calendar) is NULL. Needs PyArrow, the extra `tables`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from importlib import import_module
+from typing import Any, BinaryIO, cast
+
+import msgspec
+
+from lore.errors import LoreError, install_hint
+from lore.files import make_folder, replaced
+from lore.model import CODES, Finding, mask_credentials
+from lore.recording import show
+from lore.run import TabledRecording, TabledRequest
+from lore_plugins.scale.columns import TABLES, VERSION, Kind
+
+ROWS = 20_000  # of a group: what is held before it is written
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
+_MAGIC = b"PAR1"
+_MOST_MASKED = 4_096  # texts that are remembered with their credentials masked: names come again and again
+
+
+@contextmanager
+def parquet(folder: str) -> Generator[ParquetTables]:
+    """Open the three tables in a folder; raises LoreError if they cannot be written there."""
+    arrow = _arrow()
+    shown = show(folder)
+    if os.path.lexists(folder) and not os.path.isdir(folder):
+        raise LoreError(f"{shown} is no folder", hint="name one: --report parquet=FOLDER")
+    for name in TABLES:
+        path = _path(folder, name)
+        if os.path.lexists(path) and not _is_parquet(path):
+            raise LoreError(f"{show(path)} is no table of lore's", hint="name another folder")
+    try:
+        make_folder(folder)
+        with ExitStack() as stack:
+            files = {name: stack.enter_context(replaced(_path(folder, name))) for name in TABLES}
+            tables = {name: _Table(arrow, name, file) for name, file in files.items()}
+            try:
+                yield ParquetTables(tables)
+            finally:
+                for table in tables.values():
+                    table.close()
+    except LoreError:
+        raise
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise LoreError(f"cannot write tables into {shown}: {reason}") from None
+
+
+def _arrow() -> Any:
+    """Return PyArrow, which has no types."""
+    try:
+        import_module("pyarrow.parquet")
+        return import_module("pyarrow")
+    except ImportError:
+        message = "tables need PyArrow, which is not installed"
+        raise LoreError(message, hint=install_hint("tables")) from None
+
+
+def _path(folder: str, name: str) -> str:
+    return os.path.join(folder, f"{name}.parquet")
+
+
+def _is_parquet(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return os.path.isfile(path) and file.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
+
+
+class ParquetTables:
+    """The tables while they are written: rows of recordings as they come, at the end those of findings."""
+
+    def __init__(self, tables: dict[str, _Table]) -> None:
+        self._tables = tables
+
+    def add(self, recording: TabledRecording) -> None:
+        """Add a recording, and its requests."""
+        ledger = recording.ledger
+        self._tables["sessions"].add({
+            **msgspec.structs.asdict(ledger), "session": recording.session, "agent": recording.agent,
+            "session_id": ledger.session, "requests": len(ledger.rows), "written_at": ledger.written,
+        })  # fmt: skip
+        for request in recording.requests:
+            self._tables["turns"].add(_turn(ledger.path, request))
+
+    def finish(self, findings: Iterable[Finding]) -> str:
+        """Add the findings and close the tables; return how many rows and bytes they have."""
+        for finding in findings:
+            row = msgspec.structs.asdict(finding)
+            row["evidence"] = None if finding.evidence is None else msgspec.json.encode(finding.evidence).decode()
+            self._tables["findings"].add({**row, "byte_offset": finding.offset})
+        size = sum(table.end() for table in self._tables.values())
+        rows = ", ".join(
+            f"{table.count:,} {'row' if table.count == 1 else 'rows'} of {name}" for name, table in self._tables.items()
+        )
+        return f"{rows}, {size / 1e6:,.2f} MB"
+
+
+class _Table:
+    """A file that rows are added to."""
+
+    def __init__(self, arrow: Any, name: str, file: BinaryIO) -> None:
+        types = {
+            "text": arrow.string(), "texts": arrow.list_(arrow.string()), "integer": arrow.int64(),
+            "number": arrow.float64(), "yes or no": arrow.bool_(), "time": arrow.timestamp("ms"),
+        }  # fmt: skip
+        self._arrow, self._file = arrow, file
+        self._kinds: dict[str, Kind] = {column.name: column.kind for column in TABLES[name]}
+        metadata = {"lore.tables": str(VERSION), **{column.name: column.meaning for column in TABLES[name]}}
+        self._schema = arrow.schema([(key, types[kind]) for key, kind in self._kinds.items()], metadata)
+        self._writer = arrow.parquet.ParquetWriter(file, self._schema, compression="zstd")
+        self._rows: list[dict[str, object]] = []
+        self.count = 0
+
+    def add(self, row: Mapping[str, object]) -> None:
+        """Add a row, by the names of its columns."""
+        self._rows.append({name: _CELLS[kind](row.get(name)) for name, kind in self._kinds.items()})
+        self.count += 1
+        if len(self._rows) >= ROWS:
+            self._write()
+
+    def _write(self) -> None:
+        self._writer.write_table(self._arrow.Table.from_pylist(self._rows, self._schema))
+        self._rows.clear()
+
+    def end(self) -> int:
+        """Write the rows that are held and the end of the file; return its bytes."""
+        self._write()
+        self.close()
+        return self._file.tell()
+
+    def close(self) -> None:
+        """Close the file's writer, which may be closed already."""
+        self._writer.close()
+
+
+def _turn(path: str, tabled: TabledRequest) -> dict[str, object]:
+    request, row = tabled.request, tabled.request.row
+    cells: dict[str, object] = {
+        **msgspec.structs.asdict(row), "path": path, "session": request.session, "agent": request.agent,
+        "project": request.project or None, "subagent": request.subagent, "turn": row.number,
+        "sent_at": row.at, "answered_at": row.answered, "copied": tabled.copied,
+    }  # fmt: skip
+    if row.spent is not None:
+        cells |= {f"{name}_dollars": paid for name, paid in msgspec.structs.asdict(row.spent).items()}
+        cells["dollars"] = row.spent.total
+    if row.loss is not None:
+        cells |= {f"loss_{name}": value for name, value in msgspec.structs.asdict(row.loss).items()}
+        cells["loss_name"] = CODES[row.loss.code].name
+    return cells
+
+
+_masked = lru_cache(_MOST_MASKED)(mask_credentials)
+
+
+def _text(value: object) -> str | None:
+    """Return text without credentials; half a surrogate pair, which UTF-8 cannot hold, becomes an escape."""
+    return None if value is None else _masked(str(value)).encode("utf-8", "backslashreplace").decode()
+
+
+def _integer(value: object) -> int | None:
+    return value if isinstance(value, int) and -(2**63) <= value < 2**63 else None
+
+
+def _time(value: object) -> datetime | None:
+    try:
+        return _EPOCH + timedelta(seconds=value) if isinstance(value, (int, float)) else None
+    except (OverflowError, ValueError):
+        return None
+
+
+_CELLS: dict[Kind, Callable[[Any], object]] = {
+    "text": _text, "integer": _integer, "time": _time, "yes or no": lambda value: value,
+    "texts": lambda value: [_text(each) for each in cast("Iterable[object]", value or ())],
+    "number": lambda value: float(value) if isinstance(value, (int, float)) and abs(value) < 1e300 else None,
+}  # fmt: skip

@@ -1,0 +1,212 @@
+"""A service of objects for tests, in this process: what S3 does when objects are listed and read, and what goes wrong.
+
+    with ObjectServer() as server:
+        server.keep("bucket/key", b"data")       # an object
+        server.requests                          # (method, key) of each request in order
+        server.fail = lambda request: "torn"     # what happens to requests from here on; None: nothing
+
+It speaks as much of S3's protocol as lore's client uses: GET and HEAD with ranges and `If-Match`, listing in pages.
+Signatures are not checked, only that there is one. Failures:
+
+- `refused`: 503;   `error`: 500;   `denied`: 403
+- `torn`: the answer breaks off in its middle;   a number: answered after so many seconds
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from hashlib import md5
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple, Self
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+from xml.sax.saxutils import escape
+
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE", "AWS_SECRET_ACCESS_KEY": "a secret for tests"}
+PAGE = 20  # keys of a page, where S3 has a thousand
+
+
+class Request(NamedTuple):
+    """One request, as failures are chosen by it."""
+
+    method: str
+    key: str
+    headers: dict[str, str]
+
+
+class Kept(NamedTuple):
+    """An object."""
+
+    data: bytes
+    e_tag: str
+    modified: float
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return len(self.data)
+
+
+Objects = dict[str, Kept]
+Fail = Callable[[Request], "str | float | None"]
+
+
+class ObjectServer:
+    """Buckets in memory behind a socket of this machine."""
+
+    def __init__(self, *, page: int = 0) -> None:
+        self.page = page or PAGE
+        self.objects: dict[str, Objects] = {}
+        self.requests: list[tuple[str, str]] = []
+        self.fail: Fail = lambda _: None
+        handler = type("Handler", (_Handler,), {"service": self})
+        self._http = _Listener(("127.0.0.1", 0), handler)
+        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+
+    @property
+    def endpoint(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self._http.server_address[1]}"
+
+    def keep(self, place: str, data: bytes, *, modified: float = 1_700_000_000.0) -> None:
+        """Put an object there, and make its bucket if there is none."""
+        bucket, _, key = place.partition("/")
+        e_tag = f'"{md5(data).hexdigest()}"'  # noqa: S324 - as S3 makes one
+        self.objects.setdefault(bucket, {})[key] = Kept(data, e_tag, modified)
+
+    @contextmanager
+    def counted(self) -> Iterator[list[tuple[str, str]]]:
+        """Collect the requests made meanwhile."""
+        start, found = len(self.requests), list[tuple[str, str]]()
+        yield found
+        found += self.requests[start:]
+
+
+class _Listener(ThreadingHTTPServer):
+    """The socket; a client that is killed, or gives up, is no error of the service."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Pass over what a client that is gone leaves."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    service: ObjectServer
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else each answer waits 40 ms for the acknowledgment of its own headers
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+    def _handle(self) -> None:
+        parts = urlsplit(self.path)
+        bucket, _, key = unquote(parts.path).lstrip("/").partition("/")
+        query = parse_qs(parts.query, keep_blank_values=True)
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        self.service.requests.append((self.command, key or "?" + parts.query.partition("&")[0]))
+        failure = self.service.fail(Request(self.command, key, headers))
+        if failure == "refused":
+            return self._answer(503, _error("SlowDown"))
+        if failure == "error":
+            return self._answer(500, _error("InternalError"))
+        if failure == "denied" or "authorization" not in headers:
+            return self._answer(403, _error("AccessDenied"))
+        if isinstance(failure, float):
+            time.sleep(failure)
+        return self._answer(*self._done(bucket, key, query, headers), torn=failure == "torn")
+
+    do_GET = do_HEAD = _handle  # noqa: N815 - names of the library
+
+    def _answer(
+        self, status: int, body: bytes = b"", headers: dict[str, str] | None = None, *, torn: bool = False
+    ) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        body = b"" if self.command == "HEAD" else body
+        self.wfile.write(body[: len(body) // 2] if torn else body)
+        if torn:
+            self.close_connection = True
+
+    def _done(
+        self, bucket: str, key: str, query: dict[str, list[str]], headers: dict[str, str]
+    ) -> tuple[int, bytes, dict[str, str]]:
+        objects = self.service.objects.get(bucket)
+        if objects is None:
+            return 404, _error("NoSuchBucket"), {}
+        if not key:
+            return 200, _list(objects, query, self.service.page), {"Content-Type": "application/xml"}
+        return self._get(objects.get(key), headers)
+
+    def _get(self, found: Kept | None, headers: dict[str, str]) -> tuple[int, bytes, dict[str, str]]:
+        if found is None:
+            return 404, _error("NoSuchKey"), {}
+        modified = datetime.fromtimestamp(found.modified, UTC)
+        told = {"ETag": found.e_tag, "Last-Modified": modified.strftime("%a, %d %b %Y %H:%M:%S GMT")}
+        if headers.get("if-match", found.e_tag) != found.e_tag:
+            return 412, _error("PreconditionFailed"), {}
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", headers.get("range", ""))
+        if wanted is None:
+            return 200, found.data, told
+        start, end = int(wanted[1]), min(int(wanted[2] or found.size) + 1, found.size)
+        if start >= found.size:
+            return 416, _error("InvalidRange"), {}
+        told["Content-Range"] = f"bytes {start}-{end - 1}/{found.size}"
+        return 206, found.data[start:end], told
+
+
+def _list(objects: Objects, query: dict[str, list[str]], size: int) -> bytes:
+    prefix, token = query.get("prefix", [""])[0], query.get("continuation-token", [""])[0]
+    delimiter, encoded = query.get("delimiter", [""])[0], query.get("encoding-type") == ["url"]
+    spelled = quote if encoded else _escaped
+
+    def entry(key: str) -> str:
+        """Return the key, or the folder that stands for it and others."""
+        at = key.find(delimiter, len(prefix)) if delimiter else -1
+        return key if at < 0 else key[: at + 1]
+
+    found = sorted({entry(key) for key in objects if key.startswith(prefix) and key > token})
+    found = [name for name in found if name > token]
+    page, rest = found[:size], found[size:]
+    text = "".join(
+        f"<CommonPrefixes><Prefix>{spelled(key)}</Prefix></CommonPrefixes>"
+        if key not in objects
+        else f"<Contents><Key>{spelled(key)}</Key><Size>{objects[key].size}</Size>"
+        f"<ETag>{escape(objects[key].e_tag)}</ETag>"
+        f"<LastModified>{datetime.fromtimestamp(objects[key].modified, UTC):%Y-%m-%dT%H:%M:%S.000Z}</LastModified>"
+        "</Contents>"
+        for key in page
+    )
+    more = f"<NextContinuationToken>{_escaped(page[-1])}</NextContinuationToken>" if rest else ""
+    encoding = "<EncodingType>url</EncodingType>" if encoded else ""
+    return (
+        f"<ListBucketResult>{encoding}<KeyCount>{len(page)}</KeyCount><IsTruncated>{str(bool(rest)).lower()}</IsTruncated>"
+        f"{text}{more}</ListBucketResult>"
+    ).encode()
+
+
+def _escaped(text: str) -> str:
+    return escape(text).replace("\n", "&#10;").replace("\r", "&#13;")
+
+
+def _error(code: str) -> bytes:
+    return f'<?xml version="1.0"?><Error><Code>{code}</Code><Message>{code}</Message></Error>'.encode()

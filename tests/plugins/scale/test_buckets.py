@@ -1,0 +1,318 @@
+"""Commands over recordings in a bucket: the same answers as over files, and what goes wrong on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.running import lore, put, session
+from conftest import ROOT
+from lore.errors import LoreError
+from lore.judge.policy import Budgets
+from lore.recording import filesystem, inputs
+from lore.recording.opening import Options
+from lore.run.checking.check import check
+from lore_plugins.scale.remote import plain
+
+FOLDERS = ("claude-code", "captures", "sessions")
+_FINGERPRINT = re.compile(r'"fingerprint":"[^"]*"')  # it is made of the path, too
+SESSION = "claude-code/subagents_folder/8e4d2b90-61f7-4a0e-b3c8-1d5a7f60e2b4.jsonl"
+
+
+def fill(bucket, folder: Path) -> None:
+    """Put the files of a folder into the bucket, below `p/`."""
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            bucket.keep(f"b/p/{file.relative_to(folder).as_posix()}", file.read_bytes(),
+                        modified=file.stat().st_mtime)  # fmt: skip
+
+
+@pytest.fixture
+def both(bucket, tmp_path):
+    """A folder of recordings of many kinds, and the same in the bucket."""
+    for name in FOLDERS:
+        shutil.copytree(ROOT / "fixtures" / name, tmp_path / "p" / name)
+    os.mkdir(tmp_path / "p" / ".hidden")
+    put("p/.hidden/s.jsonl", session())
+    put("p/readme.md", b"# nothing\n")
+    put("p/claude-code.jsonl", session())  # a file sorts before the folder `claude-code` and after `claude-code-2`
+    put("p/claude-code-2/s.jsonl", session())
+    fill(bucket, tmp_path / "p")
+    return bucket
+
+
+def same(command, *, bucket="b"):
+    """Run a command over the bucket and over the folder; return both exit codes and texts, names made the same."""
+    there, local = (lore(*command.replace("@", root).split()) for root in (f"s3://{bucket}/p", "p"))
+    assert local.out
+    return [(ran.code, _FINGERPRINT.sub("", ran.out.replace(f"s3://{bucket}/p", "p"))) for ran in (there, local)]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "check @ --json",
+        "check @/**/*.jsonl --json",
+        "check @/*/*/ --json",
+        f"check @/{SESSION} --json",
+        "simulate @/captures --json",
+        "lint @/captures --json",
+        f"fold @/{SESSION} --json",
+        f"convert @/{SESSION} --to lore",
+        f"diff-prefix @/{SESSION}#1 @/{SESSION}#2 --json",
+        "compare @/claude-code @/sessions --json",
+        "compact @/sessions/rewind.jsonl --dry-run --json",
+        "assemble @/sessions/rewind.jsonl",
+        "report @/captures --format trace --output -",
+        "check @/captures/inspect/stable.eval --json",
+    ],
+)
+def test_bucket_gives_the_answer_of_files(both, command):
+    assert both
+    there, local = same(command)
+    assert there == local
+
+
+def test_moto_gives_the_answer_of_files(moto, tmp_path):
+    shutil.copytree(ROOT / "fixtures" / "claude-code", tmp_path / "p")
+    moto.create_bucket(Bucket="logs")
+    for file in (tmp_path / "p").rglob("*.jsonl"):
+        moto.put_object(Bucket="logs", Key=f"p/{file.relative_to(tmp_path / 'p').as_posix()}", Body=file.read_bytes())
+    moto.put_object(Bucket="logs", Key="p/empty/", Body=b"")  # as a console makes a folder
+    for command in ("check @ --json", "check @/**/*.jsonl --json", f"fold @/{SESSION.removeprefix('claude-code/')}"):
+        there, local = same(command, bucket="logs")
+        assert there == local
+    assert "no bucket" in lore("fold", "s3://missing/p.jsonl").err
+    assert "no such object" in lore("fold", "s3://logs/none.jsonl").err
+
+
+def test_recording_is_read_once_and_folder_listed_once(both):
+    with both.counted() as requests:
+        assert lore("check", "s3://b/p/claude-code", "s3://b/p/sessions", "--json").code in (0, 1)
+    keys = [key for method, key in requests if method == "GET" and key.endswith(".jsonl")]
+    files = [key for key in both.objects["b"] if key.startswith(("p/claude-code/", "p/sessions/"))]
+    assert sorted(keys) == sorted(files)
+    assert not [key for method, key in requests if method == "HEAD" and key.endswith(".jsonl")]
+
+
+def test_pages_of_a_list_come_in_folder_order(bucket, tmp_path):
+    bucket.page = 7
+    names = [f"{folder}{name}.jsonl" for folder in ("", "a/", "a-b/", "a/c/", "é/") for name in ("x", "y", "a", "10")]
+    for name in names:
+        put(f"p/{name}", session())
+    fill(bucket, tmp_path / "p")
+    found = [file.path for file in inputs.inputs(["s3://b/p"])]
+    assert [name.removeprefix("s3://b/") for name in found] == [file.path for file in inputs.inputs(["p"])]
+    assert len(found) == len(names)
+
+
+def test_since_opens_no_older_object(bucket):
+    bucket.keep("b/p/old.jsonl", session(), modified=1_600_000_000)
+    bucket.keep("b/p/new.jsonl", session(), modified=1_700_000_000)
+    with bucket.counted() as requests:
+        ran = lore("check", "s3://b/p", "--since", "2023-01-01", "--json")
+    assert ran.json["summary"]["files"] == 1
+    assert ("GET", "p/new.jsonl") in requests
+    assert not [key for _, key in requests if key == "p/old.jsonl"]
+
+
+@pytest.mark.parametrize("failure", ["refused", "error", "torn"])
+def test_failed_request_is_sent_again(bucket, failure):
+    put("s.jsonl", large := session() * 200)
+    bucket.keep("b/p/s.jsonl", large)
+    failures = iter([failure])
+    bucket.fail = lambda request: next(failures, None) if request.key == "p/s.jsonl" else None
+    there = lore("fold", "s3://b/p/s.jsonl", "--json")
+    assert there.out == lore("fold", "s.jsonl", "--json").out.replace("s.jsonl", "s3://b/p/s.jsonl")
+    assert next(failures, None) is None
+
+
+def test_object_that_always_fails_is_named(bucket):
+    bucket.keep("b/p/s.jsonl", session())
+    bucket.keep("b/p/t.jsonl", session())
+    bucket.fail = lambda request: "error" if request.key == "p/s.jsonl" else None
+    ran = lore("fold", "s3://b/p/s.jsonl")
+    assert ran.code == 2
+    assert "cannot read s3://b/p/s.jsonl: " in ran.err
+    folder = lore("check", "s3://b/p", "--json")
+    assert folder.code == 3, "one of a folder cannot be judged, and the other is"
+    assert (folder.json["summary"]["files"], folder.json["summary"]["problems"]) == (1, 1)
+
+
+def test_object_that_changes_while_read_is_an_error(bucket):
+    large = session() * 30_000  # more than one request asks for
+    bucket.keep("b/p/s.jsonl", large)
+
+    def change(request):
+        if request.method == "GET" and request.key == "p/s.jsonl":
+            bucket.keep("b/p/s.jsonl", large.replace(b"s-1", b"s-2"))
+
+    bucket.fail = change
+    ran = lore("fold", "s3://b/p/s.jsonl")
+    assert ran.code == 2
+    assert "cannot read s3://b/p/s.jsonl" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("command", "denied", "right"),
+    [
+        (("fold", "s3://b/p/s.jsonl"), lambda request: bool(request.key), "s3:GetObject"),
+        (("check", "s3://b/p/"), lambda request: not request.key, "s3:ListBucket"),
+    ],
+)
+def test_missing_permission_is_named(bucket, command, denied, right):
+    bucket.keep("b/p/s.jsonl", session())
+    bucket.fail = lambda request: "denied" if denied(request) else None
+    ran = lore(*command)
+    assert ran.code == 2
+    assert right in ran.err
+    assert "a secret" not in ran.err
+    assert "AKIAIOSFODNN7" not in ran.err
+
+
+def test_readable_file_needs_no_right_to_list(bucket):
+    bucket.keep("b/p/s.jsonl", session())
+    bucket.fail = lambda request: "denied" if request.key != "p/s.jsonl" else None
+    assert lore("check", "s3://b/p/s.jsonl", "--json").json["summary"]["files"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("s3://b/p/none.jsonl", "there is no such object"),
+        ("s3://b/p", "is not a file"),
+        ("s3://other/p.jsonl", "there is no bucket other"),
+        ("s3://", "names no bucket"),
+        ("s3://user:secret@b/p", "holds no credentials"),
+        ("s3://b/" + "x" * 100_000, "cannot read s3://b/xxx"),
+    ],
+)
+def test_name_that_cannot_be_read_is_explained(bucket, name, says):
+    bucket.keep("b/p/s.jsonl", session())
+    ran = lore("fold", name)
+    assert ran.code == 2
+    assert says in ran.err
+    assert "secret" not in ran.err
+    assert len(ran.err) < 1500
+
+
+def test_empty_folder_and_pattern_are_errors(bucket):
+    bucket.keep("b/p/s.jsonl", session())
+    assert "nothing matches" in lore("check", "s3://b/q/*.jsonl").err
+    assert "no recordings in s3://b/q/" in lore("check", "s3://b/q/").err
+
+
+def test_name_with_a_turn_or_a_number_sign_is_read(bucket):
+    bucket.keep("b/p/s#1.jsonl", session())
+    bucket.keep("b/p/s.jsonl", session())
+    assert lore("assemble", "s3://b/p/s.jsonl#1").code == 0
+    assert lore("fold", "s3://b/p/s#1.jsonl").code == 0
+
+
+@pytest.mark.parametrize("place", ["s3://b/p/", "p"])
+def test_each_file_is_asked_once_whether_wanted(bucket, place):
+    for name in ("a", "b", "c"):
+        put(f"p/{name}.jsonl", session(session_id=name))
+        bucket.keep(f"b/p/{name}.jsonl", session(session_id=name))
+    asked = []
+    result = check([place], Budgets(), Options(), wanted=lambda file: asked.append(file.path) or file.path[-7] != "b")
+    assert [path[-7] for path in asked] == ["a", "b", "c"]
+    assert result.result.summary.files == 2
+
+
+def test_nothing_is_written_to_a_bucket(bucket):
+    bucket.keep("b/p/s.jsonl", session())
+    put("s.jsonl", session())
+    for args in (
+        ("convert", "s.jsonl", "--to", "lore", "--output", "s3://b/out.jsonl"),
+        ("check", "s.jsonl", "--report", "json=s3://b/out.json"),
+        ("check", "s.jsonl", "--baseline", "s3://b/base.json", "--update-baseline"),
+        ("knowledge", "add", "s3://b/p/s.jsonl", "k", "--title", "t"),
+        ("fold", "s3://b/p/s.jsonl", "--follow"),
+    ):
+        ran = lore(*args)
+        assert ran.code == 2, args
+        assert "this machine only" in ran.err or "remote" in ran.err, (args, ran.err)
+    assert not [method for method, _ in bucket.requests if method not in ("GET", "HEAD")]
+
+
+def test_database_is_not_read_remotely(bucket):
+    tables = b"CREATE TABLE session(id) CREATE TABLE message(id) CREATE TABLE part(id)"
+    bucket.keep("b/p/opencode.db", b"SQLite format 3\x00" + tables)
+    bucket.keep("b/p/other.db", b"SQLite format 3\x00" + bytes(100))
+    ran = lore("fold", "s3://b/p/opencode.db")
+    assert ran.code == 2
+    assert "a database of sessions, which cannot be read remotely" in ran.err
+    assert lore("check", "s3://b/p").code == 3
+
+
+def test_hostile_names_are_shown_and_odd_ones_reported(bucket):
+    bucket.keep("b/p/good.jsonl", session())
+    for name in ("a\n::error::b.jsonl", "\x1b[31mred.jsonl", "/double.jsonl", "../up.jsonl", "./dot.jsonl"):
+        bucket.keep(f"b/p/{name}", session())
+    ran = lore("check", "s3://b/p", "--json")
+    assert ran.code == 3, "an empty part of a name is reported"
+    assert (ran.json["summary"]["files"], ran.json["summary"]["problems"]) == (3, 1)
+    assert "empty part" in ran.out
+    text = lore("check", "s3://b/p")
+    assert "\x1b[31m" not in text.out + text.err
+    assert "\n::error" not in text.out + text.err
+
+
+def test_no_listed_name_leads_out_of_its_folder(bucket):
+    for key in ("p/../up.jsonl", "p/./dot.jsonl", "up.jsonl", "p/a.jsonl"):
+        bucket.keep(f"b/{key}", session())
+    assert filesystem.names("s3://b/p/") == ["a.jsonl"]
+    assert [file.path for file in inputs.inputs(["s3://b/p/*.jsonl"])] == ["s3://b/p/a.jsonl"]
+    with pytest.raises(LoreError, match="nothing matches"):
+        inputs.inputs(["s3://b/p/.*/*.jsonl"])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("AZURE_STORAGE_SAS_TOKEN", "sv=2024&sig=Zm9vYmFy%3D"), ("AZURE_STORAGE_ACCOUNT_KEY", "c2VjcmV0c2VjcmV0"),
+        ("GOOGLE_SERVICE_ACCOUNT_KEY", "not json at all"), ("AWS_SESSION_TOKEN", "session-token"),
+    ],
+)  # fmt: skip
+def test_service_message_holds_no_credential(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    said = plain(OSError(f"GET https://h/c/k?sv=2024&sig=Zm9vYmFy failed: {value} is wrong"))
+    assert value not in said
+    assert "Zm9vYmFy" not in said
+    assert "https://h/c/k?" in said
+
+
+def test_small_objects_are_fetched_together(bucket, monkeypatch):
+    for number in range(40):
+        bucket.keep(f"b/p/{number:02}.jsonl", session())
+    files = inputs.inputs(["s3://b/p"])
+    with bucket.counted() as requests:
+        for number, file in enumerate(inputs.ahead(files)):
+            assert len(bucket.requests) <= number + 16 + 40
+            assert b"".join(filesystem.remote_pieces(file.path, 1024)) == session()
+    assert sorted(requests) == [("GET", f"p/{number:02}.jsonl") for number in range(40)]
+    assert not filesystem._FETCHED
+
+
+def test_findings_of_a_bucket_are_redacted(both):
+    assert both
+    told = lore("check", "s3://b/p/captures", "--json", "--redact").json
+    assert json.dumps(told).count("It is 09:1") == 0
+
+
+def test_local_paths_import_no_client():
+    put("s.jsonl", session())
+    code = (
+        "import sys; from lore.cli.main import main; main(['check', 's.jsonl']); "
+        "print([name for name in ('fsspec', 's3fs', 'aiohttp', 'lore_plugins.scale') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

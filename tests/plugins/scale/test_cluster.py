@@ -1,0 +1,209 @@
+"""A cluster gives the answer of one process; a file that ends workers is named, a worker that differs is refused."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import sys
+from urllib.parse import urlsplit
+
+import pytest
+
+from cli.running import lore, put, session
+from lore.errors import LoreError
+from lore.judge.policy import Budgets
+from lore.model.results import Interrupted
+from lore.recording.opening import Options
+from lore.run.checking import judging
+from lore.run.checking.check import check
+from lore_plugins.scale import cluster
+from lore_plugins.scale.cluster import DaskCluster
+from run.logs import put_logs
+
+distributed = pytest.importorskip("distributed")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="signals"),
+    pytest.mark.filterwarnings("ignore"),  # Dask's own
+]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder of recordings, and the address of two workers in it, each a process with one thread."""
+    import dask
+
+    before, folder = os.getcwd(), tmp_path_factory.mktemp("logs")
+    os.chdir(folder)
+    put_logs()
+    paths = os.pathsep.join(filter(None, sys.path))
+    with dask.config.set(cluster._LOCAL_SETTINGS), distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address="127.0.0.1:0",
+        silence_logs=50, env={"PYTHONPATH": paths},
+    ) as local:  # fmt: skip
+        yield folder, local.scheduler_address
+    os.chdir(before)
+
+
+@pytest.fixture
+def scheduler(place, empty_folder, monkeypatch):
+    """The address of the workers; the current folder is theirs."""
+    monkeypatch.setattr(cluster, "JOIN_SECONDS", 300)  # workers that were killed start again when the machine has time
+    monkeypatch.chdir(place[0])
+    return place[1]
+
+
+COMMANDS = (
+    ("check", "logs", "--json"),
+    ("check", "-v", "logs", "--redact", "--min-reuse", "1", "--max-breaks", "0"),
+    ("check", "logs/c", "logs/f.txt", "logs/none"),
+    ("check", "logs/c", "logs/e.jsonl", "--json"),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=range(len(COMMANDS)))
+def test_cluster_gives_the_answer_of_one_process(scheduler, command):
+    once = lore(*command, "--jobs", "1")
+    assert lore(*command, "--cluster", scheduler) == once
+    assert once.code != 70
+
+
+def test_baseline_holds_on_a_cluster(scheduler, tmp_path):
+    known = str(tmp_path / "known.json")
+    lore("check", "logs", "--baseline", known, "--update-baseline", "--cluster", scheduler)
+    args = ("check", "logs", "--json", "--baseline", known)
+    assert lore(*args, "--cluster", scheduler) == lore(*args)
+
+
+def test_tables_are_written_on_a_cluster(scheduler, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for name, extra in (("here", ()), ("there", ("--cluster", scheduler))):
+        lore("check", "logs", "--report", f"parquet={tmp_path / name}", *extra)
+    tables = [parquet.read_table(tmp_path / name / "turns.parquet").to_pylist() for name in ("here", "there")]
+    assert tables[0] == tables[1] != []
+
+
+def _killing(judge_apart):
+    """Judge, but kill the worker that has this file: always, or where a mark says that it did not happen yet."""
+
+    def judge(file, config):
+        import os
+
+        for name, mark in (("a/fork.jsonl", ""), ("c/3.jsonl", "died")):
+            if file.path.endswith(name) and not (mark and os.path.exists(mark)):
+                if mark:
+                    open(mark, "w").close()
+                os.kill(os.getpid(), 9)
+        return judge_apart(file, config)
+
+    return judge
+
+
+def test_file_that_ends_workers_is_named(scheduler, monkeypatch):
+    monkeypatch.setattr(judging, "judge_apart", _killing(judging.judge_apart))
+    ran = lore("check", "logs", "--json", "--cluster", scheduler)
+    assert ran.code in (1, 3), ran.err
+    whole = lore("check", "logs", "--json").json
+    assert os.path.exists("died")
+    died = [problem for problem in ran.json["problems"] if "was killed" in problem["message"]]
+    assert [(problem["code"], problem["file"]) for problem in died] == [("LORE215", "logs/a/fork.jsonl")]
+    assert ran.json["summary"]["files"] == whole["summary"]["files"] - 1
+
+
+def _heard(address, *, encrypted):
+    """Return what a scheduler says to a stranger, who takes any certificate and has none."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    url = urlsplit(address)
+    try:
+        with socket.create_connection((url.hostname, url.port), timeout=10) as plain:
+            spoken = context.wrap_socket(plain) if encrypted else plain
+            spoken.sendall(bytes(64))
+            return spoken.recv(100)
+    except OSError:  # it ends the connection in several ways
+        return b""
+
+
+def test_local_scheduler_answers_nobody_without_certificate(scheduler, monkeypatch):
+    once = lore("check", "logs", "--json")
+    heard = []
+    compare = DaskCluster._compare_workers
+
+    def compared(self, client, *args):
+        address = client.scheduler.address
+        heard.extend((address[:16], _heard(address, encrypted=True), _heard(address, encrypted=False)))
+        return compare(self, client, *args)
+
+    monkeypatch.setattr(DaskCluster, "_compare_workers", compared)
+    assert lore("check", "logs", "--json", "--cluster", "local", "--jobs", "2") == once
+    assert heard == ["tls://127.0.0.1:", b"", b""]
+    assert b"compression" in _heard(scheduler, encrypted=False), "an open one speaks to anybody"
+
+
+def test_interrupt_ends_the_run_in_order(scheduler):
+    asked = iter([False] * 3)
+    result = check(
+        ["logs"], Budgets(), Options(), cluster=DaskCluster(scheduler, 1, print), interrupted=lambda: next(asked, True)
+    ).result
+    assert isinstance(result.interrupted, Interrupted)
+    assert result.interrupted.files < result.interrupted.of
+
+
+def test_missing_scheduler_is_an_error(monkeypatch):
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.2)
+    put("s.jsonl", session())
+    ran = lore("check", "s.jsonl", "--cluster", "tcp://127.0.0.1:9")
+    assert ran.code == 2
+    assert ran.err.startswith("error: no scheduler answers at tcp://127.0.0.1:9")
+
+
+def test_worker_with_another_lore_is_refused(scheduler, monkeypatch):
+    run = distributed.Client.run
+    monkeypatch.setattr(
+        distributed.Client, "run", lambda *args, **named: dict.fromkeys(run(*args, **named), "another lore")
+    )
+    ran = lore("check", "logs", "--cluster", scheduler)
+    assert ran.code == 2
+    assert "has another lore, other plug-ins or another file of rules" in ran.err
+
+
+def test_worker_that_cannot_answer_is_refused(scheduler, monkeypatch):
+    run = distributed.Client.run
+    error = ModuleNotFoundError("No module named 'lore'")
+    monkeypatch.setattr(distributed.Client, "run", lambda *args, **named: dict.fromkeys(run(*args, **named), error))
+    assert "(No module named 'lore')" in lore("check", "logs", "--cluster", scheduler).err
+
+
+def test_worker_in_another_folder_takes_absolute_paths(scheduler, tmp_path, monkeypatch):
+    logs = os.path.abspath("logs")
+    monkeypatch.chdir(tmp_path)
+    args = ("check", logs, "--json")
+    assert lore(*args, "--cluster", scheduler) == lore(*args)
+    os.symlink(logs, "logs")
+    assert "where these names mean other files" in lore("check", "logs", "--cluster", scheduler).err
+
+
+@pytest.mark.parametrize(
+    ("address", "private"),
+    [
+        ("tcp://127.0.0.1:8786", True),
+        ("tcp://[::1]:8786", True),
+        ("tcp://localhost:8786", True),
+        ("tls://10.0.0.5:8786", True),
+        ("tcp://10.0.0.5:8786", False),
+        ("tcp://127.0.0.1.example.org:8786", False),
+    ],
+)
+def test_address_is_private_on_this_machine_or_with_tls(address, private):
+    assert cluster._is_private(address) == private
+
+
+@pytest.mark.parametrize("address", ["", "4", "host", "http://host:1", "tcp://", "tcp://host:x", "file:///tmp/x"])
+def test_no_address_of_a_scheduler_is_refused(address):
+    with pytest.raises(LoreError, match="is no address of a scheduler"):
+        DaskCluster(address, 1, print)
+
+
+def test_jobs_and_an_address_contradict_each_other():
+    ran = lore("check", ".", "--cluster", "tcp://127.0.0.1:9", "--jobs", "2")
+    assert (ran.code, "leave --jobs out" in ran.err) == (2, True)

@@ -1,0 +1,217 @@
+"""Recordings of a web server: what a server may do, and what it may not make lore do."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from cli.running import lore, put, session
+from lore.errors import LoreError
+from lore.recording import corpus, filesystem
+from lore.store import registry
+
+pytest.importorskip("aiohttp")
+LOG = session() * 3000
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def log_message(self, *_args):
+        """Say nothing."""
+
+    def do_GET(self):
+        self.server.seen.append((self.command, self.path))
+        self.server.answer(self)
+
+    do_HEAD = do_GET  # noqa: N815 - names of the library
+
+    def send(self, status, body=b"", **headers):
+        """Answer; `torn` says how many bytes of the body come."""
+        torn = headers.pop("torn", None)
+        self.send_response(status)
+        for name, value in {"Content-Length": len(body), **headers}.items():
+            if value is not None:
+                self.send_header(name.replace("_", "-"), str(value))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body[:torn])
+        self.close_connection = torn is not None or "Content_Length" in headers
+
+
+@pytest.fixture(scope="module")
+def listening():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    server.daemon_threads = True
+    server.handle_error = lambda *_: None  # a client that gives up
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def web(listening):
+    registry.say_once.cache_clear()
+    listening.seen = []
+    listening.url = f"http://127.0.0.1:{listening.server_address[1]}"
+    listening.answer = lambda request: request.send(200, LOG)
+    return listening
+
+
+def read(name: str) -> bytes:
+    return b"".join(corpus.pieces(name))
+
+
+def failure(name: str) -> str:
+    with pytest.raises(LoreError) as caught:
+        read(name)
+    return f"{caught.value.message}\n{caught.value.hint}"
+
+
+def test_web_server_gives_the_answer_of_a_file(web):
+    put("s.jsonl", session())
+    web.answer = lambda request: request.send(200, session())
+    name = f"{web.url}/s.jsonl"
+    for words in (("fold", "@", "--json"), ("assemble", "@#1"), ("check", "@", "--json")):
+        there, local = (lore(*(word.replace("@", name) for word in words)) for name in (name, "s.jsonl"))
+        assert there.code == local.code
+        if words[0] != "check":  # whose fingerprints are made of the name
+            assert there.out.replace(name, "s.jsonl") == local.out
+
+
+def test_large_file_is_one_request(web):
+    assert read(f"{web.url}/s.jsonl") == LOG
+    assert web.seen == [("GET", "/s.jsonl")]
+
+
+def test_body_that_breaks_off_is_an_error(web):
+    web.answer = lambda request: request.send(200, LOG, torn=len(LOG) // 2)
+    assert "s.jsonl" in failure(f"{web.url}/s.jsonl")
+    web.answer = lambda request: request.send(200, LOG, Content_Length=len(LOG) + 5)
+    assert "s.jsonl" in failure(f"{web.url}/s.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        (401, "not allowed"),
+        (403, "not allowed"),
+        (404, "no such object"),
+        (410, "no such object"),
+        (418, "answers 418"),
+        (503, "answers 503"),
+    ],
+)
+def test_refusal_is_explained_without_signature(web, status, says):
+    web.answer = lambda request: request.send(status)
+    told = failure(f"{web.url}/s.jsonl?X-Amz-Signature=hunter2&part=7")
+    assert says in told
+    assert "hunter2" not in told
+
+
+def test_signed_name_is_masked_in_every_answer(web):
+    web.answer = lambda request: request.send(200, session())
+    name = f"{web.url}/s.jsonl?X-Amz-Signature=hunter2#1"
+    for words in (("check", name), ("check", name, "--json"), ("fold", name, "--json"), ("simulate", name, "-v"),
+                  ("assemble", name, "-v"), ("diff-prefix", name, name, "--json"), ("lint", name),
+                  ("compare", name, name),
+                  ("convert", name, "--to", "lore"), ("report", name, "--format", "trace")):  # fmt: skip
+        ran = lore(*words)
+        assert "hunter2" not in ran.out + ran.err, words
+
+
+def moved(web, to, *, times=99):
+    def answer(request):
+        if len(web.seen) <= times:
+            request.send(302, Location=to)
+        else:
+            request.send(200, LOG)
+
+    web.answer = answer
+
+
+def test_redirect_is_followed_and_its_host_reported(web, capsys):
+    moved(web, web.url.replace("127.0.0.1", "localhost") + "/other.jsonl", times=1)
+    assert read(f"{web.url}/s.jsonl") == LOG
+    assert "is read from localhost" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "to",
+    ["file:///etc/passwd", "ftp://h/x", "http://169.254.169.254/latest/meta-data/", "http://[fe80::1]/x",
+     "http://[::ffff:169.254.169.254]/", "http://user:pw@localhost/x", "gopher://x/", "//169.254.169.254/x"],
+)  # fmt: skip
+def test_redirect_to_other_protocol_or_metadata_is_refused(web, to):
+    moved(web, to)
+    assert "its server sends to" in failure(f"{web.url}/s.jsonl")
+    assert len(web.seen) == 1
+
+
+@pytest.mark.parametrize("inner", ["localhost", "10.0.0.7", "192.168.1.1", "[::1]", "0.0.0.0", "127.1"])
+def test_redirect_from_public_server_into_this_network_is_refused(web, monkeypatch, inner):
+    from lore_plugins.scale import web as client
+
+    real = client._addresses
+
+    async def addresses(url):
+        return ["93.184.216.34"] if url.host == "127.0.0.1" else await real(url)
+
+    monkeypatch.setattr(client, "_addresses", addresses)
+    moved(web, f"http://{inner}:{web.server_address[1]}/x")
+    assert "an address of this network" in failure(f"{web.url}/s.jsonl")
+
+
+def test_ring_of_redirects_ends(web):
+    moved(web, web.url + "/s.jsonl")
+    assert "s.jsonl" in failure(f"{web.url}/s.jsonl")
+    assert len(web.seen) < 20
+
+
+def test_compressed_body_is_unpacked(web):
+    web.answer = lambda request: request.send(200, gzip.compress(LOG), Content_Encoding="gzip")
+    assert read(f"{web.url}/s.jsonl") == LOG
+    web.answer = lambda request: request.send(200, b"no gzip", Content_Encoding="gzip")
+    assert "s.jsonl" in failure(f"{web.url}/s.jsonl")
+
+
+def test_folder_and_pattern_of_a_web_server_are_none(web):
+    assert "lists no folder" in lore("check", f"{web.url}/logs/").err
+    assert not web.seen
+    web.answer = lambda request: request.send(200, session())
+    assert lore("check", f"{web.url}/s[1].jsonl?x=1*2").code == 0, "`[` and `*` of a URL are no pattern"
+
+
+def test_file_of_a_web_server_is_read_anywhere(web):
+    def answer(request):
+        wanted = request.headers.get("Range")
+        if not wanted:
+            request.send(200, LOG)
+            return
+        start, _, end = wanted[6:].partition("-")
+        part = LOG[int(start) : int(end) + 1]
+        request.send(206, part, Content_Range=f"bytes {start}-{int(start) + len(part) - 1}/{len(LOG)}")
+
+    web.answer = answer
+    with filesystem.opened(f"{web.url}/s.jsonl") as file:
+        file.seek(-10, 2)
+        assert file.read() == LOG[-10:]
+        file.seek(5)
+        assert file.read(20) == LOG[5:25]
+        assert file.readline() == LOG[25 : LOG.index(b"\n", 25) + 1]
+
+
+@pytest.mark.parametrize(
+    "name", ["http://", "https:///x", "http://h" + "x" * 100_000, "http://[::1", "http://h:99999/x", "http://h\n/x",
+             "http://127.0.0.1:1/" + "x" * 100_000, "http://user:hunter2@h/x", "http://a b/x"]
+)  # fmt: skip
+def test_name_of_no_server_is_an_error(name):
+    ran = lore("fold", name)
+    assert ran.code == 2
+    assert "hunter2" not in ran.err
+    assert len(ran.err) < 2000
