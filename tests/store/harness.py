@@ -77,14 +77,6 @@ def assert_stored(stored: StoredSession) -> None:
 class HarnessScenarios(Scenarios):
     """What a `StoredSession` is promised."""
 
-    def test_a_harness_sends_only_what_is_new(self, store: Store) -> None:
-        faulty, stored = _harness(store)
-        for turn in range(3):
-            say(stored, f"u{turn}", f"a{turn}").save()
-        stored.save()
-        assert [len(delta.new_events) for delta in faulty.sent] == [2, 2, 2]
-        assert_stored(stored)
-
     def test_the_saved_set_stays_after_a_save_that_failed(self, store: Store) -> None:
         faulty, stored = _harness(store)
         say(stored, "u1", "a1")
@@ -112,18 +104,6 @@ class HarnessScenarios(Scenarios):
         assert store.load("s").head.number == 5
         assert items(stored.session) == ["u2", "a2"]
         assert_stored(stored)
-
-    def test_what_is_noted_after_an_answer_was_lost_is_stored(self, store: Store) -> None:
-        """The events are there already, the note is not: to take it all for a retry lost the note, acknowledged."""
-        faulty, stored = _harness(store)
-        say(stored, "u1")
-        faulty.after = 1
-        raised(StoreError, stored.save)
-        stored.note({"a": 1}, leaf_id="u1")
-        stored.save()
-        data = store.load("s")
-        assert (data.metadata, data.leaf_id, data.head) == (b'{"a":1}', "u1", stored.head)
-        assert data.head.number == 2
 
     def test_what_no_store_takes_is_refused_at_once_and_stops_no_later_save(self, store: Store) -> None:
         """Held for the next save, it made that fail, and each one after it."""

@@ -26,24 +26,6 @@ def stored(store):
     return Session.read(store.load("s").log)
 
 
-def test_removed_items_are_sent_first():
-    store = Faulty(Memory())
-    kept = StoredSession.begin(store, HEADER)
-    kept.apply(said("u1"), answered("bad"))
-    kept.save()
-    kept.remove("bad")
-    kept.apply(answered("good"))
-    delta = kept.delta()
-    assert (delta.removed_ids, len(delta.new_events)) == (("bad",), 1)
-    kept.save()
-    kept.remove("good")
-    assert (kept.delta().removed_ids, kept.delta().new_events) == (("good",), ())
-    kept.save()
-    assert items(stored(store)) == ["u1"]
-    assert_stored(kept)
-    assert len(store.load("s").events) == 6, "nothing leaves the log"
-
-
 def test_removals_before_and_after_a_save_are_kept():
     """Sent as `removed_ids`, the removal of an item that is not saved yet would stand before that item."""
     kept = StoredSession.begin(Faulty(Memory()), HEADER)

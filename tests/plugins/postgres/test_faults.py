@@ -170,15 +170,6 @@ def test_interrupt_leaves_no_transaction_open(store, monkeypatch):
     assert events(store) == (header(), message("u2"))
 
 
-def test_refused_statement_changes_nothing(store, postgres, bare):
-    head = begun(store)
-    postgres.run("ALTER TABLE lore.events ADD CHECK (number < 3)", bare)
-    with pytest.raises(StoreError, match="PostgreSQL says"):
-        add(store, message("u1"), message("u2"), base=head)
-    assert events(store) == (header(),)
-    assert add(store, message("u3"), base=head).number == 2
-
-
 def test_commit_answered_by_rollback_is_an_error(store):
     """COMMIT of a failed transaction is no error for PostgreSQL: it answers ROLLBACK."""
     begun(store)
