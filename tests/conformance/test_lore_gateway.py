@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
+from pathlib import Path
+
 import pytest
 from msgspec import Raw
 
+from cli.running import lore, put
 from helpers.strategies import shapes
 from helpers.strategies.sessions import Agent
 from lore import Session, event
 from lore.errors import LoreError
 from lore.fold.inserts import unsaved
 from lore.model.events import CacheReset, PromptDelta
-from lore.model.inserts import signature
+from lore.model.inserts import insert_texts, signature
 from lore.model.items import AssistantMessage, ToolCall, UserMessage
 from lore.model.state import Chain, Entry
 from lore.model.turn import Memo
@@ -19,6 +24,7 @@ from lore.model.vector import Vector
 from lore.prompt.base import POLICIES, Rules
 from lore.prompt.dialects import TEXT, dialect_named
 from lore.prompt.planning import safe
+from model.making import dumps
 
 SHAPES = [(dialect, Rules(tail=policy)) for dialect in shapes.NAMES for policy in POLICIES]
 shaped = pytest.mark.parametrize("shape", SHAPES, ids=[f"{name} {rules.tail}" for name, rules in SHAPES])
@@ -211,3 +217,46 @@ def test_a_compaction_that_moves_only_early_context_is_followed():
     prompt, events = session.begin_turn()
     again = Session.restore([*log, *events], rules=Rules(tail="persist"))
     assert session.write(prompt) == again.write(again.assembled().prompt)
+
+
+def test_nothing_is_joined_to_a_message_that_was_recorded():
+    """The tail of a turn would be lost in a message that is written as one piece."""
+    agent = Agent("anthropic", Rules(tail="user"))
+    agent.user("one")
+    agent.turn()
+    agent.answer()
+    agent.user("two")
+    content = Raw(b'{ "role":"user","content":"spaced" }')
+    agent.session.apply(PromptDelta(seq=0, selector=Raw(b'{"target":"messages","insert_at":2}'), content=content))
+    turn = agent.turn({"current_time": "noon"})
+    assert b'{ "role":"user","content":"spaced" }' in turn.body
+    assert b"noon" in turn.body
+
+
+def test_the_text_of_a_message_is_what_a_report_can_show():
+    blocks = b'{"role":"user","content":[{"type":"text","text":"a"},{"type":"image"},{"type":"text","text":"b"}]}'
+    found = insert_texts(Raw(blocks))
+    assert found is not None
+    assert (json.loads(found[0].text), found[0].message) == ("a\n\nb", blocks)
+
+
+def test_rows_are_read_from_list_lines_and_database(desk):
+    row = {"session_id": "s", "seq": 0, "project_id": "p", "selector": '{"target":"messages","insertAt":1}'}
+    row["content"] = '[{"role":"user","content":"caf\u00e9"}]'
+    messages = [
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": "b"},
+        {"role": "user", "content": "c"},
+    ]
+    put("capture.jsonl", {"model": "claude-sonnet-4-6", "max_tokens": 4096, "messages": messages})
+    put("list.json", dumps([row]))
+    put("lines.jsonl", row)
+    with sqlite3.connect("gateway.db") as connection:
+        connection.execute("CREATE TABLE session_prompt_deltas (session_id, seq, project_id, selector, content)")
+        connection.execute("INSERT INTO session_prompt_deltas VALUES (?, ?, ?, ?, ?)", tuple(row.values()))
+    connection.close()
+    before = Path("gateway.db").read_bytes()
+    names = ("list.json", "lines.jsonl", "gateway.db", "gateway.db#s")
+    (written,) = {lore("convert", "capture.jsonl", "--deltas", name).out for name in names}
+    assert "caf\u00e9" in written
+    assert Path("gateway.db").read_bytes() == before

@@ -78,10 +78,16 @@ def _name(command: str) -> str:
 
 
 def run(command: str) -> Ran:
-    """Run a command as `lore` would, and catch what it writes."""
+    """Run a command in the root of the project, and catch what it writes."""
+    with work_in(ROOT):
+        return run_here(shlex.split(command))
+
+
+def run_here(arguments: list[str]) -> Ran:
+    """Run a command in the current folder, and catch what it writes."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="\n") for _ in range(2))
-    with work_in(ROOT), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = entry_point()(shlex.split(command))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = entry_point()(arguments)
     out.flush()
     err.flush()
     return Ran(_bytes(out), code, _bytes(err).decode("utf-8", "replace"))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from conftest import CORPUS, recordings
-from golden import cases, digests
+from golden import cases, digests, scripts
 from golden.commands import results
 
 KNOWN = cases.cases()
+SCRIPTS = [(file.stem, script) for file in scripts.FILES for script in scripts.scripts(file)]
 INPUTS = digests.inputs()
 RESULTS = digests.load(digests.FIXTURE_RESULTS)
 CORPUS_ENTRIES = digests.load(digests.CORPUS_RESULTS)
@@ -62,3 +63,8 @@ def test_corpus_recording_gives_golden_results(file):
     name = file.relative_to(CORPUS).as_posix()
     skip_without_plugin(name)
     assert digests.corpus_entry(name) == CORPUS_ENTRIES.get(name), STALE
+
+
+@pytest.mark.parametrize("script", [pytest.param(script, id=f"{name}: {script['name']}") for name, script in SCRIPTS])
+def test_script_prints_golden_output(script, tmp_path):
+    assert scripts.played(script, tmp_path) == script, script.get("why", STALE)

@@ -12,6 +12,8 @@ from __future__ import annotations
 import argparse
 import difflib
 import sys
+import tempfile
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from conformance import playing
-from golden import cases, digests
+from golden import cases, digests, scripts
 from golden.commands import results
 
 SHOWN = 30  # lines of a difference
@@ -53,6 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         print("no corpus: its entries stay as they are")
     changed += _keep_sessions(write=not given.check)
+    changed += _keep_scripts(write=not given.check)
     missing = cases.uncovered(known)
     for path in missing:
         print(f"no case names {path}")
@@ -86,20 +89,43 @@ def _keep_events(*, write: bool) -> int:
 
 def _keep_sessions(*, write: bool) -> int:
     """Write the golden sessions of published systems."""
-    changed = 0
-    for file in playing.FILES:
-        scenarios = playing.scenarios(file)
-        after = [
-            {**scenario, "sessions": [playing.played(session) for session in scenario["sessions"]]}
-            for scenario in scenarios
-        ]
-        for old, new in zip(scenarios, after, strict=True):
-            if old != new:
-                changed += 1
-                print(f"changed: {file.name}: {new['name']}")
-        if after != scenarios and write:
-            file.write_text(playing.text(after), "utf-8")
-    return changed
+    return sum(
+        _keep_played(file, playing.scenarios(file), _played_scenario, playing.text, write=write)
+        for file in playing.FILES
+    )
+
+
+def _played_scenario(scenario: dict[str, Any]) -> dict[str, Any]:
+    return {**scenario, "sessions": [playing.played(session) for session in scenario["sessions"]]}
+
+
+def _keep_scripts(*, write: bool) -> int:
+    """Write the golden scripts."""
+    return sum(
+        _keep_played(file, scripts.scripts(file), _played_script, scripts.text, write=write) for file in scripts.FILES
+    )
+
+
+def _played_script(script: dict[str, Any]) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        return scripts.played(script, Path(folder))
+
+
+def _keep_played(
+    file: Path,
+    before: list[dict[str, Any]],
+    play: Callable[[dict[str, Any]], dict[str, Any]],
+    text: Callable[[list[dict[str, Any]]], str],
+    *,
+    write: bool,
+) -> int:
+    after = [play(one) for one in before]
+    changed = [new["name"] for old, new in zip(before, after, strict=True) if old != new]
+    for name in changed:
+        print(f"changed: {file.name}: {name}")
+    if changed and write:
+        file.write_text(text(after), "utf-8")
+    return len(changed)
 
 
 def _keep_entries(file: Path, after: dict[str, Any], *, write: bool) -> int:
