@@ -25,6 +25,21 @@ from lore.untrusted import one_line
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
+__all__ = [
+    "Endpoint",
+    "HttpAnswer",
+    "HttpRequest",
+    "LostConnectionError",
+    "NoAnswerError",
+    "TryAgainError",
+    "error_message",
+    "is_near",
+    "key_in",
+    "libraries",
+    "shown",
+    "url_of",
+]
+
 
 class Deadline(threading.Timer):
     """Hangs up when a try has taken too long as a whole: httpx' time-outs begin anew with each piece of an answer.
@@ -107,14 +122,14 @@ class HttpLibraries(NamedTuple):
     tenacity: Any
 
 
-def libraries(user: str) -> HttpLibraries:
-    """Import httpx and tenacity; raises LoreError where the extra is not installed, saying who needs it."""
+def libraries(user: str, extra: str = "http") -> HttpLibraries:
+    """Import httpx and tenacity; raises LoreError if they are missing, with who needs them and the extra to install."""
     try:
         import httpx  # noqa: PLC0415 - an extra, and slow to load
         import tenacity  # noqa: PLC0415
     except ImportError:
         message = f"{user} needs httpx and tenacity, which are not installed"
-        raise LoreError(message, hint=install_hint("http")) from None
+        raise LoreError(message, hint=install_hint(extra)) from None
     return HttpLibraries(httpx, tenacity)
 
 

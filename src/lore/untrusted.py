@@ -18,6 +18,8 @@ from lore.errors import LoreError
 from lore.model.labels import CONTEXT_REFRESH
 from lore.model.mask import cut_masked
 
+__all__ = ["harmless", "one_line"]
+
 _LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _TERMINAL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, cursor

@@ -22,7 +22,6 @@ from lore.model.results.found import FoundSessions
 from lore.model.results.lint import LintRequest
 from lore.model.results.overview import Comparison, Overview
 from lore.model.results.page import PageSession
-from lore.model.results.replay import Replayed
 from lore.model.results.simulate import DryRun, Simulated
 from lore.model.results.store import FoldResult
 from lore.model.running import Running
@@ -31,7 +30,7 @@ from lore.report.sentences.findings import cause_result, worded
 
 CANARY = "zEiSiG 12:30"
 REDACTED = (
-    Checked, Diff, Simulated, Replayed, Overview, Ledger, Comparison, DryRun, Running, FoundSessions, LintRequest,
+    Checked, Diff, Simulated, Overview, Ledger, Comparison, DryRun, Running, FoundSessions, LintRequest,
     FoldResult, PageSession, UserMessage, AssistantMessage, ToolCall, CompactDivider, OpaqueItem,
 )  # fmt: skip
 # Evidence, of which `test_redaction_by_field` tries every struct, and whether it is content says each field's type.

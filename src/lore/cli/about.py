@@ -101,7 +101,7 @@ def schemas() -> dict[str, type[Struct]]:
     """Return every result by the name under which its schema is printed, those of plug-ins included."""
     from lore.cli.commands import commands
     from lore.model import results
-    from lore.model.results import found, lint, live, overview, replay, simulate, store, trust
+    from lore.model.results import found, lint, live, overview, simulate, store, trust
     from lore.report import trace
 
     known: dict[str, type[Struct]] = {
@@ -118,7 +118,6 @@ def schemas() -> dict[str, type[Struct]]:
         "knowledge-written": store.KnowledgeWritten,
         "simulate": simulate.Simulated,
         "simulate-rules": simulate.RulesResult,
-        "replay": replay.Replayed,
         "compact": simulate.DryRun,
         "compact-written": simulate.Compacted,
         "formats": found.FormatsResult,

@@ -68,13 +68,6 @@ COMMANDS: dict[str, CommandRow] = {
             ("simulate fixtures/recordings --what-if ttl=1h", "the same with a longer lifetime, and the difference"),
         ),
     ),
-    "replay": CommandRow(
-        LOOK, "replay", (
-            ("replay capture.jsonl --server http://127.0.0.1:8080 --dialect openai-chat", "into an engine here"),
-            ("replay session.jsonl --server http://127.0.0.1:8000 --layouts user,persist", "which tail reads most"),
-            ("replay capture.jsonl --server https://api.anthropic.com --dry-run", "what it would cost; sends nothing"),
-        ),
-    ),
     "fold": CommandRow(
         LOOK, "fold", (
             ("fold fixtures/sessions/compaction_keeps_some.jsonl", "the timeline, with what each request paid"),
@@ -213,7 +206,7 @@ SUBCOMMANDS: dict[str, tuple[Example, ...]] = {
 
 GROUPS = (LOOK, JUDGE, BUILD, KEEP, ABOUT)
 # Commands of lore's own plug-ins: the plug-in that brings each.
-BROUGHT: dict[str, str] = {"record": "record"}
+BROUGHT: dict[str, str] = {"record": "record", "replay": "replay"}
 
 
 @cache

@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from lore.formats.bills import billed_of as billed_of
     from lore.formats.bills import split as split
     from lore.formats.captures.lore_capture import LoreCapture as LoreCapture
+    from lore.formats.contents import ContentError as ContentError
     from lore.formats.contents import object_of as object_of
+    from lore.formats.contents import unpacked as unpacked
     from lore.formats.folders import PackMember as PackMember
     from lore.formats.folders import PackReader as PackReader
     from lore.formats.folders import in_file as in_file
+    from lore.formats.http import FIELDS as FIELDS
     from lore.formats.http import account_of as account_of
     from lore.formats.kimi import content as kimi_content
     from lore.formats.lines import Line as Line
@@ -27,8 +30,10 @@ if TYPE_CHECKING:
     from lore.formats.lines import each as each
     from lore.formats.lines import fault as fault
     from lore.formats.lines import first_records as first_records
+    from lore.formats.lore_log import LoreLog as LoreLog
     from lore.formats.pi import messages as pi_messages
     from lore.formats.registry import Format as Format
+    from lore.formats.registry import lacks_of as lacks_of
     from lore.formats.transcripts import Emitting as Emitting
     from lore.formats.transcripts import TranscriptDocument as TranscriptDocument
     from lore.formats.transcripts import TranscriptLines as TranscriptLines
@@ -48,12 +53,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BOM",
+    "ContentError",
     "Emitting",
+    "FIELDS",
     "Format",
     "FunctionCall",
     "Line",
     "Lines",
     "LoreCapture",
+    "LoreLog",
     "PackMember",
     "PackReader",
     "Read",
@@ -77,6 +85,7 @@ __all__ = [
     "image_at",
     "in_file",
     "kimi_content",
+    "lacks_of",
     "object_of",
     "opens",
     "output_of",
@@ -87,6 +96,7 @@ __all__ = [
     "stamp_at",
     "stamp_of",
     "text_in",
+    "unpacked",
 ]
 __getattr__ = public_names(
     __name__,
@@ -107,13 +117,20 @@ __getattr__ = public_names(
             "split",
         ),
         "captures.lore_capture": ("LoreCapture",),
-        "contents": ("object_of",),
+        "contents": (
+            "ContentError",
+            "object_of",
+            "unpacked",
+        ),
         "folders": (
             "PackMember",
             "PackReader",
             "in_file",
         ),
-        "http": ("account_of",),
+        "http": (
+            "FIELDS",
+            "account_of",
+        ),
         "lines": (
             "Line",
             "Lines",
@@ -122,7 +139,11 @@ __getattr__ = public_names(
             "fault",
             "first_records",
         ),
-        "registry": ("Format",),
+        "lore_log": ("LoreLog",),
+        "registry": (
+            "Format",
+            "lacks_of",
+        ),
         "transcripts": (
             "Emitting",
             "TranscriptDocument",

@@ -7,6 +7,7 @@ from lore.exports import public_names
 if TYPE_CHECKING:
     from lore.model import events as events
     from lore.model import lenient as lenient
+    from lore.model.canonical import decode as decode
     from lore.model.canonical import encode as encode
     from lore.model.canonical import printable as printable
     from lore.model.canonical import text_of as text_of
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from lore.model.codes import CODES as CODES
     from lore.model.codes import Code as Code
     from lore.model.codes import Problem as Problem
+    from lore.model.events import MAIN as MAIN
     from lore.model.items import NULL as NULL
     from lore.model.items import AssistantMessage as AssistantMessage
     from lore.model.items import Block as Block
@@ -29,20 +31,33 @@ if TYPE_CHECKING:
     from lore.model.jsonslice import array as array
     from lore.model.jsonslice import element_ranges as element_ranges
     from lore.model.jsonslice import members as members
+    from lore.model.jsonslice import parts as parts
     from lore.model.jsonslice import table as table
+    from lore.model.jsonslice import without_member as without_member
     from lore.model.ledger import LedgerRow as LedgerRow
     from lore.model.limits import RECORD_BYTES as RECORD_BYTES
     from lore.model.mask import cut_masked as cut_masked
     from lore.model.mask import mask_credentials as mask_credentials
+    from lore.model.providers import ENGINES as ENGINES
+    from lore.model.providers import LLAMA_CPP as LLAMA_CPP
+    from lore.model.providers import UNKNOWN as UNKNOWN
+    from lore.model.providers import provider_of as provider_of
     from lore.model.results import CommandResult as CommandResult
     from lore.model.results import Count as Count
     from lore.model.results import Finding as Finding
     from lore.model.results import filled as filled
+    from lore.model.results.simulate import Simulated as Simulated
+    from lore.model.results.simulate import SimulatedTurn as SimulatedTurn
     from lore.model.running import LastBreak as LastBreak
     from lore.model.state import UTILITY as UTILITY
     from lore.model.state import Sign as Sign
     from lore.model.turn import Exchange as Exchange
+    from lore.model.turn import Prompt as Prompt
+    from lore.model.turn import Segment as Segment
+    from lore.model.turn import Turn as Turn
+    from lore.model.turn import http_seconds as http_seconds
     from lore.model.turn import timestamp as timestamp
+    from lore.model.vector import Vector as Vector
 
 __all__ = [
     "AssistantMessage",
@@ -51,43 +66,59 @@ __all__ = [
     "Code",
     "CommandResult",
     "Count",
+    "ENGINES",
     "Exchange",
     "Finding",
     "Item",
+    "LLAMA_CPP",
     "LastBreak",
     "LedgerRow",
+    "MAIN",
     "NULL",
     "OpaqueItem",
     "Place",
     "Problem",
+    "Prompt",
     "RECORD_BYTES",
     "RawBlock",
+    "Segment",
     "Sign",
+    "Simulated",
+    "SimulatedTurn",
     "Status",
     "TextBlock",
     "ThinkingBlock",
     "ToolCall",
+    "Turn",
+    "UNKNOWN",
     "UTILITY",
     "UserMessage",
+    "Vector",
     "array",
     "cut_masked",
+    "decode",
     "element_ranges",
     "encode",
     "events",
     "filled",
+    "http_seconds",
     "is_absent",
     "lenient",
     "mask_credentials",
     "members",
+    "parts",
     "printable",
+    "provider_of",
     "table",
     "text_of",
     "timestamp",
+    "without_member",
 ]
 __getattr__ = public_names(
     __name__,
     {
         "canonical": (
+            "decode",
             "encode",
             "printable",
             "text_of",
@@ -98,6 +129,7 @@ __getattr__ = public_names(
             "Code",
             "Problem",
         ),
+        "events": ("MAIN",),
         "items": (
             "AssistantMessage",
             "Block",
@@ -116,7 +148,9 @@ __getattr__ = public_names(
             "array",
             "element_ranges",
             "members",
+            "parts",
             "table",
+            "without_member",
         ),
         "ledger": ("LedgerRow",),
         "limits": ("RECORD_BYTES",),
@@ -124,11 +158,21 @@ __getattr__ = public_names(
             "cut_masked",
             "mask_credentials",
         ),
+        "providers": (
+            "ENGINES",
+            "LLAMA_CPP",
+            "UNKNOWN",
+            "provider_of",
+        ),
         "results": (
             "CommandResult",
             "Count",
             "Finding",
             "filled",
+        ),
+        "results.simulate": (
+            "Simulated",
+            "SimulatedTurn",
         ),
         "running": ("LastBreak",),
         "state": (
@@ -137,8 +181,13 @@ __getattr__ = public_names(
         ),
         "turn": (
             "Exchange",
+            "Prompt",
+            "Segment",
+            "Turn",
+            "http_seconds",
             "timestamp",
         ),
+        "vector": ("Vector",),
     },
     {"events": "events", "lenient": "lenient"},
 )

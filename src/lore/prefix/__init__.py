@@ -1,1 +1,18 @@
 """Prefixes: how much of one prompt the next one reuses, where they part, and why."""
+
+from typing import TYPE_CHECKING
+
+from lore.exports import public_names
+
+if TYPE_CHECKING:
+    from lore.prefix.purpose import REPLAY as REPLAY
+
+__all__ = [
+    "REPLAY",
+]
+__getattr__ = public_names(
+    __name__,
+    {
+        "purpose": ("REPLAY",),
+    },
+)

@@ -1,1 +1,29 @@
 """Prompts: session state to prompt, and prompt to and from request body."""
+
+from typing import TYPE_CHECKING
+
+from lore.exports import public_names
+
+if TYPE_CHECKING:
+    from lore.prompt.base import POLICIES as POLICIES
+    from lore.prompt.base import Policy as Policy
+    from lore.prompt.dialects import DIALECTS as DIALECTS
+    from lore.prompt.dialects.messages import Body as Body
+
+__all__ = [
+    "Body",
+    "DIALECTS",
+    "POLICIES",
+    "Policy",
+]
+__getattr__ = public_names(
+    __name__,
+    {
+        "base": (
+            "POLICIES",
+            "Policy",
+        ),
+        "dialects": ("DIALECTS",),
+        "dialects.messages": ("Body",),
+    },
+)

@@ -8,15 +8,22 @@ if TYPE_CHECKING:
     from lore.recording.agents import databases as databases
     from lore.recording.agents.usage_stores import UsageStore as UsageStore
     from lore.recording.base import Problems as Problems
+    from lore.recording.base import Recording as Recording
     from lore.recording.base import UnrecognisedError as UnrecognisedError
     from lore.recording.base import load_plugins as load_plugins
+    from lore.recording.converting import converted as converted
     from lore.recording.corpus import Opened as Opened
+    from lore.recording.corpus import is_same as is_same
+    from lore.recording.corpus import is_stream as is_stream
     from lore.recording.corpus import show as show
     from lore.recording.filesystem import FolderEntry as FolderEntry
     from lore.recording.filesystem import RemoteFiles as RemoteFiles
     from lore.recording.filesystem import Status as Status
     from lore.recording.inputs import Input as Input
+    from lore.recording.inputs import list_inputs as list_inputs
     from lore.recording.opening import Options as Options
+    from lore.recording.request_session import session_of as session_of
+    from lore.recording.requests import RequestRecording as RequestRecording
     from lore.recording.tailing import INTERVAL as INTERVAL
     from lore.recording.tailing import Live as Live
 
@@ -28,12 +35,19 @@ __all__ = [
     "Opened",
     "Options",
     "Problems",
+    "Recording",
     "RemoteFiles",
+    "RequestRecording",
     "Status",
     "UnrecognisedError",
     "UsageStore",
+    "converted",
     "databases",
+    "is_same",
+    "is_stream",
+    "list_inputs",
     "load_plugins",
+    "session_of",
     "show",
 ]
 __getattr__ = public_names(
@@ -42,11 +56,15 @@ __getattr__ = public_names(
         "agents.usage_stores": ("UsageStore",),
         "base": (
             "Problems",
+            "Recording",
             "UnrecognisedError",
             "load_plugins",
         ),
+        "converting": ("converted",),
         "corpus": (
             "Opened",
+            "is_same",
+            "is_stream",
             "show",
         ),
         "filesystem": (
@@ -54,8 +72,13 @@ __getattr__ = public_names(
             "RemoteFiles",
             "Status",
         ),
-        "inputs": ("Input",),
+        "inputs": (
+            "Input",
+            "list_inputs",
+        ),
         "opening": ("Options",),
+        "request_session": ("session_of",),
+        "requests": ("RequestRecording",),
         "tailing": (
             "INTERVAL",
             "Live",

@@ -73,6 +73,9 @@ def inputs(paths: list[str], wanted: Callable[[Input], bool] | None = None) -> l
     return [file for file in every if wanted is None or filesystem.is_remote(file.path) or wanted(file)]
 
 
+list_inputs = inputs  # the public name: `lore.recording.inputs` is this module
+
+
 def fetched_ahead(files: Sequence[Input]) -> bool:
     """Tell whether files are remote and so small that waiting for each takes longer than judging it."""
     sizes = [file.size for file in files if filesystem.is_remote(file.path)]

@@ -52,6 +52,9 @@ def write(result: results.Simulated, out: Console, *, every: bool = False, verbo
     _problems(result, out, verbose=verbose)
 
 
+write_simulated = write  # the public name
+
+
 def _problems(result: results.Simulated, out: Console, *, verbose: bool) -> None:
     """Write how many problems there are, and each; those that make measured sums wrong without -v, too."""
     shown = [problem for problem in result.problems if verbose or problem.code == Code.ENGINES_MIXED]

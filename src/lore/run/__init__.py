@@ -10,9 +10,15 @@ if TYPE_CHECKING:
     from lore.run.checking.pool import DIED as DIED
     from lore.run.checking.pool import starting_processes as starting_processes
     from lore.run.checking.verdicts import verdicts as verdicts
+    from lore.run.dated import PACKAGED as PACKAGED
     from lore.run.dated import Dated as Dated
     from lore.run.loopback import ADDRESS as ADDRESS
     from lore.run.loopback import listening as listening
+    from lore.run.pages import PageRequest as PageRequest
+    from lore.run.rules import chosen as chosen
+    from lore.run.simulate import SimulateRequest as SimulateRequest
+    from lore.run.simulate import Simulation as Simulation
+    from lore.run.simulate import simulate_recordings as simulate_recordings
     from lore.run.spending.tables import TabledRecording as TabledRecording
     from lore.run.spending.tables import TabledRequest as TabledRequest
     from lore.run.spending.tables import TablesWriter as TablesWriter
@@ -23,10 +29,16 @@ __all__ = [
     "ClusterJob",
     "DIED",
     "Dated",
+    "PACKAGED",
+    "PageRequest",
+    "SimulateRequest",
+    "Simulation",
     "TabledRecording",
     "TabledRequest",
     "TablesWriter",
+    "chosen",
     "listening",
+    "simulate_recordings",
     "starting_processes",
     "verdicts",
 ]
@@ -42,10 +54,20 @@ __getattr__ = public_names(
             "starting_processes",
         ),
         "checking.verdicts": ("verdicts",),
-        "dated": ("Dated",),
+        "dated": (
+            "Dated",
+            "PACKAGED",
+        ),
         "loopback": (
             "ADDRESS",
             "listening",
+        ),
+        "pages": ("PageRequest",),
+        "rules": ("chosen",),
+        "simulate": (
+            "SimulateRequest",
+            "Simulation",
+            "simulate_recordings",
         ),
         "spending.tables": (
             "TabledRecording",

@@ -108,6 +108,9 @@ def simulate(request: SimulateRequest, options: Options, rules: DatedRules) -> I
             return
 
 
+simulate_recordings = simulate  # the public name: `lore.run.simulate` is this module
+
+
 _Play: TypeAlias = Callable[[WhatIf], Run]
 
 

@@ -19,7 +19,7 @@ from helpers.schemas import valid
 from lore_plugins.record.lines import export_lines
 from plugins.record.conftest import body_of
 from plugins.record.standin import StandIn, served, wait_until
-from replay.engines import VLLM, serving
+from plugins.replay.engines import VLLM, serving
 
 AGENT = """
 import sys, anthropic

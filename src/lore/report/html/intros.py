@@ -17,14 +17,13 @@ from lore.model.results import Checked, Finding
 from lore.model.results.lint import LintResult
 from lore.model.results.overview import Comparison, Overview, Spending
 from lore.model.results.page import PageSession
-from lore.model.results.replay import Replayed
 from lore.model.results.simulate import CompactedSide, DryRun, Fired, Saving, Simulated
 from lore.report.compacted import side_in_words, signed
 from lore.report.comparison import about_side, cause_in_cells, conclusions, measure_in_words
 from lore.report.forms import terminal
 from lore.report.forms.lint import answer_in_words
 from lore.report.html.blocks import Cell, PageBlock, PageLink, PageTable, Strip, Swatch, amount_of, count, strip
-from lore.report.html.measured import measured_block, replay_blocks, replay_lead
+from lore.report.html.measured import measured_block
 from lore.report.html.page import page
 from lore.report.html.session import MONEY, causes_block, lead_of, money_block, name_of
 from lore.report.overview import cost_of, share_read, span_in_words
@@ -187,13 +186,6 @@ def of_simulation(result: Simulated) -> Intro:
     closing = (PageBlock("Predicted and billed", lines, table=table), PageBlock(lines=tuple(result.notes)))
     measured = () if result.measured is UNSET else (measured_block(result.measured),)
     return Intro("lore simulate", cache, lead, (*measured, _savings(result.what_if)), closing)
-
-
-def of_replay(result: Replayed) -> Intro:
-    """Introduce what a server read of a recording that was sent to it."""
-    by = f" ({' '.join(part for part in (result.engine, result.version) if part)})" if result.engine else ""
-    heading = f"{result.recording} to {result.server}{by}"
-    return Intro("lore replay", heading, replay_lead(result), replay_blocks(result))
 
 
 def _savings(changes: Sequence[Saving]) -> PageBlock:

@@ -3,7 +3,8 @@
 Rules: every text of every result has its row in `SHOWN` (a test looks at the types); a row that is not kept hides
 whatever stands in the field (a test fills them), and the guide's table (`lore guide reports`) is this one (a test
 compares them). A field is called by its name; by its struct's as well where structs differ in it. What has no row is
-content. Words of a `Literal` are lore's own. Causes were made without content (`redacted_finding`).
+content. A result of a plug-in names the rows of its own fields in a class variable, `SHOWN` (field -> row).
+Words of a `Literal` are lore's own. Causes were made without content (`redacted_finding`).
 """
 
 from __future__ import annotations
@@ -98,10 +99,10 @@ SHOWN = {
         "members of request shapes (`messages[3].content`), formats, dialects, codes, counts, times, tokens, prices",
         "as they are",
         ("code", "codes", "name", "kind", "fix", "plain", "actor", "strength", "qualifiers", "fidelity", "confidence",
-         "fingerprint", "format", "dialect", "lacks", "sealed", "what", "agent", "title", "engine", "version", "unit",
-         "cache", "reads_most", "provider", "platform", "as_of", "by", "by_price", "currency", "change", "trigger",
-         "when", "answer", "notes", "stopped", "left_out", "skipped", "same_as", "tail", "best", "next",
-         "computes_least", "unsent", "tokenizer", "relation", "bytes", "billed", "verdict", "dispute", "ruled_out",
+         "fingerprint", "format", "dialect", "lacks", "sealed", "what", "agent", "title", "engine", "unit",
+         "cache", "provider", "platform", "as_of", "by", "by_price", "currency", "change", "trigger",
+         "when", "answer", "notes",
+         "tokenizer", "relation", "bytes", "billed", "verdict", "dispute", "ruled_out",
          "started_at", "ended_at", "written_at", "UnreadLogs.message", "PredictedResult.reason", "OutcomeResult.reason",
          "ComparedCause.says"),
         kept=True,
@@ -109,8 +110,8 @@ SHOWN = {
     "file": FieldTreatment(
         "the file or folder that you named, and line and byte in it",
         "as they are: call it otherwise where its name says too much",
-        ("path", "file", "looked", "command", "recording", "capture", "DryRun.session", "Side.name",
-         "ComparedSide.name", "MeasuredLog.name", "SpendingSession.path", "Replayed.server"),
+        ("path", "file", "looked", "command", "DryRun.session", "Side.name",
+         "ComparedSide.name", "MeasuredLog.name", "SpendingSession.path"),
         kept=True,
     ),
 }  # fmt: skip
@@ -160,6 +161,9 @@ def redacted(result: T) -> T:
     return _STRUCTS.get(kind, _by_field)(result)
 
 
+redacted_result = redacted  # the public name: `lore.report.redacted` is this package
+
+
 def _by_field(result: Any) -> Any:
     changed = {name: _value(getattr(result, name), change) for name, change in _changes(result.__class__)}
     return replace(result, **changed) if isinstance(result, Struct) else result._replace(**changed)
@@ -193,10 +197,15 @@ def _changes(kind: Any) -> tuple[tuple[str, Callable[[str], str]], ...]:
     """Return the fields of a type in which text may stand, each with what becomes of that."""
     hints = get_type_hints(kind)
     fields: Iterable[str] = kind.__struct_fields__ if issubclass(kind, Struct) else kind._fields
-    return tuple([(field, _change(kind.__name__, field) if _is_text(hints[field]) else str) for field in fields])
+    own: dict[str, str] = getattr(kind, "SHOWN", {})
+    return tuple([
+        (field, _change(kind.__name__, field, own.get(field)) if _is_text(hints[field]) else str) for field in fields
+    ])  # fmt: skip
 
 
-def _change(struct: str, field: str) -> Callable[[str], str]:
+def _change(struct: str, field: str, row: str | None) -> Callable[[str], str]:
+    if row is not None:
+        return _KINDS[row]
     for name in (f"{struct}.{field}", field):
         if name in _FIELDS or name in OF_FIELDS:
             return _FIELDS.get(name) or _KINDS[OF_FIELDS[name]]

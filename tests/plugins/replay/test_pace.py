@@ -8,13 +8,13 @@ import pytest
 
 from lore.cli.main import main
 from lore.errors import LoreError
-from lore.run.replaying.replay import pace_of
-from replay.engines import VLLM, serving
+from lore_plugins.replay.replaying import pace_of
+from plugins.replay.engines import VLLM, serving
 
 pytest.importorskip("httpx")
 pytest.importorskip("tenacity")
 
-STABLE = Path(__file__).resolve().parents[2] / "fixtures" / "recordings" / "stable.jsonl"
+STABLE = Path(__file__).resolve().parents[3] / "fixtures" / "recordings" / "stable.jsonl"
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,39 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.cli import common, flags
-from lore.cli.pages import PageTarget, page_target, write_pages
+from lore.cli import (
+    INTERRUPTED,
+    AsJson,
+    Colour,
+    Config,
+    Format,
+    Open,
+    Page,
+    PageTarget,
+    Redact,
+    Verbose,
+    answer,
+    can_ask,
+    confirmed,
+    dated_rules,
+    found_settings,
+    log,
+    page_target,
+    quiet_pipe,
+    tell,
+    unquoted,
+    write_pages,
+)
+from lore.errors import LoreError
 
 if TYPE_CHECKING:
-    from lore.model.results.replay import Replayed, ReplayEstimate
-    from lore.run.replaying.plan import Layout
-    from lore.run.replaying.replay import ReplayRequest
-    from lore.run.replaying.server import Server
+    from lore_plugins.replay.plan import Layout
+    from lore_plugins.replay.replaying import ReplayRequest
+    from lore_plugins.replay.results import Replayed, ReplayEstimate
+    from lore_plugins.replay.server import Server
 
 
-@common.quiet_pipe
+@quiet_pipe
 def run(
     recording: Annotated[
         str, typer.Argument(help="A capture of requests, or a session, which lore assembles; lore formats lists them.")
@@ -69,14 +91,14 @@ def run(
         ),
     ] = None,
     timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that one answer may take.")] = 600.0,
-    report: flags.Page = None,
-    open_page: flags.Open = False,
-    redact: flags.Redact = False,
-    as_json: flags.AsJson = False,
-    format: flags.Format = None,
-    config: flags.Config = None,
-    color: flags.Colour = None,
-    verbose: flags.Verbose = False,
+    report: Page = None,
+    open_page: Open = False,
+    redact: Redact = False,
+    as_json: AsJson = False,
+    format: Format = None,
+    config: Config = None,
+    color: Colour = None,
+    verbose: Verbose = False,
 ) -> int:
     """Send a recording to a server, and put what it says it read from its cache beside the prediction.
 
@@ -86,34 +108,32 @@ def run(
 
     Exit code 2 where nothing could be sent, 3 where not all was, 130 after Ctrl-C.
     """
-    from lore.cache.registry import cache_named
-    from lore.errors import LoreError
-    from lore.recording.corpus import is_stream
-    from lore.recording.opening import Options
-    from lore.run.replaying.plan import layouts_of
-    from lore.run.replaying.replay import ReplayRequest, ReplayRun, pace_of
-    from lore.run.replaying.server import Server, key_for
-    from lore.run.rules import chosen
-    from lore.tokens.o200k import Counter
+    from lore.cache import cache_named
+    from lore.recording import Options, is_stream
+    from lore.run import chosen
+    from lore.tokens import Counter
+    from lore_plugins.replay.plan import layouts_of
+    from lore_plugins.replay.replaying import ReplayRequest, ReplayRun, pace_of
+    from lore_plugins.replay.server import Server, key_for
 
     if resume and output is None:
         raise LoreError("--resume goes on with a capture", hint="name it: --output FILE --resume")
     if is_stream(recording):
         raise LoreError("standard input and pipes can be read once only", hint="save it to a file")
-    loaded = common.found_settings(config)
+    loaded = found_settings(config)
     settings = loaded.settings
     rules = chosen(None, loaded)
-    options = Options(format=format, rules=settings.assemble, counter=Counter(), log=common.log(verbose))
+    options = Options(format=format, rules=settings.assemble, counter=Counter(), log=log(verbose))
     page = page_target(report, opens=open_page, name="replay", taken=as_json)
     if cache is not None:
         cache_named(cache)
-    asked = Server(server, seconds=timeout, quotes=not redact, tell=common.tell)
-    with common.unquoted(redact=redact):
+    asked = Server(server, seconds=timeout, quotes=not redact, tell=tell)
+    with unquoted(redact=redact):
         wanted = layouts_of(layouts, dialect, options.open(recording))
         request = ReplayRequest(
-            recording, wanted, _outputs(output, wanted), options, rules, common.dated_rules(loaded), cache, model,
+            recording, wanted, _outputs(output, wanted), options, rules, dated_rules(loaded), cache, model,
             max_tokens,
-            pace_of(pace or ("1s" if asked.near else "5s")), turns, resume, force, redact, common.log(verbose),
+            pace_of(pace or ("1s" if asked.near else "5s")), turns, resume, force, redact, log(verbose),
         )  # fmt: skip
         replay = ReplayRun(request, asked)
         estimate = replay.estimate() if dry_run or not asked.near else None
@@ -135,19 +155,18 @@ def _outputs(output: str | None, layouts: tuple[Layout, ...]) -> dict[str, str]:
 
 def _confirm(server: Server, estimate: ReplayEstimate | None, *, yes: bool) -> None:
     """Ask before anything leaves this machine; raises LoreError where nobody says yes."""
-    from lore.errors import LoreError
-    from lore.report.replayed import destination, estimate_in_words, question
+    from lore_plugins.replay.lines import destination, estimate_in_words, question
 
     if server.near or estimate is None:
         return
     where = destination(server.shown, server.key.variable, server.proxy, encrypted=server.encrypted)
     if yes:
-        common.tell(f"{estimate_in_words(estimate)}; to {where}")
+        tell(f"{estimate_in_words(estimate)}; to {where}")
         return
-    if not common.can_ask():
+    if not can_ask():
         message = f"{server.shown} is not this machine, and there is no terminal to ask whether to send to it"
         raise LoreError(message, hint="--yes sends without a question, --dry-run says what it would cost")
-    if not common.confirmed(question(where, estimate)):
+    if not confirmed(question(where, estimate)):
         raise LoreError("nothing was sent: it was not confirmed", hint="answer y, or give --yes")
 
 
@@ -155,30 +174,28 @@ def _answer(
     found: Replayed, request: ReplayRequest, page: PageTarget | None, *, as_json: bool, color: bool | None,
     verbose: bool,
 ) -> int:  # fmt: skip
-    from lore.errors import LoreError
-    from lore.report.redacted.results import redacted
-    from lore.report.replayed import stopped_hint, write
+    from lore.report import redacted_result
+    from lore_plugins.replay.lines import stopped_hint, write
 
     if found.stopped is not None and not any(layout.requests for layout in found.layouts):
         raise LoreError(found.stopped, hint=stopped_hint(found.stopped))
-    found = redacted(found) if request.redact else found
+    found = redacted_result(found) if request.redact else found
 
     if page is None or page.path or as_json:
-        common.answer(found, partial(write, verbose=verbose), as_json=as_json, color=color)
+        answer(found, partial(write, verbose=verbose), as_json=as_json, color=color)
     if found.stopped is not None:
-        common.tell(f"error: {found.stopped}")
+        tell(f"error: {found.stopped}")
     if page is not None:
-        from lore.recording.inputs import inputs
-        from lore.recording.opening import Options
-        from lore.report.html.intros import of_replay
-        from lore.run.pages import PageRequest
+        from lore.recording import Options, list_inputs
+        from lore.run import PageRequest
+        from lore_plugins.replay.page import of_replay
 
         captures = [request.outputs[layout.name] for layout in found.layouts if layout.requests]
         options = Options(counter=request.options.counter)
         shown_as = PageRequest(options, request.cache, request.dated, request.redact)
-        write_pages(page, of_replay(found), inputs(captures), shown_as, verbose=verbose, colour=color)
+        write_pages(page, of_replay(found), list_inputs(captures), shown_as, verbose=verbose, colour=color)
     whole = all(layout.same_as is not None or layout.requests >= layout.planned for layout in found.layouts)
     if found.interrupted:
-        return common.INTERRUPTED
+        return INTERRUPTED
     unsent = found.estimate is not None and found.stopped is None and not any(each.capture for each in found.layouts)
     return 0 if whole or unsent else 3

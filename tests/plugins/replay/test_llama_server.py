@@ -21,7 +21,7 @@ from cli.running import lore
 from lore.cli.main import main
 from plugins.record.standin import StandIn, served
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 LLAMA = Path(os.environ.get("LORE_LLAMA", ROOT / "build" / "oracle" / "llama"))
 
 pytest.importorskip("httpx")

@@ -19,31 +19,20 @@ from decimal import Decimal
 from itertools import chain
 from typing import NamedTuple
 
-from lore.cache.bills import BYTES_PER_TOKEN
-from lore.cache.llama_cpp import SLOTS
-from lore.cache.predictor import Predictor
-from lore.cache.prices import MILLION
-from lore.cache.registry import configured
-from lore.cache.rules import DatedRules
+from lore.cache import BYTES_PER_TOKEN, MILLION, DatedRules, Predictor, configured
 from lore.endpoints import HttpAnswer
 from lore.errors import LoreError
-from lore.formats.contents import ContentError, unpacked
-from lore.formats.registry import lacks_of
-from lore.model.jsonslice import table
-from lore.model.providers import ENGINES, LLAMA_CPP
-from lore.model.results.replay import LayoutComparison, Replayed, ReplayedLayout, ReplayEstimate
-from lore.model.results.simulate import Simulated, SimulatedTurn
-from lore.prompt.sending import Sending
-from lore.recording import corpus
-from lore.recording.base import Problems
-from lore.recording.opening import Options
-from lore.report.replayed import notes_of
-from lore.report.sentences.findings import not_in_logs
-from lore.run.dated import PACKAGED, Dated
-from lore.run.replaying.captured import Captured, CaptureFile, capture_file, digest_of, line_of, salt_in, taken
-from lore.run.replaying.plan import Layout, Looked, Planned, ReplayPlan
-from lore.run.replaying.server import Probed, Server, ServerRefusedError
-from lore.run.simulate import SimulateRequest, Simulation, simulate
+from lore.formats import ContentError, lacks_of, unpacked
+from lore.model import ENGINES, LLAMA_CPP, Simulated, SimulatedTurn, table
+from lore.recording import Opened, Options, Problems, is_same, show
+from lore.report import not_in_logs
+from lore.run import PACKAGED, Dated, SimulateRequest, Simulation, simulate_recordings
+from lore_plugins.replay.captured import Captured, CaptureFile, capture_file, digest_of, line_of, salt_in, taken
+from lore_plugins.replay.lines import SLOTS, notes_of
+from lore_plugins.replay.plan import Layout, Looked, Planned, ReplayPlan
+from lore_plugins.replay.results import LayoutComparison, Replayed, ReplayedLayout, ReplayEstimate
+from lore_plugins.replay.sending import Sending
+from lore_plugins.replay.server import Probed, Server, ServerRefusedError
 
 NO_DIFFERENCE = 0.005  # of the shares that two layouts read: less is chance
 _PART = re.compile(r"(\d+(?:\.\d+)?)(x|ms|s|m|h)?", re.ASCII)
@@ -147,7 +136,7 @@ class ReplayRun:
             lines = (line_of(self._record(planned, None)) for planned in plan.requests())
             first = next(lines, b"")
             recording = Options(counter=self._request.options.counter).open(
-                self._request.path, Problems(), opened=corpus.Opened(first, chain((first,), lines))
+                self._request.path, Problems(), opened=Opened(first, chain((first,), lines))
             )
             count = self._request.options.counter
             predictor = Predictor(
@@ -188,7 +177,7 @@ class ReplayRun:
         layouts = [self._layout(sent) for sent in done]
         comparison = compared(layouts)
         return Replayed(
-            recording=corpus.show(self._request.path), server=self._server.shown, engine=self._engine or None,
+            recording=show(self._request.path), server=self._server.shown, engine=self._engine or None,
             version=self.probed.version or None, cache=self._request.cache, layouts=layouts,
             reads_most=comparison.best if comparison is not None and comparison.lead >= NO_DIFFERENCE else None,
             comparison=comparison, estimate=estimate, stopped=stopped, interrupted=interrupted,
@@ -199,10 +188,10 @@ class ReplayRun:
         """Raise LoreError for a capture that exists, before anything is sent."""
         for layout in self._request.layouts:
             path = self._request.outputs[layout.name]
-            if corpus.is_same(path, self._request.path):
-                raise LoreError(f"{corpus.show(path)} is what is being replayed", hint="name another --output")
+            if is_same(path, self._request.path):
+                raise LoreError(f"{show(path)} is what is being replayed", hint="name another --output")
             if os.path.lexists(path) and not (self._request.resume or self._request.force):
-                raise taken(corpus.show(path))
+                raise taken(show(path))
 
     @property
     def _engine(self) -> str:
@@ -284,7 +273,7 @@ class ReplayRun:
         return ReplayedLayout(
             name=plan.layout.name, dialect=looked.first,
             tail=None if plan.layout.recorded else plan.layout.tail or self._request.options.rules.tail,
-            capture=corpus.show(sent.capture) if sent.capture else "", planned=looked.requests,
+            capture=show(sent.capture) if sent.capture else "", planned=looked.requests,
             requests=0 if found is None else len(found.turns), resumed=sent.resumed, skipped=looked.skipped,
             left_out=looked.left_out, unsent={} if self._request.redact else looked.unsent,
             assembled=not plan.layout.recorded, moved_turns=looked.moved.turns, moved_bytes=looked.moved.bytes,
@@ -299,7 +288,7 @@ class ReplayRun:
         caches = (cache,) if request.cache or ":" in cache else ()
         asked = SimulateRequest([capture], caches, dated=request.dated, redact=request.redact)
         try:
-            return next(simulate(asked, Options(counter=request.options.counter), request.rules), None)
+            return next(simulate_recordings(asked, Options(counter=request.options.counter), request.rules), None)
         except LoreError:  # nothing was written yet
             return None
 

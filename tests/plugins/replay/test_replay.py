@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from lore.cli.main import main
-from replay.engines import VLLM, Anthropic, Engine, Everything, LlamaCpp, reset, serving, status
+from plugins.replay.engines import VLLM, Anthropic, Engine, Everything, LlamaCpp, reset, serving, status
 
 pytest.importorskip("httpx")
 pytest.importorskip("tenacity")
 
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
 STABLE, CLOCK = FIXTURES / "recordings" / "stable.jsonl", FIXTURES / "recordings" / "clock_in_system.jsonl"
 KNOWLEDGE = FIXTURES / "sessions" / "knowledge.jsonl"
 
@@ -256,7 +256,7 @@ def test_ctrl_c_says_what_was_sent_and_how_to_go_on(capsys):
     with serving(engine) as url, pytest.MonkeyPatch.context() as patch:
         arguments = ["replay", str(STABLE), "--server", url, "--dialect", "openai-chat", "-o", "c.jsonl"]
         assert main([*arguments, "--turns", "3"]) == 0
-        patch.setattr("lore.run.replaying.server.Server.send", interrupt)
+        patch.setattr("lore_plugins.replay.server.Server.send", interrupt)
         capsys.readouterr()
         assert main([*arguments, "--resume", "--json"]) == 130
         found = json.loads(capsys.readouterr().out)

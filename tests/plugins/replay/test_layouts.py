@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from lore.cli.main import main
-from lore.model.results.replay import ReplayedLayout
-from lore.run.replaying.plan import Moved, VaryingSystem
-from lore.run.replaying.replay import compared
-from replay.engines import VLLM, serving
+from lore_plugins.replay.plan import Moved, VaryingSystem
+from lore_plugins.replay.replaying import compared
+from lore_plugins.replay.results import ReplayedLayout
+from plugins.replay.engines import VLLM, serving
 
 pytest.importorskip("httpx")
 pytest.importorskip("tenacity")
 
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
 CLOCK, STABLE = FIXTURES / "recordings" / "clock_in_system.jsonl", FIXTURES / "recordings" / "stable.jsonl"
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
 from lore.cli.main import main
-from replay.engines import VLLM, Engine, serving, status
+from lore.report.redacted.results import OF_FIELDS, SHOWN
+from lore_plugins.replay.results import LayoutComparison, Replayed, ReplayedLayout, ReplayEstimate
+from plugins.replay.engines import VLLM, Engine, serving, status
 
 pytest.importorskip("httpx")
 pytest.importorskip("tenacity")
 
-CLOCK = Path(__file__).resolve().parents[2] / "fixtures" / "recordings" / "clock_in_system.jsonl"
+CLOCK = Path(__file__).resolve().parents[3] / "fixtures" / "recordings" / "clock_in_system.jsonl"
 QUOTED = "2026-11-20T08:01:02Z"  # what its prompts say
 
 
@@ -62,3 +65,14 @@ def test_the_name_of_a_model_is_redacted_in_the_turns_of_a_replay(tmp_path, monk
         assert main([*command, "--resume"]) == 0
         plain = capsys.readouterr().out
     assert ["Ann's secret model" in text for text in (redacted, plain)] == [False, True]
+
+
+def test_every_text_of_a_replay_has_its_row():
+    texts = [
+        (struct, name)
+        for struct in (Replayed, ReplayedLayout, LayoutComparison, ReplayEstimate)
+        for name, hint in get_type_hints(struct).items()
+        if name in struct.__struct_fields__ and "str" in str(hint)
+    ]
+    rows = [getattr(struct, "SHOWN", {}).get(name) or OF_FIELDS.get(name) for struct, name in texts]
+    assert [text for text, row in zip(texts, rows, strict=True) if row not in SHOWN] == []

@@ -15,8 +15,7 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import quote
 
-from lore.model.canonical import encode, text_of
-from lore.model.jsonslice import array, parts, table
+from lore.model import array, encode, parts, table, text_of
 
 # How the answer is delivered, and how many of them: a replay asks for one, whole.
 _DELIVERY = ("stream", "stream_options", "background", "n", "best_of")

@@ -10,21 +10,15 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
-from lore.cache.llama_cpp import SLOTS
-from lore.model.providers import LLAMA_CPP
-from lore.model.results.replay import Replayed, ReplayedLayout, ReplayEstimate
-from lore.report.commands import in_shell
-from lore.report.console import line
-from lore.report.plain import counted
-from lore.report.sentences.evidence import money_of
-from lore.report.simulated_turns import billed_reads, draw
-from lore.report.simulation import write as write_simulated
-from lore.report.table import aligned
+from lore.model import LLAMA_CPP
+from lore.report import aligned, billed_reads, counted, draw, in_shell, line, money_of, write_simulated
+from lore_plugins.replay.results import Replayed, ReplayedLayout, ReplayEstimate
 
 _HEADER = (
     "layout", "dialect", "tail", "requests", "prompt tokens", "read", "share read", "computed", "predicted", "capture",
 )  # fmt: skip
 
+SLOTS = 4  # of a llama.cpp server that is not told how many; lore predicts with as many
 WARM = 0.05  # of the first prompt: what a chat template puts before any prompt is less
 # How an engine is told to say what it read. Sources: vLLM 0.32 and SGLang 0.5, options of their servers.
 _SWITCHES = {

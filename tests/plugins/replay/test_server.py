@@ -14,13 +14,13 @@ import pytest
 
 from lore.cli.main import main
 from lore.endpoints import Deadline, is_near
-from lore.run.replaying.server import Probed
-from replay.engines import VLLM, serving, status
+from lore_plugins.replay.server import Probed
+from plugins.replay.engines import VLLM, serving, status
 
 pytest.importorskip("httpx")
 pytest.importorskip("tenacity")
 
-STABLE = Path(__file__).resolve().parents[2] / "fixtures" / "recordings" / "stable.jsonl"
+STABLE = Path(__file__).resolve().parents[3] / "fixtures" / "recordings" / "stable.jsonl"
 
 
 @pytest.fixture(autouse=True)
@@ -88,9 +88,9 @@ def test_a_proxy_on_the_way_elsewhere_is_named_before_anything_is_sent(monkeypat
     proxy = VLLM()
     with serving(proxy) as trap:
         monkeypatch.setenv("http_proxy", trap.replace("http://", "http://user:hunter2@"))
-        monkeypatch.setattr("lore.cli.common.can_ask", lambda: True)
+        monkeypatch.setattr("lore_plugins.replay.command.can_ask", lambda: True)
         questions = []
-        monkeypatch.setattr("lore.cli.common.confirmed", lambda question: questions.append(question))
+        monkeypatch.setattr("lore_plugins.replay.command.confirmed", lambda question: questions.append(question))
         assert main(replay("http://gpu.example.com")) == 2
         assert proxy.paths == []
         assert main(replay("http://gpu.example.com", "--yes")) == 0
@@ -176,7 +176,7 @@ def test_a_server_that_nobody_ever_reached_is_given_up_at_once(reached, tries, m
     monkeypatch.setattr("time.sleep", waits.append)
     with serving(engine) as url:
         pass
-    monkeypatch.setattr("lore.run.replaying.server.Server.probe", lambda server: _probed(server, reached=reached))
+    monkeypatch.setattr("lore_plugins.replay.server.Server.probe", lambda server: _probed(server, reached=reached))
     assert main(replay(url)) == 2
     assert len(waits) == tries - 1
     error = capsys.readouterr().err

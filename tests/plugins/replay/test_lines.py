@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from lore.model.results import BilledResult
-from lore.report.replayed import notes_of
+from lore_plugins.replay.lines import notes_of
 
 
 @pytest.mark.parametrize(("read", "warm"), [(0, False), (4, False), (60, True)])

@@ -21,24 +21,12 @@ from typing import NamedTuple
 import msgspec
 
 from lore.errors import LoreError
-from lore.formats.http import FIELDS
-from lore.formats.lore_log import LoreLog
-from lore.model.canonical import encode, text_of
-from lore.model.events import MAIN
-from lore.model.jsonslice import array, table, without_member
-from lore.model.turn import Exchange, Prompt, Segment, Turn
-from lore.model.vector import Vector
-from lore.prompt.base import POLICIES, Policy
-from lore.prompt.dialects import DIALECTS
-from lore.prompt.dialects.messages import Body
-from lore.prompt.sending import SENDABLE, Sending, SentBody, sent_body
-from lore.recording import corpus
-from lore.recording.base import Problems, Recording
-from lore.recording.converting import converted
-from lore.recording.opening import Options
-from lore.recording.request_session import session_of
-from lore.recording.requests import RequestRecording
-from lore.run.replaying.captured import digest_of
+from lore.formats import FIELDS, LoreLog
+from lore.model import MAIN, Exchange, Prompt, Segment, Turn, Vector, array, encode, table, text_of, without_member
+from lore.prompt import DIALECTS, POLICIES, Body, Policy
+from lore.recording import Opened, Options, Problems, Recording, RequestRecording, converted, session_of, show
+from lore_plugins.replay.captured import digest_of
+from lore_plugins.replay.sending import SENDABLE, Sending, SentBody, sent_body
 
 RECORDED, LORE = "recorded", "lore"
 NAMED = 10  # turns of a reason
@@ -71,23 +59,16 @@ class Planned(NamedTuple):
 
 
 class Looked(NamedTuple):
-    """What a plan comes to: requests and their bytes, what identifies them all, and what is not sent, by the reason.
-
-    `left_out` are the members that bodies lack of what was recorded, by how many they lack; `first` is the dialect of
-    the first request, `models` are those that are asked for. `unsent` names the turns that are not sent, as a command
-    does (`#3`, `#CHAIN:3`), at most `NAMED` of a reason; `moved` is what stands in tails instead of system prompts.
-    """
+    """What a plan comes to."""
 
     requests: int
-    bytes: int
-    digest: str
-    skipped: dict[str, int]
-    left_out: dict[str, int]
-    first: str
-    models: tuple[str, ...]
-    timed: bool
-    unsent: dict[str, list[str]]
-    moved: Moved
+    digest: str  # of all bodies
+    skipped: dict[str, int]  # reason -> requests of the recording that are not sent
+    left_out: dict[str, int]  # member of the recorded bodies -> requests that are sent without it
+    first: str  # dialect of the first request
+    models: tuple[str, ...]  # that are asked for
+    unsent: dict[str, list[str]]  # reason -> turns that are not sent (`#3`, `#CHAIN:3`), the first `NAMED`
+    moved: Moved  # what is in tails instead of system prompts
 
 
 def layouts_of(names: str | None, dialect: str | None, recording: Recording) -> tuple[Layout, ...]:
@@ -135,27 +116,19 @@ class ReplayPlan:
 
     def look(self) -> Looked:
         """Count what would be sent. Raises LoreError where that is nothing."""
-        digest, size, count, first, timed = hashlib.sha256(), 0, 0, "", False
+        digest, count, first = hashlib.sha256(), 0, ""
         models: dict[str, None] = {}
         for planned in self.requests():
             digest.update(digest_of(planned.sent.body).encode())
-            size, count = size + len(planned.sent.body), count + 1
-            first, timed = first or planned.dialect, timed or planned.at is not None
+            count, first = count + 1, first or planned.dialect
             models.setdefault(planned.sent.model)
         if not count:
             reasons = "".join(f"; {number:,} {reason}" for reason, number in self.skipped.items())
-            raise LoreError(f"{corpus.show(self._path)} holds no request to send{reasons}", hint="lore fold shows it")
+            raise LoreError(f"{show(self._path)} holds no request to send{reasons}", hint="lore fold shows it")
+        unsent = {reason: list(names) for reason, names in self._unsent.items()}
+        moved = Moved() if self._varying is None else self._varying.moved
         return Looked(
-            count,
-            size,
-            digest.hexdigest(),
-            dict(self.skipped),
-            dict(self.left_out),
-            first,
-            tuple(models),
-            timed,
-            {reason: list(names) for reason, names in self._unsent.items()},
-            Moved() if self._varying is None else self._varying.moved,
+            count, digest.hexdigest(), dict(self.skipped), dict(self.left_out), first, tuple(models), unsent, moved
         )
 
     def requests(self) -> Iterator[Planned]:
@@ -202,7 +175,7 @@ class ReplayPlan:
             again = self._assembling.open(self._path, Problems(), subagents=True)
             self._varying = VaryingSystem(converted(again).lines)
         lines = _without_origin(self._varying.lines(converted(recording).lines))
-        return self._assembling.open(self._path, self.problems, opened=corpus.Opened(_BEGINNING, lines))
+        return self._assembling.open(self._path, self.problems, opened=Opened(_BEGINNING, lines))
 
     def _of_session(self, opened: Callable[[], Recording]) -> Iterator[Planned]:
         partial, what = self._without_beginning(), "events: there is nothing to replay"

@@ -4,7 +4,7 @@ In: a URL that the user names, bodies. Out: answers, whole and bounded. Rules: n
 redirect is refused, and no proxy is asked for a server on this machine; a key goes to that server alone, into no
 message and no file. 429, 5xx and lost connections are tried again a few times, after what `Retry-After` asks for or
 pauses that grow; a server that was never reached once more; a try has an end in time, an answer in size. What a server
-says is a stranger's text: it is shown harmless, in one line. Over httpx and tenacity (the extra `http`).
+says is a stranger's text: it is shown harmless, in one line. Over httpx and tenacity (the extra `replay`).
 
 Sources, read 2026-11-23: RFC 9110 (Retry-After); the providers' API references (headers of keys); what engines answer
 of themselves: llama.cpp's server (`/props`), vLLM 0.32 (`/version`), SGLang (`/get_server_info`).
@@ -18,16 +18,27 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.request import getproxies, proxy_bypass
 
-from lore import __version__, endpoints
+from lore import __version__
+from lore.endpoints import (
+    Endpoint,
+    HttpAnswer,
+    HttpRequest,
+    LostConnectionError,
+    NoAnswerError,
+    TryAgainError,
+    error_message,
+    is_near,
+    key_in,
+    libraries,
+    shown,
+    url_of,
+)
 from lore.errors import LoreError
-from lore.model.canonical import decode
-from lore.model.mask import cut_masked, mask
-from lore.model.providers import LLAMA_CPP, UNKNOWN, provider_of
-from lore.model.turn import http_seconds
+from lore.model import LLAMA_CPP, UNKNOWN, cut_masked, decode, http_seconds, mask_credentials, provider_of
 from lore.untrusted import harmless, one_line
 
 if TYPE_CHECKING:
-    from lore.prompt.sending import SentBody
+    from lore_plugins.replay.sending import SentBody
 
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)  # seconds before each further try, where the server does not ask for more
 UNREACHED_TRIES = 2  # of a server that never took a connection
@@ -91,17 +102,15 @@ def key_for(url: str, dialect: str, variable: str | None, environ: Mapping[str, 
     is not encrypted, none.
     """
     if variable is not None:
-        return Key(variable, endpoints.key_in(environ, variable, "--api-key-env"))
-    if endpoints.is_near(url) or not url.startswith("https:"):
+        return Key(variable, key_in(environ, variable, "--api-key-env"))
+    if is_near(url) or not url.startswith("https:"):
         return Key()
     provider = provider_of(url.partition("://")[2].partition("/")[0].rpartition("@")[2], None, "")
     names = KEYS.get(provider) or KEYS.get(_BY_DIALECT.get(dialect, dialect), ())
     name = next((name for name in names if environ.get(name, "").strip()), "")
     if not name and provider != UNKNOWN and names:
-        raise LoreError(
-            f"{names[0]} is not set: {endpoints.shown(url)} wants a key", hint="set it, or name one: --api-key-env"
-        )
-    return Key(name, endpoints.key_in(environ, name, name))
+        raise LoreError(f"{names[0]} is not set: {shown(url)} wants a key", hint="set it, or name one: --api-key-env")
+    return Key(name, key_in(environ, name, name))
 
 
 class Server:
@@ -115,20 +124,20 @@ class Server:
         self, url: str, *, key: Key = NO_KEY, seconds: float = SECONDS, quotes: bool = True,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:  # fmt: skip
-        parts = endpoints.url_of(url, "--server", hint="as in http://127.0.0.1:8080")
+        parts = url_of(url, "--server", hint="as in http://127.0.0.1:8080")
         if parts.username is not None or parts.password is not None:
             raise LoreError(
                 "--server holds a name or a password", hint="a key comes from a variable: --api-key-env NAME"
             )
         self._base, self._query = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", parts.query
-        self.shown, self.near, self.host = endpoints.shown(url), endpoints.is_near(url), parts.netloc.lower()
+        self.shown, self.near = shown(url), is_near(url)
         self.encrypted, self.key = parts.scheme == "https", key
         proxy = "" if self.near else _proxy(parts.scheme, parts.hostname or "")
-        self.proxy = endpoints.shown(proxy) if proxy else ""
-        self.provider = UNKNOWN if self.near else provider_of(self.host, None, "")
+        self.proxy = shown(proxy) if proxy else ""
+        self.provider = UNKNOWN if self.near else provider_of(parts.netloc.lower(), None, "")
         self._seconds, self._quotes, self._tell = seconds, quotes, tell
-        self._endpoint = endpoints.Endpoint(
-            endpoints.libraries("lore replay"), self.shown, self.near, self._clean, proxy=proxy or None
+        self._endpoint = Endpoint(
+            libraries("lore replay", "replay"), self.shown, self.near, self._clean, proxy=proxy or None
         )
         self._reached = False  # it took a connection
 
@@ -137,8 +146,9 @@ class Server:
         if self.provider != UNKNOWN:
             return Probed()
         listed = self._asked("/v1/models").get("data")
+        entries = cast("list[Any]", listed) if isinstance(listed, list) else []
         models = tuple([
-            mask(one_line(name)) for entry in (cast("list[Any]", listed) if isinstance(listed, list) else [])
+            mask_credentials(one_line(name)) for entry in entries
             if isinstance(entry, dict) and isinstance(name := cast("dict[str, Any]", entry).get("id"), str)
         ])  # fmt: skip
         props = self._asked("/props")
@@ -161,9 +171,9 @@ class Server:
         try:
             headers = self._headers("")
             url = self._with_query(base + path)
-            found = self._once(endpoints.HttpRequest("GET", url, b"", headers, _PROBE_SECONDS, _PROBE_BYTES))
+            found = self._once(HttpRequest("GET", url, b"", headers, _PROBE_SECONDS, _PROBE_BYTES))
             value: Any = decode(found.body) if found.status == 200 else {}
-        except (ServerRefusedError, endpoints.TryAgainError, ValueError, RecursionError):
+        except (ServerRefusedError, TryAgainError, ValueError, RecursionError):
             return {}
         return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
@@ -177,26 +187,26 @@ class Server:
     def _with_query(self, url: str) -> str:
         return f"{url}?{self._query}" if self._query else url
 
-    def send(self, sent: SentBody, dialect: str, betas: tuple[str, ...] = ()) -> endpoints.HttpAnswer:
+    def send(self, sent: SentBody, dialect: str, betas: tuple[str, ...] = ()) -> HttpAnswer:
         """Send a request until there is an answer; raises RefusedError where another try would not help."""
         headers = self._headers(dialect, betas)
-        request = endpoints.HttpRequest("POST", self.url(sent.path), sent.body, headers, self._seconds, MOST_BYTES)
+        request = HttpRequest("POST", self.url(sent.path), sent.body, headers, self._seconds, MOST_BYTES)
 
-        def note(error: endpoints.TryAgainError, pause: float) -> None:
+        def note(error: TryAgainError, pause: float) -> None:
             self._tell(f"{error}; tried again in {pause:,.0f} s")
 
         try:
             return self._endpoint.repeated(lambda: self._answered(request), PAUSES, note, sleep=time.sleep)
-        except endpoints.TryAgainError as error:
+        except TryAgainError as error:
             raise ServerRefusedError(f"{error}, {min(error.tries, len(PAUSES) + 1)} times") from None
 
-    def _answered(self, request: endpoints.HttpRequest) -> endpoints.HttpAnswer:
+    def _answered(self, request: HttpRequest) -> HttpAnswer:
         answer = self._once(request)
         if answer.status < 300:
             return answer
         if answer.status < 400:
             raise ServerRefusedError(f"{self.shown} redirects elsewhere ({answer.status})", answer.status)
-        said = self._clean(endpoints.error_message(answer.body)) if self._quotes else ""
+        said = self._clean(error_message(answer.body)) if self._quotes else ""
         reason = f"{self.shown} answers {answer.status}" + (f": {said}" if said else "")
         if answer.status != 429 and answer.status < 500 and answer.status != 408:
             raise ServerRefusedError(reason, answer.status)
@@ -204,20 +214,20 @@ class Server:
         wait = _asked_wait(answer.headers.get("retry-after", ""), now)
         if wait is not None and wait > MOST_WAIT:
             raise ServerRefusedError(f"{reason}; it asks to wait {wait:,.0f} s", answer.status)
-        raise endpoints.TryAgainError(reason, wait or 0.0)
+        raise TryAgainError(reason, wait or 0.0)
 
-    def _once(self, request: endpoints.HttpRequest) -> endpoints.HttpAnswer:
+    def _once(self, request: HttpRequest) -> HttpAnswer:
         """Ask once; what is kept of the answer's headers is harmless."""
         try:
             found = self._endpoint.ask(request)
-        except endpoints.NoAnswerError as error:
+        except NoAnswerError as error:
             raise ServerRefusedError(str(error)) from None
-        except endpoints.LostConnectionError as error:
+        except LostConnectionError as error:
             self._reached = self._reached or not error.unreached
             if not self._reached:
                 reason = f"{self.shown} cannot be reached: {error}"
-                raise endpoints.TryAgainError(reason, tries=UNREACHED_TRIES) from None
-            raise endpoints.TryAgainError(f"{self.shown}: {error}") from None
+                raise TryAgainError(reason, tries=UNREACHED_TRIES) from None
+            raise TryAgainError(f"{self.shown}: {error}") from None
         self._reached = True
         names = [name for name in (*_KEPT, "retry-after") if name in found.headers]
         return found._replace(headers={name: cut_masked(harmless(found.headers[name]), 200) for name in names})
@@ -243,7 +253,7 @@ class Server:
     def _clean(self, text: str) -> str:
         """Return text in one harmless line, without the key, should a server repeat it, and what looks like one."""
         text = text.replace(self.key.value, "***") if self.key.value else text
-        return mask(one_line(text, 400))
+        return mask_credentials(one_line(text, 400))
 
 
 def _proxy(scheme: str, host: str) -> str:
@@ -262,4 +272,4 @@ def _asked_wait(text: str, now: float) -> float | None:
 
 
 def _word(value: object) -> str:
-    return mask(one_line(value, 40)) if isinstance(value, str) else ""
+    return mask_credentials(one_line(value, 40)) if isinstance(value, str) else ""

@@ -17,12 +17,9 @@ from typing import Any, NamedTuple
 
 from lore.errors import LoreError, Where, reason_of
 from lore.files import append, synchronise_folder, try_lock
-from lore.model.canonical import encode, text_of
-from lore.model.jsonslice import parts, table
-from lore.model.limits import RECORD_BYTES
-from lore.model.state import UTILITY
-from lore.prefix.purpose import REPLAY
-from lore.recording import corpus
+from lore.model import RECORD_BYTES, UTILITY, encode, parts, table, text_of
+from lore.prefix import REPLAY
+from lore.recording import show
 
 VERSION = 1
 _PIECE = 1 << 20
@@ -90,7 +87,7 @@ class CaptureFile:
     """A capture that is held by this process; `sent` are the digests of what it says was sent, in order."""
 
     def __init__(self, descriptor: int, path: str) -> None:
-        self._descriptor, self.path, self.shown = descriptor, path, corpus.show(path)
+        self._descriptor, self.path, self.shown = descriptor, path, show(path)
         self.sent: list[str] = []
         self._end = self._read()
         if self._end < os.fstat(descriptor).st_size:
@@ -142,7 +139,7 @@ def capture_file(path: str, *, resume: bool = False, force: bool = False) -> Gen
 
     Raises LoreError where it exists and neither was asked for, is held by another process, or cannot be written.
     """
-    shown = corpus.show(path)
+    shown = show(path)
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     new = 0 if resume or force else os.O_EXCL
     try:

@@ -9,9 +9,9 @@ import pytest
 
 from lore.cli.main import main
 from lore.errors import LoreError
-from lore.prompt.sending import Sending, sent_body
+from lore_plugins.replay.sending import Sending, sent_body
 
-STABLE = Path(__file__).resolve().parents[2] / "fixtures" / "recordings" / "stable.jsonl"
+STABLE = Path(__file__).resolve().parents[3] / "fixtures" / "recordings" / "stable.jsonl"
 TOOL = {"name": "a", "description": "does a"}
 BODIES = {
     "anthropic": {"model": "m", "system": "You are.", "tools": [TOOL], "messages": [], "max_tokens": 9},
@@ -75,7 +75,7 @@ def test_a_model_that_is_no_text_is_sent_all_the_same(dialect):
 
 def test_keys_go_where_they_belong():
     pytest.importorskip("httpx")
-    from lore.run.replaying.server import key_for
+    from lore_plugins.replay.server import key_for
 
     keys = {"OPENAI_API_KEY": "sk-one", "DEEPSEEK_API_KEY": "sk-two", "MINE": "sk-three"}
     assert key_for("http://127.0.0.1:1", "openai-chat", None, keys).value == ""
@@ -93,7 +93,7 @@ def test_nothing_leaves_the_machine_without_a_yes(capsys, monkeypatch, tmp_path)
     pytest.importorskip("httpx")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret-secret-secret")
-    monkeypatch.setattr("lore.run.replaying.server.Server._once", lambda *_: pytest.fail("something was sent"))
+    monkeypatch.setattr("lore_plugins.replay.server.Server._once", lambda *_: pytest.fail("something was sent"))
     arguments = ["replay", str(STABLE), "--server", "https://api.anthropic.com"]
     assert main(arguments) == 2
     assert "--yes" in capsys.readouterr().err

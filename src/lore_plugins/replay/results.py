@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from msgspec import Struct
 
-from lore.model.results import CommandResult
-from lore.model.results.simulate import Simulated
+from lore.model import CommandResult, Simulated
 
 
 class ReplayEstimate(Struct, frozen=True, kw_only=True):
@@ -53,6 +54,10 @@ class ReplayedLayout(Struct, frozen=True, kw_only=True):
     unsent: dict[str, list[str]] = {}
     simulated: Simulated | None = None
 
+    SHOWN: ClassVar[dict[str, str]] = {
+        "capture": "file", "left_out": "own", "skipped": "own", "same_as": "own", "tail": "own", "unsent": "own",
+    }  # fmt: skip
+
 
 class LayoutComparison(Struct, frozen=True, kw_only=True):
     """The layout that reads the largest share of its prompts beside the `next` one.
@@ -68,6 +73,8 @@ class LayoutComparison(Struct, frozen=True, kw_only=True):
     lead_least: float
     lead_most: float
     computes_least: str
+
+    SHOWN: ClassVar[dict[str, str]] = {"best": "own", "next": "own", "computes_least": "own"}
 
 
 class Replayed(CommandResult, frozen=True, kw_only=True):
@@ -89,3 +96,6 @@ class Replayed(CommandResult, frozen=True, kw_only=True):
     stopped: str | None
     interrupted: bool
     notes: list[str]
+
+    SHOWN: ClassVar[dict[str, str]] = {"recording": "file", "server": "file", "reads_most": "own", "stopped": "own",
+                                       "version": "own"}  # fmt: skip

@@ -1,1 +1,0 @@
-"""A recording sent to a server."""

@@ -1,0 +1,12 @@
+"""Replay: `lore replay` sends a recording to a server and compares what it read with what was predicted."""
+
+from lore.cli import LOOK, CommandRow
+
+COMMAND = CommandRow(
+    LOOK, "replay", (
+        ("replay capture.jsonl --server http://127.0.0.1:8080 --dialect openai-chat", "into an engine here"),
+        ("replay session.jsonl --server http://127.0.0.1:8000 --layouts user,persist", "which tail reads most"),
+        ("replay capture.jsonl --server https://api.anthropic.com --dry-run", "what it would cost; sends nothing"),
+    ),
+    "lore_plugins.replay.command:run", schemas={"replay": "lore_plugins.replay.results:Replayed"},
+)  # fmt: skip

@@ -1,0 +1,35 @@
+"""`lore replay` shows no credential that a server quotes or a prompt holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.running import lore
+from helpers.credentials import SAMPLES
+from helpers.matrix import some
+from hostile.planting import PLACES, planted, put
+from hostile.test_credentials import shows, whole
+from plugins.replay.engines import Everything, serving, status
+
+
+@pytest.mark.parametrize("kind", some(SAMPLES))
+def test_a_replay_shows_none(kind, tmp_path, monkeypatch):
+    """In what a server answers, in the prompt that it is sent, in the report of it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    sample = SAMPLES[kind]
+    file = put(planted(PLACES["message"], (sample.text, whole(sample).text)))
+    engine = Everything()
+    told = json.dumps({"error": {"message": f"{'word ' * 30}{sample.text} is wrong"}}).encode()
+    engine.failing = [status(503, told)]
+    with serving(engine) as url:
+        words = ("replay", file, "--server", url, "--dialect", "anthropic", "-o", "c.jsonl", "-v")
+        ran = lore(*words, "--report", "html=page.html", "--json")
+        engine.failing = [status(400, told)]
+        refused = lore(*words, "--force")
+    said = ran.out + ran.err + refused.out + refused.err + Path("page.html").read_text("utf-8")
+    assert engine.asked
+    assert shows(sample, said) == shows(whole(sample), said) == []
