@@ -28,9 +28,9 @@ from lore.files import SettingsFile, WholeFile, is_named_pipe, relative
 from lore.judge.policy import Budgets, Policy
 from lore.memory.settings import MemorySettings, Sessions
 from lore.model.codes import Reader
+from lore.model.limits import SETTINGS_BYTES
 from lore.prompt.base import Rules
 
-MOST_BYTES = 1024 * 1024  # bytes of a settings file: a device has no end
 LABEL = 100  # characters of a label
 
 
@@ -200,9 +200,9 @@ def _table(path: Path, shown: str, hint: str, *, is_found: bool = False) -> tupl
         if not is_found and is_named_pipe(str(path)):
             raise LoreError(f"{shown} is a named pipe, not a file", hint=hint)
         with WholeFile(str(path)) if is_found else path.open("rb") as file:
-            data, status = file.read(MOST_BYTES + 1), os.fstat(file.fileno())
-        if len(data) > MOST_BYTES:
-            raise LoreError(f"{shown} is no settings file: it has more than {MOST_BYTES:,} bytes", hint=hint)
+            data, status = file.read(SETTINGS_BYTES + 1), os.fstat(file.fileno())
+        if len(data) > SETTINGS_BYTES:
+            raise LoreError(f"{shown} is no settings file: it has more than {SETTINGS_BYTES:,} bytes", hint=hint)
         return tomllib.loads(data.decode("utf-8")), SettingsFile(str(path), data, status)
     except OSError as error:
         raise LoreError(f"cannot read {shown}: {(error.strerror or str(error)).lower()}", hint=hint) from None

@@ -21,10 +21,10 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from lore.errors import LoreError
 from lore.files import SettingsFile, WholeFile, replaced
+from lore.model.limits import APPROVAL_BYTES
 from lore.store.locks import private, state_folder
 
 FOLDER = "trusted"
-LONGEST = 64 * 1024  # bytes of an approval: no path is longer
 State: TypeAlias = Literal["approved", "changed", "missing"]
 
 
@@ -169,7 +169,7 @@ def _name(path: str) -> str:
 def _read(place: Path) -> Approval | None:
     try:
         with WholeFile(str(place)) as file:
-            digest, separator, path = file.read(LONGEST).partition(b"\n")
+            digest, separator, path = file.read(APPROVAL_BYTES).partition(b"\n")
     except OSError:
         return None
     approval = Approval(os.fsdecode(path), digest.decode("ascii", "replace"))

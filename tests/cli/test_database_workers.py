@@ -100,7 +100,7 @@ def test_copy_of_a_database_is_made_once_while_it_stays_as_it_is(home, monkeypat
 def test_copies_beyond_the_bound_are_deleted(home, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(databases, "_copies", {})
-    monkeypatch.setattr(databases, "LARGEST", max(path.stat().st_size for path in home))
+    monkeypatch.setattr(databases, "DATABASE_BYTES", max(path.stat().st_size for path in home))
     for path in home:
         databases.connect(str(path)).close()
     assert len(list(tmp_path.glob("lore-*"))) == 1
@@ -110,7 +110,7 @@ def test_copies_beyond_the_bound_are_deleted(home, tmp_path, monkeypatch):
 def test_forked_process_leaves_the_copies_of_its_parent(home, monkeypatch):
     expected = [usage(f"{path}#ses_{number}1") for number, path in enumerate(home)]
     kept = [copy.path for copy in databases._copies.values()]
-    monkeypatch.setattr(databases, "LARGEST", 1_000_000)
+    monkeypatch.setattr(databases, "DATABASE_BYTES", 1_000_000)
     child = multiprocessing.get_context("fork").Process(target=_evict_all)
     child.start()
     child.join(60)

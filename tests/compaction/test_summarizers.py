@@ -13,9 +13,10 @@ from helpers.strategies.talks import talk
 from lore.asking import GivenUpError, SummaryError, SummaryRequest
 from lore.compaction.passes import summarized
 from lore.compaction.settings import Compaction
-from lore.compaction.summarizers import MOST_BYTES, PAUSES, OpenAISummarizer, summarizer_of
+from lore.compaction.summarizers import PAUSES, OpenAISummarizer, summarizer_of
 from lore.endpoints import shown
 from lore.errors import LoreError
+from lore.model.limits import ANSWER_BYTES
 
 KEY = "the-secret-of-the-test"
 ENVIRON = {"KEY": KEY, "HTTP_PROXY": "http://127.0.0.1:1", "http_proxy": "http://127.0.0.1:1"}
@@ -209,7 +210,7 @@ def endless(handler):
 
 def test_an_answer_without_end_is_not_read_to_its_end():
     with serving(endless) as server:
-        Model(server.url).fails(f"more than {MOST_BYTES:,} bytes", GivenUpError)
+        Model(server.url).fails(f"more than {ANSWER_BYTES:,} bytes", GivenUpError)
 
 
 def test_a_compressed_answer_is_not_unpacked():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lore.errors import LoreError
-from lore.prompt.sandbox import MAX_SOURCE, Sandbox
+from lore.model.limits import TEMPLATE_CHARACTERS
+from lore.prompt.sandbox import Sandbox
 
 MESSAGES = [{"role": "user", "content": "hi " * 1000, "n": list(range(100))}]
 
@@ -56,7 +57,7 @@ SHAPES = {
     "many lists": "{{ " + "[" * 400 + "]" * 400 + " }}",
     "a long sum": "{{ " + "1+" * 9999 + "1 }}",
     "a number of many digits": "{{ " + "9" * 9999 + " }}",
-    "too long": " " * (MAX_SOURCE + 1),
+    "too long": " " * (TEMPLATE_CHARACTERS + 1),
     "no end": "{% raw %}" * 999,
     "a bad character": "{{ \x00 }}",
 }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from lore.model.limits import ENDED_REQUESTS
 from lore.model.turn import Call
 from lore.prefix import overlap as module
-from lore.prefix.overlap import KEPT, Ends
+from lore.prefix.overlap import Ends
 from model.making import assistant, body, parsed, turn
 
 TOOLS = [{"name": "ls", "description": "List.", "input_schema": {}}]
@@ -49,7 +50,7 @@ def test_only_the_latest_ends_are_kept():
     ends = Ends()
     first = on(1, 1, tools=TOOLS)
     ends.take(first)
-    for number in range(KEPT):
+    for number in range(ENDED_REQUESTS):
         ends.take(replace(turn(parsed(body(f"task {number}"))), chain=f"chain-{number}"))
     ends.take(on(2, 1))
     assert ends.take(on(3, 3, tools=TOOLS)) is None

@@ -99,7 +99,7 @@ def test_a_value_that_is_too_long_ends_its_own_session_alone(tmp_path, two, monk
         "update part set data = json_object('type', 'text', 'text', hex(zeroblob(50000))) where session_id = 'ses_2'",
         path,
     )
-    monkeypatch.setattr(databases, "LONGEST_VALUE", 50_000)
+    monkeypatch.setattr(databases, "COLUMN_BYTES", 50_000)
     assert [file.path for file in inputs([str(path)])] == [f"{path}#ses_1", f"{path}#ses_2"]
     assert usage(f"{path}#ses_1")[1].turns == 2
     with pytest.raises(LoreError, match="too big"):

@@ -43,7 +43,7 @@ def test_a_problem_is_not_held_back():
 
 
 def test_no_more_is_held_back_than_fits(monkeypatch):
-    monkeypatch.setattr(requests, "MOST", 2)
+    monkeypatch.setattr(requests, "HELD_REQUESTS", 2)
     assert places(in_time(reads(9.0, 8.0, 1.0, 2.0))) == [3, 4, 2, 1]
 
 

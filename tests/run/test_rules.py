@@ -13,7 +13,8 @@ from lore.cache.base import Simulate
 from lore.cache.rules import DatedRules, seconds
 from lore.config import Loaded, Settings
 from lore.errors import LoreError
-from lore.run.rules import LARGEST, chosen, listed, load, packaged, stale
+from lore.model.limits import RULES_BYTES
+from lore.run.rules import chosen, listed, load, packaged, stale
 
 OWN = "[[rules]]\nrule='price_read'\nprovider='anthropic'\nmodel='claude-opus-5'\nvalue={}\n"
 
@@ -59,7 +60,7 @@ def test_rules_in_a_pipe_are_not_waited_for(tmp_path):
 
 @pytest.mark.parametrize(
     ("data", "said"),
-    [(b"\xff\xfe", "is not UTF-8 text"), (b"#" * (LARGEST + 1), "holds more than 4 MiB"),
+    [(b"\xff\xfe", "is not UTF-8 text"), (b"#" * (RULES_BYTES + 1), "holds more than 4 MiB"),
      (b"[[rules]]\nrulee='x'\n", "rules 1: unknown key 'rulee'")],
 )  # fmt: skip
 def test_a_file_that_is_no_table_of_rules_is_one_error(tmp_path, data, said):

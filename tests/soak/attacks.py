@@ -29,7 +29,8 @@ from hostile.captured import WRITERS, capture, named
 from hostile.formats import FORMATS, recording
 from lore.errors import LoreError
 from lore.formats import lines as short_lines
-from lore.prompt.sandbox import MAX_OUTPUT, Sandbox
+from lore.model.limits import RENDERED_CHARACTERS
+from lore.prompt.sandbox import Sandbox
 from store.killing import kills
 
 FILE = "FILE"  # in the words of a command: the input
@@ -188,7 +189,7 @@ def _contained(source: str) -> None:
     except LoreError:
         return
     assert not re.search(r"<class|<function|<built-in|<module|0x[0-9a-f]{6}", text), text[:200]
-    assert len(text) <= MAX_OUTPUT
+    assert len(text) <= RENDERED_CHARACTERS
 
 
 def killed(chance: Random, count: int) -> Attacks:

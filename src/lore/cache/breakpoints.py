@@ -23,12 +23,12 @@ from lore.cache.bills import FIVE_MINUTES, GRACE, ONE_HOUR, positions
 from lore.cache.habits import outcomes
 from lore.cache.tree import SLACK, PrefixTree, Ruler, TreePath
 from lore.model.events import Billed
+from lore.model.limits import CACHE_ENTRIES
 
 BEGINS = 1.0  # seconds after a request that its response begins at the earliest, where nothing says when it did
 NEARLY = 1.35  # an estimate may be too low by this factor
 EXPIRED = "expired"
 EXPIRIES = ("habit:expiry", "habit:expiry-1h")  # of entries of five minutes, of an hour
-_MOST_LATEST = 4096  # entries of a chain, the latest, that a request may continue
 _SUFFIX = 64  # tokens that a provider adds behind the last piece, at most
 
 
@@ -207,7 +207,7 @@ class Breakpoints:
     def _put(self, node: int, entry: CacheEntry) -> None:
         self._entries[node] = entry
         self._latest.append(node)
-        if len(self._latest) > _MOST_LATEST:
+        if len(self._latest) > CACHE_ENTRIES:
             self._latest.popleft()
 
     # bills

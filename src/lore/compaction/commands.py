@@ -31,6 +31,7 @@ from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.transcripts import fresh, instructions, transcript, truncated
 from lore.errors import LoreError
 from lore.model.canonical import encode
+from lore.model.limits import COMMAND_BYTES, COMMANDS_AT_ONCE, COMPLAINT_BYTES
 from lore.model.mask import mask
 from lore.prompt.entries import BYTES_PER_TOKEN
 from lore.store.base import Tell
@@ -38,8 +39,6 @@ from lore.store.registry import silent
 from lore.untrusted import SourceText, harmless, inert, one_line
 
 NESTED = "LORE_NESTED"  # set for what lore runs while it compacts: whoever sees it does not compact
-MOST_BYTES = 1024 * 1024  # bytes of an answer; a summary or a context has thousands
-_MOST_STDERR = 64 * 1024  # bytes of standard error: its end, where the reason stands
 _SLICE = 0.05  # seconds between two looks at a process that is silent
 _PIECE = 64 * 1024
 _SECRET = re.compile(r"(?:\A|_)(?:KEY|PASS)(?:_|\Z)|APIKEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
@@ -87,7 +86,7 @@ def run(
     command: Sequence[str], *, given: bytes, environ: Mapping[str, str], seconds: float,
     stop: threading.Event | None = None,
 ) -> Ran:  # fmt: skip
-    """Run a command to its end; raises ProgramError where it fails, is too slow, or writes more than `MOST_BYTES`.
+    """Run a command to its end; raises ProgramError where it fails, is too slow, or writes more than `COMMAND_BYTES`.
 
     Safe to call from several threads. `stop` ends it early, as a time-out does. Nothing that is secret by its name in
     the environment is in what it complains about.
@@ -135,9 +134,9 @@ def _talk(
         except BlockingIOError:
             return False
         heard[number].extend(piece)
-        del stderr[:-_MOST_STDERR]
-        if len(output) > MOST_BYTES:
-            raise ProgramError(f"it wrote more than {MOST_BYTES:,} bytes")
+        del stderr[:-COMPLAINT_BYTES]
+        if len(output) > COMMAND_BYTES:
+            raise ProgramError(f"it wrote more than {COMMAND_BYTES:,} bytes")
         return bool(piece)
 
     def feed(number: int) -> bool:
@@ -198,7 +197,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 SECONDS = 30.0  # for each source
-MOST_AT_ONCE = 16  # processes at once: each is a program of the user's
 _KEPT = ("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "LC_TIME", "TZ", "TMPDIR")
 
 
@@ -259,7 +257,7 @@ def outside_context(
         why = f"; on standard error: {ran.complaint}" if ran.complaint else ""
         return _SourceAnswer(text, "" if text else f"it said nothing{why}")
 
-    with ThreadPoolExecutor(min(len(sources), MOST_AT_ONCE), "lore-source") as pool:
+    with ThreadPoolExecutor(min(len(sources), COMMANDS_AT_ONCE), "lore-source") as pool:
         try:
             answers = list(pool.map(ask, sources))
         finally:

@@ -38,6 +38,7 @@ from lore.endpoints import (  # fmt: skip
 )
 from lore.errors import LoreError
 from lore.model.canonical import decode, encode
+from lore.model.limits import ANSWER_BYTES
 from lore.model.mask import mask
 from lore.prompt.entries import BYTES_PER_TOKEN
 from lore.store.base import Tell
@@ -45,7 +46,6 @@ from lore.store.locks import boundary_key, state_folder
 from lore.store.registry import silent
 from lore.untrusted import SourceText, harmless, one_line
 
-MOST_BYTES = 4 * 1024 * 1024  # bytes of an answer; a summary has thousands
 PAUSES = (0.5, 2.0, 8.0)  # seconds before each further try
 MOST_PAUSE = 30.0  # seconds of what `Retry-After` may ask for
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)  # local models say so what they think
@@ -101,7 +101,7 @@ class OpenAISummarizer:
         headers = {"content-type": "application/json", "accept": "application/json", "accept-encoding": "identity"}
         if self._key:
             headers["authorization"] = f"Bearer {self._key}"
-        asked = HttpRequest("POST", self._url, body, headers, self._seconds, MOST_BYTES)
+        asked = HttpRequest("POST", self._url, body, headers, self._seconds, ANSWER_BYTES)
 
         def ask() -> HttpAnswer:
             try:

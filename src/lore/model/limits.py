@@ -22,7 +22,12 @@ USER_SEGMENTS = 16_384  # segments after the model's last message: each turn sea
 DIFFERING_LINES = 64  # places in which two texts differ; each is compared by itself
 DIFFERING_TEXT_BYTES = 4 * 1024 * 1024  # bytes of two texts that are compared line by line
 DIFFERENCE_CHARACTERS = 24_576  # characters searched for words and headings in all differences of two requests
+EXPLAINED_DIFFERENCES = 48  # of one kind of block between two requests; more are counted
+WORD_BYTES = 65_536  # before an excerpt, searched for the start of its first word, which may be a credential
+CLOCK_SIGNS = 256  # places of a text that look like a clock or an id
 VARYING_TEXT = 65_536  # characters searched for clocks and ids: a longer difference is none
+ENDED_REQUESTS = 64  # requests of a recording that a later one may continue, besides the last of each chain
+CACHE_ENTRIES = 4_096  # entries of a chain in the model of a cache, the latest, that a request may continue
 FORECAST_ENTRIES = 4_000  # entries measured for a turn; more only if a long history changed at its beginning
 
 # Reading a record: the only bounds of its size and depth
@@ -52,3 +57,28 @@ UNBILLED_BYTES = 4 * 1024 * 1024  # of such a response
 REPLAYED_ENTRIES = 100_000  # entries of pi that come again on another branch: a session has some hundred
 REPLAYED_BYTES = 8 * 1024 * 1024  # of the latest lines of pi, kept for what comes again
 OPEN_CALLS = 512  # calls of a chat without a result: each result is looked for among them
+
+# Files beside recordings
+DATABASE_BYTES = 1024 * 1024 * 1024  # of a database of an agent that is copied, and of all copies that are kept
+COLUMN_BYTES = 64 * 1024 * 1024  # of one of its values: no reader keeps a longer record
+DIRECTORY_BYTES = 4 * 1024 * 1024  # of an archive's directory: some 50,000 members; it is held while they are read
+SMALL_FILE_BYTES = 16 * 1024 * 1024  # of a file that is read at once: a message, a list of folders
+SETTINGS_BYTES = 1024 * 1024  # of a settings file: a device has no end
+RULES_BYTES = 4 * 1024 * 1024  # of a file of rules: the packaged ones together hold 40 KB
+APPROVAL_BYTES = 64 * 1024  # of an approval of settings: no path is longer
+EXEMPTED_FILES = 1_000  # that one exemption names: they are opened to see whether they are recordings
+
+# Requests that wait for what belongs to them
+RESPONSE_BYTES = 48 * 1024 * 1024  # of responses that later requests may continue
+HELD_BYTES = 8 * 1024 * 1024  # of requests that are read ahead
+HELD_REQUESTS = 1_024  # that are read ahead
+LINTED_CONVERSATIONS = 64  # of a file of bodies whose latest request is held
+
+# Programs, servers and templates that a user names
+COMMAND_BYTES = 1024 * 1024  # of a command's output; a summary or a context has thousands
+COMPLAINT_BYTES = 64 * 1024  # of a command's standard error: its end, where the reason stands
+COMMANDS_AT_ONCE = 16  # each is a process of the user's
+ANSWER_BYTES = 4 * 1024 * 1024  # of a server's answer; a summary has thousands
+TEMPLATE_CHARACTERS = 65_536  # three times the longest chat template in use; compiling one takes quadratic time
+RENDERED_CHARACTERS = 1_000_000  # of what a chat template writes
+POWER_BITS = 4_096  # of a number that a chat template computes by `**`

@@ -19,7 +19,7 @@ from lore.model.canonical import canonical, text_of
 from lore.model.cause import Cause
 from lore.model.codes import CauseKind, Code
 from lore.model.jsonslice import table
-from lore.model.limits import DIFFERING_TEXT_BYTES
+from lore.model.limits import DIFFERING_TEXT_BYTES, EXPLAINED_DIFFERENCES
 from lore.model.turn import NO_RESULT, Segment
 from lore.model.vector import common_prefix
 from lore.prefix import blocks
@@ -34,7 +34,6 @@ _ITEMS_OWN = frozenset(("id", "status"))
 _CALL_IDS = frozenset(("id", "tool_use_id", "tool_call_id", "call_id"))
 _PLAIN = frozenset(("type", "text"))
 _OWN_REASONS = (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.TOKEN_REMINDER_IN_PREFIX)  # of a result
-MOST = 48  # differences of one kind of block explained one by one
 _APART = 2  # positions from the last block of a message to the first of the next: its envelope is between
 _THOUGHT = frozenset(("reasoning_content", "reasoning", "reasoning_details", "encrypted_content", "summary", "thinking",
                       "thinking_blocks"))  # fmt: skip
@@ -113,7 +112,7 @@ class BlockChanges:
         self._room = Room()
 
     def causes(self) -> list[Cause]:
-        """Return the causes, in the order of their places; of each kind of difference the first `MOST`: they repeat."""
+        """Return the causes by place, of each kind of difference the first `EXPLAINED_DIFFERENCES`: they repeat."""
         found: list[Cause] = []
         seen: Counter[tuple[str, bool, bool]] = Counter()
         first: dict[tuple[str, bool, bool], int] = {}
@@ -130,12 +129,12 @@ class BlockChanges:
                 )
                 seen[kind] += 1
                 first.setdefault(kind, len(found))
-                if seen[kind] <= MOST:
+                if seen[kind] <= EXPLAINED_DIFFERENCES:
                     found += self._explained(mismatch)
         for kind, number in seen.items():
             at = first[kind]
-            if number > MOST and at < len(found):
-                found[at] = replace(found[at], skipped=found[at].skipped + number - MOST)
+            if number > EXPLAINED_DIFFERENCES and at < len(found):
+                found[at] = replace(found[at], skipped=found[at].skipped + number - EXPLAINED_DIFFERENCES)
         return found
 
     def _cut(self, run: Sequence[Mismatch]) -> Cause | None:

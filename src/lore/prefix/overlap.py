@@ -12,7 +12,7 @@ furthest beginning of the prompt, where that lies behind what the prompt shares 
 passed that end last, for a cache's lifetime counts from there. Rules: model, dialect, place and key are the same, for
 each has a cache of its own; a request that failed ended nowhere. Beginnings are known by a running hash, made once for
 as long as a chain sends the same segments again: cost O(segments that are not shared with the chain's last request).
-Memory: the latest `KEPT` requests, and a hash a segment of a chain's latest prompt.
+Memory: the latest `ENDED_REQUESTS` requests, and a hash a segment of a chain's latest prompt.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from msgspec import Struct
 
 from lore.model.canonical import canonical, letters
 from lore.model.jsonslice import leaf_in
+from lore.model.limits import ENDED_REQUESTS, WORD_BYTES
 from lore.model.mask import mask
 from lore.model.providers import place_in
 from lore.model.results import DivergenceResult
@@ -37,7 +38,6 @@ from lore.model.vector import Vector, common_prefix
 Relation: TypeAlias = Literal["identical", "extension", "shrunk", "diverged", "unrelated"]
 
 BEFORE, AFTER = 20, 80
-LONGEST_WORD = 65_536  # bytes before an excerpt, searched for the start of its first word
 WIDE = 4096  # a credential is shorter, private keys aside, which are looked for from their beginning
 _ORDER = ("tools", "system", "messages")
 
@@ -215,7 +215,7 @@ def excerpt(segment: Segment | None, at: int, before: int = BEFORE, after: int =
         return ""
     start, key = max(0, at - WIDE), segment.data.rfind(b"-----BEGIN", 0, at)
     if start:  # not from within a word, which may be a longer credential
-        start = max(segment.data.rfind(edge, max(0, start - LONGEST_WORD), start) + 1 for edge in (b" ", b'"', b"\n"))
+        start = max(segment.data.rfind(edge, max(0, start - WORD_BYTES), start) + 1 for edge in (b" ", b'"', b"\n"))
     if key >= 0 and segment.data.find(b"-----END", key, at) < 0:  # a private key that is still open
         start = min(start, key)
     plain = segment.data[start : at + max(WIDE, after)].decode("latin-1")  # one character a byte
@@ -310,7 +310,6 @@ class CommonCanonical:
 
 # ends of requests
 
-KEPT = 64  # requests of a recording that a later one may continue, besides the last of each chain
 _ON_PATH = 8  # of a chain: a request rarely takes back more than a few
 
 
@@ -336,7 +335,7 @@ class _Path:
 class Ends:
     """The ends of the requests of one recording."""
 
-    def __init__(self, kept: int = KEPT) -> None:
+    def __init__(self, kept: int = ENDED_REQUESTS) -> None:
         self._kept = kept
         self._ends: OrderedDict[int, End] = OrderedDict()
         self._paths: dict[str, _Path] = {}

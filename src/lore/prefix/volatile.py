@@ -20,7 +20,7 @@ from lore.model.codes import Code
 from lore.model.deferred import pattern
 from lore.model.differences import Varies, VaryingKind
 from lore.model.labels import MEMORY_RECALL, Holds, labelled
-from lore.model.limits import VARYING_TEXT
+from lore.model.limits import CLOCK_SIGNS, VARYING_TEXT
 from lore.model.vector import common_prefix, common_suffix
 
 _NAMES: dict[str, tuple[Code, Varies]] = {
@@ -182,7 +182,6 @@ def numbered(left: str, right: str) -> tuple[Code, Varies] | None:
     return next((_NAMES[kind] for kind, label in LABELS if label.search(left)), None)
 
 
-_MOST_PLACES = 256  # places of one text compared
 _BEFORE, _AFTER = 96, 160  # characters around a sign that belong to what it is a sign of
 
 # Signs begin with a letter that stands for itself, so that they are found at the speed of a search for it.
@@ -229,7 +228,7 @@ def surely_varies(text: str) -> VolatileWord | None:
     """Find text that is made anew for each request, whether or not it changed yet; None where there is none."""
     low = text[:VARYING_TEXT].lower()
     for what, signs, form in _SURE:
-        for at in islice(signs(low), _MOST_PLACES):
+        for at in islice(signs(low), CLOCK_SIGNS):
             match = form.search(text, max(0, at - _BEFORE), at + _AFTER)
             if match is not None and not (form is _NOW and EXAMPLE.search(match.group())):
                 return VolatileWord(what, match.group())

@@ -23,11 +23,9 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from lore.errors import LoreError, Where
+from lore.model.limits import POWER_BITS, RENDERED_CHARACTERS, TEMPLATE_CHARACTERS
 from lore.model.mask import cut_masked, mask
 
-MAX_SOURCE = 65_536  # characters of a template, three times the longest in use; compiling takes quadratic time
-MAX_OUTPUT = 1_000_000  # characters of a rendering
-MAX_BITS = 4_096  # bits of a power
 _OTHER_FILES = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
 _FILE = "<chat template>"
 _SHOWN = 200  # characters of what a template says
@@ -57,8 +55,10 @@ class Sandbox:
     def __init__(self, source: str, functions: Mapping[str, Callable[..., Any]], *, file: str | None = None) -> None:
         self._file = file or "template"
         where = Where(self._file)
-        if len(source) > MAX_SOURCE:
-            raise LoreError(f"the chat template has {len(source)} characters; {MAX_SOURCE} is the limit", where=where)
+        if len(source) > TEMPLATE_CHARACTERS:
+            raise LoreError(
+                f"the chat template has {len(source)} characters; {TEMPLATE_CHARACTERS} is the limit", where=where
+            )
         environment = _Environment(functions)
         try:
             tree = environment.parse(source)
@@ -76,7 +76,7 @@ class Sandbox:
         except _FAILURES as error:
             raise LoreError(f"the chat template does not compile: {_reason(error)}", where=where) from None
 
-    def render(self, variables: Mapping[str, Any], max_output: int = MAX_OUTPUT) -> str:
+    def render(self, variables: Mapping[str, Any], max_output: int = RENDERED_CHARACTERS) -> str:
         """Render; raises LoreError if the template fails or writes more than `max_output` characters."""
         pieces, size = list[str](), 0
         try:
@@ -179,11 +179,15 @@ class _Environment(ImmutableSandboxedEnvironment):
         numbers = isinstance(left, int | float | Undefined) and isinstance(right, int | float | Undefined)
         if operator == "*" and not numbers:
             for repeated, times in ((left, right), (right, left)):
-                if isinstance(repeated, Sized) and isinstance(times, int) and len(repeated) * times > MAX_OUTPUT:
-                    raise SandboxError(f"it repeats to more than {MAX_OUTPUT:,}")
+                if (
+                    isinstance(repeated, Sized)
+                    and isinstance(times, int)
+                    and len(repeated) * times > RENDERED_CHARACTERS
+                ):
+                    raise SandboxError(f"it repeats to more than {RENDERED_CHARACTERS:,}")
         elif not numbers:  # the difference of two sets of keys has a random order
             raise SandboxError("it computes with values that are not numbers")
-        elif operator == "**" and isinstance(left, int) and left.bit_length() * right > MAX_BITS:
+        elif operator == "**" and isinstance(left, int) and left.bit_length() * right > POWER_BITS:
             raise SandboxError("it computes a number of more than a thousand digits")
         return self.binop_table[operator](left, right)
 

@@ -171,7 +171,6 @@ def _reads_back(line: bytes, event: object) -> bool:
 
 # requests as lines of bodies
 
-LARGEST = 64 * 1024 * 1024  # bytes of rows: a session has some hundred of a few hundred bytes
 _TABLE = "session_prompt_deltas"
 _HINT = "give the database of the gateway, or what `sqlite3 -json` prints of its session_prompt_deltas"
 
@@ -195,15 +194,12 @@ def read_rows(name: str, problems: Problems) -> list[GatewayDelta]:
 
 
 def _records(path: str) -> Iterator[bytes]:
-    data, size = list[bytes](), 0
+    data: list[bytes] = []
     for piece in corpus.pieces(path):
         if not data and piece.startswith(SQLITE):
             yield from _selected(path)
             return
         data.append(piece)
-        size += len(piece)
-        if size > LARGEST:
-            raise LoreError(f"{corpus.show(path)} holds more than {LARGEST:,} bytes of rows", hint=_HINT)
     text = b"".join(data).removeprefix(BOM).strip(SPACE)
     if is_crowded(text):
         raise LoreError(f"{corpus.show(path)} holds too many values to be rows", hint=_HINT)

@@ -16,10 +16,10 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 from lore.errors import LoreError, lacks_plug_in
 from lore.files import WholeFile
+from lore.model.limits import SMALL_FILE_BYTES
 from lore.plugins import published
 from lore.store.registry import shown
 
-LARGEST = 16 * 1024 * 1024  # bytes of a file that is read whole: a message, a list of folders
 GROUP = "lore.remotes"  # of entry points
 _BROUGHT = ("s3", "gs", "az", "abfs", "abfss", "http", "https")  # schemes of lore's own plug-in `scale`
 _LONGEST_SCHEME = 16
@@ -189,7 +189,7 @@ def small_file(path: str) -> bytes:
         if not os.path.isfile(path):  # a pipe might never end
             return b""
         with WholeFile(path) as file:
-            return file.readall() if file.length <= LARGEST else b""
+            return file.readall() if file.length <= SMALL_FILE_BYTES else b""
     except (OSError, ValueError):
         return b""
 

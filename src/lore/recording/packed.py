@@ -39,7 +39,7 @@ from lore.formats.folders import API, CLINE_TASK, KIMI_SESSION, OPENHANDS, TASK_
 from lore.formats.http import links, session_in
 from lore.model.canonical import printable
 from lore.model.jsonslice import array, table
-from lore.model.limits import INFLATION, MEMBER_BYTES, RECORD_BYTES
+from lore.model.limits import DIRECTORY_BYTES, INFLATION, MEMBER_BYTES, RECORD_BYTES
 from lore.model.turn import seconds_in
 from lore.recording import filesystem
 from lore.recording.agents import session_folders
@@ -48,7 +48,6 @@ ARCHIVE = b"PK\x03\x04"
 PIECE = 1024 * 1024
 REQUEST, RESPONSE = ".request.json", ".response.json"
 SHORTEST = 0.2  # seconds: no model answers sooner
-LARGEST_DIRECTORY = 4 * 1024 * 1024  # bytes: some 50,000 samples; the directory is held while the archive is read
 _WHOLE = (CLINE_TASK, OPENHANDS)  # formats whose files are read as a whole, however long
 _TAIL = 66_000  # where an archive's end record lies: 22 bytes, and a comment of at most 65,535
 _LOG = frozenset(("header.json", "_journal/start.json", "summaries.json"))
@@ -301,7 +300,7 @@ def archive_stream(path: str) -> Iterator[bytes]:
     """Yield the pack of an archive: its samples, if it is an Inspect log; else one that no reader knows."""
     kind = "inspect-archive"
     total = filesystem.status(path).size or 0
-    if (size := _directory(path, total)) > LARGEST_DIRECTORY:
+    if (size := _directory(path, total)) > DIRECTORY_BYTES:
         yield from _member(PackHeader(kind, os.path.basename(path)), fault=f"its directory has {size:,} bytes")
         return
     try:

@@ -26,7 +26,6 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _AGO = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*([smhdw])")
 HINT_SINCE = "give an age (30m, 2h, 1d, 1w) or a date (2026-01-31, 2026-01-31T09:00)"
 PLACES_SHOWN = 4  # of those that were looked at in vain
-LOGS_LOOKED_AT = 10_000  # files passed over before the first log is found
 
 
 class NoRecordingError(LoreError):
@@ -72,7 +71,7 @@ def with_agents(paths: list[str], here: Surroundings) -> list[str]:
 
 def _with_logs(place: LogPlace) -> list[str]:
     """Return the folder of a place where logs are, or the logs themselves where other files lie beside them."""
-    files = files_of(place, lambda _place, _error: None, LOGS_LOOKED_AT)  # judging it says so
+    files = files_of(place, lambda _place, _error: None)  # judging it says so
     if not place.logs.deep:
         return list(files)
     return [place.path] if next(files, None) is not None else []

@@ -7,7 +7,7 @@ A request may only continue another (`previous_response_id`, deltas over a socke
 what the request before it sent, what the model answered, then its own input; tools and instructions are its own.
 History is shared, never parsed again; a path counts items over the whole prompt; where the request before or its
 answer is not recorded, the prompt is partial, and so are those that continue it. Cost: O(what is new) a request.
-Memory: the latest responses, up to `REMEMBERED` bytes of what each added. Source: OpenAI's Responses reference (with
+Memory: the latest responses, up to `RESPONSE_BYTES` of what each added. Source: OpenAI's Responses reference (with
 `previous_response_id`, instructions are not carried over).
 """
 
@@ -33,6 +33,7 @@ from lore.model.canonical import string_in
 from lore.model.codes import Code, Problem
 from lore.model.events import TurnCompleted, TurnFailed
 from lore.model.jsonslice import table
+from lore.model.limits import HELD_BYTES, HELD_REQUESTS, RESPONSE_BYTES
 from lore.model.providers import model_in
 from lore.model.turn import Exchange, Memo, Output, Prompt, Segment, Turn
 from lore.model.vector import Vector
@@ -45,7 +46,6 @@ from lore.recording.base import HINT_FORMATS, HINT_MEASURED, Problems, Recording
 
 BY_TIME = frozenset(("har", "otel-genai", "litellm", "sglang-log"))  # formats that say when, and promise no order
 FAILED = 400  # the lowest HTTP status of a request that was not answered
-HELD, MOST = 8 * 1024 * 1024, 1024  # bytes of bodies and streams, and exchanges, that are held back
 
 # A file with one of these and no request is a damaged recording; with none of them it was no recording at all.
 UNREADABLE = (
@@ -217,7 +217,7 @@ def in_time(reads: Iterable[Read]) -> Iterator[Read]:
         size = len(exchange.body) + len(output if isinstance(output, bytes) else output.raw)
         heapq.heappush(waiting, (latest, next(numbers), size, read))
         held += size
-        while held > HELD or len(waiting) > MOST:
+        while held > HELD_BYTES or len(waiting) > HELD_REQUESTS:
             *_, size, first = heapq.heappop(waiting)
             held -= size
             yield first
@@ -225,7 +225,6 @@ def in_time(reads: Iterable[Read]) -> Iterator[Read]:
         yield heapq.heappop(waiting)[-1]
 
 
-REMEMBERED = 48 * 1024 * 1024  # bytes of responses that later requests may go on from
 OVERHEAD = 512  # bytes that a response costs apart from what it added
 _ITEM = re.compile(r"input\[(\d+)\]")
 CONTINUING = "openai-responses"
@@ -253,7 +252,7 @@ class WholePrompt(NamedTuple):
 class Continuations:
     """Follow what continues what in one recording."""
 
-    def __init__(self, remembered: int = REMEMBERED) -> None:
+    def __init__(self, remembered: int = RESPONSE_BYTES) -> None:
         self._responses: dict[str, _Response] = {}  # the latest last
         self._room = remembered
 

@@ -3,7 +3,7 @@
 In: paths (files, folders, patterns, `-`, `PATH#N`). Out: the latest request of each conversation with its outlook, and
 what is wrong with any, each kind at a place once. Rules: every request of a capture is looked at; a session log holds
 none, which is an error where it was named and passed over in a folder; what cannot be read is a problem, as in `check`.
-Memory: the latest requests of `WAITING` conversations of a file.
+Memory: the latest requests of `LINTED_CONVERSATIONS` conversations of a file.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from lore.model.canonical import encode
 from lore.model.cause import Place
 from lore.model.codes import FIXES, Code, Problem
 from lore.model.jsonslice import value_at
+from lore.model.limits import LINTED_CONVERSATIONS
 from lore.model.results import Finding
 from lore.model.results.lint import LintBreakpoint, LintRequest, LintResult, LintSummary
 from lore.model.turn import Exchange, Turn
@@ -37,7 +38,6 @@ from lore.report.forms.lint import worded_lint
 from lore.report.redacted.findings import redacted_error
 from lore.run.checking.check import CheckContext
 
-WAITING = 64  # requests that are held: the latest of so many conversations
 _NUMBERS = str.maketrans("", "", "0123456789")
 _HINT = "`lore lint` reads request bodies and captures of them: `lore assemble PATH | lore lint -` for a session"
 
@@ -147,7 +147,7 @@ class Lint:
                 turn.source = replace(turn.prompt, model=self._model)
             latest[turn.chain] = self._defects(asked, place, ruling)
             latest.move_to_end(turn.chain)
-            if len(latest) > WAITING:
+            if len(latest) > LINTED_CONVERSATIONS:
                 chain, old = latest.popitem(last=False)
                 rows[chain] = self._row(old, place)
         for chain, old in latest.items():

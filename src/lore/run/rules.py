@@ -16,12 +16,11 @@ from lore.cache.rules import FOR_READING, DatedRule, DatedRules, normal
 from lore.config import Loaded
 from lore.errors import LoreError, Where
 from lore.files import WholeFile
+from lore.model.limits import RULES_BYTES
 from lore.model.patterns import matches_shell
 from lore.model.results import filled
 from lore.model.results.simulate import HabitResult, RuleResult, RulesResult
 from lore.recording.corpus import show
-
-LARGEST = 4 * 1024 * 1024  # bytes of a user's file: the packaged ones together hold 40 KB
 
 
 @cache
@@ -91,12 +90,12 @@ def _read(path: str) -> RuleTable:
     shown = show(path)
     try:
         with WholeFile(path) as file:
-            data = file.read(LARGEST + 1)
+            data = file.read(RULES_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
         why = getattr(error, "strerror", None) or str(error)
         raise LoreError(f"cannot read {shown}: {why.lower()}", hint=_HINT, where=Where(shown)) from None
-    if len(data) > LARGEST:
-        raise LoreError(f"{shown} holds more than {LARGEST >> 20} MiB", hint=_HINT, where=Where(shown))
+    if len(data) > RULES_BYTES:
+        raise LoreError(f"{shown} holds more than {RULES_BYTES >> 20} MiB", hint=_HINT, where=Where(shown))
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:

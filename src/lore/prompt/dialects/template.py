@@ -23,12 +23,13 @@ from msgspec import Raw
 from lore.errors import LoreError
 from lore.model.canonical import decode, encode
 from lore.model.items import ToolCall
+from lore.model.limits import RENDERED_CHARACTERS
 from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector, common_prefix
 from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, SEVERAL_LEADING, Rendered, Spot, Unit, answers, can, cannot
 from lore.prompt.dialects.chatml import TEXT_ANSWERS, RenderedText, result, texts, thoughts, whole
 from lore.prompt.dialects.content import apart, as_function
-from lore.prompt.sandbox import MAX_OUTPUT, Sandbox
+from lore.prompt.sandbox import Sandbox
 from lore.prompt.system_messages import Does
 
 # Where text is cut into segments: at line ends, and around what parts messages in the usual templates. A longer
@@ -160,7 +161,7 @@ class JinjaTemplate(RenderedText):
             system = ["\n\n".join(system)]
         before = _messages([{"role": "system", "content": text} for text in system], prompt.messages)
         size = sum(len(segment.data) for segment in prompt)
-        max_output = MAX_OUTPUT + OUTPUT_PER_BYTE * size
+        max_output = RENDERED_CHARACTERS + OUTPUT_PER_BYTE * size
         stable = self._text(before, tools, max_output, opened=False)
         text = self._text(_messages(before, prompt.tail), tools, max_output, opened=True)
         pieces, rest = self._cut(stable, text)
@@ -229,7 +230,7 @@ class JinjaTemplate(RenderedText):
         return "renders" if text.rindex(_LATE) > text.rindex(str(talk[-1]["content"])) else "merges"
 
     def _text(
-        self, messages: list[dict[str, Any]], tools: list[Any], max_output: int = MAX_OUTPUT, *, opened: bool
+        self, messages: list[dict[str, Any]], tools: list[Any], max_output: int = RENDERED_CHARACTERS, *, opened: bool
     ) -> str:
         given = {"messages": messages, "tools": tools or None, "documents": None, "add_generation_prompt": opened}
         return whole(self._sandbox.render({**given, **self._tokens}, max_output))

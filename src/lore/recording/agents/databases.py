@@ -4,9 +4,9 @@ In: the path of an SQLite file. Out: a connection to a copy of it, which nobody 
 database is copied once by a process as long as it stays as it is, and again if it was written to meanwhile. The copy
 is finished before anybody reads it: the logs of changes (`-wal`, `-journal`) are merged into it, and columns by which
 rows are looked up get an index. So processes that are forked from this one can read its copies at the same time;
-what they copy themselves is their own. A database of more than `LARGEST` bytes is not copied, and copies of more bytes
+what they copy themselves is their own. A database of more than `DATABASE_BYTES` is not copied, and copies of more bytes
 than that are not kept together. A process deletes the copies that it made, and no other's. A database is
-hostile until it is read: tables must be tables (a view may ask anything), no value is longer than `LONGEST_VALUE`, and
+hostile until it is read: tables must be tables (a view may ask anything), no value is longer than `COLUMN_BYTES`, and
 a question takes no more steps than the bytes of the file explain. Errors: sqlite3.Error, OSError, ValueError with a
 reason.
 
@@ -22,10 +22,9 @@ import tempfile
 from contextlib import closing, suppress
 
 from lore.files import WholeFile, database_uri
+from lore.model.limits import COLUMN_BYTES, DATABASE_BYTES
 from lore.model.mask import cut_masked
 
-LARGEST = 1024 * 1024 * 1024  # bytes of a database that is copied, and of all copies that are kept
-LONGEST_VALUE = 64 * 1024 * 1024  # bytes of a column: no reader keeps a record that is longer
 ERRORS = (sqlite3.Error, OSError, ValueError, OverflowError)
 Stamps = tuple[tuple[int, int, int], ...]  # of a database and its logs of changes: inode, bytes, nanoseconds
 _LOGS = ("-wal", "-journal")
@@ -46,7 +45,7 @@ def connect(database: str) -> sqlite3.Connection:
 def _opened(path: str, size: int, options: str) -> sqlite3.Connection:
     """Open a copy of a database of `size` bytes, with bounds on what is read of it."""
     connection = sqlite3.connect(database_uri(path, options), uri=True)
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, COLUMN_BYTES)
     looks = (_STEPS_AT_LEAST + _STEPS_A_BYTE * size) // _STEPS
     left = iter(range(looks))
     connection.set_progress_handler(lambda: next(left, None) is None, _STEPS)
@@ -128,8 +127,8 @@ def stamps(database: str) -> Stamps:
     """Return what tells that a database is another one than before; ValueError where it is too large to copy."""
     database = os.path.realpath(database)
     found = [os.stat(database + ending) for ending in ("", *_LOGS) if os.path.isfile(database + ending)]
-    if sum(about.st_size for about in found) > LARGEST:
-        raise ValueError(f"larger than {LARGEST >> 20} MiB")
+    if sum(about.st_size for about in found) > DATABASE_BYTES:
+        raise ValueError(f"larger than {DATABASE_BYTES >> 20} MiB")
     return tuple((about.st_ino, about.st_size, about.st_mtime_ns) for about in found)
 
 
@@ -144,6 +143,6 @@ def _copy_of(database: str, state: Stamps) -> _Copy:
             del _copies[other]
         made = _Copy(database)
     _copies[database, state] = made
-    while len(_copies) > 1 and sum(copy.size for copy in _copies.values()) > LARGEST:
+    while len(_copies) > 1 and sum(copy.size for copy in _copies.values()) > DATABASE_BYTES:
         del _copies[next(iter(_copies))]
     return made

@@ -18,7 +18,6 @@ import os
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
 from types import ModuleType
 from typing import NamedTuple, TypeAlias
 
@@ -276,10 +275,8 @@ def existing(place: LogPlace) -> list[LogPlace]:
     return [place._replace(path=path) for path in paths if os.path.isdir(path)]
 
 
-def files_of(
-    place: LogPlace, failed_on: Callable[[str, LoreError], None], most: int | None = None
-) -> Iterator[str]:  # fmt: skip
-    """Yield the logs at a place that is there, in the order of their names; looks at `most` files (None: all)."""
+def files_of(place: LogPlace, failed_on: Callable[[str, LoreError], None]) -> Iterator[str]:
+    """Yield the logs at a place that is there, in the order of their names."""
     if os.path.isfile(place.path):
         yield place.path
         return
@@ -291,7 +288,7 @@ def files_of(
         except OSError as error:
             failed_on(place.path, corpus.unreadable(place.path, error))
             return
-    for file in islice(found, most):
+    for file in found:
         name = os.path.basename(file)
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in place.logs.names) and os.path.isfile(file):
             yield file

@@ -19,13 +19,12 @@ from lore.judge.totals import RunTotals
 from lore.model.cause import Place
 from lore.model.codes import Code
 from lore.model.evidence import Unneeded
+from lore.model.limits import EXEMPTED_FILES
 from lore.model.patterns import PathPattern
 from lore.model.results import Finding
 from lore.recording import corpus, filesystem
 from lore.recording.inputs import Input, inputs, key_of, path_of
 from lore.recording.opening import kind_of
-
-LOOKED_AT = 1000  # files of one exemption are opened, to see whether they are recordings; with more, it stays
 
 
 def unused_exemptions(
@@ -76,7 +75,7 @@ class _Unjudged:
         if not self._is_inside(path):
             return True
         files = [file for key, file in self._files(path) if pattern.matches(key)]
-        return len(files) > LOOKED_AT or any(map(self._may_be_recording, files))
+        return len(files) > EXEMPTED_FILES or any(map(self._may_be_recording, files))
 
     def _files(self, path: str) -> list[tuple[str, Input]]:
         """List the files at or below a path that were not judged whole, with their paths relative to the settings."""

@@ -28,7 +28,7 @@ from lore.recording.agents.companions import session_of
 from lore.recording.agents.logs import Agent, LogPlace, Surroundings, existing, files_of, places
 from lore.recording.base import load_plugins
 from lore.recording.inputs import Input, inputs, without_taken_over
-from lore.recording.recent import LOGS_LOOKED_AT, written
+from lore.recording.recent import written
 from lore.run.spending.ledgers import Ledgers
 
 MOST_BYTES = 256 * 1024 * 1024  # bytes read for one answer: some seconds
@@ -187,7 +187,7 @@ def _counted(row: FoundSession, own: Ledger, found: list[Ledger]) -> FoundSessio
 
 
 def _unread(place: LogPlace, failed: list[str]) -> Iterator[UnreadLogs]:
-    files = sum(1 for _ in files_of(place, lambda _, error: failed.append(error.message), LOGS_LOOKED_AT))
+    files = sum(1 for _ in files_of(place, lambda _, error: failed.append(error.message)))
     if files:
         agent = place.agent
         why = LATER if agent.formats else why_unread(agent.name)
