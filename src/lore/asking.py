@@ -19,6 +19,8 @@ from lore.model.items import UserMessage
 from lore.model.state import Entry
 from lore.untrusted import one_line
 
+__all__ = ["Ask", "SummaryError", "UnusableAnswerError", "Waiting", "again", "asking", "usable"]
+
 T = TypeVar("T")
 MOST_TOKENS = 16_384  # tokens that an answer which is cut off may grow to
 

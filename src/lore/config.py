@@ -26,11 +26,13 @@ from lore.compaction.settings import OTHER_NAMES, Compaction
 from lore.errors import LoreError, Where
 from lore.files import SettingsFile, WholeFile, is_named_pipe, relative
 from lore.judge.policy import Budgets, Policy
-from lore.memory.settings import MemorySettings, Sessions
 from lore.model.codes import Reader
 from lore.model.limits import SETTINGS_BYTES
 from lore.prompt.base import Rules
 
+__all__ = ["MemorySettings", "Sessions", "Settings"]
+
+MOST_SECS = 1_000_000_000  # seconds: no pause is longer, and dates stay dates
 LABEL = 100  # characters of a label
 
 
@@ -66,6 +68,43 @@ class Check(Policy, frozen=True):
 
 def _is_label(text: str) -> bool:
     return 2 <= len(text) <= LABEL and text == text.strip() and len(text.splitlines()) == 1
+
+
+class Sessions(Struct, frozen=True, forbid_unknown_fields=True):
+    """`[sessions]`: after `gap_secs` of silence a session is learnt from; 0 is off."""
+
+    gap_secs: int = 300
+
+    def fault(self) -> str:
+        """Return what is wrong; empty if nothing is."""
+        if self.gap_secs < 0:
+            return "gap_secs is below 0"
+        return f"gap_secs is above {MOST_SECS:,}" if self.gap_secs > MOST_SECS else ""
+
+
+class MemorySettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """`[memory]`, which lore's plug-in `memory` acts on.
+
+    `system = "structured"` remembers, for the listed agents (empty: the main one). Those in `share` are opted in as
+    well, and have one memory of a user together. `"summarization"`, openfang's word for summaries alone, remembers
+    nothing.
+    """
+
+    system: Literal["", "structured", "summarization"] = ""
+    agents: tuple[str, ...] = ()
+    share: tuple[str, ...] = ()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is remembered."""
+        return self.system == "structured"
+
+    def fault(self) -> str:
+        """Return what is wrong; empty if nothing is."""
+        for key, names in (("agents", self.agents), ("share", self.share)):
+            if not all(name.isprintable() and name for name in names):
+                return f"{key}: a name cannot be printed"
+        return "share: list the agents by name" if "*" in self.share else ""
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):

@@ -46,6 +46,8 @@ from lore.prompt.layout import tail_of
 from lore.prompt.planning import Planner, SavedEvents
 from lore.sdk.objects import params_of
 
+__all__ = ["Session"]
+
 CONTEXT = "a context is text by name: memory_recall, current_time, …"
 KEPT = 1_000  # problems: of a log that has more, the first ones say what is wrong
 

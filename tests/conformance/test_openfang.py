@@ -15,8 +15,7 @@ from lore.compaction.base import Firing, TimelineCut, Window
 from lore.compaction.executor import compacted
 from lore.compaction.policy import AFTER_TURN, BEFORE_TURN, cut, due, kept, needs_continuous, pruned, stages
 from lore.compaction.settings import Compaction, ContextSource
-from lore.memory.extraction import needs_extraction
-from lore.memory.settings import Sessions
+from lore.config import Sessions
 from lore.model.items import ToolCall, UserMessage
 from lore.prompt.entries import has_real_activity, messages, tokens_of, tool_calls
 
@@ -161,23 +160,6 @@ def test_a_session_without_real_activity_is_skipped(case):
     made = told(ACTIVITY[case][0] * 9)
     settings = Compaction(continuous_interval=1, keep_recent=1, gap_secs=1)
     assert due(Tracker(made.events).chain(), made.entries(), settings, now=NOON) is None
-
-
-# extraction thresholds
-
-
-def test_enough_tokens_or_calls_are_worth_an_extraction():
-    """needs_extraction existed and was dead code: more than 0.3 of the window, or 10 tool calls."""
-    made = Compacted()
-    made.user("x" * 1_200)
-    assert not needs_extraction(made.entries(), 1_000)
-    made.answer("yyyy")
-    assert needs_extraction(made.entries(), 1_000)
-    made = Compacted()
-    made.calls(9)
-    assert not needs_extraction(made.entries(), 10**9)
-    made.calls(1)
-    assert needs_extraction(made.entries(), 10**9)
 
 
 def test_tool_calls_are_counted_one_by_one():

@@ -6,7 +6,6 @@ import pytest
 from msgspec import Raw
 
 from helpers.strategies.compacting import Compacted
-from lore.memory.extraction import needs_extraction
 from lore.model.canonical import encode
 from lore.prompt.entries import (
     IMAGE_TOKENS,
@@ -120,8 +119,3 @@ def test_what_stands_before_the_messages_is_estimated_too():
     agent.know("abcdef1", "k" * 400)
     agent.play([("exchange", "main", None)])
     assert (before, overhead(agent.session.state.chain("main"))) == (100, 200)
-
-
-def test_an_unknown_window_has_no_share_to_exceed():
-    assert not needs_extraction(agent_of("x" * 4000).entries(), 0)
-    assert needs_extraction(agent_of("x" * 124).entries(), 100)

@@ -135,13 +135,6 @@ def schemas() -> dict[str, type[Struct]]:
         "store-resolve": store.StoreResolved,
         "store-verify": store.StoreVerified,
         "store-vacuum": store.StoreVacuumed,
-        "memory-users": store.MemoryUsers,
-        "memory": store.MemoryShown,
-        "memory-deleted": store.MemoryDeleted,
-        "memory-wiped": store.MemoryWiped,
-        "memory-audit": store.MemoryAudit,
-        "memory-extracted": store.MemoryExtracted,
-        "memory-dreamt": store.MemoryDreamt,
     }
     for row in commands().values():
         for name, place in row.schemas.items():

@@ -140,10 +140,6 @@ COMMANDS: dict[str, CommandRow] = {
         ),
         "stored.compact:run",
     ),
-    "memory": CommandRow(
-        KEEP, "memory", (("memory show --store sqlite:sessions.db", "what is remembered of you across sessions"),),
-        "stored.memory",
-    ),
     "convert": CommandRow(
         KEEP, "convert", (
             ("convert fixtures/claude-code/compaction.jsonl --to lore", "any session as lore's own log"),
@@ -192,21 +188,11 @@ SUBCOMMANDS: dict[str, tuple[Example, ...]] = {
     "store resolve": (("store resolve client-1 --store sqlite:sessions.db", ""),),
     "store verify": (("store verify --store sqlite:sessions.db", "exit code 1 where something is damaged"),),
     "store vacuum": (("store vacuum --store sqlite:sessions.db", ""),),
-    "memory extract": (("memory extract SESSION_ID --store sqlite:sessions.db", ""),),
-    "memory dream": (("memory dream --store sqlite:sessions.db", "topics of what was learned"),),
-    "memory show": (("memory show --store sqlite:sessions.db", "the topics and the texts"),),
-    "memory users": (("memory users --store sqlite:sessions.db", ""),),
-    "memory list": (("memory list --store sqlite:sessions.db", "every entry, with where it comes from"),),
-    "memory export": (("memory export --store sqlite:sessions.db", "as JSON"),),
-    "memory audit": (("memory audit --store sqlite:sessions.db", ""),),
-    "memory delete": (("memory delete editor --store sqlite:sessions.db", ""),),
-    "memory page": (("memory page --store sqlite:sessions.db", "prints its address; Ctrl-C ends it"),),
-    "memory wipe": (("memory wipe --store sqlite:sessions.db --yes", "without a question"),),
 }
 
 GROUPS = (LOOK, JUDGE, BUILD, KEEP, ABOUT)
 # Commands of lore's own plug-ins: the plug-in that brings each.
-BROUGHT: dict[str, str] = {"record": "record", "replay": "replay"}
+BROUGHT: dict[str, str] = {"memory": "memory", "record": "record", "replay": "replay"}
 
 
 @cache

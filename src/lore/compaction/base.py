@@ -7,9 +7,11 @@ pure: clock, tokens and texts are arguments.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
-from lore.model.events import ContextPersisted, Event
+from lore.model.events import ContextPersisted, Event, SessionStarted
+from lore.model.state import FoldedSession
+from lore.prompt.entries import Entries
 
 Trigger = Literal["cadence", "gap", "overflow", "manual"]
 BYTES_PER_TOKEN = 4  # estimates: UTF-8 bytes of what is sent
@@ -76,3 +78,57 @@ class Done(NamedTuple):
     def rewrites(self) -> bool:
         """Whether anything that was sent goes or changes: else only what sources said was added."""
         return not all(isinstance(event, ContextPersisted) for event in self.events)
+
+
+class SessionMemory(Protocol):
+    """What learns from one session, and tells it what is remembered; a harness or a command gives it to a compaction.
+
+    Implemented by lore's plug-in `memory`. Entries are those of the session's main chain; a time is in seconds since
+    1970. Only `before_drop`, `events` and `rest` may take long.
+    """
+
+    def before_drop(self, entries: Entries, stop: int | None = None, /) -> object:
+        """Learn from the entries before `stop`, which a compaction is about to drop; never raises LoreError."""
+        ...
+
+    def note_summary(self, unusable: int, failure: str = "", /) -> None:
+        """Note that answers for a compaction's summary could not be used."""
+        ...
+
+    def events(self, state: FoldedSession, /) -> tuple[Event, ...]:
+        """Return what the session is told before its next turn."""
+        ...
+
+    def after_turn(self, entries: Entries, window: int, now: float, /) -> None:
+        """Start to learn in the background if enough is new; `window` is in tokens, 0 if it is unknown."""
+        ...
+
+    def while_idle(self, entries: Entries, moves: int, moved_at: float | None, now: float, /) -> None:
+        """Start to learn in the background if nobody has spoken for long; `moves` counts how often somebody spoke."""
+        ...
+
+    def settle(self, *, wait: bool) -> None:
+        """Report what failed in the background; with `wait`, once it has ended."""
+        ...
+
+    def rest(self, entries: Entries, moved_at: float | None, /) -> str | None:
+        """Learn now, since nobody has spoken for long; return what came of it, None if another process is at it."""
+        ...
+
+
+class StoreMemory(Protocol):
+    """The memory of the sessions of a store."""
+
+    @property
+    def gap_secs(self) -> int:
+        """The seconds of silence after which a session is learnt from; 0: never."""
+        ...
+
+    def of_session(self, header: SessionStarted, /) -> SessionMemory | None:
+        """Return the memory that a session belongs to; None if nothing of it is remembered."""
+        ...
+
+
+def is_idle(gap_secs: int, last: float | None, now: float) -> bool:
+    """Return whether a session has been silent for `gap_secs`; never if that is 0, or no time is known."""
+    return gap_secs > 0 and last is not None and now - last >= gap_secs

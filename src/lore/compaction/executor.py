@@ -40,7 +40,7 @@ from lore.store.registry import silent
 from lore.untrusted import SourceText, context_refresh
 
 if TYPE_CHECKING:
-    from lore.memory.agent import AgentMemory
+    from lore.compaction.base import SessionMemory
 
 
 def compacted(
@@ -179,7 +179,7 @@ class Dependencies(NamedTuple):
     ask: Callable[[Window], Sequence[SourceText]] | None = None
     key: bytes = b""
     tell: Tell = silent
-    memory: AgentMemory | None = None
+    memory: SessionMemory | None = None
     waiting: Waiting = nullcontext
 
 

@@ -2,9 +2,7 @@
 
     settings = policy("policy.toml")   `lore.config`; or `settings.Compaction(continuous_interval=5)`
     dependencies = dependencies_of(settings, print, stored.session_id)   `lore.compaction.summarizers`
-    ask = asking(dependencies.summarizer)   `lore.asking`; the next line `lore.memory.agent` and `.settings`
-    memory = remembering_of(stored.store, header, MemorySettings("structured"), clock=stamp, ask=ask)
-    continuous = Continuous(stored, settings, dependencies, memory=memory)    after each start; `stamp()` is RFC 3339
+    continuous = Continuous(stored, settings, dependencies)    after each start
     continuous.before_turn(now)        when the user has spoken, before the message is applied and the turn begins
     stored.apply(message); stored.begin_turn(…); stored.save(); …the request, its answer…; stored.save()
     continuous.after_turn(now)         when the turn has ended, its calls and results applied
@@ -16,9 +14,9 @@ Gaps are judged by times: `stored.begin_turn(…, at=stamp())`, or those of mess
 (30 s at most) and the summary; where nothing is due, O(what is new). `after_turn` begins a cadence's (or an overflow's)
 work in a thread of its own; what comes of it is applied by the next call, in the caller's thread.
 
-With a `memory` what a compaction prunes is learnt from first; `before_turn` tells the session what is remembered;
-`after_turn` learns in the background where enough is new (`is_enough`); and where nobody has spoken for `[sessions]
-gap_secs`, what is left is learnt and dreamt over: seen by `before_turn`, or by `while_idle(now)`.
+With a `memory` (`compaction.base.SessionMemory`; lore's plug-in `memory` has one) what a compaction prunes is learnt
+from first, `before_turn` tells the session what is remembered, and memory learns in the background after turns and
+after long silences, which `before_turn` sees, or `while_idle(now)`.
 
 What was compacted is saved before the call returns, under the lock of the agent and its user, and only where the store
 holds what `stored` knows. A summary that cannot be had is told, and nothing is pruned; the next trigger tries again.
@@ -37,16 +35,13 @@ from typing import NamedTuple, TypeVar
 
 from lore.asking import SummaryError
 from lore.compaction.activity import UNTIMED, Tracker
-from lore.compaction.base import Done, Trigger
+from lore.compaction.base import Done, SessionMemory, Trigger
 from lore.compaction.commands import is_nested
 from lore.compaction.costs import Cache
 from lore.compaction.executor import Dependencies, Prepared, finish, judged, prepare, waits
 from lore.compaction.policy import AFTER_TURN, BEFORE_TURN
 from lore.compaction.settings import Compaction
 from lore.errors import LoreError
-from lore.memory.agent import AgentMemory, is_idle
-from lore.memory.extraction import Mark, is_enough, mark_of
-from lore.memory.settings import Sessions
 from lore.model.events import MAIN
 from lore.model.state import Chain, settled
 from lore.model.turn import timestamp
@@ -58,7 +53,6 @@ from lore.store.session import StoredSession
 
 T = TypeVar("T")
 LATEST = 253_402_300_799.0  # the end of the year 9999: no later time can be written down
-_SESSIONS = Sessions()
 
 
 class _Work(NamedTuple):
@@ -68,7 +62,7 @@ class _Work(NamedTuple):
     prepared: Future[Prepared]
 
 
-def _begin(make: Callable[[], T], name: str) -> Future[T]:
+def run_in_thread(make: Callable[[], T], name: str) -> Future[T]:
     """Do something in a thread of its own, which ends with the program."""
     future: Future[T] = Future()
 
@@ -92,14 +86,12 @@ class Continuous:
     """Compacts one stored session by a policy, and remembers; without settings and memory it does nothing.
 
     `cache` (prices and lifetime) is what `when = "cheapest"` decides by; without it a cadence never waits.
-    `dependencies.tell` receives what was skipped, and why. A pass of memory never fails a turn; one that failed is
-    tried again when as much is new again, or at the next long silence, with the same entries.
+    `dependencies.tell` receives what was skipped, and why.
     """
 
     def __init__(
         self, stored: StoredSession, settings: Compaction | None, dependencies: Dependencies, *, agent: str = "",
-        cache: Cache | None = None, memory: AgentMemory | None = None, sessions: Sessions = _SESSIONS,
-        environ: Mapping[str, str] = os.environ,
+        cache: Cache | None = None, memory: SessionMemory | None = None, environ: Mapping[str, str] = os.environ,
     ) -> None:  # fmt: skip
         fault = "" if settings is None else settings.fault()
         if fault:
@@ -111,11 +103,7 @@ class Continuous:
         self._agent, self._cache = agent, cache
         self._work: _Work | None = None
         self._waits = self._told = False
-        self._memory, self._gap = memory, sessions.gap_secs
-        self._learning: Future[None] | None = None
-        self._tried: Mark | None = None  # up to where the latest pass of memory went, whether or not it failed
-        self._rested = 0  # how far the session had moved when it was learnt from for its silence
-        self._ended: float | None = None
+        self._memory = memory
         unset = settings is None and memory is None
         self._off = unset or is_nested(environ)
         self._forget()
@@ -150,26 +138,7 @@ class Continuous:
         if self._off or self._memory is None:
             return
         self._catch_up()
-        moves, last = self._tracker.moves, self._tracker.moved_at
-        last = self._ended if last is None else last
-        if moves > self._rested and is_idle(self._gap, last, now) and not self._is_learning():
-            self._rested = moves
-            self._learn(self._memory, then_rest=True)
-
-    def _is_learning(self) -> bool:
-        return self._learning is not None and not self._learning.done()
-
-    def _learn(self, memory: AgentMemory, *, then_rest: bool) -> None:
-        entries, last = self._chain().entries, self._tracker.moved_at
-        self._tried = mark_of(entries)
-
-        def learn() -> None:
-            if not then_rest:
-                memory.before_drop(entries)
-            elif memory.rest(entries, last).extracted is None:
-                self._rested = 0  # another session of this user was at it: with the next look
-
-        self._learning = _begin(learn, "lore-memory")
+        self._memory.while_idle(self._chain().entries, self._tracker.moves, self._tracker.moved_at, now)
 
     def _chain(self) -> Chain:
         return settled(self._stored.session.state.chain(MAIN))
@@ -198,7 +167,7 @@ class Continuous:
         lock = ExitStack()
         if firing is None or not self._alone(lock):
             return False
-        prepared = _begin(partial(prepare, state, MAIN, firing, settings, dependencies), "lore-compaction")
+        prepared = run_in_thread(partial(prepare, state, MAIN, firing, settings, dependencies), "lore-compaction")
         self._work = _Work(lock, prepared)
         return True
 
@@ -211,24 +180,17 @@ class Continuous:
         self._start(AFTER_TURN, now)
         if self._memory is not None:
             self._catch_up()
-            self._ended = now
-            if self._tried is None:
-                self._tried = self._memory.mark() or ()
             window = 0 if self._settings is None else self._settings.window
-            if not self._is_learning() and is_enough(self._chain().entries, self._tried, window):
-                self._learn(self._memory, then_rest=False)
+            self._memory.after_turn(self._chain().entries, window, now)
         return done
 
     def settle(self, now: float, *, wait: bool = False) -> Done | None:
         """Apply what the background has made, if it has; with `wait`, when it has: at the end of a session."""
         work, tell = self._work, self._dependencies.tell
-        for future in (self._learning, work and work.prepared) if wait else ():
-            if future is not None:
-                future.exception()  # waits
-        if self._learning is not None and self._learning.done():
-            learning, self._learning = self._learning, None
-            if (error := learning.exception()) is not None:
-                tell(f"memory learnt nothing: {error!r}")
+        if wait and work is not None:
+            work.prepared.exception()  # waits
+        if self._memory is not None:
+            self._memory.settle(wait=wait)
         if work is None or not work.prepared.done():
             return None
         self._work = None

@@ -2,13 +2,12 @@
 
 Each look lists the heads, and reads only what is new of a session. A session is compacted between turns, never while a
 request is out; one that another writer changes or compacts meanwhile is left for the next look. A signal (`Stopping`)
-ends the wait for a model or a command at once, elsewhere the watch once a save is done. Where `[memory]` says so it
-learns from what is pruned, and from a session each time that nobody has spoken in it for `[sessions] gap_secs`.
+ends the wait for a model or a command at once, elsewhere the watch once a save is done. With a memory
+(`base.StoreMemory`) it learns from what is pruned, and from a session whenever nobody has spoken in it for `gap_secs`.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import OrderedDict, defaultdict
@@ -18,19 +17,16 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from lore.asking import Ask, Waiting, asking
+from lore.asking import Waiting
 from lore.cache.rules import DatedRules
 from lore.compaction.activity import UNTIMED, Tracker
-from lore.compaction.base import Firing
+from lore.compaction.base import Firing, SessionMemory, StoreMemory, is_idle
 from lore.compaction.costs import cache_of
 from lore.compaction.executor import execute, judged, waits
 from lore.compaction.policy import AFTER_TURN, AUTOMATIC
 from lore.compaction.settings import Compaction
-from lore.compaction.summarizers import dependencies_of, summarizer_of
+from lore.compaction.summarizers import dependencies_of
 from lore.errors import LoreError
-from lore.memory.agent import WINDOW, AgentMemory, is_idle, remembering_of
-from lore.memory.identities import is_reserved
-from lore.memory.settings import MemorySettings, Sessions
 from lore.model.events import MAIN, Event, SessionStarted, encode
 from lore.model.state import Chain, DividerPlace, settled
 from lore.model.turn import timestamp
@@ -42,6 +38,7 @@ from lore.store.deltas import save_delta
 from lore.store.lines import follow
 from lore.store.locks import trylock
 from lore.store.registry import shown
+from lore.store.reserved import of_users
 
 
 class WatchStoppedError(BaseException):
@@ -94,21 +91,6 @@ class Hands(NamedTuple):
     waiting: Waiting = nullcontext
 
 
-class IdleSettings(NamedTuple):
-    """What is configured of memory: who remembers, and after how much silence."""
-
-    memory: MemorySettings = MemorySettings()
-    sessions: Sessions = Sessions()
-
-    @property
-    def is_on(self) -> bool:
-        """Whether idle sessions are learnt from at all."""
-        return self.memory.system == "structured" and self.sessions.gap_secs > 0
-
-
-_NOTHING = IdleSettings()
-
-
 class _Log:
     """A session as far as it was read."""
 
@@ -156,16 +138,15 @@ class Watch:
     """
 
     def __init__(
-        self, store: Store, settings: Compaction | None, rules: DatedRules, hands: Hands, idle: IdleSettings = _NOTHING,
-        *, divider: DividerPlace = "before",
+        self, store: Store, settings: Compaction | None, rules: DatedRules, hands: Hands,
+        memory: StoreMemory | None = None, *, divider: DividerPlace = "before",
     ) -> None:  # fmt: skip
         self._store, self._settings, self._rules, self._hands = store, settings, rules, hands
         self._divider: DividerPlace = divider
-        self._idle, self._ask = idle, None
-        if settings is not None and idle.memory.system == "structured":
-            self._ask: Ask | None = asking(summarizer_of(settings, os.environ, tell=hands.tell), hands.waiting)
+        self._memory = memory
+        self._gap_secs = 0 if memory is None else memory.gap_secs
         self._seen: defaultdict[str, _WatchedSession] = defaultdict(_WatchedSession)
-        self._memories: dict[str, AgentMemory | None] = {}
+        self._memories: dict[str, SessionMemory | None] = {}
         self._held: OrderedDict[str, _Log] = OrderedDict()
 
     def run(self) -> int:
@@ -186,7 +167,7 @@ class Watch:
 
     def look(self) -> int:
         """Look once: compact sessions that have changed and are due, learn from idle ones."""
-        made, listed = 0, [summary for summary in self._store.list() if not is_reserved(summary.session_id)]
+        made, listed = 0, of_users(self._store.list())
         for gone in self._seen.keys() - {summary.session_id for summary in listed}:
             self._held.pop(gone, None)
             self._forget(gone)
@@ -198,9 +179,9 @@ class Watch:
                 continue
             made += self._tried(self._changed, summary.session_id)
             self._seen[summary.session_id].head = summary.head
-        now, gap = self._hands.clock(), self._idle.sessions.gap_secs
+        now = self._hands.clock()
         moved = {name: seen.last for name, seen in self._seen.items() if (seen.moves or 0) > seen.learnt_moves}
-        for name in [name for name, last in moved.items() if is_idle(gap, last, now)]:
+        for name in [name for name, last in moved.items() if is_idle(self._gap_secs, last, now)]:
             if self._hands.is_ended():
                 break
             self._tried(self._rest, name)
@@ -226,37 +207,26 @@ class Watch:
         memory, tracker = self._memory_of(log.header), log.tracker
         if memory is None:
             return False
-        done = memory.rest(settled(log.session.state.chain(MAIN)).entries, tracker.moved_at)
-        extracted, consolidated = done.extracted, done.consolidated
-        if extracted is None:
+        line = memory.rest(settled(log.session.state.chain(MAIN)).entries, tracker.moved_at)
+        if line is None:
             tell = "another pass is at work for this agent and user, skipped until the next look"
             self._hands.tell(f"{session_id}: {tell}")
             return False
         self._seen[session_id].learnt_moves = tracker.moves
-        added, removed = (sum(counts.values()) for counts in (extracted.added, extracted.removed))
-        topics = len(consolidated.topics)
-        line = f"{added:,} remembered, {removed:,} taken away, {topics:,} topic{'s' * (topics != 1)} dreamt"
-        if not (added or removed or topics):
-            if extracted.skipped or extracted.failure or consolidated.failure:  # a failure is told
-                return False
-            line = "looked through, nothing new to remember"
-        self._hands.say(f"{session_id}: idle: {line}")
-        return True
+        if line:
+            self._hands.say(f"{session_id}: idle: {line}")
+        return bool(line)
 
-    def _memory_of(self, header: SessionStarted) -> AgentMemory | None:
-        """Return the memory that a session belongs to; None where nothing of it is remembered."""
-        if header.session_id not in self._memories:
-            window = WINDOW if self._settings is None else self._settings.summarizer_window
-            self._memories[header.session_id] = remembering_of(
-                self._store, header, self._idle.memory, clock=lambda: timestamp(self._hands.clock()), ask=self._ask,
-                window=window, tell=self._hands.tell,
-            )  # fmt: skip
-        return self._memories[header.session_id]
+    def _memory_of(self, header: SessionStarted) -> SessionMemory | None:
+        """Return the memory that a session belongs to; None if nothing of it is remembered."""
+        if self._memory is not None and header.session_id not in self._memories:
+            self._memories[header.session_id] = self._memory.of_session(header)
+        return self._memories.get(header.session_id)
 
     def _changed(self, session_id: str) -> bool:
         """Compact a session that has changed, if that is due."""
         log = self._read(session_id)
-        if self._idle.is_on and self._memory_of(log.header) is not None:
+        if self._gap_secs and self._memory_of(log.header) is not None:
             seen = self._seen[session_id]
             seen.moves, seen.last = log.tracker.moves, log.tracker.moved_at
         if self._settings is None:

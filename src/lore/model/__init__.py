@@ -16,9 +16,14 @@ if TYPE_CHECKING:
     from lore.model.codes import Code as Code
     from lore.model.codes import Problem as Problem
     from lore.model.events import MAIN as MAIN
+    from lore.model.events import Event as Event
+    from lore.model.events import Knowledge as Knowledge
+    from lore.model.events import SessionStarted as SessionStarted
+    from lore.model.inserts import normalised as normalised
     from lore.model.items import NULL as NULL
     from lore.model.items import AssistantMessage as AssistantMessage
     from lore.model.items import Block as Block
+    from lore.model.items import CompactDivider as CompactDivider
     from lore.model.items import Item as Item
     from lore.model.items import OpaqueItem as OpaqueItem
     from lore.model.items import RawBlock as RawBlock
@@ -48,14 +53,18 @@ if TYPE_CHECKING:
     from lore.model.results import filled as filled
     from lore.model.results.simulate import Simulated as Simulated
     from lore.model.results.simulate import SimulatedTurn as SimulatedTurn
+    from lore.model.results.store import StoreResult as StoreResult
     from lore.model.running import LastBreak as LastBreak
     from lore.model.state import UTILITY as UTILITY
+    from lore.model.state import Entry as Entry
+    from lore.model.state import FoldedSession as FoldedSession
     from lore.model.state import Sign as Sign
     from lore.model.turn import Exchange as Exchange
     from lore.model.turn import Prompt as Prompt
     from lore.model.turn import Segment as Segment
     from lore.model.turn import Turn as Turn
     from lore.model.turn import http_seconds as http_seconds
+    from lore.model.turn import seconds_in as seconds_in
     from lore.model.turn import timestamp as timestamp
     from lore.model.vector import Vector as Vector
 
@@ -65,11 +74,16 @@ __all__ = [
     "CODES",
     "Code",
     "CommandResult",
+    "CompactDivider",
     "Count",
     "ENGINES",
+    "Entry",
+    "Event",
     "Exchange",
     "Finding",
+    "FoldedSession",
     "Item",
+    "Knowledge",
     "LLAMA_CPP",
     "LastBreak",
     "LedgerRow",
@@ -82,10 +96,12 @@ __all__ = [
     "RECORD_BYTES",
     "RawBlock",
     "Segment",
+    "SessionStarted",
     "Sign",
     "Simulated",
     "SimulatedTurn",
     "Status",
+    "StoreResult",
     "TextBlock",
     "ThinkingBlock",
     "ToolCall",
@@ -106,9 +122,11 @@ __all__ = [
     "lenient",
     "mask_credentials",
     "members",
+    "normalised",
     "parts",
     "printable",
     "provider_of",
+    "seconds_in",
     "table",
     "text_of",
     "timestamp",
@@ -117,22 +135,15 @@ __all__ = [
 __getattr__ = public_names(
     __name__,
     {
-        "canonical": (
-            "decode",
-            "encode",
-            "printable",
-            "text_of",
-        ),
+        "canonical": ("decode", "encode", "printable", "text_of"),
         "cause": ("Place",),
-        "codes": (
-            "CODES",
-            "Code",
-            "Problem",
-        ),
-        "events": ("MAIN",),
+        "codes": ("CODES", "Code", "Problem"),
+        "events": ("Event", "Knowledge", "MAIN", "SessionStarted"),
+        "inserts": ("normalised",),
         "items": (
             "AssistantMessage",
             "Block",
+            "CompactDivider",
             "Item",
             "NULL",
             "OpaqueItem",
@@ -144,49 +155,17 @@ __getattr__ = public_names(
             "UserMessage",
             "is_absent",
         ),
-        "jsonslice": (
-            "array",
-            "element_ranges",
-            "members",
-            "parts",
-            "table",
-            "without_member",
-        ),
+        "jsonslice": ("array", "element_ranges", "members", "parts", "table", "without_member"),
         "ledger": ("LedgerRow",),
         "limits": ("RECORD_BYTES",),
-        "mask": (
-            "cut_masked",
-            "mask_credentials",
-        ),
-        "providers": (
-            "ENGINES",
-            "LLAMA_CPP",
-            "UNKNOWN",
-            "provider_of",
-        ),
-        "results": (
-            "CommandResult",
-            "Count",
-            "Finding",
-            "filled",
-        ),
-        "results.simulate": (
-            "Simulated",
-            "SimulatedTurn",
-        ),
+        "mask": ("cut_masked", "mask_credentials"),
+        "providers": ("ENGINES", "LLAMA_CPP", "UNKNOWN", "provider_of"),
+        "results": ("CommandResult", "Count", "Finding", "filled"),
+        "results.simulate": ("Simulated", "SimulatedTurn"),
+        "results.store": ("StoreResult",),
         "running": ("LastBreak",),
-        "state": (
-            "Sign",
-            "UTILITY",
-        ),
-        "turn": (
-            "Exchange",
-            "Prompt",
-            "Segment",
-            "Turn",
-            "http_seconds",
-            "timestamp",
-        ),
+        "state": ("Entry", "FoldedSession", "Sign", "UTILITY"),
+        "turn": ("Exchange", "Prompt", "Segment", "Turn", "http_seconds", "seconds_in", "timestamp"),
         "vector": ("Vector",),
     },
     {"events": "events", "lenient": "lenient"},

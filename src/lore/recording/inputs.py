@@ -19,11 +19,11 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 from lore.errors import LoreError
 from lore.files import relative
-from lore.memory.identities import of_users
 from lore.model.cause import Place
 from lore.recording import corpus, filesystem, packed
 from lore.recording.agents.companions import companions, is_superseded
 from lore.store.registry import is_store, open_there, say_once, scheme_of
+from lore.store.reserved import of_users
 
 _MAGIC = re.compile(r"[*?\[]")
 _DATABASE = ".db"

@@ -18,7 +18,6 @@ from lore.errors import LoreError, Where, reason_of
 from lore.files import append, lock, replaced
 from lore.formats.lines import fault
 from lore.formats.lore_log import LoreLog
-from lore.memory.identities import refuse_reserved
 from lore.model.events import Event, encode
 from lore.model.limits import RECORD_BYTES
 from lore.recording import corpus, filesystem
@@ -26,6 +25,7 @@ from lore.recording.opening import kind_of
 from lore.store.base import ConflictError, Head, SessionDelta, Store, UnknownSessionError
 from lore.store.deltas import save_delta
 from lore.store.registry import address_of, holds, noted, open_there, say_once, shown
+from lore.store.reserved import refuse_reserved
 from lore.store.sync import now
 
 PATIENCE = 10.0  # seconds to wait for another writer

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lore.report.html.measured import table_of_cells as table_of_cells
     from lore.report.plain import counted as counted
     from lore.report.plain import local_time as local_time
+    from lore.report.plain import named as named
     from lore.report.plain import turn_of as turn_of
     from lore.report.plain import visible as visible
     from lore.report.redacted.results import redacted_result as redacted_result
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from lore.report.simulation import write_simulated as write_simulated
     from lore.report.status_line import percent as percent
     from lore.report.table import aligned as aligned
+    from lore.report.timeline import short as short
 
 __all__ = [
     "Intro",
@@ -49,12 +51,14 @@ __all__ = [
     "local_time",
     "measured_strips",
     "money_of",
+    "named",
     "not_in_logs",
     "percent",
     "read_bar",
     "redacted_result",
     "render",
     "rows_not_drawn",
+    "short",
     "table_of_cells",
     "turn_of",
     "visible",
@@ -68,41 +72,18 @@ __getattr__ = public_names(
         "commands": ("in_shell",),
         "console": ("line",),
         "forms.json_report": ("render",),
-        "html.blocks": (
-            "PageBlock",
-            "count",
-        ),
+        "html.blocks": ("PageBlock", "count"),
         "html.intros": ("Intro",),
-        "html.measured": (
-            "LISTED",
-            "ReadRow",
-            "measured_strips",
-            "read_bar",
-            "rows_not_drawn",
-            "table_of_cells",
-        ),
-        "plain": (
-            "counted",
-            "local_time",
-            "turn_of",
-            "visible",
-        ),
+        "html.measured": ("LISTED", "ReadRow", "measured_strips", "read_bar", "rows_not_drawn", "table_of_cells"),
+        "plain": ("counted", "local_time", "named", "turn_of", "visible"),
         "redacted.results": ("redacted_result",),
         "sentences.evidence": ("money_of",),
-        "sentences.findings": (
-            "not_in_logs",
-            "worded",
-        ),
+        "sentences.findings": ("not_in_logs", "worded"),
         "sentences.running": ("worded_break",),
-        "simulated_turns": (
-            "billed_reads",
-            "draw",
-        ),
-        "simulation": (
-            "agreement_lines",
-            "write_simulated",
-        ),
+        "simulated_turns": ("billed_reads", "draw"),
+        "simulation": ("agreement_lines", "write_simulated"),
         "status_line": ("percent",),
         "table": ("aligned",),
+        "timeline": ("short",),
     },
 )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lore.run.spending.tables import TabledRecording as TabledRecording
     from lore.run.spending.tables import TabledRequest as TabledRequest
     from lore.run.spending.tables import TablesWriter as TablesWriter
+    from lore.run.stored.compaction import MemoryMaker as MemoryMaker
 
 __all__ = [
     "ADDRESS",
@@ -29,6 +30,7 @@ __all__ = [
     "ClusterJob",
     "DIED",
     "Dated",
+    "MemoryMaker",
     "PACKAGED",
     "PageRequest",
     "SimulateRequest",
@@ -45,34 +47,15 @@ __all__ = [
 __getattr__ = public_names(
     __name__,
     {
-        "checking.judging": (
-            "Cluster",
-            "ClusterJob",
-        ),
-        "checking.pool": (
-            "DIED",
-            "starting_processes",
-        ),
+        "checking.judging": ("Cluster", "ClusterJob"),
+        "checking.pool": ("DIED", "starting_processes"),
         "checking.verdicts": ("verdicts",),
-        "dated": (
-            "Dated",
-            "PACKAGED",
-        ),
-        "loopback": (
-            "ADDRESS",
-            "listening",
-        ),
+        "dated": ("Dated", "PACKAGED"),
+        "loopback": ("ADDRESS", "listening"),
         "pages": ("PageRequest",),
         "rules": ("chosen",),
-        "simulate": (
-            "SimulateRequest",
-            "Simulation",
-            "simulate_recordings",
-        ),
-        "spending.tables": (
-            "TabledRecording",
-            "TabledRequest",
-            "TablesWriter",
-        ),
+        "simulate": ("SimulateRequest", "Simulation", "simulate_recordings"),
+        "spending.tables": ("TabledRecording", "TabledRequest", "TablesWriter"),
+        "stored.compaction": ("MemoryMaker",),
     },
 )

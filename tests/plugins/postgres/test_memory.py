@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 
-from lore.memory.buckets import Forgotten, Remembered, change, read, wipe
 from lore.store.registry import open_store
-from memory.remembering import ANN, AT, SAID, contents, entries, memory
+from lore_plugins.memory.buckets import Forgotten, Remembered, change, read, wipe
+from plugins.memory.remembering import ANN, AT, SAID, contents, entries, memory
 
 
 def test_memory_is_changed_by_two_and_wiped(database, tmp_path):

@@ -26,8 +26,7 @@ from lore.cli.pages import page_target, read_twice, write_pages
 if TYPE_CHECKING:
     from lore.cache.rules import DatedRules
     from lore.compaction.settings import Compaction
-    from lore.config import Loaded
-    from lore.memory.settings import MemorySettings
+    from lore.config import Loaded, Settings
     from lore.recording.opening import Options
 
 INCOMPLETE = 3
@@ -131,7 +130,7 @@ def run(
         refuse((other, "--watch compacts a store by its triggers", "leave -o, --trigger and --json out"))
         return _watch(session, wanted, rules, settings, interval)
     return _compact(
-        session, options, wanted, rules, trigger, output, memory=settings.settings.memory,
+        session, options, wanted, rules, trigger, output, settings.settings,
         force=force, as_json=as_json, color=color, verbose=verbose,
     )  # fmt: skip
 
@@ -153,8 +152,8 @@ def _policy(name: str | None, settings: Loaded, summarizer: str | None) -> Compa
 
 
 def _compact(
-    session: str, options: Options, policy: Compaction | None, rules: DatedRules, trigger: str, output: str | None, *,
-    memory: MemorySettings, force: bool, as_json: bool, color: bool | None, verbose: bool,
+    session: str, options: Options, policy: Compaction | None, rules: DatedRules, trigger: str, output: str | None,
+    settings: Settings, *, force: bool, as_json: bool, color: bool | None, verbose: bool,
 ) -> int:  # fmt: skip
     import signal
     import time
@@ -169,7 +168,7 @@ def _compact(
         raise LoreError(f"unknown trigger {trigger!r}", hint="triggers: " + ", ".join(TRIGGERS))
     try:
         with _signals(_end, signal.SIGTERM):
-            request = CompactRequest(trigger, output, time.time, tell, memory, force)
+            request = CompactRequest(trigger, output, time.time, tell, settings, force)
             result = compact(session, options, policy, rules, request)
     except SummaryError as error:
         error.message = f"no summary could be had, and nothing was compacted: {error.message}"
@@ -198,7 +197,7 @@ def _end(number: int, _: object) -> None:
 def _watch(url: str, policy: Compaction | None, rules: DatedRules, settings: Loaded, interval: float) -> int:
     import signal
 
-    from lore.compaction.store_watch import Hands, IdleSettings, Stopping
+    from lore.compaction.store_watch import Hands, Stopping
     from lore.errors import LoreError
     from lore.report.plain import visible
     from lore.run.stored.compaction import watch
@@ -212,7 +211,6 @@ def _watch(url: str, policy: Compaction | None, rules: DatedRules, settings: Loa
         print(visible(text), flush=True)
 
     with _signals(stopping.hear, signal.SIGTERM, signal.SIGINT):
-        remembered = IdleSettings(settings.settings.memory, settings.settings.sessions)
         hands = Hands(lambda: not stop.wait(interval), say, tell, is_ended=stop.is_set, waiting=stopping.waiting)
-        watch(url, policy, rules, hands, remembered, divider=settings.settings.assemble.divider)
+        watch(url, policy, rules, hands, settings.settings)
     return 0

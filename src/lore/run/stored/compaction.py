@@ -2,39 +2,38 @@
 
 Only lore's own logs and stores are written to. The log is locked, or the stored head noted, before it is read;
 everything is decided and made before the first byte is written, so that an error anywhere leaves all as it was. What
-goes from a stored session is learnt from first, where `[memory]` says so; a log has no memory.
+goes from a stored session is learnt from first, if `[memory]` says so, by the plug-in that is published under the
+entry-point group `lore.memories`; a log has no memory.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from lore.asking import asking
+from lore.asking import Waiting
 from lore.cache.rules import DatedRules
 from lore.compaction.activity import UNTIMED, Tracker
-from lore.compaction.base import Done, Trigger
+from lore.compaction.base import Done, SessionMemory, StoreMemory, Trigger
 from lore.compaction.costs import PromptSizes, cache_of, cost_of, summary_price
 from lore.compaction.executor import execute, judged, scale_of, waits
 from lore.compaction.settings import TRIED, WINDOWS, Compaction
-from lore.compaction.store_watch import Hands, IdleSettings, Watch
-from lore.compaction.summarizers import dependencies_of, refuse_nested, summarizer_of
+from lore.compaction.store_watch import Hands, Watch
+from lore.compaction.summarizers import dependencies_of, refuse_nested
 from lore.compaction.trial import Trial, ended_first
-from lore.errors import LoreError
+from lore.config import Settings
+from lore.errors import LoreError, lacks_plug_in
 from lore.fold.step import Folding
 from lore.formats.lore_log import LoreLog
-from lore.memory.agent import AgentMemory, remembering_of
-from lore.memory.settings import MemorySettings
 from lore.model.events import Event, SessionStarted, encode
 from lore.model.results.page import EarlierCompaction
 from lore.model.results.simulate import Compacted, DryRun, Fired
-from lore.model.state import DividerPlace
-from lore.model.turn import seconds, timestamp
+from lore.model.turn import seconds
+from lore.plugins import published
 from lore.prompt.entries import tokens_of
 from lore.recording import corpus
 from lore.recording.base import Problems, collected_seldom
@@ -43,21 +42,45 @@ from lore.recording.opening import Options
 from lore.recording.request_session import session_of
 from lore.recording.writing import HINT_CONVERT, appending, written
 from lore.report.sentences.trial import UNCONFIGURED, notes, verdict
-from lore.store.base import Tell
+from lore.store.base import Store, Tell
 from lore.store.locks import trylock
 from lore.store.registry import address_of, open_there, scheme_of
 from lore.store.registry import shown as shown_url
 
 
 class CompactRequest(NamedTuple):
-    """What to do: which trigger, which file to write the log to (None: append to it), by which clock, who is told."""
+    """What to do: which trigger, which file to write the log to (None: append to it), by which clock, who is told.
+
+    `settings` say what is remembered of what goes.
+    """
 
     trigger: Trigger
     output: str | None
     clock: Callable[[], float]
     tell: Tell
-    memory: MemorySettings = MemorySettings()
+    settings: Settings = Settings()
     force: bool = False
+
+
+class MemoryMaker(Protocol):
+    """What a plug-in publishes under `lore.memories`: it makes the memory of a store's sessions."""
+
+    def __call__(
+        self, store: Store, settings: Settings, compaction: Compaction | None, /, *, tell: Tell,
+        clock: Callable[[], float], waiting: Waiting,
+    ) -> StoreMemory:  # fmt: skip
+        """Return the memory; `compaction` names who is asked, `waiting` surrounds each wait for an answer."""
+        ...
+
+
+def memory_maker(settings: Settings) -> MemoryMaker | None:
+    """Return what makes the memory that `[memory]` switches on; raises LoreError if no plug-in has one."""
+    if not settings.memory.is_on:
+        return None
+    points = published("lore.memories")
+    if not points:
+        raise lacks_plug_in("memory", '[memory] system = "structured" in the settings')
+    return points[0].load()
 
 
 class Compacting:
@@ -93,20 +116,20 @@ class Compacting:
             yield
 
     @contextmanager
-    def learning(self) -> Generator[AgentMemory | None]:
-        """Hold the memory that a stored session belongs to; None where nothing of it is remembered."""
+    def learning(self) -> Generator[SessionMemory | None]:
+        """Hold the memory that a stored session belongs to; None if nothing of it is remembered."""
         request, address = self._request, self._address
-        if address is None or self._header is None or request.memory.system != "structured":
+        make = None if address is None else memory_maker(request.settings)
+        if address is None or make is None or self._header is None:
             yield None
             return
-        ask = asking(summarizer_of(self._settings, os.environ, tell=request.tell))
         with closing(open_there(address.url, request.tell)) as store:
-            yield remembering_of(
-                store, self._header, request.memory, clock=lambda: timestamp(request.clock()), ask=ask,
-                window=self._settings.summarizer_window, tell=request.tell,
-            )  # fmt: skip
+            memory = make(
+                store, request.settings, self._settings, tell=request.tell, clock=request.clock, waiting=nullcontext
+            )
+            yield memory.of_session(self._header)
 
-    def made(self, memory: AgentMemory | None = None) -> Done | str:
+    def made(self, memory: SessionMemory | None = None) -> Done | str:
         """Return what is to be written, or why nothing is; `SummaryError` leaves as it is."""
         session, chain, tracker, settings = self._session, self._chain, self._tracker, self._settings
         trigger, tell, now = self._request.trigger, self._request.tell, self._request.clock()
@@ -260,25 +283,29 @@ def earlier(
     return None
 
 
-_NOTHING = IdleSettings()
+_DEFAULTS = Settings()
 
 
 def watch(
-    url: str, settings: Compaction | None, rules: DatedRules, hands: Hands, remembered: IdleSettings = _NOTHING,
-    *, divider: DividerPlace = "before",
+    url: str, policy: Compaction | None, rules: DatedRules, hands: Hands, settings: Settings = _DEFAULTS
 ) -> int:  # fmt: skip
-    """Watch a store, folding its sessions with this `divider`.
+    """Watch a store, folding and remembering its sessions by the settings.
 
     Raises LoreError where it, or what the policy names, cannot be had, or no trigger is on.
     """
     refuse_nested()
-    if settings is not None:
-        if not (settings.continuous_interval or settings.gap_secs or settings.window or remembered.is_on):
+    remembers = settings.memory.is_on and settings.sessions.gap_secs > 0
+    if policy is not None:
+        if not (policy.continuous_interval or policy.gap_secs or policy.window or remembers):
             hint = "set continuous_interval, gap_secs or window"
             raise LoreError("the policy switches no trigger on", hint=hint)
-        dependencies_of(settings, hands.tell, "")  # what cannot be had is said before anything is read
-    elif not remembered.is_on:
+        dependencies_of(policy, hands.tell, "")  # what cannot be had is said before anything is read
+    elif not remembers:
         raise LoreError("nothing is configured: no session would ever be compacted", hint="give --policy FILE")
+    make = memory_maker(settings)
     with closing(open_there(url, lru_cache(_MOST_TOLD)(hands.tell))) as store:  # a damaged session is told once
         hands.tell(f"watching {shown_url(url)}")
-        return Watch(store, settings, rules, hands, remembered, divider=divider).run()
+        memory = None
+        if make is not None:
+            memory = make(store, settings, policy, tell=hands.tell, clock=hands.clock, waiting=hands.waiting)
+        return Watch(store, policy, rules, hands, memory, divider=settings.assemble.divider).run()

@@ -21,7 +21,6 @@ from typing import NamedTuple
 from lore.errors import LoreError
 from lore.formats.base import HOLDS
 from lore.formats.lore_log import LoreLog
-from lore.memory.identities import refuse_header
 from lore.model.codes import Problem
 from lore.model.results.store import ImportedSession, StoreImported
 from lore.recording import corpus
@@ -35,6 +34,7 @@ from lore.recording.requests import RequestRecording
 from lore.store.base import ConflictError, DamagedError, SessionData, Store, StoreError
 from lore.store.lines import headed, named, own_lines, read_header, renamed
 from lore.store.registry import address_of, noted, open_there
+from lore.store.reserved import refuse_header
 from lore.store.sync import Clock, Synced, SyncSource, now, sync
 
 ImportProgress = Callable[[int, int], None]

@@ -10,7 +10,6 @@ from msgspec.structs import astuple
 
 from lore.errors import LoreError
 from lore.formats.lines import Lines
-from lore.memory.identities import DEFAULT_USER, of_users, refuse_header, refuse_reserved
 from lore.model.events import MAIN
 from lore.model.results import filled
 from lore.model.results import store as results
@@ -19,6 +18,7 @@ from lore.store import base
 from lore.store.deltas import with_forks
 from lore.store.lines import good_id
 from lore.store.registry import BEYOND, noted, silent
+from lore.store.reserved import DEFAULT_USER, of_users, refuse_header, refuse_reserved
 from lore.store.sync import Clock, SessionAppender, now
 
 

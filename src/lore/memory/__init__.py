@@ -1,1 +1,0 @@
-"""What is remembered across sessions: extracted from messages, consolidated into topics, kept in the session store."""

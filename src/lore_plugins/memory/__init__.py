@@ -1,0 +1,52 @@
+"""Memory across sessions: learnt from what is said, consolidated into topics, told to later sessions.
+
+For a harness: `remembering_of` returns the memory of a session, which `lore.compaction.hooks.Continuous` takes.
+"""
+
+from typing import TYPE_CHECKING
+
+from lore.cli import KEEP, CommandRow
+from lore.exports import public_names
+
+if TYPE_CHECKING:
+    from lore_plugins.memory.agent import AgentMemory as AgentMemory
+    from lore_plugins.memory.agent import StoreMemories as StoreMemories
+    from lore_plugins.memory.agent import remembering_of as remembering_of
+    from lore_plugins.memory.identities import MemoryBucket as MemoryBucket
+    from lore_plugins.memory.identities import bucket as bucket
+
+__all__ = ["COMMAND", "AgentMemory", "MemoryBucket", "StoreMemories", "bucket", "remembering_of"]
+__getattr__ = public_names(
+    __name__,
+    {"agent": ("AgentMemory", "StoreMemories", "remembering_of"), "identities": ("MemoryBucket", "bucket")},
+)
+
+_STORE = "--store sqlite:sessions.db"
+_RESULTS = "lore_plugins.memory.results"
+COMMAND = CommandRow(
+    KEEP,
+    "memory",
+    ((f"memory show {_STORE}", "what is remembered of you across sessions"),),
+    "lore_plugins.memory.commands",
+    subcommands={
+        "memory extract": ((f"memory extract SESSION_ID {_STORE}", ""),),
+        "memory dream": ((f"memory dream {_STORE}", "topics of what was learned"),),
+        "memory show": ((f"memory show {_STORE}", "the topics and the texts"),),
+        "memory users": ((f"memory users {_STORE}", ""),),
+        "memory list": ((f"memory list {_STORE}", "every entry, with where it comes from"),),
+        "memory export": ((f"memory export {_STORE}", "as JSON"),),
+        "memory audit": ((f"memory audit {_STORE}", ""),),
+        "memory delete": ((f"memory delete editor {_STORE}", ""),),
+        "memory page": ((f"memory page {_STORE}", "prints its address; Ctrl-C ends it"),),
+        "memory wipe": ((f"memory wipe {_STORE} --yes", "without a question"),),
+    },
+    schemas={
+        "memory-users": f"{_RESULTS}:MemoryUsers",
+        "memory": f"{_RESULTS}:MemoryShown",
+        "memory-deleted": f"{_RESULTS}:MemoryDeleted",
+        "memory-wiped": f"{_RESULTS}:MemoryWiped",
+        "memory-audit": f"{_RESULTS}:MemoryAudit",
+        "memory-extracted": f"{_RESULTS}:MemoryExtracted",
+        "memory-dreamt": f"{_RESULTS}:MemoryDreamt",
+    },
+)

@@ -1,0 +1,71 @@
+"""What tests of memory share: entries that were said, a model that answers as it is told, a memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from lore.asking import SummaryAnswer, SummaryError
+from lore.model.state import Entry
+from lore.store.base import Store
+from lore_plugins.memory.agent import AgentMemory
+from lore_plugins.memory.identities import MemoryBucket, bucket
+from model.making import Fold, append, said, started, user
+
+AT = "2026-01-02T03:04:05Z"
+ANN = bucket("ann")
+SAID = "I prefer tabs over spaces. My name is Ann. We need to fix the login test."
+
+
+def entries(*items: Any) -> list[Entry]:
+    """A timeline; a text is a user's message, a list of one text the model's, a table an item."""
+    made = Fold(started())
+    for number, one in enumerate(items):
+        uuid = f"m{number}"
+        item = user(uuid, one) if isinstance(one, str) else said(uuid, one[0]) if isinstance(one, list) else one
+        made.take(append(item))
+    return list(made.state.main().entries)
+
+
+class Model:
+    """Answers in turn, the last one for ever; keeps what it was asked. An exception is raised, a value is JSON."""
+
+    def __init__(self, *answers: Any) -> None:
+        self._answers = list(answers)
+        self.asked: list[tuple[str, str, int]] = []
+
+    def __call__(self, prompt: str, data: str, tokens: int) -> SummaryAnswer:
+        self.asked.append((prompt, data, tokens))
+        one = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(one, SummaryError):
+            raise one
+        return (
+            one if isinstance(one, SummaryAnswer) else SummaryAnswer(one if isinstance(one, str) else json.dumps(one))
+        )
+
+    @property
+    def limits(self) -> list[int]:
+        """How many tokens each answer might have."""
+        return [tokens for _, _, tokens in self.asked]
+
+
+def memory(store: Store, place: Path, whose: MemoryBucket = ANN, **fields: Any) -> AgentMemory:
+    """The memory of a user, with locks of the test's own."""
+    return AgentMemory(store, whose, **{"clock": lambda: AT, "session_id": "s1", "locks": place / "locks", **fields})
+
+
+def topics(*names: str, **fields: Any) -> dict[str, Any]:
+    """A model's answer to a dream."""
+    listed = [
+        {"topic": one, "summary": f"about {one}", "content": f"all of {one}", "expires_at": None} for one in names
+    ]
+    return {"topics": listed, **fields}
+
+
+def contents(store: Store) -> Iterator[bytes]:
+    """All that a store keeps of memory, audit logs left out."""
+    for one in store.list():
+        if one.session_id.startswith("lore.memory/"):
+            yield store.load(one.session_id).log

@@ -1,0 +1,158 @@
+"""The page of `lore memory` in a real browser: seen, used by keyboard, wiped, attacked by another page."""
+
+from __future__ import annotations
+
+import http.client
+import http.server
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import PIPE
+from typing import Any
+
+import pytest
+
+from chromium import opened
+from cli.running import lore, put
+from cli.storing import store
+from model.making import header, log, record, user
+from plugins.memory.test_page import WORDS, known, remembered  # noqa: F401 - a fixture  # pyright: ignore[reportUnusedImport]
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+
+@pytest.fixture(scope="module")
+def served(remembered: Path) -> Iterator[str]:  # noqa: F811
+    """The address of a running `lore memory page`, and its process, which ends as by Ctrl-C."""
+    command = [sys.executable, "-m", "lore", "memory", "page", "--store", "sqlite:s.db"]
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        subprocess.Popen(command, cwd=remembered.parent, stdout=PIPE, stderr=PIPE, text=True) as process,
+    ):
+        patch.chdir(remembered.parent)
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=10)
+    assert (process.returncode, out) == (130, "")
+    assert err == "Open it in a browser of this computer. Ctrl-C ends it.\n"
+
+
+@pytest.fixture
+def tab(browser: Any, served: str) -> Iterator[Any]:
+    """A new page; nothing is said on its console, and nothing is asked of another host."""
+    with opened(browser, width=900) as found:
+        yield found.page
+    assert found.console == []
+    assert all(url.startswith((served, "data:", "about:")) for url in found.requests), found.requests
+
+
+def test_the_command_prints_an_address_that_answers(served: str) -> None:
+    """That it ends with Ctrl-C is seen when all has been tried."""
+    match = re.fullmatch(r"http://(127\.0\.0\.1:\d+)(/[\w-]{43}/)", served)
+    assert match is not None
+    for path, status in ((match[2], 200), ("/", 404), (f"{match[2]}user?user=ann", 200)):
+        connection = http.client.HTTPConnection(match[1], timeout=10)
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        assert (answer.status, answer.getheader("server")) == (status, None)
+        answer.read()
+        connection.close()
+
+
+def test_it_is_read_at_any_width_light_and_dark(tab: Any, served: str) -> None:
+    tab.goto(served)
+    assert tab.title() == "Memory · lore"
+    tab.get_by_role("link", name="ann", exact=True).click()
+    assert tab.get_by_role("heading", level=1).inner_text() == "User ann"
+    assert tab.get_by_text("My editor is <script>alert(1)</script>.", exact=True).is_visible()
+    light = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    for width in (375, 900):
+        tab.set_viewport_size({"width": width, "height": 700})
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    tab.emulate_media(color_scheme="dark")
+    assert tab.evaluate("getComputedStyle(document.body).backgroundColor") != light
+    tab.get_by_role("link", name="session s1").first.click()
+    assert "Only what was learnt from session s1" in tab.inner_text("main")
+
+
+def test_everything_is_reached_by_keyboard(tab: Any, served: str) -> None:
+    tab.goto(served + "user?user=ann")
+    seen: set[str] = set()
+    for _ in range(40):
+        tab.keyboard.press("Tab")
+        seen.add(tab.evaluate("document.activeElement.outerHTML.slice(0, 60)"))
+    assert {tag for html in seen for tag in re.findall(r"^<(\w+)", html)} >= {"a", "input", "button", "summary"}
+    tab.get_by_text("How the user wants things done").focus()
+    tab.keyboard.press("Enter")
+    assert tab.get_by_text("- I prefer tabs over spaces.").is_visible()
+
+
+def test_the_export_is_saved(tab: Any, served: str) -> None:
+    tab.goto(served + "user?user=ann")
+    with tab.expect_download() as saved:
+        tab.get_by_role("link", name="Export as JSON").click()
+    assert saved.value.suggested_filename == "memory.json"
+    assert b'"user":"ann"' in Path(saved.value.path()).read_bytes()
+
+
+class Attacker(http.server.BaseHTTPRequestHandler):
+    """A page of another origin that knows the address: frames it, reads it, and posts to it when clicked."""
+
+    target = ""
+
+    def do_GET(self) -> None:  # noqa: N802
+        page = f"""<iframe src="{self.target}"></iframe>
+            <form method="post" action="{self.target}wipe"><input name="user" value="ann"><button>Win</button></form>
+            <script>
+                fetch("{self.target}").then(() => document.title = "read", () => document.title = "refused")
+            </script>"""
+        self.send_response(200)
+        self.send_header("content-type", "text/html")
+        self.end_headers()
+        self.wfile.write(page.encode())
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+def test_a_page_of_another_origin_can_neither_read_nor_frame_nor_wipe(browser: Any, served: str) -> None:
+    """The form navigates the whole page: of a frame that changes its process the browser may report no answer."""
+    Attacker.target = served
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Attacker) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with opened(browser, f"http://localhost:{server.server_port}/") as found:
+            page = found.page
+            page.wait_for_function("document.title != ''")
+            assert page.title() == "refused"
+            assert all("What is remembered" not in frame.content() for frame in page.frames)
+            with page.expect_navigation() as posted:
+                page.get_by_role("button").click()
+            assert (posted.value.request.method, posted.value.status) == ("POST", 403)
+        server.shutdown()
+    assert known()
+
+
+def test_what_is_wiped_is_asked_about_and_gone(tab: Any, served: str) -> None:
+    """Of a user of its own: what the others read stays."""
+    put("e.jsonl", log(header(session_id="e1", user_id="eve"), record("append", item=user("u1", WORDS)),
+                       record("append", item=user("u2", "ok"))))  # fmt: skip
+    assert store("import", "e.jsonl", url="sqlite:s.db").code == 0
+    assert lore("memory", "extract", "e1", "--store", "sqlite:s.db").code == 0
+    tab.goto(served + "user?user=eve")
+    tab.get_by_role("link", name="Wipe…").click()
+    assert "4 entries of 1 session" in tab.inner_text("main")
+    tab.get_by_role("button", name="Wipe").click()
+    assert tab.url.startswith(served + "wipe?")  # the box is not ticked: the browser sends nothing
+    tab.get_by_label("Yes, take it away").check()
+    tab.get_by_role("button", name="Wipe").click()
+    assert tab.get_by_role("heading", level=1).inner_text() == "Wiped"
+    tab.goto(served)
+    assert tab.get_by_role("link", name="eve", exact=True).count() == 0
+    tab.goto(served + "audit?user=eve")
+    assert "wipe" in tab.inner_text("main")

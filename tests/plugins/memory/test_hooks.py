@@ -1,0 +1,305 @@
+"""Hooks of a harness that remembers: what is learnt when, what a session is told, and who is never asked."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+import lore_plugins.memory
+from compaction.test_hooks import CADENCE, GAP, NOW, Failing, stamp
+from helpers.storing import opened
+from lore.asking import SummaryError
+from lore.compaction.executor import Dependencies
+from lore.compaction.extractive import Extractive
+from lore.compaction.hooks import Continuous, run_in_thread
+from lore.compaction.settings import Compaction
+from lore.config import MemorySettings
+from lore.session import event
+from lore.store.locks import trylock
+from lore.store.session import StoredSession
+from lore_plugins.memory.agent import remembering_of
+from lore_plugins.memory.buckets import read
+from model.making import ANSWER, call, said, user
+from plugins.memory.remembering import ANN, SAID, Model, memory, topics
+
+pytestmark = pytest.mark.usefixtures("state")
+
+PREFERS = ("I prefer tabs over spaces.",)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request, tmp_path):
+    made = opened(request.param, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def kept(store):
+    return StoredSession.begin(
+        store, event("session_started", session_id="s1", user_id="ann", dialect="anthropic", model="m")
+    )
+
+
+def spoken(kept, number, at, text="hi", *, calls=0, source="user"):
+    """An exchange; returns the bytes of its prompt up to the tail."""
+    kept.apply(event("append", item=user(f"u{number}", text, source=source), at=stamp(at)))
+    prompt = kept.begin_turn(at=stamp(at)).prompt
+    made = [call(f"c{number}.{one}", call_id=f"t{number}.{one}") for one in range(calls)] or [
+        said(f"a{number}", ANSWER)
+    ]
+    kept.apply(*[event("append", item=one, at=stamp(at + 1)) for one in made])
+    kept.apply(event("turn_completed", turn=kept.turns, at=stamp(at + 1)))
+    kept.save()
+    return [segment.data for segment in (*prompt.head, *prompt.messages)]
+
+
+def hooks(kept, place, settings=None, *, gap=300, means=None, **fields):
+    mine = memory(kept.store, place, gap_secs=gap, **fields)
+    return Continuous(kept, settings, means or Dependencies(Extractive()), memory=mine)
+
+
+def preferences(store):
+    return read(store, ANN).structure.preferences
+
+
+def test_what_a_pause_prunes_is_remembered_even_where_no_summary_can_be_had(kept, store, tmp_path):
+    spoken(kept, 1, 1, SAID)
+    for number in (2, 3):
+        spoken(kept, number, number)
+    means = Dependencies(Failing())
+    assert hooks(kept, tmp_path, GAP, gap=0, means=means).before_turn(NOW + 500) is None
+    assert preferences(store) == PREFERS
+    assert hooks(kept, tmp_path, GAP, gap=0).before_turn(NOW + 500).pruned == 4
+
+
+def test_what_a_cadence_prunes_is_remembered_in_the_background(kept, store, tmp_path):
+    spoken(kept, 1, 1, SAID)
+    for number in (2, 3, 4):
+        spoken(kept, number, number)
+    continuous = hooks(kept, tmp_path, CADENCE)
+    continuous.after_turn(NOW + 5)
+    assert continuous.settle(NOW + 6, wait=True).pruned == 6
+    assert preferences(store) == PREFERS
+
+
+def test_ten_calls_are_learnt_from_in_the_background_and_once(kept, store, tmp_path):
+    model = Model({"preferences": list(PREFERS)})
+    continuous = hooks(kept, tmp_path, ask=model)
+    spoken(kept, 1, 1, SAID, calls=9)
+    continuous.after_turn(NOW + 3)
+    continuous.settle(NOW + 3, wait=True)
+    assert model.asked == []
+    spoken(kept, 2, 4, "go on", calls=1)
+    for _ in range(2):
+        continuous.after_turn(NOW + 6)
+        continuous.settle(NOW + 6, wait=True)
+    assert (len(model.asked), preferences(store)) == (1, PREFERS)
+
+
+def test_a_harness_that_begins_anew_waits_until_as_much_is_new_again(kept, store, tmp_path):
+    for number, model in enumerate((Model({"preferences": list(PREFERS)}), Model({})), 1):
+        continuous = hooks(kept, tmp_path, ask=model)
+        spoken(kept, number, 10 * number, SAID, calls=10 if number == 1 else 1)
+        continuous.after_turn(NOW + 10 * number + 2)
+        continuous.settle(NOW + 10 * number + 2, wait=True)
+        assert len(model.asked) == (number == 1)
+
+
+def test_a_third_of_the_window_is_learnt_from(kept, store, tmp_path):
+    continuous = hooks(kept, tmp_path, Compaction(window=10_000))
+    spoken(kept, 1, 1, "x" * 11_000)
+    continuous.after_turn(NOW + 3)
+    spoken(kept, 2, 4, SAID + "x" * 1_500)  # 3,100 of 10,000 tokens
+    assert preferences(store) == ()
+    continuous.after_turn(NOW + 6)
+    continuous.settle(NOW + 6, wait=True)
+    assert preferences(store) == PREFERS
+
+
+def test_what_could_not_be_learnt_is_learnt_with_what_comes_later(kept, store, tmp_path):
+    model = Model(SummaryError("nobody is there"), {"preferences": list(PREFERS)})
+    continuous = hooks(kept, tmp_path, ask=model)
+    spoken(kept, 1, 1, SAID, calls=10)
+    for _ in range(2):  # a failure is not tried again with every turn
+        continuous.after_turn(NOW + 3)
+        continuous.settle(NOW + 3, wait=True)
+    assert len(model.asked) == 1
+    spoken(kept, 2, 4, "go on", calls=10)
+    continuous.after_turn(NOW + 6)
+    continuous.settle(NOW + 6, wait=True)
+    assert SAID[:20] in model.asked[1][1]
+    assert preferences(store) == PREFERS
+
+
+def test_who_nobody_speaks_to_learns_and_dreams_once(kept, store, tmp_path):
+    known, dreamt = {"preferences": list(PREFERS)}, topics("one", "two", "three")
+    model = Model(known, dreamt, {**known, "facts": ["polite"]}, dreamt)
+    continuous = hooks(kept, tmp_path, ask=model)
+    spoken(kept, 1, 1, SAID)
+    for now in (NOW + 300, NOW + 302, NOW + 900):
+        continuous.while_idle(now)
+        continuous.settle(now, wait=True)
+    assert len(model.asked) == 2
+    assert set(read(store, ANN).topics) == {"one", "two", "three"}
+    spoken(kept, 2, 900, "[AUTONOMOUS TICK] wake")  # no person spoke
+    continuous.while_idle(NOW + 2_000)
+    continuous.settle(NOW + 2_000, wait=True)
+    assert len(model.asked) == 2
+    spoken(kept, 3, 2_000, "thanks")
+    continuous.while_idle(NOW + 2_400)
+    continuous.settle(NOW + 2_400, wait=True)
+    assert len(model.asked) == 4
+    assert "fix the login test" not in model.asked[2][1]  # what was learnt from is not given again
+
+
+def test_a_harness_that_begins_anew_learns_only_what_came_since(kept, store, tmp_path):
+    """Nothing durable said what was learnt: each new process asked its model about the whole session again."""
+    spoken(kept, 1, 1, SAID, calls=10)
+    first = hooks(kept, tmp_path)
+    first.while_idle(NOW + 900)
+    first.settle(NOW + 900, wait=True)
+    model = Model({"preferences": list(PREFERS), "facts": ["Linux"]}, topics("one"))
+    continuous = hooks(StoredSession.open(store, "s1"), tmp_path, ask=model)
+    for act in (continuous.while_idle, continuous.after_turn):
+        act(NOW + 1_000)
+        continuous.settle(NOW + 1_000, wait=True)
+    assert model.asked == []
+    spoken(kept, 2, 1_000, "We run on Linux.")
+    continuous = hooks(StoredSession.open(store, "s1"), tmp_path, ask=model)
+    continuous.while_idle(NOW + 2_000)
+    continuous.settle(NOW + 2_000, wait=True)
+    assert "We run on Linux." in model.asked[0][1]
+    assert "login" not in model.asked[0][1].partition("New messages")[2]
+
+
+def test_while_another_pass_is_at_work_for_the_user_the_rest_is_learnt_by_a_later_look(kept, store, tmp_path):
+    """A session that was silent beside another one of its user was not learnt from till somebody spoke in it again."""
+    continuous = hooks(kept, tmp_path)
+    spoken(kept, 1, 1, SAID)
+    place = "memory:" + str(id(store)) if store.url == "memory:" else store.url
+    with trylock(place, "rest/main", "ann", folder=tmp_path / "locks"):
+        continuous.while_idle(NOW + 900)
+        continuous.settle(NOW + 900, wait=True)
+    assert preferences(store) == ()
+    continuous.while_idle(NOW + 910)
+    continuous.settle(NOW + 910, wait=True)
+    assert preferences(store) == PREFERS
+
+
+def test_a_gap_of_0_never_dreams(kept, store, tmp_path):
+    continuous = hooks(kept, tmp_path, gap=0)
+    spoken(kept, 1, 1, SAID)
+    continuous.before_turn(NOW + 3_000)
+    continuous.settle(NOW + 3_000, wait=True)
+    assert read(store, ANN).topics == {}
+
+
+def test_the_first_turn_pins_what_is_known_and_no_later_one_rewrites_the_prefix(kept, store, tmp_path):
+    """A dream, another one, and a wipe: each prompt extends the one before it."""
+    other = memory(store, tmp_path, session_id="before", ask=Model({"facts": ["x"]}, topics("one"), {"facts": ["y"]},
+                                                                   topics("two", supersedes=["one"])))  # fmt: skip
+    from plugins.memory.remembering import entries
+
+    continuous, prompts = hooks(kept, tmp_path, gap=0), []
+    for number in (1, 2, 3):
+        if number != 2:
+            other.learn(entries(f"words {number}"), again=True)
+            other.consolidate()
+        continuous.before_turn(NOW + number)
+        prompts.append(spoken(kept, number, number))
+        continuous.after_turn(NOW + number)
+    assert b"all of one" in b"".join(prompts[0])
+    assert b"all of two" not in b"".join(prompts[1])
+    assert b"all of two" in b"".join(prompts[2])
+    for before, after in zip(prompts, prompts[1:], strict=False):
+        assert after[: len(before)] == before
+    again = StoredSession.open(store, "s1").session.state.knowledge
+    assert set(again) == {"memory.two"}  # what a session was told is stored with its turn
+
+
+def test_nothing_remembered_tells_a_session_nothing(kept, tmp_path):
+    continuous = hooks(kept, tmp_path, gap=0)
+    continuous.before_turn(NOW)
+    assert kept.delta().new_events == ()
+
+
+def test_only_ticks_are_never_learnt_from(kept, store, tmp_path):
+    model = Model(SummaryError("asked"))
+    continuous = hooks(kept, tmp_path, ask=model)
+    spoken(kept, 1, 1, SAID, calls=12, source="tick")
+    continuous.after_turn(NOW + 3)
+    continuous.before_turn(NOW + 3_000)
+    continuous.settle(NOW + 3_000, wait=True)
+    assert model.asked == []
+    assert [one.session_id for one in store.list()] == ["s1"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "fields"), [(MemorySettings(), {}), (MemorySettings(system="structured"), {"parent_session_id": "s0"})]
+)
+def test_who_is_not_opted_in_and_subagents_are_not_remembered(kept, store, settings, fields):
+    class Untouched:
+        url = "memory:"
+
+        def __getattr__(self, name):
+            raise AssertionError(name)
+
+    header = event("session_started", session_id="s1", user_id="ann", **fields)
+    mine = remembering_of(Untouched(), header, settings, clock=lambda: stamp(0))
+    before = threading.active_count()
+    continuous = Continuous(kept, None, Dependencies(Failing()), memory=mine)
+    spoken(kept, 1, 1, SAID, calls=12)
+    assert (mine, continuous.after_turn(NOW + 3), continuous.before_turn(NOW + 3_000)) == (None, None, None)
+    assert threading.active_count() == before
+    assert [one.session_id for one in store.list()] == ["s1"]
+
+
+README = Path(lore_plugins.memory.__path__[0]) / "README.md"
+
+
+def test_harness_of_the_readme_compacts_and_remembers(store):
+    """The lines of a harness in the README run as they are written."""
+    lines = [line[4:] for line in README.read_text("utf-8").splitlines() if line.startswith("    ")]
+    names = {
+        "remembering_of": lore_plugins.memory.remembering_of, "MemorySettings": MemorySettings,
+        "Continuous": Continuous, "settings": GAP, "dependencies": Dependencies(Extractive()),
+        "stamp": lambda: stamp(0),
+        "header": event("session_started", session_id="s1", user_id="ann", dialect="anthropic", model="m"),
+    }  # fmt: skip
+    for number in range(1, 5):  # each turn by a process of its own
+        names["stored"] = StoredSession.begin(store, names["header"])
+        exec("\n".join(lines), names)  # noqa: S102 - the README is ours
+        assert names["continuous"].before_turn(NOW + 10 * number) is None
+        spoken(names["stored"], number, 10 * number, *PREFERS)
+    assert names["continuous"].before_turn(NOW + 500).pruned == 6
+    names["continuous"].settle(NOW + 500, wait=True)
+    assert preferences(store) == PREFERS
+
+
+def test_error_of_a_background_pass_is_reported(kept, store, tmp_path, monkeypatch):
+    """An error of the thread that learns was lost: nobody asked for its result."""
+    told = []
+    continuous = hooks(kept, tmp_path, tell=told.append)
+
+    def broken(*_):
+        raise RuntimeError("the disk is full")
+
+    monkeypatch.setattr(continuous._memory, "before_drop", broken)  # noqa: SLF001 - what a turn calls
+    spoken(kept, 1, 1, SAID, calls=10)
+    continuous.after_turn(NOW + 3)
+    continuous.settle(float(NOW), wait=True)
+    assert told == ["memory learnt nothing: RuntimeError('the disk is full')"]
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError()])
+def test_a_thread_that_ends_otherwise_keeps_nobody_waiting(error):
+    """Only exceptions of the ordinary kind ended the wait: a cancelled task hung the agent, with the lock held."""
+
+    def make():
+        raise error
+
+    assert run_in_thread(make, "test").exception(timeout=10) is error

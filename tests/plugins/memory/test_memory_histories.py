@@ -1,0 +1,138 @@
+"""Law of memory: any history of extractions, dreams, deletions and wipes leaves what a plain model of it says.
+
+The model is a table of texts and one of topics for each user and agent. At each moment the store has exactly these,
+a second wipe takes nothing, and nothing that was deleted or wiped stands anywhere but in the audit log's counts.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers.storing import opened
+from lore_plugins.memory.actions import deleted
+from lore_plugins.memory.audit import audit_log
+from lore_plugins.memory.buckets import KINDS, SECTIONS, Structure, id_of, read, wipe
+from lore_plugins.memory.identities import bucket
+from plugins.memory.remembering import AT, Model, contents, entries, memory, topics
+
+WHOSE = (("ann", "main"), ("ann", "helper"), ("../ann", "main"))
+_texts = st.lists(st.sampled_from(["one", "two", "three", "zürich"]), max_size=3, unique=True)
+_structures = st.fixed_dictionaries(dict.fromkeys(SECTIONS, _texts))
+_names = st.lists(st.sampled_from(["alpha", "beta", "gamma"]), min_size=1, max_size=3, unique=True)
+_steps = st.lists(
+    st.tuples(
+        st.sampled_from(WHOSE),
+        st.one_of(
+            st.tuples(st.just("extract"), _structures),
+            st.tuples(st.just("dream"), st.tuples(_names, _names)),
+            st.tuples(st.sampled_from(["delete", "wipe", "wipe all", "fail"]), st.integers(0, 9)),
+        ),
+    ),
+    max_size=12,
+)
+
+
+class History:
+    """A store, and what it must hold."""
+
+    def __init__(self, kind: str, place: Path) -> None:
+        self.store, self._place = opened(kind, place), place
+        self.texts = {one: dict.fromkeys(SECTIONS, ()) for one in WHOSE}
+        self.topics = {one: set() for one in WHOSE}
+        self.fresh = dict.fromkeys(WHOSE, False)
+        self.done = 0
+
+    def play(self, whose, name, value):
+        getattr(self, "_" + name.replace(" ", "_"))(whose, value)
+        for one in WHOSE:
+            known = read(self.store, bucket(*one))
+            assert {section: set(known.structure.of(section)) for section in SECTIONS} == {
+                section: set(texts) for section, texts in self.texts[one].items()
+            }
+            assert set(known.topics) == self.topics[one]
+            assert known.is_fresh == self.fresh[one]
+        assert sum(len(audit_log(self.store, user).entries) for user in ("ann", "../ann")) == self.done
+
+    def _memory(self, whose, answer):
+        return memory(self.store, self._place, bucket(*whose), ask=Model(answer))
+
+    def _extract(self, whose, value):
+        """An empty answer where something is known is no answer; one that changes nothing is not audited."""
+        before = self.texts[whose]
+        empties = not any(value.values()) and any(before.values())
+        done = self._memory(whose, value).learn(entries("hi"), again=True)
+        assert bool(done.failure) == empties
+        if not empties and Structure(**{key: tuple(value[key]) for key in SECTIONS}) != Structure(**before):
+            same = all(set(value[key]) == set(before[key]) for key in SECTIONS)
+            self.fresh[whose] |= not same
+            self.done += not same
+            self.texts[whose] = {key: tuple(value[key]) for key in SECTIONS} if not same else before
+        self.done += empties
+
+    def _fail(self, whose, _):
+        assert self._memory(whose, "no JSON").learn(entries("hi"), again=True).failure
+        self.done += 1
+
+    def _dream(self, whose, value):
+        names, gone = value
+        done = self._memory(whose, topics(*names, supersedes=gone)).consolidate()
+        assert bool(done.skipped) != self.fresh[whose]
+        if self.fresh[whose]:
+            self.topics[whose] = (self.topics[whose] - set(gone)) | set(names)
+            self.fresh[whose] = False
+            self.done += 1
+
+    def _delete(self, whose, number):
+        held = [(key, text) for key, texts in self.texts[whose].items() for text in texts]
+        names = sorted(self.topics[whose])
+        if number < len(held):
+            section, text = held[number]
+            found = deleted(self.store, [id_of(section, text)], *whose, now=AT, tell=pytest.fail)
+            self.texts[whose][section] = tuple(one for one in self.texts[whose][section] if one != text)
+            self.fresh[whose] = True
+        elif number - len(held) < len(names):
+            name = names[number - len(held)]
+            found = deleted(self.store, [name], *whose, now=AT, tell=pytest.fail)
+            self.topics[whose].discard(name)
+        else:
+            return
+        self.done += 1
+        assert sum(found.counts.values()) == 1
+
+    def _wipe(self, whose, _):
+        self._wiped(whose[0], whose[1], [whose])
+
+    def _wipe_all(self, whose, _):
+        self._wiped(whose[0], None, [one for one in WHOSE if one[0] == whose[0]])
+
+    def _wiped(self, user, agent, which):
+        wanted = {kind: sum(len(self.texts[one].get(kind, self.topics[one])) for one in which) for kind in KINDS}
+        assert wipe(self.store, user, agent).counts == wanted
+        assert not any(wipe(self.store, user, agent).counts.values())
+        for one in which:
+            self.texts[one], self.topics[one], self.fresh[one] = dict.fromkeys(SECTIONS, ()), set(), False
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+@settings(max_examples=15, deadline=None)
+@given(_steps)
+def test_any_history_leaves_what_the_model_of_it_says(kind, steps):
+    with tempfile.TemporaryDirectory() as folder:
+        history = History(kind, Path(folder))
+        for whose, (name, value) in steps:
+            history.play(whose, name, value)
+        kept = json.dumps([text.decode() for text in contents(history.store)])
+        for word in ("one", "alpha"):
+            there = any(word in texts for one in WHOSE for texts in (*history.texts[one].values(), history.topics[one]))
+            assert there <= (word in kept)
+        for user in ("ann", "../ann"):
+            wipe(history.store, user)
+        assert list(contents(history.store)) == []
+        assert history.store.verify().damage == ()
+        history.store.close()

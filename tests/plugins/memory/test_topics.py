@@ -1,0 +1,107 @@
+"""What a dream makes of what is known: topics, what they supersede, when they end."""
+
+from __future__ import annotations
+
+import pytest
+
+from lore.asking import SummaryError
+from lore_plugins.memory.buckets import GENERAL, KnownMemory, Remembered, Topic, has_expired
+from lore_plugins.memory.topics import CONTENT, MOST, MOST_KEPT, consolidate, snake
+from plugins.memory.remembering import AT, Model, topics
+
+
+def known(*names, texts=(("facts", "one"), ("facts", "two"), ("tasks", "three")), **fields):
+    entries = {key: Remembered(section=key[0], text=key[1]) for key in texts}
+    before = {name: Topic(topic=name, summary="", content="old", **fields) for name in names}
+    return KnownMemory(entries, before, is_fresh=True)
+
+
+def dreamt(answer, *names, **fields):
+    return consolidate(known(*names, **fields), Model(answer), at=AT)
+
+
+def test_without_a_model_each_kind_is_a_topic_the_latest_first():
+    found = consolidate(known(), None, at=AT)
+    assert {name: one.content for name, one in found.topics.items()} == {
+        "known_facts": "- two\n- one",
+        "open_tasks": "- three",
+    }
+    assert "decisions_made" in found.supersedes
+
+
+def test_a_topic_holds_only_so_much():
+    found = consolidate(known(texts=[("facts", f"{number:03} " + "x" * 296) for number in range(40)]), None, at=AT)
+    content = found.topics["known_facts"].content
+    assert len(content) < CONTENT + 10
+    assert content.startswith("- 039")
+    assert content.endswith("- …")
+
+
+def test_a_model_makes_topics_and_says_which_they_supersede():
+    found = dreamt(topics("Code Style", "theTeam", supersedes=["old one", 3]), "old_one", "other")
+    assert list(found.topics) == ["code_style", "the_team"]
+    assert found.supersedes == (GENERAL, "old_one")
+    assert found.topics["the_team"].content == "all of theTeam"
+
+
+def test_at_most_seven_topics_are_taken_and_of_two_with_one_name_the_later():
+    answer = topics(*(f"t{number}" for number in range(9)), "t0")
+    answer["topics"][-1]["content"] = "new"
+    found = dreamt(answer)
+    assert len(found.topics) == MOST
+    assert found.topics["t0"].content == "new"
+
+
+def test_a_topic_that_is_none_is_left_out():
+    answer = topics("good", "!!", "")
+    answer["topics"] += [3, {"topic": "x"}, {"topic": "x", "content": " "}, {"topic": None, "content": "x"}]
+    assert list(dreamt(answer).topics) == ["good"]
+
+
+@pytest.mark.parametrize(("ends", "kept"), [("2026-02-01T00:00:00Z", True), ("soon", False), (7, False), (None, False)])
+def test_an_expiry_is_a_time_or_none(ends, kept):
+    answer = topics("one")
+    answer["topics"][0]["expires_at"] = ends
+    assert dreamt(answer).topics["one"].expires_at == (ends if kept else None)
+
+
+def test_what_has_expired_is_hidden_and_goes_with_the_next_dream():
+    late = known("late", expires_at="2026-01-02T03:04:05+00:00")
+    assert late.visible(AT) == ()
+    assert len(late.visible("2026-01-02T03:04:04Z")) == 1
+    assert "late" in consolidate(late, None, at=AT).supersedes
+    assert not has_expired(Topic(topic="t", summary="", content="", expires_at="never"), AT)
+
+
+@pytest.mark.parametrize(
+    "answer", ["", "no JSON", {"topics": []}, {"topics": "x"}, {"topic": 1}, SummaryError("nobody there")]
+)
+def test_what_cannot_be_read_becomes_one_topic_and_supersedes_nothing(answer):
+    found = dreamt(answer, "old")
+    assert list(found.topics) == [GENERAL]
+    assert found.topics[GENERAL].content == "- three\n- two\n- one"
+    assert (found.supersedes, bool(found.failure)) == ((), True)
+
+
+def test_topics_do_not_grow_without_end():
+    found = dreamt(topics("new"), *(f"t{number:02}" for number in range(MOST_KEPT)))
+    assert found.supersedes == (GENERAL, "t00")
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"), [("Über Café", "über_café"), ("__a--b  c__", "a_b_c"), ("HTTPServer", "httpserver"), ("", "")]
+)
+def test_names_are_snake_case(name, wanted):
+    assert snake(name) == wanted
+
+
+def test_a_model_is_shown_what_is_known_and_only_what_has_not_expired():
+    model = Model(topics("new"))
+    both = known("here")
+    both.topics["gone"] = Topic(topic="gone", summary="", content="", expires_at="2020-01-01T00:00:00Z")
+    consolidate(both, model, at=AT)
+    prompt, data, _ = model.asked[0]
+    assert AT in prompt
+    assert '"topic":"here"' in data
+    assert "gone" not in data
+    assert '"facts":["one","two"]' in data
