@@ -13,6 +13,7 @@ from formats.test_vcr import REFUSED
 from helpers.matrix import some
 from hostile import child
 from hostile.making import Ended
+from hostile.wrong import places, replaced
 
 WRONG = (None, True, 0, -1, 1e300, "", "x", [], [[]], {}, {"a": 1}, [None], "\ud83d", [{"name": [], "value": {}}])
 PACKED = pair(
@@ -28,31 +29,15 @@ DOCUMENTS = {
 }
 
 
-def places(value, path=()):
-    """Every place of a document, from the outside in."""
-    yield path
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, one in inner:
-        yield from places(one, (*path, key))
-
-
-def changed(value, path, new):
-    if not path:
-        return new
-    made = dict(value) if isinstance(value, dict) else list(value)
-    made[path[0]] = changed(value[path[0]], path[1:], new)
-    return made
-
-
 @pytest.mark.parametrize("format", DOCUMENTS)
 def test_a_wrong_type_anywhere_is_no_crash(format):
     from lore.formats.registry import READERS
     from lore.testing import everything
 
     document = DOCUMENTS[format]
-    for path in places(document):
+    for path in ((), *places(document)):
         for new in WRONG:
-            data = json.dumps(changed(document, path, new)).encode()
+            data = json.dumps(replaced(document, path, new)).encode()
             for read in everything(READERS[format](), data):
                 assert read.line >= 1
 

@@ -69,15 +69,6 @@ def test_what_is_only_unusual_stops_no_command(lore, desk, command, name):
     assert lore(*command, "log.jsonl").code == 0
 
 
-@pytest.mark.parametrize("depth", [100, 300, 500, 900, 2000, 100_000])
-@pytest.mark.parametrize("command", JUDGING, ids=" ".join)
-def test_nesting_of_any_depth_stops_no_command(lore, desk, command, depth):
-    nested = b'{"a":' * depth + b"1" + b"}" * depth
-    call = b'{"kind":"append","item":{"type":"tool_call","uuid":"t","call_id":"c","name":"n","input":%s}}\n' % nested
-    (desk / "log.jsonl").write_bytes(GOOD + call + b'{"kind":"turn_started","turn":2}\n')
-    assert lore(*command, "log.jsonl").code in (0, 1)
-
-
 @pytest.mark.parametrize("depth", [300, 900, 2000])
 def test_bodies_that_differ_in_something_deeply_nested_are_compared(lore, desk, depth):
     for name, spelled in (("a", b"1.0"), ("b", b"1.00"), ("c", b"2")):

@@ -9,6 +9,7 @@ import pytest
 from helpers.matrix import crossed
 from hostile.captured import ANSWERS, ENDS, SECOND, WRITERS, capture, folder, named, sse
 from hostile.making import JUDGING, assert_refused
+from hostile.wrong import places, replaced
 
 READ = (*JUDGING, ("check",), ("diff-prefix", "--json", "--no-tokens"))
 JUDGED = (("check", "--json"), ("diff-prefix", "--json", "--no-tokens"))
@@ -90,22 +91,6 @@ def test_a_response_of_a_wrong_type_stops_no_command(lore, desk, format):
         _ends_well(lore("check", "--json", named(format)))
 
 
-def _places(value, path=()):
-    """Yield the path of every value inside another."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, one in inner:
-        yield (*path, key)
-        yield from _places(one, (*path, key))
-
-
-def _with(value, path, new):
-    if not path:
-        return new
-    copied = dict(value) if isinstance(value, dict) else list(value)
-    copied[path[0]] = _with(value[path[0]], path[1:], new)
-    return copied
-
-
 JSON_FORMATS = [one for one in WRITERS if one not in ENDS or one == "har"]
 
 
@@ -113,9 +98,9 @@ JSON_FORMATS = [one for one in WRITERS if one not in ENDS or one == "har"]
 def test_a_wrong_type_anywhere_in_a_record_stops_no_command(lore, desk, format, new):
     first, *rest = capture(format).splitlines(keepends=True)
     record = json.loads(first)
-    places = list(_places(record))
-    for path in places[:: len(places) // 8 + 1]:
-        data = json.dumps(_with(record, path, new)).encode() + b"\n" + b"".join(rest)
+    every = list(places(record))
+    for path in every[:: len(every) // 8 + 1]:
+        data = json.dumps(replaced(record, path, new)).encode() + b"\n" + b"".join(rest)
         (desk / named(format)).write_bytes(data)
         _ends_well(lore("check", "--json", named(format)))
 

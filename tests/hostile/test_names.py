@@ -15,14 +15,6 @@ NAMES = ("a#1", "a#b:2", "with space.jsonl", "#", "#5", "caf\u00e9.jsonl", "a\nb
 
 @pytest.mark.skipif(sys.platform == "win32", reason="such names cannot exist there")
 @pytest.mark.parametrize("name", NAMES)
-def test_a_file_of_any_name_can_be_judged(lore, desk, name):
-    (desk / name).write_bytes(GOOD)
-    for command in (("fold",), ("fold", "--json"), ("assemble",), ("check", "--json"), ("check",)):
-        assert lore(*command, "--", name).code == 0
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="such names cannot exist there")
-@pytest.mark.parametrize("name", NAMES)
 def test_a_turn_of_a_file_of_any_name_can_be_named(lore, desk, name):
     (desk / name).write_bytes(GOOD)
     assert lore("assemble", "--", f"{name}#1").code == 0
