@@ -364,7 +364,8 @@ def verify_log(folder: Folder, name: str) -> Verified | None:
             f"the last {incomplete:,} bytes are an incomplete save: its writer died, or the disk lost its end, "
             "and then it may have been acknowledged"
         )
-        damage.append(DamagedPlace(session_id, None, f"{path}, byte {part.end}", message, "every event before it"))
+        left = "every event before it, and its whole lines until the next save removes them"
+        damage.append(DamagedPlace(session_id, None, f"{path}, byte {part.end}", message, left))
     if part.foreign:
         notes.append(f"{path}: {part.foreign:,} events were appended by another program, without a digest")
     return Verified(1, len(part.lines), tuple(damage), tuple(notes))
