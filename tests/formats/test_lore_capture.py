@@ -166,13 +166,13 @@ def test_what_is_wrong_is_a_problem(line, code):
 
 
 def test_what_is_held_is_bounded(monkeypatch):
-    monkeypatch.setattr(lore_capture, "HELD", 10 * len(BODY))
-    monkeypatch.setattr(lore_capture, "MOST_OPEN", 4)
+    monkeypatch.setattr(lore_capture, "CAPTURED_BYTES", 10 * len(BODY))
+    monkeypatch.setattr(lore_capture, "CAPTURED_CALLS", 4)
     reader = LoreCapture()
     for number in range(50):
         reader.feed(request(f"a-{number}"))
         assert len(reader._calls) <= 4
-    monkeypatch.setattr(lore_capture, "MOST_OPEN", 1000)
+    monkeypatch.setattr(lore_capture, "CAPTURED_CALLS", 1000)
     for number in range(50):
         reader.feed(request(f"b-{number}"))
         assert reader._held <= 10 * len(BODY)

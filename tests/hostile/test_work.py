@@ -15,11 +15,10 @@ from helpers.work import calls
 from hostile.captured import WRITERS, capture
 from hostile.formats import FORMATS, recording
 from lore.formats import bounds, documents, lines
-from lore.formats.beginning import BEGINNING
 from lore.formats.bounds import is_deep
 from lore.formats.registry import READERS, reader_of
 from lore.model.codes import Code, Problem
-from lore.model.limits import RECORD_LEVELS
+from lore.model.limits import BEGINNING_BYTES, RECORD_LEVELS
 from lore.testing import everything
 
 SIZE = 60_000
@@ -143,10 +142,10 @@ def test_short_entries_end_a_document_wherever_it_is_cut(size):
 
 
 @pytest.mark.parametrize(("name", "list"), [("har", "log.entries"), ("claude-tap", "packets"), ("inspect", "samples")])
-@pytest.mark.parametrize("piece", [BEGINNING, 3 * BEGINNING])
+@pytest.mark.parametrize("piece", [BEGINNING_BYTES, 3 * BEGINNING_BYTES])
 def test_a_list_that_does_not_begin_in_4_mib_is_said_to_be_missing(name, list, piece):
     """It was passed over in silence: a file with `--format har` gave no turns and no problem."""
-    data = b'{"x":"' + b"x" * (BEGINNING + 10) + b'","log":{"entries":[{}]},"packets":[{}],"samples":[{}]}'
+    data = b'{"x":"' + b"x" * (BEGINNING_BYTES + 10) + b'","log":{"entries":[{}]},"packets":[{}],"samples":[{}]}'
     reader = READERS[name]()
     found = [read for at in range(0, len(data), piece) for read in reader.feed(data[at : at + piece])]
     found += reader.finish()
@@ -160,5 +159,5 @@ def test_a_document_that_is_no_list_is_said_to_be_none():
 
 
 def test_a_session_without_its_list_of_messages_says_so():
-    data = b'{"x":"' + b"x" * (BEGINNING + 10) + b'","messages":[]}'
+    data = b'{"x":"' + b"x" * (BEGINNING_BYTES + 10) + b'","messages":[]}'
     assert [one.message for one in problems(data, "gemini-cli-json")] == ["a document without its list of messages"]

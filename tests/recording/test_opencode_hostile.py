@@ -87,7 +87,7 @@ def test_a_view_in_place_of_a_table_is_not_asked(tmp_path, two):
 
 def test_a_question_takes_no_more_steps_than_the_file_explains(tmp_path, two, monkeypatch):
     path = written(tmp_path / "opencode.db", *two)
-    for name, value in (("_STEPS", 10), ("_STEPS_AT_LEAST", 0), ("_STEPS_A_BYTE", 0)):
+    for name, value in (("_STEPS", 10), ("QUERY_STEPS", 0), ("QUERY_STEPS_PER_BYTE", 0)):
         monkeypatch.setattr(databases, name, value)
     with pytest.raises(LoreError, match="it holds more than its size explains"):
         fold(f"{path}#ses_1", Options())

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from itertools import islice
 
+from lore.model.limits import BEGINNING_BYTES, BEGINNING_TOKENS
+
 BOM = b"\xef\xbb\xbf"
 SPACE = b" \t\r\n"
 SQLITE = b"SQLite format 3\x00"
-BEGINNING = 4 * 1024 * 1024  # bytes in which a document's array has to begin
-_BEFORE = 200_000  # strings and runs of brackets before it: ten times what a recorder writes there
 _STRUCTURE = re.compile(
     rb'"(?P<key>(?:[^"\\]++|\\.)*+)"[ \t\r\n]*+:|"(?:[^"\\]++|\\.)*+"?|(?P<opened>[\[{]++)|(?P<closed>[\]}]++)',
     re.DOTALL,
@@ -55,14 +55,14 @@ def array_at(data: bytes, paths: tuple[str, ...]) -> int:
     """Return where the content of the first array at one of these paths begins; -1 where there is none.
 
     A path has at most two steps, each the key of an object. Cost is O(bytes before the array): one match for each
-    string and each run of brackets, of which there may be `_BEFORE`.
+    string and each run of brackets, of which there may be `BEGINNING_TOKENS`.
     """
     keys = {path.rpartition(".")[2].encode() for path in paths if path}
-    if not any(data.find(b'"' + key + b'"', 0, BEGINNING) >= 0 for key in keys):
+    if not any(data.find(b'"' + key + b'"', 0, BEGINNING_BYTES) >= 0 for key in keys):
         return -1
     wanted = {tuple(path.encode().split(b".")[1:]) for path in paths if path}
     depth, outer, key = 0, b"", b""
-    for match in islice(_STRUCTURE.finditer(data, 0, BEGINNING), _BEFORE):
+    for match in islice(_STRUCTURE.finditer(data, 0, BEGINNING_BYTES), BEGINNING_TOKENS):
         opened, closed = match["opened"], match["closed"]
         if opened is not None:
             path = (key,) if depth == 1 else (outer, key) if depth == 2 else ()

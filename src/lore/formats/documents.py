@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
-from lore.formats.beginning import BEGINNING, BOM, SPACE, array_at
+from lore.formats.beginning import BOM, SPACE, array_at
 from lore.formats.bounds import is_crowded, is_deep, too_many, too_much
 from lore.formats.captures.repeats import Repeats, exchanges_in
 from lore.formats.http import Http, Judged
@@ -28,7 +28,7 @@ from lore.formats.lines import Line, fault
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
 from lore.model.jsonslice import TRAILING
-from lore.model.limits import ENTRY_BYTES, SHORT_ENTRIES
+from lore.model.limits import BEGINNING_BYTES, ENTRY_BYTES, SHORT_ENTRIES
 
 _SHORT = 128  # bytes, which a call takes by its address and its headers alone
 _BETWEEN = re.compile(rb"[ \t\r\n,]*")
@@ -167,7 +167,7 @@ class Elements(Struct):
                     return start + 1
                 self.phase = "over" if len(self.paths) == 1 else self.phase
         found = array_at(data, self.paths)
-        if found < 0 and len(data) > BEGINNING:
+        if found < 0 and len(data) > BEGINNING_BYTES:
             self.phase = "over"
         return found
 
@@ -285,7 +285,9 @@ class Documents:
         if elements.start >= 0 or not (elements.phase == "over" or elements.rest.strip()):
             return []
         where = " or ".join(path[1:] or "a list" for path in self.paths)
-        within = f" within {BEGINNING // 1024 // 1024} MiB" if elements.phase == "over" and where != "a list" else ""
+        within = (
+            f" within {BEGINNING_BYTES // 1024 // 1024} MiB" if elements.phase == "over" and where != "a list" else ""
+        )
         return [Read(Problem(Code.UNREADABLE_LINE, f"a document without {where}{within}"), 1, 0)]
 
     def _read(self, value: Problem) -> Read:

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats.base import Clock, Read, Yields
-from lore.formats.beginning import BEGINNING, BOM, SPACE
+from lore.formats.beginning import BOM, SPACE
 from lore.formats.bounds import is_crowded, is_deep, too_many, too_much
 from lore.formats.documents import Elements
 from lore.formats.lines import Line, LineReader, fault, problem
@@ -26,7 +26,7 @@ from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import NULL, Item
 from lore.model.jsonslice import is_json
-from lore.model.limits import ENTRY_BYTES
+from lore.model.limits import BEGINNING_BYTES, ENTRY_BYTES
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign
 
@@ -209,7 +209,7 @@ class TranscriptDocument(Emitting[M]):
     def feed(self, data: bytes) -> list[Read]:
         waited = self._elements.phase == "before"
         if waited:
-            self._before += data[: max(0, BEGINNING + 1 - len(self._before))]
+            self._before += data[: max(0, BEGINNING_BYTES + 1 - len(self._before))]
         records = self._elements.feed(data)
         return [*self._headed(), *self._every(records)] if waited else self._every(records)
 

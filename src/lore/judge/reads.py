@@ -31,12 +31,12 @@ from lore.judge.witnesses import since
 from lore.model.cause import Place
 from lore.model.codes import UNEXPLAINED, Code
 from lore.model.evidence import ReadBelowForecast, WritesUnread
+from lore.model.limits import PREDICTED_TURNS, TURNS_PER_PREDICTION
 from lore.model.providers import place_in
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Turn
 
 WITNESSES = 16  # chains besides the turn's own, the latest, that may have warmed a cache
-PREDICTED, TURNS = 8, 128  # turns of a recording that are predicted at most: so many, and one more of so many turns
 ESTIMATED = 1.35  # an estimated position may be too high by this factor
 ANOTHER = 2.0  # so much, where the bill read something: that may be the very position that was estimated
 UNTIMED = 60.0  # seconds within which a response has surely begun, where its beginning is not recorded
@@ -61,7 +61,7 @@ class Beside:
 
     def may_ask(self) -> bool:
         """Tell whether one more turn may be predicted, and count it."""
-        if self._asked >= PREDICTED + self._turns // TURNS:
+        if self._asked >= PREDICTED_TURNS + self._turns // TURNS_PER_PREDICTION:
             return False
         self._asked += 1
         return True

@@ -36,6 +36,7 @@ from lore.judge.policy import Policy, Ruling
 from lore.model.cause import Cause, Strength
 from lore.model.codes import CODES, UNEXPLAINED, CauseKind, Code, Reader, fix_of
 from lore.model.events import Billed, Counts
+from lore.model.limits import COMBINED_CAUSES
 from lore.model.results.simulate import Saving, Simulated, SimulatedTurn
 
 BY_VERDICT = Code.CLIENT_CAUSE_UNKNOWN  # the provider's word that something changed, not what: a witness, no fix
@@ -199,7 +200,6 @@ def _reading(paid: _CountsT, back: int) -> _CountsT:
 TTL, AUTO = "ttl=1h", "breakpoints=auto"
 KEYS = "ttl=5m|1h, breakpoints=auto, model=NAME, cause=CODE[,CODE], or options of the cache that --cache names"
 _TTL = {"5m": 300.0, "1h": 3600.0}
-_TOGETHER = 8  # sets of causes that are tried together: those that lost most
 _LIVING = {"anthropic", "bedrock"}  # caches at which a client can ask for a longer life
 _NO_FIX = {
     **dict.fromkeys(UNEXPLAINED, "that nothing explains"),
@@ -411,7 +411,7 @@ def _together(base: Run) -> list[tuple[str, ...]]:
         codes = {cause.code for cause in breaks if 2 * cause.loses > most and _has_fix((cause.code,), cause)}
         if len(codes) > 1:
             lost[tuple(sorted(codes))] += most
-    return sorted(lost, key=lambda codes: (-lost[codes], codes))[:_TOGETHER]
+    return sorted(lost, key=lambda codes: (-lost[codes], codes))[:COMBINED_CAUSES]
 
 
 def _has_fix(codes: Sequence[str], cause: Break) -> bool:

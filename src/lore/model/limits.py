@@ -22,6 +22,10 @@ USER_SEGMENTS = 16_384  # segments after the model's last message: each turn sea
 DIFFERING_LINES = 64  # places in which two texts differ; each is compared by itself
 DIFFERING_TEXT_BYTES = 4 * 1024 * 1024  # bytes of two texts that are compared line by line
 DIFFERENCE_CHARACTERS = 24_576  # characters searched for words and headings in all differences of two requests
+DIFFERENCE_WINDOW = 131_072  # characters after the first difference that are compared line by line: causes repeat
+HEADING_CHARACTERS = 24_000  # characters before it in which its heading is looked for
+RESPELLED_SEGMENTS = 48  # segments that are only spelled otherwise and are explained one by one
+ANSWER_SEGMENTS = 128  # at either end of a request in which the model's answer is looked for
 EXPLAINED_DIFFERENCES = 48  # of one kind of block between two requests; more are counted
 WORD_BYTES = 65_536  # before an excerpt, searched for the start of its first word, which may be a credential
 CLOCK_SIGNS = 256  # places of a text that look like a clock or an id
@@ -29,6 +33,9 @@ VARYING_TEXT = 65_536  # characters searched for clocks and ids: a longer differ
 ENDED_REQUESTS = 64  # requests of a recording that a later one may continue, besides the last of each chain
 CACHE_ENTRIES = 4_096  # entries of a chain in the model of a cache, the latest, that a request may continue
 FORECAST_ENTRIES = 4_000  # entries measured for a turn; more only if a long history changed at its beginning
+PREDICTED_TURNS = 8  # of a recording whose missed reads are predicted again, and one more for each
+TURNS_PER_PREDICTION = 128  # turns: a recording in which every turn misses costs no more than others
+COMBINED_CAUSES = 8  # sets of causes whose savings are tried in combination: each doubles the work
 
 # Reading a record: the only bounds of its size and depth
 RECORD_BYTES = 12 * 1024 * 1024  # 6 times the longest record that was seen in a real recording
@@ -46,6 +53,11 @@ YAML_VALUES = 400_000  # of an interaction, values of aliases counted each time
 YAML_TEXT_BYTES = 24 * 1024 * 1024  # of an interaction, text of aliases counted each time
 YAML_LEVELS = 200  # of an interaction: YAML's composer calls itself
 YAML_ANCHORS = 10_000  # of a cassette: each keeps its value until the end
+BEGINNING_BYTES = 4 * 1024 * 1024  # of a document, in which its list has to begin
+BEGINNING_TOKENS = 200_000  # texts and runs of brackets before that list: ten times what a recorder writes there
+CAPTURED_BYTES = 128 * 1024 * 1024  # of bodies of recorded calls that did not end yet; then the oldest are closed
+CAPTURED_CALLS = 4_096  # recorded calls that did not end yet
+ZSTD_WINDOW_BYTES = 64 * 1024 * 1024  # that a compressed file may ask to be held
 
 # Reading a file
 SHORT_LINES = 1_000  # lines too short for a record that are reported; more are counted
@@ -61,6 +73,8 @@ OPEN_CALLS = 512  # calls of a chat without a result: each result is looked for 
 # Files beside recordings
 DATABASE_BYTES = 1024 * 1024 * 1024  # of a database of an agent that is copied, and of all copies that are kept
 COLUMN_BYTES = 64 * 1024 * 1024  # of one of its values: no reader keeps a longer record
+QUERY_STEPS = 20_000_000  # of SQLite's machine for a query, and so many more
+QUERY_STEPS_PER_BYTE = 10  # of the database: an honest one needs less than one a byte
 DIRECTORY_BYTES = 4 * 1024 * 1024  # of an archive's directory: some 50,000 members; it is held while they are read
 SMALL_FILE_BYTES = 16 * 1024 * 1024  # of a file that is read at once: a message, a list of folders
 SETTINGS_BYTES = 1024 * 1024  # of a settings file: a device has no end
@@ -81,4 +95,5 @@ COMMANDS_AT_ONCE = 16  # each is a process of the user's
 ANSWER_BYTES = 4 * 1024 * 1024  # of a server's answer; a summary has thousands
 TEMPLATE_CHARACTERS = 65_536  # three times the longest chat template in use; compiling one takes quadratic time
 RENDERED_CHARACTERS = 1_000_000  # of what a chat template writes
+RENDERED_PER_BYTE = 16  # characters more for each byte of the prompt
 POWER_BITS = 4_096  # of a number that a chat template computes by `**`

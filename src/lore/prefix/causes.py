@@ -23,6 +23,7 @@ from lore.model.cause import SPELLINGS, Cause, Qualifier
 from lore.model.codes import CODES, Code
 from lore.model.differences import BehindBreakpoint, HeaderChanged, PartialPrompt, PromptParted, TailWithoutBreakpoint
 from lore.model.evidence import ModelChanged, RecordedChange
+from lore.model.limits import RESPELLED_SEGMENTS
 from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.state import Change
 from lore.model.turn import Call, Prompt, Segment
@@ -44,7 +45,6 @@ _SAID_LAST = frozenset(
 _APIS = frozenset(("anthropic", "openai", "azure", "gemini", "vertex", "bedrock"))
 _UNKNOWN = Call()
 RESUMED = 600.0  # seconds: who comes back after so long has often loaded the session anew
-_SPELLED = 48  # segments that are only spelled otherwise and are looked at one by one
 
 
 def causes(
@@ -165,7 +165,9 @@ def _spelled(left: Prompt, right: Prompt, found: Overlap) -> list[Cause]:
     pairs = zip(since(left, found.common, tail=False), since(right, found.common, tail=True), strict=False)
     numbered = enumerate(islice(pairs, found.canonical - found.common), found.common)
     differing = ((at, *pair) for at, pair in numbered if pair[0].data != pair[1].data)
-    return [of_segments(old, new).cause(old.section, at, old.path) for at, old, new in islice(differing, _SPELLED)]
+    return [
+        of_segments(old, new).cause(old.section, at, old.path) for at, old, new in islice(differing, RESPELLED_SEGMENTS)
+    ]
 
 
 def _content(left: Prompt, right: Prompt, found: Overlap, changes: Sequence[Change], *, templated: bool) -> list[Cause]:

@@ -28,7 +28,7 @@ from itertools import count, islice
 from typing import NamedTuple
 
 from lore.model.events import MAIN
-from lore.model.limits import CHAIN_PROMPT_BYTES, CHAINS_COMPARED
+from lore.model.limits import ANSWER_SEGMENTS, CHAIN_PROMPT_BYTES, CHAINS_COMPARED
 from lore.model.turn import Call, Exchange, Prompt, Streamed
 from lore.prefix import likeness, purpose
 
@@ -343,7 +343,7 @@ def _drops_tools(before: Prompt, prompt: Prompt) -> bool:
 def _answers(prompt: Prompt, *, backwards: bool = False) -> Iterator[bytes]:
     """Iterate over what the model said that is long enough to be known by: the first such block of each answer."""
     size = len(prompt.messages)
-    last = min(size, likeness.ANSWERS_WITHIN)
+    last = min(size, ANSWER_SEGMENTS)
     for place in range(size - 1, size - 1 - last, -1) if backwards else range(last):
         segment = prompt.messages[place]
         if segment.kind != "envelope" or not likeness.is_models(segment):

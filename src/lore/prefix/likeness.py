@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from lore.model.canonical import decode, text_of
 from lore.model.jsonslice import table
-from lore.model.limits import CHAIN_REPLY_BYTES
+from lore.model.limits import ANSWER_SEGMENTS, CHAIN_REPLY_BYTES
 from lore.model.providers import place_in, provider_of
 from lore.model.turn import Exchange, Output, Prompt, Segment, Streamed
 from lore.model.vector import common_prefix, common_suffix
@@ -36,7 +36,6 @@ from lore.prefix.overlap import same_content
 from lore.prefix.tools import is_deferred, name_of
 from lore.prefix.volatile import wrapping
 
-ANSWERS_WITHIN = 128  # segments in which answers are sought, from a request's beginning or its end
 DISTINCT = 48  # bytes or characters of a text by which an answer is known: "Done." is said in many conversations
 _ID = 16  # of a name that a provider makes up; some servers count their calls
 _MOST = 64  # texts by which a reply is recognised
@@ -265,7 +264,7 @@ def latest_answer(prompt: Prompt) -> Keys:
     """Return what the latest answer that a request holds is known by."""
     size, found = len(prompt.messages), set[int]()
     blocks: list[Segment] = []
-    for place in range(size - 1, max(-1, size - 1 - ANSWERS_WITHIN), -1):
+    for place in range(size - 1, max(-1, size - 1 - ANSWER_SEGMENTS), -1):
         segment = prompt.messages[place]
         blocks.append(segment)
         if segment.kind != "envelope":

@@ -21,14 +21,18 @@ from lore.model.canonical import canonical, decode, encode, letters
 from lore.model.cause import Cause
 from lore.model.codes import CauseKind, Code
 from lore.model.differences import Respelled, Spelling, Varies
-from lore.model.limits import DIFFERENCE_CHARACTERS, DIFFERING_LINES, DIFFERING_TEXT_BYTES
+from lore.model.limits import (
+    DIFFERENCE_CHARACTERS,
+    DIFFERENCE_WINDOW,
+    DIFFERING_LINES,
+    DIFFERING_TEXT_BYTES,
+    HEADING_CHARACTERS,
+)
 from lore.model.turn import Segment
 from lore.model.vector import common_prefix, common_suffix
 from lore.prefix.align import DifferingRanges, gaps
 from lore.prefix.volatile import numbered, topic, varied
 
-BEFORE = 24_000  # characters before the first difference in which the heading is sought that it stands under
-WINDOW = 131_072  # characters behind the first difference that are compared line by line: causes repeat
 _LOOKED_AT = 2_048  # characters of each side of a difference, read for what it is about
 _MOST_LINE = 400  # characters of a line read or shown
 _MOST_CONTEXT = 4_000  # characters before a sentence, searched for its heading
@@ -221,10 +225,10 @@ def _cut(left: str, right: str) -> _LinePair:
     """Cut both texts into lines, from some before the first difference to some behind the last, or to enough."""
     front = common_prefix(left, right)
     back = common_suffix(left, right, min(len(left), len(right)) - front)
-    begin = left.rfind("\n", 0, max(0, front - BEFORE)) + 1
+    begin = left.rfind("\n", 0, max(0, front - HEADING_CHARACTERS)) + 1
     ends = [_line_end(text, max(front, len(text) - back)) for text in (left, right)]
-    cut = [min(end, _line_end(text, front + WINDOW)) for text, end in zip((left, right), ends, strict=True)]
-    if all(end <= front + 2 * WINDOW for end in ends):
+    cut = [min(end, _line_end(text, front + DIFFERENCE_WINDOW)) for text, end in zip((left, right), ends, strict=True)]
+    if all(end <= front + 2 * DIFFERENCE_WINDOW for end in ends):
         cut = ends
     return _LinePair(left[begin : cut[0]].split("\n"), right[begin : cut[1]].split("\n"), cut != ends)
 

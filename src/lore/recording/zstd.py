@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from lore.errors import LoreError, Where
+from lore.model.limits import ZSTD_WINDOW_BYTES
 
 MAGIC = b"\x28\xb5\x2f\xfd"
 ENDING = ".zst"
 _STEP = 1024  # compressed bytes at a time: 32 MiB at most when they are unpacked
 _PIECE = 256 * 1024
-_WINDOW = 64 * 1024 * 1024
 
 
 def unpacked(pieces: Iterable[bytes], shown: str) -> Iterator[bytes]:
@@ -48,7 +48,7 @@ def unpacked(pieces: Iterable[bytes], shown: str) -> Iterator[bytes]:
 def _begun(library: Any) -> Any:
     """Begin a frame: the decompressor of the package makes another object for each, Python's own is one itself."""
     kind = library.ZstdDecompressor
-    return kind(max_window_size=_WINDOW).decompressobj() if hasattr(kind, "decompressobj") else kind()
+    return kind(max_window_size=ZSTD_WINDOW_BYTES).decompressobj() if hasattr(kind, "decompressobj") else kind()
 
 
 def _unreadable(shown: str, reason: str) -> LoreError:

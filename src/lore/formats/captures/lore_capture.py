@@ -30,14 +30,12 @@ from lore.formats.values import text_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.jsonslice import array, table
-from lore.model.limits import BODY_BYTES
+from lore.model.limits import BODY_BYTES, CAPTURED_BYTES, CAPTURED_CALLS
 from lore.model.mask import cut_masked
 from lore.model.turn import seconds_in
 
 NAME = "lore-capture"
 VERSION = 1
-HELD = 128 * 1024 * 1024  # bytes of bodies of calls that are open
-MOST_OPEN = 4096  # calls without an end: the oldest go
 
 
 class _Side(Struct):
@@ -103,7 +101,7 @@ class LoreCapture(LineReader):
             del self._calls[name]
             self._held -= call.size
             yield problem(Code.UNKNOWN_RECORD, "a request was not sent whole; it is passed over", line)
-        while self._held > HELD or len(self._calls) > MOST_OPEN:
+        while self._held > CAPTURED_BYTES or len(self._calls) > CAPTURED_CALLS:
             yield from self._close(next(iter(self._calls)))
 
     def _answered(self, name: str, members: dict[str, bytes], line: Line) -> Iterator[Read]:
@@ -119,7 +117,7 @@ class LoreCapture(LineReader):
         if members.get("more") != b"true":
             yield from self._close(name)
             return
-        while self._held > HELD and len(self._calls) > 1:
+        while self._held > CAPTURED_BYTES and len(self._calls) > 1:
             yield from self._close(next(iter(self._calls)))
 
     def _take(self, call: _OpenCall, side: _Side, members: dict[str, bytes], line: Line) -> None:

@@ -23,7 +23,7 @@ from msgspec import Raw
 from lore.errors import LoreError
 from lore.model.canonical import decode, encode
 from lore.model.items import ToolCall
-from lore.model.limits import RENDERED_CHARACTERS
+from lore.model.limits import RENDERED_CHARACTERS, RENDERED_PER_BYTE
 from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector, common_prefix
 from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, SEVERAL_LEADING, Rendered, Spot, Unit, answers, can, cannot
@@ -37,7 +37,6 @@ from lore.prompt.system_messages import Does
 _PIECE = re.compile(
     r"\n|.+?(?:\Z|\n|\|>|｜>|</s>|\[/INST\]|<end_of_turn>|(?=<\||<｜|</s>|\[INST\]|<end_of_turn>))", re.DOTALL
 )
-OUTPUT_PER_BYTE = 16  # characters that a template may write for each byte of the prompt
 _LOOKS_AHEAD = len("<end_of_turn>")  # characters behind a piece that say where it ends
 
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -161,7 +160,7 @@ class JinjaTemplate(RenderedText):
             system = ["\n\n".join(system)]
         before = _messages([{"role": "system", "content": text} for text in system], prompt.messages)
         size = sum(len(segment.data) for segment in prompt)
-        max_output = RENDERED_CHARACTERS + OUTPUT_PER_BYTE * size
+        max_output = RENDERED_CHARACTERS + RENDERED_PER_BYTE * size
         stable = self._text(before, tools, max_output, opened=False)
         text = self._text(_messages(before, prompt.tail), tools, max_output, opened=True)
         pieces, rest = self._cut(stable, text)

@@ -22,7 +22,7 @@ import tempfile
 from contextlib import closing, suppress
 
 from lore.files import WholeFile, database_uri
-from lore.model.limits import COLUMN_BYTES, DATABASE_BYTES
+from lore.model.limits import COLUMN_BYTES, DATABASE_BYTES, QUERY_STEPS, QUERY_STEPS_PER_BYTE
 from lore.model.mask import cut_masked
 
 ERRORS = (sqlite3.Error, OSError, ValueError, OverflowError)
@@ -33,7 +33,6 @@ _WAL_HEADER = 32  # bytes; another one where the log was begun anew
 _PIECE = 1024 * 1024  # bytes copied at a time
 _ATTEMPTS = 5  # times that a database is copied again while it is being written
 _STEPS = 1_000_000  # between two looks at how many there were
-_STEPS_AT_LEAST, _STEPS_A_BYTE = 20_000_000, 10  # what an honest file needs is less than one a byte
 
 
 def connect(database: str) -> sqlite3.Connection:
@@ -46,7 +45,7 @@ def _opened(path: str, size: int, options: str) -> sqlite3.Connection:
     """Open a copy of a database of `size` bytes, with bounds on what is read of it."""
     connection = sqlite3.connect(database_uri(path, options), uri=True)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, COLUMN_BYTES)
-    looks = (_STEPS_AT_LEAST + _STEPS_A_BYTE * size) // _STEPS
+    looks = (QUERY_STEPS + QUERY_STEPS_PER_BYTE * size) // _STEPS
     left = iter(range(looks))
     connection.set_progress_handler(lambda: next(left, None) is None, _STEPS)
     return connection
