@@ -34,7 +34,7 @@ OTHER_CODES = {
 NOT_RUN = {
     "lore check fixtures/recordings --cluster local": "starts workers; tests/plugins/scale/test_cluster.py has some",
     "lore check /data/logs --cluster tls://SCHEDULER:8786": "the same",
-    "lore record -- python agent.py": "tests/record/test_record_command.py runs such an agent",
+    "lore record -- python agent.py": "tests/plugins/record/test_record_command.py runs such an agent",
     "lore watch": "a screen, until it is ended",
     "lore --install-completion": "writes to the start-up file of whoever runs the tests",
     "lore compact sqlite:sessions.db --policy policy.toml --watch": "until it is interrupted",

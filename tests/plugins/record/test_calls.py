@@ -53,17 +53,7 @@ def exchanges(path):
     return [read.value for read in everything(LoreCapture(), path.read_bytes()) if isinstance(read.value, Exchange)]
 
 
-def test_each_chunk_of_an_answer_is_a_record(tmp_path):
-    records, told, call = passed(tmp_path / "c.jsonl")
-    assert [record.get("body") for record in records[2:5]] == ['{"id":"msg_1",', '"usage":{"input_tokens":1,',
-                                                               '"output_tokens":1}}']  # fmt: skip
-    assert records[2]["arrived"] == [[1000.0, 14]]
-    assert (records[1]["status"], records[-1]["ended"], told, call.written) == (200, "complete", [], True)
-    (exchange,) = exchanges(tmp_path / "c.jsonl")
-    assert (exchange.response_id, exchange.at, exchange.answered) == ("msg_1", 100.0, 100.5)
-
-
-def test_a_chunk_that_ends_within_a_character_stands_in_the_file_to_the_byte(tmp_path):
+def test_chunk_that_splits_a_character_is_kept_exactly(tmp_path):
     text = '{"id":"msg_1","content":[{"type":"text","text":"é🙂"}]}'.encode()
     chunks = [text[at : at + 1] for at in range(len(text))]
     records, _, _ = passed(tmp_path / "c.jsonl", chunks=chunks)
@@ -74,7 +64,7 @@ def test_a_chunk_that_ends_within_a_character_stands_in_the_file_to_the_byte(tmp
     assert exchanges(tmp_path / "c.jsonl")[0].response_id == "msg_1"
 
 
-def test_an_answer_that_the_disk_refused_in_the_middle_ends_there(tmp_path):
+def test_answer_ends_where_the_disk_refused_it(tmp_path):
     records, told, call = passed(tmp_path / "c.jsonl", 4)  # the second of three chunks
     assert [record.get("body") for record in records[1:]] == [None, '{"id":"msg_1",', None]
     assert records[-1]["ended"] == "not written whole"
@@ -82,13 +72,13 @@ def test_an_answer_that_the_disk_refused_in_the_middle_ends_there(tmp_path):
     assert ["no space left on device; requests still pass" in text for text in told] == [True, False]
 
 
-def test_of_a_request_that_the_disk_refused_no_answer_is_written(tmp_path):
+def test_answer_to_an_unwritten_request_is_not_written(tmp_path):
     records, _, call = passed(tmp_path / "c.jsonl", 1)
     assert (records, call.written) == ([], False)
     assert not (tmp_path / "c.jsonl").exists()
 
 
-def test_a_call_of_which_the_beginning_stands_in_another_file_is_not_gone_on_with(tmp_path):
+def test_call_begun_in_another_file_is_not_continued(tmp_path):
     path, told = tmp_path / "c.jsonl", []
     journal = Journal(str(path))
     journal.open_run(OPENING)
@@ -108,7 +98,7 @@ def test_a_call_of_which_the_beginning_stands_in_another_file_is_not_gone_on_wit
     assert len(exchanges(tmp_path / "old.jsonl")) == 1
 
 
-def test_a_request_of_which_an_answer_comes_early_stands_before_it(tmp_path):
+def test_request_is_written_before_an_early_answer(tmp_path):
     path = tmp_path / "c.jsonl"
     journal = Journal(str(path))
     journal.open_run(OPENING)

@@ -87,7 +87,7 @@ CASES = [
 
 @pytest.mark.parametrize(("client", "stream", "dialect"), CASES, ids=lambda value: getattr(value, "__name__", value))
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_client_is_answered_and_its_call_is_kept(client, stream, dialect, pointed, recorded, standin, monkeypatch):
+def test_each_sdk_is_answered_and_recorded(client, stream, dialect, pointed, recorded, standin, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIASECRET0123456789")  # of a gateway that checks no signature
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "SECRET")
     assert client(stream) == TEXT
@@ -106,7 +106,7 @@ def test_a_client_is_answered_and_its_call_is_kept(client, stream, dialect, poin
     assert "SECRET" not in recorded.path.read_text("utf-8")
 
 
-def test_a_stream_is_kept_with_the_times_of_its_chunks(pointed, recorded):
+def test_stream_is_recorded_with_times_of_its_chunks(pointed, recorded):
     assert anthropic(stream=True) == TEXT
     sides = [record for record in recorded.last() if record["part"] == "response"]
     arrived = [pair for record in sides for pair in record.get("arrived", ())]
@@ -118,7 +118,7 @@ def test_a_stream_is_kept_with_the_times_of_its_chunks(pointed, recorded):
     assert sides[0]["headers"]["request-id"] == "req_1"
 
 
-def test_the_command_reaches_the_recorder_past_any_proxy():
+def test_command_reaches_the_recorder_without_a_proxy():
     from lore_plugins.record.recorder import child_environment
 
     made = child_environment({"NO_PROXY": "corp.example", "HTTPS_PROXY": "http://p:1", "PATH": os.defpath}, {"A": "b"})

@@ -16,7 +16,7 @@ _NAMES = {name: sample for name, sample in SAMPLES.items() if re.fullmatch(r"[\w
 
 
 @pytest.mark.parametrize("kind", some(_NAMES))
-def test_a_recorder_shows_none(kind, tmp_path, monkeypatch):
+def test_record_shows_no_credential(kind, tmp_path, monkeypatch):
     """In what is told while it runs: its file, its upstreams, the command that it could not start."""
     monkeypatch.chdir(tmp_path)
     text = _NAMES[kind].text

@@ -13,7 +13,6 @@ import httpx
 import pytest
 
 from lore.errors import LoreError
-from lore_plugins.record import forwarding
 from plugins.record.conftest import recording
 
 NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
@@ -96,9 +95,7 @@ def ask(recorded):
 
 
 @pytest.mark.parametrize("trusting", ["SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"])
-def test_a_server_is_reached_through_the_proxy_and_by_the_certificates_of_the_environment(
-    trusting, environment, tunnel, certificate, tmp_path
-):
+def test_server_is_reached_by_proxy_and_own_certificates(trusting, environment, tunnel, certificate, tmp_path):
     environment.setenv("HTTPS_PROXY", tunnel.address)
     environment.setenv(trusting, str(certificate[0]))
     with recording(tmp_path / "c.jsonl", "https://api.example.test:8443") as recorded:
@@ -110,7 +107,7 @@ def test_a_server_is_reached_through_the_proxy_and_by_the_certificates_of_the_en
     assert "\r\nhost: api.example.test:8443\r\n" in inner.lower()
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused(environment, tunnel, tmp_path):
+def test_untrusted_certificate_is_refused(environment, tunnel, tmp_path):
     environment.setenv("HTTPS_PROXY", tunnel.address)
     with recording(tmp_path / "c.jsonl", "https://api.example.test") as recorded:
         answer = ask(recorded)
@@ -118,7 +115,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(environment, tunnel, t
     assert "certificate verify failed" in answer.json()["message"].lower()
 
 
-def test_a_server_without_tls_is_asked_through_http_proxy_unless_no_proxy_names_it(environment, tunnel, tmp_path):
+def test_no_proxy_names_servers_to_ask_directly(environment, tunnel, tmp_path):
     environment.setenv("HTTP_PROXY", tunnel.address)
     with recording(tmp_path / "c.jsonl", "http://models.example.test") as recorded:
         assert ask(recorded).text == "plain"
@@ -129,7 +126,7 @@ def test_a_server_without_tls_is_asked_through_http_proxy_unless_no_proxy_names_
     assert len(tunnel.asked) == 1
 
 
-def test_a_server_on_this_machine_is_asked_directly(environment, upstream, tunnel, tmp_path):
+def test_server_on_this_machine_is_asked_directly(environment, upstream, tunnel, tmp_path):
     environment.setenv("HTTP_PROXY", tunnel.address)
     with recording(tmp_path / "c.jsonl", upstream) as recorded:
         answer = httpx.post(f"{recorded.address}/anthropic/x/echo", content=b"here", trust_env=False)
@@ -145,17 +142,10 @@ def test_a_server_on_this_machine_is_asked_directly(environment, upstream, tunne
         ("NODE_EXTRA_CA_CERTS", __file__, "NODE_EXTRA_CA_CERTS names no certificates that can be read: it holds none"),
     ],
 )
-def test_an_environment_that_is_wrong_is_said_before_anything_runs(name, value, words, environment, tmp_path):
+def test_wrong_proxy_or_certificate_fails_before_the_command(name, value, words, environment, tmp_path):
     if "socksio" in words:
         environment.setitem(__import__("sys").modules, "socksio", None)
     environment.setenv(name, value)
     with pytest.raises(LoreError, match=words), recording(tmp_path / "c.jsonl", "https://h.example"):
         pass
     assert list(tmp_path.iterdir()) == []
-
-
-def test_headers_of_one_connection_stay_behind():
-    pairs = [(b"Connection", b"close, X-Hop"), (b"x-hop", b"1"), (b"TE", b"trailers"), (b"A", b"1"), (b"a", b"2"),
-             (b"Expect", b"100-continue"), (b"connection", b"x-two"), (b"X-Two", b"2")]  # fmt: skip
-    assert forwarding.passed_on(pairs, request=True) == [(b"A", b"1"), (b"a", b"2")]
-    assert (b"Expect", b"100-continue") in forwarding.passed_on(pairs, request=False)

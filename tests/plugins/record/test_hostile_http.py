@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from plugins.record.conftest import recording
-from plugins.record.standin import scripted, wait_until
+from plugins.record.standin import scripted
 from plugins.record.test_proxy import raw
 
 X = "/anthropic/x"
@@ -64,9 +64,15 @@ def refusing(tmp_path_factory):
         ("GET /../anthropic/x/echo HTTP/1.1\r\nHost: {host}", b"", 404),
         ("OPTIONS * HTTP/1.1\r\nHost: {host}", b"", 403),
         ("GET /anthropic/v1/realtime HTTP/1.1\r\nHost: {host}\r\nUpgrade: WebSocket\r\nConnection: Upgrade", b"", 426),
+        ("GET http://evil.example/ HTTP/1.1\r\nHost: evil.example", b"", 403),
+        ("CONNECT evil.example:443 HTTP/1.1\r\nHost: evil.example:443", b"", 403),
+        ("CONNECT evil.example:443 HTTP/1.1\r\nHost: {host}", b"", 403),
+        ("GET /anthropic/x/echo HTTP/1.1\r\nHost: {host}.evil.example", b"", 403),
+        ("GET /anthropic/x/echo HTTP/1.0\r\nX: y", b"", 403),
+        ("POST /anthropic/x/echo HTTP/1.1\r\nHost: {host}\r\nSec-Fetch-Site: cross-site", b"", 403),
     ],
 )  # fmt: skip
-def test_a_request_that_could_be_read_in_two_ways_or_is_not_for_here_is_refused(head, body, status, refusing):
+def test_ambiguous_or_foreign_request_is_refused(head, body, status, refusing):
     assert ask(refusing, head, body, close=False)[0] == status
     assert refusing.calls() == []
 
@@ -85,7 +91,7 @@ def test_a_request_that_could_be_read_in_two_ways_or_is_not_for_here_is_refused(
         ('/anthropic/{"a":"<b>"}', "/%7B%22a%22:%22%3Cb%3E%22%7D"),
     ],
 )
-def test_whatever_the_path_the_server_is_that_of_the_route(target, sent, tmp_path):
+def test_path_never_selects_another_server(target, sent, tmp_path):
     got, back = [], b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
     with scripted(back, got=got) as server, recording(tmp_path / "c.jsonl", f"anthropic={server}") as recorded:
         assert ask(recorded, f"GET {target} HTTP/1.1\r\nHost: {{host}}") == (200, b"ok")
@@ -94,22 +100,7 @@ def test_whatever_the_path_the_server_is_that_of_the_route(target, sent, tmp_pat
     assert f"\r\nhost: {urlsplit(server).netloc}\r\n".encode() in got[0].lower()
 
 
-def test_duplicate_and_folded_headers_pass(tmp_path):
-    got, back = (
-        [],
-        b"HTTP/1.1 200 OK\r\nX-B: 1\r\nX-B: 2\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\nContent-Length: 0\r\n\r\n",
-    )
-    with scripted(back, got=got) as server, recording(tmp_path / "c.jsonl", f"anthropic={server}") as recorded:
-        head = "GET /anthropic/x HTTP/1.1\r\nHost: {host}\r\nX-A: 1\r\nX-a: 2\r\nX-Folded: one\r\n  two"
-        answer = raw(recorded.address, head.replace("{host}", urlsplit(recorded.address).netloc).encode()
-                     + b"\r\nConnection: close\r\n\r\n")  # fmt: skip
-    lines = got[0].lower().split(b"\r\n")
-    assert [line for line in lines if line.startswith(b"x-")] == [b"x-a: 1", b"x-a: 2", b"x-folded: one two"]
-    for line in (b"x-b: 1", b"x-b: 2", b"set-cookie: a=1", b"set-cookie: b=2"):
-        assert line in answer.lower().split(b"\r\n")
-
-
-def test_trailers_and_extensions_of_chunks_are_left_out_and_the_body_passes(recorded, standin):
+def test_trailers_of_a_request_are_left_out(recorded, standin):
     chunks = b'3;name="x"\r\nabc\r\n2\r\nde\r\n0\r\nX-Checksum: 1\r\nTrailer-Two: 2\r\n\r\n'
     head = f"POST {X}/echo HTTP/1.1\r\nHost: {{host}}\r\nTransfer-Encoding: chunked\r\nTrailer: X-Checksum"
     assert ask(recorded, head, chunks) == (200, b"abcde")
@@ -117,35 +108,7 @@ def test_trailers_and_extensions_of_chunks_are_left_out_and_the_body_passes(reco
     assert not {b"trailer", b"x-checksum"} & standin.got[-1][2].keys()
 
 
-def test_trailers_of_an_answer_are_left_out(tmp_path):
-    back = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n2\r\nhi\r\n0\r\nX-T: 1\r\n\r\n"
-    with scripted(back) as server, recording(tmp_path / "c.jsonl", f"anthropic={server}") as recorded:
-        assert ask(recorded, "GET /anthropic/ HTTP/1.1\r\nHost: {host}") == (200, b"2\r\nhi\r\n0\r\n\r\n")
-        members, body = recorded.answer()
-        assert (body, members["ended"]) == (b"hi", "complete")
-
-
-def test_requests_that_are_sent_without_waiting_are_answered_in_order(recorded):
-    host = urlsplit(recorded.address).netloc
-    one = "POST {x}/echo HTTP/1.1\r\nHost: {host}\r\nContent-Length: 1\r\n{more}\r\n{body}"
-    text = "".join(
-        one.format(x=X, host=host, body=number, more="Connection: close\r\n" if number == 4 else "")
-        for number in range(5)
-    )
-    parts = raw(recorded.address, text.encode()).split(b"\r\n\r\n")
-    assert [part[:1] for part in parts[1:]] == [b"0", b"1", b"2", b"3", b"4"]
-    wait_until(lambda: len(recorded.calls()) >= 5 and "ended" in recorded.calls()[-1][-1])
-    assert [call[0]["body"] for call in recorded.calls()[-5:]] == ["0", "1", "2", "3", "4"]
-
-
-def test_an_offer_of_http_2_is_not_taken_and_the_request_passes(recorded):
-    head = f"GET {X}/echo HTTP/1.1\r\nHost: {{host}}\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk"
-    netloc = urlsplit(recorded.address).netloc
-    text = head.replace("{host}", netloc) + "\r\nConnection: Upgrade, HTTP2-Settings, close\r\n\r\n"
-    assert raw(recorded.address, text.encode()).startswith(b"HTTP/1.1 200 ")
-
-
-def test_long_headers_pass_and_longer_ones_are_refused(tmp_path):
+def test_headers_beyond_the_limit_are_refused(tmp_path):
     got = []
     with (
         scripted(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", got=got) as server,
@@ -159,7 +122,7 @@ def test_long_headers_pass_and_longer_ones_are_refused(tmp_path):
     assert len(got[0]) > 300_000
 
 
-def test_an_answer_to_head_has_its_length_and_no_body(tmp_path):
+def test_answer_to_head_has_length_and_no_body(tmp_path):
     with (
         scripted(b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n") as server,
         recording(tmp_path / "c.jsonl", f"anthropic={server}") as recorded,
@@ -171,17 +134,7 @@ def test_an_answer_to_head_has_its_length_and_no_body(tmp_path):
         assert recorded.answer()[0]["ended"] == "complete"
 
 
-def test_a_server_that_sends_on_behind_its_answer_or_before_it_confuses_no_call(tmp_path):
-    smuggled = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
-    with scripted(smuggled) as server, recording(tmp_path / "c.jsonl", f"anthropic={server}") as recorded:
-        for _ in range(3):
-            assert ask(recorded, "GET /anthropic/ HTTP/1.1\r\nHost: {host}") == (200, b"ok")
-    early = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-    with scripted(early) as server, recording(tmp_path / "d.jsonl", f"anthropic={server}") as recorded:
-        assert ask(recorded, "GET /anthropic/ HTTP/1.1\r\nHost: {host}") == (200, b"ok")
-
-
-def test_what_is_refused_is_counted_and_said_once(tmp_path):
+def test_refusals_are_counted_and_reported_once(tmp_path):
     with recording(tmp_path / "c.jsonl", "anthropic=http://127.0.0.1:9") as recorded:
         for _ in range(3):
             status, body = ask(recorded, "GET /anthropic/v1/realtime HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket")
@@ -199,7 +152,7 @@ def test_what_is_refused_is_counted_and_said_once(tmp_path):
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n\xff\xfe", 200),
     ],
 )
-def test_an_answer_of_an_odd_kind_passes_or_is_a_502(answer, status, tmp_path):
+def test_odd_answer_passes_or_is_a_502(answer, status, tmp_path):
     with scripted(answer) as server, recording(tmp_path / "c.jsonl", f"anthropic={server}") as recorded:
         found, body = ask(recorded, "GET /anthropic/ HTTP/1.1\r\nHost: {host}")
         assert found == status

@@ -16,7 +16,7 @@ from lore_plugins.record.journal import Journal, line_of
 OPENING = b'{"lore_capture":1}\n'
 
 
-def test_each_record_is_one_write_and_is_synchronised(tmp_path, monkeypatch):
+def test_each_record_is_one_synchronised_write(tmp_path, monkeypatch):
     written, synchronised = [], []
     write, fsync = os.write, os.fsync
     monkeypatch.setattr(journal.os, "write", lambda file, data: written.append(bytes(data)) or write(file, data))
@@ -31,7 +31,7 @@ def test_each_record_is_one_write_and_is_synchronised(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("torn", [b'{"call":"x","body":"' + b"y" * 200_000, b"{", b""])
-def test_a_record_that_was_not_finished_is_cut_off(tmp_path, torn):
+def test_unfinished_last_record_is_cut_off(tmp_path, torn):
     path = tmp_path / "c.jsonl"
     path.write_bytes(OPENING + b'{"a":1}\n' + torn)
     file = Journal(str(path))
@@ -42,7 +42,7 @@ def test_a_record_that_was_not_finished_is_cut_off(tmp_path, torn):
 
 
 @pytest.mark.parametrize("torn", [b"", b"{", OPENING[:9], OPENING[:-1]])
-def test_a_file_whose_first_record_was_torn_is_begun_again(tmp_path, torn):
+def test_file_with_a_torn_first_record_is_restarted(tmp_path, torn):
     path = tmp_path / "c.jsonl"
     path.write_bytes(torn)
     file = Journal(str(path))
@@ -54,7 +54,7 @@ def test_a_file_whose_first_record_was_torn_is_begun_again(tmp_path, torn):
 @pytest.mark.parametrize(
     "content", [b"print('hello')\n", b'{"kind":"session_started"}\n', b'{"request":{}}', b"\x00" * 9]
 )
-def test_another_file_is_left_alone(tmp_path, content):
+def test_file_that_is_no_capture_is_refused(tmp_path, content):
     path = tmp_path / "agent.py"
     path.write_bytes(content)
     with pytest.raises(LoreError, match="no capture"):
@@ -62,7 +62,7 @@ def test_another_file_is_left_alone(tmp_path, content):
     assert path.read_bytes() == content
 
 
-def test_one_recorder_writes_a_file_at_a_time(tmp_path):
+def test_second_recorder_of_a_file_is_refused(tmp_path):
     path = str(tmp_path / "c.jsonl")
     first = Journal(path)
     with pytest.raises(LoreError, match="another lore record"):
@@ -71,13 +71,13 @@ def test_one_recorder_writes_a_file_at_a_time(tmp_path):
     Journal(path).close()
 
 
-def test_a_folder_and_a_place_that_is_not_there_are_refused(tmp_path):
+def test_folder_or_missing_place_is_refused(tmp_path):
     for path in (tmp_path, tmp_path / "no" / "c.jsonl", "a\0b"):
         with pytest.raises(LoreError, match="cannot write"):
             Journal(str(path))
 
 
-def test_what_the_disk_refuses_leaves_no_half_record(tmp_path, monkeypatch):
+def test_refused_write_leaves_no_half_record(tmp_path, monkeypatch):
     path = tmp_path / "c.jsonl"
     file = Journal(str(path))
     file.append(OPENING)
@@ -98,7 +98,7 @@ def test_what_the_disk_refuses_leaves_no_half_record(tmp_path, monkeypatch):
     assert path.read_bytes() == OPENING + b'{"kept":1}\n'
 
 
-def test_a_file_that_is_moved_is_begun_anew_and_loses_nothing(tmp_path):
+def test_moved_file_is_restarted_without_loss(tmp_path):
     path, moved = tmp_path / "c.jsonl", tmp_path / "c.jsonl.1"
     file = Journal(str(path))
     file.open_run(OPENING)
@@ -113,7 +113,7 @@ def test_a_file_that_is_moved_is_begun_anew_and_loses_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("empty", [lambda path: path.write_bytes(b""), lambda path: path.unlink()])
-def test_a_file_that_is_emptied_or_removed_is_begun_anew(tmp_path, empty):
+def test_emptied_or_removed_file_is_restarted(tmp_path, empty):
     path = tmp_path / "c.jsonl"
     file = Journal(str(path))
     file.open_run(OPENING)
@@ -125,7 +125,7 @@ def test_a_file_that_is_emptied_or_removed_is_begun_anew(tmp_path, empty):
     assert path.stat().st_mode & 0o777 in (0o600, 0o644)
 
 
-def test_what_takes_the_name_of_a_capture_is_left_alone(tmp_path):
+def test_file_that_took_the_capture_name_is_kept(tmp_path):
     path = tmp_path / "c.jsonl"
     file = Journal(str(path))
     file.open_run(OPENING)
@@ -144,7 +144,7 @@ def test_what_takes_the_name_of_a_capture_is_left_alone(tmp_path):
     assert path.read_bytes() == OPENING + b'{"a":1}\n'
 
 
-def test_a_folder_that_is_gone_refuses_until_it_is_there_again(tmp_path):
+def test_missing_folder_refuses_until_it_is_back(tmp_path):
     folder = tmp_path / "captures"
     folder.mkdir()
     file = Journal(str(folder / "c.jsonl"))
@@ -159,7 +159,7 @@ def test_a_folder_that_is_gone_refuses_until_it_is_there_again(tmp_path):
     assert (folder / "c.jsonl").read_bytes() == OPENING + b'{"b":1}\n'
 
 
-def test_a_disk_that_is_full_from_the_beginning_is_said(tmp_path):
+def test_disk_full_at_start_is_an_error(tmp_path):
     if not os.path.exists("/dev/full"):
         pytest.skip("no /dev/full")
     file = Journal("/dev/full")
@@ -169,7 +169,7 @@ def test_a_disk_that_is_full_from_the_beginning_is_said(tmp_path):
 
 
 @pytest.mark.parametrize("before", [None, b"", b'{"lore_capture":1}\n{"a":1}\n'])
-def test_a_run_without_a_record_leaves_what_was_there_before(before, tmp_path):
+def test_run_without_records_changes_no_file(before, tmp_path):
     path = tmp_path / "c.jsonl"
     if before is not None:
         path.write_bytes(before)
@@ -181,17 +181,7 @@ def test_a_run_without_a_record_leaves_what_was_there_before(before, tmp_path):
     assert journal.kept == (before is not None)
 
 
-def test_a_file_that_took_the_name_of_an_empty_capture_is_left(tmp_path):
-    path = tmp_path / "c.jsonl"
-    journal = Journal(str(path))
-    journal.open_run(b'{"lore_capture":1}\n')
-    path.rename(tmp_path / "moved.jsonl")
-    path.write_bytes(b"another's")
-    journal.close()
-    assert path.read_bytes() == b"another's"
-
-
-def test_text_that_is_written_is_text_that_is_read():
+def test_written_body_is_read_back_exactly():
     for body in (b"", b"\x00\x1f", '"\\\u2028é🙂'.encode(), b"\xed\xa0\x80", bytes(range(256))):
         record = json.loads(line_of({}, body))
         read = base64.b64decode(record["base64"]) if "base64" in record else record.get("body", "").encode()

@@ -22,12 +22,12 @@ SECRETS = [
 ]  # fmt: skip
 
 
-def test_no_header_that_is_not_listed_is_kept():
+def test_unlisted_header_is_not_recorded():
     for kept in (request_headers(SECRETS), response_headers(SECRETS)):
         assert "SECRET" not in str(kept)
 
 
-def test_what_tells_requests_apart_is_kept():
+def test_listed_headers_are_recorded():
     pairs = [
         (b"Anthropic-Beta", b"a"), (b"anthropic-beta", b"b"), (b"X-Stainless-Lang", b"python"),
         (b"x-claude-code-session-id", b"s1"), (b"content-encoding", b"gzip"), (b"user-agent", b"\xff"),
@@ -38,10 +38,6 @@ def test_what_tells_requests_apart_is_kept():
     }  # fmt: skip
     answer = [(b"Request-Id", b"req_1"), (b"anthropic-ratelimit-tokens-remaining", b"7"), (b"date", b"now")]
     assert response_headers(answer).keys() == {"request-id", "date"} | {"anthropic-ratelimit-tokens-remaining"}
-
-
-def test_a_header_of_any_length_is_kept_short():
-    assert len(request_headers([(b"user-agent", b"x" * 100_000)] * 3)["user-agent"]) <= 8192
 
 
 @pytest.mark.parametrize(
@@ -56,20 +52,20 @@ def test_a_header_of_any_length_is_kept_short():
         (b"%6bey=SECRET", "?%6bey=REDACTED"),
     ],
 )
-def test_a_url_keeps_no_key(query, kept):
+def test_url_is_recorded_without_its_key(query, kept):
     assert url_of("https://h", b"/v1beta/models/m:generateContent", query) == (
         "https://h/v1beta/models/m:generateContent" + kept
     )
 
 
-def test_what_looks_like_a_key_is_masked_where_keys_do_not_stand():
+def test_key_in_an_unusual_place_is_masked():
     key = "sk-ant-REALLY-SECRET-0123456789"
     assert "SECRET" not in url_of("https://h", f"/v1/{key}/messages".encode(), b"")
     assert "SECRET" not in url_of("https://h", b"/v1", f"{key}".encode())
     assert "SECRET" not in str(request_headers([(b"user-agent", f"agent {key}".encode())]))
 
 
-def test_an_account_is_a_digest_wherever_its_key_stands():
+def test_account_is_a_digest_of_the_key():
     digest = hashlib.sha256(b"AIzaSyD-0123456789").hexdigest()[:12]
     assert account([(b"x-goog-api-key", b"AIzaSyD-0123456789")], b"") == digest
     assert account([], b"alt=sse&key=AIzaSyD-0123456789") == digest
@@ -78,7 +74,7 @@ def test_an_account_is_a_digest_wherever_its_key_stands():
 
 
 @given(st.text(), st.integers(1, 9))
-def test_text_is_cut_where_no_character_is(text, size):
+def test_text_is_cut_between_characters(text, size):
     data, pieces = text.encode("utf-8", "surrogatepass").replace(b"\xed", b"x"), []
     data = data.decode("utf-8", "replace").encode()
     held = b""
@@ -89,8 +85,3 @@ def test_text_is_cut_where_no_character_is(text, size):
         pieces.append(held[:end].decode())
         held = held[end:]
     assert "".join(pieces).encode() + held == data
-
-
-@given(st.binary(min_size=1))
-def test_of_bytes_that_are_no_text_little_is_held_back(data):
-    assert len(data) - 3 <= cut(data) <= len(data)

@@ -17,7 +17,7 @@ def row(*, prompt: int | None = None, billed: bool = False, answered: float | No
     )  # fmt: skip
 
 
-def test_a_request_that_was_refused_or_not_answered_is_said_to_be():
+def test_live_line_says_refused_or_not_answered():
     """It was called one without a bill."""
     assert live_line(row(), None, content=False, refused=429) == "turn 1  m  refused (429)"
     assert live_line(row(), None, content=False) == "turn 1  m  no bill in its response"
@@ -26,7 +26,7 @@ def test_a_request_that_was_refused_or_not_answered_is_said_to_be():
 
 
 @pytest.mark.parametrize(("dollars", "shown"), [(0.0033, " ($0.0033)"), (0.00001, ""), (None, "")])
-def test_an_amount_below_a_cent_is_not_called_nothing(dollars, shown):
+def test_live_line_shows_amounts_below_a_cent(dollars, shown):
     """It was `$0.00`."""
     broken = LastBreak(
         code="LORE101", kind="waste", turn=1, at=None, lost_tokens=2931, dollars=dollars, says="s",
@@ -36,6 +36,6 @@ def test_an_amount_below_a_cent_is_not_called_nothing(dollars, shown):
 
 
 @pytest.mark.parametrize(("path", "typed"), [("it's here.jsonl", "'it'\"'\"'s here.jsonl'"), ("b\\xff.jsonl", None)])
-def test_next_command_names_a_capture_as_a_shell_takes_it(path, typed):
+def test_next_command_quotes_the_file_for_a_shell(path, typed):
     found = [line for line in closing_lines(path, 1, 0, 0, pointed=False) if line.startswith("next: ")]
     assert found == ([] if typed is None else [f"next: lore check {typed}"])

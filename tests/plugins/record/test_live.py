@@ -22,7 +22,7 @@ CAPTURE = Path(__file__).resolve().parents[3] / "fixtures" / "captures" / "lore-
 
 
 @pytest.mark.parametrize("content", [False, True])
-def test_content_is_printed_with_v_alone(content, capsys, monkeypatch):
+def test_live_quotes_content_only_with_v(content, capsys, monkeypatch):
     monkeypatch.setattr(live.signal, "signal", lambda *_: None)
     theirs, ours = Pipe(duplex=False)
     ours.close()
@@ -36,6 +36,6 @@ def test_content_is_printed_with_v_alone(content, capsys, monkeypatch):
     assert ('"system[0]"' in printed) is content
 
 
-def test_process_of_live_verdicts_imports_nothing_of_the_current_folder(trapped):
+def test_live_process_imports_nothing_from_current_folder(trapped):
     done = run(_LIVE, trapped)
     assert (done.returncode, done.stderr, marks(trapped)) == (0, b"", [])

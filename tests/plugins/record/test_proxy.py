@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import http.client
 import json
 import socket
 import threading
@@ -38,7 +37,7 @@ def raw(address, data):
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"])
-def test_any_method_passes_with_its_path_and_query(method, client, standin, recorded):
+def test_any_method_passes_with_path_and_query(method, client, standin, recorded):
     target = "/x/echo/200/%C3%A9%2F:a?alt=sse&key=SECRET&x="
     answer = client.request(method, f"/anthropic{target}", headers={"x-odd": "1, 2"})
     got = standin.got[-1]
@@ -48,14 +47,14 @@ def test_any_method_passes_with_its_path_and_query(method, client, standin, reco
     assert recorded.last()[0]["url"].endswith("?alt=sse&key=REDACTED&x")
 
 
-def test_the_server_gets_its_own_name_and_no_header_of_the_connection(client, standin, upstream):
+def test_server_gets_its_own_host_header(client, standin, upstream):
     client.post(f"{X}/echo", content=b"{}", headers={"connection": "keep-alive, x-hop", "x-hop": "1", "te": "trailers"})
     headers = standin.got[-1][2]
     assert headers[b"host"].decode() == urlsplit(upstream).netloc
     assert not headers.keys() & {b"x-hop", b"te", b"connection", b"keep-alive", b"transfer-encoding"}
 
 
-def test_errors_retries_and_redirects_are_the_clients(client, recorded):
+def test_errors_and_redirects_pass_to_the_client(client, recorded):
     for status in (204, 301, 307, 400, 429, 500, 529):
         answer = client.post(f"{X}/status/{status}", content=b"{}")
         assert answer.status_code == status
@@ -63,7 +62,7 @@ def test_errors_retries_and_redirects_are_the_clients(client, recorded):
         assert (recorded.answer()[0]["status"], recorded.answer()[0]["ended"]) == (status, "complete")
 
 
-def test_what_is_compressed_passes_as_it_came(client, recorded):
+def test_compressed_answer_passes_unchanged(client, recorded):
     with client.stream("GET", f"{X}/gzip") as answer:
         packed = b"".join(answer.iter_raw())
     assert packed[:2] == b"\x1f\x8b"
@@ -73,7 +72,7 @@ def test_what_is_compressed_passes_as_it_came(client, recorded):
         assert b"".join(answer.iter_raw()) == b"\x1f\x8bnot gzip at all"
 
 
-def test_a_chunk_passes_before_the_next_is_there(client, standin, recorded):
+def test_chunk_passes_before_the_next_arrives(client, standin, recorded):
     standin.go.clear()
     with client.stream("POST", f"{X}/waits", content=b"{}") as answer:
         pieces = answer.iter_raw()
@@ -86,23 +85,7 @@ def test_a_chunk_passes_before_the_next_is_there(client, standin, recorded):
     assert "".join(record.get("body", "") for record in recorded.last()[1:]) == "data: 1\n\ndata: 2\n\n"
 
 
-def test_a_connection_serves_one_request_after_the_other(recorded):
-    url = urlsplit(recorded.address)
-    connection = http.client.HTTPConnection(url.hostname, url.port, timeout=30)
-    for number in range(3):
-        connection.request("POST", f"{X}/echo", body=b"%d" % number)
-        held = connection.sock
-        assert connection.getresponse().read() == b"%d" % number
-        assert connection.sock is held is not None
-    connection.close()
-
-
-def test_small_chunks_are_not_held_back_by_the_system(recorded):
-    listener = recorded.recorder._listener
-    assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-
-
-def test_a_body_in_chunks_and_one_that_is_announced_pass(client, recorded):
+def test_chunked_and_announced_bodies_pass(client, recorded):
     assert client.post(f"{X}/echo", content=iter([b"a", "é".encode(), b"b"])).content == "aéb".encode()
     assert recorded.last()[0]["body"] == "aéb"
     host = urlsplit(recorded.address).netloc.encode()
@@ -112,7 +95,7 @@ def test_a_body_in_chunks_and_one_that_is_announced_pass(client, recorded):
     assert answer.endswith(b"\r\n\r\nhi")
 
 
-def test_what_a_client_has_whole_stands_in_the_file(client, recorded):
+def test_received_answer_is_in_the_file(client, recorded):
     for number in range(20):
         body = b'{"n":%d}' % number
         assert client.post(f"{X}/echo", content=body).content == body
@@ -129,7 +112,7 @@ def test_what_a_client_has_whole_stands_in_the_file(client, recorded):
         b"HTTP/1.1 204 No Content\r\n\r\n",
     ],
 )
-def test_no_answer_is_whole_for_its_client_before_it_stands_in_the_file(answer, tmp_path, monkeypatch):
+def test_answer_is_written_before_it_is_sent(answer, tmp_path, monkeypatch):
     """A disk that takes its time: a client that had its answer could lose it by a crash."""
     answered, early, append = threading.Event(), list[bool](), journal.Journal.append
 
@@ -146,7 +129,7 @@ def test_no_answer_is_whole_for_its_client_before_it_stands_in_the_file(answer, 
     assert not any(early)
 
 
-def test_many_megabytes_pass_both_ways_in_pieces(upstream, standin, tmp_path):
+def test_large_bodies_pass_in_pieces(upstream, standin, tmp_path):
     chunk = bytes(range(256)) * 4096  # a megabyte that is no text
     whole = hashlib.sha256(chunk * 20).hexdigest()
     answer, longest = hashlib.sha256(), 0
@@ -169,7 +152,7 @@ def test_many_megabytes_pass_both_ways_in_pieces(upstream, standin, tmp_path):
     assert longest < 1024 * 1024  # a piece at a time is held, not a body
 
 
-def test_a_client_that_reads_nothing_holds_its_server_back(recorded, standin):
+def test_slow_client_holds_its_server_back(recorded, standin):
     standin.sent, standin.left = 0, 0
     standin.gone.clear()
     url = urlsplit(recorded.address)
@@ -184,7 +167,7 @@ def test_a_client_that_reads_nothing_holds_its_server_back(recorded, standin):
     wait_until(lambda: recorded.calls()[-1][-1].get("ended") == "the client left", seconds=60)
 
 
-def test_a_client_that_leaves_in_its_request_is_not_answered(recorded):
+def test_client_that_leaves_early_is_not_answered(recorded):
     url, before = urlsplit(recorded.address), len(recorded.calls())
     with socket.create_connection((url.hostname, url.port)) as connection:
         head = b"POST %s/echo HTTP/1.1\r\nHost: %s\r\nContent-Length: 99\r\n\r\n" % (X.encode(), url.netloc.encode())
@@ -195,58 +178,7 @@ def test_a_client_that_leaves_in_its_request_is_not_answered(recorded):
     assert recorded.last()[0]["ended"] == "the client left"
 
 
-def test_a_hundred_streams_at_once(tmp_path):
-    standin = StandIn()
-    with served(standin) as upstream, recording(tmp_path / "c.jsonl", upstream) as many:
-        import asyncio
-
-        async def stream(client, begun):
-            async with client.stream("POST", f"{X}/waits", content=b"{}") as answer:
-                pieces = answer.aiter_raw()
-                first = await anext(pieces)
-                begun.append(first)
-                while len(begun) < 100:
-                    await asyncio.sleep(0.01)
-                standin.go.set()
-                return first + b"".join([piece async for piece in pieces])
-
-        async def all_of_them():
-            limits, begun = httpx.Limits(max_connections=None), []
-            async with httpx.AsyncClient(base_url=many.address, timeout=120, limits=limits, trust_env=False) as client:
-                return await asyncio.gather(*(stream(client, begun) for _ in range(100)))
-
-        assert set(asyncio.run(all_of_them())) == {b"data: 1\n\ndata: 2\n\n"}
-        calls = many.calls()
-    assert len(calls) == 100
-    assert {"".join(record.get("body", "") for record in call[1:]) for call in calls} == {"data: 1\n\ndata: 2\n\n"}
-
-
-@pytest.mark.parametrize(
-    ("head", "status"),
-    [
-        ("GET http://evil.example/ HTTP/1.1\r\nHost: evil.example", 403),
-        ("GET http://evil.example/anthropic/ HTTP/1.1\r\nHost: {host}", 403),
-        ("CONNECT evil.example:443 HTTP/1.1\r\nHost: evil.example:443", 403),
-        ("CONNECT evil.example:443 HTTP/1.1\r\nHost: {host}", 403),
-        ("GET /anthropic/x/echo HTTP/1.1\r\nHost: rebound.example:{port}", 403),
-        ("GET /anthropic/x/echo HTTP/1.1\r\nHost: {host}.evil.example", 403),
-        ("GET /anthropic/x/echo HTTP/1.0\r\nX: y", 403),
-        ("POST /anthropic/x/echo HTTP/1.1\r\nHost: {host}\r\nSec-Fetch-Site: cross-site\r\nContent-Length: 0", 403),
-        ("GET /anthropic/v1 HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade", 426),
-    ],
-)
-def test_what_is_not_for_here_is_refused_and_reaches_no_server(head, status, recorded, standin):
-    before, calls = len(standin.got), len(recorded.calls())
-    url = urlsplit(recorded.address)
-    text = head.format(host=url.netloc, port=url.port)
-    answer = raw(recorded.address, f"{text}\r\n\r\n".encode())
-    assert answer.startswith(b"HTTP/1.1 %d " % status), answer
-    error = json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
-    assert error["type"] == "lore_record"
-    assert (len(standin.got), len(recorded.calls())) == (before, calls)
-
-
-def test_a_path_that_names_no_upstream_is_answered_with_those_that_are(tmp_path):
+def test_unknown_path_is_answered_with_known_ones(tmp_path):
     with recording(tmp_path / "c.jsonl", "openai=http://127.0.0.1:9") as alone:
         answer = httpx.post(f"{alone.address}/v1/messages", json={}, trust_env=False)
         assert answer.status_code == 404
@@ -254,7 +186,7 @@ def test_a_path_that_names_no_upstream_is_answered_with_those_that_are(tmp_path)
         assert alone.recorder.counts.refused == 1
 
 
-def test_a_server_that_is_not_there_is_a_502_that_says_so(tmp_path):
+def test_unreachable_server_is_a_502(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -279,7 +211,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_server_that_speaks_no_http_is_a_502(name, tmp_path):
+def test_server_without_http_is_a_502(name, tmp_path):
     answer = HOSTILE[name]
     begin = b"" if isinstance(answer, bytes) else b"HTTP/1.1 200 OK\r\n"
     script = answer if isinstance(answer, bytes) else lambda connection: (connection.sendall(begin), answer(connection))
@@ -298,7 +230,7 @@ def test_a_server_that_speaks_no_http_is_a_502(name, tmp_path):
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nshort\r\nzz\r\n",
     ],
 )
-def test_an_answer_that_breaks_off_breaks_off_for_the_client_too(answer, tmp_path):
+def test_broken_answer_breaks_off_for_the_client(answer, tmp_path):
     with scripted(answer) as upstream, recording(tmp_path / "c.jsonl", upstream) as alone:
         with pytest.raises(httpx.RemoteProtocolError):
             httpx.post(f"{alone.address}/anthropic/v1/messages", json={}, trust_env=False)
@@ -307,20 +239,11 @@ def test_an_answer_that_breaks_off_breaks_off_for_the_client_too(answer, tmp_pat
         assert alone.last()[-1]["ended"].startswith("the upstream broke off")
 
 
-def test_an_answer_with_a_length_besides_its_chunks_is_as_long_as_these(tmp_path):
-    """A length beside chunks does not hold (RFC 9112, 6.3); passed on, its client waited for the rest."""
-    script = b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nshort\r\n0\r\n\r\n"
-    with scripted(script) as upstream, recording(tmp_path / "c.jsonl", upstream) as alone:
-        answer = httpx.post(f"{alone.address}/anthropic/v1/messages", json={}, trust_env=False, timeout=60)
-        assert answer.content == b"short"
-        assert alone.last()[-1]["ended"] == "complete"
-
-
-def test_an_answer_before_the_end_of_a_request_passes(client):
+def test_answer_before_the_end_of_the_request_passes(client):
     assert client.post(f"{X}/early", content=b"x" * 10).status_code == 413
 
 
-def test_a_full_disk_stops_no_request(tmp_path, monkeypatch):
+def test_full_disk_stops_no_request(tmp_path, monkeypatch):
     standin = StandIn()
     with served(standin) as upstream, recording(tmp_path / "c.jsonl", upstream) as full:
         with monkeypatch.context() as patched:
@@ -340,7 +263,7 @@ def test_a_full_disk_stops_no_request(tmp_path, monkeypatch):
         assert [call[0]["body"] for call in full.calls()] == ['{"kept":1}']
 
 
-def test_no_cookie_and_no_credential_is_kept_from_call_to_call(client, standin, recorded):
+def test_calls_share_no_cookie_or_credential(client, standin, recorded):
     body = json.dumps({"model": "m", "messages": []}).encode()
     for _ in range(2):
         answer = client.post("/anthropic/v1/messages", content=body, headers={"authorization": "Bearer SECRET-TOKEN"})

@@ -16,9 +16,8 @@ import pytest
 
 from cli.running import lore
 from helpers.schemas import valid
-from lore_plugins.record.lines import export_lines
 from plugins.record.conftest import body_of
-from plugins.record.standin import StandIn, served, wait_until
+from plugins.record.standin import StandIn, served
 from plugins.replay.engines import VLLM, serving
 
 AGENT = """
@@ -53,7 +52,7 @@ def record(*words, cwd, **more):
     )  # fmt: skip
 
 
-def test_an_agent_is_recorded_and_its_capture_is_judged(upstream, standin, tmp_path):
+def test_agent_is_recorded_checked_and_replayed(upstream, standin, tmp_path):
     """Three commands, one story: `lore record`, `lore check` of the capture, `lore replay` of it into an engine."""
     (tmp_path / "agent.py").write_text(AGENT, "utf-8")
     command = ["--upstream", upstream, "--live", "-o", "c.jsonl", "--", sys.executable, "agent.py", "2"]
@@ -95,7 +94,7 @@ def test_an_agent_is_recorded_and_its_capture_is_judged(upstream, standin, tmp_p
         (["/"], 126),
     ],
 )
-def test_the_exit_code_is_the_commands(command, code, tmp_path):
+def test_exit_code_is_that_of_the_command(command, code, tmp_path):
     ran = lore("record", "-o", str(tmp_path / "c.jsonl"), "--", *command)
     assert ran.code == code, ran.err
     assert "nothing was recorded: no file was left" in ran.err
@@ -104,7 +103,7 @@ def test_the_exit_code_is_the_commands(command, code, tmp_path):
     assert not (tmp_path / "c.jsonl").exists()
 
 
-def test_the_summary_stands_behind_all_that_the_command_wrote(upstream, tmp_path):
+def test_summary_follows_the_output_of_the_command(upstream, tmp_path):
     program = """
 import anthropic, json, os, sys, urllib.request
 with anthropic.Anthropic(api_key="sk-ant-SECRET-0123456789", max_retries=0) as client:
@@ -137,7 +136,7 @@ sys.exit(5)
     assert server["response_bytes"] > 100
 
 
-def test_what_stands_behind_the_command_is_its_own(tmp_path, monkeypatch):
+def test_options_after_the_command_are_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     words = ["sh", "-c", 'echo "$*" $OPENAI_BASE_URL > said', "sh", "--what-if", "-#3", "--live", "--", "-v"]
@@ -152,7 +151,7 @@ SELDOM = [pytest.param(name, marks=pytest.mark.soak) for name in ("SIGHUP", "SIG
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", *SELDOM])
-def test_a_signal_is_handed_on_and_nothing_is_left(name, tmp_path):
+def test_signal_is_passed_on_to_the_command(name, tmp_path):
     number = getattr(signal, name)
     waits = (
         f"import signal, os\nsignal.signal({int(number)}, lambda *_: os._exit(42))\nprint(os.getpid(), flush=True)\n"
@@ -175,7 +174,7 @@ signal.pause()
 """
 
 
-def test_the_terminal_is_the_commands_and_ctrl_c_is_its_too(tmp_path):
+def test_command_has_the_terminal_and_ctrl_c(tmp_path):
     pty = pytest.importorskip("pty")
     pid, master = pty.fork()
     if pid == 0:
@@ -199,7 +198,7 @@ def test_the_terminal_is_the_commands_and_ctrl_c_is_its_too(tmp_path):
     assert b"interrupted" in shown
 
 
-def test_an_agent_that_is_started_elsewhere_is_recorded_until_ctrl_c(upstream, tmp_path):
+def test_listen_records_other_agents_until_ctrl_c(upstream, tmp_path):
     program = record("--listen", "0", "--upstream", upstream, "-o", "c.jsonl", cwd=tmp_path)
     lines = [program.stdout.readline().decode() for _ in range(5)]
     pointed = dict(line.removeprefix("export ").strip().split("=", 1) for line in lines)
@@ -214,7 +213,7 @@ def test_an_agent_that_is_started_elsewhere_is_recorded_until_ctrl_c(upstream, t
     assert b"recorded 1 call in c.jsonl" in err
 
 
-def test_a_second_signal_waits_no_longer_for_calls_under_way(upstream, tmp_path):
+def test_second_signal_ends_waiting_for_open_calls(upstream, tmp_path):
     program = record("--listen", "0", "--json", "--upstream", upstream, "-o", "c.jsonl", cwd=tmp_path)
     lines = (line.decode() for line in program.stderr)
     address = next(line for line in lines if "export ANTHROPIC_BASE_URL" in line).partition("=")[2].strip()
@@ -232,15 +231,6 @@ def test_a_second_signal_waits_no_longer_for_calls_under_way(upstream, tmp_path)
     assert (answer["calls"], answer["exit_code"], answer["upstreams"][0]["statuses"]) == (1, None, {"200": 1})
     last = (tmp_path / "c.jsonl").read_bytes().splitlines()[-1]
     assert json.loads(last)["ended"] == "lore record was stopped"
-
-
-def test_a_program_that_is_started_elsewhere_is_told_to_come_past_a_proxy():
-    pointing = {"OPENAI_BASE_URL": "http://127.0.0.1:1/openai/v1"}
-    environment = {"NO_PROXY": "a b,127.0.0.1", "no_proxy": "127.0.0.1"}
-    assert export_lines(pointing, environment) == ["export OPENAI_BASE_URL=http://127.0.0.1:1/openai/v1"]
-    assert export_lines({}, {**environment, "https_proxy": "http://p:1"}) == [
-        "export NO_PROXY='a b,127.0.0.1'", "export no_proxy=127.0.0.1",
-    ]  # fmt: skip
 
 
 def killed(upstream, standin, folder, seed):
@@ -284,7 +274,7 @@ def killed(upstream, standin, folder, seed):
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 60))])
-def test_what_was_forwarded_is_on_disk_whenever_the_recorder_is_killed(seed, upstream, standin, tmp_path):
+def test_killed_recorder_loses_nothing_that_was_forwarded(seed, upstream, standin, tmp_path):
     data, got, had = killed(upstream, standin, tmp_path, seed)
     whole = [json.loads(line) for line in data.splitlines(keepends=True) if line.endswith(b"\n")]
     calls = {}
@@ -317,7 +307,7 @@ def test_what_was_forwarded_is_on_disk_whenever_the_recorder_is_killed(seed, ups
         (("-o", "-", "--", "true"), "standard output is the command's"),
     ],
 )
-def test_a_mistake_is_said_before_anything_runs(words, said, tmp_path, monkeypatch):
+def test_usage_error_is_reported_before_the_command_runs(words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ran = lore("record", *words)
     assert ran.code == 2
@@ -325,13 +315,8 @@ def test_a_mistake_is_said_before_anything_runs(words, said, tmp_path, monkeypat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_the_extra_it_says_what_to_install(monkeypatch, tmp_path):
+def test_missing_extra_is_named_with_a_command(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     ran = lore("record", "-o", str(tmp_path / "c.jsonl"), "--", "true")
     assert ran.code == 2
     assert "pipx install --force '.[record]', or pip install '.[record]'" in ran.err
-
-
-def test_the_helper_waits_only_for_what_comes_to_be():
-    with pytest.raises(AssertionError):
-        wait_until(lambda: False, seconds=0)

@@ -142,7 +142,7 @@ def converse(made, how="converse"):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("token", [None, TOKEN])
-def test_what_boto3_signs_for_the_recorder_is_signed_for_its_server(environment, aws, address, tmp_path, token):
+def test_request_of_boto3_is_signed_for_its_server(environment, aws, address, tmp_path, token):
     environment.setenv("AWS_ACCESS_KEY_ID", KEY)
     environment.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     if token:
@@ -161,7 +161,7 @@ def test_what_boto3_signs_for_the_recorder_is_signed_for_its_server(environment,
     assert not [secret for secret in (KEY, SECRET, TOKEN, "Signature") if secret in written]
 
 
-def test_a_role_of_which_each_process_has_keys_of_its_own_is_signed(environment, aws, address, tmp_path):
+def test_temporary_keys_of_a_role_are_accepted(environment, aws, address, tmp_path):
     environment.setenv("AWS_ACCESS_KEY_ID", "ASIAEXAMPLE000000001")
     environment.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     environment.setenv("AWS_SESSION_TOKEN", TOKEN)
@@ -179,7 +179,7 @@ def test_a_role_of_which_each_process_has_keys_of_its_own_is_signed(environment,
         ("another account", "other credentials"),
     ],
 )
-def test_what_cannot_be_signed_is_answered_before_anything_is_sent(environment, aws, address, tmp_path, case, words):
+def test_request_that_cannot_be_signed_is_not_sent(environment, aws, address, tmp_path, case, words):
     from botocore.exceptions import ClientError
 
     before = len(aws.got)
@@ -201,7 +201,7 @@ def test_what_cannot_be_signed_is_answered_before_anything_is_sent(environment, 
     assert words in "".join(recorded.told)
 
 
-def test_who_does_not_have_the_address_of_the_run_signs_nothing(environment, aws, address, tmp_path):
+def test_request_without_the_token_is_not_signed(environment, aws, address, tmp_path):
     environment.setenv("AWS_ACCESS_KEY_ID", KEY)
     environment.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     before = len(aws.got)
@@ -217,7 +217,7 @@ def test_who_does_not_have_the_address_of_the_run_signs_nothing(environment, aws
     assert len(aws.got) == before + 1
 
 
-def test_a_bearer_token_passes_as_it_is(environment, aws, address, tmp_path):
+def test_bearer_token_passes_unchanged(environment, aws, address, tmp_path):
     with recording(tmp_path / "c.jsonl", f"bedrock={address}") as recorded:
         headers = {"authorization": "Bearer bedrock-api-key-SECRET"}
         url = f"{recorded.address}/bedrock/model/m/converse"
@@ -226,7 +226,7 @@ def test_a_bearer_token_passes_as_it_is(environment, aws, address, tmp_path):
     assert "SECRET" not in (tmp_path / "c.jsonl").read_text("utf-8")
 
 
-def test_the_region_of_a_signature_says_which_server_of_aws_is_meant():
+def test_region_of_the_signature_selects_the_server():
     own = routes_of({}).of(b"/bedrock/model")[0]
     assert own.origin_in("eu-west-1") == "https://bedrock-runtime.eu-west-1.amazonaws.com"
     assert own.origin_in("evil.example/") == "https://bedrock-runtime.us-east-1.amazonaws.com"
@@ -244,13 +244,13 @@ def test_the_region_of_a_signature_says_which_server_of_aws_is_meant():
         "AWS4-HMAC-SHA256 " + "Credential=" * 10_000,
     ],
 )
-def test_another_signature_is_none_that_is_made_anew(value):
+def test_other_kinds_of_signature_are_refused(value):
     with pytest.raises(NotSignedError):
         signature_of([(b"Authorization", value.encode())])
     assert signature_of([(b"authorization", b"Bearer x")]) is None
 
 
-def test_a_body_that_is_signed_chunk_by_chunk_is_refused():
+def test_body_signed_by_chunks_is_refused():
     value = (
         "AWS4-HMAC-SHA256 Credential=A/20261123/eu-west-1/bedrock/aws4_request,SignedHeaders=host;date,Signature="
         + "0" * 64
@@ -263,7 +263,7 @@ def test_a_body_that_is_signed_chunk_by_chunk_is_refused():
         ])  # fmt: skip
 
 
-def test_only_what_the_client_signed_is_signed_anew(environment):
+def test_only_signed_headers_are_signed_again(environment):
     environment.setenv("AWS_ACCESS_KEY_ID", KEY)
     environment.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     scope = f"{KEY}/20261123/eu-west-1/bedrock/aws4_request"

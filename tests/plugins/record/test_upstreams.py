@@ -20,7 +20,7 @@ def origins(routes):
     return {route.name: route.origin for route in routes.routes}
 
 
-def test_without_anything_set_each_client_goes_to_its_provider():
+def test_clients_go_to_their_providers_by_default():
     routes = routes_of({})
     assert dict(routes.variables) == ALWAYS
     assert origins(routes) == {
@@ -31,7 +31,7 @@ def test_without_anything_set_each_client_goes_to_its_provider():
     }
 
 
-def test_a_variable_that_is_set_says_where_its_client_goes():
+def test_variable_of_the_user_selects_the_server():
     environment = {
         "ANTHROPIC_BASE_URL": "https://Gateway.example:8443/team/anthropic/",
         "AWS_REGION": "eu-central-1",
@@ -50,14 +50,14 @@ def test_a_variable_that_is_set_says_where_its_client_goes():
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8080", "http://127.0.0.1:8080/", "http://127.0.0.1:8080/v1"])
-def test_one_upstream_takes_the_requests_of_all_clients(url):
+def test_one_upstream_serves_all_clients(url):
     routes = routes_of({"AZURE_OPENAI_ENDPOINT": "https://corp.azure.example"}, [url])
     assert dict(routes.variables) == {**ALWAYS, "AZURE_OPENAI_ENDPOINT": "/azure"}
     assert set(origins(routes).values()) == {"http://127.0.0.1:8080"}
     assert routes.of(b"/v1/messages") == (Route("any", "http://127.0.0.1:8080"), b"/v1/messages")
 
 
-def test_an_upstream_by_name_holds_for_its_clients_and_a_new_name_is_a_new_path():
+def test_named_upstream_serves_its_clients():
     routes = routes_of(
         {"OPENAI_BASE_URL": "https://ignored.example"},
         ["openai=https://openrouter.ai/api/v1", "anthropic=http://localhost:1", "chatgpt=https://chatgpt.com"],
@@ -68,7 +68,7 @@ def test_an_upstream_by_name_holds_for_its_clients_and_a_new_name_is_a_new_path(
     assert routes.of(b"/chatgpt/backend-api/codex") == (Route("chatgpt", "https://chatgpt.com"), b"/backend-api/codex")
 
 
-def test_only_named_clients_are_pointed():
+def test_only_redirects_named_clients():
     routes = routes_of({}, (), ["anthropic"])
     assert dict(routes.variables) == {"ANTHROPIC_BASE_URL": "/anthropic"}
 
@@ -77,11 +77,11 @@ def test_only_named_clients_are_pointed():
     "path",
     [b"/", b"", b"//evil.example/", b"/anthropicx/v1", b"/v1/messages", b"http://evil.example/", b"/%61nthropic/"],
 )
-def test_a_path_that_names_no_route_has_no_server(path):
+def test_path_without_a_route_has_no_server(path):
     assert routes_of({}).of(path) is None
 
 
-def test_the_path_behind_a_route_stays_as_it_was_sent():
+def test_path_after_the_route_is_unchanged():
     routes = routes_of({})
     assert routes.of(b"/bedrock/model/a%3Ab/../c//d")[1] == b"/model/a%3Ab/../c//d"
     assert routes.of(b"/google")[1] == b"/"
@@ -94,7 +94,7 @@ def test_the_path_behind_a_route_stays_as_it_was_sent():
         "https://user:SECRET@host", "https://ho st", "https://host\n.example", "https://[::1", "http://host:0",
     ],
 )  # fmt: skip
-def test_what_is_no_server_is_refused_and_not_repeated(url):
+def test_invalid_server_is_refused_without_quoting_it(url):
     for arguments in (({}, [url]), ({}, [f"openai={url}"]), ({"OPENAI_BASE_URL": url}, ())):
         with pytest.raises(LoreError) as error:
             routes_of(*arguments)
@@ -110,13 +110,13 @@ def test_what_is_no_server_is_refused_and_not_repeated(url):
         (({"AWS_REGION": "x.evil.example/"},), "us-east-1"),
     ],
 )
-def test_a_mistake_says_what_was_meant(arguments, words):
+def test_misspelled_name_is_corrected(arguments, words):
     with pytest.raises(LoreError) as error:
         routes_of(*arguments)
     assert words in error.value.message + error.value.hint
 
 
-def test_every_row_has_a_source_and_no_variable_stands_twice():
+def test_clients_have_sources_and_distinct_variables():
     names = [variable.name for client in clients() for variable in client.variables]
     assert len(names) == len(set(names))
     assert all(client.source for client in clients())

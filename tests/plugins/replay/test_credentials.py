@@ -16,7 +16,7 @@ from plugins.replay.engines import Everything, serving, status
 
 
 @pytest.mark.parametrize("kind", some(SAMPLES))
-def test_a_replay_shows_none(kind, tmp_path, monkeypatch):
+def test_replay_shows_no_credential(kind, tmp_path, monkeypatch):
     """In what a server answers, in the prompt that it is sent, in the report of it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("time.sleep", lambda _: None)

@@ -29,7 +29,7 @@ def replay(recording, url, *more):
     return ["replay", str(recording), "--server", url, "--pace", "0", "-o", "c.jsonl", *more]
 
 
-def test_tails_of_a_capture_hold_what_changes_in_its_system_prompt(capsys):
+def test_changing_system_text_moves_to_the_tail(capsys):
     engine, layouts = VLLM(), "recorded:openai-chat,user:openai-chat,persist:openai-chat"
     with serving(engine) as url:
         assert main(replay(CLOCK, url, "--layouts", layouts, "--json")) == 0
@@ -56,7 +56,7 @@ def test_tails_of_a_capture_hold_what_changes_in_its_system_prompt(capsys):
     assert "the cache was warm" not in said  # each run has salts of its own
 
 
-def test_a_page_shows_layouts_side_by_side_and_each_request_beside_its_prediction():
+def test_page_compares_layouts_and_predictions():
     with serving(VLLM()) as url:
         layouts = ("--layouts", "recorded:openai-chat,user:openai-chat", "--report", "html=page.html")
         assert main(replay(CLOCK, url, *layouts)) == 0
@@ -71,7 +71,7 @@ def test_a_page_shows_layouts_side_by_side_and_each_request_beside_its_predictio
     assert "turn 2, read: 384 of 441 tokens read" in alone
 
 
-def test_a_comparison_goes_on_under_the_salts_that_it_began_with(capsys):
+def test_resumed_comparison_keeps_its_salts(capsys):
     engine = VLLM()
     with serving(engine) as url:
         arguments = replay(CLOCK, url, "--layouts", "user:openai-chat,persist:openai-chat", "--json")
@@ -84,7 +84,7 @@ def test_a_comparison_goes_on_under_the_salts_that_it_began_with(capsys):
     assert len(engine.asked) == 8
 
 
-def test_layouts_keep_the_order_in_which_requests_of_several_chains_were_asked(capsys):
+def test_layouts_keep_the_recorded_order_of_chains(capsys):
     lines, talks = [], {"one": [], "two": []}
     for number, name in enumerate(("one", "one", "two", "two", "one", "two")):
         talk = talks[name]
@@ -108,7 +108,7 @@ def test_layouts_keep_the_order_in_which_requests_of_several_chains_were_asked(c
     assert [text.split()[0] for text in asked] == ["one", "one", "two", "two", "one", "two"] * 2
 
 
-def test_where_nothing_varies_tails_send_the_same(capsys):
+def test_layouts_without_changes_send_the_same(capsys):
     with serving(VLLM()) as url:
         assert main(replay(STABLE, url, "--layouts", "user:openai-chat,persist:openai-chat", "--json")) == 0
     found = json.loads(capsys.readouterr().out)
@@ -120,7 +120,7 @@ def _line(kind, **members):
     return json.dumps({"kind": kind, **members}, separators=(",", ":")).encode() + b"\n"
 
 
-def test_a_system_prompt_that_changes_seldom_stays_where_it_is():
+def test_rarely_changing_system_prompt_stays():
     turns = [_line("turn_started", turn=number) for number in range(1, 7)]
     lines = [_line("session_started", system="one\ntwo"), *turns[:3], _line("session_changed", system="one\n2"), *turns]
     varying = VaryingSystem(lines)
@@ -128,21 +128,7 @@ def test_a_system_prompt_that_changes_seldom_stays_where_it_is():
     assert varying.moved == Moved()
 
 
-def test_lines_that_all_requests_have_stay_in_the_block_in_which_they_are():
-    lines = []
-    for number in range(2):
-        block = {"type": "text", "text": f"rules\n  \ud83d\nclock {number}\nend"}
-        lines += [_line("session_changed" if number else "session_started", system=["kept", block, f"all {number}"])]
-        lines += [_line("turn_started", turn=number, chain="main")]
-    varying = VaryingSystem(lines)
-    made = [json.loads(line) for line in varying.lines(lines)]
-    assert made[0]["system"] == ["kept", {"type": "text", "text": "rules\n  \ud83d\nend"}]
-    assert "system" not in made[2]
-    assert [line["context"]["extra"] for line in made[1::2]] == [[f"clock {n}\nall {n}"] for n in range(2)]
-    assert varying.moved == Moved(2, 26)
-
-
-def test_what_changes_and_is_no_text_stays_in_the_system_prompt():
+def test_changing_block_without_text_stays():
     """Codex sends a first request without the messages of its developer: they were lost."""
     more = {"role": "developer", "content": "rules"}
     lines = [_line("session_started", system=["a"]), _line("turn_started", turn=1)]
@@ -156,7 +142,7 @@ def _layout(name, share, **more):
     return ReplayedLayout(name=name, dialect="openai-chat", read_share=share, **{**known, **counts, **more})
 
 
-def test_layouts_that_were_not_sent_whole_are_not_compared():
+def test_partly_sent_layouts_are_not_compared():
     assert compared([_layout("a", 0.5), _layout("b", 0.7, requests=1)]) is None
     assert compared([_layout("a", 0.5)]) is None
 
@@ -171,7 +157,7 @@ def _asked(number, previous, text):
 
 
 @pytest.mark.parametrize("dialect", [None, "openai-chat", "anthropic"])
-def test_requests_whose_beginning_is_not_recorded_are_named_and_not_sent(dialect, capsys):
+def test_partial_requests_are_named_and_not_sent(dialect, capsys):
     rows = [("gone", "lost"), ("r0", "more of it"), (None, "another one " * 9), ("r2", "goes on")]
     Path("p.jsonl").write_text("".join(_asked(at, *row) for at, row in enumerate(rows)), "utf-8")
     engine = VLLM()

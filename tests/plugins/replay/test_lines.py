@@ -11,7 +11,7 @@ from lore_plugins.replay.lines import notes_of
 
 
 @pytest.mark.parametrize(("read", "warm"), [(0, False), (4, False), (60, True)])
-def test_what_a_chat_template_puts_before_every_prompt_makes_no_cache_warm(read, warm):
+def test_chat_template_text_is_no_warm_cache(read, warm):
     """An engine reads the first tokens of its template of any two requests: the server was to be started again."""
     first = SimpleNamespace(billed=BilledResult(200 - read, read, None, 1), chain="main")
     layout = SimpleNamespace(skipped={}, left_out={}, requests=1, simulated=SimpleNamespace(turns=[first]))

@@ -57,7 +57,7 @@ def server():
         yield url
 
 
-def test_what_the_server_read_of_a_session_that_grows_is_what_was_predicted(server, tmp_path, monkeypatch, capsys):
+def test_llama_server_reads_as_predicted(server, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     stable = ROOT / "fixtures" / "recordings" / "stable.jsonl"
     arguments = ["--server", server, "--dialect", "openai-chat", "--pace", "0", "-o", "c.jsonl", "--json"]
@@ -84,7 +84,7 @@ with anthropic.Anthropic(api_key="sk-ant-SECRET-0123456789", max_retries=0) as c
 """
 
 
-def test_what_an_agent_was_recorded_to_send_is_judged_and_replayed(server, tmp_path, monkeypatch):
+def test_llama_server_replays_a_recorded_agent(server, tmp_path, monkeypatch):
     """Three commands, one story: `lore record` with a real SDK, `lore check`, `lore replay` into a real engine."""
     pytest.importorskip("anthropic")
     monkeypatch.chdir(tmp_path)
@@ -124,7 +124,7 @@ def _measured(capsys, log, *more):
 
 
 @pytest.mark.parametrize("verbosity", [(), ("-lv", "5"), ("--log-jsonl",)], ids=["plain", "all", "jsonl"])
-def test_a_real_log_and_real_metrics_measure_what_the_answers_said(verbosity, tmp_path, monkeypatch, capsys):
+def test_llama_server_logs_agree_with_its_answers(verbosity, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("r.jsonl").write_text("".join(_spoken("ann", 4)), "utf-8")
     with serving("-np", "2", "--metrics", "--log-file", "server.log", *verbosity) as url:
@@ -144,7 +144,7 @@ def test_a_real_log_and_real_metrics_measure_what_the_answers_said(verbosity, tm
         assert (found["cached_tokens"], found["prompt_tokens"]) == (read, prompt)
 
 
-def test_the_slots_of_a_server_are_those_of_the_prediction(tmp_path, monkeypatch, capsys):
+def test_llama_server_slots_are_predicted_with(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     lines = [line for pair in zip(*(_spoken(name, 4) for name in ("ann", "bob", "cid")), strict=True) for line in pair]
     Path("r.jsonl").write_text("".join(lines), "utf-8")
@@ -157,7 +157,7 @@ def test_the_slots_of_a_server_are_those_of_the_prediction(tmp_path, monkeypatch
         assert abs(turn["predicted"]["read_tokens"] - turn["billed"]["read_tokens"]) <= 16
 
 
-def test_a_window_of_a_served_model_is_predicted_where_it_is_said(tmp_path, monkeypatch, capsys):
+def test_llama_server_window_is_predicted_if_named(tmp_path, monkeypatch, capsys):
     """The first question is edited at last: the server goes on from a checkpoint, though more begins alike."""
     monkeypatch.chdir(tmp_path)
     bodies = [json.loads(line) for line in _spoken("ann", 6, 700)]

@@ -24,17 +24,17 @@ STABLE = Path(__file__).resolve().parents[3] / "fixtures" / "recordings" / "stab
         ("0", 300, 0), ("10x,2s", 300, 2), ("10x,2s", 10, 1), ("1x", -5, 0),
     ],
 )  # fmt: skip
-def test_a_gap_is_divided_and_bounded(pace, gap, waited):
+def test_pace_divides_and_bounds_gaps(pace, gap, waited):
     assert pace_of(pace).of(gap) == pytest.approx(waited)
 
 
 @pytest.mark.parametrize("text", ["", "0x", "fast", "-1s", "nan", "1e3s", "10x;2s", "١x"])
-def test_what_is_no_pace_is_said_to_be(text):
+def test_invalid_pace_is_refused(text):
     with pytest.raises(LoreError, match="is no pace"):
         pace_of(text)
 
 
-def test_recorded_gaps_are_waited_for_between_requests(tmp_path, monkeypatch, capsys):
+def test_replay_waits_for_recorded_gaps(tmp_path, monkeypatch, capsys):
     """Of a minute between requests what the requests themselves take is not waited for."""
     waits = []
     monkeypatch.setattr("time.sleep", waits.append)

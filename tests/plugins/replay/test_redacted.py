@@ -21,7 +21,7 @@ QUOTED = "2026-11-20T08:01:02Z"  # what its prompts say
 
 
 @pytest.mark.parametrize("redact", [False, True])
-def test_what_is_quoted_of_a_prompt_is_redacted(redact, tmp_path, monkeypatch, capsys):
+def test_redact_hides_quoted_prompts(redact, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("time.sleep", lambda _: None)
     options = ["--redact"] if redact else []
@@ -36,7 +36,7 @@ def test_what_is_quoted_of_a_prompt_is_redacted(redact, tmp_path, monkeypatch, c
     assert [QUOTED in text for text in (answer, table, page)] == [not redact] * 3
 
 
-def test_what_a_server_says_of_a_prompt_is_redacted(tmp_path, monkeypatch, capsys):
+def test_redact_hides_what_a_server_quotes(tmp_path, monkeypatch, capsys):
     """An error may quote what was sent."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("time.sleep", lambda _: None)
@@ -50,7 +50,7 @@ def test_what_a_server_says_of_a_prompt_is_redacted(tmp_path, monkeypatch, capsy
     assert "QUOTED" not in said.err + said.out
 
 
-def test_the_name_of_a_model_is_redacted_in_the_turns_of_a_replay(tmp_path, monkeypatch, capsys):
+def test_redact_hides_private_model_names(tmp_path, monkeypatch, capsys):
     """No cause holds it: `redacted` alone takes it away."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("time.sleep", lambda _: None)

@@ -39,7 +39,7 @@ def lines(path):
 
 
 @pytest.mark.parametrize(("kind", "cache"), [(VLLM, "vllm"), (LlamaCpp, "llama.cpp")])
-def test_an_engine_reads_what_is_predicted_of_a_session_that_only_grows(kind, cache, capsys):
+def test_growing_session_is_read_as_predicted(kind, cache, capsys):
     with serving(kind()) as url:
         found = replayed(capsys, STABLE, "--server", url, "--dialect", "openai-chat", "-o", "c.jsonl")
 
@@ -55,7 +55,7 @@ def test_an_engine_reads_what_is_predicted_of_a_session_that_only_grows(kind, ca
 
 
 @pytest.mark.parametrize("dialect", ["anthropic", "openai-chat", "openai-responses", "gemini", "bedrock"])
-def test_each_api_says_what_it_read_and_that_is_what_was_predicted(dialect, capsys):
+def test_each_api_reads_as_predicted(dialect, capsys):
     engine = Everything()
     with serving(engine) as url:
         found = replayed(capsys, STABLE, "--server", url, "--dialect", dialect, "-o", "c.jsonl")
@@ -69,7 +69,7 @@ def test_each_api_says_what_it_read_and_that_is_what_was_predicted(dialect, caps
     assert not any("unknown" in note or "not say" in note for note in found["notes"])
 
 
-def test_simulate_says_the_same_of_the_capture(capsys):
+def test_simulate_agrees_about_the_capture(capsys):
     with serving(VLLM()) as url:
         found = replayed(capsys, CLOCK, "--server", url, "--dialect", "openai-chat", "-o", "c.jsonl")
     assert main(["simulate", "c.jsonl", "--json"]) == 0
@@ -79,7 +79,7 @@ def test_simulate_says_the_same_of_the_capture(capsys):
     assert main(["check", "c.jsonl"]) == 1
 
 
-def test_bodies_go_out_as_they_were_recorded_but_for_what_is_generated(capsys):
+def test_bodies_are_sent_as_recorded(capsys):
     engine = Anthropic()
     with serving(engine) as url:
         replayed(capsys, STABLE, "--server", url, "--max-tokens", "3")
@@ -92,7 +92,7 @@ def test_bodies_go_out_as_they_were_recorded_but_for_what_is_generated(capsys):
     assert not any("authorization" in headers or "x-api-key" in headers for headers in engine.headers)
 
 
-def test_breakpoints_of_the_messages_api_are_measured_too(capsys, monkeypatch):
+def test_breakpoints_of_the_messages_api_are_measured(capsys, monkeypatch):
     seconds = count(1.8e9, 4)  # Anthropic's entries can be read after three
     monkeypatch.setattr("time.time", lambda: next(seconds))
     with serving(Anthropic()) as url:
@@ -103,7 +103,7 @@ def test_breakpoints_of_the_messages_api_are_measured_too(capsys, monkeypatch):
     assert all(turn["billed"]["read_tokens"] for turn in turns[1:])
 
 
-def test_a_second_run_goes_on_behind_the_last_whole_record(capsys):
+def test_resume_continues_after_the_last_whole_record(capsys):
     engine = VLLM()
     with serving(engine) as url:
         arguments = (STABLE, "--server", url, "--dialect", "openai-chat", "-o", "c.jsonl")
@@ -118,7 +118,7 @@ def test_a_second_run_goes_on_behind_the_last_whole_record(capsys):
     assert len(lines("c.jsonl")) == 4
 
 
-def test_a_refusal_in_the_middle_ends_the_run_and_is_sent_again_by_the_next(capsys):
+def test_refused_request_is_sent_again_by_resume(capsys):
     engine = VLLM()
     with serving(engine) as url:
         arguments = ["replay", str(STABLE), "--server", url, "--dialect", "openai-chat", "-o", "c.jsonl"]
@@ -135,7 +135,7 @@ def test_a_refusal_in_the_middle_ends_the_run_and_is_sent_again_by_the_next(caps
     assert len(lines("c.jsonl")) == 4
 
 
-def test_limits_and_lost_connections_are_tried_again(capsys, monkeypatch):
+def test_rate_limits_and_lost_connections_are_retried(capsys, monkeypatch):
     waits = []
     monkeypatch.setattr("time.sleep", waits.append)
     engine = VLLM()
@@ -148,7 +148,7 @@ def test_limits_and_lost_connections_are_tried_again(capsys, monkeypatch):
     assert waits[:3] == [7, 2, 4]  # what is asked for, else a pause that grows
 
 
-def test_tries_have_an_end_and_a_wait_that_is_too_long_is_not_waited_for(capsys):
+def test_retries_and_waits_are_bounded(capsys):
     engine = VLLM()
     with serving(engine) as url:
         arguments = ["replay", str(STABLE), "--server", url, "--dialect", "openai-chat", "-o", "c.jsonl"]
@@ -187,7 +187,7 @@ def _endless(handler):
         (status(401, b'{"error":{"message":"bad key hunter2-hunter2-hunter2"}}'), "answers 401: bad key ***"),
     ],
 )
-def test_a_hostile_server_ends_the_run_in_a_line(failure, said, capsys, monkeypatch):
+def test_hostile_server_ends_the_run_with_one_line(failure, said, capsys, monkeypatch):
     monkeypatch.setenv("MY_KEY", "hunter2-hunter2-hunter2")
     engine = VLLM()
     engine.failing = [failure]
@@ -201,7 +201,7 @@ def test_a_hostile_server_ends_the_run_in_a_line(failure, said, capsys, monkeypa
     assert "hunter2" not in error
 
 
-def test_a_server_that_answers_too_slowly_is_hung_up_on(capsys):
+def test_slow_answer_is_abandoned(capsys):
     engine = VLLM()
     engine.failing = [lambda _: engine.done.wait(60)]
     with serving(engine) as url:
@@ -229,7 +229,7 @@ class Silent(VLLM):
         return found
 
 
-def test_what_cannot_be_read_is_not_believed(capsys):
+def test_impossible_read_count_is_rejected(capsys):
     with serving(Liar()) as url:
         found = replayed(
             capsys, STABLE, "--server", url, "--dialect", "openai-chat", "--cache", "vllm", "-o", "c.jsonl"
@@ -239,7 +239,7 @@ def test_what_cannot_be_read_is_not_believed(capsys):
     assert found["layouts"][0]["simulated"]["agreement"]["turns"] == 0
 
 
-def test_a_server_that_says_nothing_of_its_cache_is_told_how(capsys):
+def test_silent_server_gets_a_hint(capsys):
     with serving(Silent()) as url:
         found = replayed(capsys, STABLE, "--server", url, "--dialect", "openai-chat", "-o", "c.jsonl")
 
@@ -247,7 +247,7 @@ def test_a_server_that_says_nothing_of_its_cache_is_told_how(capsys):
     assert found["layouts"][0]["read_share"] is None
 
 
-def test_ctrl_c_says_what_was_sent_and_how_to_go_on(capsys):
+def test_ctrl_c_reports_progress_and_resume(capsys):
     engine = VLLM()
 
     def interrupt(*_):
@@ -266,7 +266,7 @@ def test_ctrl_c_says_what_was_sent_and_how_to_go_on(capsys):
     assert len(lines("c.jsonl")) == 3
 
 
-def test_a_capture_of_another_replay_is_not_gone_on_with(capsys):
+def test_capture_of_another_replay_is_not_resumed(capsys):
     with serving(VLLM()) as url:
         assert main(["replay", str(STABLE), "--server", url, "--dialect", "openai-chat", "-o", "c.jsonl"]) == 0
         before = Path("c.jsonl").read_bytes()
@@ -286,7 +286,7 @@ def test_a_capture_of_another_replay_is_not_gone_on_with(capsys):
 # layouts
 
 
-def test_layouts_are_measured_apart_and_the_best_is_named(capsys):
+def test_layouts_are_compared_and_the_best_named(capsys):
     engine = VLLM()
     with serving(engine) as url:
         layouts = "lore:openai-chat,user:openai-chat,persist:openai-chat"
@@ -306,7 +306,7 @@ def test_layouts_are_measured_apart_and_the_best_is_named(capsys):
         assert layout["simulated"]["turns"][0]["billed"]["read_tokens"] == 0
 
 
-def test_lore_puts_breakpoints_where_a_recording_has_too_few(capsys):
+def test_lore_layout_adds_breakpoints(capsys):
     with serving(Anthropic()) as url:
         assert main(["replay", str(CLOCK), "--server", url, "--layouts", "lore,recorded", "-o", "k.jsonl"]) == 0
         said = capsys.readouterr().out
@@ -316,7 +316,7 @@ def test_lore_puts_breakpoints_where_a_recording_has_too_few(capsys):
     assert all(line.count("[replay ") >= 1 for line in Path("k.lore.jsonl").read_text().splitlines())
 
 
-def test_a_session_log_holds_no_request_as_recorded(capsys):
+def test_session_log_has_no_recorded_layout(capsys):
     with serving(VLLM()) as url:
         assert main(["replay", str(KNOWLEDGE), "--server", url, "--layouts", "recorded,lore"]) == 2
         assert "holds no request as it was sent" in capsys.readouterr().err
@@ -324,7 +324,7 @@ def test_a_session_log_holds_no_request_as_recorded(capsys):
         assert "unknown layout 'best'" in capsys.readouterr().err
 
 
-def test_a_transcript_is_replayed_without_what_its_log_lacks_and_that_is_said(capsys):
+def test_transcript_replay_names_what_is_missing(capsys):
     transcript = FIXTURES / "claude-code" / "compaction.jsonl"
     with serving(VLLM()) as url:
         found = replayed(capsys, transcript, "--server", url, "--dialect", "openai-chat", "-o", "c.jsonl")
@@ -341,7 +341,7 @@ class Finer(VLLM):
 
 
 @pytest.mark.parametrize(("path", "layouts"), [(KNOWLEDGE, "system,persist"), (CLOCK, "recorded")])
-def test_a_text_that_is_replaced_takes_nothing_of_what_bills_said_of_those_before_it(path, layouts, capsys):
+def test_replaced_text_keeps_earlier_token_counts(path, layouts, capsys):
     """The place of a bill goes with the end that was replaced: what stood before fell to half of what it was."""
     with serving(Finer()) as url:
         found = replayed(capsys, path, "--server", url, "--dialect", "openai-chat", "--layouts", layouts)

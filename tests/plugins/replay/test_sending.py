@@ -26,7 +26,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize("dialect", BODIES)
-def test_a_salt_stands_before_the_system_prompt_and_before_the_tools(dialect):
+def test_salt_precedes_system_prompt_and_tools(dialect):
     body = json.dumps(BODIES[dialect]).encode()
     salted, other = (
         json.loads(sent_body(body, Sending(dialect, salt=salt), model="m").body) for salt in ("one", "two")
@@ -39,7 +39,7 @@ def test_a_salt_stands_before_the_system_prompt_and_before_the_tools(dialect):
     assert '"[replay one]\\ndoes a"' in json.dumps(salted)
 
 
-def test_what_asks_for_a_stream_and_for_thoughts_without_room_is_left_out():
+def test_stream_and_oversized_thinking_are_left_out():
     body = b'{"model":"m","stream":true,"n":3,"thinking":{"type":"enabled","budget_tokens":2000},"temperature":0.10}'
     sent = sent_body(body, Sending("anthropic"))
 
@@ -59,21 +59,15 @@ def test_what_asks_for_a_stream_and_for_thoughts_without_room_is_left_out():
         (Sending("bedrock"), b'"inferenceConfig":{"maxTokens":1}'),
     ],
 )
-def test_each_api_bounds_the_answer_in_its_own_word(sending, limit):
+def test_answer_limit_uses_each_apis_member(sending, limit):
     assert limit in sent_body(b'{"messages":[]}', sending, model="a/b").body
 
 
-def test_a_path_holds_the_model_where_the_body_does_not():
+def test_path_names_the_model_without_a_member():
     assert sent_body(b"{}", Sending("gemini"), model="a/b").path == "/v1beta/models/a%2Fb:generateContent"
 
 
-@pytest.mark.parametrize("dialect", BODIES)
-def test_a_model_that_is_no_text_is_sent_all_the_same(dialect):
-    """Half a character (a lone surrogate), as JavaScript may write: it was a bug's exit code."""
-    assert sent_body(b'{"model":"\\ud83d","messages":[]}', Sending(dialect), model="\ud83d").path.isascii()
-
-
-def test_keys_go_where_they_belong():
+def test_key_is_sent_to_its_provider_only():
     pytest.importorskip("httpx")
     from lore_plugins.replay.server import key_for
 
@@ -89,7 +83,7 @@ def test_keys_go_where_they_belong():
             key_for("https://api.anthropic.com", "anthropic", named, keys)
 
 
-def test_nothing_leaves_the_machine_without_a_yes(capsys, monkeypatch, tmp_path):
+def test_nothing_is_sent_elsewhere_unconfirmed(capsys, monkeypatch, tmp_path):
     pytest.importorskip("httpx")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret-secret-secret")

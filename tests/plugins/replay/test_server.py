@@ -44,14 +44,14 @@ def replay(url, *more):
         ("169.254.169.254", False), ("example.com", False), ("localhost.", False),
     ],
 )  # fmt: skip
-def test_what_is_on_this_machine(host, near):
+def test_addresses_of_this_machine(host, near):
     assert is_near(f"http://{host}/v1") == near
 
 
 @pytest.mark.parametrize(
     ("peer", "taken"), [("127.0.0.1", True), ("::1", True), ("192.0.2.7", False), ("fe80::1", False)]
 )
-def test_a_name_of_this_machine_that_leads_elsewhere_is_hung_up_on(peer, taken):
+def test_local_name_of_another_machine_is_refused(peer, taken):
     class Stream:
         closed = False
 
@@ -73,7 +73,7 @@ def test_a_name_of_this_machine_that_leads_elsewhere_is_hung_up_on(peer, taken):
     assert stream.closed != taken
 
 
-def test_a_proxy_of_the_environment_sees_nothing_that_is_for_this_machine(monkeypatch):
+def test_proxy_sees_nothing_for_this_machine(monkeypatch):
     engine, proxy = VLLM(), VLLM()
     with serving(engine) as url, serving(proxy) as trap:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "HTTPS_PROXY"):
@@ -84,7 +84,7 @@ def test_a_proxy_of_the_environment_sees_nothing_that_is_for_this_machine(monkey
     assert proxy.paths == []
 
 
-def test_a_proxy_on_the_way_elsewhere_is_named_before_anything_is_sent(monkeypatch, capsys):
+def test_proxy_is_named_in_the_question(monkeypatch, capsys):
     proxy = VLLM()
     with serving(proxy) as trap:
         monkeypatch.setenv("http_proxy", trap.replace("http://", "http://user:hunter2@"))
@@ -112,7 +112,7 @@ NOON, LATER = "Mon, 23 Nov 2026 12:00:00 GMT", "Mon, 23 Nov 2026 12:00:30 GMT"
         ("", 1), ("\u0661", 1), ("99999999999", None), ("9" * 900, None), ("Mon, 23 Nov 2099 12:00:00 GMT", None),
     ],
 )  # fmt: skip
-def test_what_a_server_asks_to_wait_is_waited_for_if_it_can_be(asked, waited, monkeypatch, capsys):
+def test_retry_after_is_respected(asked, waited, monkeypatch, capsys):
     waits, engine = [], VLLM()
     monkeypatch.setattr("time.sleep", waits.append)
     engine.failing = [status(503, retry_after=asked.encode().decode("latin-1"), date=NOON)]
@@ -144,7 +144,7 @@ class Deadly(VLLM):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 @pytest.mark.parametrize("behind", [False, True])
-def test_of_a_run_that_was_killed_nothing_that_is_kept_is_sent_again_and_nothing_is_left_out(behind):
+def test_killed_run_resumes_without_loss_or_repeats(behind):
     engine, kept = Deadly(2, 4, behind=behind), []
     environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     with serving(engine) as url:
@@ -170,7 +170,7 @@ def test_of_a_run_that_was_killed_nothing_that_is_kept_is_sent_again_and_nothing
 
 
 @pytest.mark.parametrize(("reached", "tries"), [(False, 2), (True, 6)])
-def test_a_server_that_nobody_ever_reached_is_given_up_at_once(reached, tries, monkeypatch, capsys):
+def test_unreachable_server_is_given_up_early(reached, tries, monkeypatch, capsys):
     """One that answered before may be starting anew: it has all its tries."""
     waits, engine = [], VLLM()
     monkeypatch.setattr("time.sleep", waits.append)
