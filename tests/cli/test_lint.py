@@ -167,8 +167,8 @@ def test_a_model_and_a_cache_can_be_named():
     put("g.json", dumps(gemini))
     assert "give its name with --model" in lore("lint", "g.json").out
     assert "would be cached" in lore("lint", "g.json", "--model", "gemini-2.5-pro").out
-    assert linted("g.json", "--cache", "vllm").json["requests"][0]["cache"] == "vllm"
-    assert lore("lint", "g.json", "--cache", "vlm").code == 2
+    assert linted("g.json", "--cache", "deepseek").json["requests"][0]["cache"] == "deepseek"
+    assert lore("lint", "g.json", "--cache", "deepsek").code == 2
 
 
 def test_text_of_a_body_is_never_obeyed_and_secrets_are_hidden():

@@ -325,15 +325,3 @@ def test_another_cache_is_not_contradicted_by_the_bills_of_the_one_that_served()
     ran = lore("simulate", capture(*turns), *args).json
     assert (ran["what_if"][0]["turns"], ran["what_if"][0]["tokens"] > 3000) == (1, True)
     assert not [note for note in ran["notes"] if "LORE303" in note]
-
-
-def test_options_of_a_cache_are_changed_together_with_commas():
-    """`groups=5` alone is an error, for no layers have a window: options that belong together had no way to be said."""
-    path = stable()
-    change = "window=17,groups=5,capacity=0"
-    ran = lore("simulate", path, "--cache", "vllm", "--what-if", change, "--json").json
-    assert [saving["change"] for saving in ran["what_if"]] == [change]
-    assert ran["what_if"][0]["tokens"] < 0, "a memory without a place holds nothing"
-    for wrong in ("window=17,groups", "window=17,", "groups=5", "window=17,nothing=1"):
-        refused = lore("simulate", path, "--cache", "vllm", "--what-if", wrong)
-        assert (refused.code, refused.err[:7]) == (2, "error: ")

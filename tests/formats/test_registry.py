@@ -5,10 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from lore.formats.captures import litellm, lore_capture
+from lore.formats.captures import litellm
 from lore.formats.captures import recorders as captures
 from lore.formats.claude import records as claude_records
-from lore.formats.registry import ENGINE_LOGS, FORMATS, READERS
+from lore.formats.registry import FORMATS, READERS, plug_in_of
 
 LOOK = """
 import sys
@@ -29,10 +29,13 @@ def test_signs_are_the_words_that_readers_look_for():
         return tuple(f'"{word}"'.encode() for word in words)
 
     assert FORMATS["claude-code"].signs == claude_records.MARKERS
-    assert FORMATS["lore-capture"].signs == (lore_capture.OPENING,)
     assert FORMATS["proxy"].signs == quoted(captures.BODY)
     assert FORMATS["litellm"].signs == quoted((*litellm.PAYLOAD, *litellm.ANSWERED))
 
 
-def test_engine_logs_are_those_of_known_readers():
-    assert {*ENGINE_LOGS} <= FORMATS.keys() <= set(READERS)
+def test_row_of_every_format_has_a_reader():
+    assert FORMATS.keys() <= set(READERS)
+
+
+def test_formats_of_the_core_are_in_no_plugin():
+    assert not [name for name, row in FORMATS.items() if plug_in_of(name) and not row.place.startswith("lore_plugins.")]

@@ -21,7 +21,7 @@ from faults.expected import EXPECTED, Happened, happening
 from faults.pairs import pairs as of_two
 from faults.serving import Injected, spelled, written
 from lore.errors import LoreError
-from lore.formats.registry import READERS
+from lore.formats.registry import READERS, is_by_time
 from lore.judge.policy import Budgets
 from lore.model.cause import Place
 from lore.model.results import Finding
@@ -29,7 +29,6 @@ from lore.pytest_plugin.judging import RequestEntry, judge
 from lore.recording.base import Problems, UnrecognisedError
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
-from lore.recording.requests import BY_TIME
 from lore.run.checking.check import check
 from lore.run.checking.verdicts import verdicts
 from lore.run.checking.watch import follow_check
@@ -121,7 +120,7 @@ def followed(path: str, options: Options = READ) -> Verdicts:
 
 def grows(path: str, options: Options = READ) -> bool:
     """Tell whether a recording is one that is written on: no folder or archive, in the order in which it was asked."""
-    return Path(path).is_file() and not path.endswith(".eval") and (options.format or reader_of(path)) not in BY_TIME
+    return Path(path).is_file() and not path.endswith(".eval") and not is_by_time(options.format or reader_of(path))
 
 
 def of_session(path: str, options: Options = READ) -> Verdicts:

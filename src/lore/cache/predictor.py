@@ -18,9 +18,9 @@ from lore.cache.breakpoints import Breakpoints
 from lore.cache.forecast import Situation
 from lore.cache.habits import Tally, chance
 from lore.cache.levels import BY_LEVEL, Levels, Predicted
-from lore.cache.registry import Option, cache_named, configured, make
+from lore.cache.registry import Option, cache_named, configured, is_known, make, view_of
 from lore.cache.rules import WITH_BREAKPOINTS, DatedRules, Served, cache_of, is_transcript, normal, served_by
-from lore.cache.views import PLAIN, VIEWS, Count, Views, automatic
+from lore.cache.views import PLAIN, Count, Views, automatic
 from lore.model.events import Billed
 from lore.model.providers import ENGINES
 from lore.model.turn import Section, Turn
@@ -179,7 +179,7 @@ class Predictor:
     def _predicted(self, turn: Turn) -> Predicted:
         where = served_by(turn)
         name = self._cache or cache_of(turn, where)
-        if not name or turn.failed:
+        if not is_known(name) or turn.failed:  # nobody knows which it is, or the plug-in that models it is missing
             return Predicted(name, UNKNOWN)
         if self.model is not None:
             self.touched.take(changed=normal(turn.model) != normal(self.model))
@@ -202,7 +202,7 @@ class Predictor:
         name, provider, platform = key
         if key not in self._models:
             self._models[key] = make(name, _bound(self.rules, provider, platform), dict(self._change.options))
-        view, model = VIEWS.get(name, PLAIN), self.model or turn.model
+        view, model = view_of(name), self.model or turn.model
         order = sections(self.rules.text("order", provider, model, platform, turn.at))
         most = self.rules.number("max_breakpoints", provider, model, platform, turn.at)
         view = view._replace(order=order or view.order, most=view.most if most is None else int(most))

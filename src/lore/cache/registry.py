@@ -1,7 +1,8 @@
 """The table of cache models by name, and how one is made with options.
 
 A model asks its `Look` for the dated rules of its `provider`; where the same maker's models are served elsewhere
-(Bedrock), whoever makes the `Look` knows the platform.
+(Bedrock), whoever makes the `Look` knows the platform. A plug-in publishes a row, or a class, under the entry-point
+group `lore.caches`; `lore.recording.base.load_plugins` adds it.
 """
 
 from __future__ import annotations
@@ -13,49 +14,32 @@ from functools import partial
 from typing import NamedTuple, TypeAlias, cast
 
 from lore.cache.base import CacheKind, CacheModel, Look
-from lore.cache.blocks import Blocks, Engine
 from lore.cache.breakpoints import Breakpoints
 from lore.cache.implicit import DeepSeek, GeminiExplicit, Prefix
-from lore.cache.layers import STRATEGIES
-from lore.cache.llama_cpp import LlamaCpp
-from lore.cache.radix import POLICIES
-from lore.cache.sglang import TREES, SGLang
-from lore.errors import LoreError, did_you_mean
+from lore.cache.views import PLAIN, VIEWS, View
+from lore.errors import LoreError, did_you_mean, lacks_plug_in
+from lore.model.providers import ENGINES
 
 Option: TypeAlias = int | float | bool | str | None
 
 
 class CacheRow(NamedTuple):
-    """A cache model of lore's own: a row of `CACHES`."""
+    """A cache model: a row of `CACHES`."""
 
     name: str
     provider: str
     made: Callable[..., CacheModel]
     options: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()  # options that are true or false
+    numbers: tuple[str, ...] = ()  # options that are numbers; those of no kind are whole numbers
+    words: Mapping[str, tuple[str, ...]] = {}  # options that are one of these words
+    view: View | None = None  # how it sees requests; None: as `VIEWS` says
 
     def __call__(self, look: Look, **options: Option) -> CacheModel:
         """Make a model."""
         return self.made(look, **options)
 
 
-_SGLANG = (
-    "page_size", "capacity", "policy", "tree", "chunked_prefill", "window", "window_capacity", "states", "strategy",
-    "state_capacity", "state_chunk", "state_interval", "hybrid",
-)  # fmt: skip
-_VLLM = ("block", "capacity", "window", "states", "groups", "full", "retention", "hybrid")
-_LLAMA = (
-    "slots", "similarity", "cache_reuse", "host_tokens", "unified", "idle", "hybrid", "window", "states", "swa_full",
-    "checkpoints", "checkpoint_step", "batch", "ubatch",
-)  # fmt: skip
-
-
-def _engine(engine: Engine) -> CacheRow:
-    return CacheRow(engine.name, engine.name, partial(Blocks, engine=engine), engine.options)
-
-
-_LMCACHE = Engine(
-    "lmcache", 256, ("chunk_size", "capacity", "decoded", "hybrid"), recomputed=0, outputs=False, chunks=True
-)
 CACHES: dict[str, CacheKind] = {
     cache.name: cache
     for cache in (
@@ -70,19 +54,11 @@ CACHES: dict[str, CacheKind] = {
         CacheRow("xai", "xai", Prefix),
         CacheRow("qwen", "qwen", Breakpoints),
         CacheRow("qwen-implicit", "qwen", partial(Prefix, minimum="minimum_implicit", lifetime="lifetime_implicit")),
-        _engine(Engine("vllm", 16, _VLLM)),
-        CacheRow("sglang", "sglang", SGLang, _SGLANG),
-        CacheRow("llama.cpp", "llama.cpp", LlamaCpp, _LLAMA),
-        _engine(_LMCACHE),
     )
 }
-_WHOLE = (
-    "batch", "block", "cache_reuse", "capacity", "checkpoint_step", "checkpoints", "chunk_size", "chunked_prefill",
-    "full", "groups", "host_tokens", "interval", "page_size", "retention", "slots", "state_capacity", "state_chunk",
-    "state_interval", "ubatch", "window", "window_capacity",
-)  # fmt: skip
-_FLAGS = ("decoded", "hybrid", "idle", "states", "swa_full", "unified")
-WORDS = {"policy": tuple(POLICIES), "strategy": STRATEGIES, "tree": TREES}
+BROUGHT: dict[str, str] = dict.fromkeys(
+    ENGINES, "engines"
+)  # caches of lore's own plug-ins: the plug-in that brings each
 
 
 def configured(text: str) -> tuple[str, tuple[tuple[str, Option], ...]]:
@@ -105,8 +81,10 @@ def _option(text: str, place: str, hint: str) -> tuple[str, Option]:
     option, value = option.strip().replace("-", "_"), value.strip()
     if not value:
         raise LoreError(f"{place}{text!r} is not KEY=VALUE", hint=hint)
-    if option in WORDS or value in ("true", "false"):
-        return option, value if option in WORDS else value == "true"
+    if any(option in kind.words for kind in CACHES.values() if isinstance(kind, CacheRow)):
+        return option, value
+    if value in ("true", "false"):
+        return option, value == "true"
     for kind in (int, float):
         with suppress(ValueError):
             return option, kind(value)
@@ -117,6 +95,8 @@ def cache_named(text: str) -> CacheKind:
     """Return the model of this name, its options left aside; raises LoreError for a name that there is not."""
     name = text.partition(":")[0]
     found = CACHES.get(name)
+    if found is None and name in BROUGHT:
+        raise lacks_plug_in(BROUGHT[name], f"the cache {name!r}")
     if found is None:
         raise LoreError(f"there is no cache {name!r}", hint=did_you_mean(name, CACHES, "caches"))
     return found
@@ -128,6 +108,17 @@ def takes_breakpoints(name: str) -> bool:
     return isinstance(kind, CacheRow) and kind.made is Breakpoints
 
 
+def is_known(name: str) -> bool:
+    """Return whether there is a model of this name: not so for an engine's if its plug-in is missing."""
+    return name in CACHES
+
+
+def view_of(name: str) -> View:
+    """Return how a cache sees requests."""
+    kind = CACHES.get(name)
+    return (kind.view if isinstance(kind, CacheRow) else None) or VIEWS.get(name, PLAIN)
+
+
 def make(name: str, look: Look, options: Mapping[str, Option] | None = None) -> CacheModel:
     """Make a model; raises LoreError for an option that it has not, or a value that cannot be."""
     kind = cache_named(name)
@@ -135,20 +126,20 @@ def make(name: str, look: Look, options: Mapping[str, Option] | None = None) -> 
         if option not in kind.options:
             known = "options: " + ", ".join(kind.options) if kind.options else "it has none"
             raise LoreError(f"{name} has no option {option!r}", hint=known)
-        wanted = _misfit(option, value)
+        wanted = _misfit(kind, option, value)
         if wanted:
             raise LoreError(f"{name}: {option}={value} is not {wanted}", hint=f"{option} is {wanted}")
     return cast("Callable[..., CacheModel]", kind)(look, **(options or {}))
 
 
-def _misfit(option: str, value: Option) -> str:
+def _misfit(kind: CacheKind, option: str, value: Option) -> str:
     """Say what an option takes, empty where a value is of that kind; None leaves it to the rules."""
     if value is None:
         return ""
-    if option in WORDS:
-        return "" if value in WORDS[option] else "one of " + ", ".join(WORDS[option])
-    if option in _WHOLE:
-        return "" if isinstance(value, int) and not isinstance(value, bool) else "a whole number"
-    if option in _FLAGS:
+    if not isinstance(kind, CacheRow) or option in kind.numbers:
+        return "" if not isinstance(value, str) and math.isfinite(value) else "a number"
+    if option in kind.words:
+        return "" if value in kind.words[option] else "one of " + ", ".join(kind.words[option])
+    if option in kind.flags:
         return "" if value in (0, 1) else "true or false"
-    return "" if not isinstance(value, str) and math.isfinite(value) else "a number"
+    return "" if isinstance(value, int) and not isinstance(value, bool) else "a whole number"

@@ -59,7 +59,7 @@ PLAIN = View()
 _EXPLICIT = View(placement="body")
 _SPACES = ("prompt_cache_key", "service_tier")
 _EFFORT = ("thinking", "output_config", "reasoning_effort", "reasoning", "verbosity", "text")
-VIEWS: dict[str, View] = {  # by cache; the others' is plain
+VIEWS: dict[str, View] = {  # by cache; the others' is plain, unless their row says it
     "anthropic": View(
         salts=(("system", ("speed",)), ("messages", ("tool_choice", "thinking", "output_config"))),
         placement="body", drops=True,
@@ -69,10 +69,6 @@ VIEWS: dict[str, View] = {  # by cache; the others' is plain
     "openai": View(apart=_SPACES, salts=(("tools", ("response_format", "text")),)),
     "openai-breakpoint": View(apart=(*_SPACES, *_EFFORT), placement="latest"),
     "qwen": _EXPLICIT,
-    "llama.cpp": View(generates=True),
-    "lmcache": View(generates=True),
-    "sglang": View(apart=("cache_salt", "extra_key", "lora_path"), generates=True),
-    "vllm": View(apart=("cache_salt",), generates=True),
 }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lore.formats.bills import apart as apart
     from lore.formats.bills import billed_of as billed_of
     from lore.formats.bills import split as split
+    from lore.formats.bounds import too_much as too_much
     from lore.formats.captures.lore_capture import LoreCapture as LoreCapture
     from lore.formats.contents import ContentError as ContentError
     from lore.formats.contents import object_of as object_of
@@ -23,13 +24,18 @@ if TYPE_CHECKING:
     from lore.formats.folders import in_file as in_file
     from lore.formats.http import FIELDS as FIELDS
     from lore.formats.http import account_of as account_of
+    from lore.formats.http import call_of as call_of
+    from lore.formats.http import is_body as is_body
     from lore.formats.kimi import content as kimi_content
     from lore.formats.lines import Line as Line
     from lore.formats.lines import Lines as Lines
     from lore.formats.lines import RecordReader as RecordReader
+    from lore.formats.lines import TextReader as TextReader
     from lore.formats.lines import each as each
     from lore.formats.lines import fault as fault
     from lore.formats.lines import first_records as first_records
+    from lore.formats.lines import placed as placed
+    from lore.formats.lines import problem as problem
     from lore.formats.lore_log import LoreLog as LoreLog
     from lore.formats.pi import messages as pi_messages
     from lore.formats.registry import Format as Format
@@ -69,6 +75,7 @@ __all__ = [
     "RecordReader",
     "SPACE",
     "Said",
+    "TextReader",
     "TranscriptDocument",
     "TranscriptLines",
     "TranscriptTurns",
@@ -78,24 +85,29 @@ __all__ = [
     "array_at",
     "billed_of",
     "blocks_in",
+    "call_of",
     "called",
     "each",
     "fault",
     "first_records",
     "image_at",
     "in_file",
+    "is_body",
     "kimi_content",
     "lacks_of",
     "object_of",
     "opens",
     "output_of",
     "pi_messages",
+    "placed",
+    "problem",
     "result_of",
     "said_in",
     "split",
     "stamp_at",
     "stamp_of",
     "text_in",
+    "too_much",
     "unpacked",
 ]
 __getattr__ = public_names(
@@ -116,6 +128,7 @@ __getattr__ = public_names(
             "billed_of",
             "split",
         ),
+        "bounds": ("too_much",),
         "captures.lore_capture": ("LoreCapture",),
         "contents": (
             "ContentError",
@@ -130,14 +143,19 @@ __getattr__ = public_names(
         "http": (
             "FIELDS",
             "account_of",
+            "call_of",
+            "is_body",
         ),
         "lines": (
             "Line",
             "Lines",
             "RecordReader",
+            "TextReader",
             "each",
             "fault",
             "first_records",
+            "placed",
+            "problem",
         ),
         "lore_log": ("LoreLog",),
         "registry": (

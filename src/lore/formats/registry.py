@@ -48,6 +48,8 @@ class Format(NamedTuple):
     signs: tuple[bytes, ...] = ()
     packed: bool = False
     text: bool = False  # its files are plain text, of which a line may be JSON
+    measures: bool = False  # its files say what an engine read from its cache, and need not hold requests
+    by_time: bool = False  # its files say when requests were sent, and may hold them in another order
     before: str = ""  # of a plug-in's row: the format before which its reader is asked; empty: before plain chats
 
 
@@ -61,13 +63,15 @@ def _log(
 
 
 def _requests(
-    place: str, title: str, fidelity: str, *signs: bytes, bills: Holds = "yes", packed: bool = False
-) -> Format:
+    place: str, title: str, fidelity: str, *signs: bytes, bills: Holds = "yes", packed: bool = False,
+    by_time: bool = False,
+) -> Format:  # fmt: skip
     """Return the row of recorded requests: whole prompts, and a compaction as far as they show it."""
-    return Format(place, title, fidelity, "yes", bills, "yes", "yes", "some", signs=signs, packed=packed)
+    return Format(
+        place, title, fidelity, "yes", bills, "yes", "yes", "some", signs=signs, packed=packed, by_time=by_time
+    )  # fmt: skip
 
 
-ENGINE_LOGS = ("engine-metrics", "vllm-log", "sglang-log", "llama-log")
 _RECORDS_SEEN = 64  # of a file, to know its format
 LAST = frozenset(("chat", "chat-json"))  # of which a file is only where no reader of another package takes it
 GENERIC = LAST | {"bodies"}  # readers that take what many programs write
@@ -97,7 +101,7 @@ FORMATS: dict[str, Format] = {
     "cline": _log("agents.cline:Cline", "one file of such a task; sessions of Cline's command line", b'"ts"',
         b'"system_prompt"', b'"metrics"', bills="some", system_prompt="some"),
     "cline-task": _log("agents.cline:ClineTask", "tasks of Cline, Roo Code and Kilo Code, a folder each", packed=True),
-    "har": _requests("captures.recorders:Har", "HAR files of browsers and proxies", "wire", b'"entries"'),
+    "har": _requests("captures.recorders:Har", "HAR files of browsers and proxies", "wire", b'"entries"', by_time=True),
     "vcr": _requests("captures.vcr:Vcr", "VCR cassettes, YAML and JSON", "wire", b"interactions"),
     "claude-tap": _requests("captures.recorders:ClaudeTap", "exports of claude-tap", "parsed", b'"packets"'),
     "cassette": _requests("captures.recorders:Cassette", "JSON cassettes with entries", "parsed", b'"entries"'),
@@ -116,18 +120,10 @@ FORMATS: dict[str, Format] = {
     "claude-events": _requests("captures.telemetry:ClaudeEvents", "request bodies in Claude Code's telemetry events",
         "wire", b"api_request_body", b"api_response_body"),
     "otel-genai": _requests("captures.telemetry:GenAI", "OpenTelemetry spans of model calls", "structural",
-        b'"gen_ai.'),
+        b'"gen_ai.', by_time=True),
     "litellm": _requests("captures.litellm:LiteLLM", "LiteLLM's logging payloads", "structural", b'"model_parameters"',
         b'"proxy_server_request"', b'"standard_logging_object"', b'"litellm_params"', b'"hidden_params"', b'"args"',
-        b'"kwargs"', b'"cost"'),
-    "engine-metrics": Format("engines.prometheus:EngineMetrics", "scrapes of engines' metrics: hit rates over time",
-        "none", "no", "some", "no", "no", "no", signs=(b"# HELP", b"# TYPE"), text=True),
-    "vllm-log": Format("engines.vllm:VllmLog", "vLLM's log: hit rates over time, bodies at DEBUG", "structural", "some",
-        "no", "some", "some", "no", signs=(b'"levelname"',), text=True),
-    "sglang-log": Format("engines.sglang:SglangLog", "SGLang's log: what each request read, bodies", "structural",
-        "some", "some", "some", "some", "no", signs=(b'"request_parameters"', b'"event"'), text=True),
-    "llama-log": Format("engines.llama:LlamaLog", "llama-server's log: what each request read", "none", "no", "yes",
-        "no", "no", "no", signs=(b'"log"',), text=True),
+        b'"kwargs"', b'"cost"', by_time=True),
     "bodies": _requests("captures.bodies:Bodies", "request bodies, alone or with their responses", "wire",
         bills="some"),
     "chat": _log("plain_chat.reader:Chat", "plain chats, a message or a conversation a line", b'"role"', b'"from"',
@@ -135,11 +131,10 @@ FORMATS: dict[str, Format] = {
     "chat-json": _log("plain_chat.reader:ChatDocument", "plain chats, one JSON document", b'"role"', b'"from"',
         b'"type"', requests="some", bills="some", system_prompt="some", compaction="no"),
 }  # fmt: skip
-BROUGHT_BY = "formats"  # lore's own plug-in that has more readers
 
 
 class Brought(NamedTuple):
-    """A format of that plug-in, and how its files are known if the plug-in is not installed.
+    """A format of one of lore's own plug-ins, and how its files are known if the plug-in is not installed.
 
     Among the keys of the first records are `members`, and the beginning of the file holds `sign`.
     """
@@ -148,10 +143,15 @@ class Brought(NamedTuple):
     what: str
     members: frozenset[str]
     sign: bytes = b""
+    plug_in: str = "formats"
 
 
 def _brought(name: str, what: str, *members: str, sign: bytes = b"") -> Brought:
     return Brought(name, what, frozenset(members), sign)
+
+
+def _engine(name: str, what: str, *signs: bytes) -> tuple[Brought, ...]:
+    return tuple([Brought(name, what, frozenset(), sign, "engines") for sign in signs])
 
 
 _BROUGHT = (
@@ -177,7 +177,13 @@ _BROUGHT = (
     _brought("openfang", "a session of openfang", "role", "content", sign=b'"type":"image","media_type"'),
     _brought("openfang", "a session of openfang", "role", "content", sign=b'"[Context refresh '),
     _brought("openfang", "a session of openfang", "role", "content", sign=b" TICK]"),
-)
+    *_engine("engine-metrics", "a scrape of an engine's metrics", b"# TYPE vllm:", b"# TYPE sglang:",
+             b"# TYPE llamacpp:", b"# TYPE lmcache:"),
+    *_engine("vllm-log", "a log of vLLM", b" Avg prompt throughput: ", b" vLLM API server version "),
+    *_engine("sglang-log", "a log of SGLang", b"] Prefill batch", b"] Finish: obj=", b"server_args=ServerArgs("),
+    *_engine("llama-log", "a log of llama-server", b"slot print_timing: id ", b"slot update_slots: id ",
+             b"slot launch_slot_: id "),
+)  # fmt: skip
 READERS: Places[type[Reader]] = Places("lore.formats", {name: row.place for name, row in FORMATS.items()})
 _NEITHER = "the system prompt and the schemas of tools"
 _BY_PURPOSE = {"events": "reconstructed", "exchanges": "parsed", "turns": "as written"}
@@ -189,7 +195,7 @@ def add_format(name: str, added: Format | type[Reader]) -> None:
         READERS[name] = added
         return
     READERS.add_place(name, added.place)
-    first_after = added.before or next(known for known in FORMATS if known in LAST)
+    first_after = added.before if added.before in FORMATS else next(known for known in FORMATS if known in LAST)
     rows: dict[str, Format] = {}
     for known, row in FORMATS.items():
         if known == first_after:
@@ -197,6 +203,18 @@ def add_format(name: str, added: Format | type[Reader]) -> None:
         rows[known] = row
     FORMATS.clear()
     FORMATS.update(rows)
+
+
+def measures_cache(name: str) -> bool:
+    """Return whether files of a format say what an engine read from its cache."""
+    row = FORMATS.get(name)
+    return row is not None and row.measures
+
+
+def is_by_time(name: str) -> bool:
+    """Return whether files of a format say when requests were sent, and may hold them in another order."""
+    row = FORMATS.get(name)
+    return row is not None and row.by_time
 
 
 def recognise(head: bytes) -> type[Reader] | None:
@@ -228,17 +246,17 @@ def reader_of(head: bytes) -> Reader | None:
 
 
 def brought(head: bytes) -> Brought | None:
-    """Return the format of lore's plug-in `formats` that a file has, if that plug-in is not installed."""
-    missing = [row for row in _BROUGHT if row.name not in FORMATS]
+    """Return the format that a file has of one of lore's plug-ins, if that plug-in is not installed."""
+    missing = [row for row in _BROUGHT if row.name not in FORMATS and row.sign in head]
     if not missing:
         return None
     keys = {key for line in islice(each(head), _RECORDS_SEEN) for key in table(line) or ()} or members(head).keys()
-    return next((row for row in missing if row.members <= keys and row.sign in head), None)
+    return next((row for row in missing if row.members <= keys), None)
 
 
-def is_brought(name: str) -> bool:
-    """Return whether lore's plug-in `formats` has the reader of this name."""
-    return any(row.name == name for row in _BROUGHT)
+def plug_in_of(name: str) -> str:
+    """Return lore's plug-in that has the reader of this name; empty if none has."""
+    return next((row.plug_in for row in _BROUGHT if row.name == name), "")
 
 
 def formats() -> list[FormatResult]:

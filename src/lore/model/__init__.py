@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lore.model.codes import Code as Code
     from lore.model.codes import Problem as Problem
     from lore.model.events import MAIN as MAIN
+    from lore.model.events import Billed as Billed
     from lore.model.events import Event as Event
     from lore.model.events import Knowledge as Knowledge
     from lore.model.events import SessionStarted as SessionStarted
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from lore.model.items import is_absent as is_absent
     from lore.model.jsonslice import array as array
     from lore.model.jsonslice import element_ranges as element_ranges
+    from lore.model.jsonslice import is_json as is_json
     from lore.model.jsonslice import members as members
     from lore.model.jsonslice import parts as parts
     from lore.model.jsonslice import table as table
@@ -51,6 +53,14 @@ if TYPE_CHECKING:
     from lore.model.results import Count as Count
     from lore.model.results import Finding as Finding
     from lore.model.results import filled as filled
+    from lore.model.results.measured import EXTERNAL as EXTERNAL
+    from lore.model.results.measured import PROCESS as PROCESS
+    from lore.model.results.measured import Extent as Extent
+    from lore.model.results.measured import LogClock as LogClock
+    from lore.model.results.measured import MeasuredLog as MeasuredLog
+    from lore.model.results.measured import MeasuredResult as MeasuredResult
+    from lore.model.results.measured import MeasuredRow as MeasuredRow
+    from lore.model.results.measured import Measurement as Measurement
     from lore.model.results.simulate import Simulated as Simulated
     from lore.model.results.simulate import SimulatedTurn as SimulatedTurn
     from lore.model.results.store import StoreResult as StoreResult
@@ -64,12 +74,15 @@ if TYPE_CHECKING:
     from lore.model.turn import Segment as Segment
     from lore.model.turn import Turn as Turn
     from lore.model.turn import http_seconds as http_seconds
+    from lore.model.turn import seconds as seconds
     from lore.model.turn import seconds_in as seconds_in
     from lore.model.turn import timestamp as timestamp
     from lore.model.vector import Vector as Vector
+    from lore.model.vector import common_prefix as common_prefix
 
 __all__ = [
     "AssistantMessage",
+    "Billed",
     "Block",
     "CODES",
     "Code",
@@ -77,9 +90,11 @@ __all__ = [
     "CompactDivider",
     "Count",
     "ENGINES",
+    "EXTERNAL",
     "Entry",
     "Event",
     "Exchange",
+    "Extent",
     "Finding",
     "FoldedSession",
     "Item",
@@ -87,9 +102,15 @@ __all__ = [
     "LLAMA_CPP",
     "LastBreak",
     "LedgerRow",
+    "LogClock",
     "MAIN",
+    "MeasuredLog",
+    "MeasuredResult",
+    "MeasuredRow",
+    "Measurement",
     "NULL",
     "OpaqueItem",
+    "PROCESS",
     "Place",
     "Problem",
     "Prompt",
@@ -111,6 +132,7 @@ __all__ = [
     "UserMessage",
     "Vector",
     "array",
+    "common_prefix",
     "cut_masked",
     "decode",
     "element_ranges",
@@ -119,6 +141,7 @@ __all__ = [
     "filled",
     "http_seconds",
     "is_absent",
+    "is_json",
     "lenient",
     "mask_credentials",
     "members",
@@ -126,6 +149,7 @@ __all__ = [
     "parts",
     "printable",
     "provider_of",
+    "seconds",
     "seconds_in",
     "table",
     "text_of",
@@ -135,10 +159,25 @@ __all__ = [
 __getattr__ = public_names(
     __name__,
     {
-        "canonical": ("decode", "encode", "printable", "text_of"),
+        "canonical": (
+            "decode",
+            "encode",
+            "printable",
+            "text_of",
+        ),
         "cause": ("Place",),
-        "codes": ("CODES", "Code", "Problem"),
-        "events": ("Event", "Knowledge", "MAIN", "SessionStarted"),
+        "codes": (
+            "CODES",
+            "Code",
+            "Problem",
+        ),
+        "events": (
+            "Billed",
+            "Event",
+            "Knowledge",
+            "MAIN",
+            "SessionStarted",
+        ),
         "inserts": ("normalised",),
         "items": (
             "AssistantMessage",
@@ -155,18 +194,69 @@ __getattr__ = public_names(
             "UserMessage",
             "is_absent",
         ),
-        "jsonslice": ("array", "element_ranges", "members", "parts", "table", "without_member"),
+        "jsonslice": (
+            "array",
+            "element_ranges",
+            "is_json",
+            "members",
+            "parts",
+            "table",
+            "without_member",
+        ),
         "ledger": ("LedgerRow",),
         "limits": ("RECORD_BYTES",),
-        "mask": ("cut_masked", "mask_credentials"),
-        "providers": ("ENGINES", "LLAMA_CPP", "UNKNOWN", "provider_of"),
-        "results": ("CommandResult", "Count", "Finding", "filled"),
-        "results.simulate": ("Simulated", "SimulatedTurn"),
+        "mask": (
+            "cut_masked",
+            "mask_credentials",
+        ),
+        "providers": (
+            "ENGINES",
+            "LLAMA_CPP",
+            "UNKNOWN",
+            "provider_of",
+        ),
+        "results": (
+            "CommandResult",
+            "Count",
+            "Finding",
+            "filled",
+        ),
+        "results.measured": (
+            "EXTERNAL",
+            "Extent",
+            "LogClock",
+            "MeasuredLog",
+            "MeasuredResult",
+            "MeasuredRow",
+            "Measurement",
+            "PROCESS",
+        ),
+        "results.simulate": (
+            "Simulated",
+            "SimulatedTurn",
+        ),
         "results.store": ("StoreResult",),
         "running": ("LastBreak",),
-        "state": ("Entry", "FoldedSession", "Sign", "UTILITY"),
-        "turn": ("Exchange", "Prompt", "Segment", "Turn", "http_seconds", "seconds_in", "timestamp"),
-        "vector": ("Vector",),
+        "state": (
+            "Entry",
+            "FoldedSession",
+            "Sign",
+            "UTILITY",
+        ),
+        "turn": (
+            "Exchange",
+            "Prompt",
+            "Segment",
+            "Turn",
+            "http_seconds",
+            "seconds",
+            "seconds_in",
+            "timestamp",
+        ),
+        "vector": (
+            "Vector",
+            "common_prefix",
+        ),
     },
     {"events": "events", "lenient": "lenient"},
 )

@@ -7,6 +7,7 @@ from lore.exports import public_names
 if TYPE_CHECKING:
     from lore.recording.agents import databases as databases
     from lore.recording.agents.usage_stores import UsageStore as UsageStore
+    from lore.recording.base import HINT_MEASURED as HINT_MEASURED
     from lore.recording.base import Problems as Problems
     from lore.recording.base import Recording as Recording
     from lore.recording.base import UnrecognisedError as UnrecognisedError
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from lore.recording.corpus import Opened as Opened
     from lore.recording.corpus import is_same as is_same
     from lore.recording.corpus import is_stream as is_stream
+    from lore.recording.corpus import open_head as open_head
     from lore.recording.corpus import show as show
     from lore.recording.filesystem import FolderEntry as FolderEntry
     from lore.recording.filesystem import RemoteFiles as RemoteFiles
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from lore.recording.inputs import Input as Input
     from lore.recording.inputs import list_inputs as list_inputs
     from lore.recording.opening import Options as Options
+    from lore.recording.opening import kind_of as kind_of
     from lore.recording.request_session import session_of as session_of
     from lore.recording.requests import RequestRecording as RequestRecording
     from lore.recording.tailing import INTERVAL as INTERVAL
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FolderEntry",
+    "HINT_MEASURED",
     "INTERVAL",
     "Input",
     "Live",
@@ -45,8 +49,10 @@ __all__ = [
     "databases",
     "is_same",
     "is_stream",
+    "kind_of",
     "list_inputs",
     "load_plugins",
+    "open_head",
     "session_of",
     "show",
 ]
@@ -55,6 +61,7 @@ __getattr__ = public_names(
     {
         "agents.usage_stores": ("UsageStore",),
         "base": (
+            "HINT_MEASURED",
             "Problems",
             "Recording",
             "UnrecognisedError",
@@ -65,6 +72,7 @@ __getattr__ = public_names(
             "Opened",
             "is_same",
             "is_stream",
+            "open_head",
             "show",
         ),
         "filesystem": (
@@ -76,7 +84,10 @@ __getattr__ = public_names(
             "Input",
             "list_inputs",
         ),
-        "opening": ("Options",),
+        "opening": (
+            "Options",
+            "kind_of",
+        ),
         "request_session": ("session_of",),
         "requests": ("RequestRecording",),
         "tailing": (

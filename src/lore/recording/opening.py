@@ -12,7 +12,7 @@ from lore.errors import LoreError, Where, lacks_plug_in
 from lore.formats.base import Reader
 from lore.formats.beginning import SQLITE
 from lore.formats.foreign import foreign
-from lore.formats.registry import BROUGHT_BY, FORMATS, GENERIC, LAST, READERS, brought, is_brought, reader_of
+from lore.formats.registry import FORMATS, GENERIC, LAST, READERS, brought, plug_in_of, reader_of
 from lore.formats.unrecognised import looks_like
 from lore.model.events import MAIN
 from lore.model.state import Change
@@ -109,7 +109,7 @@ def _refuse_without_plug_in(path: str, head: bytes) -> None:
     """Raise UnrecognisedError for a file whose reader is in a plug-in that is not installed."""
     missing = brought(head)
     if missing is not None:
-        error = lacks_plug_in(BROUGHT_BY, f"{corpus.show(path)} ({missing.what})")
+        error = lacks_plug_in(missing.plug_in, f"{corpus.show(path)} ({missing.what})")
         raise UnrecognisedError(error.message, hint=error.hint)
 
 
@@ -148,8 +148,8 @@ def reader_named(name: str) -> type[Reader]:
     if name not in READERS:
         load_plugins()
     kind = READERS.get(name)
-    if kind is None and is_brought(name):
-        raise lacks_plug_in(BROUGHT_BY, f"the format {name}")
+    if kind is None and (plug_in := plug_in_of(name)):
+        raise lacks_plug_in(plug_in, f"the format {name}")
     if kind is None:
         raise LoreError(f"unknown format {name!r}", hint="formats: " + ", ".join(READERS))
     return kind

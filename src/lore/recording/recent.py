@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from lore.errors import LoreError
-from lore.formats.registry import ENGINE_LOGS, GENERIC
+from lore.formats.registry import GENERIC, measures_cache
 from lore.recording import corpus, filesystem
 from lore.recording.agents.companions import session_of
 from lore.recording.agents.logs import LogPlace, Surroundings, existing, files_of, places
@@ -130,7 +130,7 @@ def newest(paths: list[str], format: str | None) -> str:
 def _is_recording(path: str, format: str | None) -> bool:
     """Tell whether a file is a recording; what only begins as many programs' files do is read up to its first turn."""
     kind = kind_of(corpus.open_head(path).head, format)
-    if kind is None or format is not None or (kind.name not in GENERIC and kind.name not in ENGINE_LOGS):
+    if kind is None or format is not None or (kind.name not in GENERIC and not measures_cache(kind.name)):
         return kind is not None
     try:
         return next(Options().open(path).turns(), None) is not None

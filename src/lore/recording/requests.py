@@ -28,7 +28,7 @@ import msgspec
 from lore.formats.base import Read, Reader
 from lore.formats.bounds import is_crowded, too_many
 from lore.formats.outputs import output_items
-from lore.formats.registry import ENGINE_LOGS
+from lore.formats.registry import is_by_time, measures_cache
 from lore.model.canonical import string_in
 from lore.model.codes import Code, Problem
 from lore.model.events import TurnCompleted, TurnFailed
@@ -44,7 +44,6 @@ from lore.prompt.dialects import DIALECTS, dialect_of
 from lore.prompt.dialects.messages import Body
 from lore.recording.base import HINT_FORMATS, HINT_MEASURED, Problems, Recording, Template, UnrecognisedError
 
-BY_TIME = frozenset(("har", "otel-genai", "litellm", "sglang-log"))  # formats that say when, and promise no order
 FAILED = 400  # the lowest HTTP status of a request that was not answered
 
 # A file with one of these and no request is a damaged recording; with none of them it was no recording at all.
@@ -92,7 +91,7 @@ class RequestRecording(Recording):
         self.template = template
         self.completed = completed
         self._memos = memos  # by dialect: each slices messages its own way
-        self._sorted = not growing and reader.name in BY_TIME
+        self._sorted = not growing and is_by_time(reader.name)
         self._forced = forced
         self._chains = Chains(joined=output_items)
         self._continuations = Continuations()
@@ -112,7 +111,7 @@ class RequestRecording(Recording):
             if isinstance(read.value, Exchange):
                 requests += 1
                 yield read.value, self.turn(read, read.value)
-        if not requests and self.reader.name in ENGINE_LOGS:
+        if not requests and measures_cache(self.reader.name):
             raise self._unjudged()
         unreadable = any(self.problems.counts[code, self.shown] for code in UNREADABLE)
         if not requests and not unreadable and not self._forced:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lore.report.plain import named as named
     from lore.report.plain import turn_of as turn_of
     from lore.report.plain import visible as visible
+    from lore.report.plain import when as when
     from lore.report.redacted.results import redacted_result as redacted_result
     from lore.report.sentences.evidence import money_of as money_of
     from lore.report.sentences.findings import not_in_logs as not_in_logs
@@ -62,6 +63,7 @@ __all__ = [
     "table_of_cells",
     "turn_of",
     "visible",
+    "when",
     "worded",
     "worded_break",
     "write_simulated",
@@ -72,16 +74,42 @@ __getattr__ = public_names(
         "commands": ("in_shell",),
         "console": ("line",),
         "forms.json_report": ("render",),
-        "html.blocks": ("PageBlock", "count"),
+        "html.blocks": (
+            "PageBlock",
+            "count",
+        ),
         "html.intros": ("Intro",),
-        "html.measured": ("LISTED", "ReadRow", "measured_strips", "read_bar", "rows_not_drawn", "table_of_cells"),
-        "plain": ("counted", "local_time", "named", "turn_of", "visible"),
+        "html.measured": (
+            "LISTED",
+            "ReadRow",
+            "measured_strips",
+            "read_bar",
+            "rows_not_drawn",
+            "table_of_cells",
+        ),
+        "plain": (
+            "counted",
+            "local_time",
+            "named",
+            "turn_of",
+            "visible",
+            "when",
+        ),
         "redacted.results": ("redacted_result",),
         "sentences.evidence": ("money_of",),
-        "sentences.findings": ("not_in_logs", "worded"),
+        "sentences.findings": (
+            "not_in_logs",
+            "worded",
+        ),
         "sentences.running": ("worded_break",),
-        "simulated_turns": ("billed_reads", "draw"),
-        "simulation": ("agreement_lines", "write_simulated"),
+        "simulated_turns": (
+            "billed_reads",
+            "draw",
+        ),
+        "simulation": (
+            "agreement_lines",
+            "write_simulated",
+        ),
         "status_line": ("percent",),
         "table": ("aligned",),
         "timeline": ("short",),

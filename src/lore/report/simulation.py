@@ -12,7 +12,7 @@ from lore.model.results import BilledResult
 from lore.model.results import simulate as results
 from lore.model.results.measured import MeasuredResult
 from lore.report.console import line
-from lore.report.measured import write_measured
+from lore.report.measured import measured_view
 from lore.report.plain import counted
 from lore.report.sentences.evidence import money_of
 from lore.report.sentences.findings import interrupted_line, prices_of
@@ -29,7 +29,7 @@ _HEADER = ("provider", "model", "rule", "value", "unit", "from", "", "source")
 def write(result: results.Simulated, out: Console, *, every: bool = False, verbose: bool = False) -> None:
     """Write a result; `every` shows each turn, else those that lost something. Behind it what engines measured."""
     if isinstance(result.measured, MeasuredResult) and not result.turns:
-        write_measured(result.measured, out, every=every)
+        _measured(result.measured, out, every=every)
         _problems(result, out, verbose=verbose)
         return
     cache = f"cache: {result.cache or 'as served'}"
@@ -48,11 +48,16 @@ def write(result: results.Simulated, out: Console, *, every: bool = False, verbo
     for note in result.notes:
         out.print(line((f"note: {note}", "dim")))
     if isinstance(result.measured, MeasuredResult):
-        write_measured(result.measured, out, every=every)
+        _measured(result.measured, out, every=every)
     _problems(result, out, verbose=verbose)
 
 
 write_simulated = write  # the public name
+
+
+def _measured(result: MeasuredResult, out: Console, *, every: bool) -> None:
+    for text in measured_view().lines(result, every=every):
+        out.print(line(text))
 
 
 def _problems(result: results.Simulated, out: Console, *, verbose: bool) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lore.run.loopback import listening as listening
     from lore.run.pages import PageRequest as PageRequest
     from lore.run.rules import chosen as chosen
+    from lore.run.simulate import PlayedTurn as PlayedTurn
     from lore.run.simulate import SimulateRequest as SimulateRequest
     from lore.run.simulate import Simulation as Simulation
     from lore.run.simulate import simulate_recordings as simulate_recordings
@@ -33,6 +34,7 @@ __all__ = [
     "MemoryMaker",
     "PACKAGED",
     "PageRequest",
+    "PlayedTurn",
     "SimulateRequest",
     "Simulation",
     "TabledRecording",
@@ -47,15 +49,36 @@ __all__ = [
 __getattr__ = public_names(
     __name__,
     {
-        "checking.judging": ("Cluster", "ClusterJob"),
-        "checking.pool": ("DIED", "starting_processes"),
+        "checking.judging": (
+            "Cluster",
+            "ClusterJob",
+        ),
+        "checking.pool": (
+            "DIED",
+            "starting_processes",
+        ),
         "checking.verdicts": ("verdicts",),
-        "dated": ("Dated", "PACKAGED"),
-        "loopback": ("ADDRESS", "listening"),
+        "dated": (
+            "Dated",
+            "PACKAGED",
+        ),
+        "loopback": (
+            "ADDRESS",
+            "listening",
+        ),
         "pages": ("PageRequest",),
         "rules": ("chosen",),
-        "simulate": ("SimulateRequest", "Simulation", "simulate_recordings"),
-        "spending.tables": ("TabledRecording", "TabledRequest", "TablesWriter"),
+        "simulate": (
+            "PlayedTurn",
+            "SimulateRequest",
+            "Simulation",
+            "simulate_recordings",
+        ),
+        "spending.tables": (
+            "TabledRecording",
+            "TabledRequest",
+            "TablesWriter",
+        ),
         "stored.compaction": ("MemoryMaker",),
     },
 )

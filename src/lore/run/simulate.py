@@ -26,15 +26,14 @@ from lore.cache.habits import Tally, chance
 from lore.cache.levels import Predicted
 from lore.cache.predictor import NO_CHANGE, Predictor, WhatIf
 from lore.cache.prices import Price, is_partial
-from lore.cache.registry import CACHES, takes_breakpoints
+from lore.cache.registry import BROUGHT, CACHES, is_known, takes_breakpoints
 from lore.cache.rules import DatedRules, cache_of, is_transcript, served_by
-from lore.errors import LoreError
+from lore.errors import LoreError, lacks_plug_in
 from lore.formats.registry import lacks_of
 from lore.judge import savings
 from lore.judge.agreement import SimulatedSums, Transition, Unpriced
 from lore.judge.base import CURRENCY, TurnVerdict, findings_of, paid_again, price_of
 from lore.judge.ledger import Reliability
-from lore.judge.measured import LogMeasures
 from lore.judge.savings import NotedSaving, Played, Run, played, turns_of
 from lore.model.cause import Place
 from lore.model.codes import Code, Problem, Reader
@@ -44,7 +43,7 @@ from lore.model.results.simulate import CostResult, OutcomeResult, PredictedResu
 from lore.model.turn import Turn
 from lore.recording import corpus
 from lore.recording.agents.projects import project_of
-from lore.recording.base import Problems, Recording, UnrecognisedError
+from lore.recording.base import Problems, Recording, UnrecognisedError, load_plugins
 from lore.recording.inputs import Input, ahead, inputs
 from lore.recording.opening import Options
 from lore.recording.recent import nothing, nothing_new
@@ -52,7 +51,7 @@ from lore.report.redacted.findings import redacted_finding
 from lore.report.sentences.findings import cause_result, nearly_random, not_in_logs, worded
 from lore.run.checking.verdicts import InterruptedRunError, reader_of, verdicts
 from lore.run.dated import PACKAGED, Dated
-from lore.run.measured import Measuring, engine_of, read_logs
+from lore.run.measured import MeasuredRun, read_logs
 from lore.run.rules import output_note, stale
 
 RANK = ""  # a change without a value: which fix saves most
@@ -86,17 +85,18 @@ def simulate(request: SimulateRequest, options: Options, rules: DatedRules) -> I
 
     Where it is interrupted, what was simulated until then is the last result, and nothing is said of changes.
     """
+    load_plugins()
     files = [file._replace(optional=bool(request.looked)) for file in inputs(request.paths, request.wanted)]
     once = any(file.stream for file in files)
     if once and (len(request.caches) > 1 or any(change != RANK for change in request.changes)):
         hint = "save it to a file: several caches and changes need more than one look"
         raise LoreError("standard input and pipes can be read once only", hint=hint)
     told = Problems()
-    logs = read_logs(request.measured, options, told)
-    caches = request.caches or (engine_of(files, logs),)
+    measured = read_logs(request.measured, files, options, told)
+    caches = request.caches or (measured.cache,)
     changes = [(text, savings.change_of(text, request.caches)) for text in request.changes if text != RANK]
     for cache in caches:
-        play = partial(_play, files, request, options, rules, cache, logs, told.kept)
+        play = partial(_play, files, request, options, rules, cache, measured, told.kept)
         base = play(NO_CHANGE)
         if base.result.interrupted:
             yield base.result
@@ -158,12 +158,12 @@ def _every_fix(base: Run, play: _Play, *, once: bool) -> tuple[list[Saving], lis
 
 def _play(
     files: list[Input], request: SimulateRequest, options: Options, rules: DatedRules, cache: str | None,
-    logs: Sequence[LogMeasures], told: Sequence[Problem], change: WhatIf,
+    measured: MeasuredRun, told: Sequence[Problem], change: WhatIf,
 ) -> Run:  # fmt: skip
     sums, found, turns = SimulatedSums(), list(told), list[Played]()
     predictor = Predictor(rules, cache, change, None if options.counter is None else options.counter.count)
     simulation = Simulation(predictor, dated=request.dated, reader=request.reader, redact=request.redact)
-    measuring = Measuring(logs)
+    measuring = measured.play()
     recordings = done = read = 0
     size, stopped = sum(file.size for file in files), False
     for file in ahead(files):
@@ -227,6 +227,9 @@ def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simula
     unknown = sum(turn.cache is None for turn in turns)
     if unknown:
         yield f"not predicted: {turns_of(unknown)}; nothing says which cache served them (--cache NAME does)"
+    for cache in sorted({turn.cache for turn in turns if turn.cache and not is_known(turn.cache)}):
+        missing = lacks_plug_in(BROUGHT[cache], f"the cache {cache!r}").message
+        yield f"not predicted: {turns_of(sum(turn.cache == cache for turn in turns))}; {missing}"
     for cache in sorted({turn.cache for turn in turns if turn.cache in CACHES and simulation.transcripts}):
         habit = rules.habits.find("no-sign", prompted=False, provider=CACHES[cache].provider)
         if habit is not None and habit.moves == "head" and chance(habit, Tally()) > _RANDOM:

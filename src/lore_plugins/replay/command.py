@@ -109,7 +109,7 @@ def run(
     Exit code 2 where nothing could be sent, 3 where not all was, 130 after Ctrl-C.
     """
     from lore.cache import cache_named
-    from lore.recording import Options, is_stream
+    from lore.recording import Options, is_stream, load_plugins
     from lore.run import chosen
     from lore.tokens import Counter
     from lore_plugins.replay.plan import layouts_of
@@ -126,6 +126,7 @@ def run(
     options = Options(format=format, rules=settings.assemble, counter=Counter(), log=log(verbose))
     page = page_target(report, opens=open_page, name="replay", taken=as_json)
     if cache is not None:
+        load_plugins()
         cache_named(cache)
     asked = Server(server, seconds=timeout, quotes=not redact, tell=tell)
     with unquoted(redact=redact):

@@ -15,7 +15,7 @@ from lore.model.results import CostlyCause, Finding
 from lore.model.results.measured import MeasuredResult
 from lore.model.results.simulate import Simulated, SimulatedTurn
 from lore.report.forms import terminal
-from lore.report.measured import comparison_lines
+from lore.report.measured import measured_view
 from lore.report.plain import counted, place_of, turn_of, visible
 from lore.report.simulated_turns import chance
 from lore.report.simulation import agreement_lines
@@ -65,7 +65,7 @@ def simulated_lines(result: Simulated) -> Iterable[str]:
         yield f"- {_text(line)}"
     yield f"- paid again without need: {result.totals.waste_tokens:,} tokens"
     if isinstance(result.measured, MeasuredResult):
-        yield from (f"- {_text(line)}" for line in comparison_lines(result.measured))
+        yield from (f"- {_text(line)}" for line in measured_view().summary(result.measured))
     yield ""
     lost = sorted((turn for turn in result.turns if turn.cause), key=lambda turn: -(turn.lost_tokens or 0))
     head = "| turn | predicted | billed | lost tokens | why |", "|---|---:|---:|---:|---|"

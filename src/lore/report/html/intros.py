@@ -23,9 +23,9 @@ from lore.report.comparison import about_side, cause_in_cells, conclusions, meas
 from lore.report.forms import terminal
 from lore.report.forms.lint import answer_in_words
 from lore.report.html.blocks import Cell, PageBlock, PageLink, PageTable, Strip, Swatch, amount_of, count, strip
-from lore.report.html.measured import measured_block
 from lore.report.html.page import page
 from lore.report.html.session import MONEY, causes_block, lead_of, money_block, name_of
+from lore.report.measured import measured_view
 from lore.report.overview import cost_of, share_read, span_in_words
 from lore.report.plain import counted, when
 from lore.report.sentences.evidence import money_of
@@ -184,7 +184,7 @@ def of_simulation(result: Simulated) -> Intro:
     lines = (f"{counted(totals.turns, 'turn')}, rules as of {result.rules.as_of or 'unknown'}",)
     lines += tuple(agreement_lines(result.agreement))
     closing = (PageBlock("Predicted and billed", lines, table=table), PageBlock(lines=tuple(result.notes)))
-    measured = () if result.measured is UNSET else (measured_block(result.measured),)
+    measured = () if result.measured is UNSET else (measured_view().block(result.measured),)
     return Intro("lore simulate", cache, lead, (*measured, _savings(result.what_if)), closing)
 
 

@@ -1,7 +1,6 @@
 """What was measured of a cache beside what was predicted, turn by turn: bars on one scale, and the same as a table.
 
-In: results of `lore simulate --measured`. Out: blocks of a page; the sentences are those that a
-terminal shows.
+In: prompts with what was read of them. Out: bars and tables of a page.
 """
 
 from __future__ import annotations
@@ -9,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from lore.model.results.measured import MeasuredResult
-from lore.report.html.blocks import Cell, PageBlock, PageTable, Strip, strip
-from lore.report.measured import comparison_lines, measured_cells
+from lore.report.html.blocks import Cell, PageTable, Strip, strip
 from lore.report.plain import counted
 
 DRAWN, LISTED = 60, 1_000  # rows that are bars, and that are rows of a table
@@ -24,20 +21,6 @@ class ReadRow(NamedTuple):
     tokens: int
     measured: int | None
     predicted: int | None
-
-
-def measured_block(result: MeasuredResult) -> PageBlock:
-    """Show what engines' logs measured, each request or span of time beside its prediction."""
-    cells = measured_cells(result.rows[:LISTED], result)
-    rows = [
-        ReadRow(name, row.prompt_tokens or 0, row.cached_tokens, row.predicted_tokens)
-        for (name, *_), row in zip(cells[1:], result.rows, strict=False)
-    ]
-    table = table_of_cells(cells) if cells else None
-    lines = (*comparison_lines(result), *rows_not_drawn(len(result.rows)))
-    return PageBlock(
-        "What the engine measured", lines, measured_strips(rows, "measured"), table, folded_table=bool(rows)
-    )
 
 
 def measured_strips(rows: Sequence[ReadRow], word: str) -> tuple[Strip, ...]:

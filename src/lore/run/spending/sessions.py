@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from lore.errors import LoreError, lacks_plug_in
 from lore.formats.foreign import LATER, why_unread
-from lore.formats.registry import BROUGHT_BY, is_brought
+from lore.formats.registry import plug_in_of
 from lore.judge.base import WORSE, summed
 from lore.model.ledger import Ledger
 from lore.model.results.found import FoundSession, FoundSessions, UnreadLogs
@@ -191,6 +191,7 @@ def _unread(place: LogPlace, failed: list[str]) -> Iterator[UnreadLogs]:
     if files:
         agent = place.agent
         why = LATER if agent.formats else why_unread(agent.name)
-        if any(map(is_brought, agent.formats)):
-            why = lacks_plug_in(BROUGHT_BY, "its reader").message
+        plug_in = next((plug_in_of(name) for name in agent.formats if plug_in_of(name)), "")
+        if plug_in:
+            why = lacks_plug_in(plug_in, "its reader").message
         yield UnreadLogs(agent.name, agent.title, corpus.show(place.path), files, why)

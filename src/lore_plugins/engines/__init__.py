@@ -1,0 +1,112 @@
+"""Engines that serve models on one's own machines: how they cache, their logs, and what they measured.
+
+Rows alone: a model, a reader or a comparison is imported when it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from lore.cache import CacheRow, Look, View
+from lore.formats import Format
+
+if TYPE_CHECKING:
+    from lore.model import MeasuredResult
+    from lore.recording import Input, Options, Problems
+    from lore.report import PageBlock
+    from lore_plugins.engines.measuring import MeasuredLogs
+
+_HERE = "lore_plugins.engines"
+
+
+def _made(module: str, name: str) -> Callable[..., Any]:
+    """Return a function that makes a cache model, which it imports first."""
+
+    def make(look: Look, **options: Any) -> Any:
+        return getattr(import_module(f"{_HERE}.caches.{module}"), name)(look, **options)
+
+    return make
+
+
+VLLM = CacheRow(
+    "vllm", "vllm", _made("blocks", "vllm"),
+    ("block", "capacity", "window", "states", "groups", "full", "retention", "hybrid"),
+    flags=("states", "hybrid"), view=View(apart=("cache_salt",), generates=True),
+)  # fmt: skip
+SGLANG = CacheRow(
+    "sglang", "sglang", _made("sglang", "SGLang"),
+    (
+        "page_size", "capacity", "policy", "tree", "chunked_prefill", "window", "window_capacity", "states", "strategy",
+        "state_capacity", "state_chunk", "state_interval", "hybrid",
+    ),
+    flags=("states", "hybrid"),
+    words={
+        "policy": ("lru", "lfu", "fifo", "mru", "filo", "priority", "slru"),
+        "strategy": ("extra_buffer", "no_buffer"),
+        "tree": ("unified", "radix"),
+    },
+    view=View(apart=("cache_salt", "extra_key", "lora_path"), generates=True),
+)  # fmt: skip
+LLAMA_CPP = CacheRow(
+    "llama.cpp", "llama.cpp", _made("llama_cpp", "LlamaCpp"),
+    (
+        "slots", "similarity", "cache_reuse", "host_tokens", "unified", "idle", "hybrid", "window", "states",
+        "swa_full", "checkpoints", "checkpoint_step", "batch", "ubatch",
+    ),
+    flags=("unified", "idle", "hybrid", "states", "swa_full"), numbers=("similarity",), view=View(generates=True),
+)  # fmt: skip
+LMCACHE = CacheRow(
+    "lmcache", "lmcache", _made("blocks", "lmcache"), ("chunk_size", "capacity", "decoded", "hybrid"),
+    flags=("decoded", "hybrid"), view=View(generates=True),
+)  # fmt: skip
+
+METRICS = Format(
+    f"{_HERE}.logs.prometheus:EngineMetrics", "scrapes of engines' metrics: hit rates over time", "none", "no", "some",
+    "no", "no", "no", signs=(b"# HELP", b"# TYPE"), text=True, before="bodies", measures=True,
+)  # fmt: skip
+VLLM_LOG = Format(
+    f"{_HERE}.logs.vllm:VllmLog", "vLLM's log: hit rates over time, bodies at DEBUG", "structural", "some", "no",
+    "some", "some", "no", signs=(b'"levelname"',), text=True, before="sglang-log", measures=True,
+)  # fmt: skip
+SGLANG_LOG = Format(
+    f"{_HERE}.logs.sglang:SglangLog", "SGLang's log: what each request read, bodies", "structural", "some", "some",
+    "some", "some", "no", signs=(b'"request_parameters"', b'"event"'), text=True, before="llama-log", measures=True,
+    by_time=True,
+)  # fmt: skip
+LLAMA_LOG = Format(
+    f"{_HERE}.logs.llama:LlamaLog", "llama-server's log: what each request read", "none", "no", "yes", "no", "no", "no",
+    signs=(b'"log"',), text=True, before="bodies", measures=True,
+)  # fmt: skip
+
+
+class _Measures:
+    """Reads logs of engines for `lore simulate`, and says what they measured."""
+
+    def read(self, paths: Sequence[str], files: Sequence[Input], options: Options, problems: Problems) -> MeasuredLogs:
+        """Read the logs that measured a run of these files."""
+        from lore_plugins.engines.measuring import MeasuredLogs  # noqa: PLC0415 - few runs have such logs
+
+        return MeasuredLogs(paths, files, options, problems)
+
+    def lines(self, result: MeasuredResult, *, every: bool) -> Iterator[str]:
+        """Yield all that was measured, for a terminal."""
+        from lore_plugins.engines.report import measured_lines  # noqa: PLC0415 - as above
+
+        return measured_lines(result, every=every)
+
+    def summary(self, result: MeasuredResult) -> Iterator[str]:
+        """Yield what each log says, and what both sides come to."""
+        from lore_plugins.engines.report import comparison_lines  # noqa: PLC0415 - as above
+
+        return comparison_lines(result)
+
+    def block(self, result: MeasuredResult) -> PageBlock:
+        """Return what was measured as a part of a page."""
+        from lore_plugins.engines.report import measured_block  # noqa: PLC0415 - as above
+
+        return measured_block(result)
+
+
+MEASURED = _Measures()

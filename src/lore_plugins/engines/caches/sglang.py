@@ -1,0 +1,248 @@
+"""SGLang: one radix tree, memory of pages, and requests that hold what they use while they run.
+
+In: requests, what was billed for them. Out: predictions. Rules: a request reads the whole pages that the tree holds of
+all but its last token, and keeps them while it runs. Its prompt is published when its response begins, what was
+generated when it ends, but for the last token, which is never computed on; the prompt is a node of its own then, of a
+priority one higher, so that what was generated goes first. Where memory is short, what nobody uses is thrown away: for
+a prompt as many tokens as it still needs and, of pages larger than 1, one page more; for a step of decoding a page for
+each request that runs, needed or not. A request without times ends before the next one comes. One that memory cannot
+hold is not computed, and leaves nothing behind.
+
+What keeps requests apart (cache salt, `extra_key`, LoRA adapter) is their space. Where pieces have their exact counts
+the prediction is exact. Requests that are computed in one batch do not read each other: tell it by `answered`.
+
+Models whose layers do not all keep every token (sliding windows, states) read less: `layers.py`. A prompt that is
+longer than `chunked_prefill` tokens is published chunk by chunk.
+
+Not modelled: memory on the host (`--enable-hierarchical-cache`), sessions, speculative decoding, requests that are
+retracted, the policy `tlru`, models that have windows and states.
+
+Source: SGLang 0.5.23, `mem_cache/common.py`, `mem_cache/allocation.py`, `managers/schedule_batch.py`,
+`managers/scheduler_components/batch_result_processor.py`,
+on 2026-11-23; tests/plugins/engines/oracle compares every read.
+"""
+
+from __future__ import annotations
+
+import math
+from heapq import heappop, heappush
+from itertools import count
+
+from lore.cache import UNKNOWN, Laid, Look, MeasuredCache, Prediction, Request, TreePath
+from lore.errors import LoreError
+from lore_plugins.engines.caches.layers import PartialLayers, RunningRequest, StateLayers, WindowLayers
+from lore_plugins.engines.caches.radix import Keys, Node, Publication, RadixTree
+
+TREES = ("unified", "radix")
+_END, _ANSWER, _TOKEN = range(3)  # in this order where they fall together
+
+
+class SGLang(MeasuredCache):
+    """The cache of one server, with memory of `capacity` pages; None: without end.
+
+    `chunked_prefill` is how many tokens of a prompt are computed at once (-1: all). `window` is the tokens of a model's
+    sliding windows, `window_capacity` the pages of their memory. `states` says that a model has states instead,
+    `strategy` when they are kept, `state_capacity` for how many there is memory, `state_chunk` and `state_interval` at
+    which tokens. `hybrid` says that it has layers of which nothing else is said: what is read is at most this.
+    """
+
+    def __init__(
+        self, look: Look, *, page_size: int | None = None, capacity: int | None = None, policy: str = "lru",
+        tree: str = "unified", chunked_prefill: int | None = None, window: int | None = None,
+        window_capacity: int | None = None, states: bool = False, strategy: str | None = None,
+        state_capacity: int | None = None, state_chunk: int | None = None, state_interval: int | None = None,
+        hybrid: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        page = page_size if page_size is not None else int(look("block_tokens", None, None) or 1)
+        if page < 1 or min(capacity or 0, window_capacity or 0) < 0:
+            raise LoreError("sglang: a page holds at least 1 token, and memory at least 0 pages", hint="page_size=1")
+        self._held = RadixTree(page, policy, bounded=capacity is not None, cut_is_new=tree == "radix")
+        self._capacity = capacity
+        chunk = chunked_prefill or 0
+        self._chunk = max(page, chunk // page * page) if chunk > 0 else math.inf
+        of_states = (strategy, state_capacity, state_chunk, state_interval)
+        self._layers: PartialLayers | None = None
+        if tree == "radix" and (states or window is not None):
+            raise LoreError("sglang: tree=radix keeps neither windows nor states", hint="tree=unified")
+        if window is not None and states:
+            raise LoreError("sglang: a model with windows and states is not modelled", hint="hybrid=true")
+        if window is not None:
+            self._layers = WindowLayers(self._held, window, None if window_capacity is None else window_capacity * page)
+        elif window_capacity is not None:
+            raise LoreError("sglang: window_capacity is of the windows of a model", hint="window=TOKENS")
+        if states:
+            self._layers = StateLayers(self._held, *of_states)
+        elif any(value is not None for value in of_states):
+            raise LoreError("sglang: strategy and state_… are of the states of a model", hint="states=true")
+        self._held.component = self._layers
+        self._counts = capacity is not None or self._layers is not None  # it matters when a token is computed
+        self._hybrid = hybrid
+        self._events: list[tuple[float, int, int, RunningRequest]] = []
+        self._serial = count()
+        self._running: set[RunningRequest] = set()
+
+    def predict(self, request: Request) -> Prediction:
+        """Say what would be read, and keep the request's pages."""
+        path = self._lay(request)
+        if not request.pieces:
+            return UNKNOWN
+        self._advance(math.inf if request.at is None else request.at)
+        laid = self._laid(request, path)
+        self._share(request, path, laid)
+        keys, prompt = Keys(laid.nodes, laid.ends), laid.prompt
+        if self._capacity is not None and self._pages(keys.ends[-1]) > self._capacity:
+            reason = "memory cannot hold the request"
+            return self._read(request, 0, reason, exact=self._counted(request, path), hybrid=self._hybrid)
+        running = RunningRequest(keys, prompt, self._held.match(keys, max(0, prompt - 1)), request.priority)
+        held = running.shared
+        self._lock(running, running.node)
+        self._running.add(running)
+        self._prefill(running)
+        self._begin(request, running)
+        read = self._billed(laid, held) // self._held.page * self._held.page
+        reason = "pages that are held" if read else "no page is held"
+        return self._read(request, read, reason, exact=self._counted(request, path), hybrid=self._hybrid)
+
+    def _share(self, request: Request, path: TreePath, laid: Laid) -> None:
+        """Note what the first new piece of a request, and of its output, has in common with one in its place."""
+        if path.new < len(request.pieces) and path.alike:
+            before = laid.ends[path.new - 1] if path.new else 0
+            alike = self._begun(request, path) - self._ruler.position(path.new - 1)
+            self._held.share(path.nodes[path.new], path.like, before + alike)
+        made = laid.made
+        if made.new < len(request.output) and made.alike:
+            place = len(request.pieces) + made.new
+            begin, end = laid.ends[place - 1], laid.ends[place]
+            alike = made.alike * (end - begin) // len(request.output[made.new].data)
+            self._held.share(made.nodes[made.new], made.like, begin + alike)
+
+    # memory
+
+    def _pages(self, tokens: int) -> int:
+        return -(-tokens // self._held.page)
+
+    def _room(self, tokens: int) -> None:
+        """Throw away what nobody uses until so many tokens are free, or nothing can go."""
+        layers, page = self._layers, self._held.page
+        parts = layers.size if layers is not None else 0
+        short = layers.short(tokens, self._running) if layers is not None and layers.per_token else 0
+        if self._capacity is not None:
+            own = sum(self._pages(running.length) - running.shared // page for running in self._running)
+            self._held.evict(max(0, tokens - (self._capacity - own) * page + self._held.size))
+        if layers is not None:
+            layers.evict(short - parts + layers.size)
+
+    def _lock(self, running: RunningRequest, node: Node) -> None:
+        running.node = node
+        self._held.lock(node)
+        if self._layers is not None:
+            running.since = self._layers.lock(node)
+
+    def _unlock(self, running: RunningRequest) -> None:
+        self._held.lock(running.node, -1)
+        if self._layers is not None:
+            self._layers.unlock(running.node, running.since)
+
+    def _prefill(self, running: RunningRequest) -> None:
+        """Compute a prompt, chunk by chunk, and publish each chunk but the last."""
+        if self._layers is not None:
+            self._layers.admit(running)
+            self._layers.evict(self._layers.short(0, self._running))
+        while running.length < running.prompt:
+            since = running.length
+            end = int(min(running.prompt, since + self._chunk))
+            self._room(end - since + (self._held.page if self._held.page > 1 else 0))
+            running.length = end
+            if self._layers is not None:
+                self._layers.prefilled(running, since)
+            if end < running.prompt:
+                self._publish(running)
+
+    # what happens
+
+    def _begin(self, request: Request, running: RunningRequest) -> None:
+        """Plan what happens to a request: at once what has no time of its own."""
+        at = math.inf if request.at is None else request.at
+        answered = at if request.answered is None else max(at, request.answered)
+        ended = answered if request.ended is None else max(answered, request.ended)
+        if answered > at:
+            heappush(self._events, (answered, _ANSWER, next(self._serial), running))
+        else:
+            self._answer(running)
+        if ended <= at:
+            self._end(running)
+            return
+        heappush(self._events, (ended, _END, next(self._serial), running))
+        steps = running.computed - running.prompt
+        if self._counts and ended > answered:
+            gap = (ended - answered) / (steps + 1)
+            for step in range(1, steps + 1):
+                heappush(self._events, (answered + step * gap, _TOKEN, next(self._serial), running))
+
+    def _advance(self, now: float) -> None:
+        """Let everything happen that has happened by now."""
+        while self._events and self._events[0][0] <= now:
+            at, kind, _, running = heappop(self._events)
+            if kind == _END:
+                self._end(running)
+            elif kind == _ANSWER:
+                self._answer(running)
+            else:
+                batch = [running]
+                while self._events and self._events[0][:2] == (at, _TOKEN):
+                    batch.append(heappop(self._events)[3])
+                self._decode(batch)
+
+    def _decode(self, batch: list[RunningRequest]) -> None:
+        """Give each of these requests a place for one more token."""
+        layers, batch = self._layers, [running for running in batch if running.length < running.computed]
+        if layers is not None:
+            for running in batch:
+                layers.decoding(running)
+        self._room(len(batch) * self._held.page)
+        for running in batch:
+            running.length += 1
+            if layers is not None:
+                layers.decoded(running)
+
+    def _answer(self, running: RunningRequest) -> None:
+        """Publish a prompt; one whose response is one token ends there."""
+        if running not in self._running:
+            return
+        if running.computed == running.prompt:
+            self._end(running)
+        else:
+            self._publish(running)
+
+    def _end(self, running: RunningRequest) -> None:
+        """Publish what was generated, and let go of what a request holds."""
+        if running in self._running:
+            while running.length < running.computed and self._counts:
+                self._decode([running])
+            running.length = running.computed
+            self._publish(running, ended=True)
+            self._unlock(running)
+            self._running.discard(running)
+
+    def _publish(self, running: RunningRequest, *, ended: bool = False) -> None:
+        """Hold what was computed of a request, and what it goes on from."""
+        page, layers, end = self._held.page, self._layers, running.length
+        if layers is not None:
+            end = layers.publishes(running, ended=ended)
+            if not end:
+                return
+            if not ended:
+                layers.evict(layers.short(int(not layers.per_token), self._running))
+        end = end // page * page
+        published = Publication(end, running.priority, running.counted, running.shared, running.gone)
+        node = self._held.insert(running.keys, published)
+        running.counted = max(running.counted, end)
+        prompt = running.prompt // page * page
+        if layers is None and 0 < prompt < end:
+            self._held.insert(running.keys, Publication(prompt, running.priority + 1, prompt))
+        self._unlock(running)
+        self._lock(running, node)
+        running.shared = end
+        if layers is not None:
+            layers.published(running, ended=ended)

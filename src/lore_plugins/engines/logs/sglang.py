@@ -1,0 +1,166 @@
+"""SGLang's log: tokens that each prefill step computed and found, requests that ended with what they read, bodies.
+
+In: lines of `sglang.launch_server`, and of its files of requests. Out: a `batch` for each prefill step (new and cached
+tokens; the later chunks of a prompt count as new alone), a `request` for each one that ended, an exchange for each
+OpenAI body that is logged as JSON, with its bill where it is sure which request became of it. Bodies do not carry the
+request's id: it is sure where no other body waits when the next request is received. Bodies as Python text, and those
+that level 2 cuts to 2,048 characters, are a problem: `--log-requests-level 3 --log-requests-format json` logs them.
+
+Sources: SGLang 0.5.23 (2026-10), `metrics_reporter.py` (`report_prefill_stats`), `utils/request_logger.py`,
+`utils/log_utils.py` (`log_json`, local time), `tokenizer_manager.py` (`meta_info`), `request_metrics_exporter.py`
+(`sglang-request-metrics-*.log`), `utils/common.py` (`[%(asctime)s TP0] %(message)s`); `Prefill batch.` is what it wrote
+before 0.5.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from msgspec import Struct
+
+from lore.formats import Line, Read, billed_of, call_of, is_body, object_of, placed, problem
+from lore.model import Billed, Code, Exchange, Measurement, table, text_of
+from lore_plugins.engines.logs.lines import EngineLog, LogTime, count_in, moment, remember
+
+ENGINE = "sglang"
+_OWN = re.compile(rb"\[(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(?: [\w ]+)?\] ")
+_SIGNS = (b"] Prefill batch", b"] Receive: obj=", b"] Finish: obj=", b'"event": "request.', b"server_args=ServerArgs(")
+_EXPORTED = (b'"request_parameters"', b'"prompt_tokens"')
+_PREFILL = re.compile(rb"Prefill batch[^#]{0,40}#new-seq: \d+, #new-token: (\d+), #cached-token: (\d+)")
+_META = b"'meta_info': {"
+_PYTHON_ID, _PYTHON_PROMPT, _PYTHON_CACHED = (
+    re.compile(pattern)
+    for pattern in (rb"'id': '([^']{1,200})'", rb"'prompt_tokens': (\d+)", rb"'cached_tokens': (\d+)")
+)
+_EVENT = re.compile(
+    rb'\{"timestamp": "(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?", '
+    rb'"event": "request\.(received\.openai|received|finished)"'
+)
+_CUT = re.compile(r'"(?:[^"\\]|\\.){1024}\.\.\.(?:[^"\\]|\\.){1024}"')  # a text as level 2 cuts it
+_BEGINNING = 256  # bytes of a line in which its time stands
+_COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens")
+_WHOLE = "--log-requests-level 3 --log-requests-format json logs them whole"
+
+
+class _SglangBody(Struct, frozen=True):
+    """A body that was received: where it stands, and when that was."""
+
+    body: bytes
+    at: float | None
+    line: int
+    byte: int
+
+
+class _SglangState(Struct):
+    waiting: list[_SglangBody] = []
+    running: dict[str, _SglangBody] = {}
+    python: bool = False
+
+
+class SglangLog(EngineLog[_SglangState]):
+    """Reader of SGLang's log and of its files of requests."""
+
+    name: ClassVar[str] = "sglang-log"
+    remembers: ClassVar[type[Struct]] = _SglangState
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        signed = any(sign in head for sign in _SIGNS) and _OWN.search(head) is not None
+        return signed or all(sign in head for sign in _EXPORTED) and head[:1] == b"{"
+
+    def _own_time(self, text: bytes) -> LogTime:
+        match = _OWN.search(text[:_BEGINNING])
+        return LogTime() if match is None else LogTime(moment(match.groups()[:6], match[7] or b""), "local")
+
+    def _line(self, text: bytes, line: Line) -> list[Read]:
+        own = _OWN.search(text[:_BEGINNING])
+        message = text if own is None else text[own.end() :]
+        if message[:1] == b"{":
+            return self._record(message, self._time(text), line)
+        if (match := _PREFILL.match(message)) is not None:
+            new, cached, time = count_in(match[1]), count_in(match[2]), self._time(text)
+            if new is None or cached is None:
+                return []
+            step = Measurement(
+                "batch", ENGINE, time.at, time.clock, server=self._server, prompt_tokens=new + cached,
+                cached_tokens=cached,
+            )  # fmt: skip
+            return [placed(step, line)]
+        if message.startswith(b"Finish: obj="):
+            return _ended_in_python(message, self._time(text), line)
+        if message.startswith(b"Receive OpenAI: obj=") and not self._kept.python:
+            self._kept.python = True
+            return [problem(Code.CONTENT_NOT_RECORDED, f"bodies are logged as Python text: {_WHOLE}", line)]
+        return []
+
+    def _record(self, message: bytes, time: LogTime, line: Line) -> list[Read]:
+        """Follow a request: its body, its id, its end; or take one that was exported as it ended."""
+        event = _EVENT.match(message)
+        if event is None and not all(sign in message for sign in _EXPORTED):
+            return []
+        record = table(message)
+        if record is None:
+            return [problem(Code.UNREADABLE_LINE, "unreadable line: a record that is no JSON", line)]
+        if event is None:
+            return _ended(record, time, line, None)
+        name = text_of(record.get("rid", b'""'))
+        time = time if time.clock == "utc" else LogTime(moment(event.groups()[:6], event[7] or b""), "local")
+        if event[8] == b"received.openai":
+            return self._received(record.get("obj", b""), time, line)
+        if event[8] == b"received":
+            body, self._kept.waiting = self._kept.waiting[:1], self._kept.waiting[1:]
+            if body and name:
+                remember(self._kept.running, name, body[0])
+            return []
+        meta = table((table(record.get("out", b"null")) or {}).get("meta_info", b"null")) or {}
+        return _ended(meta, time, line, self._kept.running.pop(name, None))
+
+    def _received(self, body: bytes, time: LogTime, line: Line) -> list[Read]:
+        """Keep a body for the request that it becomes; where two wait, nobody knows which becomes which."""
+        if b"..." in body and _CUT.search(body.decode("utf-8", "replace")) is not None:
+            return [problem(Code.CONTENT_NOT_RECORDED, f"the body of a request was cut: {_WHOLE}", line)]
+        if not is_body(table(body) or {}, sent=True):
+            return [problem(Code.REQUEST_NOT_JUDGED, "the body of a request that is no chat", line)]
+        received = _SglangBody(body, time.at, line.number, line.byte)
+        if not self._kept.waiting:
+            self._kept.waiting = [received]
+            return []
+        waiting, self._kept.waiting = [*self._kept.waiting, received], []
+        return [_exchange(found, None, "") for found in waiting]
+
+    def _rest(self) -> list[Read]:
+        left, self._kept = [*self._kept.running.values(), *self._kept.waiting], _SglangState()
+        return [*(_exchange(body, None, "") for body in sorted(left, key=lambda body: body.byte)), *super()._rest()]
+
+
+def _ended_in_python(message: bytes, time: LogTime, line: Line) -> list[Read]:
+    """Return what a request read, from the last `meta_info`: all that stands before may be content."""
+    meta = message[message.rfind(_META) :] if _META in message else b""
+    prompt, cached, name = (pattern.search(meta) for pattern in (_PYTHON_PROMPT, _PYTHON_CACHED, _PYTHON_ID))
+    if prompt is None or cached is None:
+        return []
+    shown = "" if name is None else name[1].decode("utf-8", "replace")
+    return _measured(shown, count_in(prompt[1]), count_in(cached[1]), time, line)
+
+
+def _ended(meta: dict[str, bytes], time: LogTime, line: Line, body: _SglangBody | None) -> list[Read]:
+    """Return a request that ended with what it read, and its body where that is known."""
+    bill = billed_of(object_of({key: meta[key] for key in _COUNTS if key in meta}))
+    name = text_of(meta.get("id", b'""'))
+    found = [] if body is None else [_exchange(body, bill, name)]
+    if bill is None or bill.uncached_tokens is None or bill.read_tokens is None:
+        return found
+    return [*_measured(name, bill.uncached_tokens + bill.read_tokens, bill.read_tokens, time, line), *found]
+
+
+def _exchange(body: _SglangBody, bill: Billed | None, name: str) -> Read:
+    call = call_of({}, table(body.body) or {})
+    exchange = Exchange(body.body, "structural", body.at, bill, response_id=name, call=call)
+    return Read(exchange, body.line, body.byte)
+
+
+def _measured(name: str, prompt: int | None, cached: int | None, time: LogTime, line: Line) -> list[Read]:
+    if prompt is None or cached is None or cached > prompt:
+        return []
+    return [placed(Measurement("request", ENGINE, time.at, time.clock, name, 1, prompt, cached), line)]

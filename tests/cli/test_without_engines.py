@@ -1,0 +1,68 @@
+"""An installation without lore's plug-ins: what only the plug-in for engines can do is named, the rest works."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.running import Ran
+from plugins.engines.caches.test_generated import recorded
+from plugins.engines.logs.writing import joined, prefill
+
+HIDDEN = Path(__file__).parents[1] / "support" / "core_only"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+LACKS = "needs lore's plug-in 'engines', which this installation lacks"
+STABLE = str(FIXTURES / "recordings" / "stable.jsonl")
+
+
+def without_plugins(*args: str) -> Ran:
+    paths = os.pathsep.join(filter(None, (str(HIDDEN), os.environ.get("PYTHONPATH", ""))))
+    done = subprocess.run(
+        [sys.executable, "-m", "lore", *args],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("args", "needed_for"),
+    [
+        (("simulate", STABLE, "--cache", "vllm:block=16"), "the cache 'vllm'"),
+        (("simulate", STABLE, "--cache", "llama.cpp"), "the cache 'llama.cpp'"),
+        (("diff-prefix", STABLE, "--cache", "sglang"), "the cache 'sglang'"),
+        (("simulate", STABLE, "--measured", "sglang.log"), "--measured"),
+        (("simulate", "sglang.log"), "sglang.log (a log of SGLang)"),
+        (("check", "sglang.log"), "sglang.log (a log of SGLang)"),
+        (("check", "sglang.log", "--format", "vllm-log"), "the format vllm-log"),
+    ],
+)
+def test_missing_plugin_for_engines_is_named(args, needed_for):
+    Path("sglang.log").write_bytes(joined(prefill(0, 100, 0), prefill(1, 20, 100)))
+    ran = without_plugins(*args)
+    assert (ran.code, ran.out) == (2, "")
+    error, hint = ran.err.splitlines()
+    assert error == f"error: {needed_for} {LACKS}"
+    assert hint.startswith("hint: in a clone of lore: ")
+
+
+def test_turns_that_an_engine_served_are_not_predicted_without_the_plugin():
+    recorded(Path("served.jsonl"), "openai-chat", "vllm", 16)
+    checked = without_plugins("check", "served.jsonl", "--json")
+    assert (checked.code, checked.json["summary"]["turns"]) == (0, 10)
+    simulated = without_plugins("simulate", "served.jsonl", "--json").json
+    assert {(turn["cache"], turn["predicted"]["read_tokens"]) for turn in simulated["turns"]} == {("vllm", None)}
+    assert f"not predicted: 10 turns; the cache 'vllm' {LACKS}" in simulated["notes"]
+
+
+def test_formats_are_listed_without_those_of_plugins():
+    names = {row["name"] for row in without_plugins("formats", "--json").json["formats"]}
+    assert "bodies" in names
+    assert not names & {"vllm-log", "sglang-log", "llama-log", "engine-metrics"}

@@ -1,0 +1,57 @@
+"""The laws of every cache model (`tests/cache/test_laws.py`), held of engines, and laws of blocks and memories."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cache import test_laws as laws
+from cache.asking import predicted, rules
+from cache.sessions import sequences
+from cache.test_laws import (  # noqa: F401 - run here once more
+    test_a_read_is_never_longer_than_the_best_common_beginning_with_anything_earlier,
+    test_a_turns_own_bill_changes_nothing_in_its_prediction,
+    test_no_bill_changes_nothing,
+    test_nothing_that_a_request_or_a_bill_holds_raises,
+    test_read_write_and_uncached_make_the_whole,
+    test_with_room_for_all_the_order_of_independent_chains_does_not_matter,
+)
+
+ENGINES = ("vllm", "sglang", "llama.cpp", "lmcache")
+BLOCKS = {"vllm": ("block", 16), "sglang": ("page_size", 4), "lmcache": ("chunk_size", 8)}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _of_engines():
+    """Hold the laws of engines in this module."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(laws, "NAMES", ENGINES)
+        yield
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_work_of_an_engine_is_linear(name):
+    assert laws.walked(name, 200) <= 2.2 * laws.walked(name, 100)
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+@given(asked=sequences(), capacity=st.none() | st.integers(0, 60))
+def test_engine_reads_whole_blocks(name, asked, capacity):
+    option, block = BLOCKS[name]
+    said = predicted(name, asked, rules(), **{option: block, "capacity": capacity})
+    assert all((one.read or 0) % block == 0 for one in said)
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+@given(asked=sequences(), small=st.integers(0, 40), more=st.none() | st.integers(0, 40))
+def test_a_larger_memory_never_reads_less(name, asked, small, more):
+    """Where each request can be held, but at vLLM: SGLang refuses one that it cannot hold, which throws nothing out;
+    LMCache throws out what such a one itself put in before.
+    """
+    option, block = BLOCKS[name]
+    if name != "vllm":
+        small += max(-(-sum(part.tokens or 0 for part in one.pieces) // block) for one in asked)
+    sizes = (small, None if more is None else small + more)
+    found = [[said.read or 0 for said in predicted(name, asked, capacity=size, **{option: block})] for size in sizes]
+    assert all(one <= other for one, other in zip(*found, strict=True))

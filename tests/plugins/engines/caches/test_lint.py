@@ -1,0 +1,14 @@
+"""One request of an engine's cache by itself."""
+
+from __future__ import annotations
+
+from judge.test_lint import LONG, RULES, said, text
+from lore.judge.lint import Linter
+from model.making import parsed, turn
+
+
+def test_engine_has_no_list_price_and_no_lifetime():
+    made = turn(parsed({"model": "acme-1", "messages": [said("user", text(LONG))]}, "openai-chat"))
+    outlook = Linter(RULES, cache="vllm").outlook(made)
+    assert outlook.cached
+    assert (outlook.first, outlook.lifetime) == (None, None)

@@ -1,0 +1,58 @@
+"""The rows of engines' caches: each keeps the contract, takes its options, and names the words that its model knows."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from cache.asking import reads, request, rules
+from lore.cache.registry import CACHES, make
+from lore.errors import LoreError
+from lore.testing import CacheContract
+from lore_plugins.engines import LLAMA_CPP, LMCACHE, SGLANG, VLLM
+from lore_plugins.engines.caches.layers import STRATEGIES
+from lore_plugins.engines.caches.radix import POLICIES
+from lore_plugins.engines.caches.sglang import TREES
+
+ROWS = {row.name: row for row in (VLLM, SGLANG, LLAMA_CPP, LMCACHE)}
+
+
+@pytest.mark.parametrize("name", ROWS)
+class TestContract(CacheContract):
+    @pytest.fixture(autouse=True)
+    def _chosen(self, name):
+        self.cache = ROWS[name]
+
+
+def test_rows_are_published():
+    assert all(CACHES[name] is row for name, row in ROWS.items())
+
+
+def test_words_of_sglang_are_those_that_its_model_knows():
+    assert SGLANG.words == {"policy": tuple(POLICIES), "strategy": STRATEGIES, "tree": TREES}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_every_option_is_taken(name):
+    needed = {"window_capacity": {"window": 9}} if name == "sglang" else {}
+    needed |= {option: {"states": True} for option in ("strategy", "state_capacity", "state_chunk", "state_interval")}
+    needed |= {option: {"states": True, "block": 1} for option in ("groups", "retention")}
+    for option in ROWS[name].options:
+        value = SGLANG.words.get(option, (8 if option == "state_capacity" else 1,))[-1]
+        assert make(name, rules(), {option: value, **needed.get(option, {})}).predict(request("ab")).total == 32
+
+
+def test_an_option_decides():
+    assert reads("vllm", [request("ab"), request("ab")], capacity=0) == [0, 0]
+    assert reads("vllm", [request("ab"), request("ab")], capacity=9) == [0, 16]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("llama.cpp", {"slots": math.nan}), ("vllm", {"block": 2.5}), ("vllm", {"capacity": math.inf}),
+     ("llama.cpp", {"similarity": math.nan}), ("sglang", {"hybrid": 7}), ("sglang", {"policy": "newest"})],
+)  # fmt: skip
+def test_value_that_an_engine_cannot_take_is_an_error(name, options):
+    with pytest.raises(LoreError, match="is not (a whole number|a number|true or false|one of lru)"):
+        make(name, rules(), options)

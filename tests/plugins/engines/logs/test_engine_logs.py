@@ -1,0 +1,451 @@
+"""Logs of engines: what they measured of their caches, and the bodies that some of them hold."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lore.formats.base import Reader
+from lore.formats.registry import recognise
+from lore.model.codes import Problem
+from lore.model.results.measured import Measurement
+from lore.model.turn import Exchange
+from lore.testing import ReaderContract, everything
+from lore_plugins.engines.logs.llama import LlamaLog
+from lore_plugins.engines.logs.prometheus import EngineMetrics
+from lore_plugins.engines.logs.sglang import SglangLog
+from lore_plugins.engines.logs.vllm import VllmLog
+from plugins.engines.logs.writing import (
+    START,
+    event,
+    finished,
+    joined,
+    looked_up,
+    meta,
+    prefill,
+    rate,
+    scrape,
+    served,
+    sglang,
+    slot,
+    timings,
+    vllm,
+    vllm_body,
+    when,
+)
+
+BODY: dict[str, object] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+MIXED_ENDS = joined(prefill(1, 900, 0), prefill(2, 900, 100))
+VLLM = joined(
+    vllm(0, "vLLM API server version 0.32.0", place="api_server.py:100"),
+    rate(10, 0.0),
+    vllm_body(15, "chatcmpl-1", BODY),
+    rate(20, 48.4, external=3.0),
+    looked_up(21, "chatcmpl-2", 2036, 512, 256),
+)
+SGLANG = joined(
+    sglang(0, "server_args=ServerArgs(model_path='m')"),
+    prefill(1, 900, 0),
+    finished(2, "a1", 900, 0),
+    *served(3, "a2", BODY, 1000, 900),
+)
+LLAMA = joined(
+    "build: 7000 (abc) with cc",
+    slot(1, 0, "processing task, is_child = 0", function="launch_slot_"),
+    *timings(3, 0, 60, 192, 251),
+    *timings(9, 5, 27, 10, 287),
+)
+METRICS = joined(
+    f"# {when(0, '%Y-%m-%dT%H:%M:%SZ')}",
+    *scrape("vllm", prompt=1000, cached=0, requests=1),
+    f"# {when(60, '%Y-%m-%dT%H:%M:%SZ')}",
+    *scrape("vllm", prompt=5000, cached=3200, requests=5),
+)
+
+
+class TestVllm(ReaderContract):
+    reader = VllmLog
+    samples = (VLLM, VLLM + MIXED_ENDS)
+
+
+class TestSglang(ReaderContract):
+    reader = SglangLog
+    samples = (SGLANG,)
+
+
+class TestLlama(ReaderContract):
+    reader = LlamaLog
+    samples = (LLAMA,)
+
+
+class TestMetrics(ReaderContract):
+    reader = EngineMetrics
+    samples = (METRICS, METRICS + METRICS, b"a | " + METRICS)
+
+
+def read(data: bytes, reader: type[Reader] | None = None) -> list[object]:
+    kind = reader or recognise(data)
+    assert kind is not None
+    return [found.value for found in everything(kind(), data)]
+
+
+def measures(data: bytes, reader: type[Reader] | None = None) -> list[Measurement]:
+    return [value for value in read(data, reader) if isinstance(value, Measurement)]
+
+
+def exchanges(data: bytes, reader: type[Reader] | None = None) -> list[Exchange]:
+    return [value for value in read(data, reader) if isinstance(value, Exchange)]
+
+
+def problems(data: bytes, reader: type[Reader] | None = None) -> list[Problem]:
+    return [value for value in read(data, reader) if isinstance(value, Problem)]
+
+
+def counts(data: bytes, reader: type[Reader] | None = None) -> list[tuple[int | None, int | None]]:
+    return [(found.prompt_tokens, found.cached_tokens) for found in measures(data, reader)]
+
+
+@pytest.mark.parametrize(
+    ("data", "reader"), [(VLLM, VllmLog), (SGLANG, SglangLog), (LLAMA, LlamaLog), (METRICS, EngineMetrics)]
+)
+def test_each_is_told_by_its_content(data: bytes, reader: type[Reader]):
+    assert recognise(data) is reader
+
+
+def test_colours_hide_no_log():
+    line = vllm(0, "Engine 000: Avg prompt throughput").replace("INFO 11-20", "\x1b[32mINFO\x1b[0m \x1b[90m11-20")
+    assert recognise(joined(line)) is VllmLog
+    coloured = [text.replace("slot", "\x1b[32mI \x1b[0mslot") for text in timings(3, 0, 60, 192, 251)]
+    assert recognise(joined(*coloured)) is LlamaLog
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"a text\nof prose\n",
+        b"INFO 11-20 08:00:00 [app.py:1] started\n",
+        b"[2026-11-20 08:00:00] hello\n",
+        b"# TYPE x counter\nx 1\n",
+    ],
+)
+def test_other_text_is_no_engines_log(text: bytes):
+    assert recognise(text) is None
+
+
+# vLLM
+
+
+def test_a_hit_rate_is_of_the_recent_requests_of_its_engine():
+    found = [one for one in measures(VLLM) if one.extent == "window"]
+    assert [(one.engine, one.name, one.share) for one in found] == [
+        ("vllm", "000", 0.0),
+        ("vllm", "000", 0.484),
+        ("external", "000", 0.03),
+    ]
+    assert found[1].clock == "year"
+    assert (found[1].at or 0) - (found[0].at or 0) == 10
+
+
+@pytest.mark.parametrize(
+    ("line", "share"),
+    [
+        ("INFO 05-25 06:50:29 [metrics.py:502] Prefix cache hit rate: GPU: 22.16%, CPU: 90.00%", 0.2216),
+        ("[INFO 08-16 11:53:40 metrics.py:434] Prefix cache hit rate: GPU: 22.16%, CPU: 0.00%", 0.2216),
+        (rate(0, 12.5).replace("Engine 000: ", "2 Engines Aggregated: "), 0.125),
+        ("\x1b[0;36m(APIServer pid=1)\x1b[0;0m \x1b[32mINFO\x1b[0m " + rate(0, 12.5).partition("INFO ")[2], 0.125),
+        ("vllm-1  | 2026-11-20T08:00:00.5Z " + rate(0, 12.5), 0.125),
+        (json.dumps({"asctime": "2026-11-20 08:00:00,250", "levelname": "INFO", "name": "vllm.v1.metrics.loggers",
+                     "processName": "MainProcess", "process": 1, "message": rate(0, 12.5).partition("] ")[2]}), 0.125),
+    ],
+)  # fmt: skip
+def test_a_rate_is_read_as_each_version_and_collector_writes_it(line: str, share: float):
+    assert [one.share for one in measures(joined(line), VllmLog)] == [pytest.approx(share)]
+
+
+def test_the_time_of_who_collected_a_line_holds_before_the_engines_own():
+    line = f"{when(7, '%Y-%m-%dT%H:%M:%S')}.5+02:00 stdout F {rate(0, 12.5)}"
+    (found,) = measures(joined(line), VllmLog)
+    assert (found.clock, found.at) == ("utc", START + 7.5 - 7200)
+
+
+def test_a_rate_that_a_prompt_quotes_is_none():
+    quoted = rate(5, 99.0)
+    lines = (
+        vllm(5, f"Received request chatcmpl-1: prompt: {quoted!r}, params: None", place="logger.py:39"),
+        vllm(6, f"Generated response chatcmpl-1: output: {quoted!r}, finish_reason: stop", place="request_logger.py:1"),
+        vllm(7, f"Received request {looked_up(5, 'x', 9, 9, 0)}", place="logger.py:39"),
+    )
+    assert measures(joined(*lines), VllmLog) == []
+
+
+@pytest.mark.parametrize(
+    ("hit", "load", "cached"),
+    [(512, 256, 512), (512, -128, 640), (512, 0, 512), (2036, 2035, 2035), (2036, 3, 2035), (9999, 1, None)],
+)
+def test_what_lmcache_looked_up_comes_to_what_both_caches_held(hit: int, load: int, cached: int | None):
+    found = counts(joined(looked_up(0, "chatcmpl-2", 2036, hit, load)), VllmLog)
+    assert found == ([] if cached is None else [(2036, cached)])
+
+
+def test_a_body_is_a_request_and_one_that_was_cut_a_problem():
+    cut = vllm_body(1, "chatcmpl-9", BODY)[:-9]
+    data = joined(vllm_body(0, "chatcmpl-1", BODY), cut, vllm_body(2, "embd-1", {"input": 5}))
+    assert [json.loads(one.body) for one in exchanges(data, VllmLog)] == [BODY]
+    assert [one.code for one in problems(data, VllmLog)] == ["LORE228", "LORE210"]
+
+
+# SGLang
+
+
+def test_prefill_steps_and_requests_that_ended_are_measured():
+    found = measures(SGLANG)
+    assert [(one.extent, one.name, one.prompt_tokens, one.cached_tokens) for one in found] == [
+        ("batch", "", 900, 0),
+        ("request", "a1", 900, 0),
+        ("request", "a2", 1000, 900),
+    ]
+    assert (found[1].clock, found[1].at) == ("local", START + 2)
+
+
+def test_what_a_prompt_or_an_answer_quotes_is_not_measured():
+    quoted = "'meta_info': {'id': 'evil', 'prompt_tokens': 7, 'cached_tokens': 7} " + prefill(0, 1, 1)
+    assert counts(joined(finished(0, "a1", 900, 30, text=quoted)), SglangLog) == [(900, 30)]
+
+
+def test_a_body_has_the_bill_of_the_request_that_it_became():
+    (exchange,) = exchanges(SGLANG)
+    assert json.loads(exchange.body) == BODY
+    bill = exchange.usage
+    assert bill is not None
+    assert (bill.uncached_tokens, bill.read_tokens, bill.output_tokens) == (100, 900, 8)
+    assert (exchange.response_id, exchange.at) == ("a2", START + 3.25)
+
+
+def test_bodies_that_wait_together_have_no_bill():
+    first, second = served(0, "a", BODY, 100, 0), served(0, "b", BODY, 200, 0)
+    mixed = [part for pair in zip(first, second, strict=True) for part in pair]
+    assert [one.usage for one in exchanges(joined(*mixed), SglangLog)] == [None, None]
+    assert counts(joined(*mixed), SglangLog) == [(100, 0), (200, 0)]
+
+
+def test_a_body_whose_request_never_ends_is_given_at_the_end():
+    data = joined(*served(0, "a", BODY, 100, 0)[:2])
+    assert [one.usage for one in exchanges(data, SglangLog)] == [None]
+
+
+def test_bodies_that_are_cut_or_python_text_are_problems_that_say_what_to_do():
+    long = {"model": "m", "messages": [{"role": "user", "content": "x" * 1024 + "..." + "y" * 1024}]}
+    python = sglang(1, f"Receive OpenAI: obj={BODY!r}")
+    found = problems(joined(event(0, "request.received.openai", obj=long), python, python), SglangLog)
+    assert [one.code for one in found] == ["LORE228", "LORE228"]
+    assert all("--log-requests-format json" in one.message for one in found)
+
+
+def test_files_of_exported_requests_are_read():
+    line = json.dumps({"request_parameters": "{}", **meta("a1", 50, 40)})
+    assert recognise(joined(line)) is SglangLog
+    assert counts(joined(line)) == [(50, 40)]
+
+
+# llama-server
+
+
+def test_what_a_slot_held_at_the_end_says_what_was_read():
+    assert counts(LLAMA) == [(60, 0), (278, 251)]
+    assert [one.at for one in measures(LLAMA)] == [3.0, 9.0]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ["task.n_tokens = 100", "cached n_tokens = 40, memory_seq_rm [40, end)", "memory_seq_rm [80, end)"],
+        ["n_prompt_tokens = 100", "kv cache rm [40, end)"],
+        ["task.n_tokens = 100"],
+    ],
+)
+def test_what_is_said_of_the_prompt_holds_before_what_follows(said: list[str]):
+    prompt, *kept = said
+    lines = [slot(0, 3, f"new prompt, n_ctx_slot = 4096, n_keep = 0, {prompt}"), *(slot(0, 3, text) for text in kept)]
+    assert counts(joined(*lines, *timings(1, 3, 60, 5, 999)), LlamaLog) == [(100, 40)]
+
+
+def test_timings_may_stand_on_lines_of_their_own():
+    lines = timings(1, 3, 60, 5, 104)
+    broken = [
+        slot(1, 3, "", function="print_timing"),
+        *(line.partition("| task 3 | ")[2] for line in lines[:3]),
+        lines[3],
+    ]
+    assert counts(joined(*broken), LlamaLog) == [(100, 40)]
+
+
+def test_a_log_of_json_lines_is_the_same():
+    plain = timings(1, 3, 60, 5, 104)
+    lines = [
+        json.dumps({"type": "log", "time": 1_000_000, "level": "info", "msg": line.partition(" I ")[2] + "\n"})
+        for line in plain
+    ]
+    assert recognise(joined(*lines)) is LlamaLog
+    (found,) = measures(joined(*lines))
+    assert (found.prompt_tokens, found.cached_tokens, found.at, found.clock) == (100, 40, 1.0, "start")
+
+
+def test_the_mixed_lines_of_two_servers_measure_nothing_false():
+    prompts = [slot(0, 3, f"new prompt, n_ctx_slot = 4096, n_keep = 0, task.n_tokens = {size}") for size in (100, 900)]
+    kept = [slot(0, 3, f"n_tokens = {size}, memory_seq_rm [{size}, end)") for size in (50, 800)]
+    assert counts(joined(*prompts, *kept, *timings(1, 3, 50, 5, 104), *timings(1, 3, 100, 5, 904)), LlamaLog) in (
+        [],
+        [(900, 800)],
+    )
+
+
+@pytest.mark.parametrize("doubt", ["draft acceptance = 0.9 (   9 accepted /    10 generated)", ""])
+def test_what_is_not_sure_is_left_out(doubt: str):
+    lines = timings(1, 3, 60, 5, 104)
+    if doubt:
+        lines.insert(3, slot(1, 3, doubt, function="print_timing"))
+    else:
+        lines[3] = lines[3].replace("truncated = 0", "truncated = 1")
+    assert counts(joined(*lines), LlamaLog) == []
+
+
+# metrics
+
+
+def test_scrapes_give_what_was_gained_between_them():
+    assert [(one.at, one.requests, one.prompt_tokens, one.cached_tokens) for one in measures(METRICS)] == [
+        (START, 1, 1000, 0),
+        (START + 60, 4, 4000, 3200),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("engine", "counters", "found"),
+    [
+        ("sglang", {"prompt": 100}, [(100, 0)]),
+        ("sglang", {"prompt": 100, "cached": 30}, [(100, 30)]),
+        ("llama", {"prompt": 70, "cached": 30}, [(100, 30)]),
+        ("llama", {"prompt": 70}, []),
+        ("vllm", {"prompt": 0, "cached": 0}, []),
+    ],
+)
+def test_counters_are_read_as_each_engine_means_them(
+    engine: str, counters: dict[str, float], found: list[tuple[int, int]]
+):
+    assert counts(joined(*scrape(engine, **counters)), EngineMetrics) == found
+
+
+def test_counters_of_several_engines_and_caches_are_added():
+    data = joined(
+        'vllm:prefix_cache_queries_total{engine="0"} 100',
+        'vllm:prefix_cache_queries_total{engine="1"} 300',
+        'vllm:prefix_cache_hits_total{engine="0"} 50',
+        'vllm:prefix_cache_hits_total{engine="1"} 50',
+        'vllm:external_prefix_cache_hits_total{engine="0"} 20 1763625600000',
+        "vllm:prefix_cache_hits_created 1.7e9",
+    )
+    assert [(one.at, one.prompt_tokens, one.cached_tokens) for one in measures(data)] == [(1763625600.0, 400, 120)]
+
+
+def test_a_counter_that_fell_has_begun_anew():
+    data = joined(*scrape("vllm", prompt=100, cached=50), *scrape("vllm", prompt=30, cached=10))
+    assert counts(data) == [(100, 50), (30, 10)]
+
+
+def test_counters_that_fell_may_be_of_two_servers_and_that_is_said_once():
+    """llama-server writes no labels: scrapes of two in one file were taken for restarts, unsaid."""
+    both = [line for n in range(3) for base in (1000, 10) for line in scrape("llama", prompt=base + n, cached=base)]
+    assert [(found.code, found.message[:13]) for found in problems(joined(*both))] == [("LORE230", "counters fell")]
+
+
+def test_scrapes_behind_names_of_a_collector_are_of_a_server_each():
+    lines = [
+        f"llama-{name}-1  | {line}"
+        for n in range(3)
+        for name, base in (("a", 1000), ("b", 10))
+        for line in scrape("llama", prompt=base + n * 10, cached=base)
+    ]
+    found = measures(joined(*lines))
+    gained = {name: [one.prompt_tokens for one in found if one.server == f"llama-{name}-1"] for name in "ab"}
+    assert gained == {"a": [2000, 10, 10], "b": [20, 10, 10]}
+    assert problems(joined(*lines)) == []
+
+
+NAMED = (lambda line: f"vllm-1  | {line}", lambda line: f"[pod/vllm-7d9/server] {line}")
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_line_has_the_server_that_its_collector_names(name):
+    lines = [name(rate(0, 5.0)), name(json.dumps({"levelname": "INFO"}))]
+    (found,) = measures(joined(*lines), VllmLog)
+    assert found.server == name("").split("|")[0].strip(" []").removeprefix("pod/")
+    assert found.share == 0.05
+
+
+def test_the_process_of_a_server_names_it_where_no_collector_does():
+    assert [found.server for found in measures(joined(rate(0, 5.0)))] == ["pid 17"]
+
+
+def test_reports_that_come_too_often_without_a_name_may_be_of_two_servers():
+    def bare(after: float) -> str:
+        return rate(after, 5.0).replace("(APIServer pid=17) ", "")
+
+    two = [bare(after) for n in range(4) for after in (n * 10, n * 10 + 4)]
+    (found,) = problems(joined(*two))
+    assert "engine 000 reports more than once in 5 seconds" in found.message
+    assert problems(joined(*(bare(n * 10) for n in range(9)))) == []
+
+
+def test_requests_of_two_named_servers_do_not_mix():
+    """Tasks of both have the same numbers: neither was measured."""
+    lines = timings(3, 0, 60, 192, 251)
+    mixed = [f"{name} | {line}" for line in lines for name in ("a", "b")]
+    assert counts(joined(*mixed), LlamaLog) == counts(joined(*lines), LlamaLog) * 2
+    assert {found.server for found in measures(joined(*mixed), LlamaLog)} == {"a", "b"}
+
+
+def test_lines_of_another_engine_are_counted_and_said():
+    data = VLLM + joined(prefill(1, 900, 0), prefill(2, 900, 100), *timings(3, 0, 60, 192, 251))
+    (found,) = problems(data, VllmLog)
+    llama = len([line for line in timings(3, 0, 60, 192, 251) if "| task " in line])
+    assert found.code == "LORE230"
+    assert f"({llama} of llama-log, 2 of sglang-log): this file is read as vllm-log" in found.message
+    quoted = {"model": "m", "messages": [{"role": "user", "content": "[2026] Prefill batch, slot a: id 1 | task 2 |"}]}
+    assert problems(VLLM + joined(vllm_body(1, "c", quoted)), VllmLog) == []
+
+
+def test_an_engine_that_began_anew_beside_others_is_not_counted_twice():
+    """Of two engines one is started again: what the other had counted before was taken for new."""
+
+    def both(first: tuple[int, int], second: tuple[int, int]) -> list[str]:
+        return [
+            f'vllm:prefix_cache_{name}_total{{engine="{engine}"}} {counts[at]}'
+            for at, name in enumerate(("queries", "hits"))
+            for engine, counts in enumerate((first, second))
+        ]
+
+    data = joined(*both((1000, 500), (1000, 500)), *both((1100, 600), (10, 0)), *both((1200, 700), (110, 100)))
+    assert counts(data) == [(2000, 1000), (110, 100), (200, 200)]
+
+
+def test_scrapes_of_two_servers_in_one_file_gain_each_by_itself():
+    """A server with low counters behind one with high ones was taken for one that began anew, again and again."""
+    servers = [[f'vllm:prefix_cache_{name}_total{{model_name="{m}"}} %s' for name in ("queries", "hits")] for m in "ab"]
+    data = "".join(
+        joined(f"176362560{minute}", *(line % (base + minute * 10) for line in server)).decode()
+        for minute in range(3)
+        for server, base in zip(servers, (100_000, 100), strict=True)
+    )
+    assert counts(data.encode()) == [(100_000, 100_000), (100, 100), *[(10, 10)] * 4]
+
+
+def test_a_scrape_of_too_many_series_says_so():
+    lines = [f'vllm:prefix_cache_queries_total{{engine="{engine}"}} 1' for engine in range(10_005)]
+    assert [found.code for found in problems(joined(*lines), EngineMetrics)] == ["LORE220"]
+
+
+@pytest.mark.parametrize("value", ["1e999", "e", "1e16", "NaN", "-5", "+Inf"])
+def test_a_sample_that_is_no_count_is_a_problem(value: str):
+    found = problems(joined(f"vllm:prefix_cache_hits_total {value}"), EngineMetrics)
+    assert [one.code for one in found] == ["LORE201"]

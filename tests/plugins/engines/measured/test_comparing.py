@@ -1,0 +1,149 @@
+"""What engines measured, beside what was predicted: which request is which turn, else which times are the same."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from lore.model.results.measured import EXTERNAL, MeasuredResult, Measurement
+from lore_plugins.engines.comparing import Foreseen, LogMeasures, compared
+
+NOON = 1_780_000_000.0 // 86400 * 86400 + 43200
+
+
+def turn(
+    number: int, prompt: int, read: int | None, *, at: float | None = None, name: str = "", billed: bool = True
+) -> Foreseen:
+    sent = NOON + 60 * number if at is None else at
+    return Foreseen(sent, name, prompt, read, billed, number, "main", "a.jsonl")
+
+
+def request(prompt: int, cached: int, *, at: float | None = None, name: str = "") -> Measurement:
+    return Measurement("request", "sglang", at, "utc", name, 1, prompt, cached)
+
+
+def log(*measures: Measurement) -> LogMeasures:
+    return LogMeasures("e.log", "sglang-log", measures)
+
+
+TURNS = [turn(1, 100, 0, name="a"), turn(2, 200, 96, name="b"), turn(3, 300, 192, name="c")]
+
+
+def pairs(result: MeasuredResult) -> list[tuple[int | None, int | None, int | None]]:
+    return [(row.turn, row.cached_tokens, row.predicted_tokens) for row in result.rows]
+
+
+def test_a_request_is_the_turn_of_the_same_response():
+    found = compared([log(request(300, 192, name="c"), request(100, 0, name="a-0"), request(9, 9, name="z"))], TURNS)
+    assert found.pairing == "id"
+    assert pairs(found) == [(3, 192, 192), (1, 0, 0)]
+    assert (found.share, found.predicted_share) == (192 / 400, 192 / 400)
+
+
+def test_else_the_one_of_the_same_size_in_order():
+    warm = request(7, 0)
+    found = compared([log(warm, request(100, 0), request(200, 64), warm, request(300, 192))], TURNS)
+    assert found.pairing == "size"
+    assert pairs(found) == [(1, 0, 0), (2, 64, 96), (3, 192, 192)]
+
+
+def test_sizes_that_do_not_meet_are_of_another_run():
+    found = compared([log(request(1, 0), request(2, 0), request(3, 0))], TURNS)
+    assert found.pairing == "totals"
+
+
+def test_where_no_bill_says_sizes_the_order_does_if_there_are_as_many():
+    unbilled = [one._replace(billed=False, name="") for one in TURNS]
+    requests = [request(110, 0), request(210, 96), request(310, 96)]
+    assert pairs(compared([log(*requests)], unbilled)) == [(1, 0, 0), (2, 96, 96), (3, 96, 192)]
+    assert compared([log(*requests[:2])], unbilled).pairing == "totals"
+
+
+def test_steps_and_turns_of_the_same_times_are_summed():
+    steps = [Measurement("batch", "sglang", NOON + at, prompt_tokens=size, cached_tokens=read)
+             for at, size, read in ((61, 100, 0), (121, 200, 96), (181, 300, 96))]  # fmt: skip
+    found = compared([log(*steps)], TURNS)
+    assert found.pairing == "time"
+    assert (found.share, found.predicted_share) == (192 / 600, 288 / 600)
+    assert sum(row.prompt_tokens or 0 for row in found.rows) == 600
+    assert sum(row.turns or 0 for row in found.rows) == 3
+
+
+@pytest.mark.parametrize("hours", [-9, -3.5, 0, 2, 13])
+def test_times_without_a_zone_are_moved_to_those_of_the_turns(hours: float):
+    turns = [turn(number, 100, 50, at=NOON + 3600 * number) for number in range(12)]
+    steps = [
+        Measurement("batch", "sglang", NOON + 3600 * (number + hours) + 5, "local", "", None, 100, 50)
+        for number in range(12)
+    ]
+    found = compared([log(*steps)], turns)
+    assert (found.shifted_seconds or 0) == -3600 * hours
+    assert {row.share for row in found.rows if row.share is not None} == {0.5}
+
+
+@pytest.mark.parametrize("year", [2024, 2026])
+def test_times_without_a_year_are_of_the_year_of_the_turns(year: int):
+    said = datetime(2000, 11, 20, 8, 3, tzinfo=UTC).timestamp()
+    sent = datetime(year, 11, 20, 8, 2, tzinfo=UTC).timestamp()
+    found = compared([log(Measurement("window", "vllm", said, "year", "000", share=0.25))], [turn(1, 100, 50, at=sent)])
+    assert (found.pairing, found.share, found.rows[-1].at) == ("time", 0.25, sent + 60)
+
+
+def test_a_rate_is_beside_as_many_turns_as_it_is_over():
+    turns = [turn(number, 100, 0 if number < 1000 else 100, at=NOON + number) for number in range(2000)]
+    windows = [
+        Measurement("window", "vllm", NOON + at, "utc", "000", share=share) for at, share in ((999, 0.0), (2000, 0.9))
+    ]
+    found = compared([log(*windows)], turns)
+    assert [(row.turns, row.predicted_share) for row in found.rows] == [(1000, 0.0), (1000, 1.0)]
+    assert (found.share, found.predicted_share) == (0.9, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("servers", "shown"),
+    [("aabb", ["a", "b"]), ("abab", ["a", "b"]), (["pid 1", "pid 2"] * 2, ["pid 1", "pid 2"]),
+     (["pid 1", "pid 1", "pid 2"], [""])],
+)  # fmt: skip
+def test_rates_of_two_servers_are_apart_and_one_that_was_started_again_is_one(servers, shown):
+    measures = [Measurement("window", "vllm", 1.0 * at, "utc", "000", share=0.5, server=name)
+                for at, name in enumerate(servers)]  # fmt: skip
+    found = compared([LogMeasures("x.log", "vllm-log", measures)], ())
+    assert [log.server for log in found.logs] == shown
+    assert sum(log.measurements for log in found.logs) == len(servers)
+
+
+def test_logs_of_other_times_are_not_compared():
+    found = compared([log(Measurement("batch", "sglang", NOON + 40 * 86400, prompt_tokens=9, cached_tokens=1))], TURNS)
+    assert (found.pairing, found.apart) == (None, True)
+
+
+def test_without_times_sums_are_compared():
+    found = compared([log(Measurement("interval", "vllm", None, "utc", "", 3, 600, 192))], TURNS)
+    assert (found.pairing, found.share, found.predicted_share) == ("totals", 0.32, 0.48)
+
+
+def test_the_finest_measurements_count_once():
+    measures = [
+        Measurement("batch", "sglang", None, prompt_tokens=600, cached_tokens=1),
+        *(request(size, read) for size, read in ((100, 0), (200, 96), (300, 192))),
+        Measurement("window", EXTERNAL, None, "utc", "000", share=0.1),
+    ]
+    found = compared([log(*measures)], TURNS)
+    assert found.share == found.predicted_share == 0.48
+    assert [(one.extent, one.measurements) for one in found.logs] == [("request", 3), ("batch", 1), ("window", 1)]
+
+
+def test_without_turns_what_was_measured_stands_alone_in_few_rows():
+    steps = [
+        Measurement("batch", "sglang", NOON + 60 * number, prompt_tokens=10, cached_tokens=5) for number in range(5000)
+    ]
+    found = compared([log(*steps)], [])
+    assert found.pairing is None
+    assert 2 <= len(found.rows) <= 13
+    assert sum(row.prompt_tokens or 0 for row in found.rows) == 50_000
+
+
+def test_a_log_whose_clock_jumps_costs_no_more_rows():
+    steps = [Measurement("batch", "sglang", at, prompt_tokens=10, cached_tokens=5) for at in (0.0, 4e9, 2.5e11)]
+    assert len(compared([log(*steps)], TURNS).rows) <= 48

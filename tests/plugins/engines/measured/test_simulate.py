@@ -1,0 +1,38 @@
+"""`lore simulate` with caches of engines: they are named, several at a time, with their options."""
+
+from __future__ import annotations
+
+from cli.running import lore
+from cli.test_simulate import body, capture, reads, stable, usage
+
+
+def test_another_cache_can_be_asked_for_and_several():
+    ran = lore("simulate", stable(), "--cache", "vllm", "--cache", "llama.cpp", "--json")
+    first, second = ran.lines
+    assert (first["cache"], second["cache"]) == ("vllm", "llama.cpp")
+    assert all(one["predicted"]["read_tokens"] % 16 == 0 for one in first["turns"])
+    assert second["turns"][1]["predicted"]["read_tokens"] > 4000
+
+
+def test_a_change_of_the_header_alone_is_harmless_at_anthropic_and_total_for_llama_cpp():
+    """An agent's billing header changes with every request: Anthropic takes it out, an engine reads it first."""
+    turns = []
+    for number, said in enumerate((("one",), ("one", "1", "two"))):
+        request = body(*said)
+        header = {"type": "text", "text": f"x-anthropic-billing-header: cc_version=2.1.{number}"}
+        turns.append(({**request, "system": [header, *request["system"]]}, usage(5000 * number, 5000), 60 * number))
+    path = capture(*turns)
+    assert reads(lore("simulate", path, "--json"))[1] == 5000
+    assert reads(lore("simulate", path, "--cache", "llama.cpp", "--json"))[1] in range(100)
+
+
+def test_options_of_a_cache_are_changed_together_with_commas():
+    """`groups=5` alone is an error, for no layers have a window: options that belong together had no way to be said."""
+    path = stable()
+    change = "window=17,groups=5,capacity=0"
+    ran = lore("simulate", path, "--cache", "vllm", "--what-if", change, "--json").json
+    assert [saving["change"] for saving in ran["what_if"]] == [change]
+    assert ran["what_if"][0]["tokens"] < 0, "a memory without a place holds nothing"
+    for wrong in ("window=17,groups", "window=17,", "groups=5", "window=17,nothing=1"):
+        refused = lore("simulate", path, "--cache", "vllm", "--what-if", wrong)
+        assert (refused.code, refused.err[:7]) == (2, "error: ")

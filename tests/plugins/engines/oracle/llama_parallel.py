@@ -1,0 +1,161 @@
+"""Compare lore's model of llama.cpp's slots with the server where requests run at the same time: `make oracle-llama`.
+
+In: sequences, whose requests that overlap are sent at once. Out: of how many requests the server's `cache_n` is not
+what lore's model reads; exit code 1 where there is one. Which request the server takes first, and which slot is free by
+then, hangs on the machine: the server's log says in which order it took them and let them go, and the model is asked in
+this order, the number of a line being the time. So a comparison does not hang on it. With `--record` the first answers
+are written to `answers/`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lore.cache.base import Piece
+from plugins.engines.loaded import make
+from plugins.engines.oracle.llama_agreement import answered, served
+from plugins.engines.oracle.llama_server import stop
+from plugins.engines.oracle.llama_settings import PARALLEL, TOGETHER, Asked, Setting, asked, same_in
+
+ANSWERS = Path(__file__).parent / "answers" / "llama-parallel.jsonl"
+_TASK = re.compile(r"slot +\w+: id +(\d+) \| task (\d+) \| (.*)")
+_PROCESSED = re.compile(r"prompt eval time = +([\d.]+) ms / +(\d+) tokens")
+_RELEASED = re.compile(r"stop processing: n_tokens = (\d+)")
+
+
+class Taken(NamedTuple):
+    """A request of a session as the server took it: its number, the lines of its begin and its end, its `cache_n`."""
+
+    number: int
+    at: int
+    ended: int
+    cached: int
+
+
+class _Task(NamedTuple):
+    """What the log says of a task: its slot, its lines, tokens processed and held at the end, the time of the first."""
+
+    slot: int
+    at: int
+    ended: int = 0
+    processed: int = 0
+    held: int = 0
+    milliseconds: float = 0.0
+
+
+def taken(setting: Setting, session: int) -> list[Taken]:
+    """Ask a server the requests of a session, those that overlap at once, and return them as it took them."""
+    groups = list(_groups(setting, session))
+    requests = [each for group in groups for each in group]
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(16) as pool:
+        log = Path(folder, "log")
+        url = served(setting, "--log-file", str(log))
+        answers: list[dict[str, Any]] = []
+        for group in groups:
+            answers += pool.map(partial(answered, url, setting), group)
+        while log.read_text(encoding="utf-8").count("stop processing") < len(requests):
+            time.sleep(0.02)  # it is written a little later
+        stop(url)
+        tasks = _tasks(log.read_text(encoding="utf-8"))
+    found: list[Taken] = []
+    for number, (each, answer) in enumerate(zip(requests, answers, strict=True)):
+        task = _task_of(each, answer, tasks)
+        tasks.remove(task)
+        found.append(Taken(number, task.at, task.ended, answer["timings"]["cache_n"]))
+    return sorted(found, key=lambda each: each.at)
+
+
+def _groups(setting: Setting, session: int) -> Iterator[list[Asked]]:
+    """Yield requests that overlap. These ask for no slot: one that computes is saved and written over for it."""
+    group: list[Asked] = []
+    for each in asked(setting, session):
+        if group and (each.sequence != group[0].sequence or each.at >= max(other.ended for other in group)):
+            yield _alone(group)
+            group = []
+        group.append(each)
+    yield _alone(group)
+
+
+def _alone(group: list[Asked]) -> list[Asked]:
+    if len(group) == 1:
+        return group
+    return [each._replace(slot=None, request=each.request._replace(slot=None)) for each in group]
+
+
+def _tasks(log: str) -> list[_Task]:
+    found: dict[str, _Task] = {}
+    for number, line in enumerate(log.splitlines()):
+        match = _TASK.search(line)
+        if match is None:
+            continue
+        slot, task, text = match.groups()
+        if text.startswith("processing task"):
+            found[task] = _Task(int(slot), number)
+        elif (timed := _PROCESSED.match(text)) is not None:
+            found[task] = found[task]._replace(milliseconds=float(timed[1]), processed=int(timed[2]))
+        elif (ended := _RELEASED.match(text)) is not None:
+            found[task] = found[task]._replace(ended=number, held=int(ended[1]))
+    return list(found.values())
+
+
+def _task_of(each: Asked, answer: dict[str, Any], tasks: Sequence[_Task]) -> _Task:
+    """Return the task of a request: of those of its slot and sizes the one that took as long."""
+    timings = answer["timings"]
+    wanted = (answer["id_slot"], timings["prompt_n"], len(each.tokens) + each.generated - 1)
+    alike = [task for task in tasks if (task.slot, task.processed, task.held) == wanted]
+    return min(alike, key=lambda task: abs(task.milliseconds - timings["prompt_ms"]))
+
+
+def read(setting: Setting, session: int, order: Sequence[Taken]) -> list[int | None]:
+    """Return what lore's model reads for each request in the order in which the server took them."""
+    model = make("llama.cpp", lambda rule, name, at: None, setting.model)
+    requests = [each for group in _groups(setting, session) for each in group]
+    before, found = dict[str, Sequence[Piece]](), list[int | None]()
+    for each in order:
+        request = requests[each.number].request
+        same = same_in(request.pieces, before.get(request.chain, ()))
+        before[request.chain] = request.pieces
+        found.append(model.predict(request._replace(same=same, at=float(each.at), ended=float(each.ended))).read)
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="compare lore's model of llama.cpp with requests at the same time")
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--record", action="store_true")
+    given = parser.parse_args()
+    requests = together = wrong = 0
+    kept: list[str] = []
+    sessions = -(-given.count // TOGETHER)
+    for session in range(sessions):
+        setting = PARALLEL[session % len(PARALLEL)]
+        order = taken(setting, session)
+        found = read(setting, session, order)
+        differing = [(each, lore) for each, lore in zip(order, found, strict=True) if each.cached != lore]
+        requests, wrong = requests + len(order), wrong + len(differing)
+        together += sum(
+            each.at < max((other.ended for other in order[:at]), default=0) for at, each in enumerate(order)
+        )
+        if differing:
+            print(f"session {session} {setting.server}: {differing[0]}, {len(differing)} differ", file=sys.stderr)
+        if session < len(PARALLEL):
+            kept.append(json.dumps([session, *order], separators=(",", ":")) + "\n")
+    print(f"llama.cpp, parallel: {sessions * TOGETHER:,} sequences, {requests:,} requests, "
+          f"{together:,} while others ran, {wrong:,} differ")  # fmt: skip
+    if given.record:
+        ANSWERS.write_text("".join(kept), encoding="utf-8")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""llama.cpp's server on this machine, with a model of nothing: for tests that ask an engine.
+
+In: a model (the tiny one of `make oracle-llama`, where none is named) and options of the server. Out: its URL. The
+server is `llama-server` of `build/oracle/llama`, of LORE_LLAMA_SERVER or of PATH; where there is none, `start` skips
+the test that asks. It listens on the loopback interface alone, and ends with the process that started it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+BUILT = Path(__file__).parents[4] / "build" / "oracle" / "llama"
+PATIENCE = 120.0  # seconds
+_RUNNING: dict[str, subprocess.Popen[bytes]] = {}
+
+
+def binary() -> str | None:
+    """Return the server's program; None where there is none."""
+    named = os.environ.get("LORE_LLAMA_SERVER") or str(BUILT / "llama-server")
+    return named if Path(named).is_file() else shutil.which("llama-server")
+
+
+def start(model: Path | None = None, *options: str) -> str:
+    """Start a server and return its URL, when it answers; skip where there is no program or no model."""
+    program, model = binary(), model if model is not None else BUILT / "tiny.gguf"
+    if program is None or not model.is_file():
+        pytest.skip("no llama-server, or no model for it: make oracle-llama builds both")
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+    command = [
+        program,
+        "-m",
+        str(model),
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "-t",
+        "1",
+        "--no-warmup",
+        *options,
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    url, until = f"http://127.0.0.1:{port}", time.monotonic() + PATIENCE
+    _RUNNING[url] = process
+    atexit.register(stop, url)
+    while time.monotonic() < until and process.poll() is None:
+        try:
+            with urllib.request.urlopen(url + "/health", timeout=5):
+                return url
+        except OSError:
+            time.sleep(0.05)
+    stop(url)
+    raise RuntimeError(f"{' '.join(command)} does not answer")
+
+
+def stop(url: str) -> None:
+    """End a server that was started."""
+    process = _RUNNING.pop(url, None)
+    if process is not None:
+        process.kill()
+        process.wait()

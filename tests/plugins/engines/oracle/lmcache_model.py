@@ -1,0 +1,15 @@
+"""lore's model of LMCache, asked what LMCache was asked."""
+
+from __future__ import annotations
+
+from plugins.engines.oracle.lmcache_settings import CAPACITY, CHUNK, stream
+from plugins.engines.oracle.models import reads
+from plugins.engines.oracle.sequences import Sequence
+
+
+def predicted(count: int) -> list[list[int]]:
+    """Return for each seed what lore's model finds for its requests: one memory holds them all."""
+    asked = [stream(seed) for seed in range(count)]
+    whole = Sequence(0, tuple(each for one in asked for each in one))
+    found = iter(reads(whole, "lmcache", chunk_size=CHUNK, capacity=CAPACITY))
+    return [[next(found) for _ in one] for one in asked]

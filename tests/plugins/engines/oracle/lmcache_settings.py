@@ -1,0 +1,17 @@
+"""What LMCache is asked of a seed's sequence. Needs neither LMCache nor lore."""
+
+from __future__ import annotations
+
+from plugins.engines.oracle.sequences import Operation, sequence
+
+CHUNK = 16  # tokens
+CAPACITY = 64  # chunks
+
+
+def stream(seed: int) -> list[Operation]:
+    """Return the requests of a seed: one after the other, as one tenant and without adapters and images."""
+    return [
+        each._replace(at=1_000 * seed + place, chain=f"{seed}.{each.chain}", generated=None, tenant="", adapter="")
+        for place, each in enumerate(sequence(seed).operations)
+        if not any(piece.image for piece in each.pieces)
+    ]

@@ -1,0 +1,60 @@
+"""What llama.cpp's server (0c1e570) answered to generated sequences, without it: lore's model says the same of each.
+
+`make oracle-llama` asks the server itself, 10,000 sequences of each kind, and with RECORD=1 writes these answers.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+
+from plugins.engines.oracle import llama_parallel
+from plugins.engines.oracle.llama_agreement import ANSWERS, cached
+from plugins.engines.oracle.llama_parallel import Taken
+from plugins.engines.oracle.llama_server import start
+from plugins.engines.oracle.llama_settings import PARALLEL, SETTINGS, read, setting_of
+
+CASES = [(kind, session) for kind, settings in SETTINGS.items() for session in range(len(settings))]
+
+
+@pytest.fixture(scope="module")
+def recorded() -> dict[tuple[str, int], list[int]]:
+    lines = [json.loads(line) for line in ANSWERS.read_text(encoding="utf-8").splitlines()]
+    return {(kind, session): answers for kind, session, *answers in lines}
+
+
+@pytest.mark.parametrize(("kind", "session"), CASES)
+def test_every_request_reads_what_the_server_said_was_cached(recorded, kind, session):
+    assert read(setting_of(kind, session), session) == recorded[kind, session]
+
+
+@pytest.mark.parametrize(("kind", "session"), [case for case in CASES if setting_of(*case).model])
+def test_each_setting_decides_in_these_answers(recorded, kind, session):
+    assert read(setting_of(kind, session)._replace(model={}), session) != recorded[kind, session]
+
+
+@pytest.fixture(scope="module")
+def together() -> list[list[Taken]]:
+    lines = llama_parallel.ANSWERS.read_text(encoding="utf-8").splitlines()
+    return [[Taken(*each) for each in order] for _, *order in map(json.loads, lines)]
+
+
+@pytest.mark.parametrize("session", range(len(PARALLEL)))
+def test_requests_that_run_at_the_same_time_read_what_the_server_said(together, session):
+    order = together[session]
+    assert PARALLEL[session].slots == 1 or any(each.at < other.ended for other, each in pairwise(order))
+    assert llama_parallel.read(PARALLEL[session], session, order) == [each.cached for each in order]
+
+
+def test_when_requests_end_decides_in_these_answers(together):
+    sooner = [[each._replace(ended=each.at) for each in order] for order in together]
+    found = [llama_parallel.read(PARALLEL[session], session, order) for session, order in enumerate(sooner)]
+    assert found != [[each.cached for each in order] for order in together]
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_a_server_on_this_machine_answers_as_it_did(recorded, kind):
+    start()  # skips where there is none
+    assert cached(setting_of(kind, 0), 0) == recorded[kind, 0]

@@ -1,0 +1,73 @@
+"""What vLLM 0.32 answered to generated sequences, without vLLM: lore's model says the same of each request.
+
+`make oracle-vllm` asks vLLM itself, 10,000 sequences, and with RECORD=1 writes these answers.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from helpers.matrix import some
+from plugins.engines.oracle.models import reads
+from plugins.engines.oracle.sequences import Operation, Sequence, Text
+from plugins.engines.oracle.vllm_agreement import ANSWERS, SEVERAL
+from plugins.engines.oracle.vllm_model import mixed, predicted
+from plugins.engines.oracle.vllm_settings import FIRST_SERVED, block_of, capacity_of, layers_of, served
+
+Recorded: TypeAlias = list[tuple[Sequence, list[int]]]
+
+
+def answers(path: Path) -> Recorded:
+    found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [(served(seed), cached) for seed, *cached in found]
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Recorded:
+    return answers(ANSWERS)
+
+
+def test_every_request_reads_what_vllm_said_was_cached(recorded: Recorded):
+    assert len(recorded) >= 200
+    for drawn, cached in recorded:
+        assert predicted(drawn) == cached, (drawn.seed, block_of(drawn), capacity_of(drawn))
+
+
+@pytest.mark.parametrize("step", some([3, 1]))
+def test_models_with_windows_and_states_read_what_vllm_said_was_cached(step):
+    every = answers(SEVERAL)
+    assert len(every) >= 200
+    recorded = every[::step]
+    for drawn, cached in recorded:
+        assert mixed(drawn) == cached, (drawn.seed, block_of(drawn), layers_of(drawn))
+    assert sum(predicted(drawn) != cached for drawn, cached in recorded) > 100 / step, "in these the layers decide"
+    assert {"window", "states"} <= {name for drawn, _ in recorded for name in layers_of(drawn)}
+
+
+def test_the_prompts_of_a_served_engine_read_what_it_said():
+    """Of 200 tokens, the same, with 50 more, changed at 60."""
+    piece = Text(0, 200)
+    prompts = [(piece,), (piece,), (piece, Text(1, 50)), (piece._replace(edited=60, edit=1),)]
+    asked = tuple(Operation(str(at), pieces, None, 10 * at) for at, pieces in enumerate(prompts))
+    assert reads(Sequence(0, asked), "vllm", block=32) == FIRST_SERVED
+
+
+@pytest.mark.parametrize(
+    ("block", "first", "second", "found"),
+    [(16, 100, Text(0, 100), 96), (16, 100, Text(0, 100, 40, 1), 32), (32, 32, Text(0, 32), 0),
+     (32, 33, Text(0, 33), 32), (16, 32, Text(0, 32), 16)],
+)  # fmt: skip
+def test_two_prompts_read_what_vllms_block_manager_said(block: int, first: int, second: Text, found: int):
+    asked = (Operation("0", (Text(0, first),), None, 0), Operation("1", (second,), None, 10))
+    assert reads(Sequence(0, asked), "vllm", block=block) == [0, found]
+
+
+def test_answers_hold_every_block_size_under_pressure_and_without(recorded: Recorded):
+    assert len({(block_of(drawn), drawn.room is None) for drawn, _ in recorded}) == 5 * 2
+    tight = [(drawn, cached) for drawn, cached in recorded if drawn.room is not None]
+    decided = [drawn for drawn, cached in tight if predicted(drawn._replace(room=None)) != cached]
+    assert len(decided) > 40, "in these memory decides what is read"

@@ -1,0 +1,84 @@
+"""Compare lore's model of vLLM with vLLM itself, its block manager and an engine that serves: `make oracle-vllm`.
+
+In: the Python of an environment that has vLLM, how many sequences. Out: rows of the table in the guide: how many
+requests were asked and how many of them lore's model reads alike, and before it the first sequences in which one
+differs; exit code 1 where there is one. With `--record` the first answers of the block manager are written to
+`answers/`, which `make test` compares without vLLM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from plugins.engines.oracle.vllm_model import mixed, predicted, predicted_served
+from plugins.engines.oracle.vllm_settings import FIRST_SERVED, served
+
+ANSWERS = Path(__file__).parent / "answers" / "vllm.jsonl"
+SEVERAL = ANSWERS.with_name("vllm-several.jsonl")  # of models with layers of several kinds
+RECORDED = 200  # sequences
+SERVED = 100
+_SHOWN = 10
+
+
+def answers(python: str, module: str, count: int, *options: str) -> Iterator[list[int]]:
+    """Yield what vLLM answers: the lines of a program, each an array of numbers."""
+    command = [python, "-m", f"plugins.engines.oracle.{module}", "--count", str(count), *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("["):  # engines log to their output, too
+                yield json.loads(line)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
+
+
+def compared(name: str, count: int, pairs: Iterable[tuple[int, list[int], list[int]]]) -> bool:
+    """Print the row of an oracle, False where any differ; `pairs` are seeds with what the engine and what lore says."""
+    sequences = requests = equal = differing = 0
+    for seed, cached, found in pairs:
+        sequences += 1
+        requests += len(cached)
+        equal += sum(left == right for left, right in zip(cached, found, strict=True))
+        if cached != found and differing < _SHOWN:
+            differing += 1
+            print(f"{name}, seed {seed}: the engine {cached}, lore {found}")
+    share = equal / requests if requests else 0.0
+    print(f"| {name} | {sequences:,} | {requests:,} | {share:.2%} |", flush=True)
+    if sequences < count:
+        print(f"{name} answered {sequences:,} of {count:,} sequences", file=sys.stderr)
+    return sequences == count and equal == requests
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="compare lore's model of vLLM with vLLM itself")
+    parser.add_argument("--python", required=True)
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--record", action="store_true")
+    given = parser.parse_args()
+    kept: dict[Path, list[str]] = {ANSWERS: [], SEVERAL: []}
+
+    def managed(path: Path, *options: str) -> Iterator[tuple[int, list[int], list[int]]]:
+        for seed, *cached in answers(given.python, "vllm_blocks", given.count, *options):
+            if len(kept[path]) < RECORDED:
+                kept[path].append(json.dumps([seed, *cached], separators=(",", ":")) + "\n")
+            yield seed, cached, mixed(served(seed)) if path == SEVERAL else predicted(served(seed))
+
+    count = min(SERVED, given.count)
+    wanted = [FIRST_SERVED, *predicted_served(count)]
+    asked = ((seed, cached, wanted[seed + 1]) for seed, *cached in answers(given.python, "vllm_served", count))
+    alike = compared("vLLM 0.32, block manager", given.count, managed(ANSWERS))
+    alike = compared("vLLM 0.32, windows and states", given.count, managed(SEVERAL, "--several")) and alike
+    alike = compared("vLLM 0.32, served, memory of 48 blocks", count + 1, asked) and alike
+    if given.record and alike:
+        for path, lines in kept.items():
+            path.write_text("".join(lines), encoding="utf-8")
+    return int(not alike)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""What vLLM serves a seed's sequence with. Needs neither vLLM nor lore: both sides of the comparison import it."""
+
+from __future__ import annotations
+
+import random
+from itertools import groupby
+
+from plugins.engines.oracle.sequences import Operation, Sequence, sequence
+
+_BLOCKS = (16, 16, 16, 32, 8, 64, 1)
+
+
+def served(seed: int) -> Sequence:
+    """Return what is served: where memory is small, the sequences of three seeds in turn, so that each finds it full.
+
+    They begin alike at times, as all sequences do, and have no chain in common.
+    """
+    first = sequence(seed)
+    if first.room is None:
+        return first
+    turns = [
+        (turn, number, [each._replace(chain=f"{number}.{each.chain}") for each in together])
+        for number in range(3)
+        for turn, together in enumerate(_together(sequence(seed + number).operations))
+    ]
+    operations: list[Operation] = []
+    for _, _, together in sorted(turns, key=lambda each: each[:2]):
+        later = max((each.ended for each in operations), default=0) - together[0].at
+        operations += [each._replace(at=each.at + later) for each in together]
+    return Sequence(seed, tuple(operations), first.room**3)
+
+
+def _together(operations: tuple[Operation, ...]) -> list[list[Operation]]:
+    """Return requests in groups, each of which begins when all before have ended."""
+    groups: list[list[Operation]] = []
+    for operation in operations:
+        if not groups or operation.at >= max(each.ended for each in groups[-1]):
+            groups.append([])
+        groups[-1].append(operation)
+    return groups
+
+
+def block_of(drawn: Sequence) -> int:
+    """Return the tokens of a block."""
+    return _BLOCKS[drawn.seed % len(_BLOCKS)]
+
+
+def capacity_of(drawn: Sequence) -> int | None:
+    """Return how many blocks memory has; None: enough."""
+    return drawn.capacity(block_of(drawn))
+
+
+def layers_of(drawn: Sequence) -> dict[str, int | bool]:
+    """Return the layers of a model that the sequence is served with, beside those that attend to all tokens."""
+    chance = random.Random(f"layers {drawn.seed}")
+    groups, full = chance.choice((1, 1, 2, 5)), chance.choice((1, 1, 1, 2))
+    retention = chance.choice((0, 0, 0, 1, 2, 4)) * block_of(drawn)
+    if chance.random() < 0.4:
+        return {"states": True, "groups": groups, "full": full, "retention": retention}
+    if chance.random() < 0.15:
+        groups, full = 1, 0
+    window = chance.choice((2, 8, 16, 17, 33, 48, 64, 100, 200))
+    return {"window": window, "groups": groups, "full": full, "retention": retention}
+
+
+def mixed_capacity_of(drawn: Sequence) -> int | None:
+    """Return how many blocks memory has for groups of layers as `layers_of` has them; None: enough."""
+    layers, blocks = layers_of(drawn), capacity_of(drawn)
+    if blocks is None:
+        return None
+    if "window" in layers:
+        return blocks * (layers["full"] + layers["groups"])
+    running = max(sum(other.at <= each.at < other.ended for other in drawn.operations) for each in drawn.operations)
+    return blocks * layers["full"] + 2 * running * layers["groups"]
+
+
+# What is served with a model: vLLM's attention on a CPU takes blocks of 32.
+ROOM = {"block": 32, "capacity": 48}
+LONGEST = 1_024  # tokens of a request
+FIRST_SERVED = [0, 192, 192, 32]  # of 200 tokens, the same, with 50 more, changed at 60
+
+
+def batches(seed: int) -> list[list[Operation]]:
+    """Return requests that a served model is asked together, each generating one token; images and adapters left out.
+
+    Their times go on from seed to seed, as the engine does.
+    """
+    drawn = sequence(seed).operations
+    plain = [each for each in drawn if not each.adapter and not any(piece.image for piece in each.pieces)]
+    together = [list(batch) for _, batch in groupby(plain, key=lambda each: each.at)]
+    return [
+        [each._replace(at=100 * seed + turn, chain=f"{seed}.{each.chain}", generated=None) for each in batch]
+        for turn, batch in enumerate(together)
+    ]
