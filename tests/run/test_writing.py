@@ -114,8 +114,12 @@ def test_a_file_that_may_not_be_written_is_an_error(log):
 
 
 def test_a_refused_open_is_an_error(log, monkeypatch):
-    def refuse(*_: object) -> int:
-        raise PermissionError(13, "Permission denied")
+    opened = os.open
+
+    def refuse(path: str, flags: int, *rest: int) -> int:
+        if flags & os.O_RDWR:
+            raise PermissionError(13, "Permission denied")
+        return opened(path, flags, *rest)
 
     monkeypatch.setattr(module.os, "open", refuse)
     assert "cannot write to s.jsonl: permission denied" in refused(log)
