@@ -1,4 +1,4 @@
-"""`lore trust`, and what `lore compact` and `lore memory` do with settings that nobody approved."""
+"""`lore trust`, and what `lore compact` does with settings that nobody approved."""
 
 from __future__ import annotations
 
@@ -268,16 +268,6 @@ def test_own_settings_that_others_can_write_do_not_count(own_folder):
     own_folder.chmod(0o777)
     refused = lore("compact", "s.jsonl")
     assert (refused.code, "others can write to its folder" in refused.err) == (2, True)
-    assert not ran()
-
-
-def test_memory_refuses_unapproved_summariser():
-    settings(RUNS + '[memory]\nsystem = "structured"\n')
-    for command in (["extract", "s1"], ["dream"]):
-        refused = lore("memory", *command, "--store", "sqlite:m.db")
-        assert (refused.code, "you have not approved this file" in refused.err) == (2, True)
-    settings(ASKS + '[memory]\nsystem = "structured"\n')  # memory asks no context sources
-    assert "approved" not in lore("memory", "dream", "--store", "sqlite:m.db").err
     assert not ran()
 
 

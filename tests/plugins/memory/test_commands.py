@@ -226,6 +226,21 @@ def test_a_configured_summariser_is_asked_for_json():
     assert [one["text"] for one in shown["texts"]] == ["4096", "True"]
 
 
+def test_unapproved_summariser_is_refused():
+    filled("sqlite:s.db")
+    put("lore.toml", summariser("open('ran.txt', 'w')").encode())
+    for args in (("extract", "s1", "--again"), ("dream", "--user", "ann")):
+        ran = memory(*args, url="sqlite:s.db")
+        assert (ran.code, "you have not approved this file" in ran.err) == (2, True)
+    assert not Path("ran.txt").exists()
+
+
+def test_memory_needs_no_approval_of_context_sources():
+    sources = '[[compaction.context_sources]]\nname = "news"\ncommand = ["news"]\n'
+    begun("sqlite:s.db", settings=f'[memory]\nsystem = "structured"\n{sources}'.encode())
+    assert memory("extract", "s1", url="sqlite:s.db").code == 0
+
+
 def test_a_summariser_that_extracts_itself_is_refused(monkeypatch):
     filled("sqlite:s.db")
     monkeypatch.setenv("LORE_NESTED", "summarizer")
