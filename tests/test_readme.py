@@ -115,29 +115,6 @@ def test_the_commands_of_the_manual_keep_sessions_in_a_store(
     assert Path("session.jsonl").read_bytes() == Path("sessions/knowledge.jsonl").read_bytes()
 
 
-def test_the_policy_of_the_manual_is_tried_and_its_memory_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    policy = re.search(r"^    \[compaction\]\n(?:    [^\n]+\n)+", MANUAL, re.MULTILINE)
-    assert policy is not None
-    assert len(policy[0].strip().splitlines()) == 6, "six lines"
-    monkeypatch.chdir(tmp_path)
-    Path("policy.toml").write_text(textwrap.dedent(policy[0]), "utf-8")
-    memory = re.search(r"^    \[memory\]\n(?:    [^\n]+\n|\n)+", MANUAL, re.MULTILINE)
-    assert memory is not None
-    Path("lore.toml").write_text(textwrap.dedent(memory[0]), "utf-8")
-    shutil.copy(ROOT / "fixtures" / "sessions" / "knowledge.jsonl", "session.jsonl")
-    commands = re.findall(r"^    lore ((?:compact|memory|convert) (?!fixtures)[^\n]*)$", MANUAL, re.MULTILINE)
-    commands = [one for one in commands if not one.endswith("--watch") and not one.startswith("memory page")]
-    assert len(commands) == 7
-    assert main(["store", "import", "session.jsonl", "--store", "sqlite:sessions.db"]) == 0
-    assert [main(one.replace("SESSION_ID", "knows-0001").split()) for one in commands] == [0] * 7
-    said = capsys.readouterr()
-    assert "error" not in said.err
-    assert "no trigger would have fired" in said.out
-    assert "wiped user default: " in said.out
-
-
 def test_a_harness_in_another_language_gets_the_answers_of_the_manual(tmp_path: Path) -> None:
     found = re.search(
         r"^(    printf .*?--store jsonl:sessions\n)\nprints `(.*?)` and `(.*?)`", MANUAL, re.MULTILINE | re.DOTALL

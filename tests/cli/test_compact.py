@@ -12,13 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from cli.compacting import POLICY, at, compact, dry, talk
+from cli.compacting import POLICY, compact, dry, talk
 from cli.running import lore, process, put, session
 from cli.storing import URLS
 from formats.claude import answered, asked, joined, text
 from helpers.schemas import valid
 from lore.recording.writing import appending
-from model.making import log, record, user
 
 pytestmark = pytest.mark.usefixtures("desk", "state")
 
@@ -72,19 +71,6 @@ def test_a_stored_session_is_compacted(url):
     ran = compact(f"{url}#s-1", "--json")
     assert (ran.code, ran.json["written"]) == (0, f"{url}#s-1")
     assert len(lore("fold", f"{url}#s-1", "--json").json["timeline"]) == 3
-    assert lore("store", "verify", "--store", url).code == 0
-
-
-@pytest.mark.parametrize("url", URLS)
-def test_what_is_pruned_of_a_stored_session_is_remembered_where_that_is_opted_in(url):
-    spoken = record("append", item=user("u0", "I prefer tabs over spaces."), at=at(1))
-    put("s.jsonl", talk(0) + log(spoken) + talk()[len(talk(0)) :])
-    assert lore("store", "import", "s.jsonl", "--store", url).code == 0
-    put("lore.toml", b'[memory]\nsystem = "structured"\n')
-    ran = compact(f"{url}#s-1")
-    assert (ran.code, "events were appended" in ran.out) == (0, True)
-    known = lore("memory", "show", "--user", "ada", "--store", url)
-    assert "tabs over spaces" in known.out
     assert lore("store", "verify", "--store", url).code == 0
 
 
@@ -295,25 +281,6 @@ def test_a_watch_compacts_what_is_due_and_ends_cleanly_on_sigterm():
             assert (first, watch.wait(timeout=30)) == (b"s-1: cadence: 10 messages pruned, 2 kept\n", 0)
         finally:
             watch.kill()
-    assert len(lore("fold", "sqlite:s.db#s-1", "--json").json["timeline"]) == 3
-
-
-@pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_a_watch_remembers_what_was_said_once_nobody_speaks_any_more():
-    """Without a policy nothing is compacted: memory alone is opted in to."""
-    put("s.jsonl", talk(1) + log(record("append", item=user("u9", "I prefer tabs over spaces."), at=at(90))))
-    put("lore.toml", b'[memory]\nsystem = "structured"\n')
-    assert lore("store", "import", "s.jsonl", "--store", "sqlite:s.db").code == 0
-    run = [sys.executable, "-m", "lore", "compact", "sqlite:s.db", "--watch", "--interval", "60"]
-    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as watch:
-        try:
-            first = watch.stdout.readline()
-            watch.send_signal(signal.SIGTERM)
-            assert (first, watch.wait(timeout=30)) == (b"s-1: idle: 1 remembered, 0 taken away, 1 topic dreamt\n", 0)
-        finally:
-            watch.kill()
-    ran = lore("memory", "show", "user_preferences", "--user", "ada", "--store", "sqlite:s.db")
-    assert "tabs over spaces" in ran.out
     assert len(lore("fold", "sqlite:s.db#s-1", "--json").json["timeline"]) == 3
 
 
