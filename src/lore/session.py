@@ -33,7 +33,6 @@ from lore.events.kinds import session_started
 from lore.events.strict import JSON, check, context_json, due, kind_of, named, time_of
 from lore.fold.step import Folding
 from lore.formats.lore_log import LoreLog
-from lore.model import checkpoint
 from lore.model.codes import Problem
 from lore.model.events import MAIN, Event, TurnStarted, encode
 from lore.model.providers import SPOKEN_TO, dialects_for
@@ -143,23 +142,6 @@ class Session(Conversation):
         """Return the events of lines of a log; those that cannot be read are left out."""
         return _read(data)[0]
 
-    @classmethod
-    def load(
-        cls, data: bytes, *, dialect: Dialect | str | None = None, rules: Rules | None = None,
-        clock: Callable[[], str] | None = None,
-    ) -> Session:  # fmt: skip
-        """Return the session that `dump` gave, with nothing in its `log` yet.
-
-        Raises LoreError for anything else, and for another `rules.divider`.
-        """
-        session = cls(dialect=dialect, rules=rules, clock=clock)
-        session._folding = Folding(checkpoint.load(data, session.rules.divider))
-        return session
-
-    def dump(self) -> bytes:
-        """Return the session as bytes: a cache of its log, which may be deleted at any time. Costs O(items)."""
-        return checkpoint.dump(self.state)
-
     @property
     def state(self) -> State:
         """The folded state: timeline, knowledge, chains."""
@@ -174,7 +156,7 @@ class Session(Conversation):
         """Return the session's log, a JSON line an event; with `after` without as many lines at its beginning.
 
         Append `session.log(written)` to a file after each step, and count its lines: what was written never changes.
-        Costs O(the lines returned). A session that was made by `load` has those of what came since.
+        Costs O(the lines returned).
 
         >>> Session("claude-opus-5", session_id="s1").log()
         b'{"kind":"session_started","session_id":"s1","model":"claude-opus-5","dialect":"anthropic","params":{"max_tokens":8192}}\\n'

@@ -108,7 +108,7 @@ def test_a_session_is_shown_without_its_events(url):
     shown = answered("show", "a", url=url)
     assert shown["session"]["events"] == 3
     assert shown["session"]["bytes"] == len(Path("logs/a.jsonl").read_bytes())
-    assert (shown["prompt_deltas"], shown["forks"], shown["checkpoint"]) == (1, ["b", "c"], None)
+    assert (shown["prompt_deltas"], shown["forks"]) == (1, ["b", "c"])
     text = store("show", "a", url=url).out
     assert "forks       b, c\n" in text
     assert f"head        event 3, digest {shown['session']['head']['digest']}\n" in text

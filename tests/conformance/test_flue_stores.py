@@ -11,17 +11,10 @@ import msgspec
 import pytest
 
 from helpers.storing import STAMPS, embedded, opened
-from lore.errors import LoreError
-from lore.fold.step import Folding
-from lore.model import checkpoint
-from lore.model.state import FoldedSession as State
-from lore.session import event
 from lore.store.base import ConflictError, FormatError, Head, SessionDelta, StoreError
 from lore.store.deltas import save_delta
-from lore.store.session import StoredSession
 from lore.testing.stores.deltas import at_once
 from lore.testing.stores.scenarios import add, begun, events, header, message
-from store.harness import HEADER, items, say
 
 pytestmark = embedded
 
@@ -144,60 +137,6 @@ def test_replaying_from_the_beginning_gives_the_log(store):
     assert store.load("s", after=0) == store.load("s")
 
 
-# 4.3: the checkpoint of a fold
-
-
-def kept_with_checkpoint(store):
-    kept = StoredSession.begin(store, HEADER)
-    say(kept, "u1", "a1")
-    kept.save()
-    kept.checkpoint()
-    return kept
-
-
-def test_a_later_checkpoint_supersedes_the_one_before(store):
-    kept = kept_with_checkpoint(store)
-    first = store.checkpoint("s")
-    say(kept, "u2")
-    kept.save()
-    kept.checkpoint()
-    assert (first.number, store.checkpoint("s").number) == (3, 4)
-
-
-def test_a_checkpoint_is_honoured_only_where_its_digest_matches(store):
-    kept_with_checkpoint(store)
-    good = store.checkpoint("s")
-    lying = State()
-    folding = Folding(lying)
-    for one in (HEADER, event("append", item={"type": "user_message", "uuid": "lie", "text": "lie"})):
-        folding.apply(one)
-    data = checkpoint.dump(folding.state())
-    store.save_checkpoint("s", msgspec.structs.replace(good, digest="ab" * 32, data=data))
-    assert items(StoredSession.open(store, "s").session) == ["u1", "a1"]
-    store.save_checkpoint("s", msgspec.structs.replace(good, data=data))
-    assert items(StoredSession.open(store, "s").session) == ["lie"]
-
-
-@pytest.mark.parametrize("wrong", ["data", "format", "digest", "number"])
-def test_an_invalid_checkpoint_is_a_full_replay_and_a_warning(store, wrong):
-    kept = kept_with_checkpoint(store)
-    good, told = store.checkpoint("s"), []
-    value = {"data": b"\x00", "format": "flue 2", "digest": "x", "number": 99}[wrong]
-    store.save_checkpoint("s", msgspec.structs.replace(good, **{wrong: value}))
-    opened_again = StoredSession.open(store, "s", tell=told.append)
-    assert checkpoint.dump(opened_again.session.state) == checkpoint.dump(kept.session.state)
-    assert len(told) == 1
-    assert "all events are folded" in told[0]
-
-
-def test_a_checkpoint_is_not_made_of_what_is_not_stored(store):
-    kept = StoredSession.begin(store, HEADER)
-    say(kept, "u1")
-    with pytest.raises(LoreError, match="wait to be saved"):
-        kept.checkpoint()
-    assert store.checkpoint("s") is None
-
-
 # 4.3: versions, copies
 
 
@@ -259,17 +198,3 @@ def test_returned_values_are_copies(store):
     if isinstance(listed, list):
         listed.clear()
     assert (store.load("s"), len(store.list())) == (data, 1)
-
-
-# law 9: checkpoints are caches
-
-
-def test_a_session_is_the_same_with_its_checkpoint_and_without(store):
-    kept = kept_with_checkpoint(store)
-    say(kept, "u2")
-    kept.save()
-    with_it = StoredSession.open(store, "s")
-    store.save_checkpoint("s", msgspec.structs.replace(store.checkpoint("s"), data=b""))
-    without = StoredSession.open(store, "s")
-    assert checkpoint.dump(with_it.session.state) == checkpoint.dump(without.session.state)
-    assert (with_it.head, with_it.saved) == (without.head, without.saved)

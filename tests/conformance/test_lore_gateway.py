@@ -10,6 +10,7 @@ import pytest
 from msgspec import Raw
 
 from cli.running import lore, put
+from helpers.states import dump_state
 from helpers.strategies import shapes
 from helpers.strategies.sessions import Agent
 from lore import Session, event
@@ -158,11 +159,11 @@ def test_context_that_is_not_json_is_refused_and_changes_nothing(context):
     """A set in a context ended in a TypeError, a list in a ValueError."""
     agent = _begun()
     agent.user()
-    before = agent.session.dump()
+    before = dump_state(agent.session.state)
     with pytest.raises(LoreError) as caught:
         agent.session.begin_turn(context)
     assert caught.value.hint
-    assert agent.session.dump() == before
+    assert dump_state(agent.session.state) == before
 
 
 def test_an_event_that_is_no_json_is_an_error_of_lores():

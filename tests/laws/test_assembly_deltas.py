@@ -9,7 +9,6 @@ from hypothesis import given
 
 from helpers.strategies import shapes
 from helpers.strategies.sessions import Agent, in_every_shape, is_delta, scripts, setups
-from lore import Session
 from lore.model.inserts import signature
 
 
@@ -85,7 +84,8 @@ def test_nothing_is_told_twice_and_nothing_is_left_untold(script, setup):
 def _is_told(agent, chain, setup):
     """Two more messages on a copy: the first turn tells what waits, the second has nothing left to tell."""
     copy = Agent(*setup)
-    copy.session = Session.load(agent.session.dump(), **agent.options)
+    copy.log = agent.log
+    copy.restart()
     copy.count = 10_000
     copy.user("u", chain)
     told = copy.turn(None, chain)

@@ -30,7 +30,7 @@ BUSY = [
       ("loop", "main", [2, 3], [{"current_time": "10:01"}, None], []), ("exchange", "main", None),
       ("know", "update", "abcdef1", "two"), ("exchange", "main", {"memory_recall": "tea"})], ("main", 2, 1, "log")),
     ([("exchange", "main", {"current_time": "11:00"}), ("know", "add", "x", "three"), ("exchange", "main", None),
-      ("loop", "main", [1, 4], [{"current_time": "11:01"}], []), ("user", "main", "hi")], ("main", 3, 2, "dump")),
+      ("loop", "main", [1, 4], [{"current_time": "11:01"}], []), ("user", "main", "hi")], ("main", 3, 2, "log")),
     ([("turn", "main", {"current_time": "12:00"}), ("exchange", "main", {"current_time": "12:01"}),
       ("exchange", "main", None)], ("main", 0, 3, "lost")),
     ([("inject", "main"), ("exchange", "main", {"current_time": "13:00"}), ("exchange", "main", None)],

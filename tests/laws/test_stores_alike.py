@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from helpers.storing import WITHOUT, opened
-from lore.store.base import Checkpoint, Head, SessionDelta, Store, StoreError
+from lore.store.base import Head, SessionDelta, Store, StoreError
 from lore.store.deltas import save_delta
 from lore.store.lines import NOTHING
 from lore.testing.stores.scenarios import header, line, message
@@ -126,10 +126,6 @@ class Alike(RuleBasedStateMachine):
     def bind(self, key, name, replace):
         self.both(lambda store: store.bind(key, name, replace=replace))
 
-    @rule(name=_names, number=st.integers(0, 4), data=st.binary(max_size=4))
-    def save_checkpoint(self, name, number, data):
-        self.both(lambda store: store.save_checkpoint(name, Checkpoint(number, "ab" * 32, "1", data)))
-
     @rule()
     def restart(self):
         if self.kind != WITHOUT:
@@ -145,7 +141,6 @@ class Alike(RuleBasedStateMachine):
         names = [one.session_id for one in self.both(lambda store: store.list())]
         for name in names:
             self.both(lambda store, name=name: store.prompt_deltas(name))
-            self.both(lambda store, name=name: store.checkpoint(name))
         self.both(lambda store: [store.resolve(key) for key in ("c", "C", "nobody")])
         self.both(lambda store: store.list("p"))
         assert self.subject.verify().damage == ()

@@ -21,19 +21,6 @@ def test_appending_one_by_one_gives_the_same_vector(size):
     assert Vector[int]().extend(range(size)) == Vector(range(size))
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_a_vector_of_the_chunks_of_another_is_that_vector(size):
-    made = Vector.of([tuple(chunk) for chunk in Vector(range(size)).chunks()])
-    assert made == Vector(range(size))
-    assert made.append(size).append(size) == Vector([*range(size), size, size])
-
-
-@pytest.mark.parametrize("sizes", [[0], [WIDTH + 1], [1, 1], [WIDTH, 0], [WIDTH - 1, WIDTH]])
-def test_chunks_of_other_lengths_make_no_vector(sizes):
-    with pytest.raises(ValueError, match="other lengths"):
-        Vector.of([range(size) for size in sizes])
-
-
 @pytest.mark.parametrize("size", SIZES[1:])
 def test_indexing_from_both_ends_gives_what_a_list_gives(size):
     made, plain = Vector(range(size)), list(range(size))

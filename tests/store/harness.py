@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from msgspec import Raw
-from msgspec.structs import replace
 
 from helpers.states import dump_state
 from lore.model.events import Append
@@ -164,31 +163,3 @@ class HarnessScenarios(Scenarios):
         assert items(Session.read(store.load("s").log)) == ["u1", "a1"]
         assert len(store.load("s").events) == 5
         assert_stored(stored)
-
-    def test_a_checkpoint_is_gone_on_from(self, store: Store) -> None:
-        stored, told = StoredSession.begin(store, HEADER), list[str]()
-        say(stored, "u1", "a1").save()
-        stored.checkpoint()
-        say(stored, "u2").save()
-        again = StoredSession.open(store, "s", tell=told.append)
-        assert (items(again.session), told) == (["u1", "a1", "u2"], [])
-        say(again, "a2")
-        assert again.save().number == 5
-        assert_stored(again)
-
-    def test_a_checkpoint_that_does_not_fit_is_passed_over_and_told(self, store: Store) -> None:
-        stored = StoredSession.begin(store, HEADER)
-        say(stored, "u1", "a1").save()
-        stored.checkpoint()
-        good = store.checkpoint("s")
-        assert good is not None
-        wrongs: tuple[dict[str, Any], ...] = (
-            {"digest": "0" * 64}, {"digest": "no digest"}, {"number": good.number - 1}, {"number": good.number + 7},
-            {"format": "another reader"}, {"data": good.data[:-5]}, {"data": b""},
-        )  # fmt: skip
-        for wrong in wrongs:
-            told = list[str]()
-            store.save_checkpoint("s", replace(good, **wrong))
-            again = StoredSession.open(store, "s", tell=told.append)
-            assert (items(again.session), len(told)) == (["u1", "a1"], 1), wrong
-            assert_stored(again)

@@ -12,7 +12,7 @@ import pytest
 
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Saved
-from lore.store.base import Checkpoint, ConflictError, FormatError, SessionDelta, StoreError, UnknownSessionError
+from lore.store.base import ConflictError, FormatError, SessionDelta, StoreError, UnknownSessionError
 from lore.store.jsonl import Jsonl
 from lore.store.jsonl_folder import name_of
 from lore.store.jsonl_log import is_record
@@ -64,14 +64,13 @@ def test_log_is_the_events_with_saved_records(tmp_path):
 def test_log_copied_alone_keeps_its_session(tmp_path):
     store = begun(tmp_path / "all", "a")
     store.move("s", "p")
-    store.save_checkpoint("s", Checkpoint(2, store.load("s").head.digest, "x", b"data"))
     store.bind("client", "s")
-    assert visible(tmp_path / "all") == ["bindings.json", "lore-store.json", "s.checkpoint", "s.jsonl"]
+    assert visible(tmp_path / "all") == ["bindings.json", "lore-store.json", "s.jsonl"]
     (tmp_path / "log").mkdir()
     (tmp_path / "log" / "s.jsonl").write_bytes(raw(tmp_path / "all"))
     alone = Logs(tmp_path / "log")
     assert (alone.load("s"), alone.list()) == (store.load("s"), store.list())
-    assert (alone.checkpoint("s"), alone.resolve("client")) == (None, None)
+    assert alone.resolve("client") is None
     assert alone.say("b").number == 3
 
 
@@ -190,7 +189,7 @@ def test_reading_changes_nothing(tmp_path):
     (tmp_path / "s.jsonl").write_bytes(header() + b"\n" + said("a") + b"\n")
     before = sorted((path.name, path.read_bytes()) for path in tmp_path.iterdir())
     store = Logs(tmp_path)
-    store.load("s"), store.list(), store.verify(), store.prompt_deltas("s"), store.resolve("k"), store.checkpoint("s")
+    store.load("s"), store.list(), store.verify(), store.prompt_deltas("s"), store.resolve("k")
     assert sorted((path.name, path.read_bytes()) for path in tmp_path.iterdir()) == before
 
 
@@ -207,27 +206,13 @@ def test_folder_without_write_permission_can_be_read(tmp_path):
         store.say("b")
 
 
-# checkpoints, deleting, clients
-
-
-def test_damaged_checkpoint_is_none(tmp_path):
-    store = begun(tmp_path, "a")
-    store.save_checkpoint("s", Checkpoint(2, "ab", "f", b"data"))
-    assert Logs(tmp_path).checkpoint("s") == Checkpoint(2, "ab", "f", b"data")
-    path = tmp_path / "s.checkpoint"
-    whole = path.read_bytes()
-    for at in range(len(whole)):
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
-        assert store.checkpoint("s") is None
-        path.write_bytes(whole[:at])
-        assert store.checkpoint("s") is None
+# deleting, clients
 
 
 def test_delete_removes_all_files_of_session_and_forks(tmp_path):
     store = begun(tmp_path, "a")
     store.create(header("fork", parent_session_id="s"))
     store.create(header("other"))
-    store.save_checkpoint("fork", Checkpoint(1, "ab", "f", b""))
     store.bind("k", "fork")
     assert store.delete("s") == ("fork", "s")
     assert visible(tmp_path) == ["bindings.json", "lore-store.json", "other.jsonl"]
@@ -323,7 +308,7 @@ def test_symbolic_links_are_refused(tmp_path):
     store.create(header("t"))
     store.create(header("u"))
     (folder / ".u.jsonl.lock").unlink()
-    for name in ("s.jsonl", "bindings.json", "t.checkpoint", ".u.jsonl.lock"):
+    for name in ("s.jsonl", "bindings.json", ".u.jsonl.lock"):
         (folder / name).symlink_to(victim)
     for act in (
         lambda: store.create(header()),
@@ -331,7 +316,6 @@ def test_symbolic_links_are_refused(tmp_path):
         lambda: store.load("s"),
         lambda: store.bind("k", "t"),
         lambda: store.say("a", session_id="u"),
-        lambda: store.checkpoint("t"),
     ):
         with pytest.raises(StoreError, match=r"is a symbolic link|cannot lock"):
             act()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from lore.store.base import Checkpoint, Head, SessionDelta
+from lore.store.base import Head, SessionDelta
 from lore.store.deltas import digests_of
 from lore.store.lines import NOTHING
 from store.logs import Logs, begun, header, said, visible
@@ -53,7 +53,6 @@ def torn(store: Logs, folder: Path) -> None:
 
 def fork(store: Logs, folder: Path) -> None:
     store.create(header("f", parent_session_id="s"))
-    store.save_checkpoint("f", Checkpoint(1, "ab", "f", b""))
     store.bind("k", "f")
 
 
@@ -82,7 +81,6 @@ ACTS = {
     "delta behind a torn tail": (torn, delta),
     "save": (torn, whole),
     "move": (torn, lambda store: store.move("s", "p")),
-    "checkpoint": (nothing, lambda store: store.save_checkpoint("s", Checkpoint(1, "ab", "f", b"data"))),
     "bind": (nothing, lambda store: store.bind("k", "s")),
     "delete": (fork, lambda store: store.delete("s")),
 }

@@ -145,31 +145,6 @@ def test_removal_survives_a_reload():
     assert items(stored(store)) == items(mine.session) == ["t1"]
 
 
-def test_open_loads_only_events_after_a_checkpoint():
-    store = Faulty(Memory())
-    kept = StoredSession.begin(store, HEADER)
-    kept.apply(*(said(f"u{n}") for n in range(50)))
-    kept.save()
-    kept.checkpoint()
-    kept.apply(said("late"))
-    kept.save()
-    asked = []
-    store.load = lambda session_id, after=0: asked.append(after) or store.inner.load(session_id, after=after)
-    again = StoredSession.open(store, "s")
-    assert asked == [51]
-    assert items(again.session) == items(kept.session)
-    again.apply(said("later"))
-    again.save()
-    assert again.head.number == 53
-
-
-def test_checkpoint_of_unsaved_events_is_refused():
-    kept = StoredSession.begin(Memory(), HEADER)
-    kept.apply(said("u1"))
-    with pytest.raises(LoreError, match="wait to be saved"):
-        kept.checkpoint()
-
-
 def test_session_without_a_header_is_refused():
     with pytest.raises(LoreError, match="session_started"):
         StoredSession.begin(Memory(), said("u1"))

@@ -39,7 +39,7 @@ def camel(name: str) -> str:
     return _UNDERSCORE.sub(lambda found: found.group(1).upper(), name)
 
 
-def decoded(decoder: msgspec.json.Decoder[T], data: bytes | memoryview | Raw) -> T:
+def decoded(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
     """Decode with a decoder what it may refuse for a lone surrogate, as JavaScript writes them; ValueError as above."""
     try:
         return decoder.decode(data)
@@ -83,8 +83,6 @@ def _value(raw: bytes, info: mi.Type) -> Any:
         case mi.TupleType(item_types=types):
             _expect(raw, b"[")
             return tuple(_value(piece, item) for piece, item in zip(array(raw), types, strict=True))
-        case mi.CustomType() if raw == b"null":
-            return info.cls()
         case mi.DictType(value_type=item):
             _expect(raw, b"{")
             return {key: _value(value, item) for key, value in sliced(raw).items()}

@@ -315,7 +315,7 @@ class FoldedSession(Struct, frozen=True):
     entry to its id, `removed` holds the ids that were taken back; `adopted` says that a log which another
     tool recorded went on with events of lore's own, `at` is when the session began, as it was recorded.
     `divider` is the setting that the session and its chains are folded with: where a compaction's divider stands,
-    before or after the items that are kept. It is part of the state: a checkpoint says with which it was folded.
+    before or after the items that are kept.
     """
 
     id: str = ""

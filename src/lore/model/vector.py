@@ -40,15 +40,6 @@ class Vector(Generic[T]):
         self._size = len(tail)
 
     @classmethod
-    def of(cls, chunks: Sequence[Sequence[T]]) -> Vector[T]:
-        """Return the items of chunks, which are kept; raises ValueError where they are not those of a vector."""
-        sizes = [len(chunk) for chunk in chunks]
-        if any(size != WIDTH for size in sizes[:-1]) or not all(0 < size <= WIDTH for size in sizes[-1:]):
-            raise ValueError(f"chunks of other lengths than {WIDTH}")
-        tail = list(chunks[-1]) if sizes and sizes[-1] < WIDTH else []
-        return cls._of(tuple(chunks[: len(chunks) - bool(tail)]), tail, len(tail))
-
-    @classmethod
     def _of(cls, chunks: tuple[Sequence[T], ...], tail: list[T], size: int) -> Vector[T]:
         made: Vector[T] = cls.__new__(cls)
         made._chunks, made._tail, made._size = chunks, tail, size
@@ -59,12 +50,6 @@ class Vector(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         return self.since(0)
-
-    def chunks(self) -> Iterator[Sequence[T]]:
-        """Iterate by `WIDTH` items, the last time by as many as there are."""
-        yield from self._chunks
-        if self._size:
-            yield self._tail[: self._size]
 
     def since(self, start: int) -> Iterator[T]:
         """Iterate from index `start` to the end, without touching what stands before it."""

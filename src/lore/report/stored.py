@@ -38,7 +38,7 @@ def _parts(session: results.SessionRow) -> list[str]:
 
 def write_shown(result: results.StoreShown, out: Console) -> None:
     """Write what is known of a session, one thing a line."""
-    session, kept = result.session, result.checkpoint
+    session = result.session
     rows = (
         ("session", session.session_id),
         ("log", _size(session)),
@@ -54,7 +54,6 @@ def write_shown(result: results.StoreShown, out: Console) -> None:
         ("last used", session.used_at),
         ("deltas", f"{result.prompt_deltas:,}" if result.prompt_deltas else None),
         ("metadata", counted(len(bytes(result.metadata)), "byte") if bytes(result.metadata) != b"{}" else None),
-        ("checkpoint", None if kept is None else f"event {kept.number}, {counted(kept.bytes, 'byte')}"),
     )
     for what, value in rows:
         if value is not None:

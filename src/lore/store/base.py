@@ -149,18 +149,6 @@ class DeltaRow(Struct, frozen=True):
     content: bytes
 
 
-class Checkpoint(Struct, frozen=True):
-    """A folded state, to begin from instead of event 1: a cache that may be lost at any time.
-
-    It holds where the session's events up to `number` have this `digest`, and `format` is the reader's own.
-    """
-
-    number: int
-    digest: str
-    format: str
-    data: bytes
-
-
 class DamagedPlace(Struct, frozen=True):
     """Something stored that is not as it was written: where, what, and what of it can be recovered.
 
@@ -264,7 +252,7 @@ class Store(Protocol):
         ...
 
     def delete(self, session_id: str) -> tuple[str, ...]:
-        """Delete a session with its prompt deltas, checkpoint, bindings, and the sessions forked from it.
+        """Delete a session with its prompt deltas, bindings, and the sessions forked from it.
 
         Returns the ids of all that are gone, forks first; raises UnknownSessionError.
         """
@@ -288,14 +276,6 @@ class Store(Protocol):
 
     def prompt_deltas(self, session_id: str) -> Sequence[DeltaRow]:
         """Return a session's durable prompt deltas by `seq`."""
-        ...
-
-    def checkpoint(self, session_id: str) -> Checkpoint | None:
-        """Return the latest checkpoint, unchecked; None where there is none that can be read."""
-        ...
-
-    def save_checkpoint(self, session_id: str, checkpoint: Checkpoint) -> None:
-        """Keep a checkpoint instead of the one before."""
         ...
 
     def verify(self, session_id: str | None = None) -> Verified:

@@ -2,7 +2,6 @@
 
     lore-store.json     says that the folder is lore's
     NAME.jsonl          a session: its events, and a `saved` record before each save (`jsonl_log`)
-    NAME.checkpoint     a folded state to start from; it may be lost at any time
     bindings.json       which session each client means, as one JSON object
     .NAME.….lock        the lock of a file; .NAME.….new is a file that is being written
 
@@ -23,7 +22,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from hashlib import sha256
 from typing import TypeVar
 
 import msgspec
@@ -31,7 +29,6 @@ import msgspec
 from lore.errors import Where
 from lore.model.canonical import encode
 from lore.store.base import (
-    Checkpoint,
     DamagedError,
     DamagedPlace,
     DeltaRow,
@@ -44,12 +41,11 @@ from lore.store.base import (
     like,
 )
 from lore.store.deltas import AddingStore, Addition, Decide, bound_to, digests_of, with_forks
-from lore.store.jsonl_folder import BINDINGS, CHECKPOINT, LOG, PATIENCE, Folder, append, cut, name_of, synchronise
+from lore.store.jsonl_folder import BINDINGS, LOG, PATIENCE, Folder, append, cut, name_of, synchronise
 from lore.store.jsonl_log import MOST, LogFile, log_pieces, save_bytes, unread, verify_log
 from lore.store.lines import good_id, put_together, rows_of
 
 _ALL = 1 << 40  # bytes: more than any file that lore writes
-_CHECKPOINT = b"lore-checkpoint-2\n"
 _T = TypeVar("_T")
 
 
@@ -107,12 +103,11 @@ class Jsonl(AddingStore):
             if name == session_id:
                 self._folder.synchronise()  # forks are gone for good before their parent
             with self._folder.locked(name_of(name) + LOG):
-                self._folder.unlink(name_of(name) + CHECKPOINT)
                 self._folder.unlink(name_of(name) + LOG)
         self._folder.synchronise()
         return deleted
 
-    # clients, checkpoints
+    # clients
 
     def bind(self, client_key: str, session_id: str, *, replace: bool = False) -> None:
         good_id(client_key, "client key")
@@ -147,23 +142,6 @@ class Jsonl(AddingStore):
 
     def _save_bindings(self, bindings: Mapping[str, str]) -> None:
         self._folder.write_whole(BINDINGS, (encode(bindings) + b"\n",))
-
-    def checkpoint(self, session_id: str) -> Checkpoint | None:
-        with self._opened(session_id):
-            data = self._folder.read(name_of(session_id) + CHECKPOINT, _ALL) or b""
-        digest, _, rest = data.removeprefix(_CHECKPOINT).partition(b"\n")
-        if not data.startswith(_CHECKPOINT) or digest != sha256(rest).hexdigest().encode():
-            return None
-        try:
-            return msgspec.msgpack.decode(rest, type=Checkpoint)
-        except (ValueError, RecursionError):
-            return None
-
-    def save_checkpoint(self, session_id: str, checkpoint: Checkpoint) -> None:
-        data = msgspec.msgpack.encode(checkpoint)
-        with self._writing(session_id):
-            lines = (_CHECKPOINT, sha256(data).hexdigest().encode() + b"\n", data)
-            self._folder.write_whole(name_of(session_id) + CHECKPOINT, lines)
 
     # the store
 

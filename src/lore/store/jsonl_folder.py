@@ -31,7 +31,7 @@ from lore.model.canonical import encode
 from lore.store.base import FormatError, StoreError, refuse_other_version
 
 KIND, VERSION = "lore-store", 3
-LOG, CHECKPOINT = ".jsonl", ".checkpoint"
+LOG = ".jsonl"
 STAMP, BINDINGS = "lore-store.json", "bindings.json"
 LOCK, NEW = ".lock", ".new"  # endings of a lock and of a file that is being written; both names begin with a dot
 PATIENCE = 10.0  # seconds to wait for another writer
@@ -236,7 +236,7 @@ class Folder:
         size = 0
         for name in self.leftovers():
             final = name[1:].removesuffix(NEW)
-            with self.locked(final.removesuffix(CHECKPOINT) + LOG if final.endswith(CHECKPOINT) else final):
+            with self.locked(final):
                 size += self.unlink(name)
         return size
 

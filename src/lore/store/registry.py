@@ -156,9 +156,9 @@ def holds(name: str, path: str) -> bool:
         return False
     place, path = (os.path.realpath(name) for name in (os.path.expanduser(url.partition(":")[2]), path))
     if os.path.isdir(place):
-        from lore.store.jsonl_folder import BINDINGS, CHECKPOINT, LOG, STAMP  # noqa: PLC0415 - read by few commands
+        from lore.store.jsonl_folder import BINDINGS, LOG, STAMP  # noqa: PLC0415 - read by few commands
 
-        return os.path.dirname(path) == place and path.endswith((LOG, CHECKPOINT, BINDINGS, STAMP))
+        return os.path.dirname(path) == place and path.endswith((LOG, BINDINGS, STAMP))
     return path in (place, *(place + end for end in BESIDE))
 
 

@@ -28,7 +28,6 @@ from typing import Any, Self, Unpack, cast
 
 import msgspec
 
-from lore import __version__
 from lore.conversation import Begun, Context, Conversation
 from lore.errors import LoreError, MisuseError
 from lore.events.strict import JSON, check, kind_of, named, time_of
@@ -43,7 +42,6 @@ from lore.sdk.replies import Reply
 from lore.session import Session, dialect_from, header_of
 from lore.store.base import (
     EMPTY,
-    Checkpoint,
     ConflictError,
     Head,
     SessionData,
@@ -53,12 +51,11 @@ from lore.store.base import (
     UnknownSessionError,
 )
 from lore.store.deltas import is_same, lines_of, merged, save_delta
-from lore.store.lines import follow, good_line, good_notes, is_id
+from lore.store.lines import good_line, good_notes, is_id
 from lore.store.registry import open_store, silent
 from lore.store.sync import Clock, now, rebased
 
 _UNSURE = 8  # deltas: of more failures in a row the last ones are known
-FOLDED = f"lore {__version__} session"  # of a checkpoint's data: another version folds anew
 
 
 class StoredSession(Conversation):
@@ -97,7 +94,7 @@ class StoredSession(Conversation):
     @classmethod
     def begin(
         cls, store: Store, header: Event, *, dialect: Dialect | str | None = None, rules: Rules | None = None,
-        clock: Clock = now, tell: Tell = silent,
+        clock: Clock = now,
     ) -> StoredSession:  # fmt: skip
         """Create a session, or go on with the one that has this very header; ConflictError for another header."""
         check_store(store)
@@ -105,41 +102,17 @@ class StoredSession(Conversation):
             hint = "lore.events.session_started(session_id, …)"
             raise MisuseError(f"a session begins with session_started, not with a {type(header).__name__}", hint=hint)
         store.create(encode(header))
-        return cls.open(store, header.session_id, dialect=dialect, rules=rules, clock=clock, tell=tell)
+        return cls.open(store, header.session_id, dialect=dialect, rules=rules, clock=clock)
 
     @classmethod
     def open(
         cls, store: Store, session_id: str, *, dialect: Dialect | str | None = None, rules: Rules | None = None,
-        clock: Clock = now, tell: Tell = silent,
+        clock: Clock = now,
     ) -> StoredSession:  # fmt: skip
-        """Go on with a stored session; raises UnknownSessionError, DamagedError.
-
-        Costs O(its events), with a checkpoint O(its items) and what came after it. A checkpoint that does not fit
-        is passed over, and `tell` hears why.
-        """
+        """Continue a stored session; raises UnknownSessionError, DamagedError. Costs O(its events)."""
         check_store(store)
-        checkpoint = store.checkpoint(session_id)
-        if checkpoint is not None:
-            try:
-                return cls._resumed(store, session_id, checkpoint, dialect, rules, clock)
-            except LoreError as error:
-                tell(f"the checkpoint of session {session_id} is not used: {error.message}; all events are folded")
         data = store.load(session_id)
         return cls(store, data, Session.read(data.log, dialect=dialect, rules=rules, clock=clock), clock=clock)
-
-    @classmethod
-    def _resumed(
-        cls, store: Store, session_id: str, known: Checkpoint, dialect: Dialect | str | None, rules: Rules | None,
-        clock: Clock,
-    ) -> StoredSession:  # fmt: skip
-        if known.format != FOLDED:
-            raise LoreError(f"it is of {known.format}, this is {FOLDED}")
-        data = store.load(session_id, after=known.number)
-        if not _leads(known, data):
-            raise LoreError("it is of other events than those that are stored")
-        session = Session.load(known.data, dialect=dialect, rules=rules, clock=clock)
-        session.apply(*Session.events_of(data.log))
-        return cls(store, data, session, clock=clock)
 
     @property
     def state(self) -> State:
@@ -341,18 +314,6 @@ class StoredSession(Conversation):
         self.apply(*rebased(Session.events_of(_log(waiting[known:])), self.state, new))
         return tuple(new)
 
-    def checkpoint(self) -> None:
-        """Keep the folded state of what is saved, so that the next `open` begins there. Costs O(items).
-
-        Raises LoreError where something waits to be saved: a checkpoint is of stored events.
-        """
-        self._refuse_meanwhile()
-        if self._held or self._removed:
-            raise LoreError("events wait to be saved: a checkpoint is of stored ones", hint="save first")
-        self.store.save_checkpoint(
-            self.session_id, Checkpoint(self.head.number, self.head.digest, FOLDED, self.session.dump())
-        )
-
     def close(self) -> None:
         """Save what is held, and close the store where `lore.open` opened it."""
         try:
@@ -375,16 +336,6 @@ def check_store(store: object) -> None:
     if not callable(getattr(store, "load", None)):
         hint = "lore.open_store(url), or lore.open(url, session_id, …)"
         raise MisuseError(f"store is {kind_of(store)}, where a store is due: {hint}", hint=hint)
-
-
-def _leads(known: Checkpoint, data: SessionData) -> bool:
-    """Tell whether the events behind a checkpoint go on from its digest to the head's."""
-    try:
-        begin = bytes.fromhex(known.digest)
-    except ValueError:
-        return False
-    fits = data.first == known.number + 1 and known.number <= data.head.number
-    return fits and [begin, *follow(begin, data.events)][-1].hex() == data.head.digest
 
 
 def _log(lines: Sequence[bytes]) -> bytes:
@@ -420,7 +371,7 @@ def open_session(
     opened = open_store(store, tell) if isinstance(store, str) else store
     try:
         session = _opened(
-            opened, session_id, clock, tell, dialect_from(dialect), rules,
+            opened, session_id, clock, dialect_from(dialect), rules,
             {"system": system, "tools": tools, "params": params, "attachments": attachments, "user_id": user_id,
              "project_id": project_id}, model,
         )  # fmt: skip
@@ -438,12 +389,12 @@ def open_session(
 
 
 def _opened(
-    store: Store, session_id: str, clock: Clock, tell: Tell, dialect: Dialect | None, rules: Rules | None,
+    store: Store, session_id: str, clock: Clock, dialect: Dialect | None, rules: Rules | None,
     given: dict[str, Any], model: str | None,
 ) -> StoredSession:  # fmt: skip
     """Go on with a session, or create it; where another process does so at the same moment, go on with that one."""
     try:
-        return StoredSession.open(store, session_id, dialect=dialect, rules=rules, clock=clock, tell=tell)
+        return StoredSession.open(store, session_id, dialect=dialect, rules=rules, clock=clock)
     except UnknownSessionError:
         if model is None:
             error = UnknownSessionError(session_id, store.url)
@@ -451,6 +402,6 @@ def _opened(
             raise error from None
     header = header_of(model, dialect=dialect, session_id=session_id, at=clock(), **given)
     try:
-        return StoredSession.begin(store, header, dialect=dialect, rules=rules, clock=clock, tell=tell)
+        return StoredSession.begin(store, header, dialect=dialect, rules=rules, clock=clock)
     except ConflictError:
-        return StoredSession.open(store, session_id, dialect=dialect, rules=rules, clock=clock, tell=tell)
+        return StoredSession.open(store, session_id, dialect=dialect, rules=rules, clock=clock)

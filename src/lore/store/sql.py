@@ -24,7 +24,6 @@ from typing import ClassVar, NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from lore.store.base import (
-    Checkpoint,
     DamagedError,
     DamagedPlace,
     DeltaRow,
@@ -43,8 +42,6 @@ from lore.store.sql_tables import (
     SqlSession,
     SqlTransaction,
     columns_of,
-    decoded,
-    encoded,
     events_of,
     kept_rows,
     put_events,
@@ -152,25 +149,6 @@ class SqlStore(AddingStore):
         with self.transaction(write=False) as tx:
             self._found(tx, session_id)
             return kept_rows(tx, session_id)
-
-    def checkpoint(self, session_id: str) -> Checkpoint | None:
-        with self.transaction(write=False) as tx:
-            session = self._found(tx, session_id)
-            rows = tx.execute("SELECT number, digest, format, data FROM checkpoints WHERE session = ?", (session.key,))
-            for number, digest, reader, data in typed(rows, int, bytes, bytes, bytes):
-                return Checkpoint(number, decoded(digest) or "", decoded(reader) or "", data)
-            return None
-
-    def save_checkpoint(self, session_id: str, checkpoint: Checkpoint) -> None:
-        with self.transaction(write=True) as tx:
-            session = self._found(tx, session_id, write=True)
-            tx.execute(
-                "INSERT INTO checkpoints (session, number, digest, format, data) VALUES (?, ?, ?, ?, ?) "
-                "ON CONFLICT (session) DO UPDATE SET number = excluded.number, digest = excluded.digest, "
-                "format = excluded.format, data = excluded.data",
-                (session.key, checkpoint.number, encoded(checkpoint.digest), encoded(checkpoint.format),
-                 bytes(checkpoint.data)),
-            )  # fmt: skip
 
     # the whole store
 
@@ -407,7 +385,6 @@ _OF = "session NOT IN (SELECT session FROM sessions)"
 _ORPHANS = {
     "events": f"SELECT session, count(*) FROM events WHERE {_OF} GROUP BY session",  # noqa: S608
     "bindings": f"SELECT client_key, count(*) FROM bindings WHERE {_OF} GROUP BY client_key",  # noqa: S608
-    "checkpoints": f"SELECT session, count(*) FROM checkpoints WHERE {_OF} GROUP BY session",  # noqa: S608
     "prompt_deltas": "SELECT session_id, count(*) FROM prompt_deltas WHERE session_id NOT IN "
                      "(SELECT session_id FROM sessions) GROUP BY session_id",
 }  # fmt: skip

@@ -1,7 +1,7 @@
 """The tables of the SQL stores and their rows: the same in every database, but for the names of a few types.
 
 `sessions` says how far each session is stored, `events` has its lines with the digest behind each, `prompt_deltas`
-the rows derived from them, `bindings` which session a client means, `checkpoints` a folded state. Rules:
+the rows derived from them, `bindings` which session a client means. Rules:
 - statements are written with `?` for each value, and use what sqlite and PostgreSQL have in common; values come back as
   they went in: int, str, bytes, None (an integer of PostgreSQL's NUMERIC as Decimal);
 - ids are text, compared by code point;
@@ -202,8 +202,8 @@ SQLITE = {
     "key": "INTEGER PRIMARY KEY", "int": "INTEGER", "text": "TEXT", "bytes": "BLOB", "seq": "ANY", "strict": "STRICT",
 }  # fmt: skip
 
-SCHEMA_VERSION = 5  # of the schema
-TABLES = frozenset({"sessions", "events", "prompt_deltas", "bindings", "checkpoints"})
+SCHEMA_VERSION = 6  # of the schema
+TABLES = frozenset({"sessions", "events", "prompt_deltas", "bindings"})
 _SCHEMA = (
     """
 CREATE TABLE sessions (
@@ -253,15 +253,6 @@ CREATE TABLE bindings (
 ) {strict}
 """,
     "CREATE INDEX bindings_by_session ON bindings (session)",
-    """
-CREATE TABLE checkpoints (
-    session {int} NOT NULL PRIMARY KEY REFERENCES sessions (session) ON DELETE CASCADE,
-    number {int} NOT NULL,
-    digest {bytes} NOT NULL,
-    format {bytes} NOT NULL,
-    data {bytes} NOT NULL
-) {strict}
-""",
 )
 
 

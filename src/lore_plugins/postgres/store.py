@@ -43,8 +43,7 @@ _NOTES = {  # settings of the server that must not be off
     "full_page_writes": "the server runs with full_page_writes off: pages can be torn when its machine stops",
 }
 _RETRIED = (  # delete is retried in its own way
-    "create", "load", "save", "save_delta", "list", "move", "bind", "resolve", "prompt_deltas", "checkpoint",
-    "save_checkpoint", "verify",
+    "create", "load", "save", "save_delta", "list", "move", "bind", "resolve", "prompt_deltas", "verify",
 )  # fmt: skip
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -55,7 +55,7 @@ def plots(*, resets=True, max_size=3):
     """Scripts with compactions behind them, numbered so that no two outside contexts say the same."""
     squeezes = st.tuples(
         st.sampled_from(["main", "main", "agent-1"]), st.integers(0, 4), st.booleans(),
-        st.sampled_from(["", "dump", "log", "lost"]),
+        st.sampled_from(["", "log", "lost"]),
     )  # fmt: skip
     parts = st.lists(st.tuples(scripts(resets=resets, min_size=1, max_size=6), squeezes), min_size=1, max_size=max_size)
     return parts.map(

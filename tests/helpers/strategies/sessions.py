@@ -26,7 +26,7 @@ HEADER = {
     "session_id": "s-1", "model": "claude-opus-5", "system": "You help.", "tools": [TOOL], "attachments": ["plan.md"],
 }  # fmt: skip
 DERIVED = (e.PromptDelta, e.ContextPersisted)
-WAYS = ("dump", "log", "lost")
+WAYS = ("log", "lost")
 
 
 def is_derived(one: e.Event) -> bool:
@@ -181,11 +181,8 @@ class Agent:
         self.turns.append(made)
         return made
 
-    def restart(self, way: str = "dump") -> None:
-        """Begin again from a dump, from the log, or from a log that lost what lore had derived."""
-        if way == "dump":
-            self.session = Session.load(self.session.dump(), **self.options)
-            return
+    def restart(self, way: str = "log") -> None:
+        """Begin again from the log, or from a log that lost what lore had derived."""
         if way == "lost":
             self.log = b"".join(e.encode(one) + b"\n" for one in self.events if not is_derived(one))
         self.session = Session.restore(self.events, **self.options)

@@ -150,14 +150,6 @@ class StoreList(StoreResult, frozen=True, kw_only=True):
     sessions: list[SessionRow]
 
 
-class StoredCheckpoint(Struct, frozen=True):
-    """A folded state that is kept beside a session: how far it goes, its reader, its size."""
-
-    number: int
-    format: str
-    bytes: int
-
-
 class StoreShown(StoreResult, frozen=True, kw_only=True):
     """`lore store show --json`; `forks` are the sessions that would be deleted with it."""
 
@@ -165,7 +157,6 @@ class StoreShown(StoreResult, frozen=True, kw_only=True):
     metadata: Raw
     prompt_deltas: int
     forks: list[str]
-    checkpoint: StoredCheckpoint | None
 
 
 class ImportedSession(Struct, frozen=True, kw_only=True):

@@ -64,14 +64,11 @@ def shown(store: base.Store, session_id: str) -> results.StoreShown:
     if session_id not in summaries:
         store.load(session_id)  # damaged, so that it is in no list: this says so
         raise base.UnknownSessionError(session_id, store.url)
-    checkpoint = store.checkpoint(session_id)
     family = with_forks(session_id, {name: summary.parent_session_id for name, summary in summaries.items()})
     return results.StoreShown(
         store=store.url, session=_session(summaries[session_id]),
         metadata=Raw(store.load(session_id, after=BEYOND).metadata),
         prompt_deltas=len(store.prompt_deltas(session_id)), forks=sorted(set(family) - {session_id}),
-        checkpoint=None if checkpoint is None else
-        results.StoredCheckpoint(checkpoint.number, checkpoint.format, len(checkpoint.data)),
     )  # fmt: skip
 
 

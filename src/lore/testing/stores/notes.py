@@ -1,4 +1,4 @@
-"""What stands beside a session's events: leaf and metadata, prompt deltas, the checkpoint, its clients."""
+"""What stands beside a session's events: leaf and metadata, prompt deltas, its clients."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import cast
 
 from lore.model.canonical import canonical
-from lore.store.base import Checkpoint, ConflictError, Store, StoreError
+from lore.store.base import ConflictError, Store, StoreError
 from lore.testing.stores.scenarios import Scenarios, add, adding, begun, events, header, message, raised
 
 ONE = b'[{"role":"user","text":"one"}]'
@@ -19,7 +19,7 @@ def prompt_delta(seq: int, selector: bytes, content: bytes | None = None) -> byt
 
 
 class NoteScenarios(Scenarios):
-    """What is promised of notes, prompt deltas, checkpoints and clients."""
+    """What is promised of notes, prompt deltas and clients."""
 
     # leaf and metadata
 
@@ -83,19 +83,6 @@ class NoteScenarios(Scenarios):
         assert [row.seq for row in store.prompt_deltas("s")] == sorted(numbers)
         assert store.prompt_deltas("s")[-1].selector == b'{"insert_at":3}'
 
-    # checkpoints
-
-    def test_a_checkpoint_comes_back_and_is_superseded(self, store: Store) -> None:
-        head = begun(store, message("u1"))
-        assert store.checkpoint("s") is None
-        for mark in (
-            *(Checkpoint(head.number, head.digest, "fold-1", data) for data in (bytes(range(256)), b"", b"x" * 5000)),
-            Checkpoint(head.number + 7, "0" * 64, "another reader", b"x"), Checkpoint(0, "no digest", "", b"x"),
-        ):  # fmt: skip
-            store.save_checkpoint("s", mark)
-            assert store.checkpoint("s") == mark
-        assert store.load("s").head == head
-
     # nobody changes what is stored
 
     def test_what_comes_out_can_be_changed_by_nobody(self, store: Store) -> None:
@@ -109,17 +96,11 @@ class NoteScenarios(Scenarios):
         assert (store.load("s"), len(store.list()), len(store.prompt_deltas("s"))) == (before, 1, 1)
 
     def test_what_came_in_is_copied(self, store: Store) -> None:
-        given = {
-            name: bytearray(text) for name, text in (("header", header()), ("line", message("u1")), ("data", b"x"))
-        }
+        given = {name: bytearray(text) for name, text in (("header", header()), ("line", message("u1")))}
         head = store.create(cast("bytes", given["header"]))
         _changed(store, given, head)
         head = add(store, cast("bytes", given["line"]), base=head)
-        store.save_checkpoint("s", Checkpoint(2, head.digest, "1", cast("bytes", given["data"])))
         _changed(store, given, head)
-        kept = store.checkpoint("s")
-        assert kept is not None
-        assert kept.data == b"x"
 
     # clients
 

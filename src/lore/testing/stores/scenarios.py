@@ -132,7 +132,7 @@ def ids(store: Store, project_id: str | None = None) -> list[str]:
 def stored(store: Store) -> list[tuple[object, ...]]:
     """Return all that a store holds of its sessions, its clients apart."""
     return [
-        (summary, store.load(name), list(store.prompt_deltas(name)), store.checkpoint(name))
+        (summary, store.load(name), list(store.prompt_deltas(name)))
         for name, summary in zip(ids(store), store.list(), strict=True)
     ]
 

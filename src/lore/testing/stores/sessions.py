@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from lore.store.base import Checkpoint, ConflictError, FormatError, SessionData, Store, StoreError, UnknownSessionError
+from lore.store.base import ConflictError, FormatError, SessionData, Store, StoreError, UnknownSessionError
 from lore.store.lines import NOTHING, follow
 from lore.testing.stores.notes import ONE, prompt_delta
 from lore.testing.stores.scenarios import (
@@ -70,7 +70,6 @@ class SessionScenarios(Scenarios):
         assert not store.list()
 
     def test_an_unknown_session_is_named_by_every_method(self, store: Store) -> None:
-        mark = Checkpoint(1, "0" * 64, "1", b"")
         head = begun(store)
         for call in (
             lambda: store.load("t"),
@@ -80,8 +79,6 @@ class SessionScenarios(Scenarios):
             lambda: store.move("t", "p"),
             lambda: store.bind("client", "t"),
             lambda: store.prompt_deltas("t"),
-            lambda: store.checkpoint("t"),
-            lambda: store.save_checkpoint("t", mark),
             lambda: store.verify("t"),
         ):
             assert "'t'" in str(raised(UnknownSessionError, call))
@@ -156,13 +153,10 @@ class SessionScenarios(Scenarios):
         assert not store.list()
 
     def test_a_full_save_keeps_what_stands_beside_the_log(self, store: Store) -> None:
-        head = begun(store, prompt_delta(1, b"{}", ONE))
-        mark = Checkpoint(head.number, head.digest, "1", b"state")
-        store.save_checkpoint("s", mark)
+        begun(store, prompt_delta(1, b"{}", ONE))
         store.bind("client", "s")
         data = store.load("s")
         store.save(replace(data, events=(*data.events, message("u1"))))
-        assert store.checkpoint("s") == mark
         assert store.resolve("client") == "s"
         assert len(store.prompt_deltas("s")) == 1
 
@@ -191,14 +185,12 @@ class SessionScenarios(Scenarios):
         assert ids(store) == ["other", "root", "two"]
 
     def test_what_is_deleted_leaves_nothing_to_a_later_session_of_its_id(self, store: Store) -> None:
-        head = begun(store, prompt_delta(1, b"{}", ONE), project_id="p")
-        store.save_checkpoint("s", Checkpoint(head.number, head.digest, "1", b"x"))
+        begun(store, prompt_delta(1, b"{}", ONE), project_id="p")
         store.bind("client", "s")
         store.delete("s")
         assert store.create(header(model="another")).number == 1
         assert (store.load("s").project_id, store.load("s").events) == (None, (header(model="another"),))
         assert not store.prompt_deltas("s")
-        assert store.checkpoint("s") is None
         assert store.resolve("client") is None
 
     def test_parents_in_a_ring_are_deleted_once_each(self, store: Store) -> None:
@@ -215,11 +207,9 @@ class SessionScenarios(Scenarios):
                 store, message("u1", name), prompt_delta(1, b"{}", ONE.replace(b"one", name.encode())), session_id=name
             )
         before = store.load("b"), list(store.prompt_deltas("b"))
-        head = add(store, message("u2"), session_id="a", removed_ids=("u1",), leaf_id="u2", metadata=b'{"x":1}')
-        store.save_checkpoint("a", Checkpoint(head.number, head.digest, "1", b"x"))
+        add(store, message("u2"), session_id="a", removed_ids=("u1",), leaf_id="u2", metadata=b'{"x":1}')
         store.move("a", "p")
         assert (store.load("b"), list(store.prompt_deltas("b"))) == before
-        assert store.checkpoint("b") is None
 
     def test_projects_do_not_see_each_others_sessions(self, store: Store) -> None:
         for name, project in (("c", "p"), ("a", "p"), ("b", "q"), ("d", None)):
