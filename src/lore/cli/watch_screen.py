@@ -48,7 +48,7 @@ class WatchScreen:
         self._found = self._watch.look() or self._found
 
     def drawn(self) -> RenderableType:
-        """Return the screen: as many of the latest requests as it has room for."""
+        """Return the screen, with the latest requests that fit."""
         found = self._found
         if found is None or found.log is None:
             note = "" if found is None else visible(found.note)

@@ -81,7 +81,7 @@ class Done(NamedTuple):
 
 
 class SessionMemory(Protocol):
-    """What learns from one session, and tells it what is remembered; a harness or a command gives it to a compaction.
+    """Learns from one session, and gives it the remembered topics; a harness or a command passes it to a compaction.
 
     Implemented by lore's plug-in `memory`. Entries are those of the session's main chain; a time is in seconds since
     1970. Only `before_drop`, `events` and `rest` may take long.
@@ -96,7 +96,7 @@ class SessionMemory(Protocol):
         ...
 
     def events(self, state: FoldedSession, /) -> tuple[Event, ...]:
-        """Return what the session is told before its next turn."""
+        """Return events for the session to apply before its next turn."""
         ...
 
     def after_turn(self, entries: Entries, window: int, now: float, /) -> None:
@@ -104,15 +104,15 @@ class SessionMemory(Protocol):
         ...
 
     def while_idle(self, entries: Entries, moves: int, moved_at: float | None, now: float, /) -> None:
-        """Start to learn in the background if nobody has spoken for long; `moves` counts how often somebody spoke."""
+        """Start to learn in the background if the session is silent for long; `moves` counts a person's exchanges."""
         ...
 
     def settle(self, *, wait: bool) -> None:
-        """Report what failed in the background; with `wait`, once it has ended."""
+        """Report failures of the background pass; with `wait`, once it has ended."""
         ...
 
     def rest(self, entries: Entries, moved_at: float | None, /) -> str | None:
-        """Learn now, since nobody has spoken for long; return what came of it, None if another process is at it."""
+        """Learn now from a silent session; return a summary line, None if another process does so."""
         ...
 
 

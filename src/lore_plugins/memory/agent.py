@@ -275,7 +275,7 @@ class AgentMemory:
             return Rested(ExtractionResult(failure=error.message), ConsolidationResult(failure=error.message))
 
     def rest(self, entries: Entries, moved_at: float | None = None) -> str | None:
-        """Learn from a silent session and consolidate; return what came of it, None if another process is at it."""
+        """Learn from a silent session and consolidate; return a summary line, None if another process does so."""
         extracted, consolidated = self.rest_now(entries, moved_at)
         if extracted is None:
             return None
@@ -296,7 +296,7 @@ class AgentMemory:
             self._learn_in_background(entries, lambda: self.before_drop(entries))
 
     def while_idle(self, entries: Entries, moves: int, moved_at: float | None, now: float) -> None:
-        """Learn and consolidate in the background, once for each time that nobody has spoken for long."""
+        """Learn and consolidate in the background, once for each long silence."""
         last = self._turn_ended if moved_at is None else moved_at
         if moves <= self._rested_moves or not is_idle(self._gap_secs, last, now) or self._is_learning():
             return
@@ -304,7 +304,7 @@ class AgentMemory:
 
         def rest() -> None:
             if self.rest_now(entries, moved_at).extracted is None:
-                self._rested_moves = 0  # another session of this user is at it: try at the next look
+                self._rested_moves = 0  # another session of this user holds the lock: try again at the next call
 
         self._learn_in_background(entries, rest)
 

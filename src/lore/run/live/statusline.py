@@ -1,4 +1,4 @@
-"""`lore statusline`: one line about the running session, from what was kept of its log in a small file.
+"""`lore statusline`: one line about the running session, from a small file with figures of its log.
 
 The file holds what the judge made of the log (`running.py`), in numbers and names alone, with the log's size and a
 checksum of its last 4 KiB at that time. A log that has grown since is judged again by a background process; until then
@@ -30,7 +30,7 @@ STDIN_LIMIT, STDIN_SECONDS = 1024 * 1024, 0.5  # tmux leaves standard input open
 
 
 class KeptStatus(NamedTuple):
-    """What was kept of a log: its size and the checksum of its end at `judged_at`; judging took `cost` seconds."""
+    """The kept figures of a log, its size and checksum at `judged_at`; judging took `cost` seconds."""
 
     running: Running
     size: int
@@ -97,7 +97,7 @@ def status_of(name: str, given: bytes, project: str, folder: str, now: float) ->
 
 
 def look(folder: str, path: str) -> tuple[KeptStatus | None, bool]:
-    """Return what was kept of a log, and whether it is up to date; None if the log was truncated or rewritten since."""
+    """Return the kept figures of a log, and if they are current; None if the log was truncated or rewritten since."""
     kept = read_state(folder, path)
     try:
         fields: dict[str, Any] = kept["running"]
@@ -135,13 +135,13 @@ def status_folder() -> str:
 
 
 def state_file(folder: str, name: str) -> str:
-    """Return the file in which what is known of a log or of a project's folder is kept."""
+    """Return the file for the figures of a log, or for the newest session of a project's folder."""
     path = os.path.abspath(name).encode("utf-8", "surrogateescape")
     return os.path.join(folder, f"{crc32(path):08x}{crc32(path[::-1]):08x}")
 
 
 def read_state(folder: str, name: str) -> dict[str, Any]:
-    """Return what was kept of a log or a project's folder; empty if nothing was, or by another version of lore."""
+    """Return the state of a log or of a project's folder; empty if there is none of this version of lore."""
     with (
         suppress(OSError, ValueError, TypeError, KeyError, RecursionError),
         open(state_file(folder, name), "rb") as file,
@@ -153,7 +153,7 @@ def read_state(folder: str, name: str) -> dict[str, Any]:
 
 
 def write_state(folder: str, name: str, state: dict[str, Any]) -> None:
-    """Keep what is known, in a private file that is written whole or not at all."""
+    """Write a state to a private file, whole or not at all."""
     temporary = f"{state_file(folder, name)}.{os.getpid()}.part"
     with suppress(OSError, ValueError):
         os.makedirs(folder, 0o700, exist_ok=True)
@@ -175,7 +175,7 @@ def claim(folder: str, name: str, now: float) -> bool:
 
 
 def standard_input() -> bytes:
-    """Read what Claude Code writes; nothing if standard input is a terminal, or nobody writes to it."""
+    """Read the session that Claude Code writes; empty if standard input is a terminal, or silent."""
     data, until = b"", time.monotonic() + STDIN_SECONDS
     with suppress(OSError, ValueError, AttributeError):
         while not sys.stdin.isatty() and len(data) < STDIN_LIMIT:
