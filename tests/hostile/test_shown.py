@@ -12,10 +12,10 @@ import pytest
 from hostile.planting import COMMANDS, PLACES, planted, put, shown
 
 # Zero width, marks of direction, a byte order mark, letters that only tags show, a filler, a selector without a sign,
-# controls of music and of hieroglyphs, what is ignorable and not assigned.
+# controls of music and of hieroglyphs, what is ignorable and not assigned, what a terminal obeys.
 UNSEEN = (
     "\u200b\u2066\u202e\ufeff\u061c\U000e0001\U000e0041\u2060\u180e\u3164\U000e0101\u206a\ufff9\x9b"
-    "\u2029\U0001d173\U00013430\ufff0\U000e0fff"
+    "\u2029\U0001d173\U00013430\ufff0\U000e0fff\x1b\x07\x08\x7f"
 )
 ODD = f"a{UNSEEN}b"
 CANARY = "zEiSiG"

@@ -22,7 +22,6 @@ from unittest import mock
 from bench import costly
 from cli.running import Ran, lore
 from fuzz import mutate, properties, samples
-from helpers.credentials import SAMPLES, Sample
 from helpers.work import calls
 from hostile import test_templates as templates
 from hostile.captured import WRITERS, capture, named
@@ -41,8 +40,6 @@ COMMANDS = tuple(
         "convert FILE --to lore", "compact FILE --dry-run", "compare FILE other.jsonl", "statusline FILE",
     )
 )  # fmt: skip
-REPORTS = ("terminal", "json", "jsonl", "markdown", "junit", "sarif", "github", "html=page.html")
-TEXTS = ("terminal", "markdown", "junit", "sarif", "github")  # that show a character by its code
 ENDED = (0, 1, 2, 3)  # exit codes that are answers
 AS_MUCH = 20  # times the work of ordinary text of the same size
 COSTLY = 900_000  # bytes of a file that was made to cost
@@ -276,74 +273,6 @@ def _shared(url: str) -> None:
     assert sorted(found) == sorted(f"w{writer}-{event}" for writer in range(4) for event in range(20))
 
 
-CONTROLS = (
-    "\x1b[31mred", "\x1b]0;title\x07", "\x1b]8;;http://x\x1b\\link", "\x9b31m", "\x08\x08\x08", "\rover", "\x00",
-    "\x7f", "\u202eltr", "\u2066iso", "\u200bzero", "\u2028line", "\x0c", "\x1bc", "\x1b[2J\x1b[H", "::error::x",
-)  # fmt: skip
-FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-IN_JSON = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # as any encoder of JSON escapes, and what a terminal obeys
-
-
-def controls(chance: Random, count: int) -> Attacks:
-    """Characters that a terminal obeys, in every place of a recording: no report holds one as it is."""
-    for text, place in some(itertools.product(CONTROLS, PLACES), chance, count):
-        yield Attack(f"{text!r} in {place}", lambda text=text, place=place: _shown(text, place))
-
-
-def _shown(text: str, place: str) -> None:
-    _write(text, place)
-    for report in REPORTS:
-        out = _reported(report)
-        found = (FORBIDDEN if report in TEXTS else IN_JSON).search(out)
-        assert found is None, f"{report} holds {found[0]!r} at {out[max(0, found.start() - 40) : found.end() + 10]!r}"
-        assert not (report == "github" and re.search(r"^::error::x", out, re.MULTILINE)), "a command of GitHub"
-
-
-def credentials(chance: Random, count: int) -> Attacks:
-    """Credentials of known kinds, in every place of a recording: no report shows one."""
-    for (kind, sample), place in some(itertools.product(SAMPLES.items(), PLACES), chance, count):
-        yield Attack(f"{kind} in {place}", lambda sample=sample, place=place: _masked(sample, place))
-
-
-def _masked(sample: Sample, place: str) -> None:
-    _write(sample.text, place)
-    hidden = unshown(sample)
-    for report in REPORTS:
-        assert hidden not in _reported(report), f"{report} shows it"
-
-
-def unshown(sample: Sample) -> str:
-    """Return the part of a credential that no report may hold: all of a short one, else what follows its beginning."""
-    return sample.secret if len(sample.secret) < 16 else sample.secret[8:]
-
-
-PLACES = ("model", "system", "tool", "description", "message", "result", "header")
-
-
-def _write(text: str, place: str) -> None:
-    """Write two requests, the second of which differs where the text stands."""
-    lines = []
-    for turn in range(2):
-        put = {one: f"{one} {text} {turn}" if one == place else f"{one}" for one in PLACES}
-        body = {
-            "model": put["model"], "max_tokens": 9, "system": put["system"], "metadata": {"user_id": put["header"]},
-            "tools": [{"name": put["tool"], "description": put["description"], "input_schema": {"type": "object"}}],
-            "messages": [
-                {"role": "user", "content": put["message"]},
-                {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": put["tool"], "input": {}}]},
-                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": put["result"]}]},
-            ],
-        }  # fmt: skip
-        lines.append(json.dumps(body))
-    Path("placed.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
-
-
-def _reported(report: str) -> str:
-    ran = answered("check", "placed.jsonl", "--report", report)
-    page = Path("page.html")
-    return page.read_text("utf-8") if report.startswith("html") and page.exists() else ran.out
-
-
 def nesting(chance: Random, count: int) -> Attacks:
     """Values nested in each other, in a field of every format and as the whole file."""
     shapes = {"lists": (b"[", b"]"), "objects": (b'{"a":', b"}"), "lists without an end": (b"[", b"")}
@@ -398,8 +327,6 @@ CLASSES: dict[str, tuple[Callable[[Random, int], Attacks], int]] = {
     "kills while writing": (killed, 10),
     "damaged stores": (damaged, 120),
     "concurrent writers": (writers, 5),
-    "control text": (controls, 200),
-    "credentials": (credentials, 300),
     "nesting": (nesting, 200),
     "work": (work, 80),
 }
