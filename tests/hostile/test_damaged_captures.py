@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
 from helpers.matrix import crossed
 from hostile.captured import ANSWERS, ENDS, SECOND, WRITERS, capture, folder, named, sse
-from hostile.making import JUDGING, assert_refused
+from hostile.making import assert_refused
 from hostile.wrong import places, replaced
 
-READ = (*JUDGING, ("check",), ("diff-prefix", "--json", "--no-tokens"))
 JUDGED = (("check", "--json"), ("diff-prefix", "--json", "--no-tokens"))
 
 
@@ -28,24 +28,6 @@ def test_the_samples_themselves_are_read(lore, desk, format):
     ended = lore("check", named(format), "--json")
     assert ended.code in (0, 1), ended.err
     assert json.loads(ended.out)["summary"]["turns"] == 2
-
-
-@pytest.mark.parametrize("share", [0.02, 0.5, 0.999])
-@pytest.mark.parametrize("format", WRITERS)
-def test_a_capture_truncated_anywhere_stops_no_command(lore, desk, format, share):
-    whole = capture(format)
-    (desk / named(format)).write_bytes(whole[: round(len(whole) * share)])
-    for command in JUDGED:
-        _ends_well(lore(*command, named(format)))
-
-
-@pytest.mark.parametrize("format", WRITERS)
-def test_a_capture_that_lost_its_middle_stops_no_command(lore, desk, format):
-    whole = capture(format)
-    for begin, end in ((0.2, 0.3), (0.45, 0.55), (0.7, 0.95)):
-        (desk / named(format)).write_bytes(whole[: round(len(whole) * begin)] + whole[round(len(whole) * end) :])
-        for command in JUDGED:
-            _ends_well(lore(*command, named(format)))
 
 
 ODD = [
@@ -69,26 +51,6 @@ ODD = [
     {"kind": 5, "value": []},
     {"model": "m", "system": 5, "tools": 5, "messages": [{"role": "user", "content": {"a": 1}}]},
 ]
-
-
-@pytest.mark.parametrize("format", WRITERS)
-def test_a_body_of_a_wrong_type_stops_no_command(lore, desk, format):
-    for value in ODD:
-        if not isinstance(value, dict) and format in ("har", "vcr"):
-            value = json.dumps(value)  # noqa: PLW2901 - these store text
-        (desk / named(format)).write_bytes(capture(format, second=value))
-        _ends_well(lore("check", "--json", named(format)))
-
-
-@pytest.mark.parametrize("format", WRITERS)
-def test_a_response_of_a_wrong_type_stops_no_command(lore, desk, format):
-    for value in (
-        *ODD,
-        {"usage": {"input_tokens": "x", "cache_read_input_tokens": -5, "cache_creation": 3}},
-        sse(ANSWERS[1]),
-    ):
-        (desk / named(format)).write_bytes(capture(format, answer=value))
-        _ends_well(lore("check", "--json", named(format)))
 
 
 JSON_FORMATS = [one for one in WRITERS if one not in ENDS or one == "har"]
@@ -118,22 +80,46 @@ TEXTS = {
 }
 
 
-@crossed("format, name", WRITERS, TEXTS)
-def test_odd_text_stops_no_command(lore, desk, format, name):
-    text = TEXTS[name]
+def _text(format: str, text: str) -> bytes:
     messages = [*SECOND["messages"], {"role": "user", "content": [{"type": "text", "text": text}]}]
-    (desk / named(format)).write_bytes(capture(format, second={**SECOND, "messages": messages}))
-    for command in READ if format == "records" else JUDGED[:1]:
-        ended = lore(*command, named(format))
-        _ends_well(ended)
-        ended.out.encode("utf-8")
+    return capture(format, second={**SECOND, "messages": messages})
 
 
-@crossed(
-    "format, data", WRITERS, [b"\xef\xbb\xbf%s", b"%s\x00", b"\x00%s", b"\r\n%s", b"%s%s", b"%s\xff\xfe", b"\xff\xfe%s"]
-)
-def test_bytes_around_a_capture_stop_no_command(lore, desk, format, data):
-    (desk / named(format)).write_bytes(data.replace(b"%s", capture(format)))
+def _body(format: str, value: object) -> bytes:
+    """Return a capture with another value for a body, as text in formats that store text."""
+    stored = json.dumps(value) if format in ("har", "vcr") and not isinstance(value, dict) else value
+    return capture(format, second=stored)
+
+
+def _without(format: str, cut: tuple[float, float]) -> bytes:
+    whole = capture(format)
+    return whole[: round(len(whole) * cut[0])] + whole[round(len(whole) * cut[1]) :]
+
+
+def _around(format: str, data: bytes) -> bytes:
+    return data.replace(b"%s", capture(format))
+
+
+def _answer(format: str, value: object) -> bytes:
+    return capture(format, answer=value)
+
+
+AROUND = (b"\xef\xbb\xbf%s", b"%s\x00", b"\x00%s", b"\r\n%s", b"%s%s", b"%s\xff\xfe", b"\xff\xfe%s")
+CUTS = ((0.02, 1), (0.5, 1), (0.999, 1), (0.2, 0.3), (0.45, 0.55), (0.7, 0.95))
+ANSWERED = ({"usage": {"input_tokens": "x", "cache_read_input_tokens": -5, "cache_creation": 3}}, sse(ANSWERS[1]))
+DAMAGES: dict[str, tuple[Callable[..., bytes], object]] = {
+    **{f"without {cut}": (_without, cut) for cut in CUTS},
+    **{f"in {data!r}": (_around, data) for data in AROUND},
+    **{f"with {name}": (_text, text) for name, text in TEXTS.items()},
+    **{f"body {value!r}": (_body, value) for value in ODD},
+    **{f"answer {str(value)[:60]!r}": (_answer, value) for value in (*ODD, *ANSWERED)},
+}
+
+
+@crossed("format, name", WRITERS, DAMAGES)
+def test_damaged_capture_stops_no_command(lore, desk, format, name):
+    damaged, value = DAMAGES[name]
+    (desk / named(format)).write_bytes(damaged(format, value))
     for command in JUDGED:
         _ends_well(lore(*command, named(format)))
 
