@@ -46,14 +46,17 @@ class Ran(NamedTuple):
     stderr: str
 
 
-# Recordings whose readers are in a plug-in, by a part of their names.
-PLUGIN_FORMATS = {"flue": "formats", "openfang": "formats", "mini-swe-agent": "formats"}
+# Options and recordings that a plug-in handles, by a part of the command.
+OF_PLUGINS = {"--report parquet": "scale", "flue": "formats", "openfang": "formats", "mini-swe-agent": "formats"}
 
 
 def missing_plugin(text: str) -> str:
     """Return the plug-in that a command or recording needs, if it is not installed; else nothing."""
-    needed = (plugin for part, plugin in PLUGIN_FORMATS.items() if part in text)
-    return next((plugin for plugin in needed if not has_plugin(plugin)), "")
+    from lore.cli.commands import BROUGHT
+
+    needed = [plugin for part, plugin in OF_PLUGINS.items() if part in text]
+    needed += BROUGHT.values() if text == "schema" else [BROUGHT.get(text.partition(" ")[0], "")]
+    return next((plugin for plugin in needed if plugin and not has_plugin(plugin)), "")
 
 
 def cases() -> list[Case]:
