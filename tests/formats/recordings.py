@@ -1,25 +1,22 @@
-"""What the tests of readers on real recordings share: the files, what the commands count, reads in parts.
+"""What the tests of readers on real recordings share: the files, and what the commands count.
 
 The recordings lie beside the project (`conftest.CORPUS`); where there are none the tests skip.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, cast
 
-import msgspec
 import pytest
 
 import conftest
 from conftest import ABSENT, CORPUS
-from helpers.states import dump_state
 from lore.cache.bills import total
 from lore.cache.predictor import Predictor
 from lore.fold.step import step
-from lore.formats.base import Read, Reader
+from lore.formats.base import Read
 from lore.judge.policy import Budgets
 from lore.model.codes import Problem
 from lore.model.events import Event
@@ -30,9 +27,6 @@ from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.run.folding import fold
 from lore.run.rules import packaged
-from lore.testing import everything
-
-CUTS = 40
 
 
 def recordings(pattern: str) -> list[Path]:
@@ -68,11 +62,6 @@ def folded(session: FoldedSession, reads: Iterable[Read]) -> FoldedSession:
     return session
 
 
-def shown(reads: Iterable[Read]) -> list[tuple[str, bytes, int, int]]:
-    """Reads as what can be compared."""
-    return [(type(found.value).__name__, msgspec.json.encode(found.value), found.line, found.byte) for found in reads]
-
-
 class Near(NamedTuple):
     """How many reads were within 2 % of the prompt of what was said: predicted, or the whole of the turn before."""
 
@@ -97,27 +86,3 @@ def predicted_near(files: Iterable[Path]) -> Near:
                 near = Near(near.turns + 1, near.predicted + first, near.previous + second)
             before = whole
     return near
-
-
-def standing(path: Path, sign: bytes) -> list[int]:
-    """Some of the places where a sign stands in a file, that of a compaction say."""
-    data = path.read_bytes()
-    found = (data.find(sign, at) for at in range(0, len(data), len(data) // 8 + 1))
-    return [place for place in found if place >= 0]
-
-
-def assert_parts_are_the_whole(reader: type[Reader], path: Path, places: Iterable[int] = ()) -> None:
-    """Read and fold a file in parts, cut at places drawn by its name and at these, and compare with the whole."""
-    data = path.read_bytes()
-    whole = everything(reader(), data)
-    chance = random.Random(path.name)
-    reads: list[Read] = []
-    reading, session, at = reader(), FoldedSession(), 0
-    for place in sorted([*(chance.randint(0, len(data)) for _ in range(CUTS)), *places]):
-        found = [*reading.feed(data[at:place])]
-        session = folded(session, found)
-        reads.extend(found)
-        at = place
-    last = everything(reading, data[at:])
-    assert shown([*reads, *last]) == shown(whole)
-    assert dump_state(folded(session, last)) == dump_state(folded(FoldedSession(), whole))

@@ -10,7 +10,7 @@ import pytest
 from formats.calls import ASKED, SAID, har, pair
 from lore.formats.captures import recorders
 from lore.formats.captures.recorders import Cassette, ClaudeTap, Har, ProxyLines, ProxyList
-from lore.formats.registry import READERS, recognise
+from lore.formats.registry import recognise
 from lore.model.codes import Problem
 from lore.model.events import Billed
 from lore.model.turn import Exchange
@@ -66,19 +66,6 @@ class TestProxyList(ReaderContract):
 
 CALLS = ("har", "vcr", "claude-tap", "cassette", "proxy", "proxy-list")
 FILES = sorted(file for name in CALLS for file in (FIXTURES / name).iterdir())
-
-
-@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.name}")
-def test_every_fixture_is_recognised_and_read_without_a_problem(file):
-    reader = recognise(file.read_bytes())
-    assert reader is READERS[file.parent.name]
-    found = [read.value for read in everything(reader(), file.read_bytes())]
-    assert len(found) >= 2
-    for one in found:
-        assert isinstance(one, Exchange)
-        assert one.at is not None
-    assert [one.usage is not None for one in found[:2]] == [True, True]
-    assert all(one.response_id for one in found[:2])
 
 
 def test_the_same_requests_give_the_same_bills_in_every_format():

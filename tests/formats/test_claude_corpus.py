@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from formats.recordings import absent, judged, of_each, recordings, used
+from formats.recordings import absent, of_each, recordings
 from lore.formats.claude.reader import ClaudeCode
 from lore.model import events as e
 from lore.model.items import ToolCall
@@ -95,16 +95,6 @@ def read(path: Path) -> dict[str, Any]:
 @of_each(FILES)
 def test_the_reader_counts_what_plain_json_counts(path: Path) -> None:
     assert read(path) == counted(path)
-
-
-@of_each(FILES)
-def test_the_commands_count_what_plain_json_counts(path: Path) -> None:
-    expected = counted(path)
-    summary = judged(path)
-    usage = used(path)
-    assert (summary.turns, summary.compactions) == (expected["requests"], expected["compactions"])
-    assert usage.turns == expected["requests"]
-    assert [getattr(usage, name) or 0 for name in FIELDS] == expected["every pass"]
 
 
 @absent(FILES)

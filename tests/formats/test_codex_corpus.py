@@ -1,4 +1,4 @@
-"""Real Codex rollouts: requests, tokens, calls and compactions counted again with plain json; read in parts as whole.
+"""Real Codex rollouts: requests, tokens, calls and compactions counted again with plain json.
 
 A request is a change of the sums; where they grew by more than the last response was billed, the rest is one more: that
 of a response which was interrupted before its bill was written.
@@ -17,13 +17,9 @@ import pytest
 from bench import agents
 from formats.recordings import (
     absent,
-    assert_parts_are_the_whole,
-    judged,
     of_each,
     predicted_near,
     recordings,
-    standing,
-    used,
 )
 from lore.formats.codex.reader import Codex
 from lore.model import events as e
@@ -93,17 +89,6 @@ def test_the_reader_counts_what_plain_json_counts(path: Path) -> None:
 
 
 @of_each(FILES)
-def test_the_commands_count_what_plain_json_counts(path: Path) -> None:
-    expected = counted(path)
-    summary = judged(path)
-    usage = used(path)
-    assert (summary.turns, summary.compactions) == (expected["requests"], expected["compactions"])
-    assert usage.turns == expected["requests"]
-    assert [getattr(usage, name) for name in FIELDS] == expected["usage"]
-    assert not summary.problems
-
-
-@of_each(FILES)
 def test_each_request_begins_where_the_model_began_to_speak(path: Path) -> None:
     starts = {found.line for found in everything(Codex(), path.read_bytes()) if isinstance(found.value, e.TurnStarted)}
     runs: list[int] = []
@@ -121,11 +106,6 @@ def test_each_request_begins_where_the_model_began_to_speak(path: Path) -> None:
         expected.update(since[-2:] if any(rest) else since[-1:])
         at = number
     assert starts == expected
-
-
-@of_each(FILES)
-def test_a_log_that_is_read_in_parts_is_read_as_a_whole(path: Path) -> None:
-    assert_parts_are_the_whole(Codex, path, standing(path, b'"type":"compacted"'))
 
 
 @absent(FILES)

@@ -1,4 +1,4 @@
-"""Real chats of Gemini CLI: requests, tokens and calls counted again with plain json; read in parts as whole."""
+"""Real chats of Gemini CLI: requests, tokens and calls counted again with plain json."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from formats.recordings import assert_parts_are_the_whole, of_each, recordings
+from formats.recordings import of_each, recordings
 from lore.formats.agents.gemini import GeminiCliDocument
 from lore.formats.registry import recognise
 from lore.model import events as e
@@ -67,8 +67,3 @@ FIELDS = ("uncached_tokens", "read_tokens", "output_tokens")
 def test_the_reader_counts_what_plain_json_counts(path: Path) -> None:
     assert recognise(path.read_bytes()) is GeminiCliDocument
     assert read(path) == counted(path)
-
-
-@of_each(FILES)
-def test_a_file_in_parts_is_read_as_the_whole(path: Path) -> None:
-    assert_parts_are_the_whole(GeminiCliDocument, path)

@@ -1,4 +1,4 @@
-"""Real sessions of pi: requests, tokens, calls and compactions counted again with plain json, read in parts."""
+"""Real sessions of pi: requests, tokens, calls and compactions counted again with plain json."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from formats.recordings import assert_parts_are_the_whole, judged, of_each, recordings, standing, used
+from formats.recordings import of_each, recordings
 from lore.formats.pi.reader import Pi
 from lore.model import events as e
 from lore.model.codes import Code, Problem
@@ -71,17 +71,3 @@ def read(path: Path) -> dict[str, Any]:
 @of_each(FILES)
 def test_the_reader_counts_what_plain_json_counts(path: Path) -> None:
     assert read(path) == counted(path)
-
-
-@of_each(FILES)
-def test_the_commands_count_what_plain_json_counts(path: Path) -> None:
-    expected = counted(path)
-    summary = judged(path)
-    usage = used(path)
-    assert (summary.turns, summary.compactions) == (expected["requests"], expected["compactions"])
-    assert [getattr(usage, name) or 0 for name in FIELDS] == expected["usage"]
-
-
-@of_each(FILES)
-def test_a_log_that_is_read_in_parts_is_read_as_a_whole(path: Path) -> None:
-    assert_parts_are_the_whole(Pi, path, standing(path, b'"type":"compaction"'))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from formats.recordings import absent, assert_parts_are_the_whole, judged, of_each, predicted_near, recordings, used
+from formats.recordings import absent, judged, of_each, predicted_near, recordings, used
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.items import ToolCall
@@ -59,11 +59,6 @@ def test_mini_swe_agent_counts_what_plain_json_counts(path: Path) -> None:
     usage = used(path)
     assert (summary.turns, usage.turns, summary.problems) == (expected["requests"], expected["requests"], 0)
     assert [getattr(usage, name) for name in FIELDS] == expected["usage"]
-
-
-@of_each(MINI)
-def test_read_and_folded_in_parts_it_is_what_it_is_as_a_whole(path: Path) -> None:
-    assert_parts_are_the_whole(MiniSweAgent, path)
 
 
 @absent(MINI)
