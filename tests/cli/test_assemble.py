@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.running import compacted, lore, put, session
-from formats.claude import answered, asked, joined, text
+from cli.running import lore, put, session
 from helpers.schemas import valid
 from lore.model.events import CacheReset, encode
 from lore.run import assembling
@@ -54,43 +53,12 @@ def test_all_turns_piped_into_diff_prefix_report_no_waste(path, dialect, tail):
     assert checked["summary"]["turns"] == len(made.splitlines())
 
 
-def test_the_pipe_itself_reports_no_waste():
-    made = lore("assemble", "s.jsonl", "--all")
-    ran = lore("diff-prefix", "-", "--json", "--no-tokens", stdin=made.out.encode())
-    assert (ran.code, ran.err) == (0, "")
-    assert [(one["relation"], one["reuse_ratio"], one["left"]["format"]) for one in ran.lines] == [
-        ("extension", 1.0, "assembled")
-    ]
-
-
 @pytest.mark.parametrize("path", LOGS, ids=[path.stem for path in LOGS])
 def test_every_line_is_as_its_schema_says(path):
     for line in lore("assemble", str(path), "--all").lines:
         valid(line, "assemble-all")
     for line in lore("assemble", str(path), "--all", "--full").lines:
         valid(line, "assemble-full")
-
-
-def test_a_line_says_what_stays_and_what_comes():
-    first, second = lore("assemble", "s.jsonl", "--all").lines
-    assert list(first)[:9] == ["turn", "chain", "dialect", "keep_segments", "keep_bytes", "append", "tail_segments",
-                               "tail_bytes", "reset"]  # fmt: skip
-    assert (first["turn"], first["chain"], first["keep_segments"], first["keep_bytes"]) == (1, "main", 0, 0)
-    assert first["params"] == {"max_tokens": 9}
-    assert "params" not in second
-    stable = first["append"][: -first["tail_segments"]]
-    assert second["keep_segments"] == len(stable)
-    assert second["keep_bytes"] == sum(len(one["data"].encode()) for one in stable)
-    assert second["reset"] is None
-    assert stable[-1] == {
-        "section": "messages", "path": "messages[0].content[0]", "kind": "block",
-        "data": '{"type":"text","text":"first"}', "origin": "user", "breakpoint": {"type": "ephemeral"},
-    }  # fmt: skip
-
-
-def test_a_compaction_is_named_where_it_broke_the_prefix():
-    put("c.jsonl", compacted())
-    assert [one["reset"] for one in lore("assemble", "c.jsonl", "--all").lines] == [None, None, "compaction"]
 
 
 @pytest.mark.parametrize(
@@ -108,18 +76,6 @@ def test_every_reset_has_its_name(event, named):
     put("all.jsonl", lore("assemble", "r.jsonl", "--all").out.encode())
     kinds = [c["kind"] for one in lore("diff-prefix", "all.jsonl", "--json").lines for c in one["causes"]]
     assert set(kinds) <= {"expected"}
-
-
-def test_every_chain_is_written_also_those_in_files_of_their_own():
-    put("c.jsonl", joined(asked("u", "x"), answered("a", "r", text("y"), "u")))
-    own = joined(
-        asked("s", "x", isSidechain=True, agentId="1"),
-        answered("t", "q", text("w"), "s", isSidechain=True, agentId="1"),
-    )
-    put("c/subagents/agent-1.jsonl", own)
-    ran = lore("assemble", "c.jsonl", "--all")
-    assert [(one["chain"], one["turn"]) for one in ran.lines] == [("main", 1), ("1", 1)]
-    assert "are not in this recording" in ran.err
 
 
 def test_whole_bodies_are_those_of_each_turn():
@@ -158,20 +114,6 @@ def test_assembled_turns_cannot_be_completed():
     assert (ran.code, "there is none to complete" in ran.err) == (2, True)
 
 
-def test_one_assembled_turn_can_be_named():
-    put("all.jsonl", lore("assemble", "s.jsonl", "--all").out.encode())
-    ran = lore("diff-prefix", "all.jsonl#1", "s.jsonl#2", "--json", "--no-tokens")
-    assert (ran.json["relation"], ran.json["prompt"]["left_tail_bytes"] > 0) == ("extension", True)
-
-
-def test_a_damaged_assembly_is_judged_as_damaged():
-    first, second = lore("assemble", "s.jsonl", "--all").out.splitlines()
-    put("all.jsonl", first.encode() + b"\n", second.replace('"keep_bytes":', '"keep_bytes":1').encode() + b"\n")
-    ran = lore("check", "all.jsonl", "--json")
-    assert (ran.code, [one["code"] for one in ran.json["findings"]]) == (1, ["LORE207"])
-    assert ran.json["problems"][0]["line"] == 2
-
-
 # what contradicts
 
 
@@ -203,18 +145,6 @@ def test_a_name_of_one_turn_cannot_mean_all():
 # what a prompt is made of
 
 
-def test_a_table_shows_every_segment_and_no_content():
-    ran = lore("assemble", "s.jsonl", "--explain")
-    assert ran.code == 0
-    rows = [line.split() for line in ran.out.splitlines()]
-    assert rows[1] == ["section", "path", "bytes", "breakpoint", "origin"]
-    assert ["1", "messages", "messages[0]", "13", "stable", "user"] in rows
-    assert any(row[:1] == [str(n)] and "volatile" in row for n, row in enumerate(rows[2:]))
-    assert "first" not in ran.out
-    assert "what anthropic can express" in ran.out
-    assert "cache breakpoints" in ran.out
-
-
 def test_the_table_as_json_is_as_its_schema_says():
     ran = lore("assemble", "s.jsonl", "--explain", "--json", "--turn", "1").json
     valid(ran, "assemble-explain")
@@ -233,12 +163,6 @@ def test_what_a_dialect_cannot_express_is_said():
     assert "left out: 1 thinking: openai-chat has no place for them" in ran.out
     told = lore("assemble", "t.jsonl", "--explain", "--json", "--dialect", "openai-chat").json
     assert told["omitted"] == [{"what": "thinking", "count": 1}]
-
-
-def test_a_session_without_turns_is_explained_as_it_stands():
-    put("empty.jsonl", log(header(), record("append", item=user("u"))))
-    assert "no turn yet" in lore("assemble", "empty.jsonl", "--explain").out
-    assert lore("assemble", "empty.jsonl", "--explain", "--json").json["turn"] is None
 
 
 def test_names_from_a_recording_are_masked_and_not_obeyed():
@@ -288,11 +212,6 @@ def test_the_session_itself_is_never_overwritten(name, options):
     assert Path("s.jsonl").read_bytes() == session()
 
 
-def test_a_failure_on_the_way_leaves_no_file():
-    assert lore("assemble", "s.jsonl", "--turn", "9", "-o", "out.json").code == 2
-    assert not Path("out.json").exists()
-
-
 # what reading derived
 
 
@@ -328,23 +247,6 @@ def test_persist_reports_a_torn_last_line_and_leaves_it():
     ran = lore("assemble", "s.jsonl", "--persist")
     assert "the last line of the log is torn" in ran.err
     assert Path("s.jsonl").read_bytes() == session() + b'{"kind":\n' + encode(EVENT) + b"\n"
-
-
-@pytest.mark.usefixtures("derived")
-def test_persist_takes_lore_logs_only():
-    put("c.jsonl", joined(asked("u", "x"), answered("a", "r", text("y"), "u")))
-    for name in ("c.jsonl", "bodies.jsonl"):
-        before = Path(name).read_bytes()
-        ran = lore("assemble", name, "--persist")
-        assert (ran.code, ran.out, Path(name).read_bytes()) == (2, "", before)
-        assert "lore convert" in ran.err
-    assert lore("assemble", "s.jsonl", "--persist", "--format", "claude-code").code == 2
-
-
-def test_persist_does_not_write_to_standard_input():
-    ran = lore("assemble", "-", "--persist", stdin=session())
-    assert (ran.code, ran.out) == (2, "")
-    assert "standard input cannot be written to" in ran.err
 
 
 @pytest.mark.usefixtures("derived")

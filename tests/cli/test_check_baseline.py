@@ -161,8 +161,3 @@ def test_a_baseline_that_cannot_be_used_is_an_error_with_a_hint(args, said):
     assert ran.code == 2
     assert said in ran.err
     assert "hint:" in ran.err
-
-
-def test_a_baseline_is_written_whole_or_not_at_all():
-    update(waste())
-    assert sorted(os.listdir(".")) == ["b.json", "r.jsonl"]

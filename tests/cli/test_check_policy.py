@@ -23,12 +23,6 @@ def test_what_is_ignored_is_no_finding_and_no_cache_break_and_is_counted():
     assert summary["ignored"] == 2
 
 
-@pytest.mark.parametrize("budget", [("--max-breaks", "0"), ("--max-lost-tokens", "0"), ("--min-reuse", "1")])
-def test_no_budget_counts_what_is_ignored(budget):
-    assert sums(waste(), *budget)[0] == 1
-    assert sums("r.jsonl", *budget, "--ignore", "date-in-prefix")[0] == 0
-
-
 def test_selectors_may_be_joined_by_commas_and_given_again():
     assert sums(waste(), "--select", "LORE2,LORE3", "--select", "compaction")[2] == []
     assert sums("r.jsonl", "--select", "LORE2,LORE101")[2] == ["LORE101", "LORE101"]
@@ -240,20 +234,6 @@ def test_reports_go_to_files_and_a_person_sees_the_findings_too():
     assert Path("out.json").read_text("utf-8") == lore("check", "r.jsonl", "--json").out
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_report_without_a_file_goes_to_standard_output(kind):
-    plain = lore("check", waste(), "--report", kind)
-    assert plain.code == 1
-    lore("check", "r.jsonl", "--report", f"{kind}=file")
-    assert Path("file").read_text("utf-8") == plain.out
-
-
-def test_a_log_may_hold_two_reports_of_lines():
-    ran = lore("check", waste(), "--report", "terminal", "--report", "github")
-    assert "✗ LORE101" in ran.out
-    assert "::error file=r.jsonl,line=2" in ran.out
-
-
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -303,22 +283,6 @@ def test_github_gets_a_step_summary(monkeypatch):
     assert said.startswith("before\n## lore check")
     lore("check", "r.jsonl")
     assert Path("summary.md").read_text("utf-8") == said
-
-
-def test_the_last_lines_are_what_was_wasted_on_what_and_what_to_run_next():
-    lines = lore("check", waste()).out.splitlines()[-8:]
-    beginnings = (
-        "paid again without need: ", "2 cache breaks: 2 waste", "1 file, 1 chain, 3 turns", "costliest causes:",
-        "  1. LORE101 date-in-prefix: ", "     fix: Freeze the date", "next: lore explain LORE101 ",
-        "next: lore simulate r.jsonl --what-if ",
-    )  # fmt: skip
-    assert [line.startswith(begin) for line, begin in zip(lines, beginnings, strict=True)] == [True] * 8
-
-
-def test_the_costliest_causes_are_in_json_too():
-    (one,) = lore("check", waste(), "--json").json["top"]
-    assert (one["code"], one["kind"], one["breaks"]) == ("LORE101", "waste", 2)
-    assert one["lost_tokens"] == lore("check", "r.jsonl", "--json").json["summary"]["lost_tokens"]
 
 
 def test_what_the_bill_read_all_the_same_fails_nothing():

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.compacting import POLICY, compact, dry, talk
-from cli.running import lore, process, put, session
+from cli.compacting import POLICY, compact, talk
+from cli.running import lore, put
 from cli.storing import URLS
 from formats.claude import answered, asked, joined, text
 from helpers.schemas import valid
@@ -55,14 +55,6 @@ def test_what_sources_add_may_make_prompts_longer_and_says_that_each_turn_costs_
     out = compact().out
     assert re.search(r"each later one costs \$0\.\d+ more", out)
     assert "-$" not in out
-
-
-def test_what_was_compacted_is_not_compacted_again():
-    compact()
-    before = Path("s.jsonl").read_bytes()
-    ran = compact()
-    assert (ran.code, Path("s.jsonl").read_bytes()) == (0, before)
-    assert "Nothing was compacted" in ran.out
 
 
 @pytest.mark.parametrize("url", URLS)
@@ -193,13 +185,6 @@ def test_what_cannot_be_asked_is_one_line(args, said_):
     assert "Traceback" not in ran.err
 
 
-def test_inside_a_source_nothing_is_compacted(monkeypatch):
-    monkeypatch.setenv("LORE_NESTED", "source")
-    before = Path("s.jsonl").read_bytes()
-    assert compact().code == 2
-    assert Path("s.jsonl").read_bytes() == before
-
-
 def test_a_source_that_compacts_the_session_it_is_asked_about_is_refused_before_the_lock(monkeypatch):
     """It waited ten seconds for the log's lock, which the compaction that asked it holds."""
     monkeypatch.setenv("LORE_NESTED", "source")
@@ -282,19 +267,3 @@ def test_a_watch_compacts_what_is_due_and_ends_cleanly_on_sigterm():
         finally:
             watch.kill()
     assert len(lore("fold", "sqlite:s.db#s-1", "--json").json["timeline"]) == 3
-
-
-def test_the_same_session_and_policy_give_the_same_bytes_in_any_process():
-    outs = [
-        process(
-            "compact", "s.jsonl", "--policy", "p.toml", "--dry-run", "--json", env={**os.environ, "PYTHONHASHSEED": n}
-        )
-        for n in ("1", "2")
-    ]
-    assert outs[0].out == outs[1].out
-    assert outs[0].code == 0
-
-
-def test_a_session_of_one_turn_is_nothing_to_compact():
-    put("s.jsonl", session())
-    assert "No: no trigger would have fired" in dry()["answer"]

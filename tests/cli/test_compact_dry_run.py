@@ -8,8 +8,7 @@ import pytest
 
 from cli.compacting import POLICY, USAGE, dry, talk
 from cli.running import lore, put
-from formats.claude import answered, asked, joined, text
-from model.making import body, call, dumps, header, log, record
+from model.making import call, dumps, header, log, record
 
 pytestmark = pytest.mark.usefixtures("desk", "state")
 
@@ -88,13 +87,6 @@ def test_an_overflow_is_judged_by_what_was_billed():
     assert {one["trigger"] for one in dry()["triggers"]} == {"overflow"}
 
 
-def test_without_a_policy_nothing_is_asked_and_it_says_so():
-    ran = lore("compact", "s.jsonl", "--dry-run", "--json")
-    assert (ran.code, ran.json["triggers"], ran.json["configured"], ran.json["totals"]) == (0, [], False, None)
-    assert "Nothing is configured" in ran.json["answer"]
-    assert "Nothing is configured" in lore("compact", "s.jsonl").out
-
-
 def test_the_settings_have_a_policy_too():
     put("lore.toml", b"[compaction]\n" + POLICY)
     assert len(lore("compact", "s.jsonl", "--dry-run", "--json").json["triggers"]) == 3
@@ -161,23 +153,3 @@ def test_a_dry_run_changes_nothing():
     before = Path("s.jsonl").read_bytes()
     dry()
     assert Path("s.jsonl").read_bytes() == before
-
-
-def test_a_dry_run_takes_sessions_of_other_tools():
-    lines = [answered(f"a{n}", f"r{n}", text(f"reply {n}"), f"u{n}") for n in range(1, 5)]
-    asks = [asked(f"u{n}", f"ask {n}", f"a{n - 1}" if n > 1 else None) for n in range(1, 5)]
-    put("c.jsonl", joined(*[one for pair in zip(asks, lines, strict=True) for one in pair]))
-    assert dry("c.jsonl")["totals"]["turns"] == 4
-
-
-def test_a_dry_run_takes_recorded_requests():
-    put("r.jsonl", body())
-    assert dry("r.jsonl")["totals"]["turns"] == 1
-
-
-def test_the_text_has_a_row_a_firing_both_sides_and_the_answer():
-    out = lore("compact", "s.jsonl", "--policy", "p.toml", "--dry-run").out
-    assert out.count("cadence") == 3
-    assert "as recorded" in out
-    assert "with the policy" in out
-    assert "Prompts would have been" in out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -28,22 +27,6 @@ def files(desk):
     put("body.json", dumps(body("a")))
     put("system.txt", b"Be brief.")
     put("tools.json", TOOLS)
-
-
-def test_the_log_goes_to_standard_output():
-    ran = lore("convert", "c.jsonl", "--to", "lore")
-    assert (ran.code, ran.err) == (0, "")
-    assert ran.lines[0] == {
-        "kind": "session_started", "v": 1, "at": "2026-01-01T00:00:00Z", "session_id": "s",
-        "origin": "claude-code", "dialect": "anthropic",
-    }  # fmt: skip
-
-
-def test_what_is_piped_on_is_folded_alike():
-    made = lore("convert", "c.jsonl").out.encode()
-    other = lore("fold", "-", "--json", stdin=made)
-    one = lore("fold", "c.jsonl", "--json")
-    assert other.json == one.json
 
 
 def test_standard_input_is_converted():
@@ -98,14 +81,6 @@ def test_a_session_that_fails_midway_leaves_nothing_behind(monkeypatch):
     assert not [one for one in os.listdir() if one.startswith(".")]
 
 
-def test_request_bodies_are_a_session():
-    ran = lore("convert", "body.json", "--output", "made.jsonl")
-    assert ran.code == 0
-    made = json.loads(lore("assemble", "made.jsonl").out)
-    assert made["system"] == [{"type": "text", "text": "Be brief."}]
-    assert made["messages"] == [{"role": "user", "content": [{"type": "text", "text": "a"}]}]
-
-
 @pytest.mark.parametrize("args", [["c.jsonl", "--to", "codex"], ["c.jsonl#1"], ["none.jsonl"], ["system.txt"]])
 def test_what_cannot_be_converted_is_an_error(args):
     ran = lore("convert", *args)
@@ -118,12 +93,6 @@ def test_problems_of_reading_go_to_standard_error():
     assert ran.code == 0
     assert ran.err.count("LORE201 odd.jsonl:") == 20
     assert ran.err.endswith("and 10 problems more like these\n")
-
-
-def test_a_completed_prompt_says_how_close_it_is():
-    ran = lore("diff-prefix", "c.jsonl", "--no-tokens", "--json", *COMPLETE)
-    assert ran.json["right"]["fidelity"] == "structural"
-    assert lore("diff-prefix", "c.jsonl", "--no-tokens", "--json").json["right"]["fidelity"] == "reconstructed"
 
 
 def test_a_reconstruction_can_be_compared_with_what_was_sent():
@@ -161,21 +130,3 @@ def test_a_file_that_is_wrong_is_named_with_its_place():
     assert ran.code == 2
     assert "error: tools.json is not JSON" in ran.err
     assert "--> tools.json:2, byte 19" in ran.err
-
-
-def test_converted_a_completed_session_needs_no_options():
-    Path("made.jsonl").write_text(lore("convert", "c.jsonl", *COMPLETE).out)
-    one, other = lore("assemble", "c.jsonl", *COMPLETE), lore("assemble", "made.jsonl")
-    assert other == one
-    assert json.loads(other.out)["tools"] == TOOLS
-
-
-def test_a_subagent_in_a_file_of_its_own_has_turns_and_pairs():
-    put("agent-1.jsonl", joined(*[
-        {**json.loads(one), "isSidechain": True, "agentId": "1"} for one in CLAUDE.splitlines()
-    ]))  # fmt: skip
-    pairs = [(one["chain"], one["turn"]) for one in lore("diff-prefix", "c.jsonl", "--json", "--no-tokens").lines]
-    assert sorted(pairs) == [("1", 2), ("main", 2)]
-    assert lore("assemble", "c.jsonl#1:2").json["messages"][0]["content"][0]["text"] == "x"
-    ran = lore("diff-prefix", "c.jsonl#1:1", "c.jsonl#main:1", "--json", "--no-tokens")
-    assert ran.json["relation"] == "identical"

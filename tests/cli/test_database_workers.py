@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import sqlite3
@@ -136,28 +135,3 @@ def _copy_alone(path: str) -> None:
     databases._copies.clear()
     databases.connect(path).close()
     assert len(databases._copies) == 1
-
-
-def test_real_sessions_of_databases_are_read_in_every_process(corpus):
-    exports = [json.loads(path.read_bytes()) for path in sorted(corpus.glob("opencode/*.json"))]
-    for number, place in enumerate(PLACES):
-        (DATA / place).parent.mkdir(parents=True, exist_ok=True)
-        chosen = exports[number::2]
-        written(DATA / place, *(_recorded(export, number) for export in chosen))
-    alone = lore("check", "--json", str(DATA), "-j", "1")
-    assert alone.json["summary"]["turns"] > 100
-    assert [pooled("check", "--json", str(DATA), "-j", jobs) for jobs in ("2", "4")] == [alone] * 2
-
-
-def _recorded(export: dict, number: int) -> Export:
-    made = Export(**{"session": f"{export['info']['id']}{number}", **_own(export["info"])})
-    made.messages = export["messages"]
-    for place, message in enumerate(made.messages):
-        message["info"].setdefault("id", f"msg_{place:04}")
-        for part_number, part in enumerate(message["parts"]):
-            part.setdefault("id", f"prt_{part_number:04}")
-    return made
-
-
-def _own(info: dict) -> dict:
-    return {name: value for name, value in info.items() if name != "id"}

@@ -98,12 +98,6 @@ def test_without_tokens_only_a_cache_that_is_named_is_asked():
     assert caches(name, "--no-tokens", "--cache", "anthropic") == [[("anthropic", 5000, "rule")]]
 
 
-def test_the_report_says_it_in_a_line():
-    said = lore("diff-prefix", session(*THREE[:2])).out
-    assert "  cache     anthropic would read 5,000 tokens, " in said
-    assert "(by its rules)" in said
-
-
 def test_a_cache_that_there_is_not_is_an_error():
     ran = lore("diff-prefix", session(*THREE[:2]), "--cache", "antropic")
     assert (ran.code, "did you mean 'anthropic'?" in ran.err) == (2, True)

@@ -40,15 +40,6 @@ def test_the_manual_says_the_same_fidelity():
         assert row.fidelity in said[row.name], row.name
 
 
-def test_a_person_reads_a_line_a_format_and_what_is_only_named():
-    out = lore("formats").out
-    lines = {line.split()[0]: line for line in out.splitlines() if line.strip()}
-    assert set(READERS) <= set(lines)
-    assert "structural     yes       yes    yes            some   yes" in lines["codex"]
-    assert "not in it: the schemas of built-in tools" in lines["codex"]
-    assert "  a file of Cursor: it records no usage\n" in out
-
-
 def test_json_names_the_agents_of_a_format():
     answer = lore("formats", "--json").json
     agents = {row["name"]: row["agents"] for row in answer["formats"]}

@@ -49,11 +49,6 @@ def test_an_entry_is_added_under_its_id():
     ]
 
 
-def test_no_time_is_invented():
-    knowledge("add", "s.jsonl", "abc", "--title", "t")
-    assert "at" not in added()[0]
-
-
 def test_without_an_id_the_same_words_always_have_the_same_one():
     ids = [knowledge("add", name, "--title", "t", "--content", "x").out for name in ("s.jsonl", "k.jsonl")]
     assert ids[0] == ids[1]
@@ -200,14 +195,6 @@ def test_only_lore_logs_are_written_to(words):
     assert knowledge(words[0], "-", *words[1:]).code == 2
 
 
-def test_a_torn_log_is_added_to_and_the_tear_is_reported():
-    put("s.jsonl", session() + b'{"kind":"app')
-    ran = knowledge("add", "s.jsonl", "abc", "--title", "t")
-    assert ran.code == 0
-    assert "torn" in ran.err
-    assert Path("s.jsonl").read_bytes().startswith(session() + b'{"kind":"app\n{"kind":"knowledge"')
-
-
 def test_what_was_written_is_answered_in_json_too():
     ran = knowledge("add", "s.jsonl", "abc", "--title", "t", "--json")
     valid(ran.json, "knowledge-written")
@@ -241,29 +228,12 @@ def test_the_list_tells_what_a_prompt_holds_already():
     assert "pinned   early1  c  Pinned: from the start" in text
 
 
-def test_before_the_first_turn_everything_waits():
-    put("l.jsonl", log(record("session_started", v=1, session_id="s"), KNOWN[0]))
-    assert [one["state"] for one in knowledge("list", "l.jsonl", "--json").json["knowledge"]] == ["waiting"]
-
-
 def test_content_is_masked_and_not_obeyed():
     knowledge("add", "s.jsonl", "abc", "--content", f"{SECRET} \x1b[31m")
     for options in ([], ["--json"]):
         out = knowledge("list", "s.jsonl", *options).out
         assert SECRET not in out
         assert "\x1b" not in out
-
-
-def test_a_session_of_another_tool_holds_no_knowledge_of_lores():
-    put("c.jsonl", joined(asked("u", "x"), answered("a", "r", text("y"), "u")))
-    ran = knowledge("list", "c.jsonl")
-    assert (ran.code, ran.out) == (0, "session s: 0 entries known\n")
-
-
-def test_request_bodies_know_nothing():
-    put("b.jsonl", dumps(body("x")) + b"\n")
-    ran = knowledge("list", "b.jsonl")
-    assert (ran.code, "is read as request bodies, not as events" in ran.err) == (2, True)
 
 
 def test_listing_writes_nothing():

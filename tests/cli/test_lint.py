@@ -41,27 +41,6 @@ def linted(*args, **kwargs):
     return ran
 
 
-def test_a_good_request_is_told_with_what_is_kept_and_saved():
-    ran = lore("lint", put("a.json", dumps(GOOD)))
-    assert (ran.code, ran.err) == (0, "")
-    assert "would be cached" in ran.out
-    assert "up to system[0]" in ran.out
-    assert "breakpoints: system[0] (2,0" in ran.out
-    assert "kept for 5 min" in ran.out
-    assert "instead of $0.0060 (90% less); the first time $0.0075 (+25%)" in ran.out
-    assert "a cache would keep 1 of 1; 0 errors, 0 warnings, 0 notes" in ran.out
-
-
-def test_a_refused_request_is_an_error_and_says_so_first():
-    ran = lore("lint", put("a.json", dumps(REFUSED)))
-    assert ran.code == 1
-    assert "refused as it is; mended, about" in ran.out
-    assert "✗ LORE180 breakpoint-not-taken  a.json:1  messages[0].content[0], byte " in ran.out
-    assert "Anthropic's API answers such a request with an error" in ran.out
-    assert "    fix: " in ran.out
-    assert linted("a.json").json["requests"][0]["refused"] is True
-
-
 @pytest.mark.parametrize("indent", [None, 2])
 def test_a_finding_names_its_byte_in_the_body(indent):
     given = json.dumps(

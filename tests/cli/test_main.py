@@ -21,18 +21,6 @@ def test_the_version_is_printed():
     assert lore("--version") == (0, f"lore {package.__version__}\n", "")
 
 
-def test_without_a_command_the_help_is_shown_as_it_was_laid_out():
-    ran = lore()
-    assert (ran.code, ran.err) == (0, "")
-    assert "\n  assemble" in ran.out
-
-
-def test_help_names_every_command():
-    ran = lore("--help")
-    assert ran.code == 0
-    assert all(command in ran.out for command in COMMANDS)
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(command):
     ran = lore(command, "-h")

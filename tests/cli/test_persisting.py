@@ -51,14 +51,6 @@ def test_where_standard_output_is_full_the_log_stays_as_it_is(options):
     assert Path("p.jsonl").read_bytes() == KNOWN
 
 
-@pytest.mark.parametrize("options", [[], ["--all"], ["--explain"], ["-o", "new.json"], ["-o", "ex.json", "--force"]])
-def test_where_the_answer_is_written_the_log_grows(options):
-    assert lore("assemble", "p.jsonl", *options, "--persist").code == 0
-    grown = Path("p.jsonl").read_bytes()
-    assert grown.startswith(KNOWN)
-    assert len(grown) > len(KNOWN)
-
-
 # What was sent and saved once gave way to what other settings derive.
 @pytest.mark.parametrize("tail", ["system", "persist"])
 def test_what_was_persisted_is_assembled_under_other_settings(tail):

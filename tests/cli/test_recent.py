@@ -11,8 +11,8 @@ from cli.running import lore, put, session
 from formats.claude import answered, asked, text
 from formats.codex import Rollout
 from lore.errors import LoreError
-from lore.recording.agents.logs import Surroundings, project_name
-from lore.recording.recent import since, whereabouts
+from lore.recording.agents.logs import project_name
+from lore.recording.recent import since
 
 NOW = 1_800_000_000.0
 DAY = 86_400
@@ -56,13 +56,6 @@ def test_all_projects_come_before_the_folder_itself():
     assert ran.err.rstrip().endswith("judging " + os.path.abspath("home/.config/claude/projects"))
 
 
-def test_a_folder_named_by_the_environment_comes_first(monkeypatch):
-    monkeypatch.setenv("CLAUDE_CONFIG_DIR", "elsewhere")
-    claude("elsewhere/projects/-x/a.jsonl")
-    claude("home/.claude/projects/-x/a.jsonl")
-    assert lore("check").err.rstrip().endswith("judging elsewhere/projects")
-
-
 def test_else_the_recordings_of_the_folder_are_judged():
     put("s.jsonl", session())
     ran = lore("check", "--json")
@@ -78,11 +71,6 @@ def test_where_nothing_is_found_it_says_where_it_looked(args):
     hint = next(line for line in ran.err.splitlines() if line.startswith("hint: looked in "))
     assert ".claude/projects" in hint
     assert ", .; name a file or folder" in hint
-
-
-def test_nothing_but_the_surroundings_that_are_given_is_looked_at(tmp_path):
-    found = whereabouts(Surroundings({}, "", "linux", str(tmp_path)))
-    assert (found.looked, found.paths) == ((".",), ())
 
 
 def test_the_logs_of_all_agents_are_judged_together():
@@ -101,12 +89,6 @@ def test_both_commands_look_in_the_same_places(command):
     ran = lore(command, "--json")
     assert ran.code == 0
     assert "judging " + os.path.abspath("home/.codex/sessions") in ran.err
-
-
-def test_simulate_says_where_it_looked():
-    ran = lore("simulate")
-    assert ran.code == 2
-    assert "error: there are no recordings\nhint: looked in " in ran.err
 
 
 # --last

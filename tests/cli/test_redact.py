@@ -302,15 +302,6 @@ def test_what_is_wrong_with_a_name_is_still_said():
     assert "r.jsonl is no recording" in lore("check", "r.jsonl", "--redact").err
 
 
-def test_what_members_a_file_has_is_content():
-    put("x.jsonl", {"canary": 1}, {"canary": 2})
-    plain, redacted = lore("check", "x.jsonl"), lore("check", "x.jsonl", "--redact")
-    assert plain.err.startswith(
-        "error: x.jsonl is no recording that lore knows: it is JSON Lines with the members canary"
-    )
-    assert redacted.err.startswith("error: x.jsonl is no recording that lore knows\n")
-
-
 def test_whose_file_it_is_is_said():
     put("T-1.json", {"v": 1, "id": "T-1", "created": 1, "messages": []})
     assert lore("check", "T-1.json", "--redact").err.startswith("error: T-1.json is a file of Amp: ")

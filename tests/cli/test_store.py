@@ -12,7 +12,6 @@ import pytest
 
 from cli.running import lore, process, put, session
 from cli.storing import answered, appended, each_store, fed, store
-from lore.cli.stored.store import app
 from lore.store.base import SessionDelta
 from lore.store.registry import open_store
 from model.making import dumps, header, log, record, user
@@ -325,10 +324,6 @@ def test_every_command_says_what_it_does_and_asks_for_a_store(command):
     ran = lore("store", command, "--help")
     assert (ran.code, "--store" in ran.out) == (0, True)
     assert lore("store", command).code == 2
-
-
-def test_the_group_lists_its_commands():
-    assert tuple(command.name for command in app.registered_commands) == COMMANDS
 
 
 def test_an_id_is_data_and_no_command_to_a_terminal():

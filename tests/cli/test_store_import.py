@@ -13,7 +13,6 @@ from cli.storing import answered, each_store, exported, fed, store
 from formats.claude import answered as reply
 from formats.claude import asked, joined, text
 from helpers.schemas import valid
-from lore.cli import common as bar
 from lore.recording.opening import Options
 from lore.run.folding import fold
 from lore.run.stored.importing import ImportRequest, import_sessions
@@ -382,23 +381,6 @@ def test_memory_holds_a_batch_and_not_the_session(monkeypatch):
     import_sessions(Weighing(), ImportRequest(["s.jsonl"]), Options())
     assert len(sizes) > 9
     assert max(sizes) < 1200
-
-
-def test_progress_is_told_in_bytes():
-    put("logs/a.jsonl", session())
-    put("logs/b.jsonl", log(header(session_id="b"), record("cache_reset", reason="x")))
-    told = []
-    import_sessions(
-        Memory(), ImportRequest(["logs"]), Options(), progress=lambda done, total: told.append((done, total))
-    )
-    total = sum(os.path.getsize(path) for path in Path("logs").iterdir())
-    assert told == [(len(session()), total), (total, total)]
-
-
-def test_no_bar_is_shown_where_nobody_looks(monkeypatch):
-    monkeypatch.setattr(bar, "LEAST", 0)
-    put("s.jsonl", session())
-    assert store("import", "s.jsonl", url="sqlite:s.db").err == ""
 
 
 def test_an_export_overwrites_nothing_unasked_and_never_the_store():

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.running import compacted, lore, process, put, session
+from cli.running import lore, process, put, session
 from cli.storing import answered, appended, each_store, exported
 from helpers.schemas import valid
 from lore.errors import LoreError
@@ -244,11 +244,6 @@ def test_incomplete_save_is_reported_once():
     assert ran.code == 0
     assert ran.err.count("bytes are an incomplete save, and are left out") == 1
     assert lore("assemble", "jsonl:s#s-1").out == lore("assemble", "s.jsonl").out
-
-
-def test_compactions_and_chains_of_a_stored_session_are_shown():
-    put("s.jsonl", compacted())
-    same_answer("sqlite:s.db", "fold", "--pruned")
 
 
 def test_another_package_publishes_a_store_under_an_entry_point():

@@ -60,14 +60,6 @@ def test_screen_shows_what_judging_says(log):
     assert "9,900" in rows[2]
 
 
-def test_growing_log_is_shown_as_if_it_was_read_at_once(log):
-    live = Screen(log)
-    for number in range(1, len(BILLS) + 1):
-        log.write_bytes(lines(*BILLS[:number]))
-        shown = live.drawn()
-    assert shown == Screen(log).drawn()
-
-
 def test_truncated_log_is_shown_from_scratch(log):
     live = Screen(log, width=200)
     live.drawn()
@@ -159,7 +151,3 @@ def test_a_line_of_json_at_each_change(log, monkeypatch):
     ran = lore("watch", "--json", str(log))
     assert ran.code == 130
     assert [json.loads(line)["requests"] for line in ran.out.splitlines()] == [4, 2]
-
-
-def test_what_is_not_there_is_an_error():
-    assert lore("watch", "nowhere.jsonl").code == 2

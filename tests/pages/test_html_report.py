@@ -72,17 +72,6 @@ def test_the_page_tells_of_a_break_what_the_json_does():
         assert shown in text, shown
 
 
-def test_every_turn_stands_in_a_table_with_its_bill_and_its_prediction():
-    session("a.jsonl", FALLEN)
-    written("check", "a.jsonl")
-    rows = re.findall(r"<tr[^>]*>((?:<td>[^<]*){8})", page().partition('<tbody class="f">')[2])
-    assert len(rows) == len(FALLEN)
-    cells = [row.strip().split("<td>")[1:] for row in rows]
-    assert [int(row[2].replace(",", "")) for row in cells] == [read for _, read, _, _ in FALLEN]
-    assert [int(row[3].replace(",", "")) for row in cells] == [write for _, _, write, _ in FALLEN]
-    assert cells[1][6] in ("=", "11,000")
-
-
 def test_what_bytes_differ_stands_before_and_after_side_by_side():
     bodies("b.jsonl", "You help. It is Monday, 2026-01-01.", "You help. It is Monday, 2026-01-02.")
     written("check", "b.jsonl")
@@ -119,15 +108,6 @@ def test_a_folder_of_a_command_without_sessions_is_an_index_alone():
     written("lint", "b.jsonl")
     assert "<style" in page()
     assert "what a cache would keep" in page()
-
-
-def test_a_subagents_file_is_a_lane_of_its_session():
-    session("logs/s.jsonl", growing(3))
-    session("logs/s/subagents/agent-x.jsonl", growing(2), agent="x")
-    written("check", "logs", path="out")
-    assert len(list(Path("out/sessions").iterdir())) == 1
-    made = next(Path("out/sessions").iterdir()).read_text()
-    assert made.count("<figcaption>") == 2
 
 
 def test_the_page_of_a_session_says_what_the_size_of_its_context_cost_before_what_was_predicted():
@@ -174,14 +154,6 @@ def test_two_sides_have_a_page():
     written("compare", "a.jsonl", "b.jsonl")
     text = Read(page()).text
     assert all(shown in text for shown in ("B against A", "read from a cache", "cache breaks", "a.jsonl", "30"))
-
-
-def test_a_page_on_standard_output_is_all_that_is_said():
-    session("a.jsonl", FALLEN)
-    for command in (("check",), ("simulate",)):
-        ran = lore(*command, "a.jsonl", "--report", "html")
-        assert ran.out.startswith("<!doctype html>"), command
-        assert ran.out.rstrip().endswith("</html>")
 
 
 @pytest.mark.parametrize(

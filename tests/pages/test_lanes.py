@@ -87,9 +87,3 @@ def test_marks_of_one_kind_in_one_column_are_one_that_counts_them():
     assert len(marks) == COLUMNS
     assert marks[0].number == 9
     assert marks[0].text.endswith("(and 9 others beside it)")
-
-
-def test_a_chain_without_any_figure_is_drawn_empty():
-    made = lane(turn(1, billed=False), turn(2, billed=False))
-    assert made.most == 0
-    assert all(set(heights(path)) == {0} for _, path in made.outlines)

@@ -93,14 +93,6 @@ def test_a_stream_is_kept_as_far_as_it_was_read(stream, server) -> None:
     assert len(kept[1]) < len(whole)
 
 
-@pytest.mark.parametrize("stream", STREAMS)
-def test_what_the_client_gets_is_what_it_gets_without_a_recorder(stream, server) -> None:
-    plain = list(stream(f"{server.url}/v1/messages"))
-    with recording():
-        watched = list(stream(f"{server.url}/v1/messages"))
-    assert b"".join(watched) == b"".join(plain)
-
-
 @needs("aiohttp")
 @pytest.mark.parametrize("way", ["iter_any", "readline", "iter_chunks", "read"])
 def test_a_stream_of_aiohttp_is_kept_however_it_is_read(way, server) -> None:
@@ -298,16 +290,6 @@ def test_a_coroutine_that_is_thrown_away_on_its_way_leaves_the_next_request_alon
     with recording() as recorded:
         asyncio.run(ask())
     assert [request.status for request in recorded] == [None, 200]
-
-
-def test_concurrent_tasks_with_the_same_bytes_are_each_recorded(server) -> None:
-    async def ask():
-        async with httpx.AsyncClient() as client:
-            await asyncio.gather(*(client.post(f"{server.url}/v1/messages", content=sent(1)) for _ in range(5)))
-
-    with recording() as recorded:
-        asyncio.run(ask())
-    assert [request.status for request in recorded] == [200] * 5
 
 
 def test_recordings_of_many_threads_leave_nothing_behind(server) -> None:

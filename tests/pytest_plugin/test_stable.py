@@ -109,19 +109,6 @@ def test_another_cause_fails_beside_an_allowed_one() -> None:
     assert "LORE102 tools-reordered" in said
 
 
-def test_an_unknown_allowance_is_an_error_that_suggests_one() -> None:
-    with pytest.raises(LoreError) as caught:
-        assert_prefix_stable([body(1), body(2)], allow="date-in-prefx")
-    assert caught.value.hint == "did you mean date-in-prefix?"
-    assert caught.value.__notes__ == ["hint: did you mean date-in-prefix?"]
-
-
-@pytest.mark.parametrize("word", ["LORE201", "LORE402", "", None, 3])
-def test_what_is_no_cause_cannot_be_allowed(word) -> None:
-    with pytest.raises(LoreError):
-        assert_prefix_stable([body(1), body(2)], allow=[word])
-
-
 # Each ended in a TypeError of Python's, or was told the nearest of other codes.
 @pytest.mark.parametrize(
     ("allow", "said", "hint"),

@@ -10,8 +10,7 @@ from formats.claude import answered, asked, counts, joined, line, text
 from lore.files import WholeFile
 from lore.recording.agents.companions import companions
 from lore.recording.base import Problems
-from lore.recording.corpus import parse_name
-from lore.recording.opening import Options, pick
+from lore.recording.opening import Options
 from lore.run.folding import fold
 from model.making import header, log
 from run.equal import assert_same
@@ -108,12 +107,6 @@ def test_messages_embedded_in_progress_lines_are_counted_once_in_their_own_file(
     assert fold("s.jsonl", Options()).result.usage.turns == 4
 
 
-def test_a_turn_of_theirs_has_a_name(project):
-    recording = Options().open("s.jsonl", subagents=True)
-    turn = pick(recording, parse_name("s.jsonl#6:1")).turn
-    assert (turn.chain, turn.number, turn.usage.write_tokens) == ("6", 1, 300)
-
-
 def test_chains_of_one_name_are_not_mixed_up(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("s/subagents/x").mkdir(parents=True)
@@ -156,27 +149,12 @@ def test_a_main_file_without_messages_takes_its_header_from_a_companion(project)
     assert result.problems == []
 
 
-def test_converted_they_are_chains_of_one_log(project):
-    made = assert_same("s.jsonl")
-    assert made.count(b'"kind":"session_started"') == 1
-    assert made.count(b'"kind":"turn_started"') == 4
-
-
 def test_names_that_are_no_text_can_be_read_and_converted(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("s.jsonl").write_bytes(main())
     Path("agent-\udcff.jsonl").write_bytes(main())
     assert [one.id for one in fold("s.jsonl", Options()).result.session.chains] == ["main", "agent-\\xff"]
     assert_same("s.jsonl")
-
-
-def test_fixtures_of_both_layouts_are_read():
-    root = Path(__file__).resolve().parents[2] / "fixtures" / "claude-code"
-    chains = []
-    for folder in ("subagents_beside", "subagents_folder"):
-        (path,) = (one for one in (root / folder).glob("*.jsonl") if not one.name.startswith("agent-"))
-        chains.append([one.id for one in fold(str(path), Options()).result.session.chains])
-    assert chains == [["main", "3f9a1b2c"], ["main", "a51c", "b730"]]
 
 
 def test_a_beginning_is_read_once_for_all_sessions_beside_it(project, monkeypatch):

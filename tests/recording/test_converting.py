@@ -248,11 +248,6 @@ def test_what_holds_no_session_is_refused(tmp_path, data, said):
         converted(put(tmp_path, data))
 
 
-def test_one_turn_is_not_converted(tmp_path):
-    with pytest.raises(LoreError, match="one turn"):
-        convert(Name(put(tmp_path, log(header())), None, 1), Options(), Problems())
-
-
 def test_a_long_session_is_converted_as_it_is_read(tmp_path):
     """Memory is that of a piece, not of the session: the first line is there before the last is read."""
     data = joined(asked("u", "x"), *[line("progress", f"p{n}", data={"n": n}) for n in range(3)])

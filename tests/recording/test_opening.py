@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from formats.streaming import anthropic, sse
-from lore.errors import LoreError
 from lore.model.codes import Problem
 from lore.model.events import Billed
 from lore.model.turn import seconds
-from lore.recording.base import KEPT, Problems, UnrecognisedError
+from lore.recording.base import KEPT, Problems
 from lore.recording.corpus import parse_name
 from lore.recording.opening import Options, pick
 from model.making import assistant, body, dumps, header, log, record, said, user
@@ -44,15 +43,6 @@ def test_a_turn_knows_its_place_and_time(tmp_path):
     assert LOG[turn.byte :].startswith(b'{"kind":"turn_started","turn":1')
 
 
-def test_bodies_are_linked_into_chains(tmp_path):
-    bodies = [body("a"), body("z"), body("a", assistant("b"), "c")]
-    found = [
-        (turn.chain, turn.number)
-        for turn in recording(tmp_path, b"".join(dumps(one) + b"\n" for one in bodies)).turns()
-    ]
-    assert found == [("main", 1), ("chain-2", 1), ("main", 2)]
-
-
 def test_a_session_log_makes_no_chains_of_requests(tmp_path, monkeypatch):
     made = []
     monkeypatch.setattr("lore.recording.requests.Chains", lambda **_: made.append("chains"))
@@ -69,13 +59,6 @@ def test_a_stream_tells_which_request_holds_its_answer(tmp_path):
     records = [{"request": one, "response": streamed} for one in asked]
     turns = recording(tmp_path, b"".join(dumps(one) + b"\n" for one in records)).turns()
     assert [(turn.chain, turn.number) for turn in turns] == [("main", 1), ("main", 2)]
-
-
-@pytest.mark.parametrize("data", [b"", b"\x00", b"[]", b'{"x":1}\n'])
-def test_what_is_no_recording_is_not_recognised(tmp_path, data):
-    with pytest.raises(UnrecognisedError) as caught:
-        list(recording(tmp_path, data).turns())
-    assert "lore formats" in caught.value.hint
 
 
 def test_a_dialect_that_lore_does_not_write_is_a_problem(tmp_path):
@@ -149,13 +132,6 @@ def test_a_main_chain_that_begins_late_is_meant_all_the_same(tmp_path):
     data = log(header(), record("turn_started", turn=1, chain="a1"), record("turn_started", turn=1))
     made = recording(tmp_path, data)
     assert pick(made, parse_name("x")).turn.chain == "main"
-
-
-@pytest.mark.parametrize("name", ["r#3", "r#side:2", "r#none:1"])
-def test_a_turn_that_is_not_there_is_an_error_with_a_hint(tmp_path, name):
-    with pytest.raises(LoreError, match="has no turn") as caught:
-        pick(recording(tmp_path, LOG), parse_name(name))
-    assert caught.value.hint
 
 
 def test_an_empty_log_has_no_turn(tmp_path):

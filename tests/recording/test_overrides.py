@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from formats.claude import answered, asked, joined, line, text
 from lore.errors import LoreError
-from lore.prompt.assemble import Unsaid
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
-from lore.recording.overrides import Completion, read_completion
+from lore.recording.overrides import read_completion
 from lore.run.assembling import assemble
-from model.making import Fold, append, body, call, dumps, event, header, log, record, user
+from model.making import dumps, header, log, record, user
 from run.equal import assert_same, converted, judged, seen
 
 TOOLS = [{"name": "ls", "input_schema": {"n": 1.0}}]
@@ -243,12 +242,6 @@ def test_among_many_a_session_that_records_its_own_keeps_it():
     assert [one.data for one in turn.prompt.head if one.section == "system"][0] == b'{"type":"text","text":"Be brief."}'
 
 
-def test_recorded_requests_have_none_to_complete():
-    put("b.jsonl", dumps(body("a")) + b"\n")
-    with pytest.raises(LoreError, match="none to complete"):
-        assemble(Name("b.jsonl"), given())
-
-
 def test_converted_the_session_has_them():
     put("s.jsonl", joined(*LINES))
     made = assert_same("s.jsonl", given())
@@ -262,21 +255,3 @@ def test_converted_the_session_has_them():
 def test_no_finding_comes_of_completing():
     put("s.jsonl", joined(*LINES))
     assert judged("s.jsonl", options=given(strict=False)) == judged("s.jsonl") == []
-
-
-def test_what_is_unsaid_follows_the_timeline():
-    kinds = ("a", "b", 5)
-    opaque = [append({"type": "opaque", "uuid": f"o{n}", "record": {"type": one}}) for n, one in enumerate(kinds)]
-    made, counter = Fold(opaque[0], append(user("u")), opaque[1]), Unsaid()
-    before = made.state.main().entries
-    assert list(counter.of(before)) == ["a", "b"]
-    made.take(opaque[2], append(call("t", "c")))
-    assert list(counter.of(made.state.main().entries)) == ["a", "b", "opaque"]
-    made.take(event("remove", uuids=["o0"]))
-    assert list(counter.of(made.state.main().entries)) == ["b", "opaque"]
-    assert list(counter.of(before)) == ["a", "b"]
-
-
-def test_a_completion_of_nothing_is_none():
-    assert read_completion(None, None, strict=True) is None
-    assert Completion().strict

@@ -30,19 +30,9 @@ def test_a_long_line_is_wrapped_between_words_and_indented(width):
     assert {word for text in lines for word in text.split()} == {"fix:", "some", "words", "of", "a", "sentence"}
 
 
-def test_a_label_stands_in_a_column_of_its_own():
-    lines = printed("  billed    " + "words " * 30, indent=12)
-    assert lines[0].startswith("  billed    words")
-    assert all(text.startswith(" " * 12 + "words") for text in lines[1:])
-
-
 def test_a_word_wider_than_the_terminal_stays_whole_to_be_copied():
     path = "/a/path/" + "x" * 200
     assert any(path in text for text in printed(f"at {path} and on"))
-
-
-def test_wide_characters_count_twice():
-    assert all(cell_len(text) <= 60 for text in printed("漢字 " * 60))
 
 
 @pytest.mark.parametrize("colour", [False, True])
@@ -86,11 +76,3 @@ def test_a_text_is_cut_between_words(size):
     """Evidence ended in the middle of a word: `the cache li`."""
     word = "x" * size
     assert set(cut(" ".join([word] * 300), 160).removesuffix("…").split()) == {word}
-
-
-def test_a_word_that_does_not_end_is_cut():
-    assert cut("x" * 500, 160) == "x" * 159 + "…"
-
-
-def test_a_short_text_stays():
-    assert cut("x" * 160, 160) == "x" * 160

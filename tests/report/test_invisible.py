@@ -26,15 +26,6 @@ from lore.report.plain import escaped, visible
 from lore.report.sentences.findings import worded
 
 
-@pytest.mark.parametrize(
-    "char", "\x1b\x07\x9b\u061c\u180e\u115f\u3164\ufff9\u202e\u200b\ufe0f\U000e0041\U000e0101\u2800"
-)
-def test_a_character_that_shows_nothing_is_named(char):
-    shown = visible(f"a{char}b")
-    assert char not in shown
-    assert shown.isprintable()
-
-
 # GitHub's runner obeys `##[command]` anywhere in a line of a log: a recording could stop what lore annotates.
 @pytest.mark.parametrize("kind", REPORTS)
 def test_no_report_holds_a_runners_command(kind):
@@ -51,11 +42,6 @@ def test_a_command_in_two_parts_of_a_line_is_none_either():
     out = io.StringIO()
     console(out, colour=False, terminal=False).print(line("a ##", ("[error]", "red")))
     assert out.getvalue() == "a ##<U+005B>error]\n"
-
-
-@pytest.mark.parametrize("text", ["plain", "é ü 日本 🙂", "a b"])
-def test_text_that_shows_itself_stays(text):
-    assert visible(text) == text
 
 
 class _Result(msgspec.Struct):
@@ -87,10 +73,6 @@ def test_json_spells_what_is_invisible_as_an_escape_and_says_the_same(text):
     written = render(_Result(text))
     assert not set(written) & set(UNSEEN)
     assert json.loads(written)["text"] == mask(text)
-
-
-def test_what_lies_outside_the_basic_plane_is_escaped_as_a_pair():
-    assert escaped('"\U000e0041\u202e"') == r'"\udb40\udc41\u202e"'
 
 
 @pytest.mark.parametrize("kind", REPORTS)

@@ -36,13 +36,6 @@ def test_markup_in_recordings_is_text():
     assert out.getvalue() == "[bold]x[/bold] :smile: [red]\n"
 
 
-def test_colour_is_written_where_it_is_wanted_and_only_there():
-    for colour in (True, False):
-        out = io.StringIO()
-        console(out, colour=colour, terminal=False).print(line(("x", "red")))
-        assert ("\x1b[" in out.getvalue()) is colour
-
-
 @pytest.mark.parametrize(
     ("flag", "environment", "terminal", "wanted"),
     [

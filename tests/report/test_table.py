@@ -53,23 +53,6 @@ def test_a_word_that_no_room_is_for_stands_below_its_row_and_no_column_goes_for_
     assert lines[3] == f"    {PATH}"
 
 
-def test_a_sentence_is_wrapped_in_its_place():
-    lines = written(MONEY[-2:], [("$1", "the provider did not read what stood there " * 2)], width=40)
-    assert lines[1].startswith("        $1  the provider")
-    assert all(text.startswith(" " * 12) for text in lines[2:])
-    assert all(len(text) <= 40 for text in lines)
-
-
-def test_what_no_line_is_long_enough_for_goes_on_below_at_the_same_columns():
-    columns = [TableColumn(name) for name in ("measure", "A", "B", "verdict")]
-    rows = [("read all that stood there", "91.8% (919 of 1,001)", "93.1% (1,208 of 1,298)", "no difference")] * 2
-    lines = written(columns, rows, width=60)
-    assert lines[:2] == ["measure", "    A                     B"]
-    assert lines[3] == "read all that stood there"
-    assert lines[4] == "    91.8% (919 of 1,001)  93.1% (1,208 of 1,298)"
-    assert lines[5] == "    no difference"
-
-
 cells = st.text(alphabet="ab 漢", max_size=12).map(lambda text: " ".join(text.split()))
 
 

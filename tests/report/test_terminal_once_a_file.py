@@ -37,8 +37,3 @@ def test_one_fall_stays_as_it_is_and_so_do_other_codes_and_other_files():
 def test_what_is_ruled_out_in_some_turns_only_is_not_said_of_all():
     (one,) = once_a_file([fell(2, 3_000), fell(7, 9_000, ruled_out=(RuledOut("expiry", None, seconds=7.0),))])
     assert "ruled out" not in one.message
-
-
-def test_the_group_stands_where_its_first_stood():
-    other = worded(finding("LORE117", Place("a.jsonl"), Told("rewritten"), turn=4))
-    assert [found.code for found in once_a_file([fell(2, 1_000), other, fell(5, 1_000)])] == ["LORE130", "LORE117"]

@@ -102,12 +102,6 @@ def test_a_slice_is_as_long_as_the_response_took_to_begin():
     assert slices[0]["args"]["sent"] == "1970-01-01T00:16:40.500Z"
 
 
-def test_a_slice_ends_where_the_next_begins_and_keeps_its_own_time_as_data():
-    _, slices = made(row(1, 1000.0, 1030.0), row(2, 1010.0, 1011.0))
-    assert [drawn["dur"] for drawn in slices] == [10_000_000, 1_000_000]
-    assert slices[0]["args"]["response_began_after"] == "30.000 s"
-
-
 def test_a_lane_without_times_stands_one_second_a_turn_and_says_so():
     trace, slices = made(*(row(number) for number in (1, 2, 3)))
     assert [(drawn["ts"], drawn["dur"]) for drawn in slices] == [(0, SECOND), (SECOND, SECOND), (2 * SECOND, SECOND)]
@@ -177,12 +171,6 @@ def test_counters_are_what_was_billed_and_end_with_their_lane():
         (0, {"read": 7, "uncached": 4}), (11 * SECOND, {"read": 0, "uncached": 0})
     ]  # fmt: skip
     assert {event["name"] for event in counters} == {"main: tokens"}
-
-
-def test_a_lane_of_which_nothing_was_billed_has_no_counter():
-    trace, slices = made(row(1, 10.0, billed=False, read=None, uncached_tokens=None))
-    assert all(event["ph"] != "C" for event in trace["traceEvents"])
-    assert slices[0]["args"]["bill"] == "not recorded"
 
 
 def test_half_a_surrogate_pair_and_escapes_are_spelled():

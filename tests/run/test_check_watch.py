@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from cli.running import session
 from helpers.waiting import Script, add, put
 from lore.judge.policy import Budgets
 from lore.model.results import Checked
@@ -36,22 +35,6 @@ def test_the_findings_and_sums_are_those_of_a_cold_run(log):
     assert last == Checked(summary=cold.summary, top=cold.top, findings=[], problems=cold.problems)
 
 
-def test_a_finding_comes_before_the_next_line_is_waited_for(log):
-    log.write_bytes(WASTE[0] + WASTE[1])
-    order = []
-    script = Script(lambda: order.append("waited"), lambda: None)
-    order.extend(type(one).__name__ for one in follow_check(str(log), Budgets(), Options(), [].append, wait=script))
-    assert order.index("Finding") < order.index("waited")
-
-
-def test_a_session_log_is_judged_turn_by_turn(log):
-    whole = session()
-    lines = whole.splitlines(keepends=True)
-    log.write_bytes(lines[0])
-    (last,) = judged(log, *[add(log, one) for one in lines[1:]])
-    assert last.summary == check([str(log)], Budgets(), Options()).result.summary
-
-
 def test_a_recording_that_was_truncated_is_judged_anew(log):
     log.write_bytes(WASTE[0] + WASTE[1])
     heard = []
@@ -59,9 +42,3 @@ def test_a_recording_that_was_truncated_is_judged_anew(log):
     assert [one.code for one in (first, second)] == ["LORE101", "LORE101"]
     assert (last.summary.turns, last.summary.breaks) == (2, 1)
     assert "was truncated" in heard[0]
-
-
-def test_damage_is_said_at_the_end(log):
-    log.write_bytes(session())
-    finding, last = judged(log, add(log, b"junk\n"))
-    assert (finding.code, last.summary.problems) == ("LORE201", 1)

@@ -7,18 +7,16 @@ from types import NoneType
 
 import pytest
 
-from cli.running import compacted, session
+from cli.running import session
 from formats import opencode
 from helpers.waiting import Script, add, put, rotate
 from lore.errors import LoreError
-from lore.formats.lore_log import LoreLog
 from lore.model.codes import Problem
 from lore.model.items import CompactDivider, ToolCall
 from lore.model.results.store import InjectedResult, TurnResult
 from lore.recording.opening import Options
-from lore.report.forms.json_report import render
 from lore.run.folding import fold
-from lore.run.following import LogCursor, Note, cursor_of, epoch_of, follow_events, follow_timeline
+from lore.run.following import Note, cursor_of, epoch_of, follow_events, follow_timeline
 from model.making import call, dumps, record, said, user
 
 LOG = session()
@@ -109,20 +107,6 @@ def test_an_empty_file_is_waited_for(log):
     assert items(log, add(log, b" \n"), add(log, LOG[:30]), add(log, LOG[30:])) == ["u1", "a1", "u2"]
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"no recording\n", "no recording"),
-        (b"no line", "no recording"),
-        (b'{"odd":1}\n', "no recording"),
-    ],
-)
-def test_what_is_no_session_log_is_an_error(log, content, said):
-    log.write_bytes(content)
-    with pytest.raises(LoreError, match=said):
-        items(log)
-
-
 def request(*texts):
     messages = [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(texts)]
     usage = {"input_tokens": 9, "cache_read_input_tokens": 1, "output_tokens": 1}
@@ -181,27 +165,6 @@ def test_what_is_waited_for_is_said(log, begun, said):
     assert heard == [f"{log}: waiting for {said}"]
 
 
-def test_a_first_line_without_its_end_is_shown_once_it_has_one(log):
-    lines = LOG.splitlines(keepends=True)
-    log.write_bytes(lines[0].rstrip())
-    assert items(log, add(log, b"\n" + b"".join(lines[1:]))) == ["u1", "a1", "u2"]
-
-
-def test_a_missing_file_is_an_error(tmp_path):
-    with pytest.raises(LoreError, match="cannot read"):
-        items(tmp_path / "none")
-
-
-def test_no_byte_is_fed_twice(log, monkeypatch):
-    fed = []
-    feed = LoreLog.feed
-    monkeypatch.setattr(LoreLog, "feed", lambda self, data: fed.append(data) or feed(self, data))
-    more = [line("append", item=user(f"m{number}")) for number in range(9)]
-    items(log, *[add(log, one) for one in more])
-    assert b"".join(fed) == LOG + b"".join(more)
-    assert len(fed) == 10
-
-
 # events
 
 
@@ -257,18 +220,6 @@ def test_a_malformed_cursor_is_an_error_with_a_hint(text):
     with pytest.raises(LoreError, match="is no cursor") as caught:
         cursor_of(text)
     assert "EPOCH:N" in caught.value.hint
-
-
-def test_a_cursor_reads_as_it_is_written():
-    assert cursor_of(str(LogCursor("0123abcd", 7))) == LogCursor("0123abcd", 7)
-
-
-def test_a_line_is_an_event_or_a_snapshot(log):
-    log.write_bytes(compacted())
-    lines = [render(one) for one in events(log, add(log, line("cache_reset", reason="asked for")))]
-    assert lines[0].startswith('{"schema":2,"cursor":"')
-    assert ',"snapshot":{"schema":2,' in lines[0]
-    assert lines[1].endswith(':11","event":{"kind":"cache_reset","reason":"asked for"}}')
 
 
 def test_requests_are_shown_once_they_end_and_what_was_injected_as_it_comes(log):

@@ -91,15 +91,6 @@ def test_what_is_likely_at_a_new_prompt_is_said_before_its_bill(tmp_path, made, 
     assert behind["reason"] == "goes-on"
 
 
-def test_a_person_reads_how_likely_a_read_is_and_what_the_score_means(tmp_path):
-    path = tmp_path / "s.jsonl"
-    path.write_bytes(joined(*session("claude-opus-4-6", "2.1.58", called="Skill")))
-    said = lore("simulate", "--all", str(path)).out
-    assert "73%" in said
-    assert "Brier score" not in said  # nothing fell: there is no share to compare it with
-    assert "at a new prompt of the user" in said
-
-
 def test_a_pull_request_shows_it_too(tmp_path):
     lines = session("claude-opus-4-6", "2.1.58", called="Skill")
     usage = lines[5]["message"]["usage"]  # the second prompt's: the skill's text was moved

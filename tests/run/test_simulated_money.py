@@ -10,7 +10,7 @@ from judge.captures import asks, call, put, text, usage
 from lore.cache.base import Outcome, Prediction
 from lore.cache.levels import Predicted
 from lore.model.events import Billed, Iteration
-from lore.run.simulate import _bounded, _outcomes
+from lore.run.simulate import _bounded
 
 ROUTER = "https://openrouter.ai/api/v1/messages"
 WORDS = [text("user", "Begin."), text("assistant", "done"), text("user", "Go on.")]
@@ -106,14 +106,6 @@ def test_a_shown_read_is_not_above_all_that_was_asked():
     assert [outcome.read for outcome in found.outcomes] == [1_000, 700, 1_000]
 
 
-def test_what_is_not_above_what_was_asked_is_shown_as_it_was_predicted():
-    bill = Billed(10, 0, 990)
-    same = prediction(1_000, 700, 1_000)
-    assert _bounded(same, bill) is same.prediction
-    one = _bounded(prediction(900, 1_001), bill)
-    assert (one.read, one.write, [outcome.read for outcome in one.outcomes]) == (900, 500, [900, 1_000])
-
-
 def test_no_bill_an_odd_one_and_a_later_pass_bound_nothing():
     many = prediction(5_000, 700)
     assert _bounded(many, None) is many.prediction
@@ -121,9 +113,3 @@ def test_no_bill_an_odd_one_and_a_later_pass_bound_nothing():
     assert _bounded(many._replace(odd="more than the body"), Billed(10, 0, 990)) is many.prediction
     later = Billed(10, 6_000, 990, iterations=(Iteration(10, 0, 1_990, 1, kind="message"),))
     assert _bounded(many, later).read == 2_000
-
-
-def test_outcomes_stand_the_likeliest_first_behind_the_predicted_one():
-    outcomes = (Outcome(49_000, 0.45, "goes-on"), Outcome(49_120, 0.07, "hidden-request"), Outcome(47_000, 0.48, "x"))
-    found = _outcomes(Prediction(49_000, 1, 1, "rule", outcomes=outcomes))
-    assert [outcome.read_tokens for outcome in found] == [49_000, 47_000, 49_120]

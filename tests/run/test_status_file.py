@@ -146,12 +146,6 @@ def test_judging_rests_ten_times_as_long_as_it_took(log):
     assert line(log, NOW + 31)[1] == str(log)
 
 
-def test_what_is_no_recording_has_nothing_to_say(desk):
-    (desk / "x.txt").write_bytes(b"hello\nworld\n")
-    keep(FOLDER, "x.txt", Options(), PACKAGED)
-    assert line("x.txt") == ("lore: no session", "")
-
-
 def test_the_newest_session_of_a_project_is_found_once_in_a_while(desk, log):
     home = desk / "home"
     project = desk / "app"
