@@ -156,15 +156,6 @@ def test_the_table_as_json_is_as_its_schema_says():
     assert {one["feature"]: one["expressed"] for one in ran["capabilities"]}["thinking"] is True
 
 
-def test_what_a_dialect_cannot_express_is_said():
-    item = {"type": "assistant_message", "uuid": "a", "blocks": [{"type": "thinking", "text": "hm"}]}
-    put("t.jsonl", session(record("append", item=item), record("turn_started", turn=3)))
-    ran = lore("assemble", "t.jsonl", "--explain", "--dialect", "openai-chat")
-    assert "left out: 1 thinking: openai-chat has no place for them" in ran.out
-    told = lore("assemble", "t.jsonl", "--explain", "--json", "--dialect", "openai-chat").json
-    assert told["omitted"] == [{"what": "thinking", "count": 1}]
-
-
 def test_names_from_a_recording_are_masked_and_not_obeyed():
     put("m.jsonl", session(model=f"m\x1b[31m {SECRET}"))
     ran = lore("assemble", "m.jsonl", "--explain")

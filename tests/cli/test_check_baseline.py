@@ -23,36 +23,12 @@ def test_only_new_findings_fail():
     assert sums("r.jsonl", "new.jsonl", "--baseline", "b.json")[::2] == (1, ["LORE101", "LORE101"])
 
 
-def test_a_baseline_knows_as_many_as_it_counts():
-    update(waste())
-    waste(hours=(1, 2, 3, 4))
-    code, summary, codes = sums("r.jsonl", "--baseline", "b.json")
-    assert (code, codes, summary["known"]) == (1, ["LORE101"], 2)
-
-
 def test_findings_are_known_again_in_another_order_and_behind_other_turns():
     first, second = list(clock(1, 2, 3)), list(clock(4, 5, ask="bye"))
     put("r.jsonl", *first, *second)
     update("r.jsonl")
     put("r.jsonl", *second, body("before", system="x"), *first)
     assert sums("r.jsonl", "--baseline", "b.json")[0] == 0
-
-
-def test_a_baseline_is_the_same_whatever_the_order_of_files():
-    waste("a.jsonl"), waste("b.jsonl")
-    update("a.jsonl", "b.jsonl")
-    before = Path("b.json").read_bytes()
-    os.unlink("b.json")
-    update("./b.jsonl", os.path.abspath("a.jsonl"))
-    assert Path("b.json").read_bytes() == before
-    assert [one["path"] for one in json.loads(before)["findings"]] == ["a.jsonl", "b.jsonl"]
-
-
-def test_an_entry_that_nothing_matches_any_more_is_a_note():
-    update(waste())
-    put("r.jsonl", body("a"))
-    code, _, codes = sums("r.jsonl", "--baseline", "b.json")
-    assert (code, codes) == (0, ["LORE405"])
 
 
 def test_entries_of_files_that_were_not_judged_stay_and_are_not_stale():

@@ -29,11 +29,6 @@ def files(desk):
     put("tools.json", TOOLS)
 
 
-def test_standard_input_is_converted():
-    ran = lore("convert", "-", stdin=CLAUDE)
-    assert ran.out == lore("convert", "c.jsonl").out
-
-
 def test_a_file_is_written_whole():
     ran = lore("convert", "c.jsonl", "--output", "made.jsonl", "-v")
     assert (ran.code, ran.out) == (0, "")

@@ -60,11 +60,6 @@ def test_each_pair_of_a_session_is_predicted_before_its_own_bill():
     assert caches(session(*hidden))[1] == [("anthropic", 5100, "rule")]
 
 
-def test_a_prompt_that_parts_reads_nothing():
-    ((found,),) = caches(session(THREE[0], (body("one", "1", "two", system=LONG + "."), None)))
-    assert found == ("anthropic", 0, "rule")
-
-
 def test_two_bodies_are_predicted_without_bills_and_times():
     for number in (1, 2):
         put(f"{number}.json", json.dumps(THREE[number][0]).encode())

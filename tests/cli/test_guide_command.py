@@ -35,10 +35,6 @@ def test_a_page_is_markdown_in_a_pipe(topic):
     assert lore("guide", topic).out == lore("guide", f"{topic}.md").out == page(topic)
 
 
-def test_a_command_is_a_page():
-    assert lore("guide", "diff-prefix").out == page("compare")
-
-
 @pytest.mark.parametrize("columns", [60, 120])
 @pytest.mark.parametrize("topic", ["check", "stores"])
 def test_on_a_terminal_a_page_is_laid_out_for_its_width(topic, columns, monkeypatch, capsys):
@@ -78,10 +74,6 @@ def test_links_name_the_command_that_shows_the_page(monkeypatch, capsys):
 
 def test_plain_is_markdown_on_a_terminal_too(monkeypatch, capsys):
     assert laid_out(monkeypatch, capsys, 80, "check", "--plain") == page("check")
-
-
-def test_colour_follows_the_flag(monkeypatch, capsys):
-    assert "\x1b[" in laid_out(monkeypatch, capsys, 80, "check", "--color")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell's words")

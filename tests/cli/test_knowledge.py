@@ -242,13 +242,6 @@ def test_listing_writes_nothing():
     assert os.stat("k.jsonl").st_mtime_ns == 1
 
 
-def test_a_damaged_log_is_listed_with_its_problems():
-    put("k.jsonl", session(*KNOWN) + b"{\n" + b'{"kind":"knowledge","op":"update","id":"new","content":5}\n')
-    ran = knowledge("list", "k.jsonl", "--json").json
-    assert [one["code"] for one in ran["problems"]] == ["LORE201", "LORE207"]
-    assert len(ran["knowledge"]) == 3
-
-
 # A line of the help ended in "print...".
 @pytest.mark.parametrize("words", [[], ["knowledge"], ["memory"], ["store"]])
 def test_no_line_of_the_help_is_cut(words):

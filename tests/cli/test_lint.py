@@ -88,13 +88,6 @@ def test_standard_input_folders_and_one_request_of_several():
     assert lore("lint", "in/a.jsonl#77").code == 2
 
 
-def test_what_many_requests_have_is_told_once_with_their_number():
-    put("a.jsonl", (dumps(CLOCK) + b"\n") * 5)
-    findings = {one["code"]: one for one in linted("a.jsonl").json["findings"]}
-    assert findings["LORE151"]["requests"] == 5
-    assert "(5 requests)" in lore("lint", "a.jsonl").out
-
-
 @pytest.mark.parametrize(
     ("name", "data", "said"),
     [("s.jsonl", log(), "is a session log, and holds no requests"), ("b.bin", b"\x00\x01", "is no recording"),
@@ -126,16 +119,6 @@ def test_findings_are_selected_ignored_exempted_and_raised():
     ran = linted("a.json")
     assert (ran.code, ran.json["summary"]["exempted"]) == (1, 1)
     assert lore("lint", "a.json", "--select", "LORE9").code == 2
-
-
-@pytest.mark.parametrize("kind", ["jsonl", "sarif", "github", "junit", "markdown"])
-def test_reports_are_of_lint(kind):
-    put("a.json", dumps(REFUSED))
-    ran = lore("lint", "a.json", "--report", f"{kind}=out")
-    out = Path("out").read_text("utf-8")
-    assert (ran.code, "LORE180" in out) == (1, True)
-    assert "cache breaks" not in out
-    assert "lore check" not in out
 
 
 def test_a_model_and_a_cache_can_be_named():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 import lore as package
 from cli.running import lore, process, put, session
-from model.making import body, record, user
+from model.making import body
 
 COMMANDS = ("assemble", "diff-prefix", "check", "fold", "convert", "knowledge", "explain", "schema")
 
@@ -25,50 +24,6 @@ def test_the_version_is_printed():
 def test_every_command_has_help(command):
     ran = lore(command, "-h")
     assert (ran.code, command in ran.out) == (0, True)
-
-
-@pytest.mark.parametrize(
-    "args",
-    [
-        ("nonsense",),
-        ("check", "--nonsense"),
-        ("check", "none.jsonl"),
-        ("fold",),
-        ("fold", "."),
-        ("fold", "a\0b"),
-        ("assemble", "none.jsonl#3"),
-        ("diff-prefix", "none.json", "none.json"),
-        ("diff-prefix", "-", "-"),
-        ("explain", "LORE999"),
-        ("schema", "nothing"),
-        ("check", "--min-reuse", "high"),
-    ],
-)
-def test_a_usage_error_exits_two_with_one_line_and_no_traceback(args):
-    ran = lore(*args)
-    assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith("error: ")
-    assert len(ran.err.splitlines()) <= 3
-    assert "Traceback" not in ran.err
-
-
-@pytest.mark.parametrize(
-    ("data", "code"),
-    [(b"", 2), (b"\x00\x01\x02\xff", 2), (b"plain text\n", 2), (b'{"x":1}\n', 2), (b"[1,2]", 2), (b'{"kind":"app', 2)],
-    ids=["empty", "binary", "text", "other json", "array", "torn"],
-)
-@pytest.mark.parametrize("command", ["fold", "check", "assemble"])
-def test_a_named_input_that_is_no_recording_exits_two(command, data, code):
-    ran = lore(command, put("f", data))
-    assert ran.code == code
-    assert ran.err.startswith("error: f ")
-    assert "hint: " in ran.err
-
-
-def test_a_file_that_cannot_be_read_exits_two():
-    os.symlink("loop", "loop")
-    ran = lore("fold", "loop")
-    assert (ran.code, ran.err.startswith("error: cannot read loop: ")) == (2, True)
 
 
 def test_a_bug_exits_seventy_with_one_line(monkeypatch):
@@ -108,37 +63,6 @@ def test_an_interrupt_while_a_class_is_made_is_an_interrupt(monkeypatch):
     monkeypatch.setattr("lore.run.folding.fold", interrupted)
     ran = lore("fold", put("s.jsonl", session()))
     assert (ran.code, ran.err) == (130, "")
-
-
-@pytest.mark.skipif(os.name == "nt", reason="signals are sent another way there")
-def test_a_real_interrupt_exits_a_hundred_and_thirty():
-    command = [sys.executable, "-m", "lore", "check", "-v", "-"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as ran:
-        assert ran.stdin is not None
-        assert ran.stderr is not None
-        ran.stdin.write(session(record("append", item=user("u", "x" * 400_000))))
-        ran.stdin.flush()
-        assert b"<stdin>" in ran.stderr.readline()  # it has begun, and waits for more
-        ran.send_signal(signal.SIGINT)
-        assert ran.wait(20) == 130
-        assert b"Traceback" not in ran.stderr.read()
-
-
-@pytest.mark.parametrize("command", [["fold", "s.jsonl"], ["explain"], ["check", "s.jsonl"], ["schema", "check"]])
-def test_a_closed_pipe_is_no_error(command):
-    items = [
-        {"kind": "append", "item": {"type": "user_message", "uuid": f"u{n}", "text": "x" * 90}} for n in range(3000)
-    ]
-    put("s.jsonl", session(*items))
-    with subprocess.Popen(
-        [sys.executable, "-m", "lore", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as ran:
-        assert ran.stdout is not None
-        assert ran.stderr is not None
-        ran.stdout.read(1)
-        ran.stdout.close()
-        said = ran.stderr.read()
-        assert (ran.wait(30), said) == (0, b"")
 
 
 def test_output_is_utf_8_under_any_locale():

@@ -256,28 +256,9 @@ def test_a_bar_is_drawn_and_taken_away(monkeypatch):
     assert shown.text.endswith("\x1b[2K")
 
 
-def test_little_work_has_no_bar(monkeypatch):
-    shown = Terminal(monkeypatch)
-    with bars.progress(wanted=True) as told:
-        told(1, bars.LEAST - 1)
-    assert shown.text == ""
-
-
 @pytest.mark.parametrize(("wanted", "term"), [(False, "xterm"), (True, "dumb"), (True, "")])
 def test_there_is_no_bar_where_it_is_not_wanted_or_cannot_be_drawn(monkeypatch, wanted, term):
     Terminal(monkeypatch)
     monkeypatch.setenv("TERM", term)
     with bars.progress(wanted=wanted) as told:
         assert told is None
-
-
-def test_progress_grows_to_what_there_is_to_do():
-    from lore.judge.policy import Budgets
-    from lore.recording.opening import Options
-    from lore.run.checking import check
-
-    four()
-    heard = []
-    check.check(["d"], Budgets(), Options(), jobs=1, progress=lambda done, total: heard.append((done, total)))
-    assert heard == sorted(heard)
-    assert 0 < heard[-1][0] < heard[-1][1] == sum(os.path.getsize(f"d/{n}.jsonl") for n in range(4))

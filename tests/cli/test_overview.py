@@ -14,7 +14,6 @@ from formats.claude import answered, asked, counts, text
 from formats.codex import Rollout
 from helpers.schemas import valid
 from lore.cli import main as module
-from lore.report.commands import OverviewSelection
 
 MODEL = "claude-opus-4-5"
 CLAUDE = "home/.claude/projects/-code-app/{}.jsonl"
@@ -144,18 +143,6 @@ def test_the_time_before_is_compared(monkeypatch):
     assert lore("--json", "--since", "8d").json["before"] is None
 
 
-def test_every_line_of_the_screen_ends_in_something_to_do():
-    claude("a", FALLEN)
-    lines = lore(*ALL).out.splitlines()
-    assert lines[0].startswith("last ")
-    assert "1 session, 4 requests, $" in lines[0]
-    text = "\n".join(lines)
-    for label in ("where it went", "made of", "unexplained", "biggest session"):
-        assert label in text
-    assert "→ lore simulate ~/.claude/projects/-code-app/a.jsonl" in text
-    assert max(len(text) for text in lines if "lore" not in text) <= 100
-
-
 @pytest.mark.parametrize("chosen", [(), ("--agent", "claude-code"), ("--project", "app x"), ("--by", "session")])
 def test_every_command_on_the_screen_works_as_it_is_typed(chosen):
     claude("a", FALLEN, project="/code/app x")
@@ -172,18 +159,6 @@ def test_every_command_on_the_screen_works_as_it_is_typed(chosen):
         ran = lore(*command[1:])
         assert ran.code in (0, 1, 3), (command, ran.err)
         assert ran.out, command
-
-
-def test_what_is_advised_chooses_as_it_was_chosen():
-    assert OverviewSelection().summing("--by day") == "lore --by day"
-    own = OverviewSelection("14d", "codex", "a b", ("~/.codex/sessions",))
-    assert own.summing("--by day") == "lore --since 14d --agent codex --project 'a b' --by day"
-    assert own.advice("how often: lore simulate --by reliability") == (
-        "how often: lore simulate ~/.codex/sessions --since 14d --by reliability"
-    )
-    assert own.advice("drop it") == "drop it"
-    assert own.before() == "lore compare 'agent:codex,project:a b,28d..14d' 'agent:codex,project:a b,14d..'"
-    assert OverviewSelection("2026-01-31").before() == ""
 
 
 def test_nothing_in_the_chosen_part_is_no_reason_to_look_further_back():

@@ -62,12 +62,6 @@ def test_what_was_persisted_is_assembled_under_other_settings(tail):
     assert lore("check", "p.jsonl").code == 0
 
 
-def test_without_the_saved_events_the_settings_decide():
-    sent = lore("assemble", "p.jsonl").out
-    put("lore.toml", b"[assemble]\nknowledge_tokens = 20\nremovals = false\n")
-    assert lore("assemble", "p.jsonl").out != sent
-
-
 def test_what_a_loop_was_told_is_assembled_under_other_settings():
     """The deltas behind results that were appended to the log once stand where they were derived."""
     agent = Agent(rules=Rules(max_loop_turns=2))

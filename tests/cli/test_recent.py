@@ -48,14 +48,6 @@ def test_the_project_of_the_folder_comes_first(empty_folder):
     assert ran.err.rstrip() == f"no path is given: judging {os.path.abspath(own)}"
 
 
-def test_all_projects_come_before_the_folder_itself():
-    claude("home/.config/claude/projects/-other/a.jsonl")
-    put("s.jsonl", session())
-    ran = lore("check", "--json")
-    assert ran.json["summary"]["files"] == 1
-    assert ran.err.rstrip().endswith("judging " + os.path.abspath("home/.config/claude/projects"))
-
-
 def test_else_the_recordings_of_the_folder_are_judged():
     put("s.jsonl", session())
     ran = lore("check", "--json")
@@ -102,12 +94,6 @@ def test_the_newest_session_is_judged_with_its_subagents():
     ran = lore("check", "p", "--last", "--json")
     assert ran.json["summary"]["files"] == 2
     assert "the newest session is p/new.jsonl" in ran.err
-
-
-def test_the_newest_file_that_is_no_recording_is_passed_over():
-    aged(claude("p/a.jsonl"), 1)
-    put("p/notes.jsonl", b"words\n")
-    assert "the newest session is p/a.jsonl" in lore("check", "p", "--last").err
 
 
 # It was passed over, and an older one judged as the newest.

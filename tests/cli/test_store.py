@@ -271,15 +271,6 @@ def test_an_empty_file_is_not_verified_without_a_word():
     assert (ran.code, "s.db is empty" in ran.out) == (0, True)
 
 
-@each_store
-def test_space_is_given_back(url):
-    filled(url)
-    answered("delete", "a", "d", url=url, schema="store-written")
-    assert answered("vacuum", url=url)["freed_bytes"] >= 0
-    assert store("vacuum", url=url).out.endswith(f" freed in {url}\n")
-    assert ids(url) == []
-
-
 @pytest.mark.parametrize("url", ["sqlite:none.db", "jsonl:none"])
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("import", "append")])
 def test_what_only_reads_or_changes_makes_no_store(url, command):
@@ -288,13 +279,6 @@ def test_what_only_reads_or_changes_makes_no_store(url, command):
     assert (ran.code, ran.out) == (2, "")
     assert f"error: there is no store {url}\n" in ran.err
     assert not list(Path().glob("none*"))
-
-
-def test_a_store_in_memory_says_that_it_is_gone_afterwards():
-    put("s.jsonl", log(header()))
-    ran = store("import", "s.jsonl", url="memory:")
-    assert (ran.code, ran.err) == (0, "note: `memory:` is gone when this command ends\n")
-    assert store("list", url="memory:").out == "0 sessions, 0 events, 0 bytes in memory:\n"
 
 
 @pytest.mark.parametrize("url", ["nothing:x", "s.db", "", "sqlite:", "mysql://me:hunter2@host/db"])

@@ -15,7 +15,6 @@ from lore.run.stored.sessions import append_lines
 from lore.store import sync
 from lore.store.base import ConflictError
 from lore.store.sqlite import Memory
-from lore.store.sync import parse_line
 
 HEADER = b'{"kind":"session_started","v":1,"session_id":"s"}'
 RESET = b'{"kind":"cache_reset","reason":"%b"}'
@@ -211,10 +210,6 @@ def test_a_whole_log_that_is_sent_again_is_read_once():
     kept.loaded = 0
     assert taken(kept, *(numbered(line, number) for number, line in enumerate(lines, 1))) == [*range(1, 101)]
     assert kept.loaded == 100
-
-
-def test_of_two_numbers_the_last_holds_as_for_every_reader():
-    assert parse_line(b'{"kind":"x","id":1,"id":2}') == (b'{"kind":"x"}', "x", 2)
 
 
 @each_store

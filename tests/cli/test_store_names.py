@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from cli.running import lore, process, put, session
+from cli.running import lore, put, session
 from cli.storing import answered, appended, each_store, exported
 from helpers.schemas import valid
 from lore.errors import LoreError
@@ -104,12 +102,6 @@ def test_a_file_of_the_whole_name_wins():
     assert lore("fold", "jsonl:s#s-1", "--json").json["session"]["id"] == "file"
     put("other:s#1", log(header(session_id="plain")))
     assert lore("fold", "other:s#1", "--json").json["session"]["id"] == "plain"
-
-
-def test_a_store_whose_own_name_has_a_number_sign_is_found():
-    stored("sqlite:a#b.db")
-    assert lore("fold", "sqlite:a#b.db#s-1", "--json").json["session"]["id"] == "s-1"
-    assert parse_name("sqlite:a#b.db#s-1#2") == Name("sqlite:a#b.db#s-1", None, 2)
 
 
 def test_names_with_signs_of_patterns_are_no_patterns():
@@ -244,33 +236,3 @@ def test_incomplete_save_is_reported_once():
     assert ran.code == 0
     assert ran.err.count("bytes are an incomplete save, and are left out") == 1
     assert lore("assemble", "jsonl:s#s-1").out == lore("assemble", "s.jsonl").out
-
-
-def test_another_package_publishes_a_store_under_an_entry_point():
-    package = Path("their-1.0.dist-info")
-    package.mkdir()
-    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: their\nVersion: 1.0\n")
-    (package / "entry_points.txt").write_text("[lore.stores]\ntheirs = theirs:make\nbroken = theirs:nothing\n")
-    Path("theirs.py").write_text(
-        "from lore.store.sqlite import Memory\n"
-        "def make(url, tell):\n"
-        "    store = Memory()\n"
-        '    store.create(b\'{"kind":"session_started","v":1,"session_id":"there"}\')\n'
-        "    return store\n"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])}
-    ran = process("fold", "theirs:anything#there", "--json", env=environment)
-    assert (ran.code, ran.json["session"]["id"]) == (0, "there")
-    assert process("store", "list", "--store", "theirs:x", env=environment).out.startswith("there")
-    broken = process("fold", "broken:x#y", env=environment)
-    assert (broken.code, "error: the plug-in 'broken' (lore.stores) cannot be loaded" in broken.err) == (2, True)
-
-
-def test_no_package_is_asked_where_no_name_looks_like_a_url():
-    code = (
-        "import sys; from lore.cli.main import main; main(['fold', 's.jsonl']); "
-        "from lore.store import registry; print(registry._publishes.cache_info().currsize, file=sys.stderr)"
-    )
-
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    assert done.stderr == "0\n"

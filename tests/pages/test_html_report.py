@@ -60,18 +60,6 @@ def test_one_page_holds_the_session_and_nothing_that_is_asked_for():
     assert "turn 7" in found.text
 
 
-def test_the_page_tells_of_a_break_what_the_json_does():
-    session("a.jsonl", FALLEN)
-    turns = lore("simulate", "a.jsonl", "--json").json["turns"]
-    fell = next(turn for turn in turns if turn["causes"] and turn["causes"][0]["is_break"])
-    written("simulate", "a.jsonl")
-    text = Read(page()).text
-    cause = fell["causes"][0]
-    for shown in (cause["code"], cause["message"], f"{fell['lost_tokens']:,} tokens", "who can act", "bytes", "bill",
-                  "provider", "none recorded", "made of", "billed: 0 read, 17,000 written, 10 uncached"):  # fmt: skip
-        assert shown in text, shown
-
-
 def test_what_bytes_differ_stands_before_and_after_side_by_side():
     bodies("b.jsonl", "You help. It is Monday, 2026-01-01.", "You help. It is Monday, 2026-01-02.")
     written("check", "b.jsonl")

@@ -79,11 +79,3 @@ def test_a_mark_says_what_happened_and_leads_to_it():
     assert found["model"].text == "turn 5: n before, m now"
     assert [found[kind].href for kind in ("pause", "unexplained")] == ["#r0-1", "#r0-3"]
     assert [mark.place for mark in found.values()] == [pytest.approx(place) for place in (70, 50, 30, 90, 50)]
-
-
-def test_marks_of_one_kind_in_one_column_are_one_that_counts_them():
-    chain = [turn(number, 0, 10, cause="waste", lost=number) for number in range(COLUMNS * 10)]
-    marks = lane(*chain).marks
-    assert len(marks) == COLUMNS
-    assert marks[0].number == 9
-    assert marks[0].text.endswith("(and 9 others beside it)")

@@ -21,12 +21,6 @@ def test_a_failing_assertion_prints_the_divergence_and_no_body(suite) -> None:
     result.stdout.no_fnmatch_line("*return moved*")
 
 
-def test_the_hint_of_an_error_is_shown(suite) -> None:
-    result = suite("def test_agent():\n    assert_prefix_stable(STABLE, allow='date-in-prefx')\n")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["E*no cause is called 'date-in-prefx'", "E*did you mean date-in-prefix?"])
-
-
 # pytest prints what the functions of a traceback were given: of an error that was the whole prompt.
 def test_an_error_shows_no_body(suite) -> None:
     result = suite("def test_agent():\n    assert_prefix_stable(MOVED, allow='date-in-prefx')\n")
@@ -98,11 +92,6 @@ def test_a_mark_on_a_test_that_moves_nothing_is_a_warning(suite) -> None:
 def test_a_marked_class_need_not_move_the_prefix_in_each_of_its_tests(suite) -> None:
     tests = "    def test_a(self):\n        assert_prefix_stable(MOVED)\n    def test_b(self):\n        pass\n"
     suite(f"{REASON}class TestAgent:\n{tests}").assert_outcomes(passed=2)
-
-
-def test_a_marked_test_that_failed_or_was_skipped_is_not_warned_of(suite) -> None:
-    result = suite(f"{REASON}def test_a():\n    assert 0\n{REASON}def test_b():\n    pytest.skip('later')\n")
-    result.assert_outcomes(failed=1, skipped=1)
 
 
 def test_the_mark_is_known_to_strict_runs_and_listed(suite) -> None:

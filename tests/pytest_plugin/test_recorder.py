@@ -10,7 +10,7 @@ import requests
 from requests.adapters import BaseAdapter
 
 from lore.cli.main import main
-from lore.pytest_plugin import assert_prefix_stable, recording, seams
+from lore.pytest_plugin import assert_prefix_stable, recording
 from lore.pytest_plugin.seams import SEAMS
 from pytest_plugin.asking import body, sent
 
@@ -205,12 +205,6 @@ def test_bodies_that_were_streamed_are_said_to_be_why_nothing_was_compared() -> 
             sending.post(URL, content=iter([sent(turns)]))
     with pytest.raises(AssertionError, match="the body of 2 was a stream"):
         assert_prefix_stable(recorded)
-
-
-def test_a_library_that_is_not_installed_is_not_named(monkeypatch) -> None:
-    monkeypatch.setattr(seams, "LIBRARIES", ("httpx", "no_such_library_at_all"))
-    with recording() as recorded:
-        assert recorded.watched == ("httpx",)
 
 
 def test_what_was_recorded_can_be_saved_and_checked(tmp_path, capsys) -> None:

@@ -269,14 +269,6 @@ def test_what_is_no_prompt_is_not_listened_to(server) -> None:
     assert [request.may_be_prompt for request in recorded] == [False, False]
 
 
-def test_a_pool_of_one_host_is_recorded_with_its_whole_url(server) -> None:
-    host, port = server.server_address
-    with recording() as recorded, urllib3.HTTPConnectionPool(host, port) as pool:
-        pool.urlopen("POST", "/v1/messages?key=secret", sent(1), {"anthropic-beta": "x"})
-    (seen,) = recorded.requests
-    assert (seen.url, seen.body, seen.headers) == (f"{server.url}/v1/messages", sent(1), {"anthropic-beta": "x"})
-
-
 def test_a_coroutine_that_is_thrown_away_on_its_way_leaves_the_next_request_alone(server) -> None:
     async def never(_):
         await asyncio.sleep(60)

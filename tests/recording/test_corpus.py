@@ -43,26 +43,9 @@ def test_a_name_is_shown_as_it_was_given(text):
     assert str(parse_name(text)) == text
 
 
-def test_the_main_chain_needs_no_name():
-    assert str(Name("a", "main", 3)) == "a#3"
-
-
 def test_names_that_are_no_text_can_be_shown():
     assert show(os.fsdecode(b"a\xffb")) == "a\\xffb"
     assert show("-") == "<stdin>"
-
-
-def test_a_file_is_read_in_pieces(tmp_path):
-    path = tmp_path / "f"
-    path.write_bytes(b"abcdefg")
-    assert list(pieces(str(path), 3)) == [b"abc", b"def", b"g"]
-
-
-@pytest.mark.parametrize("name", ["none", "a\0b", "."])
-def test_what_cannot_be_opened_is_an_error_that_names_it(tmp_path, monkeypatch, name):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(LoreError):
-        list(pieces(name))
 
 
 def test_a_device_is_no_file():
@@ -81,12 +64,6 @@ def test_a_head_is_the_beginning_and_everything_is_still_there(tmp_path, data):
     assert b"".join(opened.data) == data
 
 
-def test_a_long_first_line_is_read_to_its_end(tmp_path):
-    path = tmp_path / "f"
-    path.write_bytes(b'{"a":"' + b"x" * 700_000 + b'"}\n{}\n')
-    assert open_head(str(path)).head.count(b"\n") >= 1
-
-
 def test_files_of_a_folder_come_in_the_order_of_their_names_without_hidden_ones(tmp_path):
     for name in ("b/2", "b/1", "a", ".hidden", ".git/x", "c"):
         path = tmp_path / name
@@ -96,13 +73,6 @@ def test_files_of_a_folder_come_in_the_order_of_their_names_without_hidden_ones(
         os.mkfifo(tmp_path / "pipe")
     found = [os.path.relpath(one, tmp_path) for one in files_below(str(tmp_path), lambda *_: None)]
     assert found == ["a", "c", os.path.join("b", "1"), os.path.join("b", "2")]
-
-
-def test_links_to_folders_are_not_followed(tmp_path):
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "f").write_bytes(b"")
-    (tmp_path / "loop").symlink_to(tmp_path)
-    assert len(list(files_below(str(tmp_path), lambda *_: None))) == 1
 
 
 BIG = b"x" * corpus.HEAD

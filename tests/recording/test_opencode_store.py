@@ -14,7 +14,6 @@ import pytest
 from formats.opencode import Export, compacted, plain
 from lore.errors import LoreError
 from lore.judge.policy import Budgets
-from lore.recording import corpus
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.checking.check import check
@@ -132,25 +131,12 @@ def test_each_session_is_an_input_of_its_own(tmp_path, exports):
     assert (whole.turns, whole.copied) == (6, 6)
 
 
-def test_a_turn_of_a_session_has_a_name(tmp_path, exports):
-    path = written(tmp_path / "opencode.db", *exports)
-    name = corpus.parse_name(f"{path}#ses_1#2")
-    assert (name.path, name.turn) == (f"{path}#ses_1", 2)
-    assert str(name) == f"{path}#ses_1#2"
-
-
 def test_a_database_of_one_session_needs_no_name_and_one_of_several_says_so(tmp_path, exports):
     alone = written(tmp_path / "one.db", exports[1])
     assert usage(alone)[0] == "ses_2"
     with pytest.raises(LoreError, match="2 sessions") as raised:
         fold(str(written(tmp_path / "two.db", *exports)), Options())
     assert "#ses_1" in raised.value.hint, "its subagent's session is not the one that is meant"
-
-
-def test_a_session_that_is_not_there_is_an_error(tmp_path, exports):
-    path = written(tmp_path / "opencode.db", *exports)
-    with pytest.raises(LoreError, match="no session 'ses_9'"):
-        fold(f"{path}#ses_9", Options())
 
 
 def test_not_a_byte_changes_and_what_is_only_in_the_log_of_changes_is_read(tmp_path, exports):

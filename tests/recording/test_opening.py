@@ -6,7 +6,6 @@ import pytest
 
 from formats.streaming import anthropic, sse
 from lore.model.codes import Problem
-from lore.model.events import Billed
 from lore.model.turn import seconds
 from lore.recording.base import KEPT, Problems
 from lore.recording.corpus import parse_name
@@ -30,11 +29,6 @@ def recording(tmp_path, data, **fields):
     path = tmp_path / "r"
     path.write_bytes(data)
     return Options(**fields).open(str(path))
-
-
-def test_every_turn_of_every_chain_comes_with_its_bill(tmp_path):
-    found = {(turn.chain, turn.number): turn.usage for turn in recording(tmp_path, LOG).turns()}
-    assert found == {("main", 1): Billed(read_tokens=7), ("main", 2): None, ("side", 1): None}
 
 
 def test_a_turn_knows_its_place_and_time(tmp_path):
@@ -119,20 +113,7 @@ def test_a_name_picks_its_turn(tmp_path, monkeypatch, name, place):
     assert (turn.chain, turn.number) == place
 
 
-def test_without_a_main_chain_the_first_chain_is_meant(tmp_path):
-    data = log(
-        header(chain="a1"), record("turn_started", turn=1, chain="a1"), record("turn_started", turn=1, chain="a2")
-    )
-    made = recording(tmp_path, data)
-    turn = pick(made, parse_name("x")).turn
-    assert turn.chain == "a1"
-
-
 def test_a_main_chain_that_begins_late_is_meant_all_the_same(tmp_path):
     data = log(header(), record("turn_started", turn=1, chain="a1"), record("turn_started", turn=1))
     made = recording(tmp_path, data)
     assert pick(made, parse_name("x")).turn.chain == "main"
-
-
-def test_an_empty_log_has_no_turn(tmp_path):
-    assert pick(recording(tmp_path, log(header())), parse_name("r")).turn is None

@@ -16,7 +16,7 @@ from lore.recording.opening import Options
 from lore.recording.overrides import read_completion
 from lore.run.assembling import assemble
 from model.making import dumps, header, log, record, user
-from run.equal import assert_same, converted, judged, seen
+from run.equal import assert_same, converted, seen
 
 TOOLS = [{"name": "ls", "input_schema": {"n": 1.0}}]
 SIDE = {"isSidechain": True, "agentId": "7"}
@@ -143,13 +143,6 @@ def test_the_main_chain_gets_them_and_a_subagent_does_not():
     assert "tools" not in other
 
 
-def test_in_a_subagent_s_own_file_its_chain_is_meant():
-    put("agent-7.jsonl", joined(*LINES[2:4]))
-    assert json.loads(assemble(Name("agent-7.jsonl"), given()).body)["tools"] == TOOLS
-    options = given(strict=False)
-    assert [turn.prompt.head for turn in options.open("agent-7.jsonl").turns()] == [()]
-
-
 def test_a_main_chain_that_begins_after_a_subagent_is_meant_all_the_same():
     put("s.jsonl", joined(*LINES[2:4], *LINES[:2]))
     heads = {turn.chain: len(turn.prompt.head) for turn in given().open("s.jsonl").turns()}
@@ -176,39 +169,9 @@ def test_without_tools_or_with_something_that_no_prompt_holds_it_stays_reconstru
     assert [one[2] for one in fidelities(given(), *attached)] == ["structural", "reconstructed"]
 
 
-def test_what_a_dialect_has_no_place_for_keeps_it_reconstructed():
-    thinking = {"type": "thinking", "thinking": "hm", "signature": "s"}
-    lines = (
-        asked("u", "x"),
-        answered("a", "r", thinking, "u"),
-        asked("u2", "y", "a"),
-        answered("b", "q", text("z"), "u2"),
-    )
-    put("s.jsonl", joined(*lines))
-    options = Options(dialect="openai-chat", completion=given().completion)
-    assert [turn.prompt.fidelity for turn in options.open("s.jsonl").turns()] == ["structural", "reconstructed"]
-
-
 def notes(options, *lines):
     put("s.jsonl", joined(*lines))
     return [one for one in assemble(Name("s.jsonl"), options).notes if "max_tokens" not in one]
-
-
-def test_notes_say_exactly_what_is_missing():
-    put("system", b"x")
-    half = Options(completion=read_completion("system", None, strict=True))
-    attached = (*LINES[:2], ATTACHED, {**ATTACHED, "uuid": "att2"}, *LINES[4:])
-    left_out = "2 attachments left out: the recording does not show how the model saw them"
-    assert notes(Options(), *LINES) == [
-        "the system prompt and the tools are not in this recording: give --system and --tools"
-    ]
-    assert notes(half, *LINES) == ["the tools are not in this recording: give --tools"]
-    assert notes(given(), *LINES) == []
-    assert notes(given(), *attached) == [left_out]
-    put("s.jsonl", joined(*LINES))
-    assert (
-        "the system prompt and the tools are not in this recording" in assemble(Name("s.jsonl", "7", 1), given()).notes
-    )
 
 
 @pytest.mark.parametrize(
@@ -250,8 +213,3 @@ def test_converted_the_session_has_them():
     assert seen("made.jsonl").bodies == seen("s.jsonl", given()).bodies
     with pytest.raises(LoreError, match="records its own"):
         converted("made.jsonl", given())
-
-
-def test_no_finding_comes_of_completing():
-    put("s.jsonl", joined(*LINES))
-    assert judged("s.jsonl", options=given(strict=False)) == judged("s.jsonl") == []

@@ -75,12 +75,6 @@ def test_without_links_a_response_answers_the_last_request_before_it(tmp_path):
     assert order(tmp_path) == ["a", "r", "b", "q"]
 
 
-def test_a_response_before_every_request_answers_none(tmp_path):
-    reply(tmp_path, "r", 1)
-    ask(tmp_path, "a", 2)
-    assert order(tmp_path) == ["a", "r+"]
-
-
 def test_a_link_leads_to_the_same_conversation_alone(tmp_path):
     ask(tmp_path, "main", 1)
     ask(tmp_path, "side", 2, first="title")

@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from helpers.strategies.bodies import DIALECTS as NAMES
 from helpers.strategies.bodies import conversations, places_for_breakpoints, with_breakpoints
 from helpers.strategies.spelling import Style, write
-from lore.errors import LoreError
-from lore.model import events as e
 from lore.model.canonical import canonical
 from lore.model.items import AssistantMessage, CompactDivider, ToolCall, UserMessage
 from lore.prompt.dialects import DIALECTS
@@ -233,13 +231,6 @@ def test_what_a_request_continues_is_written_out():
     assert "previous_response_id" not in body
 
 
-def test_chains_of_a_capture_are_chains_of_the_session():
-    title = {"model": "claude-haiku-4-5", "max_tokens": 9, "system": "You are a title generator.",
-             "messages": [{"role": "user", "content": "Write a title for this conversation"}]}  # fmt: skip
-    found = trip(asked(USER), title, asked(USER, {"role": "assistant", "content": "a"}, USER))
-    assert {name: chain.turns for name, chain in found.state.chains.items()} == {"main": 2, "utility-2": 1}
-
-
 @pytest.mark.parametrize(
     "messages",
     [
@@ -298,25 +289,6 @@ def test_in_another_dialect_it_says_the_same():
     body = json.loads(DIALECTS["openai-chat"].write(turn.prompt))
     assert [message["role"] for message in body["messages"]] == ["system", "user", "assistant", "tool"]
     assert body["messages"][3]["content"][0]["text"] == "a.py"
-
-
-def test_what_holds_no_request_is_no_session(tmp_path):
-    path = tmp_path / "x.json"
-    path.write_bytes(b'{"model":"m","messages":{}}')
-    with pytest.raises(LoreError):
-        list(convert(Name(str(path)), Options(), Problems()).lines)
-
-
-def test_every_field_of_a_recorded_request_is_read_back():
-    started = e.TurnStarted(
-        turn=3, breakpoints=(e.Mark("tools", 1, e.Raw(b"{}")),), given_up="main",
-        call=e.Call(endpoint="h/v1", betas=("b",), status=200),
-    )  # fmt: skip
-    data = e.encode(e.SessionStarted(session_id="s")) + b"\n" + e.encode(started) + b"\n"
-    with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
-        file.write(data)
-        file.flush()
-        assert [read.value for read in Options().open(file.name).reads()][1] == started
 
 
 def test_items_have_names_of_their_own_across_dialects():

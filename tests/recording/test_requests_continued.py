@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
-from lore.judge.pairs import Pairs
-from lore.model.turn import Exchange, Memo, Turn
+from lore.model.turn import Exchange, Memo
 from lore.prefix.overlap import overlap, relation
 from lore.prompt.dialects import DIALECTS
 from lore.recording.requests import Continuations
@@ -69,15 +67,6 @@ def test_a_continuation_is_what_a_request_with_all_of_it_would_be():
     assert shown(made) == shown(whole(every))
 
 
-def test_each_continuation_extends_the_one_before():
-    talk = Talk()
-    before = talk.ask([user("a")], "r0", output=[call(0)]).prompt
-    for n in range(1, 5):
-        after = talk.ask([result(n - 1)], f"r{n}", after=f"r{n - 1}", output=[call(n)]).prompt
-        assert relation(before, after, overlap(before, after)) == "extension"
-        before = after
-
-
 def test_history_is_shared_and_never_made_again():
     """Law 8: the work of a turn is what is new in it."""
     talk = Talk()
@@ -98,20 +87,6 @@ def test_what_was_sent_ahead_without_a_message_is_extended():
     assert shown(after) == shown(whole([system("s"), user("a")]))
 
 
-def test_system_messages_in_mid_conversation_are_messages():
-    talk = Talk()
-    talk.ask([user("a")], "r1", output=[call(1)])
-    made = talk.ask([system("later"), user("b")], "r2", after="r1").prompt
-    assert shown(made) == shown(whole([user("a"), call(1), system("later"), user("b")]))
-
-
-def test_a_text_as_input_is_one_item():
-    talk = Talk()
-    talk.ask("a", "r1", output=[call(1)])
-    made = talk.ask([result(1)], "r2", after="r1").prompt
-    assert [one.path for one in made.messages][-2:] == ["input[2]", "input[2].output"]
-
-
 def test_where_the_response_is_not_recorded_the_prompt_is_partial():
     made, missing = Talk().ask([result(1)], "r2", after="r1")
     assert (made.partial, missing) == (True, "r1")
@@ -130,23 +105,6 @@ def test_what_continues_a_partial_prompt_is_partial_and_said_once():
     talk.ask([result(1)], "r2", after="r1", output=[call(2)])
     made, missing = talk.ask([result(2)], "r3", after="r2")
     assert (made.partial, missing) == (True, "")
-
-
-def test_two_partial_prompts_that_differ_are_an_expected_continuation():
-    talk, pairs = Talk(), Pairs()
-    left, right = (talk.ask([result(n)], f"r{n}", after=f"x{n}").prompt for n in (1, 2))
-    pairs.advance(Turn("main", 1, left))
-    pair = pairs.advance(Turn("main", 2, right))
-    assert [(one.code, one.kind) for one in pair.causes] == [("LORE132", "expected")]
-
-
-def test_tools_of_a_partial_prompt_that_change_are_still_a_cause():
-    talk, pairs = Talk(), Pairs()
-    left = talk.ask([result(1)], "r1", after="x1").prompt
-    right = talk.ask([result(2)], "r2", after="x2", tools=[]).prompt
-    pairs.advance(Turn("main", 1, left))
-    pair = pairs.advance(Turn("main", 2, right))
-    assert pair.causes[0].code == "LORE103"
 
 
 def test_a_conversation_that_the_provider_keeps_is_followed():
@@ -178,8 +136,3 @@ def test_wrong_types_of_an_answer_are_no_error(output):
     talk = Talk()
     talk.follow.whole(whole([user("a")]), Exchange(b"{}", "wire", response_id="r1", output=output), DIALECT)
     assert talk.ask([user("b")], "r2", after="r1").prompt.messages.last() is not None
-
-
-def test_other_dialects_continue_nothing():
-    prompt = msgspec.structs.replace(whole([user("a")]), dialect="anthropic")
-    assert Continuations().whole(prompt, Exchange(b"{}", "wire"), DIALECT).prompt is prompt

@@ -10,10 +10,7 @@ import pytest
 from lore.model import differences as d
 from lore.model.cause import kind_of, mapped, texts_of
 from lore.model.evidence import Evidence
-from lore.prefix.causes import causes
-from lore.prefix.overlap import overlap
 from lore.report.sentences.differences import DIFFERENCES
-from model.making import assistant, body, parsed
 
 STRUCTS = get_args(d.Difference)
 CANARY = "canary"
@@ -94,12 +91,3 @@ SENTENCES = [
 @pytest.mark.parametrize(("evidence", "sentence"), SENTENCES)
 def test_a_sentence_says_what_is_so_and_where(evidence, sentence):
     assert DIFFERENCES[type(evidence)](evidence) == sentence
-
-
-def test_what_a_pair_shows_is_told_before_and_after():
-    left, right = (parsed(body(f"It is {day}.", assistant("Good."), "Go on.")) for day in ("Monday", "Tuesday"))
-    (cause,) = causes(left, right, overlap(left, right), ())
-    told = DIFFERENCES[type(cause.evidence)](cause.evidence)
-    assert told.startswith("a date or time in messages[0].content: …")
-    assert "Monday" in told.partition(" became ")[0]
-    assert "Tuesday" in told.partition(" became ")[2]

@@ -7,7 +7,6 @@ import json
 from xml.etree import ElementTree
 from xml.sax import expatreader, handler
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 from helpers.schemas import valid
 from lore.judge.base import finding
 from lore.model.cause import Place
-from lore.model.codes import Problem
 from lore.model.evidence import Told
 from lore.model.results import Checked, CostlyCause, Summary
 from lore.report.console import console
@@ -245,24 +243,3 @@ def test_json_lines_are_findings_and_then_the_sums():
 
 
 # all of them
-
-SECRETS = (
-    "sk-ant-api03-" + "Ab1" * 12,
-    "ghp_" + "Zz9" * 10,
-    "AKIA" + "ABCDEFGH12345678",
-    "xoxb-" + "1234567890-abc",
-    "https://user:" + "hunter22" + "@host/",
-)
-
-
-@pytest.mark.parametrize("kind", REPORTS)
-@pytest.mark.parametrize("secret", SECRETS, ids=lambda secret: secret[:4])
-def test_no_report_shows_a_credential(kind, secret):
-    one = found(path=f"logs/{secret}.jsonl", section=secret, chain=secret, json_path=f"x.{secret}")
-    one = msgspec.structs.replace(one, message=f"a {secret} b", evidence=Told(secret))  # also where nothing was masked
-    result = msgspec.structs.replace(checked(one), problems=[Problem("LORE201", secret, file=secret, line=1)])
-    said = text(kind, result, verbose=True).replace("\\", "")
-    said = said.partition("<main>")[2].partition("</main>")[0] if kind == "html" else said  # no colours
-    hidden = secret.split(":")[-1].split("@")[0] if "@" in secret else secret
-    assert hidden not in said
-    assert hidden[6:] not in said

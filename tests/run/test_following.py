@@ -15,7 +15,6 @@ from lore.model.codes import Problem
 from lore.model.items import CompactDivider, ToolCall
 from lore.model.results.store import InjectedResult, TurnResult
 from lore.recording.opening import Options
-from lore.run.folding import fold
 from lore.run.following import Note, cursor_of, epoch_of, follow_events, follow_timeline
 from model.making import call, dumps, record, said, user
 
@@ -176,26 +175,6 @@ def events(path, *actions, since=None, heard=None):
 
 
 EPOCH = epoch_of(LOG)
-
-
-def test_without_a_cursor_a_snapshot_comes_first_and_then_events(log):
-    first, second = events(log, add(log, line("append", item=said("a2"))))
-    assert (first.cursor, second.cursor) == (f"{EPOCH}:7", f"{EPOCH}:8")
-    log.write_bytes(LOG)
-    assert first.snapshot == fold(str(log), Options()).result
-    assert bytes(second.event) == b'{"kind":"append","item":{"type":"assistant_message","uuid":"a2","text":"hi"}}'
-
-
-def test_with_a_cursor_only_what_came_after_it(log):
-    assert [one.cursor for one in events(log, since=f"{EPOCH}:5")] == [f"{EPOCH}:6", f"{EPOCH}:7"]
-    assert events(log, since=f"{EPOCH}:7") == []
-    assert len(events(log, since=f"{EPOCH}:0")) == 7
-
-
-@pytest.mark.parametrize("since", [f"{EPOCH}:8", "00000000:3"])
-def test_a_cursor_of_another_log_or_beyond_the_end_gets_a_snapshot(log, since):
-    (only,) = events(log, since=since)
-    assert (only.cursor, bool(only.snapshot)) == (f"{EPOCH}:7", True)
 
 
 def test_a_cursor_more_than_500_events_behind_gets_a_snapshot(log):

@@ -56,12 +56,6 @@ def test_the_outcome_is_that_of_the_command(logs):
     assert len(parts[0].merge(*parts[1:])) == len(parts)
 
 
-def test_files_that_are_named_by_path_stand_as_a_folder_lists_them(logs):
-    parts, once = logs
-    paths = [file.path for file in lore.recordings("logs")]
-    assert reduce(lore.Result.merge, map(lore.judge, reversed(paths))).json() + "\n" == once.out
-
-
 def test_a_chain_of_merges_is_no_deeper_than_the_stack(logs):
     parts, _ = logs
     merged = reduce(lore.Result.merge, [parts[0]] * 5_000)
@@ -120,10 +114,6 @@ def test_a_file_that_was_named_and_is_none_raises_and_a_path_does_not(desk):
     assert lore.judge("nowhere.jsonl").outcome().incomplete
     with pytest.raises(LoreError, match="no recording"):
         lore.judge(Input("note.txt", named=True))
-
-
-def test_no_file_is_no_result():
-    assert lore.Result().checked().summary.files == len(lore.Result()) == 0
 
 
 def test_numbers_past_64_bits_and_half_characters_come_back():

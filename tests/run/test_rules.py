@@ -23,11 +23,6 @@ def read_price(rules):
     return rules.price("anthropic", "claude-opus-5").read
 
 
-def test_the_packaged_tables_are_read_once():
-    assert load() is load() is packaged()
-    assert packaged().as_of == max(date(2026, 10, 24), packaged().as_of)
-
-
 def test_a_users_file_holds_over_the_tables(tmp_path):
     file = tmp_path / "own.toml"
     file.write_bytes(b"\xef\xbb\xbfas_of = 2027-02-01\n" + OWN.format(0.25).encode())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from bench.verdicts import extensions
 from cache.talk import Talk, bill
 from fuzz.samples import CORPUS
 from lore.cache.predictor import Predictor
@@ -77,11 +76,3 @@ def test_the_floors_hold_on_real_sessions():
     unexplained = [one.result.cause for one in drops if one.result.cause.code == "LORE301"]
     assert unexplained
     assert all(cause.ruled_out for cause in unexplained)
-
-
-@pytest.mark.corpus
-@real
-def test_clean_extensions_of_wire_captures_are_read_to_the_token():
-    turns = extensions()
-    assert len(turns) >= 30
-    assert sum(turn.predicted == turn.read for turn in turns) >= 0.95 * len(turns)

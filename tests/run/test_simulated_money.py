@@ -7,10 +7,6 @@ import pytest
 from cli.running import lore
 from faults.sessions import Session
 from judge.captures import asks, call, put, text, usage
-from lore.cache.base import Outcome, Prediction
-from lore.cache.levels import Predicted
-from lore.model.events import Billed, Iteration
-from lore.run.simulate import _bounded
 
 ROUTER = "https://openrouter.ai/api/v1/messages"
 WORDS = [text("user", "Begin."), text("assistant", "done"), text("user", "Go on.")]
@@ -37,11 +33,6 @@ def test_a_router_asks_its_own_prices_whoever_answers(tmp_path):
     assert "no price is known for claude-opus-5 at openrouter: a file of --rules-file can give one" in notes
 
 
-def test_who_is_asked_directly_asks_the_makers_prices(tmp_path):
-    found, _ = costs(routed(tmp_path, "https://api.anthropic.com/v1/messages"))
-    assert all(cost["billed"] > 0 for cost in found)
-
-
 def session(folder, **fields):
     log = Session()
     log.ask("Do it.")
@@ -49,13 +40,6 @@ def session(folder, **fields):
     path = folder / "session.jsonl"
     path.write_bytes(log.written())
     return path
-
-
-def test_a_search_for_tools_costs_its_tokens_alone(tmp_path):
-    plain, _ = costs(session(tmp_path))
-    found, notes = costs(session(tmp_path, server_tool_use={"tool_search_requests": 3}))
-    assert found == plain
-    assert not notes
 
 
 def test_a_tool_without_a_price_is_named(tmp_path):
@@ -92,24 +76,3 @@ def test_what_is_predicted_of_several_passes_costs_the_same_whatever_the_first_w
     found, _ = costs(path)
     assert found[1]["predicted"] < 0.05
     assert (found[1]["billed"] > 0.3) == (first == 0)
-
-
-def prediction(read, *others):
-    outcomes = (Outcome(read, 0.4, "goes-on"), *(Outcome(other, 0.3, "skill") for other in others))
-    return Predicted("anthropic", Prediction(read, 500, 3, "rule", "goes-on", 500, outcomes))
-
-
-def test_a_shown_read_is_not_above_all_that_was_asked():
-    bill = Billed(10, 0, 990)
-    found = _bounded(prediction(1_001, 700, 1_300), bill)
-    assert (found.read, found.write, found.uncached, found.write_1h) == (1_000, 0, 0, 0)
-    assert [outcome.read for outcome in found.outcomes] == [1_000, 700, 1_000]
-
-
-def test_no_bill_an_odd_one_and_a_later_pass_bound_nothing():
-    many = prediction(5_000, 700)
-    assert _bounded(many, None) is many.prediction
-    assert _bounded(many, Billed(None, 0, 990)) is many.prediction
-    assert _bounded(many._replace(odd="more than the body"), Billed(10, 0, 990)) is many.prediction
-    later = Billed(10, 6_000, 990, iterations=(Iteration(10, 0, 1_990, 1, kind="message"),))
-    assert _bounded(many, later).read == 2_000

@@ -134,11 +134,6 @@ def test_a_log_that_is_gone_is_waited_for(desk, clock):
     assert watch.look().log == judged(path)
 
 
-def test_what_is_no_recording_is_said(desk, clock):
-    (desk / "x.txt").write_bytes(b"hello\x1b[2J\n")
-    assert "no recording" in watching("x.txt", clock).look().note
-
-
 def test_a_newer_session_is_followed_and_one_of_this_project_comes_first(desk, clock):
     home, project = desk / "home", desk / "app"
     project.mkdir()
