@@ -6,7 +6,7 @@ A file in this user's own settings folder needs no approval. One that belongs to
 
 An approval is a file in `trusted` in the folder of `store.locks.state_folder`, which only this user can write to. Its
 name is a digest of the path of the settings file; its content is the SHA-256 of that file, a line end, and the path.
-What is approved is the settings file, not the programs that it names.
+An approval is of the settings file, not of the programs that it names.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def real_path(path: str) -> str:
 
 
 def _fault(file: SettingsFile, *, is_own: bool) -> str:
-    """Say why a settings file can never count on this machine; empty if it may. Windows is not asked for owners."""
+    """Return why a settings file can never count on this machine; empty if it may. Windows is not asked for owners."""
     if not hasattr(os, "geteuid"):
         return ""
     try:
@@ -148,7 +148,7 @@ def _can_others_write(status: os.stat_result, *, is_own: bool) -> bool:
 
 
 def _folder() -> Path | None:
-    """Return the folder of approvals; None if there is none yet. Raises LoreError if others can write to it."""
+    """Return the folder of approvals; None if it does not exist yet. Raises LoreError if others can write to it."""
     folder = state_folder() / FOLDER
     if not folder.is_dir():
         return None

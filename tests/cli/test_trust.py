@@ -1,4 +1,4 @@
-"""`lore trust`, and what `lore compact` does with settings that nobody approved."""
+"""`lore trust`, and how `lore compact` treats settings that were not approved."""
 
 from __future__ import annotations
 

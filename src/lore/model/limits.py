@@ -29,8 +29,8 @@ ANSWER_SEGMENTS = 128  # at either end of a request in which the model's answer 
 EXPLAINED_DIFFERENCES = 48  # of one kind of block between two requests; more are counted
 WORD_BYTES = 65_536  # before an excerpt, searched for the start of its first word, which may be a credential
 CLOCK_SIGNS = 256  # places of a text that look like a clock or an id
-VARYING_TEXT = 65_536  # characters searched for clocks and ids: a longer difference is none
-ENDED_REQUESTS = 64  # requests of a recording that a later one may continue, besides the last of each chain
+VARYING_TEXT = 65_536  # characters searched for clocks and ids: a longer difference is not searched
+ENDED_REQUESTS = 64  # requests of a recording that a later one may continue; also the last of each chain
 CACHE_ENTRIES = 4_096  # entries of a chain in the model of a cache, the latest, that a request may continue
 FORECAST_ENTRIES = 4_000  # entries measured for a turn; more only if a long history changed at its beginning
 PREDICTED_TURNS = 8  # of a recording whose missed reads are predicted again, and one more for each
@@ -41,7 +41,7 @@ COMBINED_CAUSES = 8  # sets of causes whose savings are tried in combination: ea
 RECORD_BYTES = 12 * 1024 * 1024  # 6 times the longest record that was seen in a real recording
 RECORD_LEVELS = 1_000  # of nesting: parsers refuse what is deeper, each at another depth
 RECORD_VALUES = 300_000  # each becomes an object of some hundred bytes: 12 MiB of `{},{},` would take gigabytes
-ENTRY_BYTES = 24 * 1024 * 1024  # of a document: browsers record videos beside requests
+ENTRY_BYTES = 24 * 1024 * 1024  # of a document: browsers record videos with requests
 BODY_BYTES = 24 * 1024 * 1024  # as text of any script it takes four times as much, for a moment
 SAMPLE_BYTES = 40 * 1024 * 1024  # of an evaluation: it is held as pieces, whole and cut
 SAMPLE_VALUES = 1_000_000  # its calls repeat their histories
@@ -63,18 +63,18 @@ ZSTD_WINDOW_BYTES = 64 * 1024 * 1024  # that a compressed file may ask to be hel
 SHORT_LINES = 1_000  # lines too short for a record that are reported; more are counted
 SHORT_OBJECTS = 50_000  # short lines that are objects: each is kept as an opaque event; more are counted
 SHORT_ENTRIES = 10_000  # entries of a document that are too short for a call; what follows them is not read
-BRANCH_WALKS = 16  # times that each line of Claude Code's log is passed over, on average, to find what compactions kept
+BRANCH_WALKS = 16  # times that each line of Claude Code's log is read again, on average, to apply compactions
 UNBILLED_EVENTS = 1_000  # of a response of Codex that waits for its usage
 UNBILLED_BYTES = 4 * 1024 * 1024  # of such a response
 REPLAYED_ENTRIES = 100_000  # entries of pi that come again on another branch: a session has some hundred
-REPLAYED_BYTES = 8 * 1024 * 1024  # of the latest lines of pi, kept for what comes again
+REPLAYED_BYTES = 8 * 1024 * 1024  # of the latest lines of pi, kept for entries that come again
 OPEN_CALLS = 512  # calls of a chat without a result: each result is looked for among them
 
-# Files beside recordings
+# Other files
 DATABASE_BYTES = 1024 * 1024 * 1024  # of a database of an agent that is copied, and of all copies that are kept
 COLUMN_BYTES = 64 * 1024 * 1024  # of one of its values: no reader keeps a longer record
-QUERY_STEPS = 20_000_000  # of SQLite's machine for a query, and so many more
-QUERY_STEPS_PER_BYTE = 10  # of the database: an honest one needs less than one a byte
+QUERY_STEPS = 20_000_000  # of SQLite's virtual machine that any query may take
+QUERY_STEPS_PER_BYTE = 10  # more for each byte of the database: an honest one needs less than one
 DIRECTORY_BYTES = 4 * 1024 * 1024  # of an archive's directory: some 50,000 members; it is held while they are read
 SMALL_FILE_BYTES = 16 * 1024 * 1024  # of a file that is read at once: a message, a list of folders
 SETTINGS_BYTES = 1024 * 1024  # of a settings file: a device has no end
@@ -90,7 +90,7 @@ LINTED_CONVERSATIONS = 64  # of a file of bodies whose latest request is held
 
 # Programs, servers and templates that a user names
 COMMAND_BYTES = 1024 * 1024  # of a command's output; a summary or a context has thousands
-COMPLAINT_BYTES = 64 * 1024  # of a command's standard error: its end, where the reason stands
+COMPLAINT_BYTES = 64 * 1024  # of a command's standard error: its end, where the reason is
 COMMANDS_AT_ONCE = 16  # each is a process of the user's
 ANSWER_BYTES = 4 * 1024 * 1024  # of a server's answer; a summary has thousands
 TEMPLATE_CHARACTERS = 65_536  # three times the longest chat template in use; compiling one takes quadratic time

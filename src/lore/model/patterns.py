@@ -36,7 +36,7 @@ class PathPattern:
         self.text = text = pattern.removeprefix("./").rstrip("/")
         self._names_all = text in ("", ".")
         magic = _MAGIC.search(text)
-        self.is_literal = magic is None and not self._names_all  # it names `text`, and what is below it
+        self.is_literal = magic is None and not self._names_all  # it names `text`, and paths below it
         self._literal = text if magic is None else text[: magic.start()]
         self._characters: dict[str, int] = {}  # character -> tokens that are this character
         self._sets: list[tuple[int, bool, list[tuple[str, str]]]] = []  # tokens that are a set: negated?, ranges
@@ -113,7 +113,7 @@ class PathPattern:
         return self._with_empty((matched & taken) << 1 | matched & repeated)
 
     def _with_empty(self, matched: int) -> int:
-        """Add what is matched when tokens match the empty text; `_merged` keeps the rounds to three."""
+        """Add the tokens that match the empty text; `_merged` keeps the rounds to three."""
         while True:
             more = matched | (matched & self._empty) << 1 | (matched & self._folders) << 3
             if more == matched:

@@ -13,7 +13,7 @@ _STATES = {
 
 
 def write_trusted(result: TrustResult, out: Console) -> None:
-    """Write each file, and what it may run, ask and send."""
+    """Write each file with its commands, endpoints and keys."""
     verb = "" if result.action == "listed" else f"{result.action} "
     for file in result.files:
         out.print(line(verb, (file.path, "bold"), _STATES[file.state] if result.action == "listed" else ""))

@@ -1,4 +1,4 @@
-"""`lore trust`: approve a folder's settings, list what is approved, take an approval back."""
+"""`lore trust`: approve a folder's settings, list approvals, remove an approval."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run(
         str | None,
         typer.Argument(metavar="[FOLDER]", help="A folder with settings; default: that of the settings in force here."),
     ] = None,
-    listing: Annotated[bool, typer.Option("--list", help="List what is approved; approve nothing.")] = False,
+    listing: Annotated[bool, typer.Option("--list", help="List approvals; approve nothing.")] = False,
     removing: Annotated[
         bool, typer.Option("--remove", help="Take back the approval of the folder, which may be gone.")
     ] = False,
@@ -33,8 +33,8 @@ def run(
 ) -> int:
     """Approve the commands, endpoints and keys that a folder's settings name.
 
-    Read the file first. `lore compact` and `lore memory` run commands and send content only as told by a file that was
-    named (--config, --policy), by lore.toml in your own settings folder (~/.config/lore on Linux), or by one that you
+    Read the file first. `lore compact` and `lore memory` use commands, endpoints and keys only of a file that you name
+    (--config, --policy), of lore.toml in your own settings folder (~/.config/lore on Linux), or of a file that you
     approved. A file that changes has to be approved again; one of another user cannot be approved. All other commands
     ignore these settings.
     """
@@ -81,7 +81,7 @@ def _removed(name: str) -> list[TrustedFile]:
     meant = {os.path.abspath(folder), os.path.realpath(folder)}
     removed = remove(lambda path: os.path.dirname(path) in meant)
     if not removed:
-        raise LoreError(f"{corpus.show(name)} is not approved", hint="lore trust --list names what is")
+        raise LoreError(f"{corpus.show(name)} is not approved", hint="lore trust --list shows approvals")
     return [_shown(approval, approval.state()) for approval in removed]
 
 

@@ -14,7 +14,7 @@ class TrustedFile(Struct, frozen=True):
 
     path: str
     state: Literal["approved", "changed", "missing"]  # now; `changed` since: it has to be approved again
-    settings: list[str]  # what it runs, asks and sends, as `NAME: VALUE`; empty if it was changed or is missing
+    settings: list[str]  # commands, endpoints and keys, as `NAME: VALUE`; empty if it was changed or is missing
 
 
 class TrustResult(CommandResult, frozen=True, kw_only=True):
