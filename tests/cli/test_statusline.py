@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ from lore.files import cache_root
 from lore.recording.agents.logs import Surroundings
 from lore.run.live import statusline as module
 
+START = module.start
 LOG = "home/.claude/projects/x/s.jsonl"
 HEAVY = {"typer", "msgspec", "orjson", "rich", "lore.recording.opening", "lore.judge.judge", "hashlib", "subprocess"}
 
@@ -130,6 +132,12 @@ def test_without_a_folder_to_keep_anything_in_the_log_is_judged(monkeypatch, sta
     assert lore("statusline", LOG, "--width", "40").out.startswith("prompt 12k")
     assert lore("statusline", "nowhere.jsonl").out == "lore: no session\n"
     assert started == []
+
+
+def test_started_process_is_not_waited_for():
+    """An unwaited process once warned when it was forgotten, and pytest took that for an error."""
+    START([sys.executable, "-c", "import time; time.sleep(1)"])
+    gc.collect()
 
 
 def test_an_unknown_part_is_named(started):

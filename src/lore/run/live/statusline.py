@@ -113,12 +113,9 @@ def look(folder: str, path: str) -> tuple[KeptStatus | None, bool]:
 
 
 def end_of(path: str, size: int | None = None) -> tuple[int, int] | None:
-    """Return a file's size, and a checksum of its last 4 KiB, or of those of its first `size` bytes.
-
-    None if it is not a regular file: a session in a database, a folder, a pipe, which would block.
-    """
+    """Return a file's size and the checksum of its last 4 KiB, or of those before `size`; None if it is not a file."""
     with suppress(OSError, ValueError):
-        if stat.S_ISREG(os.stat(path).st_mode):
+        if stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would block
             with open(path, "rb", buffering=0) as file:
                 whole = file.seek(0, os.SEEK_END)
                 until = whole if size is None else min(size, whole)
@@ -197,4 +194,7 @@ def start(command: list[str]) -> None:
 
     flags, null = getattr(subprocess, "DETACHED_PROCESS", 0), subprocess.DEVNULL
     with suppress(OSError):
-        subprocess.Popen(command, stdin=null, stdout=null, stderr=null, creationflags=flags, start_new_session=True)  # noqa: S603
+        started = subprocess.Popen(  # noqa: S603 - lore itself
+            command, stdin=null, stdout=null, stderr=null, creationflags=flags, start_new_session=True
+        )
+        started.returncode = 0  # this process does not wait for it
