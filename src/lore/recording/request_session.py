@@ -30,12 +30,12 @@ from lore.model.vector import Vector
 from lore.prefix.purpose import is_summary
 from lore.prompt.dialects import DIALECTS
 from lore.prompt.dialects.content import result_of, text_in
-from lore.prompt.dialects.messages import Body, grouped, write_object
+from lore.prompt.dialects.messages import Body, group_messages, write_object
 from lore.prompt.layout import INJECTED
 from lore.recording.base import Recording
 from lore.recording.events import EventRecording, session_log
 from lore.recording.overrides import HINT_COMPLETE
-from lore.recording.requests import RequestRecording, end_of, written_time
+from lore.recording.requests import RequestRecording, end_event, format_time
 from lore.sdk.replies import READERS
 
 LOOKED_AT = 64  # segments after a divergence that are searched for a summary
@@ -69,17 +69,17 @@ class RequestSession(EventRecording):
 
     def finish(self) -> Iterator[Read]:
         """Yield the last response of every chain."""
-        return (Read(event, 1, 0) for chain in self._chains.values() for event in chain.response())
+        return (Read(event, 1, 0) for chain in self._chains.values() for event in chain.read_response())
 
     def _events(self, exchange: Exchange, turn: Turn | None) -> Iterator[Read]:
         dialect = None if turn is None else DIALECTS.get(turn.prompt.dialect)
         if turn is not None and isinstance(dialect, Body) and dialect.name in READERS:
             chain = self._chains.setdefault(turn.chain, _RequestChain(turn.chain))
-            for event in chain.request(exchange, turn, dialect, is_first=not self._is_started):
+            for event in chain.read_request(exchange, turn, dialect, is_first=not self._is_started):
                 yield Read(event, turn.line or 1, turn.byte or 0)
             self._is_started = True
         for name in self._requests.forgotten():
-            yield from (Read(event, 1, 0) for event in self._chains.pop(name, _RequestChain(name)).response())
+            yield from (Read(event, 1, 0) for event in self._chains.pop(name, _RequestChain(name)).read_response())
 
 
 def session_of(recording: Recording, instead: str, *, hint: str) -> EventRecording:
@@ -103,8 +103,6 @@ class _SentMessage:
 
 
 class _RequestChain:
-    """The requests of one chain."""
-
     def __init__(self, name: str) -> None:
         self._name = name
         self._numbers = count(1)  # in the names of items and responses
@@ -116,9 +114,9 @@ class _RequestChain:
         self._generated: Callable[[], Iterable[Segment]] | None = None  # what the latest response said
         self._response_id = ""
 
-    def request(self, exchange: Exchange, turn: Turn, dialect: Body, *, is_first: bool) -> Iterator[e.Event]:
+    def read_request(self, exchange: Exchange, turn: Turn, dialect: Body, *, is_first: bool) -> Iterator[e.Event]:
         """Yield what is new since the previous request, and the turn; before the session's first one the header."""
-        prompt, at = turn.prompt, written_time(exchange.at)
+        prompt, at = turn.prompt, format_time(exchange.at)
         if self._head.get("dialect") != dialect.name:
             self._dialect, self._reader = dialect, READERS[dialect.name](dialect.name, f"{dialect.name}-call")
         if prompt.dropped or prompt.deferred:  # the provider does not render them, but the request has them
@@ -127,22 +125,23 @@ class _RequestChain:
         if is_first:
             self._head = head
             yield e.SessionStarted(session_id=exchange.call.session, at=at, chain=self._name, **head)
-        yield from self._advance(turn.prompt.messages)
+        yield from self._update_messages(turn.prompt.messages)
         changed = {name: value for name, value in head.items() if self._head.get(name) != value}
         if changed:
             yield e.SessionChanged(chain=self._name, observed=True, **changed)
         self._head, self._generated, self._response_id = head, turn.generated, exchange.response_id
-        marks, call = tuple(self._marks(prompt)), None if exchange.call == Call() else exchange.call
+        marks, call = tuple(self._breakpoints(prompt)), None if exchange.call == Call() else exchange.call
         yield e.TurnStarted(
             turn=turn.number, chain=self._name, at=at, breakpoints=marks, call=call, given_up=turn.given_up
         )
-        yield from filter(None, (end_of(exchange, turn),))
+        yield from filter(None, (end_event(exchange, turn),))
 
-    def response(self) -> Iterator[e.Event]:
+    def read_response(self) -> Iterator[e.Event]:
         """Yield what the latest response said, as it was recorded."""
-        return self._read(grouped(self._generated()), self._response_id) if self._generated else iter(())
+        if self._generated is not None:
+            yield from self._read_messages(group_messages(self._generated()), self._response_id)
 
-    def _advance(self, segments: Vector[Segment]) -> Iterator[e.Event]:
+    def _update_messages(self, segments: Vector[Segment]) -> Iterator[e.Event]:
         """Yield what became of the messages since the previous request."""
         before, common = self._messages, self._segments.common(segments)
         same = bisect_right(before, common, key=lambda message: message.end)
@@ -151,11 +150,11 @@ class _RequestChain:
         is_cut = same < len(before)
         while same < len(before) and (start := min(message.start for message in before[same:])) < same:
             same = start
-        new = grouped(segments.since(before[same - 1].end if same else 0))
+        new = group_messages(segments.since(before[same - 1].end if same else 0))
         first = table(write_object(new[0], self._dialect.lists)) if new else None
         is_answered = not is_cut and self._reader.is_reply(first or {})
         if not is_answered:
-            yield from self.response()  # the model said it, and this request does not hold it
+            yield from self.read_response()  # the model said it, and this request does not hold it
         gone = [uuid for message in before[same:] for uuid in message.uuids]
         del before[same:]
         self._calls = {name: at for name, at in self._calls.items() if at < same}
@@ -166,9 +165,9 @@ class _RequestChain:
             yield e.CompactApplied(uuid=uuid, trigger="auto", preserved_uuids=kept, chain=self._name)
         elif gone:
             yield e.Remove(uuids=tuple(gone), chain=self._name, observed=True)
-        yield from self._read(new, self._response_id if is_answered else "")
+        yield from self._read_messages(new, self._response_id if is_answered else "")
 
-    def _read(self, messages: Iterable[list[Segment]], response: str) -> Iterator[e.Event]:
+    def _read_messages(self, messages: Iterable[list[Segment]], response: str) -> Iterator[e.Event]:
         """Read messages; `response` names the response that the first of them belong to, if they are of one."""
         for segments in messages:
             raw, at = write_object(segments, self._dialect.lists), len(self._messages)
@@ -177,12 +176,12 @@ class _RequestChain:
             self._messages.append(_SentMessage(len(segments), end, at))
             if is_reply := self._reader.is_reply(own):
                 response = response or f"r{next(self._numbers)}"
-                yield from self._reply(raw, own, response)
+                yield from self._read_reply(raw, own, response)
             else:
-                yield from self._given(raw, own)
+                yield from self._read_user_message(raw, own)
             response = response if self._dialect.name == "openai-responses" and is_reply else ""
 
-    def _reply(self, raw: bytes, own: dict[str, bytes], response: str) -> Iterator[e.Event]:
+    def _read_reply(self, raw: bytes, own: dict[str, bytes], response: str) -> Iterator[e.Event]:
         """Yield the texts and calls of a message of the model's."""
         blocks = list[Block]()
         for part in (*self._reader.parts(raw, own), None):
@@ -190,38 +189,38 @@ class _RequestChain:
                 blocks.append(part)
                 continue
             if blocks:
-                yield self._append(AssistantMessage("", blocks=tuple(blocks), response_id=response))
+                yield self._append_item(AssistantMessage("", blocks=tuple(blocks), response_id=response))
                 blocks = []
             if part is not None:
                 call_id, name = printable(part.call_id), printable(part.name)
                 self._calls[call_id] = len(self._messages) - 1
-                yield self._append(replace(part, call_id=call_id, name=name, response_id=response))
+                yield self._append_item(replace(part, call_id=call_id, name=name, response_id=response))
 
-    def _given(self, raw: bytes, own: dict[str, bytes]) -> Iterator[e.Event]:
+    def _read_user_message(self, raw: bytes, own: dict[str, bytes]) -> Iterator[e.Event]:
         """Yield the results of calls that a message holds, then what else it says."""
         blocks, message = list[Block](), self._messages[-1]
-        for piece in self._reader.pieces(raw, own):
+        for piece in self._reader.split_message(raw, own):
             result = result_of(table(piece) or {})
             call_id = "" if result is None else printable(result.call_id) or next(iter(self._calls), "")
             if result is None or call_id not in self._calls:
-                blocks.append(self._reader.given(piece))
+                blocks.append(self._reader.read_block(piece))
                 continue
             message.start, message.results = min(message.start, self._calls.pop(call_id)), (message.results or 1) + 1
             output, status = result.output, "failed" if result.failed else "completed"
             if output[:1] == b"[":
-                output = msgspec.json.encode([self._reader.given(block) for block in array(output)])
+                output = msgspec.json.encode([self._reader.read_block(block) for block in array(output)])
             yield e.PatchToolCall(call_id=call_id, status=status, output=Raw(output), chain=self._name)
         if blocks:
             by_user = own.get("role") == b'"user"' or ("role" not in own and isinstance(blocks[0], TextBlock))
             source = "user" if by_user else INJECTED
-            yield self._append(UserMessage("", blocks=tuple(blocks), source=source))
+            yield self._append_item(UserMessage("", blocks=tuple(blocks), source=source))
 
-    def _append(self, item: AssistantMessage | ToolCall | UserMessage) -> e.Append:
+    def _append_item(self, item: AssistantMessage | ToolCall | UserMessage) -> e.Append:
         uuid = f"m{next(self._numbers)}"
         self._messages[-1].uuids.append(uuid)
         return e.Append(item=replace(item, uuid=uuid), chain=self._name)
 
-    def _marks(self, prompt: Prompt) -> Iterator[e.Mark]:
+    def _breakpoints(self, prompt: Prompt) -> Iterator[e.Mark]:
         """Yield the request's cache breakpoints, each at what it stands on."""
         for at, value in zip(prompt.breakpoints, prompt.breakpoint_values, strict=True):
             if at < len(prompt.head):

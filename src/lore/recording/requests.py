@@ -178,15 +178,15 @@ def _named(prompt: Prompt, exchange: Exchange) -> str | None:
     return f"{exchange.response_id} {len(prompt)} {' '.join(map(str, counts))}"
 
 
-def written_time(at: float | None) -> str | None:
+def format_time(at: float | None) -> str | None:
     """Return a time as an event has it."""
     return None if at is None else datetime.fromtimestamp(at, UTC).isoformat()
 
 
-def end_of(exchange: Exchange, turn: Turn) -> TurnCompleted | TurnFailed | None:
+def end_event(exchange: Exchange, turn: Turn) -> TurnCompleted | TurnFailed | None:
     """Return the end of a request as an event; None if nothing of its response is known."""
     status, name = exchange.call.status, exchange.response_id
-    at, usage, verdict = written_time(exchange.answered), exchange.usage, exchange.verdict
+    at, usage, verdict = format_time(exchange.answered), exchange.usage, exchange.verdict
     if status is not None and status >= FAILED:
         return TurnFailed(
             turn=turn.number, chain=turn.chain, at=at, usage=usage, verdict=verdict, error=f"HTTP status {status}"

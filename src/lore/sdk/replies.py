@@ -217,12 +217,12 @@ class ItemReader:
         for block in array(content):
             yield self.block(block, table(block) or {})
 
-    def pieces(self, item: bytes, own: dict[str, bytes]) -> list[bytes]:
+    def split_message(self, item: bytes, own: dict[str, bytes]) -> list[bytes]:
         """Return the blocks of a message that is not the model's; the message itself if it has no list of blocks."""
         content = own.get(self.key, b"")
         return array(content) if content[:1] == b"[" else [item]
 
-    def given(self, raw: bytes) -> Block:
+    def read_block(self, raw: bytes) -> Block:
         """Read a piece of a message that is not the model's, or a block of a result."""
         own = table(raw) or {}
         text = raw if raw[:1] == b'"' else own.get(self.key, b"") if own.get("type") in (None, b'"message"') else b""
@@ -287,10 +287,10 @@ def _input_of(text: bytes) -> tuple[bytes, bool]:
 class _ChatReply(ItemReader):
     _SAID = ("role", "content", "tool_calls", "refusal")
 
-    def pieces(self, item: bytes, own: dict[str, bytes]) -> list[bytes]:
+    def split_message(self, item: bytes, own: dict[str, bytes]) -> list[bytes]:
         name = own.get("name")
         named = [] if name is None else [b'{"role":' + own.get("role", b'"user"') + b',"name":' + name + b"}"]
-        return [item] if own.get("role") == b'"tool"' else [*named, *super().pieces(item, own)]
+        return [item] if own.get("role") == b'"tool"' else [*named, *super().split_message(item, own)]
 
     def parts(self, item: bytes, own: dict[str, bytes]) -> Iterator[Part]:
         more = {key: value for key, value in own.items() if key not in (*self._SAID, *_ADDED) and value not in _NOTHING}
@@ -327,13 +327,13 @@ class _Responses(ItemReader):
         kind = own.get("type", b"")
         return super().is_reply(own) or ("role" not in own and (kind == b'"reasoning"' or kind.endswith(b'_call"')))
 
-    def pieces(self, item: bytes, own: dict[str, bytes]) -> list[bytes]:
-        return super().pieces(item, own) if own.get("role") == b'"user"' else [item]
+    def split_message(self, item: bytes, own: dict[str, bytes]) -> list[bytes]:
+        return super().split_message(item, own) if own.get("role") == b'"user"' else [item]
 
-    def given(self, raw: bytes) -> Block:
+    def read_block(self, raw: bytes) -> Block:
         own = table(raw) or {}
         is_item = "role" in own and own["role"] != b'"user"'  # instructions in mid-conversation stay an item
-        return self.raw(raw) if is_item else super().given(raw)
+        return self.raw(raw) if is_item else super().read_block(raw)
 
     def parts(self, item: bytes, own: dict[str, bytes]) -> Iterator[Part]:
         if own.get("type") == b'"message"' or ("type" not in own and "role" in own):

@@ -168,13 +168,13 @@ class Body:
 
     def write_messages(self, segments: Iterable[Segment]) -> bytes:
         """Write messages from segments."""
-        messages = grouped(segments)
+        messages = group_messages(segments)
         if messages and messages[0][0].path == self.root:  # no array was read
             return messages[0][0].data
         return b"[" + b",".join([write_object(message, self.lists) for message in messages]) + b"]"
 
 
-def grouped(segments: Iterable[Segment]) -> list[list[Segment]]:
+def group_messages(segments: Iterable[Segment]) -> list[list[Segment]]:
     """Return segments message by message: each envelope opens one, what follows belongs to it.
 
     A text that was all of a request's input, and that other requests continue, is a message without an envelope.
