@@ -61,23 +61,6 @@ def test_every_line_is_as_its_schema_says(path):
         valid(line, "assemble-full")
 
 
-@pytest.mark.parametrize(
-    ("event", "named"),
-    [
-        (record("cache_reset", reason="x"), "cache_reset"),
-        (record("remove", uuids=["u2"]), "rewind"),
-        (record("session_changed", system="other"), "session_changed"),
-        (record("session_changed", model="gpt-5"), "session_changed"),
-    ],
-)
-def test_every_reset_has_its_name(event, named):
-    put("r.jsonl", session(event, record("turn_started", turn=3)))
-    assert [one["reset"] for one in lore("assemble", "r.jsonl", "--all").lines] == [None, None, named]
-    put("all.jsonl", lore("assemble", "r.jsonl", "--all").out.encode())
-    kinds = [c["kind"] for one in lore("diff-prefix", "all.jsonl", "--json").lines for c in one["causes"]]
-    assert set(kinds) <= {"expected"}
-
-
 def test_whole_bodies_are_those_of_each_turn():
     for line in lore("assemble", "s.jsonl", "--all", "--full").out.splitlines():
         told = json.loads(line)
@@ -91,11 +74,6 @@ def test_a_session_without_turns_has_none_to_write():
     assert (ran.code, ran.out) == (0, "")
     assert "the session has no turn yet" in ran.err
     assert lore("assemble", "empty.jsonl").code == 0
-
-
-def test_text_that_looks_like_a_credential_is_written_as_it_is():
-    put("secret.jsonl", log(header(), record("append", item=user("u", SECRET)), record("turn_started", turn=1)))
-    assert SECRET in lore("assemble", "secret.jsonl", "--all").out
 
 
 def test_assembled_turns_are_no_session():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
 from pathlib import Path
 
 import jsonschema
@@ -76,15 +75,6 @@ def test_fail_under_exits_one_where_less_is_reused(limit, code):
     put("a", WASTE[0])
     put("b", WASTE[1])
     assert lore("diff-prefix", "a", "b", "--no-tokens", "--fail-under", limit).code == code
-
-
-def test_a_file_that_exists_under_the_whole_name_wins():
-    put("s.jsonl", ONE)
-    put("s.jsonl#1", TWO)
-    assert (
-        lore("diff-prefix", "s.jsonl#1", "s.jsonl#1", "--json", "--no-tokens").json["prompt"]["common_prefix_segments"]
-        == 7
-    )
 
 
 @pytest.mark.parametrize("args", [("b.json",), ("s.jsonl#1",), ("a.json", "b.json#7"), ("x.bin#1", "b.json")])
@@ -183,24 +173,6 @@ def test_colour_follows_the_flag_and_the_environment(monkeypatch, command, args,
 
 
 # explain, schema
-
-
-@each([*CODES])
-def test_every_code_has_a_page_that_begins_with_its_name(code):
-    page = resources.files("lore.judge").joinpath("pages", f"{code}.md").read_text("utf-8")
-    assert code in page.splitlines()[0]
-    assert CODES[code].name in page.splitlines()[0]
-    assert lore("explain", code).out.strip() == page.strip()
-
-
-def test_there_is_no_page_for_a_code_that_does_not_exist():
-    pages = {page.name.removesuffix(".md") for page in resources.files("lore.judge").joinpath("pages").iterdir()}
-    assert pages - {"README"} <= set(CODES)
-
-
-def test_a_page_is_found_by_name_and_in_any_case():
-    page = lore("explain", "LORE101").out
-    assert lore("explain", "lore101").out == lore("explain", "date-in-prefix").out == page
 
 
 @each([*CODES])

@@ -9,7 +9,6 @@ import pytest
 
 from cli.running import lore, put, session
 from formats.claude import answered, asked, text
-from formats.codex import Rollout
 from lore.errors import LoreError
 from lore.recording.agents.logs import project_name
 from lore.recording.recent import since
@@ -21,10 +20,6 @@ DAY = 86_400
 def claude(name, session_id="s"):
     lines = [asked("u1", "hello"), answered("a1", "msg_1", text("yes"), "u1")]
     return put(name, *[{**line, "sessionId": session_id} for line in lines])
-
-
-def rollout():
-    return Rollout().meta().context().user("hello").message("assistant", "yes").count(9_000, 2_432)
 
 
 def aged(name, days):
@@ -63,24 +58,6 @@ def test_where_nothing_is_found_it_says_where_it_looked(args):
     hint = next(line for line in ran.err.splitlines() if line.startswith("hint: looked in "))
     assert ".claude/projects" in hint
     assert ", .; name a file or folder" in hint
-
-
-def test_the_logs_of_all_agents_are_judged_together():
-    claude("home/.claude/projects/-other/a.jsonl")
-    put("home/.codex/sessions/2026/01/01/rollout-1.jsonl", *rollout().lines)
-    put("home/.codex/sessions/2026/01/01/rollout-2.jsonl", b"words")
-    ran = lore("check", "--json")
-    assert (ran.json["summary"]["files"], ran.json["summary"]["skipped"]) == (2, 1)
-    home = os.path.abspath("home")
-    assert ran.err.rstrip() == f"no path is given: judging {home}/.claude/projects, {home}/.codex/sessions"
-
-
-@pytest.mark.parametrize("command", ["check", "simulate"])
-def test_both_commands_look_in_the_same_places(command):
-    put("home/.codex/sessions/2026/01/01/rollout-1.jsonl", *rollout().lines)
-    ran = lore(command, "--json")
-    assert ran.code == 0
-    assert "judging " + os.path.abspath("home/.codex/sessions") in ran.err
 
 
 # --last

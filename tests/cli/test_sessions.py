@@ -189,13 +189,6 @@ def test_nothing_is_written_where_agents_keep_their_logs():
     assert len(list(Path("home/.cache/lore/ledgers").iterdir())) == 2
 
 
-def test_the_folder_of_gemini_s_chats_is_read_from_the_file_beside_them():
-    put("home/.gemini/tmp/slug/.project_root", b"/code/app\n")
-    header = {"sessionId": "s", "projectHash": "h", "startTime": "2026-01-01T00:00:00Z", "lastUpdated": "x"}
-    put("home/.gemini/tmp/slug/chats/session-1.jsonl", {**header, "kind": "main"})
-    assert [(row["agent"], row["project"]) for row in rows()] == [("gemini", "/code/app")]
-
-
 TASKS = "home/.config/Code/User/globalStorage/{}/tasks/1"
 KIMI = "home/.kimi-code/sessions/wd_1/session_a/agents/main/wire.jsonl"
 INDEX = "home/.kimi-code/session_index.jsonl"
@@ -217,18 +210,6 @@ def test_the_folders_of_tasks_and_of_kimi_code_are_read_from_the_files_beside_th
         for name in (f"{roo}/history_item.json", history, INDEX):
             put(name, damaged)
         assert {row["project"] for row in rows()} == {None}
-
-
-def test_chats_of_gemini_s_subagents_belong_to_their_session():
-    chats = Path("home/.gemini/tmp/slug/chats")
-    main = put(str(chats / "session-2026-04-14T08-00-s-1.jsonl"), gemini.plain().data())
-    own = gemini.Chat("s-9", kind="subagent").user("u", "look").model("m", "seen", gemini.tokens(5, 0))
-    below = put(str(chats / "s-1" / "s-9.jsonl"), own.data())
-    (row,) = rows()
-    assert os.path.relpath(row["path"]) == os.path.relpath(main)
-    assert row["bytes"] == os.path.getsize(main) + os.path.getsize(below)
-    os.remove(main)
-    assert [os.path.basename(row["path"]) for row in rows()] == ["s-9.jsonl"]
 
 
 def test_a_session_that_its_agent_took_over_into_another_form_is_listed_once_and_read_when_it_is_named():

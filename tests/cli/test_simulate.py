@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from cli.running import lore, put, session
-from formats.claude import answered, asked, joined, text
 from formats.codex import Rollout
 from helpers.schemas import valid
 
@@ -71,25 +70,6 @@ def test_an_answer_that_the_cache_kept_is_not_said_to_be_warmed_elsewhere():
     assert "warmed elsewhere" not in lore("simulate", "log.jsonl").out
     put("log.jsonl", *made.user("on").message("assistant", "well").count(40_000, 39_936, 10).lines)
     assert lore("simulate", "log.jsonl").out.count("warmed elsewhere") == 1
-
-
-def test_a_longer_life_outlives_a_pause_of_a_transcript():
-    """What a recorded pause lost was learned as the level of a head, although the longer life would have kept it."""
-    lines, place = [], 20_000
-    for number in range(8):
-        clock = f"2026-05-01T{number // 4:02}:{number % 4:02}:00Z"  # an hour's pause less 3 minutes before the fifth
-        bill = {"input_tokens": 3, "output_tokens": 10, "cache_read_input_tokens": 0 if number in (0, 4) else place,
-                "cache_creation_input_tokens": place + 500 if number in (0, 4) else 500}  # fmt: skip
-        place += 500
-        parent = f"a{number - 1}" if number else None
-        lines.append(asked(f"u{number}", f"question {number}", parent, timestamp=clock))
-        said = answered(f"a{number}", f"m{number}", text("well"), f"u{number}", usage=bill, model="claude-opus-4-6")
-        lines.append({**said, "timestamp": clock})
-    put("log.jsonl", joined(*lines))
-    ran = lore("simulate", "log.jsonl", "--what-if", "ttl=1h", "--json").json
-    assert [one["code"] for one in ran["turns"][4]["causes"]] == ["LORE128"]
-    assert ran["what_if"][0]["turns"] >= 1
-    assert ran["what_if"][0]["tokens"] > 15_000
 
 
 def test_a_cache_break_is_foreseen_before_its_bill_and_costs_money():
@@ -169,21 +149,6 @@ def test_one_model_for_all_requests_has_one_cache():
     )
     ran = lore("simulate", path, "--what-if", "model=claude-sonnet-5", "--json").json
     assert (ran["what_if"][0]["turns"], ran["what_if"][0]["tokens"]) == (1, 5000)
-
-
-@pytest.mark.parametrize(
-    ("more", "times"),
-    [
-        ({"speed": "fast", "model": "claude-opus-4-8"}, 2),
-        ({"speed": "fast"}, 6),
-        ({"inference_geo": "us"}, 1.1),
-        ({}, 1),
-    ],
-)
-def test_what_a_request_asks_for_besides_multiplies_its_price(more, times):
-    """A request in fast mode costs a multiple by its model, the table says so, and it was priced as any other."""
-    ran = lore("simulate", capture((body("one", **more), usage(0, 5000), 0)), "--json").json
-    assert ran["totals"]["cost"]["billed"] == pytest.approx(times * (5000 * 6.25 + 3 * 5 + 10 * 25) / 1e6, abs=1e-6)
 
 
 @pytest.mark.parametrize(

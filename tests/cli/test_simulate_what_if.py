@@ -90,27 +90,12 @@ def moved(*, gap: int = 60, billed: bool = True) -> str:
     )
 
 
-def test_a_cause_alone_saves_what_stood():
-    saved, _ = what_if(moved(), "cause=LORE102")
-    one = saved["cause=LORE102"]
-    assert (one["turns"], one["tokens"]) == (1, 5000)
-    assert one["saved"] == pytest.approx(5000 * (6.25 - 0.5) / 1e6)
-
-
 def test_what_changed_beside_an_expiry_is_told():
     """Only the pause was named: that the tools had changed, too, nobody knew."""
     (late,) = [one for one in lore("simulate", moved(gap=400), "--json").json["turns"] if one["causes"]]
     assert late["causes"][0]["code"] == "LORE128"
     assert "LORE102" in [one["code"] for one in late["causes"][0]["also"]]
     assert "also seen: tools-reordered: " in late["causes"][0]["message"]
-
-
-def test_a_change_of_tools_beside_an_expiry_saves_nothing():
-    """The entries were dead: without the change of tools as much is written again."""
-    saved, notes = what_if(moved(gap=400), "cause=LORE102", "cause=LORE128")
-    assert (saved["cause=LORE102"]["tokens"], saved["cause=LORE102"]["saved"]) == (0, 0.0)
-    assert saved["cause=LORE128"]["tokens"] < 100  # and without the expiry the tools still differ
-    assert "still breaks them (LORE128)" in "".join(notes)
 
 
 def test_a_cause_that_no_turn_has_says_so():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -206,21 +205,6 @@ def test_damage_is_an_exit_code_and_says_what_can_be_recovered():
     assert "`lore store verify` names each damaged place" in refused.err
     removed = store("export", "a", "--salvage", url="sqlite:s.db")
     assert (removed.code, "names each damaged event" in removed.err) == (2, True)
-
-
-def test_verify_exits_1_on_an_incomplete_save():
-    filled("jsonl:s")
-    path = next(path for path in Path("s").glob("*.jsonl") if b'"u1"' in path.read_bytes())
-    os.truncate(path, path.stat().st_size - 5)
-    ran = store("verify", url="jsonl:s")
-    assert ran.code == 1
-    assert "an incomplete save" in ran.out
-    assert "it may have been acknowledged" in ran.out
-    path.write_bytes(b"")
-    ran = store("verify", url="jsonl:s")
-    assert (ran.code, "the log is empty" in ran.out) == (1, True)
-    ran = store("export", "a", url="jsonl:s")
-    assert (ran.code, "the log is empty" in ran.err) == (2, True)
 
 
 def test_damage_in_a_folder_of_logs_is_found_and_the_rest_is_judged():

@@ -136,14 +136,6 @@ def test_bare_lore_and_compact_write_pages_too():
     assert page("over/index.html").count('href="sessions/') == 1
 
 
-def test_two_sides_have_a_page():
-    session("a.jsonl", growing(30))
-    session("b.jsonl", growing(30, falls=range(5, 25, 2)))
-    written("compare", "a.jsonl", "b.jsonl")
-    text = Read(page()).text
-    assert all(shown in text for shown in ("B against A", "read from a cache", "cache breaks", "a.jsonl", "30"))
-
-
 @pytest.mark.parametrize(
     ("args", "says"),
     [

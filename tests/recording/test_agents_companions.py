@@ -85,12 +85,6 @@ def test_a_line_before_that_names_no_session_does_not_hide_it(project):
     assert companions("t.jsonl") == ["agent-1.jsonl"]
 
 
-def test_an_empty_or_torn_file_beside_is_passed_over(project):
-    Path("agent-0.jsonl").write_bytes(b"")
-    Path("agent-9.jsonl").write_bytes(b'{"sessionId":"s","type')
-    assert companions("s.jsonl") == OF_S
-
-
 def test_their_chains_and_usage_belong_to_the_session(project):
     result = fold("s.jsonl", Options()).result
     assert [(one.id, one.kind, one.turns) for one in result.session.chains] == [

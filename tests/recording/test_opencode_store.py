@@ -159,25 +159,6 @@ def test_a_database_that_changed_is_read_anew(tmp_path, exports):
     assert len(inputs([str(path)])) == 2
 
 
-def test_other_databases_and_damaged_ones_are_said_to_be_so(tmp_path, exports):
-    other = tmp_path / "other.db"
-    with closing(sqlite3.connect(other)) as connection:
-        connection.execute("create table message (id text, body text)")
-    with pytest.raises(LoreError):
-        fold(str(other), Options())
-    with pytest.raises(LoreError, match="its table session has no id"):
-        fold(f"{other}#ses_1", Options())
-    path = written(tmp_path / "opencode.db", *exports)
-    data = path.read_bytes()
-    path.write_bytes(data[:100] + b"\xff" * 4_000 + data[4_100 : len(data) // 2])
-    with pytest.raises(LoreError):
-        fold(f"{path}#ses_1", Options())
-    assert [file.path for file in inputs([str(path)])] == [str(path)]
-    path.write_bytes(data[:20])
-    with pytest.raises(LoreError):
-        fold(str(path), Options())
-
-
 def test_rows_and_files_that_are_no_objects_are_problems(tmp_path):
     path = written(tmp_path / "opencode.db", plain())
     with closing(sqlite3.connect(path)) as connection:

@@ -12,7 +12,6 @@ from lore.recording import corpus, zstd
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.checking.check import check
-from lore.run.folding import fold
 
 
 def packed(data: bytes) -> bytes:
@@ -28,14 +27,6 @@ def test_frames_one_after_another_are_one_file(tmp_path, cut):
     data = plain().data()
     (tmp_path / "a.jsonl.zst").write_bytes(packed(data[:cut]) + packed(data[cut:]) + packed(b""))
     assert read(tmp_path / "a.jsonl.zst") == data
-
-
-def test_a_compressed_rollout_folds_as_the_plain_one(tmp_path):
-    plain_file, file = tmp_path / "a.jsonl", tmp_path / "b.jsonl.zst"
-    plain_file.write_bytes(plain().data())
-    file.write_bytes(packed(plain().data()))
-    left, right = (fold(str(path), Options()).result for path in (plain_file, file))
-    assert (left.usage, left.timeline) == (right.usage, right.timeline)
 
 
 def test_the_plain_file_beside_a_compressed_one_is_read_alone(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from helpers.waiting import Script, add, put
+from helpers.waiting import Script, add
 from lore.judge.policy import Budgets
 from lore.model.results import Checked
 from lore.recording.opening import Options
@@ -33,12 +33,3 @@ def test_the_findings_and_sums_are_those_of_a_cold_run(log):
     cold = check([str(log)], budgets, Options()).result
     assert findings == cold.findings
     assert last == Checked(summary=cold.summary, top=cold.top, findings=[], problems=cold.problems)
-
-
-def test_a_recording_that_was_truncated_is_judged_anew(log):
-    log.write_bytes(WASTE[0] + WASTE[1])
-    heard = []
-    first, second, last = judged(log, put(log, WASTE[2]), add(log, WASTE[3]), heard=heard)
-    assert [one.code for one in (first, second)] == ["LORE101", "LORE101"]
-    assert (last.summary.turns, last.summary.breaks) == (2, 1)
-    assert "was truncated" in heard[0]

@@ -158,17 +158,6 @@ def test_a_session_that_somebody_writes_to_is_left_for_the_next_look():
     assert len(said_) == 1
 
 
-def test_a_failed_summary_is_told_and_nothing_is_pruned():
-    store = Counting()
-    kept = begun(store)
-    for number in range(1, 5):
-        exchange(kept, number)
-    settings = Compaction(continuous_interval=2, keep_recent=2, summarizer="command", command=("false",))
-    said_, told = watched(store, settings=settings)
-    assert (said_, dividers(store)) == ([], 0)
-    assert any("false" in one or "exit code 1" in one for one in told)
-
-
 def test_a_source_that_is_gone_for_a_while_does_not_end_the_watch(tmp_path):
     """While the program of a source was being replaced, the watch ended, and with it that of all other sessions."""
     store, path = Counting(), program(tmp_path, "news", "print('news')")
@@ -189,32 +178,6 @@ def test_a_source_that_is_gone_for_a_while_does_not_end_the_watch(tmp_path):
     assert [one for one in told if "no such file" in one]
     assert (len(said_), dividers(store)) == (1, 1)
     assert said_[0].endswith(" tokens of outside context")
-
-
-def test_a_pause_ends_only_where_somebody_speaks():
-    store = Counting()
-    kept = begun(store)
-    for number in range(1, 5):
-        exchange(kept, number)
-    settings = Compaction(gap_secs=30, keep_recent=2)
-    assert watched(store, settings=settings, now=BEGUN + 500)[0] == []
-    kept.apply(event("append", item=user("u9"), at="2026-09-01T00:08:00Z"))
-    kept.save()
-    assert watched(store, settings=settings, now=BEGUN + 500)[0] == ["s1: gap: 7 messages pruned, 2 kept"]
-
-
-@pytest.mark.parametrize("says", ["news", ""])
-def test_a_gap_with_nothing_to_prune_brings_what_sources_say_and_else_is_silent(tmp_path, says):
-    store, path = Counting(), program(tmp_path, "news", f"print({says!r})")
-    kept = begun(store)
-    exchange(kept, 1)
-    kept.apply(event("append", item=user("u9"), at="2026-09-01T00:08:00Z"))
-    kept.save()
-    before = kept.head
-    settings = Compaction(gap_secs=30, keep_recent=6, context_sources=(ContextSource("news", (path,)),))
-    said_, _ = watched(store, settings=settings, now=BEGUN + 500)
-    assert [one.split(",")[0] for one in said_] == ["s1: gap: 0 messages pruned"] * bool(says)
-    assert (StoredSession.open(store, "s1").head == before) is (says == "")
 
 
 def test_a_cadence_that_had_better_wait_is_made_once_the_cache_is_cold():
