@@ -74,10 +74,10 @@ def _open_without_waiting(path: str, flags: int) -> int:
 def is_named_pipe(path: str) -> bool:
     """Return whether a path is a pipe that may wait for a writer for ever; raises OSError.
 
-    A pipe that this process got open is none: standard input, or `<(COMMAND)` of a shell.
+    A pipe that this process inherited is not meant: standard input, or `<(COMMAND)` of a shell.
     """
-    got_open = path == "/dev/stdin" or path.startswith(("/dev/fd/", "/proc/self/fd/"))
-    return not got_open and stat.S_ISFIFO(os.stat(path).st_mode)
+    inherited = path == "/dev/stdin" or path.startswith(("/dev/fd/", "/proc/self/fd/"))
+    return not inherited and stat.S_ISFIFO(os.stat(path).st_mode)
 
 
 class SettingsFile(NamedTuple):

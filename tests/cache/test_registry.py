@@ -65,7 +65,7 @@ def test_a_value_that_cannot_be_is_an_error_that_says_what_can(option, value, wa
 
 
 @pytest.mark.parametrize("name", sorted(BROUGHT))
-def test_cache_of_a_missing_plugin_is_an_error_that_names_it(name, monkeypatch):
+def test_cache_of_missing_plugin_names_the_plugin(name, monkeypatch):
     monkeypatch.delitem(CACHES, name, raising=False)
     with pytest.raises(LoreError, match=f"the cache '{name}' needs lore's plug-in 'engines'") as raised:
         cache_named(f"{name}:capacity=9")

@@ -49,21 +49,21 @@ def home() -> list[Path]:
 
 
 @pytest.mark.usefixtures("home")
-def test_check_of_databases_is_the_same_with_every_number_of_processes():
+def test_check_of_databases_is_equal_in_all_processes():
     alone = lore("check", "--json", str(DATA), "-j", "1")
     assert (alone.code, alone.json["summary"]["sessions"]) == (0, 15)
     assert [pooled("check", "--json", str(DATA), "-j", jobs) for jobs in ("2", "4", "4")] == [alone] * 3
 
 
 @pytest.mark.usefixtures("home")
-def test_overview_of_databases_is_the_same_with_every_number_of_processes():
+def test_sessions_of_databases_are_equal_in_all_processes():
     answers = [pooled("sessions", "--all", "--json", "--no-cache", patch=BARE.format(jobs=jobs)) for jobs in (1, 2, 4)]
     assert [answer.code for answer in answers] == [0, 0, 0]
     assert answers[0].out == answers[1].out == answers[2].out
     assert [row["requests"] for row in answers[0].json["sessions"]] == [4] * 15
 
 
-def test_unreadable_session_of_a_database_is_said_and_exits_3(home):
+def test_unreadable_session_of_a_database_exits_3(home):
     with closing(sqlite3.connect(home[1])) as connection:
         connection.execute("update message set data = cast(x'ff' as text) where session_id = 'ses_12'")
         connection.commit()
@@ -82,7 +82,7 @@ def test_copy_of_a_database_is_indexed_and_read_only(home):
                 connection.execute("delete from part")
 
 
-def test_copy_of_a_database_is_made_once_while_it_stays_as_it_is(home, monkeypatch):
+def test_unchanged_database_is_copied_once(home, monkeypatch):
     made, copy = [], databases._Copy
     monkeypatch.setattr(databases, "_Copy", lambda database: made.append(database) or copy(database))
     for _ in range(2):
@@ -123,7 +123,7 @@ def _evict_all() -> None:
 
 
 @needs_fork
-def test_worker_deletes_the_copies_that_it_made(home, tmp_path, monkeypatch):
+def test_worker_deletes_its_own_copies(home, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     child = multiprocessing.get_context("fork").Process(target=_copy_alone, args=(str(home[0]),))
     child.start()

@@ -88,7 +88,7 @@ def test_help_lists_the_commands_by_group_and_ends_with_what_to_type():
     assert "  lore check fixtures/recordings  " in page
 
 
-def test_help_of_diff_prefix_says_that_a_session_is_json_lines():
+def test_diff_prefix_help_says_session_is_json_lines():
     page = " ".join(run("diff-prefix", "--help").out.split())
     assert "of a session in JSON Lines, one object a pair" in page
     answer = run("diff-prefix", str(FIXTURES / "recordings" / "clock_in_system.jsonl"), "--json", "--no-tokens").out

@@ -53,7 +53,7 @@ def test_missing_plugin_for_engines_is_named(args, needed_for):
     assert hint.startswith("hint: in a clone of lore: ")
 
 
-def test_turns_that_an_engine_served_are_not_predicted_without_the_plugin():
+def test_turns_of_an_engine_are_not_predicted():
     recorded(Path("served.jsonl"), "openai-chat", "vllm", 16)
     checked = without_plugins("check", "served.jsonl", "--json")
     assert (checked.code, checked.json["summary"]["turns"]) == (0, 10)
@@ -62,7 +62,7 @@ def test_turns_that_an_engine_served_are_not_predicted_without_the_plugin():
     assert f"not predicted: 10 turns; the cache 'vllm' {LACKS}" in simulated["notes"]
 
 
-def test_formats_are_listed_without_those_of_plugins():
+def test_formats_of_plugins_are_not_listed():
     names = {row["name"] for row in without_plugins("formats", "--json").json["formats"]}
     assert "bodies" in names
     assert not names & {"vllm-log", "sglang-log", "llama-log", "engine-metrics"}

@@ -63,7 +63,7 @@ def test_workers_import_nothing_of_the_current_folder(trapped, method):
     assert (done.returncode, marks(trapped)) == (0, []), done.stderr
 
 
-def test_workers_of_a_cluster_import_nothing_of_the_current_folder(trapped):
+def test_cluster_imports_nothing_of_the_current_folder(trapped):
     pytest.importorskip("distributed")
     done = run(_CLUSTER, trapped)
     assert (done.returncode, marks(trapped)) == (0, []), done.stderr

@@ -1,4 +1,4 @@
-"""A current folder that was deleted: what is named by an absolute path is read all the same."""
+"""A current folder that was deleted: files with an absolute path are read all the same."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMANDS = (
 
 @pytest.fixture
 def log(desk: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A log, named by its absolute path; the current folder is none any more."""
+    """A log, named by its absolute path; the current folder was deleted."""
     monkeypatch.setenv("HOME", str(desk))
     path = desk / "log"
     path.write_bytes(TWO)
@@ -32,22 +32,22 @@ def log(desk: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_absolute_path_is_read_in_a_deleted_folder(lore, log, command):
+def test_absolute_path_is_read_in_deleted_folder(lore, log, command):
     name, *options = command.split()
     ended = lore(name, str(log), *options)
     assert (ended.code, "error" in ended.err) == (0, False)
 
 
-def test_settings_are_read_by_their_absolute_path_in_a_deleted_folder(lore, log):
+def test_absolute_settings_are_read_in_a_deleted_folder(lore, log):
     settings = log.with_name("lore.toml")
     settings.write_text('[[check.exempt]]\npath = "old/*.jsonl"\ncode = "LORE101"\nreason = "known"\n', "utf-8")
     assert lore("check", str(log), "--config", str(settings)).code in (0, 1)
 
 
-def test_sessions_of_agents_are_listed_in_a_deleted_folder(lore, log):
+def test_sessions_are_listed_in_deleted_folder(lore, log):
     assert lore("sessions").code == 0
 
 
 @pytest.mark.parametrize("name", ["log", "."])
-def test_relative_path_in_a_deleted_folder_is_refused(lore, log, name):
+def test_relative_path_is_refused_in_deleted_folder(lore, log, name):
     assert_refused(lore("check", name))

@@ -170,7 +170,7 @@ def test_two_files_that_shrink_while_compared_are_compared_as_far_as_they_go(des
 
 
 @pytest.mark.parametrize("size", [corpus.HEAD, corpus.PIECE])
-def test_growing_file_is_read_to_the_size_it_had_when_opened(desk, size):
+def test_growing_file_is_read_to_opening_size(desk, size):
     path = log(desk)
     found = corpus.pieces("log", size)
     begun = next(found)
@@ -178,7 +178,7 @@ def test_growing_file_is_read_to_the_size_it_had_when_opened(desk, size):
     assert begun + b"".join(found) == LOG
 
 
-def test_file_that_grows_faster_than_it_is_read_ends(desk, monkeypatch):
+def test_file_growing_faster_than_reading_ends(desk, monkeypatch):
     path = log(desk)
     read = WholeFile.read
 
@@ -193,7 +193,7 @@ def test_file_that_grows_faster_than_it_is_read_ends(desk, monkeypatch):
     assert (sum(map(len, corpus.open_head("log").data)), path.stat().st_size > size) == (size, True)
 
 
-def test_growing_files_are_compared_as_long_as_they_were_when_opened(desk, monkeypatch):
+def test_growing_files_are_compared_to_opening_size(desk, monkeypatch):
     for name in ("left", "right"):
         (desk / name).write_bytes(b"x" * 4 * corpus.HEAD)
     fill = corpus._fill
@@ -208,7 +208,7 @@ def test_growing_files_are_compared_as_long_as_they_were_when_opened(desk, monke
     assert corpus.common_length("left", "right") == (4 * corpus.HEAD,) * 3
 
 
-def test_growing_members_of_a_folder_and_an_archive_end(desk):
+def test_growing_member_of_a_folder_ends(desk):
     (desk / "data").write_bytes(b"0123456789")
     with filesystem.opened("data") as file:
         begun = file.read(4)
@@ -228,7 +228,7 @@ def test_growing_members_of_a_folder_and_an_archive_end(desk):
      ("assemble", "log", "--system"), ("compact", "log", "--dry-run", "--policy")],
     ids=" ".join,
 )  # fmt: skip
-def test_named_pipe_is_refused_without_waiting_for_a_writer(lore, desk, command):
+def test_named_pipe_is_refused_without_waiting(lore, desk, command):
     os.mkfifo(desk / "pipe")
     (desk / "log").write_bytes(TWO)
     ended = lore(*command, "pipe")

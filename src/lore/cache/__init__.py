@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from lore.cache.predictor import Predictor as Predictor
     from lore.cache.prices import MILLION as MILLION
     from lore.cache.registry import CacheRow as CacheRow
-    from lore.cache.registry import Option as Option
     from lore.cache.registry import cache_named as cache_named
     from lore.cache.registry import configured as configured
     from lore.cache.rules import DatedRules as DatedRules
@@ -33,7 +32,6 @@ __all__ = [
     "Look",
     "MILLION",
     "MeasuredCache",
-    "Option",
     "Piece",
     "Prediction",
     "Predictor",
@@ -68,7 +66,6 @@ __getattr__ = public_names(
         "prices": ("MILLION",),
         "registry": (
             "CacheRow",
-            "Option",
             "cache_named",
             "configured",
         ),

@@ -1,7 +1,7 @@
-"""What engines measured of their caches: shown by the plug-in that read their logs.
+"""Measurements of engines' caches: shown by the plug-in that read the engines' logs.
 
 A plug-in publishes one object under the entry-point group `lore.measured`: it reads logs of engines for `lore simulate`
-(`lore.run.measured.EngineMeasures`), and says what they measured (`MeasuredView`). Without one nothing is measured.
+(`lore.run.measured.EngineMeasures`), and shows their measurements (`MeasuredView`). Without one nothing is measured.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _GROUP = "lore.measured"
 
 
 class MeasuredView(Protocol):
-    """Says what engines measured, beside what was predicted."""
+    """Shows measurements of engines, compared with predictions."""
 
     def lines(self, result: MeasuredResult, *, every: bool) -> Iterator[str]:
         """Yield lines for a terminal: each log's sums, then rows; of requests `every` one, else those that differ."""
@@ -36,7 +36,7 @@ class MeasuredView(Protocol):
 
 @cache
 def engine_measures() -> Any:
-    """Return what a plug-in publishes for logs of engines; None if there is none."""
+    """Return the object that a plug-in publishes for logs of engines; None without such a plug-in."""
     for point in published(_GROUP):
         try:
             return point.load()
@@ -47,8 +47,8 @@ def engine_measures() -> Any:
 
 
 def measured_view() -> MeasuredView:
-    """Return who says what was measured; raises LoreError if no plug-in does."""
+    """Return the view of a plug-in; raises LoreError without one."""
     found = engine_measures()
     if found is None:
-        raise lacks_plug_in("engines", "what an engine measured")
+        raise lacks_plug_in("engines", "a measurement of an engine")
     return cast("MeasuredView", found)

@@ -1,4 +1,4 @@
-"""Logs of engines beside a simulation: a plug-in reads them, and puts what they measured beside what was predicted.
+"""Logs of engines in a simulation: a plug-in reads them, and compares their measurements with predictions.
 
 In: logs that are named as measuring a run (`--measured`), recordings as they are simulated. Out: the measured part of a
 `Simulated`. Without a plug-in for logs of engines nothing is measured, and a log that is named is an error.
@@ -30,7 +30,7 @@ class Measuring(Protocol):
         ...
 
     def result(self) -> MeasuredResult | UnsetType:
-        """Return what was measured; unset if nothing was."""
+        """Return the measurements and their comparison; unset if there are no logs."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Engines that serve models on one's own machines: how they cache, their logs, and what they measured.
+"""Engines that serve models on one's own machines: models of their caches, readers of their logs, `--measured`.
 
 Rows alone: a model, a reader or a comparison is imported when it is used.
 """
@@ -82,7 +82,7 @@ LLAMA_LOG = Format(
 
 
 class _Measures:
-    """Reads logs of engines for `lore simulate`, and says what they measured."""
+    """Reads logs of engines for `lore simulate`, and shows their measurements."""
 
     def read(self, paths: Sequence[str], files: Sequence[Input], options: Options, problems: Problems) -> MeasuredLogs:
         """Read the logs that measured a run of these files."""
@@ -91,19 +91,19 @@ class _Measures:
         return MeasuredLogs(paths, files, options, problems)
 
     def lines(self, result: MeasuredResult, *, every: bool) -> Iterator[str]:
-        """Yield all that was measured, for a terminal."""
+        """Yield lines for a terminal: each log's sums, then its rows."""
         from lore_plugins.engines.report import measured_lines  # noqa: PLC0415 - as above
 
         return measured_lines(result, every=every)
 
     def summary(self, result: MeasuredResult) -> Iterator[str]:
-        """Yield what each log says, and what both sides come to."""
+        """Yield each log's sums, and the comparison with the predictions."""
         from lore_plugins.engines.report import comparison_lines  # noqa: PLC0415 - as above
 
         return comparison_lines(result)
 
     def block(self, result: MeasuredResult) -> PageBlock:
-        """Return what was measured as a part of a page."""
+        """Return the measurements as a part of a page."""
         from lore_plugins.engines.report import measured_block  # noqa: PLC0415 - as above
 
         return measured_block(result)

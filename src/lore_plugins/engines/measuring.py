@@ -1,7 +1,7 @@
-"""Engines' logs beside a simulation: read what they measured, and put it beside what was predicted.
+"""Read the measurements of engines' logs, and compare them with a simulation.
 
-In: logs that are named as measuring a run (`--measured`), and those among the recordings themselves, which measure what
-they hold. Out: the measured part of a `Simulated`. A log is read once a run; its measurements are kept, some 150 bytes
+In: logs that measured a run (`--measured`), and logs among the recordings themselves, which measure their own requests.
+Out: the measured part of a `Simulated`. A log is read once a run; its measurements are kept, some 150 bytes
 each.
 """
 
@@ -30,7 +30,7 @@ class MeasuredLogs:
     def __init__(
         self, paths: Sequence[str], files: Sequence[Input], options: Options, problems: Problems
     ) -> None:  # fmt: skip
-        """Read logs; raises LoreError for a file that is no engine's log, or measures nothing.
+        """Read logs; raises LoreError for a file that is not an engine's log, or measures nothing.
 
         Their `problems` are passed on, except those of requests' bodies: another recording has these.
         """
@@ -109,7 +109,7 @@ class Measuring:
             self._logs.append(LogMeasures(recording.shown, recording.reader.name, recording.measures))
 
     def result(self) -> MeasuredResult | UnsetType:
-        """Return what was measured; unset if there is no log."""
+        """Return the measurements and their comparison; unset without a log."""
         return compared(self._logs, self._turns) if self._logs else UNSET
 
 

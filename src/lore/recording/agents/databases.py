@@ -1,14 +1,13 @@
 """Databases of other programs, read without touching them: a copy is opened, never the file.
 
-In: the path of an SQLite file. Out: a connection to a copy of it, which nobody locks and nobody writes to. Rules: a
-database is copied once by a process as long as it stays as it is, and again if it was written to meanwhile. The copy
-is finished before anybody reads it: the logs of changes (`-wal`, `-journal`) are merged into it, and columns by which
-rows are looked up get an index. So processes that are forked from this one can read its copies at the same time;
-what they copy themselves is their own. A database of more than `DATABASE_BYTES` is not copied, and copies of more bytes
-than that are not kept together. A process deletes the copies that it made, and no other's. A database is
-hostile until it is read: tables must be tables (a view may ask anything), no value is longer than `COLUMN_BYTES`, and
-a question takes no more steps than the bytes of the file explain. Errors: sqlite3.Error, OSError, ValueError with a
-reason.
+In: the path of an SQLite file. Out: a read-only connection to a copy of it. Rules: a process copies a database once,
+and again if it was written to in the meantime. The copy is finished before it is read: the logs of changes (`-wal`,
+`-journal`) are merged into it, and columns by which rows are looked up get an index. So processes that are forked from
+this one can read its copies at the same time; copies that they make are their own. A database of more than
+`DATABASE_BYTES` is not copied, and copies of more bytes than that are not kept together. A process deletes the copies
+that it made, and no other's. A database is hostile until it is read: tables must be tables (a view may ask anything),
+no value is longer than `COLUMN_BYTES`, and a question takes no more steps than the bytes of the file explain. Errors:
+sqlite3.Error, OSError, ValueError with a reason.
 
 Source: sqlite.org/walformat.html (what a log's first bytes say of it), 2026-11.
 """
