@@ -7,43 +7,12 @@ import json
 import pytest
 
 from cli.running import lore, put
-
-CACHE_CONTROL = {"type": "ephemeral"}
-LONG = "word " * 4000
-
-
-def body(*texts: str, system: str = LONG, **more: object) -> dict[str, object]:
-    messages = [
-        {"role": "user" if number % 2 == 0 else "assistant", "content": [{"type": "text", "text": text}]}
-        for number, text in enumerate(texts)
-    ]
-    messages[-1]["content"][0]["cache_control"] = CACHE_CONTROL  # type: ignore[index]
-    head = [{"type": "text", "text": system, "cache_control": CACHE_CONTROL}]
-    return {"model": "claude-opus-4-6", "max_tokens": 9, "system": head, "messages": messages, **more}
-
-
-def usage(read: int, write: int) -> dict[str, int]:
-    return {
-        "input_tokens": 3,
-        "cache_read_input_tokens": read,
-        "cache_creation_input_tokens": write,
-        "output_tokens": 9,
-    }
-
-
-def session(*turns: tuple[dict[str, object], dict[str, int] | None]) -> str:
-    lines = [
-        {"request": one, "timestamp": 1_780_000_000 + 60 * at, **({} if bill is None else {"usage": bill})}
-        for at, (one, bill) in enumerate(turns)
-    ]
-    put("capture.jsonl", "\n".join(map(json.dumps, lines)).encode() + b"\n")
-    return "capture.jsonl"
-
+from cli.test_simulate import body, capture, usage
 
 THREE = (
-    (body("one"), usage(0, 5000)),
-    (body("one", "1", "two"), usage(5000, 100)),
-    (body("one", "1", "two", "2", "three"), usage(5100, 90)),
+    (body("one"), usage(0, 5000), 0),
+    (body("one", "1", "two"), usage(5000, 100), 60),
+    (body("one", "1", "two", "2", "three"), usage(5100, 90), 120),
 )
 
 
@@ -55,9 +24,9 @@ def caches(*args: str) -> list[list[tuple[str, int | None, str]]]:
 
 
 def test_each_pair_of_a_session_is_predicted_before_its_own_bill():
-    assert caches(session(*THREE)) == [[("anthropic", 5000, "rule")], [("anthropic", 5100, "rule")]]
-    hidden = (*THREE[:2], (THREE[2][0], usage(0, 1)))
-    assert caches(session(*hidden))[1] == [("anthropic", 5100, "rule")]
+    assert caches(capture(*THREE)) == [[("anthropic", 5000, "rule")], [("anthropic", 5100, "rule")]]
+    hidden = (*THREE[:2], (THREE[2][0], usage(0, 1), 120))
+    assert caches(capture(*hidden))[1] == [("anthropic", 5100, "rule")]
 
 
 def test_two_bodies_are_predicted_without_bills_and_times():
@@ -70,17 +39,18 @@ def test_two_bodies_are_predicted_without_bills_and_times():
 
 
 def test_turns_of_one_recording_know_the_lefts_bill():
-    name = session(*THREE)
+    name = capture(*THREE)
     assert caches(f"{name}#1", f"{name}#2") == [[("anthropic", 5000, "rule")]]
 
 
 def test_nothing_is_said_where_nobody_knows_the_provider():
-    turns = [(body("one", model="house-model"), None), (body("one", "1", "two", model="house-model"), None)]
-    assert caches(session(*turns)) == [[]]
+    bodies = body("one", model="house-model"), body("one", "1", "two", model="house-model")
+    turns = [(one, None, 60 * number) for number, one in enumerate(bodies)]
+    assert caches(capture(*turns)) == [[]]
 
 
 def test_caches_that_are_named_are_asked_whoever_serves():
-    ((one, two),) = caches(session(*THREE[:2]), "--cache", "anthropic", "--cache", "deepseek")
+    ((one, two),) = caches(capture(*THREE[:2]), "--cache", "anthropic", "--cache", "deepseek")
     assert one == ("anthropic", 5000, "rule")
     assert two[0] == "deepseek"
     assert two[1] is not None
@@ -88,18 +58,19 @@ def test_caches_that_are_named_are_asked_whoever_serves():
 
 
 def test_without_tokens_only_a_cache_that_is_named_is_asked():
-    name = session(*THREE[:2])
+    name = capture(*THREE[:2])
     assert caches(name, "--no-tokens") == [[]]
     assert caches(name, "--no-tokens", "--cache", "anthropic") == [[("anthropic", 5000, "rule")]]
 
 
 def test_a_cache_that_there_is_not_is_an_error():
-    ran = lore("diff-prefix", session(*THREE[:2]), "--cache", "antropic")
+    ran = lore("diff-prefix", capture(*THREE[:2]), "--cache", "antropic")
     assert (ran.code, "did you mean 'anthropic'?" in ran.err) == (2, True)
 
 
 @pytest.mark.parametrize("command", ["diff-prefix", "simulate"])
 def test_a_model_that_is_no_text_is_predicted_all_the_same(command):
     """Half a character (a lone surrogate), as JavaScript may write: it was a bug's exit code."""
-    name = session((body("one", model="\ud83d"), usage(0, 9)), (body("one", "two", model="\ud83d"), usage(9, 9)))
+    turns = [(body(*texts, model="\ud83d"), usage(0, 9), 60) for texts in (("one",), ("one", "two"))]
+    name = capture(*turns)
     assert lore(command, "--json", name).code == 0

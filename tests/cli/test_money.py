@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from cli.compacting import POLICY, dry
 from cli.running import lore, put
 from formats.claude import answered, asked, joined, text
 
@@ -150,14 +149,6 @@ def test_output_that_a_version_is_known_to_note_in_part_is_shown_as_such(version
     assert {row["partial_output"] for row in rows} == {str(bool(noted))}
 
 
-def test_a_dry_run_says_that_output_is_partial_too():
-    put("p.toml", POLICY)
-    transcript(*[bill(4_000 * n, 4_000) for n in range(6)], version="2.1.20", name="s.jsonl")
-    assert dry()["totals"]["without"]["billed"]["partial_output"] is True
-    transcript(*[bill(4_000 * n, 4_000) for n in range(6)], version="2.1.60", name="s.jsonl")
-    assert "partial_output" not in dry()["totals"]["without"]["billed"]
-
-
 AGAIN, UNEXPLAINED = 40_000 * (WRITE - READ), 70_000 * (WRITE - READ)  # $0.23 and $0.40
 
 
@@ -180,13 +171,6 @@ def test_paid_again_is_waste_and_the_unexplained_stands_beside_it_in_every_sum()
     assert (causes["LORE301"]["waste_tokens"], causes["LORE301"]["unexplained_tokens"]) == (0, 70_000)
     every = lore("simulate", path, "--what-if", "--json").json["what_if"]
     assert not [one for one in every if "LORE301" in one["change"]]
-
-
-def test_the_costliest_causes_hold_no_loss_that_nothing_explains():
-    top = lore("check", wasteful(), "--json").json["top"]
-    assert top
-    assert "LORE301" not in {cause["code"] for cause in top}
-    assert sum(cause["lost_tokens"] for cause in top if cause["kind"] == "waste") == 40_000
 
 
 @pytest.mark.parametrize("kind", KINDS)

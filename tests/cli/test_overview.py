@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.running import lore, process, put
+from cli.test_help import Terminal
 from formats.claude import answered, asked, counts, text
 from formats.codex import Rollout
 from helpers.schemas import valid
@@ -203,19 +204,6 @@ def test_what_cannot_be_read_is_said_and_stops_nothing():
     assert "in what was read  → lore check --since 2020-01-01" in torn.out
     assert (torn.code, "rollout-torn.jsonl" in torn.out) == (3, True)
     assert "not read: Cursor" in ran.out
-
-
-class Terminal:
-    """A standard output that says it is a terminal."""
-
-    def __init__(self, stream):
-        self._stream = stream
-
-    def isatty(self):
-        return True
-
-    def __getattr__(self, name):
-        return getattr(self._stream, name)
 
 
 @pytest.mark.parametrize(("terminal", "ci", "helps"), [(False, "", True), (True, "1", True), (True, "", False)])

@@ -66,17 +66,6 @@ def strictly(xml):
     return ElementTree.fromstring(xml.encode("utf-8"))  # noqa: S314 - our own
 
 
-def test_junit_has_a_case_a_finding():
-    root = strictly(text("junit", checked(*MIXED), verbose=True))
-    cases = root.findall("testsuite/testcase")
-    assert [[child.tag for child in case] for case in cases] == [[], ["skipped"], ["failure"], ["failure"]]
-    assert root.attrib | {"tests": "4", "failures": "2", "skipped": "1"} == root.attrib
-    failure = cases[3].find("failure")
-    assert failure is not None
-    assert "lore explain LORE101" in (failure.text or "")
-    assert cases[3].get("classname") == "logs/a.jsonl"
-
-
 def test_junit_without_findings_is_a_test_that_passes():
     root = strictly(text("junit", checked()))
     assert [case.get("name") for case in root.findall("testsuite/testcase")] == ["no findings"]
@@ -154,13 +143,6 @@ def test_sarif_is_valid_for_any_text(words):
 # github
 
 
-def test_annotations_come_worst_first():
-    lines = text("github", checked(*MIXED), verbose=True).splitlines()
-    assert [line.split("::")[1].split()[0] for line in lines] == ["error", "error", "warning", "notice"]
-    assert lines[0].startswith("::error file=logs/a.jsonl,line=3,title=LORE101 date-in-prefix::turn 2: large. Lost 500")
-    assert ",line=" not in lines[1]
-
-
 # `lore check` without a path names files as `./logs/a.jsonl`: GitHub found none of them.
 def test_an_annotation_names_its_file_as_github_does():
     assert text("github", checked(found(path="./logs/a.jsonl"))).startswith("::error file=logs/a.jsonl,")
@@ -200,16 +182,6 @@ def test_every_report_for_people_says_who_can_act(kind):
 
 
 # markdown, json lines
-
-
-def test_markdown_is_a_table_worst_first():
-    said = text("markdown", checked(*MIXED, files=2, waste=3, breaks=3, known=7))
-    rows = [line for line in said.splitlines() if line.startswith(("| ❌", "| ⚠️"))]
-    assert [("large" in row, "small" in row, "fell" in row) for row in rows] == [
-        (True, False, False), (False, True, False), (False, False, True),
-    ]  # fmt: skip
-    assert "7 known" in said
-    assert "**LORE101 date-in-prefix**: 4,410 tokens in 3 cache breaks (waste)" in said
 
 
 def test_markdown_takes_no_markup_from_a_recording():
