@@ -5,15 +5,6 @@ from __future__ import annotations
 from cache.asking import pieces, reads, request
 
 
-def test_reads_are_multiples_of_256():
-    assert reads("lmcache", [request("abc", 100), request("abcdef", 100), request("abcdefg", 100)]) == [0, 256, 512]
-    assert reads("lmcache", [request("a", 255), request("ab", 255)]) == [0, 0]
-
-
-def test_a_prompt_of_whole_chunks_is_found_whole():
-    assert reads("lmcache", [request("ab", 256), request("ab", 256)]) == [0, 512]
-
-
 def test_what_was_generated_is_kept_only_where_that_is_asked_for():
     asked = [request("a", 256, output=pieces("bc", 256)), request("abcd", 256)]
     assert reads("lmcache", asked) == [0, 256]
@@ -25,12 +16,3 @@ def test_of_a_prompt_that_was_stored_and_not_asked_for_again_the_first_chunk_goe
     asked = [request("ab", 256), request("xy", 256), request("ab", 256)]
     assert reads("lmcache", asked, capacity=3) == [0, 0, 0]
     assert reads("lmcache", asked, capacity=4) == [0, 0, 512]
-
-
-def test_of_a_prompt_that_was_found_the_last_chunk_goes_first():
-    asked = [request("abc", 256), request("abc", 256), request("xy", 256), request("abc", 256)]
-    assert reads("lmcache", asked, capacity=4) == [0, 768, 0, 512]
-
-
-def test_a_prompt_larger_than_memory_keeps_its_beginning():
-    assert reads("lmcache", [request("abcd", 256), request("abcd", 256)], capacity=3) == [0, 768]

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from cache.asking import reads, request, rules
-from lore.cache.registry import CACHES, make
+from cache.asking import request, rules
+from lore.cache.registry import make
 from lore.errors import LoreError
 from lore.testing import CacheContract
 from lore_plugins.engines import LLAMA_CPP, LMCACHE, SGLANG, VLLM
@@ -25,10 +25,6 @@ class TestContract(CacheContract):
         self.cache = ROWS[name]
 
 
-def test_rows_are_published():
-    assert all(CACHES[name] is row for name, row in ROWS.items())
-
-
 def test_words_of_sglang_are_those_that_its_model_knows():
     assert SGLANG.words == {"policy": tuple(POLICIES), "strategy": STRATEGIES, "tree": TREES}
 
@@ -41,11 +37,6 @@ def test_every_option_is_taken(name):
     for option in ROWS[name].options:
         value = SGLANG.words.get(option, (8 if option == "state_capacity" else 1,))[-1]
         assert make(name, rules(), {option: value, **needed.get(option, {})}).predict(request("ab")).total == 32
-
-
-def test_an_option_decides():
-    assert reads("vllm", [request("ab"), request("ab")], capacity=0) == [0, 0]
-    assert reads("vllm", [request("ab"), request("ab")], capacity=9) == [0, 16]
 
 
 @pytest.mark.parametrize(

@@ -7,57 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cache.asking import piece, pieces, predicted, reads, request, rules
-from lore.cache.base import Request
 from lore.cache.registry import make, view_of
 from lore.cache.views import Views
 from lore.errors import LoreError
 from model.making import parsed, turn
 
 
-def test_an_identical_prompt_of_32_tokens_reads_16():
-    assert reads("vllm", [request("ab"), request("ab")]) == [0, 16]
-
-
-def test_a_prompt_that_goes_on_reads_all_full_blocks():
-    short = [piece("a", 40)]
-    assert reads("vllm", [request(short), request([*short, piece("b", 40)])]) == [0, 32]
-
-
 def test_a_salt_separates():
     assert reads("vllm", [request("abc"), request("abc", space=b"salt"), request("abc", space=b"salt")]) == [0, 0, 32]
-
-
-def test_what_was_generated_is_read_but_for_its_last_token():
-    first = request("ab", output=[piece("c", 17), piece("d", 16)])
-    again = request([*pieces("ab"), piece("c", 17), piece("d", 16), piece("e", 16)])
-    assert reads("vllm", [first, again]) == [0, 64]
-    exact = request("ab", output=pieces("cd"))
-    assert reads("vllm", [exact, request("abcdef")]) == [0, 48]
-    assert reads("vllm", [exact, request("abcd"), request("abcdef")])[2] == 64
-
-
-def test_a_common_beginning_inside_a_piece_counts_by_its_bytes():
-    one, other = (
-        Request("main", [piece("a", 16)._replace(data=b"x" * 64 + end, tokens=32)]) for end in (b"1" * 64, b"2" * 64)
-    )
-    assert reads("vllm", [one, other]) == [0, 16]
-
-
-def test_what_is_thrown_away_is_gone():
-    assert reads("vllm", [request("abc"), request("xyz"), request("abc")], capacity=3) == [0, 0, 0]
-    assert reads("vllm", [request("abc"), request("xyz"), request("abc")], capacity=6) == [0, 0, 32]
-
-
-def test_the_end_of_what_was_used_least_recently_goes_first():
-    assert reads("vllm", [request("abcd"), request("xy"), request("abcd")], capacity=5) == [0, 0, 48]
-    assert reads("vllm", [request("abcd"), request("xyz"), request("abcd")], capacity=5) == [0, 0, 32]
-
-
-def test_two_pieces_that_begin_alike_hold_their_common_blocks_once():
-    alike = [Request("main", [piece("a")._replace(data=b"x" * 128 + end, tokens=48)]) for end in (b"1" * 64, b"2" * 64)]
-    assert reads("vllm", [*alike, *alike], capacity=4) == [0, 32, 32, 32]
-    other = request("x")
-    assert reads("vllm", [*alike, other, *alike], capacity=4) == [0, 32, 0, 32, 32]
 
 
 def test_a_block_that_is_computed_again_takes_a_place_of_its_own():
@@ -65,33 +22,6 @@ def test_a_block_that_is_computed_again_takes_a_place_of_its_own():
     again = [request("ab"), request("ab")]
     assert reads("vllm", [request("x"), *again, request("xy")], capacity=4) == [0, 0, 16, 16]
     assert reads("vllm", [request("x"), *again, request("xy")], capacity=3) == [0, 0, 16, 0]
-
-
-def test_a_block_that_is_not_full_needs_a_place_while_its_request_is_served():
-    asked = [request("abc"), request([piece("x", 1)]), request("abcd")]
-    assert reads("vllm", asked, capacity=4) == [0, 0, 48]
-    assert reads("vllm", [*asked[:2], request("abc")], capacity=3) == [0, 0, 32]
-
-
-def test_what_is_used_is_not_thrown_away():
-    long = request("abc", at=0.0, ended=10.0, chain="long")
-    short = [request([piece(name, 20)], at=float(at), ended=at + 0.5) for at, name in enumerate("pqrstu", 1)]
-    assert reads("vllm", [long, *short, request("abcd", at=20.0)], capacity=5) == [0, *[0] * 6, 48]
-    before = long._replace(ended=0.5)
-    assert reads("vllm", [before, *short, request("abcd", at=20.0)], capacity=5) == [0] * 8
-
-
-def test_what_is_generated_is_held_as_it_comes():
-    asked = request("a", output=pieces("bcd"), at=0.0, ended=48.0)
-    then = [request("abcd", chain="other", at=at) for at in (15.0, 16.0, 31.0, 32.0)]
-    assert [reads("vllm", [asked, one])[1] for one in then] == [16, 32, 32, 48]
-    assert [reads("vllm", [asked, one], capacity=20)[1] for one in then] == [16, 32, 32, 48]
-
-
-def test_what_has_no_room_waits_for_what_ends_first():
-    first, second = (request(names, at=0.0, ended=ended, chain=names) for names, ended in (("ab", 9.0), ("cd", 5.0)))
-    third = request("efg", at=1.0, chain="third")
-    assert reads("vllm", [first, second, third, request("abx", at=20.0)], capacity=5) == [0, 0, 0, 32]
 
 
 def test_images_that_begin_alike_share_nothing():
@@ -133,25 +63,6 @@ def test_layers_with_a_window_are_resumed_at_the_end_of_a_prompt_and_not_behind_
     assert reads("vllm", asked, window=1_000) == [0, 48, 112]
     assert reads("vllm", asked, window=32, retention=16) == [0, 112, 112]
     assert reads("vllm", asked, window=32, retention=64) == [0, 64, 112]
-
-
-def test_where_all_layers_have_a_window_no_other_says_where_prompts_part():
-    asked = [request("abcd", output=pieces("ef")), request("abcdexz"), request("abcdeyz")]
-    assert reads("vllm", asked, window=32) == [0, 48, 80]
-    assert reads("vllm", asked, window=32, full=0) == [0, 48, 48]
-
-
-def test_a_window_that_was_thrown_away_in_part_is_not_read():
-    asked = [request("abcd"), request("wxyz"), request("abcd")]
-    assert reads("vllm", asked, window=32, capacity=16) == [0, 0, 48]
-    assert reads("vllm", asked, window=32, capacity=9) == [0, 0, 0]
-
-
-def test_groups_of_layers_share_one_memory():
-    asked = [request("ab"), request("xy"), request("abc")]
-    assert reads("vllm", asked, full=2, capacity=8) == [0, 0, 32]
-    assert reads("vllm", asked, full=2, capacity=7) == [0, 0, 16]
-    assert reads("vllm", asked, window=17, groups=3, capacity=16) == [0, 0, 16]
 
 
 def test_layers_of_another_kind_are_a_ceiling():

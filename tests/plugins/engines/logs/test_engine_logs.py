@@ -229,11 +229,6 @@ def test_bodies_that_wait_together_have_no_bill():
     assert counts(joined(*mixed), SglangLog) == [(100, 0), (200, 0)]
 
 
-def test_a_body_whose_request_never_ends_is_given_at_the_end():
-    data = joined(*served(0, "a", BODY, 100, 0)[:2])
-    assert [one.usage for one in exchanges(data, SglangLog)] == [None]
-
-
 def test_bodies_that_are_cut_or_python_text_are_problems_that_say_what_to_do():
     long = {"model": "m", "messages": [{"role": "user", "content": "x" * 1024 + "..." + "y" * 1024}]}
     python = sglang(1, f"Receive OpenAI: obj={BODY!r}")
@@ -291,15 +286,6 @@ def test_a_log_of_json_lines_is_the_same():
     assert (found.prompt_tokens, found.cached_tokens, found.at, found.clock) == (100, 40, 1.0, "start")
 
 
-def test_the_mixed_lines_of_two_servers_measure_nothing_false():
-    prompts = [slot(0, 3, f"new prompt, n_ctx_slot = 4096, n_keep = 0, task.n_tokens = {size}") for size in (100, 900)]
-    kept = [slot(0, 3, f"n_tokens = {size}, memory_seq_rm [{size}, end)") for size in (50, 800)]
-    assert counts(joined(*prompts, *kept, *timings(1, 3, 50, 5, 104), *timings(1, 3, 100, 5, 904)), LlamaLog) in (
-        [],
-        [(900, 800)],
-    )
-
-
 @pytest.mark.parametrize("doubt", ["draft acceptance = 0.9 (   9 accepted /    10 generated)", ""])
 def test_what_is_not_sure_is_left_out(doubt: str):
     lines = timings(1, 3, 60, 5, 104)
@@ -348,11 +334,6 @@ def test_counters_of_several_engines_and_caches_are_added():
     assert [(one.at, one.prompt_tokens, one.cached_tokens) for one in measures(data)] == [(1763625600.0, 400, 120)]
 
 
-def test_a_counter_that_fell_has_begun_anew():
-    data = joined(*scrape("vllm", prompt=100, cached=50), *scrape("vllm", prompt=30, cached=10))
-    assert counts(data) == [(100, 50), (30, 10)]
-
-
 def test_counters_that_fell_may_be_of_two_servers_and_that_is_said_once():
     """llama-server writes no labels: scrapes of two in one file were taken for restarts, unsaid."""
     both = [line for n in range(3) for base in (1000, 10) for line in scrape("llama", prompt=base + n, cached=base)]
@@ -381,10 +362,6 @@ def test_a_line_has_the_server_that_its_collector_names(name):
     (found,) = measures(joined(*lines), VllmLog)
     assert found.server == name("").split("|")[0].strip(" []").removeprefix("pod/")
     assert found.share == 0.05
-
-
-def test_the_process_of_a_server_names_it_where_no_collector_does():
-    assert [found.server for found in measures(joined(rate(0, 5.0)))] == ["pid 17"]
 
 
 def test_reports_that_come_too_often_without_a_name_may_be_of_two_servers():

@@ -34,13 +34,6 @@ def pairs(result: MeasuredResult) -> list[tuple[int | None, int | None, int | No
     return [(row.turn, row.cached_tokens, row.predicted_tokens) for row in result.rows]
 
 
-def test_a_request_is_the_turn_of_the_same_response():
-    found = compared([log(request(300, 192, name="c"), request(100, 0, name="a-0"), request(9, 9, name="z"))], TURNS)
-    assert found.pairing == "id"
-    assert pairs(found) == [(3, 192, 192), (1, 0, 0)]
-    assert (found.share, found.predicted_share) == (192 / 400, 192 / 400)
-
-
 def test_else_the_one_of_the_same_size_in_order():
     warm = request(7, 0)
     found = compared([log(warm, request(100, 0), request(200, 64), warm, request(300, 192))], TURNS)
@@ -48,26 +41,11 @@ def test_else_the_one_of_the_same_size_in_order():
     assert pairs(found) == [(1, 0, 0), (2, 64, 96), (3, 192, 192)]
 
 
-def test_sizes_that_do_not_meet_are_of_another_run():
-    found = compared([log(request(1, 0), request(2, 0), request(3, 0))], TURNS)
-    assert found.pairing == "totals"
-
-
 def test_where_no_bill_says_sizes_the_order_does_if_there_are_as_many():
     unbilled = [one._replace(billed=False, name="") for one in TURNS]
     requests = [request(110, 0), request(210, 96), request(310, 96)]
     assert pairs(compared([log(*requests)], unbilled)) == [(1, 0, 0), (2, 96, 96), (3, 96, 192)]
     assert compared([log(*requests[:2])], unbilled).pairing == "totals"
-
-
-def test_steps_and_turns_of_the_same_times_are_summed():
-    steps = [Measurement("batch", "sglang", NOON + at, prompt_tokens=size, cached_tokens=read)
-             for at, size, read in ((61, 100, 0), (121, 200, 96), (181, 300, 96))]  # fmt: skip
-    found = compared([log(*steps)], TURNS)
-    assert found.pairing == "time"
-    assert (found.share, found.predicted_share) == (192 / 600, 288 / 600)
-    assert sum(row.prompt_tokens or 0 for row in found.rows) == 600
-    assert sum(row.turns or 0 for row in found.rows) == 3
 
 
 @pytest.mark.parametrize("hours", [-9, -3.5, 0, 2, 13])
@@ -113,16 +91,6 @@ def test_rates_of_two_servers_are_apart_and_one_that_was_started_again_is_one(se
     assert sum(log.measurements for log in found.logs) == len(servers)
 
 
-def test_logs_of_other_times_are_not_compared():
-    found = compared([log(Measurement("batch", "sglang", NOON + 40 * 86400, prompt_tokens=9, cached_tokens=1))], TURNS)
-    assert (found.pairing, found.apart) == (None, True)
-
-
-def test_without_times_sums_are_compared():
-    found = compared([log(Measurement("interval", "vllm", None, "utc", "", 3, 600, 192))], TURNS)
-    assert (found.pairing, found.share, found.predicted_share) == ("totals", 0.32, 0.48)
-
-
 def test_the_finest_measurements_count_once():
     measures = [
         Measurement("batch", "sglang", None, prompt_tokens=600, cached_tokens=1),
@@ -132,16 +100,6 @@ def test_the_finest_measurements_count_once():
     found = compared([log(*measures)], TURNS)
     assert found.share == found.predicted_share == 0.48
     assert [(one.extent, one.measurements) for one in found.logs] == [("request", 3), ("batch", 1), ("window", 1)]
-
-
-def test_without_turns_what_was_measured_stands_alone_in_few_rows():
-    steps = [
-        Measurement("batch", "sglang", NOON + 60 * number, prompt_tokens=10, cached_tokens=5) for number in range(5000)
-    ]
-    found = compared([log(*steps)], [])
-    assert found.pairing is None
-    assert 2 <= len(found.rows) <= 13
-    assert sum(row.prompt_tokens or 0 for row in found.rows) == 50_000
 
 
 def test_a_log_whose_clock_jumps_costs_no_more_rows():

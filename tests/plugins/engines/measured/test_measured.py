@@ -14,13 +14,9 @@ from plugins.engines.logs.writing import (
     joined,
     prefill,
     rate,
-    scrape,
     served,
     sglang,
-    timings,
     vllm,
-    vllm_body,
-    when,
 )
 
 WORDS = "word " * 4000
@@ -58,16 +54,6 @@ def engine(*lines: str) -> str:
     return "engine.log"
 
 
-def test_a_log_alone_says_what_was_read():
-    put("engine.log", joined(*timings(3, 0, 60, 192, 251), *timings(9, 5, 27, 10, 287)))
-    out = lore("simulate", "engine.log").out
-    assert "measured by llama.cpp, engine.log (llama-log): 2 requests, 251 of 338 prompt tokens read: 74.3%" in out
-    assert "turns" not in out
-    answer = lore("simulate", "engine.log", "--json").json
-    assert (answer["measured"]["logs"][0]["cached_tokens"], answer["measured"]["pairing"]) == (251, None)
-    jsonschema.validate(answer, lore("schema", "simulate").json)
-
-
 def test_measured_requests_stand_beside_the_turns_of_their_responses():
     path = recording((4001, 0), (4010, 3500))
     log = engine(*served(0, "r0", body(1), 4001, 0), *served(60, "r1", body(3), 4010, 2000))
@@ -101,17 +87,6 @@ def test_hit_rates_of_vllm_stand_beside_the_turns_until_then():
     assert "it names no year" in ran.out
 
 
-def test_scrapes_are_compared_by_time():
-    at = [f"# {when(after, '%Y-%m-%dT%H:%M:%SZ')}" for after in (30, 90)]
-    put(
-        "m.txt", joined(at[0], *scrape("vllm", prompt=4000, cached=0), at[1], *scrape("vllm", prompt=8010, cached=3984))
-    )
-    rows = lore("simulate", recording((4001, 0), (4010, 3500)), "--measured", "m.txt", "--json").json["measured"][
-        "rows"
-    ]
-    assert [(row["share"], row["turns"]) for row in rows] == [(0.0, 1), (3984 / 4010, 1)]
-
-
 def test_check_says_what_an_engines_log_is_good_for():
     put("logs/engine.log", joined(prefill(1, 900, 0)))
     ran = lore("check", "logs/engine.log")
@@ -120,15 +95,6 @@ def test_check_says_what_an_engines_log_is_good_for():
     assert "lore simulate RECORDING --measured logs/engine.log" in ran.err
     put("logs/body.json", json.dumps(body(1)).encode())
     assert lore("check", "logs", "--json").json["summary"]["skipped"] == 1
-
-
-def test_a_log_with_bodies_is_checked():
-    changed: dict[str, object] = {
-        "model": "m",
-        "messages": [{"role": "user", "content": f"now 2026-11-20T08:00:0{1}Z {WORDS}"}],
-    }
-    put("vllm.log", joined(vllm(0, "vLLM"), vllm_body(1, "chatcmpl-1", body(1)), vllm_body(2, "chatcmpl-2", changed)))
-    assert lore("check", "vllm.log", "--json").json["summary"]["turns"] == 2
 
 
 def test_what_measures_nothing_is_an_error_that_says_what_does():

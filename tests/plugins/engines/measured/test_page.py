@@ -25,11 +25,6 @@ def test_a_page_of_a_simulation_holds_what_the_engine_measured():
     assert page.index("What the engine measured") < page.index("Turn by turn")
 
 
-def test_without_a_log_a_page_is_as_it_was():
-    lore("simulate", recording((4001, 0), (4010, 3500)), "--report", "html=page.html")
-    assert "measured" not in Path("page.html").read_text("utf-8")
-
-
 def test_names_of_a_recording_are_no_markup_of_the_page():
     row = MeasuredRow(
         turn=1, chain="<script>x</script>", prompt_tokens=10, cached_tokens=5, predicted_tokens=7, share=0.5
@@ -50,12 +45,3 @@ def test_of_many_rows_the_first_are_drawn_and_that_is_said():
     assert len(block.strips) == 2 * DRAWN
     assert len(block.table.rows) == 99
     assert block.lines[-1] == "the first 60 rows of 99 are drawn: --json has all"
-
-
-def test_json_of_the_same_run_says_the_same(tmp_path):
-    path = recording((4001, 0), (4010, 3500))
-    log = engine(*served(0, "r0", {}, 4001, 0), *served(60, "r1", {}, 4010, 2000))
-    rows = lore("simulate", path, "--measured", log, "--json").json["measured"]["rows"]
-    block = measured_block(MeasuredResult(logs=[], pairing="id", rows=[MeasuredRow(**row) for row in rows]))
-    shown = [int(strip.words.partition(" ")[0].replace(",", "")) for strip in block.strips]
-    assert shown == [row[key] for row in rows for key in ("cached_tokens", "predicted_tokens")]

@@ -6,14 +6,6 @@ from cli.running import lore
 from cli.test_simulate import body, capture, reads, stable, usage
 
 
-def test_another_cache_can_be_asked_for_and_several():
-    ran = lore("simulate", stable(), "--cache", "vllm", "--cache", "llama.cpp", "--json")
-    first, second = ran.lines
-    assert (first["cache"], second["cache"]) == ("vllm", "llama.cpp")
-    assert all(one["predicted"]["read_tokens"] % 16 == 0 for one in first["turns"])
-    assert second["turns"][1]["predicted"]["read_tokens"] > 4000
-
-
 def test_a_change_of_the_header_alone_is_harmless_at_anthropic_and_total_for_llama_cpp():
     """An agent's billing header changes with every request: Anthropic takes it out, an engine reads it first."""
     turns = []

@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from plugins.engines.oracle.sequences import Sequence, events, sequence
+from plugins.engines.oracle.sequences import Sequence, sequence
 
 DIGEST = "b3e5e85f5d5affd9"
 
@@ -32,37 +32,3 @@ def test_everything_occurs_that_engines_differ_in(drawn):
     ]
     assert any(before.at == after.at for before, after in following)
     assert any(before.at < after.at < before.ended for before, after in following)
-
-
-def test_tokens_are_alike_exactly_where_pieces_are(drawn):
-    for one in drawn[:60]:
-        left, right = one.operations[0], one.operations[-1]
-        shared = 0
-        for mine, other in zip(left.pieces, right.pieces, strict=False):
-            if mine.tokens != other.tokens or mine.image != other.image:
-                break
-            shared += mine.length
-        assert left.tokens[:shared] == right.tokens[:shared]
-        assert all(0 < token < 75_000 for token in (*left.tokens, *left.output))
-
-
-def test_events_are_in_the_order_of_an_engine_and_whole(drawn):
-    for one in drawn[:60]:
-        live: list[int] = []
-        tokens = [0] * len(one.operations)
-        for event in events(one):
-            if event.what == "begin":
-                live.append(event.number)
-            elif event.what == "token":
-                assert event.number in live
-                tokens[event.number] += 1
-            else:
-                live.remove(event.number)
-        assert not live
-        assert tokens == [max(0, len(each.output) - 1) for each in one.operations]
-
-
-def test_memory_holds_what_runs_at_once(drawn):
-    for one in drawn:
-        capacity = one.capacity(16)
-        assert capacity is None or capacity * 16 >= max(len(each.tokens) + len(each.output) for each in one.operations)
