@@ -145,6 +145,10 @@ class Brought(NamedTuple):
     sign: bytes = b""
     plug_in: str = "formats"
 
+    def may_be(self, head: bytes) -> bool:
+        """Tell by a search for a few words whether a file may be one; nothing is decoded."""
+        return self.sign in head and all(f'"{member}"'.encode() in head for member in self.members)
+
 
 def _brought(name: str, what: str, *members: str, sign: bytes = b"") -> Brought:
     return Brought(name, what, frozenset(members), sign)
@@ -247,7 +251,7 @@ def reader_of(head: bytes) -> Reader | None:
 
 def brought(head: bytes) -> Brought | None:
     """Return the format that a file has of one of lore's plug-ins, if that plug-in is not installed."""
-    missing = [row for row in _BROUGHT if row.name not in FORMATS and row.sign in head]
+    missing = [row for row in _BROUGHT if row.name not in FORMATS and row.may_be(head)]
     if not missing:
         return None
     keys = {key for line in islice(each(head), _RECORDS_SEEN) for key in table(line) or ()} or members(head).keys()
