@@ -38,22 +38,6 @@ def derived(monkeypatch):
 
 
 @pytest.mark.parametrize("path", LOGS, ids=[path.stem for path in LOGS])
-@pytest.mark.parametrize("dialect", ["anthropic", "openai-chat"])
-@pytest.mark.parametrize("tail", ["system", "user"])
-def test_all_turns_piped_into_diff_prefix_report_no_waste(path, dialect, tail):
-    made = lore("assemble", str(path), "--all", "--dialect", dialect, "--tail", tail).out
-    put("all.jsonl", made.encode())
-    own = lore("diff-prefix", str(path), "--dialect", dialect, "--tail", tail, "--json", "--no-tokens").lines
-    pairs = lore("diff-prefix", "all.jsonl", "--json", "--no-tokens").lines
-    assert [one["prompt"] for one in pairs] == [one["prompt"] for one in own]
-    assert [one["relation"] for one in pairs] == [one["relation"] for one in own]
-    assert not [cause for one in pairs for cause in one["causes"] if cause["kind"] != "expected"]
-    checked = lore("check", "all.jsonl", "--json").json
-    assert (checked["summary"]["waste"], checked["summary"]["problems"]) == (0, 0)
-    assert checked["summary"]["turns"] == len(made.splitlines())
-
-
-@pytest.mark.parametrize("path", LOGS, ids=[path.stem for path in LOGS])
 def test_every_line_is_as_its_schema_says(path):
     for line in lore("assemble", str(path), "--all").lines:
         valid(line, "assemble-all")

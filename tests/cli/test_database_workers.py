@@ -73,15 +73,6 @@ def test_unreadable_session_of_a_database_exits_3(home):
         assert lore(*command, "--json").code == 3
 
 
-def test_copy_of_a_database_is_indexed_and_read_only(home):
-    for path in home:
-        with closing(databases.connect(str(path))) as connection:
-            (name,) = connection.execute("select name from pragma_index_list('part') where origin = 'c'").fetchone()
-            assert name == "lore_part"
-            with pytest.raises(sqlite3.OperationalError, match="readonly"):
-                connection.execute("delete from part")
-
-
 def test_unchanged_database_is_copied_once(home, monkeypatch):
     made, copy = [], databases._Copy
     monkeypatch.setattr(databases, "_Copy", lambda database: made.append(database) or copy(database))

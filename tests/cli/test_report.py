@@ -58,16 +58,6 @@ def test_a_terminal_is_not_filled_with_it(desk):
     assert valid_trace(lore(*TRACE, "logs", "-o", "-").json)
 
 
-def test_where_no_times_are_recorded_it_says_so(desk):
-    bodies = [
-        {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "go"}] * (n + 1)} for n in (0, 1)
-    ]
-    put("bodies.jsonl", *bodies)
-    ran = lore(*TRACE, "bodies.jsonl")
-    assert ran.err == "note: no times are recorded: one turn a second (lanes: 1 of 1)\n"
-    assert [drawn["ts"] for drawn in valid_trace(ran.json)] == [0, 1_000_000]
-
-
 def test_what_two_files_hold_stands_in_the_trace_once(desk):
     claude("a", FALLEN, path="logs/{}.jsonl")
     Path("logs/b.jsonl").write_bytes(Path("logs/a.jsonl").read_bytes())

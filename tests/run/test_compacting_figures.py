@@ -16,7 +16,6 @@ from lore.recording.opening import Options
 from lore.report.sentences.trial import verdict
 from lore.run.rules import packaged
 from lore.run.stored.compaction import dry_run
-from lore.untrusted import SourceText, context_refresh
 from model.making import header, log, record, said, user
 
 PAUSE = 3_600
@@ -127,11 +126,6 @@ ASKED = {"context_sources": (ContextSource("git", ("true",)),), "context_token_c
 MOST = most_context(Compaction(**ASKED))
 
 
-def test_what_sources_may_say_is_counted_with_their_wraps():
-    wraps = context_refresh([SourceText("git", "x" * 2_000)], session_id="s", key=b"k", at=0.0)
-    assert 500 < MOST == pytest.approx(len(wraps) / 4, abs=2)
-
-
 def test_what_sources_may_say_is_paid_for_in_every_turn_behind_it(tried):
     """It was taken off each of these prompts, as if it had been pruned: asking more saved more."""
     without, asked = tried(talk(8), **OFTEN), tried(talk(8), **OFTEN, **ASKED)
@@ -150,18 +144,6 @@ def test_a_gap_with_nothing_to_prune_pays_for_what_sources_may_say(tried):
     assert one.cost.next_warm == pytest.approx(one.cost.next_cold)  # all that stood in the cache stays there
     assert 0 < one.cost.next_warm < 0.01
     assert -0.01 < one.cost.saved < 0
-
-
-def test_what_is_put_in_is_written_once_and_read_from_then_on(tried):
-    found = tried(talk(3), gap_secs=50, keep_recent=500, **ASKED)
-    assert [one.cost.warm for one in found.triggers] == [True, True]
-    put_in = found.triggers[0].after_tokens - found.triggers[0].before_tokens
-    before, after = found.totals.without.billed, found.totals.compacted.billed
-    assert after.write_tokens - before.write_tokens == pytest.approx(2 * put_in, rel=0.05)
-    assert after.read_tokens - before.read_tokens == pytest.approx(put_in, rel=0.05)
-    assert (found.totals.fired, found.totals.refreshed) == (2, 2)
-    assert "asking outside sources 2 times" in found.answer
-    assert "paid for in every turn" in found.answer
 
 
 def test_sources_are_asked_once_in_a_pause_where_a_message_was_taken_back(tried):

@@ -149,16 +149,6 @@ def test_processes_change_nothing(desk, monkeypatch):
     assert again(*paths, jobs=3) == 5
 
 
-def test_a_file_that_cannot_be_read_says_why(desk):
-    put("a.jsonl", *lines(1), b"{broken}\n{}\n")
-    put("words.txt", b"words\n")
-    _, (log,) = read("a.jsonl")
-    _, (words,) = read("words.txt")
-    assert (len(log.rows), log.problems > 0) == (1, True)
-    assert log.message
-    assert (words.rows, bool(words.message)) == ((), True)
-
-
 def test_requests_that_lie_there_in_another_order_are_those_of_their_times(desk):
     """Sums read captures of formats that promise no order as they lay there, and found losses that `check` did not."""
     whole = (ROOT / "fixtures" / "captures" / "litellm" / "stable.jsonl").read_bytes().splitlines(keepends=True)

@@ -146,23 +146,6 @@ def test_judging_rests_ten_times_as_long_as_it_took(log):
     assert line(log, NOW + 31)[1] == str(log)
 
 
-def test_the_newest_session_of_a_project_is_found_once_in_a_while(desk, log):
-    home = desk / "home"
-    project = desk / "app"
-    own = home / ".claude" / "projects" / str(project).replace("/", "-").replace("_", "-").replace(".", "-")
-    own.mkdir(parents=True)
-    project.mkdir()
-    (own / "s.jsonl").write_bytes(log.read_bytes())
-    here = Surroundings({}, str(home), "linux", str(desk))
-    assert line("", project=str(project)) == ("judging …", str(project))
-    refresh(str(project), FOLDER, Options(), PACKAGED, here)
-    found = files.read_state(FOLDER, str(project))
-    assert found["newest"] == str(own / "s.jsonl")
-    said, behind = line("", found["at"] + 1, str(project))
-    assert (said.split(" · ")[0], behind) == ("prompt 11k", "")
-    assert line("", found["at"] + 60, str(project))[1] == str(project)
-
-
 def test_unused_files_are_deleted(log):
     kept(log)
     old = Path(FOLDER, "old")

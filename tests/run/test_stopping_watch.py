@@ -7,21 +7,12 @@ import select
 import signal
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from compaction.test_executor import firing_of, talk
 from helpers.storing import opened
-from lore.asking import SummaryAnswer, asking
-from lore.compaction.base import Window
-from lore.compaction.executor import Dependencies, prepare
-from lore.compaction.extractive import Extractive
-from lore.compaction.settings import Compaction
 from lore.compaction.store_watch import Stopping, WatchStoppedError
-from lore.model.events import MAIN
-from lore.untrusted import SourceText
 from run.test_compacting_watch import begun, exchange
 
 POLICY = """[compaction]
@@ -54,39 +45,6 @@ def test_a_signal_ends_what_is_waited_for_and_nothing_else():
     stopping.hear()
     with pytest.raises(WatchStoppedError), stopping.waiting():
         raise AssertionError("a signal that came before is heard, too")
-
-
-def test_a_summariser_and_sources_are_waited_for_and_the_built_in_one_is_not():
-    entered = []
-
-    class Slow:
-        name = "slow"
-
-        def summarize(self, request):
-            assert entered == ["in"]
-            return SummaryAnswer("a summary")
-
-    def waiting():
-        entered.append("in")
-        return nullcontext()
-
-    def ask(window):
-        assert entered == ["in", "in"]
-        return (SourceText("s", "context"),)
-
-    def made(**how):
-        state, tracker = talk(4)
-        firing = firing_of(state, tracker, Compaction(keep_recent=4), "manual")._replace(window=Window(0, 1))
-        return prepare(state, MAIN, firing, Compaction(), Dependencies(**how, waiting=waiting))
-
-    found = made(summarizer=Slow(), ask=ask, key=b"key")
-    assert (found.summary, entered) == ("a summary", ["in", "in"])
-    assert "context" in found.context
-    entered.clear()
-    assert asking(Slow(), waiting)("prompt", "data", 10).text == "a summary"
-    entered.clear()
-    assert made(summarizer=Extractive()).summary
-    assert entered == []
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")

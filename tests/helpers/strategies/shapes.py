@@ -46,10 +46,6 @@ def parts(dialect: str, body: bytes) -> list[Part]:
     return found
 
 
-def last_message(found: list[Part]) -> list[Part]:
-    return [one for one in found if one.message == found[-1].message]
-
-
 def text(found: list[Part]) -> str:
     """All that parts say, in order."""
     return "\n".join(one.text for one in found)
