@@ -1,10 +1,10 @@
-"""Recorded requests as a session log: what each request added, what changed since the previous one, what it cost.
+"""Recorded requests as a session log: new messages, changes since the previous request, usage.
 
 Messages that the chain's previous request did not have become items. Messages that are missing are a compaction if a
 summary takes their place, else a removal. Other tools, system prompt, model or parameters are a `session_changed`.
-Nobody announced these changes: they are `observed`, so that the session is judged as the requests are. How a body was
-written (white space, the order of members) is not kept: turns are assembled in the layout of their dialect.
-Cost: O(bytes of what is new) a request.
+These changes were not announced: they are `observed`, so that the session is judged as the requests are. White space
+and the order of members of a body are not kept: turns are assembled in the layout of their dialect.
+Cost: O(bytes of new messages) a request.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class _RequestChain:
         self._response_id = ""
 
     def read_request(self, exchange: Exchange, turn: Turn, dialect: Body, *, is_first: bool) -> Iterator[e.Event]:
-        """Yield what is new since the previous request, and the turn; before the session's first one the header."""
+        """Yield the new messages and changes, then the turn; before the session's first turn the header."""
         prompt, at = turn.prompt, format_time(exchange.at)
         if self._head.get("dialect") != dialect.name:
             self._dialect, self._reader = dialect, READERS[dialect.name](dialect.name, f"{dialect.name}-call")
@@ -221,7 +221,7 @@ class _RequestChain:
         return e.Append(item=replace(item, uuid=uuid), chain=self._name)
 
     def _breakpoints(self, prompt: Prompt) -> Iterator[e.Mark]:
-        """Yield the request's cache breakpoints, each at what it stands on."""
+        """Yield the request's cache breakpoints, each with its place."""
         for at, value in zip(prompt.breakpoints, prompt.breakpoint_values, strict=True):
             if at < len(prompt.head):
                 section = prompt.head[at].section
@@ -239,7 +239,7 @@ class _RequestChain:
 
 
 def _head_of(prompt: Prompt) -> dict[str, Any]:
-    """Return what a request says besides its messages, as fields of `session_started`."""
+    """Return the other parts of a request, as fields of `session_started`."""
     pieces = [segment for segment in prompt.head if segment.kind != "envelope"]
     system = [text_in(table(part.data) or {}) or part.data for part in pieces if part.section == "system"]
     params = {name: value for name, value in prompt.params.items() if prompt.partial or name != "previous_response_id"}

@@ -31,7 +31,7 @@ def run(
     output: Annotated[
         str | None,
         typer.Option(
-            "--output", "-o", help="The capture, new or to go on with; default: record-DATE-TIME.jsonl in this folder."
+            "--output", "-o", help="The capture, new or to continue; default: record-DATE-TIME.jsonl in this folder."
         ),
     ] = None,
     listen: Annotated[
@@ -49,8 +49,8 @@ def run(
     prompts and answers are. The exit code is the command's own (127: not found, 126: it cannot be run). Without a
     command, --listen PORT records agents that are started elsewhere, until Ctrl-C.
 
-    Needs the extra `record`. Lines of lore itself go to standard error; --json adds one line behind all
-    that the command wrote to standard output.
+    Needs the extra `record`. Lines of lore itself go to standard error; --json adds one line after
+    the output of the command.
     """
     from lore_plugins.record.lines import closing_lines, export_lines, opening_lines
     from lore_plugins.record.recorder import CannotRunError, CaptureProxy, child_environment, run_command, wait_for_end

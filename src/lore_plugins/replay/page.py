@@ -1,4 +1,4 @@
-"""The beginning of the page of a replay: layouts side by side, then what each of them read, request by request."""
+"""The first part of a replay's page: layouts side by side, then the tokens that each read, request by request."""
 
 from __future__ import annotations
 

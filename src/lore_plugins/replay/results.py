@@ -1,4 +1,4 @@
-"""What `lore replay` answers: what was sent where, and what the server says it read beside what was predicted."""
+"""Results of `lore replay`: requests that were sent, tokens that the server read, tokens that were predicted."""
 
 from __future__ import annotations
 
