@@ -35,23 +35,7 @@ def test_select_on_the_command_line_replaces_and_ignore_adds():
     assert sums("r.jsonl", "--select", "LORE1", "--ignore", "LORE101")[2] == []
 
 
-def test_budgets_of_a_path_are_for_its_recordings_alone():
-    settings('[check]\nmax_breaks = 2\n[[check.per_path]]\npath = "old"\nmax_breaks = 1\nmin_reuse = 0.999\n')
-    waste("old/a.jsonl"), waste("new/a.jsonl")
-    _, _, codes = sums("old", "new")
-    assert codes.count("LORE402") == 1
-    assert codes.count("LORE401") == 2
-    ran = lore("check", "old", "new")
-    assert "2 unexpected cache breaks in old, the budget is 1" in ran.out
-
-
 EXEMPT = '[[check.exempt]]\ncode = "LORE101"\npath = "r.jsonl"\nreason = "recorded before the clock was moved"\n'
-
-
-def test_an_exemption_takes_a_finding_out():
-    settings(EXEMPT)
-    code, summary, codes = sums(waste())
-    assert (code, codes, summary["exempted"], summary["breaks"]) == (0, [], 2, 0)
 
 
 def test_an_exemption_for_files_that_were_not_judged_is_left_in_peace():
@@ -131,20 +115,14 @@ def test_paths_of_settings_are_relative_to_their_file(monkeypatch):
 @pytest.mark.parametrize(
     ("text", "said", "hint"),
     [
-        ("[check]\nselct=[]\n", "check.selct", "check.select"),
         ("[[check.per_path]]\npaht='a'\n", "check.per_path.paht", "check.per_path.path"),
         ("[[check.exempt]]\ncode='LORE101'\npath='a'\nreson='r'\n", "check.exempt.reson", "check.exempt.reason"),
         ("[[check.exempt]]\ncode='LORE101'\npath='a'\nreason=' '\n", "reason is empty", ""),
         ("[[check.exempt]]\ncode='LORE101'\npath='a'\n", "reason", ""),
-        ("[check]\nignore=['LORE77']\n", "lore.toml: check.ignore", "lore explain"),
-        ("[check]\ncount_as_waste=['compation']\n", "check.count_as_waste", "did you mean compaction"),
-        ("[check]\nselect='LORE1'\n", "check.select is a text, and has to be a list", '["…", "…"]'),
-        ("[check]\nmin_reuse='high'\n", "check.min_reuse is a text, and has to be a number", ""),
         ("[check]\nmax_breaks=true\n", "check.max_breaks is true or false, and has to be a whole number", ""),
         ("[check.exempt]\ncode='LORE101'\n", "check.exempt is a table", "write [[check.exempt]]"),
         ("[check]\nper_path=['a']\n", "check.per_path, entry 1 is a text", "write [[check.per_path]]"),
         ("[[check.exempt]]\ncode='LORE101'\npath='a'\n", "check.exempt, entry 1: reason is missing", 'reason = "…"'),
-        ("[check]\nselect=LORE1\n", "lore.toml is no TOML", "texts stand in quotes"),
     ],
 )
 def test_what_is_wrong_with_settings_is_said(text, said, hint):

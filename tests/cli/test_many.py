@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 from cli.pooled import DIES, pooled, script
 from cli.running import lore, put, session
+from cli.test_help import Terminal
 from formats.claude import answered, asked, counts, line, text
 from lore.cli import common as bars
 
@@ -228,37 +230,20 @@ def test_a_file_of_a_subagent_is_no_session_of_its_own():
 # the bar
 
 
-class Terminal:
-    """Standard error, as a terminal."""
-
-    def __init__(self, monkeypatch):
-        self.text = ""
-        monkeypatch.setattr(sys, "stderr", self)
-        monkeypatch.setenv("TERM", "xterm")
-        monkeypatch.setattr(bars, "REDRAW_SECONDS", 0.0)
-
-    def write(self, text):
-        self.text += text
-        return len(text)
-
-    def flush(self):
-        pass
-
-    def isatty(self):
-        return True
-
-
 def test_a_bar_is_drawn_and_taken_away(monkeypatch):
-    shown = Terminal(monkeypatch)
+    shown = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", Terminal(shown))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(bars, "REDRAW_SECONDS", 0.0)
     with bars.progress(wanted=True) as told:
         told(bars.LEAST, 2 * bars.LEAST)
-        assert "judging" in shown.text
-    assert shown.text.endswith("\x1b[2K")
+        assert "judging" in shown.getvalue()
+    assert shown.getvalue().endswith("\x1b[2K")
 
 
 @pytest.mark.parametrize(("wanted", "term"), [(False, "xterm"), (True, "dumb"), (True, "")])
 def test_there_is_no_bar_where_it_is_not_wanted_or_cannot_be_drawn(monkeypatch, wanted, term):
-    Terminal(monkeypatch)
+    monkeypatch.setattr(sys, "stderr", Terminal(io.StringIO()))
     monkeypatch.setenv("TERM", term)
     with bars.progress(wanted=wanted) as told:
         assert told is None

@@ -72,28 +72,6 @@ def test_an_answer_that_the_cache_kept_is_not_said_to_be_warmed_elsewhere():
     assert lore("simulate", "log.jsonl").out.count("warmed elsewhere") == 1
 
 
-def test_a_cache_break_is_foreseen_before_its_bill_and_costs_money():
-    ran = lore(
-        "simulate",
-        capture(
-            (body("one", system=f"It is 09:14. {LONG}"), usage(0, 5000), 0),
-            (body("one", "1", "two", system=f"It is 09:15. {LONG}"), usage(0, 5100), 60),
-        ),
-        "--json",
-    ).json
-    late = ran["turns"][1]
-    assert late["predicted"]["read_tokens"] == 0
-    assert (late["lost_tokens"], late["waste_tokens"]) == (5000, 5000)
-    assert [(one["code"], one["lost_tokens"], one["tokens"]) for one in late["causes"]] == [
-        ("LORE101", 5000, "recorded"), ("LORE153", None, None),  # the second holds for the chain
-    ]  # fmt: skip
-    # opus 4.6: 6.25 to write and 0.50 to read a million tokens
-    assert late["cost"]["waste"] == pytest.approx(5000 * (6.25 - 0.5) / 1e6)
-    assert ran["what_if"][0]["change"] == "cause=LORE101"
-    assert ran["what_if"][0]["fix"].startswith("Freeze the date")
-    assert ran["agreement"]["drops_predicted"] == 1
-
-
 def test_no_more_is_paid_again_than_was_paid():
     """A session's prompt shrank without a word: 42,541 tokens were said to be wasted in a turn that paid for 18."""
     path = capture(
@@ -235,17 +213,6 @@ def test_a_bill_that_contradicts_its_body_is_said_and_not_learned_from():
     assert any(note.startswith("not learned from: the bills of 1 turn (turn 2: 961,838 ") for note in ran["notes"])
     assert ran["problems"] == []
     assert ran["turns"][2]["predicted"]["read_tokens"] < 6000
-
-
-def test_a_bill_that_contradicts_itself_is_the_same_problem_in_check_and_simulate():
-    put("log.jsonl", *Rollout().meta().context().user("hello").message("assistant", "yes").count(100, 200).lines)
-    simulated, checked = (lore(command, "log.jsonl", "--json").json for command in ("simulate", "check"))
-    assert [problem["code"] for problem in simulated["problems"]] == ["LORE303"]
-    assert (
-        "turn 1 of main: a bill that cannot be: 200 cached tokens are more than" in simulated["problems"][0]["message"]
-    )
-    assert checked["problems"] == simulated["problems"]
-    assert [finding["code"] for finding in checked["findings"]] == ["LORE303"]
 
 
 def test_csv_has_a_line_a_turn():

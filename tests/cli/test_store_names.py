@@ -96,14 +96,6 @@ def test_a_session_whose_id_looks_like_a_turn_is_that_session():
     assert lore("fold", "sqlite:s.db#x#3", "--json").json["session"]["id"] == "x#3"
 
 
-def test_a_file_of_the_whole_name_wins():
-    stored("jsonl:s")
-    put("jsonl:s#s-1", log(header(session_id="file")))
-    assert lore("fold", "jsonl:s#s-1", "--json").json["session"]["id"] == "file"
-    put("other:s#1", log(header(session_id="plain")))
-    assert lore("fold", "other:s#1", "--json").json["session"]["id"] == "plain"
-
-
 def test_names_with_signs_of_patterns_are_no_patterns():
     put("s.jsonl", log(header(session_id="[a]*")))
     stored("jsonl:s")

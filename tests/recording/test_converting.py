@@ -11,19 +11,15 @@ from hypothesis import given
 
 from formats.claude import answered, asked, joined, line, result, text, use
 from helpers.strategies import any_events, claude_logs, lore_logs, read_all
-from lore.cache.predictor import Predictor
 from lore.errors import LoreError
 from lore.formats.base import Read
 from lore.formats.lore_log import LoreLog
 from lore.formats.registry import READERS
 from lore.model import events as e
-from lore.model.state import Sign
 from lore.recording.base import Problems
 from lore.recording.converting import convert
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
-from lore.run import simulate
-from lore.run.rules import packaged
 from model.making import call, dumps, header, log, record, said, user
 from run.equal import assert_same, converted, seen
 
@@ -264,32 +260,3 @@ def test_a_streamed_answer_stays_in_its_pieces(tmp_path):
         header(), record("append", item=said("a", "x\ud83d")), record("patch_text", uuid="a", delta_text="\ude00!")
     )
     assert kinds(same(data)) == ["session_started", "append", "patch_text"]
-
-
-def test_what_was_observed_and_is_predicted_stays(tmp_path, monkeypatch):
-    monkeypatch.setattr(simulate, "reader_of", lambda recording, chosen: "user")
-    made = [asked("u0", "hi", version="1"), answered("a0", "r0", use("c0"), "u0", version="1")]
-    for number in range(1, 9):
-        content = [
-            result(f"c{number - 1}", [{"type": "tool_reference", "tool_name": "x"}] if number % 2 else "x" * 900)
-        ]
-        version = "2" if number > 5 else "1"
-        usage = {"input_tokens": 2, "cache_read_input_tokens": 9000 * (number % 3), "cache_creation_input_tokens": 700}
-        made.append(asked(f"u{number}", content, f"a{number - 1}", version=version))
-        made.append(answered(f"a{number}", f"r{number}", use(f"c{number}"), f"u{number}", version=version, usage=usage))
-    path = put(tmp_path, joined(*made))
-    log_ = put(tmp_path, converted(path), "made.jsonl")
-    both = [
-        [
-            (one.result.predicted, one.result.causes)
-            for one in simulate.Simulation(Predictor(packaged())).recording(Options().open(p))
-        ]
-        for p in (path, log_)
-    ]
-    assert both[0] == both[1]
-    signs = {sign for turn in Options().open(log_).turns() for sign in turn.signs}
-    assert signs == {
-        Sign("tool-reference", ("x",), version="1"), Sign("tool-reference", ("x",), version="2"),
-        Sign("client-version", before="1", after="2", version="2"),
-    }  # fmt: skip
-    assert any(why for _, why in both[0])

@@ -8,7 +8,7 @@ import pytest
 
 from lore.errors import LoreError
 from lore.recording.opening import Options
-from lore.run.diff import TurnComparison, diff_files, diff_session
+from lore.run.diff import TurnComparison, diff_session
 from model.making import assistant, body
 
 TOOLS = [{"name": "ls", "input_schema": {}}]
@@ -52,10 +52,3 @@ def test_a_session_without_a_pair_says_how_many_turns_it_holds(tmp_path):
     path = written(tmp_path / "s.jsonl", record("a"))
     with pytest.raises(LoreError, match="holds 1 turn and no pair"):
         list(diff_session(path, TurnComparison(Options())))
-
-
-def test_two_files_carry_their_columns(tmp_path):
-    left, right = written(tmp_path / "1.json", body("a")), written(tmp_path / "2.json", body("a", "b"))
-    found = diff_files(left, right, TurnComparison(Options())).columns
-    assert found is not None
-    assert (found.billed, found.verdict, found.agree, found.dispute) == ("not recorded", "none recorded", None, None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from datetime import date
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,7 @@ from lore.cache.rules import DatedRules, seconds
 from lore.config import Loaded, Settings
 from lore.errors import LoreError
 from lore.model.limits import RULES_BYTES
-from lore.run.rules import chosen, listed, load, packaged, stale
+from lore.run.rules import chosen, load, packaged, stale
 
 OWN = "[[rules]]\nrule='price_read'\nprovider='anthropic'\nmodel='claude-opus-5'\nvalue={}\n"
 
@@ -70,20 +69,6 @@ def test_a_file_that_is_no_table_of_rules_is_one_error(tmp_path, data, said):
 def test_a_file_that_cannot_be_read_is_one_error(tmp_path, name):
     with pytest.raises(LoreError, match="cannot read"):
         load(f"{tmp_path}/{name}")
-
-
-def test_all_rows_are_listed_or_those_that_can_hold_for_a_provider_or_a_model(tmp_path):
-    assert len(listed(packaged()).rules) == len(packaged().rows)
-    assert listed(packaged()).as_of == packaged().as_of.isoformat()
-    engines = listed(packaged(), provider="vllm").rules
-    assert {(one.provider, one.value) for one in engines if one.rule == "block_tokens"} == {("vllm", 16)}
-    opus = listed(packaged(), provider="anthropic", model="anthropic.claude-opus-5-v1:0").rules
-    assert {one.model for one in opus} == {"*", "claude-opus-5"}
-    assert any(one.rule == "lifetime_grace" and one.value == 1.02 for one in opus)
-    file = Path(tmp_path) / "own.toml"
-    file.write_text(OWN.format("'unknown'"), "utf-8")
-    first = listed(load(str(file))).rules[0]
-    assert (first.own, first.value, first.file, first.valid_from) == (True, None, str(file), "1970-01-01")
 
 
 def test_a_recording_after_the_tables_draws_a_note():
