@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -24,6 +25,7 @@ from lore.recording import Input, show
 from lore.run import DIED, ClusterJob, starting_processes
 
 LOCAL = "local"
+_ADDRESS = re.compile(r"(tcp|tls|wss?|ucx)://[^/\s]+:\d{1,5}")
 POLL_SECONDS = 0.2  # how often an interrupt is noticed while a result is awaited
 CONNECT_SECONDS = 10.0
 JOIN_SECONDS = 30  # how long to wait for the first worker
@@ -41,7 +43,7 @@ class DaskCluster:
     def __init__(self, address: str, workers: int, warn: Callable[[str], None]) -> None:
         self._address = address if address == LOCAL or "://" in address else f"tcp://{address}"
         self._workers, self._warn = workers, warn
-        if self._address != LOCAL and not _is_address(self._address):
+        if self._address != LOCAL and not _ADDRESS.fullmatch(self._address):
             hint = "--cluster local, or the address that `dask scheduler` prints: --cluster tcp://HOST:8786"
             raise LoreError(f"{show(address)} is no address of a scheduler", hint=hint)
         try:
@@ -136,15 +138,6 @@ class DaskCluster:
 
 def _travels(file: Input) -> bool:
     return not file.stream and file.error is None
-
-
-def _is_address(address: str) -> bool:
-    try:
-        parts = urlsplit(address)
-        known = parts.scheme in ("tcp", "tls", "ws", "wss", "ucx")
-        return known and bool(parts.hostname) and parts.port is not None
-    except ValueError:
-        return False
 
 
 def _is_private(address: str) -> bool:

@@ -23,7 +23,8 @@ from lore.errors import LoreError, Where, install_hint
 from lore.model import cut_masked, mask_credentials, printable
 from lore.recording import FolderEntry, Status, show
 
-PIECE = 4 * 1024 * 1024  # bytes that are asked for at a time
+BLOCK = 16 * 1024 * 1024  # bytes that are asked for at a time, read in order
+PART = 1024 * 1024  # and anywhere
 _WEB = ("http", "https")
 _LONGEST = 300  # characters of a name, or of a message of a client, that are shown
 _SETTINGS = ("AWS_", "GOOGLE_", "AZURE_", "AZURITE_", "STORAGE_EMULATOR_HOST")  # variables that clients read
@@ -40,6 +41,10 @@ class MissingError(RemoteError, FileNotFoundError):
 
 class DeniedError(RemoteError, PermissionError):
     """The credentials do not allow it."""
+
+
+class RedirectError(Exception):
+    """A web server sends to a place that is not read; the arguments are the reason and a hint."""
 
 
 class _Service(NamedTuple):
@@ -119,11 +124,11 @@ class RemoteFiles:
         place = _place_of(path)
         if place.service == "http":
             # One request for all of it in order; else a request for each part.
-            options = {"block_size": 0, "size": 1} if in_order else {"block_size": PIECE}
+            options = {"block_size": 0, "size": 1} if in_order else {"block_size": PART}
         elif not place.key or path.endswith("/"):
             raise _missing(path)
         else:
-            options = {"block_size": PIECE, "cache_type": "readahead"}
+            options = {"block_size": BLOCK if in_order else PART, "cache_type": "readahead"}
         with asking(path, place):
             file = _client_of(place).open(place.name, "rb", **options)
         if file.details.get("type") == "directory":
@@ -132,16 +137,11 @@ class RemoteFiles:
 
     def fetch(self, paths: list[str]) -> Mapping[str, bytes]:
         """Return the contents of small files, read at the same time."""
-        found: dict[str, bytes] = {}
-        by_client: dict[int, tuple[Any, dict[str, str]]] = {}
-        for path in paths:
-            client = _client_of(place := _place_of(path))
-            by_client.setdefault(id(client), (client, {}))[1][place.name] = path
-        for client, names in by_client.values():
-            contents: list[object] = client.cat_ranges(list(names), 0, None, on_error="return")
-            read = zip(names.values(), contents, strict=True)
-            found |= {path: data for path, data in read if isinstance(data, bytes)}
-        return found
+        places = {path: _place_of(path) for path in paths}
+        client = _client_of(first := places[paths[0]])
+        same = {path: place.name for path, place in places.items() if place.account == first.account}
+        contents: list[object] = client.cat_ranges(list(same.values()), 0, None, on_error="return")
+        return {path: data for path, data in zip(same, contents, strict=True) if isinstance(data, bytes)}
 
     def entries(self, folder: str) -> Iterator[FolderEntry]:
         """Yield what is directly in a folder."""
@@ -289,8 +289,9 @@ def asking(path: str, place: _Place, doing: str = "read") -> Generator[None]:
         cause = (error.__cause__ or error) if place.service == "http" else error
         status = getattr(cause, "status", None)
         text = plain(cause)
-        if isinstance(cause, LoreError):
-            raise cause from None
+        if isinstance(cause, RedirectError):
+            reason, hint = cause.args
+            raise RemoteError(f"{cannot}: {reason}", hint=hint, where=where) from None
         if "NoSuchBucket" in text or "bucket does not exist" in text or "ContainerNotFound" in text:
             raise MissingError(f"{cannot}: there is no bucket {printable(place.root)}", where=where) from None
         if status in (404, 410) or (isinstance(cause, FileNotFoundError) and status is None):

@@ -1,8 +1,9 @@
-"""The client for web servers: aiohttp, with a guard on redirects.
+"""The client for web servers: aiohttp, with a guard on redirects. It sends no login, not even one of `~/.netrc`.
 
 A redirect is followed to http and https only. It never leads to an address of this machine or of its network, unless
 the server that the user named is there, too: a server elsewhere must not choose what is read here. An address of a
-cloud's metadata (link-local) is refused in any case.
+cloud's metadata (link-local) is refused in any case. Both the redirect and the address that is then connected to are
+checked, since a name may change its address between the two.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ import ipaddress
 import socket
 from types import SimpleNamespace
 from typing import Any
+from urllib.request import getproxies
 
 import aiohttp
+from aiohttp.abc import ResolveResult
 from yarl import URL
 
-from lore.errors import LoreError
 from lore.model import printable
 from lore.recording import show
 from lore.store import say_once
+from lore_plugins.scale.remote import RedirectError
 
 _LINK = 2
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60)
@@ -27,43 +30,73 @@ _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60)
 
 async def client(loop: Any = None, **_: object) -> aiohttp.ClientSession:
     """Return a session for fsspec's file system."""
-    tracing = aiohttp.TraceConfig()
-    tracing.on_request_start.append(_note_named)
-    tracing.on_request_redirect.append(_check_redirect)
+    resolver, tracing = _GuardedResolver(), aiohttp.TraceConfig()
+    tracing.on_request_start.append(resolver.note_named)
+    tracing.on_request_redirect.append(resolver.check_redirect)
     return aiohttp.ClientSession(
         loop=loop, timeout=_TIMEOUT, trust_env=True, trace_configs=[tracing], headers={"User-Agent": "lore"},
-        cookie_jar=aiohttp.DummyCookieJar(),
+        cookie_jar=aiohttp.DummyCookieJar(), request_class=_Request,
+        connector=aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False),
     )  # fmt: skip
 
 
-async def _note_named(_session: object, context: SimpleNamespace, params: aiohttp.TraceRequestStartParams) -> None:
-    context.named = params.url
+class _Request(aiohttp.ClientRequest):
+    def __init__(self, *args: Any, auth: object = None, **named: Any) -> None:  # noqa: ARG002 - never sent
+        super().__init__(*args, auth=None, **named)
 
 
-async def _check_redirect(
-    _session: object, context: SimpleNamespace, params: aiohttp.TraceRequestRedirectParams
-) -> None:
-    """Raise LoreError for a redirect that is not followed; report the host of one that is."""
-    named: URL = context.named
-    to = params.url.join(URL(params.response.headers.get("Location", "")))
-    shown = show(str(named))
-    if to.scheme not in ("http", "https") or to.user or to.password or not to.host:
-        message = f"cannot read {shown}: its server sends to {printable(to.scheme)}:, or with a password"
-        raise LoreError(message, hint="download it and name the file")
-    depth = max([_depth(address) for address in await _addresses(to)], default=0)
-    if depth == _LINK or (depth and not max([_depth(address) for address in await _addresses(named)], default=0)):
-        message = f"cannot read {shown}: its server sends to {printable(to.host)}, which is an address of this network"
-        raise LoreError(message, hint="name that address yourself if you trust it")
-    if to.host != named.host:
-        say_once(f"{shown} is read from {printable(to.host)}, where its server sent lore")
+class _GuardedResolver(aiohttp.ThreadedResolver):
+    """Resolves the hosts that the user named, the environment's proxies, and hosts that a redirect may lead to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._trusted = {URL(proxy).host for proxy in getproxies().values()}
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:  # fmt: skip
+        """Return the addresses of a host; raises RedirectError for one of this network that a redirect led to."""
+        found = await super().resolve(host, port, family)
+        if host not in self._trusted and any(_depth(each["host"]) for each in found):
+            raise _inner(host)
+        return found
+
+    async def note_named(
+        self, _session: object, context: SimpleNamespace, params: aiohttp.TraceRequestStartParams
+    ) -> None:
+        """Remember the URL that the user named."""
+        context.named = params.url
+        self._trusted.add(params.url.host)
+
+    async def check_redirect(
+        self, _session: object, context: SimpleNamespace, params: aiohttp.TraceRequestRedirectParams
+    ) -> None:
+        """Raise RedirectError for a redirect that is not followed; report the host of one that is."""
+        named: URL = context.named
+        to = params.url.join(URL(params.response.headers.get("Location", "")))
+        if to.scheme not in ("http", "https") or to.user or to.password or not to.host:
+            reason = f"its server sends to {printable(to.scheme)}:, or with a password"
+            raise RedirectError(reason, "download it and name the file")
+        depth = await _depth_of(to)
+        if depth == _LINK or (depth and not await _depth_of(named)):
+            raise _inner(to.host)
+        if depth:
+            self._trusted.add(to.host)
+        if to.host != named.host:
+            say_once(f"{show(str(named))} is read from {printable(to.host)}, where its server sent lore")
 
 
-async def _addresses(url: URL) -> list[str]:
+def _inner(host: str) -> RedirectError:
+    reason = f"its server sends to {printable(host)}, which is an address of this network"
+    return RedirectError(reason, "name that address yourself if you trust it")
+
+
+async def _depth_of(url: URL) -> int:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        return []
-    return [str(entry[4][0]) for entry in found]
+        return 0
+    return max((_depth(str(entry[4][0])) for entry in found), default=0)
 
 
 def _depth(address: str) -> int:

@@ -135,7 +135,8 @@ def test_local_scheduler_answers_nobody_without_certificate(scheduler, monkeypat
         return compare(self, client, *args)
 
     monkeypatch.setattr(DaskCluster, "_compare_workers", compared)
-    assert lore("check", "logs", "--json", "--cluster", "local", "--jobs", "2") == once
+    ran = lore("check", "logs", "--json", "--cluster", "local", "--jobs", "2")
+    assert ran == once, ran.err
     assert heard == ["tls://127.0.0.1:", b"", b""]
     assert b"compression" in _heard(scheduler, encrypted=False), "an open one speaks to anybody"
 

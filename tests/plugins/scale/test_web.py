@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -14,6 +15,8 @@ from lore.recording import corpus, filesystem
 from lore.store import registry
 
 pytest.importorskip("aiohttp")
+client = importlib.import_module("lore_plugins.scale.web")
+remote = importlib.import_module("lore_plugins.scale.remote")
 LOG = session() * 3000
 
 
@@ -155,16 +158,34 @@ def test_redirect_to_other_protocol_or_metadata_is_refused(web, to):
 
 @pytest.mark.parametrize("inner", ["localhost", "10.0.0.7", "192.168.1.1", "[::1]", "0.0.0.0", "127.1"])
 def test_redirect_from_public_server_into_this_network_is_refused(web, monkeypatch, inner):
-    from lore_plugins.scale import web as client
+    real = client._depth_of
 
-    real = client._addresses
+    async def depth_of(url):
+        return 0 if url.host == "127.0.0.1" else await real(url)
 
-    async def addresses(url):
-        return ["93.184.216.34"] if url.host == "127.0.0.1" else await real(url)
-
-    monkeypatch.setattr(client, "_addresses", addresses)
+    monkeypatch.setattr(client, "_depth_of", depth_of)
     moved(web, f"http://{inner}:{web.server_address[1]}/x")
     assert "an address of this network" in failure(f"{web.url}/s.jsonl")
+
+
+def test_redirect_to_a_name_that_changes_its_address_is_refused(web, monkeypatch):
+    async def depth_of(_):
+        return 0  # when the redirect is checked, its host is public
+
+    remote._client.cache_clear()
+    monkeypatch.setattr(client, "_depth_of", depth_of)
+    moved(web, f"http://localhost:{web.server_address[1]}/x", times=1)
+    assert "an address of this network" in failure(f"{web.url}/s.jsonl")
+    assert web.seen == [("GET", "/s.jsonl")]
+
+
+def test_login_of_netrc_is_not_sent(web, tmp_path, monkeypatch):
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password hunter2\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    sent = []
+    web.answer = lambda request: sent.append(dict(request.headers)) or request.send(200, LOG)
+    assert read(f"{web.url}/s.jsonl") == LOG
+    assert [headers for headers in sent if "Authorization" in headers] == []
 
 
 def test_ring_of_redirects_ends(web):

@@ -1,7 +1,6 @@
-"""Which lore this is, and by which settings it judges: what two processes must share for their results to be one.
+"""A digest of all that a result depends on except its recording: two processes with the same one judge alike.
 
-In: nothing, or a configuration. Out: a version, digests. Rules: a digest is of contents, so that it is the same on
-every machine; two that are equal judge equal bytes alike. Cost: this package is read once a process (4 MB, 30 ms).
+It is made of contents, so it is the same on every machine. Reading the package takes 30 ms, once a process.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import json
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
 
 import lore
 from lore.errors import LoreError, Where
@@ -21,30 +19,33 @@ from lore.plugins import published
 from lore.recording.base import PLUGIN_GROUPS
 from lore.run.checking.verdicts import CheckConfig
 
+_PACKAGES = ("lore", "lore_plugins")
 _OPTIONAL = ("compression.zstd", "zstandard", "brotli")  # without them some recordings cannot be read
 
 
-class Program(NamedTuple):
-    """A lore: its version, a digest of its code and data, its plug-ins, the optional packages that read recordings."""
-
-    version: str
-    digest: str
-    plugins: tuple[str, ...]
-    optional: tuple[str, ...]
+def maker_of(config: CheckConfig) -> str:
+    """Return a digest of this lore and of how it judges; raises LoreError if the user's file of rules is unreadable."""
+    options, dated = config.options, config.dated
+    parts = (
+        VERSION, _program(), options.format, options.dialect, options.policy, options.rules, options.completion,
+        options.template, config.budgets, config.policy, config.compared, _rules_digest(dated.path), dated.tolerance,
+        dated.labels, config.reader, config.redact,
+    )  # fmt: skip
+    return hashlib.sha256(json.dumps(list(map(repr, parts))).encode()).hexdigest()
 
 
 @cache
-def program() -> Program:
-    """Say which lore this process runs."""
-    root, digest = Path(lore.__file__).parent, hashlib.sha256()
-    for path in sorted(root.rglob("*")):
-        if path.suffix in (".py", ".toml", ".json"):
-            digest.update(
-                f"{path.relative_to(root).as_posix()}\0{hashlib.sha256(path.read_bytes()).hexdigest()}".encode()
-            )
-    points = [point for group in PLUGIN_GROUPS for point in published(group)]
-    plugins = {f"{point.name}={point.value}" for point in points}
-    return Program(lore.__version__, digest.hexdigest(), tuple(sorted(plugins)), tuple(filter(_is_there, _OPTIONAL)))
+def _program() -> str:
+    """Return a digest of this lore: version, code and data, plug-ins, and the packages that it can unpack with."""
+    digest = hashlib.sha256(lore.__version__.encode())
+    src = Path(lore.__file__).parents[1]
+    files = (path for package in _PACKAGES for path in (src / package).rglob("*"))
+    for path in sorted(path for path in files if path.suffix in (".py", ".toml", ".json")):
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        digest.update(f"{path.relative_to(src).as_posix()}\0{content}".encode())
+    plugins = {f"{point.name}={point.value}" for group in PLUGIN_GROUPS for point in published(group)}
+    digest.update(json.dumps([sorted(plugins), list(filter(_is_there, _OPTIONAL))]).encode())
+    return digest.hexdigest()
 
 
 def _is_there(module: str) -> bool:
@@ -54,8 +55,8 @@ def _is_there(module: str) -> bool:
         return False
 
 
-def rules_digest(path: str) -> str:
-    """Return a digest of a user's file of rules; empty where the packaged ones hold. Raises LoreError."""
+def _rules_digest(path: str) -> str:
+    """Return a digest of a user's file of rules; empty if the packaged ones are used."""
     if not path:
         return ""
     try:
@@ -63,14 +64,3 @@ def rules_digest(path: str) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise LoreError(f"cannot read {path}: {error.strerror}", where=Where(path)) from None
-
-
-def maker_of(config: CheckConfig) -> str:
-    """Return a digest of all that results are made by but the recording: this lore and the settings."""
-    options, dated = config.options, config.dated
-    parts = (
-        VERSION, program(), options.format, options.dialect, options.policy, options.rules, options.completion,
-        options.template, config.budgets, config.policy, config.compared, rules_digest(dated.path), dated.tolerance,
-        dated.labels, config.reader, config.redact,
-    )  # fmt: skip
-    return hashlib.sha256(json.dumps(list(map(repr, parts))).encode()).hexdigest()

@@ -113,11 +113,6 @@ class Ledgers:
                     yield file, placed(ledger, file)
         self._expire()
 
-    def of(self, file: Input) -> Ledger | None:
-        """Return the ledger of a file, kept or made; None where it is no recording."""
-        ledger = self._kept(file) or self.made(file)
-        return None if ledger is None else placed(ledger, file)
-
     def keeps(self, file: Input) -> bool:
         """Tell whether a ledger is kept of a file as it is."""
         return self._kept(file) is not None
