@@ -13,6 +13,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -31,9 +32,10 @@ CONNECT_SECONDS = 10.0
 JOIN_SECONDS = 30  # how long to wait for the first worker
 # Workers import nothing from the current folder, also those that Dask starts later; a dead one is given up soon.
 _LOCAL_SETTINGS = {
-    "distributed.nanny.pre-spawn-environ.PYTHONSAFEPATH": "1", "distributed.comm.timeouts.connect": "3s",
+    "distributed.nanny.pre-spawn-environ.PYTHONSAFEPATH": "1", "distributed.comm.timeouts.connect": "10s",
     "distributed.scheduler.allowed-failures": 1,
 }  # fmt: skip
+_ASKED = 3
 _SILENT = 50  # level of logs: workers that die are reported in results
 
 
@@ -73,19 +75,29 @@ class DaskCluster:
                     client.cancel(list(waiting.values()), force=True)
 
     def _result(self, client: Any, task: Any, file: Input, job: ClusterJob, done: int) -> FileResult:
-        killed = False
-        while True:
-            job.tell(done)
+        for _ in range(2):  # another file on the same workers may have ended them
             try:
-                return task.result(timeout=POLL_SECONDS)
+                self._wait(client, task, job, done)
+                return task.result()
             except self._dask.KilledWorker:
-                if killed:
-                    return job.here(file._replace(error=LoreError(DIED)))
-                # Another file on the same workers may have ended them.
-                killed, task = True, client.submit(job.apart, file, pure=False)
-            except (OSError, self._dask.CancelledError) as error:
-                if client.status != "running" or not isinstance(error, TimeoutError):
-                    raise LoreError("the scheduler went away", hint="start it, and run this again") from None
+                task = client.submit(job.apart, file, pure=False)
+            except (OSError, self._dask.CancelledError):
+                raise LoreError("the scheduler went away", hint="start it, and run this again") from None
+        return job.here(file._replace(error=LoreError(DIED)))
+
+    @staticmethod
+    def _wait(client: Any, task: Any, job: ClusterJob, done: int) -> None:
+        ended = threading.Event()
+
+        def end(_: object) -> None:
+            ended.set()
+
+        task.add_done_callback(end)
+        job.tell(done)
+        while not ended.wait(POLL_SECONDS):
+            job.tell(done)
+            if client.status != "running":
+                raise ConnectionError
 
     @contextmanager
     def _local(self) -> Generator[Any]:
@@ -124,16 +136,25 @@ class DaskCluster:
             message = f"{show(self._address)} has no worker after {JOIN_SECONDS} seconds"
             raise LoreError(message, hint="start one: dask worker ADDRESS") from None
         relative = any(not (os.path.isabs(file.path) or "://" in file.path) for file in files if _travels(file))
-        makers: dict[str, Any] = client.run(job.maker, on_error="return")
-        folders: dict[str, Any] = client.run(os.getcwd, on_error="return") if relative else {}
-        for worker, maker in sorted(makers.items()):
-            if maker != job.maker():
-                what = f" ({maker})" if isinstance(maker, BaseException) else ""
+        answers: dict[str, Any] = {}
+        for _ in range(_ASKED):
+            answers = client.run(_describe_worker, job.maker, on_error="return")
+            if not any(isinstance(answer, OSError) for answer in answers.values()):
+                break  # else a worker cannot be reached: it may have died, and Dask starts another
+        here = _describe_worker(job.maker)
+        for worker, answer in sorted(answers.items()):
+            if isinstance(answer, BaseException) or answer[0] != here[0]:
+                what = f" ({answer})" if isinstance(answer, BaseException) else ""
                 message = f"the worker {worker} has another lore, other plug-ins or another file of rules{what}"
                 raise LoreError(message, hint="install the same lore and its extras there, and copy the file of rules")
-            if relative and folders[worker] != os.getcwd():
+            if relative and answer[1] != here[1]:
                 message = f"the worker {worker} runs in another folder, where these names mean other files"
                 raise LoreError(message, hint="name recordings by absolute paths that every worker sees")
+
+
+def _describe_worker(maker: Callable[[], str]) -> tuple[str, str]:
+    """Return what results of a worker depend on: the digest of its lore, and its folder."""
+    return maker(), os.getcwd()
 
 
 def _travels(file: Input) -> bool:

@@ -161,7 +161,7 @@ def test_missing_scheduler_is_an_error(monkeypatch):
 def test_worker_with_another_lore_is_refused(scheduler, monkeypatch):
     run = distributed.Client.run
     monkeypatch.setattr(
-        distributed.Client, "run", lambda *args, **named: dict.fromkeys(run(*args, **named), "another lore")
+        distributed.Client, "run", lambda *args, **named: dict.fromkeys(run(*args, **named), ("another lore", ""))
     )
     ran = lore("check", "logs", "--cluster", scheduler)
     assert ran.code == 2
