@@ -173,18 +173,6 @@ def test_an_advisor_is_not_in_fast_mode_and_a_compaction_is():
     assert cost(Billed(*tokens(), iterations=passes, speed="fast")) == 10 + 10
 
 
-def test_a_pass_of_a_model_without_a_price_makes_the_cost_unknown():
-    passed = Iteration(*tokens(uncached=5), kind="message", model="claude-unheard-of")
-    assert cost(Billed(*tokens(), iterations=(passed,))) is None
-
-
-def test_a_long_prompt_costs_more_and_a_short_pass_beside_it_does_not():
-    short = Iteration(*tokens(uncached=10**5), kind="compaction")
-    at = seconds(date(2026, 10, 10))
-    bill = Billed(*tokens(uncached=200_000), iterations=(short,))
-    assert cost(bill, "claude-haiku-5-5", at=at, size=200_000) == Decimal("0.1") + Decimal("0.01")
-
-
 PASSES = st.lists(
     st.builds(
         lambda counts, model, kind: Iteration(*tokens(**counts), kind=kind, model=model),

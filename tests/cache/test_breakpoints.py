@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 
 from cache.asking import piece, pieces, predicted, reads, request, rules
-from lore.cache.base import Breakpoint, Piece, Request
+from lore.cache.base import Breakpoint, Request
 from lore.cache.registry import make
 from lore.model.events import Billed
 
 NOW = {"lookback": 20, "lifetime": 300, "minimum_tokens": 0}
 RUNS = {**NOW, "lookback_runs": 1}
-EARLY = {**NOW, "lookback": 0}
 SOL = {"compared_breakpoints": 80, "minimum_tokens": 1024, "lifetime": 1800}
 
 
@@ -40,12 +39,6 @@ def test_the_date_of_a_request_decides_which_rule_holds():
     assert reads("anthropic", late, lambda rule, model, at: {**NOW, "lookback_runs": at < 1000}.get(rule)) == [0, 0]
 
 
-def test_in_december_2024_only_an_entry_at_a_breakpoint_was_read():
-    assert reads("anthropic", after(1), rules(EARLY)) == [0, 0]
-    two = [request("ab", breakpoints=[1]), request("abcd", breakpoints=[1, 3])]
-    assert reads("anthropic", two, rules(EARLY)) == [0, 32]
-
-
 def test_thinking_and_envelopes_are_no_positions():
     begin = pieces("ab")
     more = [piece(f"{n}", 16, kind=kind) for n in range(15) for kind in ("envelope", "thinking", "")]
@@ -57,22 +50,6 @@ def test_two_rolling_breakpoints_read_what_one_would_miss():
     begin, more = pieces("ab"), [piece(f"{n}", 16) for n in range(27)]
     asked = [request(begin, breakpoints=[1]), request([*begin, *more], breakpoints=[1, 28])]
     assert reads("anthropic", asked, rules(NOW)) == [0, 32]
-
-
-def test_a_rewind_reads_the_older_entry():
-    asked = [
-        request("ab", breakpoints=[1]),
-        request("abcd", breakpoints=[3], same=2),
-        request("abx", breakpoints=[2], same=2),
-    ]
-    assert reads("anthropic", asked, rules(NOW)) == [0, 32, 32]
-
-
-def test_nothing_is_written_where_no_breakpoint_stands():
-    asked = [request("abc", breakpoints=[2]), request("abx", breakpoints=[1])]
-    assert reads("anthropic", asked, rules(NOW)) == [0, 0]
-    said = predicted("anthropic", [request("abc", breakpoints=[1])], rules(NOW))[0]
-    assert said[:3] == (0, 32, 16)
 
 
 def test_a_parallel_fan_out_pays_for_each():
@@ -99,12 +76,6 @@ def test_an_entry_lives_2_percent_longer_than_is_documented_and_a_read_renews_it
     assert at(0, 305) == [0, 32]
     assert at(0, 307) == [0, 0]
     assert at(0, 200, 500) == [0, 32, 32]
-
-
-def test_a_salt_of_a_section_costs_it_and_what_stands_behind():
-    text = [piece("t", section="tools"), piece("s", section="system"), piece("m")]
-    asked = [request(text, breakpoints=[0, 1, 2], salts=(("messages", choice),)) for choice in (b"auto", b"any")]
-    assert reads("anthropic", asked, rules(NOW)) == [0, 32]
 
 
 def test_breakpoints_that_stand_behind_no_piece_are_passed_over():
@@ -135,11 +106,6 @@ def test_openai_5_6_reads_what_ends_at_an_explicit_breakpoint():
     assert [(one.read, one.write) for one in said] == [(0, 2100), (2000, 100), (2000, 100)]
 
 
-def test_openai_5_6_reads_a_conversation_that_goes_on():
-    asked = [request("ab", 600, breakpoints=[1]), request("abcd", 600, breakpoints=[3])]
-    assert reads("openai-breakpoint", asked, rules(SOL)) == [0, 1200]
-
-
 def test_openai_5_6_compares_only_the_latest_breakpoints():
     fill = [request([piece(f"{n}", 2000)], breakpoints=[0], chain=str(n)) for n in range(80)]
     asked = [request("a", 2000, breakpoints=[0]), *fill, request("ab", 2000, breakpoints=[0])]
@@ -150,14 +116,6 @@ def test_openai_5_6_compares_only_the_latest_breakpoints():
 def test_qwen_and_bedrock_go_by_their_own_rows():
     assert reads("qwen", after(20), rules(NOW)) == [0, 32]
     assert reads("bedrock", after(24, "result"), rules(NOW)) == [0, 0]
-
-
-def test_the_last_breakpoint_stands_where_it_was_billed():
-    model = make("anthropic", rules(NOW))
-    text = [Piece(letter.encode() * 3600, "messages") for letter in "abc"]
-    model.predict(Request("main", text[:2], breakpoints=(Breakpoint(1),)))
-    assert model.learn(Billed(uncached_tokens=3, read_tokens=0, write_tokens=2500)) == ""
-    assert model.predict(Request("main", text, 2, breakpoints=(Breakpoint(2),))).read == 2500
 
 
 def test_a_bill_is_about_the_breakpoints_that_were_recorded():
@@ -186,11 +144,6 @@ def test_rows_say_whether_reads_renew_and_how_much_longer_entries_live(more, rea
     """A user's rows on both were taken, listed by --rules, and changed nothing."""
     asked = [request("ab", breakpoints=[1], at=at, answered=at, same=2 if at else 0) for at in (0.0, 200.0, 400.0)]
     assert reads("anthropic", asked, rules({**NOW, **more})) == read
-
-
-def test_a_longer_grace_outlives_a_lifetime():
-    asked = [request("ab", breakpoints=[1], at=at, answered=at, same=2 if at else 0) for at in (0.0, 400.0)]
-    assert reads("anthropic", asked, rules({**NOW, "lifetime_grace": 1.5})) == [0, 32]
 
 
 def test_right_after_it_was_written_an_older_entry_may_be_served():

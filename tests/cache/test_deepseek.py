@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from cache.asking import piece, pieces, predicted, reads, request, rules
+from cache.asking import piece, pieces, reads, request, rules
 from lore.cache.base import Piece, Request
 
 
 def test_what_two_requests_had_in_common_is_read_by_the_third():
     assert reads("deepseek", [request("AB"), request("AC"), request("AD")]) == [0, 0, 16]
-
-
-def test_a_conversation_that_goes_on_reads_the_request_before():
-    assert reads("deepseek", [request("AB"), request("ABCD"), request("ABCDEF")]) == [0, 32, 64]
 
 
 def test_the_end_of_an_output_is_a_unit():
@@ -22,13 +18,6 @@ def test_the_end_of_an_output_is_a_unit():
 def test_a_beginning_in_common_inside_a_piece_is_a_unit_too():
     alike = [Request("main", [Piece(b"x" * 40 + end * 20, "messages", tokens=30)]) for end in (b"1", b"2", b"3")]
     assert reads("deepseek", alike) == [0, 0, 20]
-
-
-def test_less_than_a_token_in_common_moves_no_unit():
-    said = [Piece(b"the " + end * 40, "messages", tokens=4) for end in (b"b", b"c")]
-    other = Piece(b"no" * 20, "messages", tokens=4)
-    asked = [request([*pieces("A"), *end]) for end in ([said[0]], [said[1]], [other])]
-    assert reads("deepseek", asked) == [0, 0, 16]
 
 
 def test_a_fixed_interval_makes_units_within():
@@ -43,7 +32,3 @@ def test_a_unit_that_is_still_written_is_not_read():
         request("AB", chain=name, at=at, answered=at + 4) for name, at in (("1", 0), ("2", 1), ("3", 9))
     )
     assert reads("deepseek", [one, other, late]) == [0, 0, 32]
-
-
-def test_nothing_is_charged_for_writing():
-    assert [(one.write, one.confidence) for one in predicted("deepseek", [request("AB")])] == [(0, "rule")]

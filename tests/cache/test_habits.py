@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lore.cache.base import Outcome
 from lore.cache.bills import DROP
-from lore.cache.habits import UNCOUNTED, UNSIGNED, WEIGHT, Habit, Habits, Tally, chance, outcomes, version_of
+from lore.cache.habits import UNCOUNTED, UNSIGNED, WEIGHT, Habit, Habits, Tally, chance, outcomes
 from lore.model.state import SIGNS
 from lore.run.rules import packaged
 
@@ -41,11 +41,6 @@ def test_what_the_session_shows_is_added_and_the_packaged_counts_weigh_at_most_s
     assert harmless[3] > 0.5 > harmless[4]
     assert chance(many, Tally(100, 0)) < WEIGHT / 100
     assert chance(row(fell=0, seen=16), Tally(4, 4)) > 0.5 > chance(row(fell=0, seen=16), Tally(3, 3))
-
-
-@given(st.integers(0, 500), st.integers(0, 500), st.integers(0, 50), st.integers(0, 50))
-def test_a_chance_is_one(fell, more, own, rest):
-    assert 0 < chance(row(fell=fell, seen=fell + more), Tally(own + rest, own)) < 1
 
 
 @pytest.mark.parametrize(("sign", "fields", "expected"), [
@@ -98,17 +93,6 @@ def test_every_sign_of_a_log_is_weighed_and_so_is_all_else_that_was_counted():
 def test_a_row_of_the_users_holds_over_the_others():
     own = row(moment="request", own=True)
     assert Habits([row("skill", moment="prompt"), own]).find("skill", prompted=True) is own
-
-
-@pytest.mark.parametrize(("text", "numbers"), [
-    ("2.1.119", (2, 1, 119)), ("2.1.119-beta.1", (2, 1, 119)), ("", ()), ("v2", ()), ("x", ()), ("1", (1,)),
-])  # fmt: skip
-def test_a_version_is_its_numbers(text, numbers):
-    assert version_of(text) == numbers
-
-
-def test_without_a_fall_one_outcome_is_certain():
-    assert outcomes(900, "goes-on", []) == ((900, 1.0, "goes-on"),)
 
 
 def test_the_deepest_fall_decides_and_falls_to_one_place_are_one_outcome():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cache.asking import piece, pieces, predicted, reads, request, rules
+from cache.asking import piece, pieces, reads, request, rules
 from lore.cache.base import Piece, Request
 from lore.cache.registry import make
 from lore.model.events import Billed
@@ -17,13 +17,6 @@ def test_classic_openai_rounds_down_to_128():
     assert reads("openai", asked, rules(OPENAI)) == [0, 1024]
     asked = [request([piece("a", 1160), piece(end, 300)]) for end in "bc"]
     assert reads("openai", asked, rules(OPENAI)) == [0, 1152]
-
-
-def test_classic_openai_reads_nothing_below_1024():
-    asked = [request([piece("a", 1023), piece(end, 300)]) for end in "bc"]
-    assert reads("openai", asked, rules(OPENAI)) == [0, 0]
-    last = predicted("openai", asked, rules(OPENAI))[-1]
-    assert (last.confidence, last.reason) == ("ceiling", "below the minimum of 1,024 tokens")
 
 
 def test_geminis_minimum_is_that_of_the_model():
@@ -66,11 +59,6 @@ def test_a_lifetime_ends_and_a_use_renews():
     assert at(0, 599, 1198) == [0, 32, 32]
 
 
-def test_another_chains_use_renews_what_it_shares():
-    asked = [request("abc", at=0), request("abx", at=500, chain="other"), request("abcd", at=1000)]
-    assert reads("openai", asked, rules(lifetime=600)) == [0, 32, 32]
-
-
 def test_what_a_chain_left_is_as_old_as_its_last_use():
     asked = [
         request("abc", at=0),
@@ -81,18 +69,6 @@ def test_what_a_chain_left_is_as_old_as_its_last_use():
     assert reads("openai", asked, rules(lifetime=600)) == [0, 48, 16, 64]
     late = [*asked[:3], asked[3]._replace(at=1150)]
     assert reads("openai", late, rules(lifetime=600)) == [0, 48, 16, 16]
-
-
-def test_a_parallel_fan_out_pays_for_each():
-    out = [request("abc", chain=str(n), at=n / 10, answered=n / 10 + 3) for n in range(4)]
-    late = request("abcd", chain="late", at=9)
-    for name in ("openai", "gemini", "kimi", "xai", "qwen-implicit"):
-        assert reads(name, [*out, late]) == [0, 0, 0, 0, 48]
-
-
-def test_a_common_beginning_inside_a_piece_counts_by_its_bytes():
-    alike = [Request("main", [Piece(b"x" * 40 + end * 20, "messages", tokens=30)]) for end in (b"1", b"2")]
-    assert reads("gemini", alike) == [0, 20]
 
 
 def test_without_a_clock_nothing_expires():
@@ -115,13 +91,6 @@ def test_a_bill_that_cannot_be_is_said_and_not_learned_from():
     model.predict(Request("main", text[:1]))
     assert "61,838 tokens were billed" in model.learn(Billed(uncached_tokens=61838, read_tokens=0))
     assert model.predict(Request("main", text, same=1)).read == 1000
-
-
-def test_a_bill_without_its_read_teaches_nothing():
-    model = make("openai", rules())
-    model.predict(Request("main", [Piece(b"a" * 3600, "messages")]))
-    assert model.learn(Billed(uncached_tokens=1500)) == ""
-    assert model.predict(Request("main", [Piece(b"a" * 3600, "messages")], same=1)).read == 1000
 
 
 def test_writes_are_predicted_once_a_bill_has_held_one():

@@ -5,17 +5,15 @@ from __future__ import annotations
 import random
 from itertools import islice
 
-import msgspec
 import pytest
 
 from cache.talk import ONE_BY_ONE, Talk, bill
 from lore.cache import lanes
-from lore.cache.bills import DROP, total
+from lore.cache.bills import total
 from lore.cache.levels import Levels
 from lore.cache.predictor import Predictor
 from lore.model.events import Billed
 from lore.model.state import Change, Sign
-from lore.model.turn import Basis, Prompt, Turn
 from lore.recording.opening import Options
 from lore.run.rules import packaged
 
@@ -24,13 +22,6 @@ def opened(begin=None, **fields):
     talk = Talk() if begin is None else Talk(begin)
     talk.open(**fields)
     return talk
-
-
-def test_of_the_first_turn_nothing_is_said():
-    talk = Talk()
-    talk.ask()
-    assert talk.turn(bill(10_000, 2_000)).read is None
-    assert talk.situation.stood is None
 
 
 def test_a_turn_that_goes_on_reads_all_that_stood_there():
@@ -66,21 +57,6 @@ def test_what_is_older_than_its_lifetime_and_its_grace_is_gone(hour, pause, reas
     assert found.read == (12_300 if reason == "goes-on" else 10_000)
 
 
-def test_what_an_expiry_left_is_learned():
-    talk = opened()
-    talk.turn(bill(0, 12_500), after=900)
-    talk.use()
-    assert talk.turn(bill(0, 12_700), after=900).read == 0
-
-
-def test_entries_of_an_hour_outlive_those_of_five_minutes():
-    talk = Talk()
-    talk.ask()
-    talk.turn(Billed(2, 10_000, 3_000, 50, 1_000, 2_000))
-    talk.use()
-    assert talk.turn(bill(12_000, 1_200), after=400).read == 12_000
-
-
 def test_a_compaction_leaves_the_head_and_what_it_left_is_learned():
     talk = opened(hour=True)
     change = talk.compact()
@@ -110,23 +86,6 @@ def test_a_rewind_falls_back_to_the_last_position_before_it():
     found = talk.turn(bill(12_000, 300), changes=(change,))
     assert (found.read, found.reason) == (12_000, "shrunk")
     assert talk.turn(bill(12_300, 10)).read == 12_300
-
-
-def test_results_that_were_cleared_far_back_leave_the_head():
-    talk, stood = Talk(), 12_000
-    talk.ask()
-    talk.turn(bill(10_000, 2_000))
-    for _ in range(20):
-        talk.use()
-        talk.turn(bill(stood, 500))
-        stood += 500
-    entries = talk.entries
-    item = msgspec.structs.replace(entries[1].item, output=msgspec.Raw(b'"[cleared]"'))
-    talk.entries = entries.set(1, msgspec.structs.replace(entries[1], item=item))
-    talk.use()
-    found = talk.turn(bill(10_000, 9_000), changes=(Change("LORE117", "1 tool results cleared"),))
-    assert found.read == 10_000
-    assert talk.situation.level.tokens < talk.situation.stood - DROP
 
 
 def test_another_model_has_nothing_and_the_first_one_still_has_its_own():
@@ -199,14 +158,6 @@ def test_text_of_hooks_beside_results_is_taken_out_when_the_user_speaks(names, m
     assert talk.situation.hooks == (names if moved else ())
 
 
-def test_text_of_hooks_beside_a_prompt_stays():
-    talk = opened(hour=True)
-    talk.ask()
-    assert talk.turn(bill(12_300, 900, hour=True), signs=(Sign("hook-context", ("UserPromptSubmit",)),)).read == 12_300
-    talk.ask()
-    assert talk.turn(bill(13_200, 900, hour=True)).read == 13_200
-
-
 def version(name, number):
     return Sign(name, version=number)
 
@@ -258,12 +209,6 @@ def test_prompts_that_fell_without_any_sign_make_the_next_likely_to():
     assert found[4].read == 11_000
 
 
-def test_what_two_signs_make_likely_is_likelier_than_either():
-    each = [opened().turn(bill(12_300, 200), signs=(sign,)).falls_below(12_300) for sign in ("interrupt", "resume")]
-    both = opened().turn(bill(12_300, 200), signs=("interrupt", "resume")).falls_below(12_300)
-    assert both == pytest.approx(1 - (1 - each[0]) * (1 - each[1]))
-
-
 @pytest.mark.parametrize(("hour", "after", "low", "high"), [(False, 400.0, 0.92, 0.94), (True, 4_000.0, 0.96, 0.99)])
 def test_an_expired_entry_may_live_all_the_same(hour, after, low, high):
     found = opened(hour=hour).turn(bill(10_000, 2_500), after=after)
@@ -277,12 +222,6 @@ def test_within_three_seconds_the_position_before_the_last_may_be_read():
     assert 0.1 < found.outcomes[1].probability < 0.2
 
 
-def test_a_plain_turn_is_all_but_sure():
-    found = opened().turn(bill(12_300, 200))
-    assert [(outcome.read, outcome.why) for outcome in found.outcomes] == [(12_300, "goes-on"), (10_000, "no-sign")]
-    assert found.outcomes[1].probability < 0.02
-
-
 def test_a_floor_is_believed_only_where_its_own_cause_was_certain():
     talk = opened(hour=True)
     talk.turn(bill(4_000, 9_000, hour=True), signs=("tools-delta",))  # a guess: nothing is learned of what others keep
@@ -292,13 +231,6 @@ def test_a_floor_is_believed_only_where_its_own_cause_was_certain():
     talk.turn(bill(4_000, 9_000, hour=True), after=4_000)
     talk.use()
     assert talk.turn(bill(4_000, 9_000, hour=True), after=4_000).read == 4_000
-
-
-def test_a_compaction_shows_that_others_keep_no_more_than_what_it_left():
-    talk = opened(hour=True)
-    talk.turn(bill(8_000, 3_000, hour=True), changes=(talk.compact(),))
-    talk.use()
-    assert talk.turn(bill(8_000, 3_000, hour=True), after=4_000).read == 8_000
 
 
 def test_a_first_turn_that_reads_its_own_history_says_nothing_of_what_others_keep():
@@ -340,11 +272,6 @@ def test_more_new_positions_than_are_looked_back_leave_the_head_where_each_block
         assert talk.turn(bill(read, 3_000)).read == read
 
 
-def test_within_three_seconds_confidence_is_lower_and_nothing_is_foreseen():
-    found = opened().turn(bill(12_000, 500), after=2.0)
-    assert (found.read, found.confidence) == (12_300, "ceiling")
-
-
 def test_missing_usage_is_unknown_and_what_follows_is_a_guess():
     talk = opened()
     talk.turn(None)
@@ -373,21 +300,6 @@ def test_bills_that_cannot_be_are_said_and_not_learned_from(usage):
 def test_clocks_that_are_missing_or_run_backwards_foresee_no_expiry(after):
     talk = opened()
     assert talk.turn(bill(12_300, 100), after=after).read == 12_300
-
-
-def test_chains_do_not_mix():
-    talk = opened()
-    assert talk.turn(bill(0, 900), chain="side").read is None
-    assert talk.turn(bill(900, 100), chain="side").read == 900
-
-
-def test_another_system_prompt_leaves_what_others_keep():
-    talk = Talk()
-    for system, usage, read in (("a", bill(3_000, 5_000), None), ("b", bill(3_000, 5_000), 3_000)):
-        one = Turn("main", 1, Prompt("anthropic", "reconstructed"), usage=usage,
-                   basis=Basis(talk.entries, "anthropic", ("claude-x", system)))  # fmt: skip
-        assert talk.levels.predict(one).read == read
-        talk.levels.learn(one)
 
 
 def test_ten_thousand_turns_look_at_each_entry_a_bounded_number_of_times(monkeypatch):

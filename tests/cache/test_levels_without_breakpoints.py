@@ -55,16 +55,6 @@ def test_what_was_thought_since_the_last_prompt_is_left_out_from_the_next_one_on
     assert made.turn(bill(23_600, 22_912)).read == 22_912  # nothing behind the dropped reasoning is believed
 
 
-def test_a_prompt_after_answers_without_reasoning_goes_on():
-    made = talk()
-    made.ask()
-    made.turn(bill(20_000, 9_600))
-    made.use()
-    made.turn(bill(22_000, 19_968))
-    made.ask()
-    assert made.turn(bill(23_000, 21_888)).reason == "goes-on"
-
-
 def test_a_session_that_keeps_its_reads_at_new_prompts_is_believed_after_a_few():
     made = talk()
     made.ask()
@@ -104,15 +94,6 @@ def test_a_cache_that_reads_all_or_nothing_is_never_predicted_with_confidence():
     assert all(prediction.probability < 0.4 for prediction in found[2:])
     assert all(abs(sum(outcome.probability for outcome in each.outcomes) - 1) < 1e-9 for each in found)
     assert found[-1].outcomes[1].read < 16_001  # the other half: nothing, or the head
-
-
-def test_no_more_positions_are_too_many_and_a_second_lifetime_is_not_assumed():
-    made = talk()
-    made.ask()
-    made.turn(bill(20_000, 9_600))
-    for _ in range(40):
-        made.use(40)
-    assert made.turn(bill(24_000, 19_968)).read == 19_968
 
 
 def test_a_cache_that_keeps_falling_short_is_expected_to_read_what_it_read_last():

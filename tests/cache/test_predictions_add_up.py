@@ -74,14 +74,6 @@ def test_a_copy_of_a_capture_is_predicted_as_the_capture_is(tmp_path):
     assert copies == [first, first]
 
 
-def test_what_follows_a_copy_goes_on_from_it(tmp_path):
-    calls = capture([usage(0, 7000), usage(7000, 300), usage(7300, 300)])
-    paths = put(tmp_path, *calls[:2], name="a.jsonl"), put(tmp_path, *calls, name="b.jsonl")
-    first, second = predicted(*paths)
-    assert second[:2] == first
-    assert second[2].read == 7300
-
-
 def test_a_folder_with_a_copy_says_what_the_capture_alone_says(tmp_path):
     calls = capture([usage(0, 7000), usage(0, 7300), usage(7300, 300)], {1})
     alone = put(tmp_path / "one" if (tmp_path / "one").mkdir() is None else tmp_path, *calls)

@@ -59,18 +59,6 @@ def test_what_is_not_known_or_contradicts_itself_has_no_cost(price, tokens):
     assert price.of(bill(**tokens)) is None
 
 
-def test_nothing_counted_at_an_unknown_price_costs_nothing():
-    assert CLASSIC._replace(read=None).of(bill(uncached=M, read=0, output=0)) == Decimal("2.5")
-
-
-def test_a_billed_request_is_paid_as_its_counts_say():
-    usage = Billed(
-        uncached_tokens=M, read_tokens=M, write_tokens=M, output_tokens=0, write_1h_tokens=M, write_5m_tokens=0
-    )
-    assert CLAUDE.of(usage) == Decimal("15.5")
-    assert CLAUDE.of(Billed(uncached_tokens=M)) is None
-
-
 @given(usages, usages)
 def test_cost_is_linear_and_exact(one, other):
     both = {name: one[name] + other[name] for name in one}

@@ -96,18 +96,6 @@ def test_positions_are_counted_by_the_rule_of_the_day(calls, at, new, exceeded):
     assert (found.new, found.exceeded) == (new, exceeded)
 
 
-def test_a_second_breakpoint_where_the_last_one_stood_is_always_in_reach():
-    found = gap(*loop(30, keep=True), TODAY)
-    assert found is not None
-    assert (found.new, found.exceeded) == (0, False)
-
-
-def test_thinking_is_no_position():
-    found = gap(*loop(10, thinking=5), TODAY)
-    assert found is not None
-    assert found.new == 20
-
-
 def test_automatic_caching_sets_a_breakpoint_at_the_end():
     left = parsed(body("a", cache_control={"type": "ephemeral"}))
     right = parsed(

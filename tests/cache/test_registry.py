@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from cache.asking import reads, request, rules
+from cache.asking import rules
 from lore.cache.base import UNKNOWN
 from lore.cache.registry import BROUGHT, CACHES, CacheRow, cache_named, configured, make
 from lore.errors import LoreError
@@ -22,16 +22,6 @@ class TestContract(CacheContract):
     @pytest.fixture(autouse=True)
     def _chosen(self, name):
         self.cache = CACHES[name]
-
-
-def test_a_model_stands_under_its_name():
-    assert all(name == one.name for name, one in CACHES.items())
-    assert {"anthropic", "openai", "openai-breakpoint", "gemini", "deepseek", "bedrock", "qwen", "kimi"} <= set(CACHES)
-
-
-def test_an_option_decides():
-    asked = [request("abcdef"), request("abcdxy", chain="other")]
-    assert [reads("deepseek", asked, interval=size)[1] for size in (32, 1000)] == [64, 0]
 
 
 def test_an_unknown_name_is_an_error_that_names_the_nearest():

@@ -33,10 +33,6 @@ def test_rows_share_what_their_block_says_and_may_say_otherwise():
     assert [(row.rule, row.evidence) for row in table.rows] == [("lifetime", "P"), ("max_breakpoints", "S")]
 
 
-def test_an_empty_file_has_no_rows():
-    assert parse("", "t.toml") == ((), None, ())
-
-
 HABIT = "[[habits]]\nsign='skill'\nmoment='prompt'\nmoves='text'\nfell=31\nseen=42\nsessions=769\ncounted=2026-11-22\n"
 
 

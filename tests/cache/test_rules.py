@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lore.cache.bills import LOOKBACKS
 from lore.cache.rule_file import parse
-from lore.cache.rules import DatedRules, seconds, spans
+from lore.cache.rules import DatedRules, spans
 from lore.run.rules import packaged
 
 
@@ -136,25 +136,10 @@ def test_a_long_prompt_has_prices_of_its_own(model, prompt, uncached, read, outp
     assert (price.uncached, price.read, price.output) == tuple(map(Decimal, (uncached, read, output)))
 
 
-def test_prompts_above_272k_cost_twice_the_input_and_half_more_output():
-    short = packaged().price("openai", "gpt-5.6-sol", prompt_tokens=272_000)
-    long = packaged().price("openai", "gpt-5.6-sol", prompt_tokens=272_001)
-    assert short[:3] == tuple(map(Decimal, ("4", "0.4", "5")))
-    assert long[:3] == tuple(map(Decimal, ("8", "0.8", "10")))
-    assert (short.output, long.output) == (20, 30)
-    assert packaged().price("openai", "gpt-4.1", prompt_tokens=900_000).uncached == 2
-
-
 def test_where_the_price_of_long_prompts_is_not_known_there_is_none():
     made = rules(("price_uncached", 2, ""), ("price_uncached", "'unknown'", "above_tokens=200000"))
     assert made.price("p", "m", prompt_tokens=200_000).uncached == 2
     assert made.price("p", "m", prompt_tokens=200_001) is None
-
-
-def test_where_the_surcharge_of_long_prompts_is_not_known_there_is_no_price():
-    made = rules(("price_uncached", 2, ""), ("multiple_input", "'unknown'", "above_tokens=10"))
-    assert made.price("p", "m", prompt_tokens=10).uncached == 2
-    assert made.price("p", "m", prompt_tokens=11) is None
 
 
 @given(st.lists(st.sampled_from(["fast", "batch", "us"]), unique=True))
@@ -219,30 +204,11 @@ def test_a_users_row_holds_over_any_other_that_matches():
     assert packaged().price("anthropic", "claude-opus-5").read == Decimal("0.5")
 
 
-def test_a_users_row_takes_the_place_of_the_same_row():
-    one = packaged().find("price_read", "anthropic", "claude-opus-5")
-    made = packaged().overridden_by([one._replace(value=Decimal(9))])
-    assert len(made.rows) == len(packaged().rows)
-    assert made.number("price_read", "anthropic", "claude-opus-5") == 9
-
-
-def test_the_day_on_which_the_tables_were_checked_is_not_newer_than_itself():
-    made = DatedRules((), date(2026, 10, 24))
-    assert not made.newer(day("2026-10-24T23:59:59"))
-    assert made.newer(day("2026-10-25"))
-    assert not made.newer(None)
-    assert not DatedRules(()).newer(day("2026-10-25"))
-
-
 def test_the_tables_say_what_the_lookback_of_checks_says():
     for rule in LOOKBACKS:
         at = max(rule.since, day("2024-09-01"))
         assert packaged().number("lookback", "anthropic", "claude-sonnet-4", at=at) == rule.positions
         assert packaged().find("lookback_runs", "anthropic", "claude-sonnet-4", at=at).value is rule.runs
-
-
-def test_seconds_are_those_of_midnight_in_utc():
-    assert seconds(date(2026, 10, 7)) == day("2026-10-07")
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cache.asking import piece, pieces
+from cache.asking import piece
 from lore.cache.base import Piece, Request
 from lore.cache.tree import MOST, RATES, PrefixTree, Ruler
 
@@ -54,12 +53,6 @@ def test_a_bill_moves_the_rate_of_its_model_alone():
     assert laid.lay(text("y"), "3", "two").position(0) == 1000
 
 
-def test_exact_counts_are_not_moved_by_a_rate():
-    laid = Laid()
-    laid.lay(text("a")).learn(0, 2000)
-    assert laid.lay(pieces("xy"), "2").position(1) == 32
-
-
 def test_a_bill_that_cannot_be_is_said_and_changes_nothing():
     laid = Laid()
     ruler = laid.lay(text("ab"))
@@ -77,17 +70,6 @@ def test_no_run_of_bills_moves_a_rate_out_of_reason():
     assert laid.lay(text("a"), "last").position(0) <= 3600 * RATES["text"] * MOST
 
 
-def test_inside_a_piece_tokens_go_by_bytes():
-    ruler = Laid().lay([piece("a", 100), Piece(b"x" * 90, "messages", tokens=30)])
-    assert [ruler.inside(1, alike, 90) for alike in (0, 44, 45, 90)] == [100, 114, 115, 130]
-    assert ruler.inside(1, 0, 0) == 100
-
-
-def test_a_loose_piece_is_measured_like_one_on_the_path():
-    ruler = Laid().lay(text("a"))
-    assert [ruler.size(one) for one in (*text("z"), piece("c", 7), Piece(b"", "messages", "image"))] == [1000, 7, 1500]
-
-
 @given(st.lists(st.tuples(st.integers(1, 5000), st.none() | st.integers(0, 400)), min_size=1, max_size=12), st.data())
 def test_positions_never_fall_and_known_ones_are_met(sizes, data):
     laid = Laid()
@@ -102,8 +84,3 @@ def test_positions_never_fall_and_known_ones_are_met(sizes, data):
     positions = [ruler.position(place) for place in range(-1, len(whole))]
     assert positions == sorted(positions)
     assert all(positions[place + 1] == total for place, total in billed.items())
-
-
-@pytest.mark.parametrize("place", [-1, -5])
-def test_before_the_first_piece_nothing_is_learned(place):
-    assert Laid().lay(text("a")).learn(place, 5) == ""

@@ -17,13 +17,6 @@ def nodes(tree: PrefixTree, asked: Request) -> list[int]:
     return list(tree.path(asked).nodes)
 
 
-def test_equal_prefixes_are_equal_nodes_in_every_chain():
-    tree = PrefixTree()
-    one, other = nodes(tree, request("abc")), nodes(tree, request("abd", chain="other"))
-    assert one[:2] == other[:2]
-    assert one[2] != other[2]
-
-
 def test_spaces_never_meet():
     tree = PrefixTree()
     assert not set(nodes(tree, request("ab"))) & set(nodes(tree, request("ab", space=b"x")))
@@ -99,18 +92,6 @@ def test_of_many_pieces_those_whose_bytes_are_not_kept_begin_alike_with_nothing(
         tree.path(request([Piece(data, "messages")], chain=f"c{number}"))
     found = [tree.path(request([Piece(texts[at] + b"-", "messages")], chain=f"d{at}")).alike for at in (100, 320, 699)]
     assert found == [1, 100, 100]
-
-
-def test_bytes_that_are_not_kept_begin_alike_with_nothing():
-    tree = PrefixTree(kept=10)
-    tree.path(request([Piece(b"x" * 100, "messages")]))
-    tree.path(request([Piece(b"y" * 100, "messages")], chain="2"))
-    assert tree.path(request([Piece(b"x" * 99, "messages")], chain="3")).alike == 0
-
-
-def test_pieces_of_two_kinds_are_two_pieces():
-    assert key_of(piece("a", kind="call")) != key_of(piece("a"))
-    assert key_of(Piece(b"x" * 65, "messages")) != key_of(Piece(b"x" * 66, "messages"))
 
 
 @given(sequences())

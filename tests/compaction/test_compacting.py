@@ -9,7 +9,6 @@ from lore.compaction.base import Firing, Shortened, TimelineCut
 from lore.compaction.executor import compacted
 from lore.model import events as e
 from lore.model.items import CompactDivider
-from lore.prompt.entries import tokens_of
 
 AT = "2026-03-01T10:00:00Z"
 
@@ -31,23 +30,6 @@ def test_a_compaction_starts_and_is_applied():
     divider, *rest = agent.entries()
     assert isinstance(divider.item, CompactDivider)
     assert (divider.item.pruned, bytes(divider.item.summary), len(rest)) == (4, b'"so far"', 4)
-
-
-def test_its_estimates_are_those_of_the_timeline_before_and_after():
-    agent = agent_of()
-    before, old = tokens_of(agent.entries()), agent.session.state.chain("main")
-    agent.take(events_of(agent, Firing("cadence", TimelineCut(4))))
-    applied = agent.made[0][0][1]
-    assert applied.pre_tokens - applied.post_tokens == before - tokens_of(agent.entries())
-    assert applied.pre_tokens > before, "tools and system prompt are part of a prompt"
-    assert old.entries is not agent.session.state.chain("main").entries
-
-
-def test_where_nothing_stays_nothing_is_named():
-    agent = agent_of()
-    agent.take(events_of(agent, Firing("manual", TimelineCut(8))))
-    assert agent.made[0][0][1].preserved_uuids is None
-    assert len(agent.entries()) == 1
 
 
 def test_held_calls_stay_before_what_is_kept():

@@ -48,19 +48,6 @@ def prices(*texts):
     return map(Decimal, texts)
 
 
-@given(sizes, caches, turns, turns, st.booleans())
-def test_the_cheapest_moment_is_never_above_either(size, cache, number, until, warm):
-    chosen = cheapest(size, cache, number, until, warm=warm)
-    assert {"now": chosen.now, "later": chosen.later}[chosen.moment] == min(chosen.now, chosen.later)
-
-
-@given(sizes, caches, turns, st.booleans())
-def test_now_is_weighed_as_it_is_chosen_where_no_pause_comes(size, cache, number, warm):
-    weighed = weigh(size, cache, number, warm=warm)
-    chosen = cheapest(size, cache, number, number, warm=warm)
-    assert (weighed.compacted, weighed.without) == (chosen.now, chosen.later)
-
-
 @given(sizes, caches, st.booleans(), summaries)
 def test_compacting_pays_from_the_request_that_is_said_on(size, cache, warm, summary):
     after = pays_after(size, cache, warm=warm, summary=summary)
@@ -98,8 +85,3 @@ def test_what_has_no_price_is_unknown_and_never_nothing():
 
 def test_a_summary_by_a_model_costs_what_it_reads_and_answers():
     assert summary_cost(CLAUDE, 1_000_000, 1_000_000) == 30
-
-
-def test_whether_a_cache_is_warm_is_not_guessed():
-    assert [FIVE.is_warm(pause) for pause in (299.0, 301.0, None)] == [True, False, None]
-    assert Cache(CLAUDE).is_warm(1.0) is None

@@ -6,7 +6,6 @@ import pytest
 
 from lore.asking import SummaryAnswer, SummaryError
 from lore.compaction.activity import Tracker
-from lore.compaction.base import Window
 from lore.compaction.executor import Dependencies, judged, prepare, scale_of
 from lore.compaction.settings import Compaction
 from lore.model.events import MAIN
@@ -56,15 +55,6 @@ def test_what_goes_is_learnt_from_before_it_is_summed_up_and_outside_context_nev
     noting = Noting()
     prepared(*talk(4), noting, Compaction(keep_recent=4))
     assert (noting.order, noting.learnt) == (["learn", "summarize"], ["u1", "a1", "u2", "a2"])
-
-
-def test_sources_are_asked_last_when_it_is_sure_that_something_is_compacted():
-    state, tracker = talk(4)
-    noting = Noting()
-    firing = firing_of(state, tracker, Compaction(keep_recent=4), "manual")._replace(window=Window(0, 1))
-    means = Dependencies(noting, lambda _: noting.order.append("ask") or (), b"key", memory=noting)
-    prepare(state, MAIN, firing, Compaction(), means)
-    assert noting.order == ["learn", "summarize", "ask"]
 
 
 @pytest.mark.parametrize(("share", "stay"), [(80, 10), (95, 4)])
@@ -137,12 +127,6 @@ def test_a_bill_that_cannot_be_measures_nothing(bills):
     settings = Compaction(window=360, keep_recent=2, summary_tokens=50)
     assert (firing := judged(tracker, chain, settings, ("overflow",), now=None)) is not None
     assert firing.trigger == "overflow"
-
-
-def test_a_bill_that_cannot_be_is_not_the_shortest_prompt():
-    chain, tracker = billed_as(0, -5, 1_300, 1_500)
-    assert tracker.chain(MAIN).least_billed == 1_300
-    assert scale_of(tracker, chain).head <= 1_300
 
 
 @pytest.mark.parametrize(("bills", "rate"), [((600, 19_000_000), 4.0), ((600, 601, 40), 0.25)])

@@ -40,12 +40,6 @@ def ask(summarizer, entries=None, settings=WINDOW, tell=None, **more):
     return summarized(summarizer, request, settings, tell=tell or (lambda _: None))
 
 
-def test_a_short_history_is_asked_for_once():
-    summarizer = Scripted(" all of it\n")
-    assert ask(summarizer) == "all of it"
-    assert len(summarizer.requests) == 1
-
-
 def test_a_long_history_is_cut_between_messages_into_parts_and_joined():
     entries = talk(100, 300)
     summarizer = Scripted()
@@ -143,31 +137,6 @@ def test_parts_in_a_row_that_are_given_up_end_it():
     assert len(summarizer.requests) == 4
 
 
-def test_a_part_that_is_given_up_is_a_hole():
-    text = ask(Scripted("one", GivenUpError("too long"), "three"), talk(100, 300))
-    assert text.count("have none: too long") == 1
-
-
-def test_where_no_part_has_a_summary_there_is_none():
-    with pytest.raises(SummaryError, match="none of . parts could be summed up; the last: no"):
-        ask(Scripted(otherwise=SummaryError("no")), talk(60, 300))
-
-
-def test_a_last_pass_that_fails_is_no_summary():
-    count = Scripted()
-    ask(count, talk(60, 300))
-    answers = ["part"] * (len(count.requests) - 1)
-    with pytest.raises(SummaryError, match="nobody"):
-        ask(Scripted(*answers, otherwise=GivenUpError("nobody")), talk(60, 300))
-
-
-def test_what_would_not_help_is_not_tried_again():
-    summarizer = Scripted(otherwise=GivenUpError("wrong key"))
-    with pytest.raises(SummaryError, match="wrong key"):
-        ask(summarizer)
-    assert len(summarizer.requests) == 1
-
-
 def test_what_cannot_be_seen_is_not_left_in_a_summary():
     """A model can be talked into writing it, and it went into every prompt from then on."""
     assert ask(Scripted("a\x00\x1b[31mb\r\u2028c\u202ed\ud83d")) == "a\\x00b\n\nc\\u202ed\\ud83d"
@@ -200,12 +169,6 @@ def test_the_room_of_an_answer_has_a_bound():
     assert [one.tokens for one in summarizer.requests] == [200, 400, 800, 1_600, 2_000]
     with pytest.raises(SummaryError, match="16,384"):
         ask(Scripted(otherwise=SummaryAnswer("x", cut_off=True)), settings=Compaction(summarizer_window=0))
-
-
-def test_without_a_known_window_nothing_is_cut():
-    summarizer = Scripted()
-    ask(summarizer, talk(300, 900), settings=Compaction(summarizer_window=0))
-    assert len(summarizer.requests) == 1
 
 
 def test_a_window_without_room_for_the_answer_is_said_so():

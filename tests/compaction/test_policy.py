@@ -10,7 +10,7 @@ from lore import event
 from lore.compaction.activity import Tracked, Tracker
 from lore.compaction.base import TimelineCut, Window
 from lore.compaction.executor import compacted
-from lore.compaction.policy import AFTER_TURN, AUTOMATIC, BEFORE_TURN, due, window
+from lore.compaction.policy import AFTER_TURN, BEFORE_TURN, due, window
 from lore.compaction.settings import Compaction, ContextSource
 
 SOURCE = ContextSource("mail", ("mail",))
@@ -50,10 +50,6 @@ def trigger(firing):
     return firing and firing.trigger
 
 
-def test_without_settings_nothing_is_looked_at():
-    assert due(None, None, None, now=0, ask=("manual", *AUTOMATIC)) is None
-
-
 def test_cadence_fires_once_for_the_exchange_that_ends():
     agent, seen = Dated(), []
     for minute in range(6):
@@ -70,17 +66,6 @@ def test_cadence_fires_once_for_the_exchange_that_ends():
             seen.append(trigger(agent.due(ANY, minute, ask=AFTER_TURN)))
     quiet, fired = [None, None, None], [None, None, "cadence", None]
     assert seen == (quiet + fired) * 3
-
-
-def test_cadence_that_was_missed_in_a_loop_fires_when_the_next_message_waits():
-    agent = Dated()
-    agent.exchange(0)
-    agent.ask(1)
-    agent.turn()
-    agent.calls(3)
-    assert agent.due(ANY, 1, ask=AFTER_TURN) is None
-    agent.ask(2)
-    assert trigger(agent.due(ANY, 1, ask=AFTER_TURN)) == "cadence"
 
 
 @pytest.mark.parametrize(("stopped", "fires"), [(None, True), ("end_turn", True), ("tool_use", False)])
@@ -140,26 +125,6 @@ def test_a_pause_is_over_once_it_was_compacted_in():
     agent.ask(31)
     assert agent.due(ANY, 30, ask=BEFORE_TURN) is None
     assert trigger(agent.due(ANY, 31, ask=BEFORE_TURN)) == "gap", "a pause of its own"
-
-
-def test_an_answer_counts_where_its_turn_has_not_ended_yet():
-    agent = Dated()
-    for minute in range(3):
-        agent.exchange(minute)
-    agent.ask(3)
-    agent.turn()
-    agent.do("append", item={"type": "assistant_message", "uuid": agent.new_id("a"), "text": "done"}, at=stamp(30))
-    agent.do("turn_completed", turn=4, at=stamp(4))
-    assert agent.due(ANY, 30, ask=BEFORE_TURN) is None
-    assert trigger(agent.due(ANY, 31, ask=BEFORE_TURN)) == "gap"
-
-
-def test_a_gap_is_as_long_as_it_says_and_no_shorter():
-    agent = Dated()
-    for minute in range(3):
-        agent.exchange(minute)
-    assert agent.due(ANY, 2, ask=BEFORE_TURN) is None
-    assert trigger(agent.due(ANY, 3, ask=BEFORE_TURN)) == "gap", "asked before the message is in the session"
 
 
 def test_a_clock_that_goes_back_is_no_gap():

@@ -22,17 +22,6 @@ def test_the_last_messages_stay():
     assert (names(pruned(entries, made)), names(kept(entries, made))) == (names(entries)[:4], names(entries)[4:])
 
 
-def test_fewer_messages_than_stay_are_not_cut():
-    assert cut(exchanges(2).entries(), 4) is None
-    assert cut(exchanges(0).entries(), 0) is None
-
-
-def test_where_only_a_divider_would_go_there_is_no_cut():
-    agent = exchanges(4)
-    agent.squeeze(4)
-    assert cut(agent.entries(), 4) is None
-
-
 def test_a_cut_inside_an_exchange_says_where_it_begins():
     agent = exchanges(1)
     agent.user("do it")
@@ -92,11 +81,6 @@ def test_results_that_no_model_has_seen_stay():
     agent.user("do it")
     agent.calls(3)
     assert cut(agent.entries(), 1) == TimelineCut(7, (), 6)
-
-
-def test_all_goes_where_nothing_is_to_stay():
-    agent = exchanges(3)
-    assert cut(agent.entries(), 0) == TimelineCut(6)
 
 
 def test_opaque_items_are_not_counted_and_go_with_what_is_before_them():

@@ -32,17 +32,6 @@ def test_a_result_in_blocks_is_cut_as_text_and_one_with_an_image_is_left():
     assert shortened(call([*texts("a" * 3_000), image])) is None
 
 
-def test_a_call_without_a_result_is_left():
-    assert shortened(call("x" * 3_000)) is not None
-    agent = Compacted()
-    agent.calls(1, output="", finish=False)
-    assert shortened(agent.entries()[0].item) is None
-
-
-def test_an_unknown_window_never_overflows():
-    assert stages(Compacted().play([("exchange", "main", None)] * 9).entries(), 0, overhead=10**9) is None
-
-
 def test_of_calls_with_one_id_the_most_recent_is_cut():
     """The log names calls by id, so an earlier one cannot be meant; it was counted as cut all the same."""
     agent = Compacted()

@@ -11,7 +11,6 @@ import pytest
 from compaction.server import answer, completion, serving
 from helpers.strategies.talks import talk
 from lore.asking import GivenUpError, SummaryError, SummaryRequest
-from lore.compaction.passes import summarized
 from lore.compaction.settings import Compaction
 from lore.compaction.summarizers import PAUSES, OpenAISummarizer, summarizer_of
 from lore.endpoints import shown
@@ -57,13 +56,6 @@ def test_it_asks_as_the_protocol_says():
     assert "[assistant]\nmessage 3" in user["content"]
 
 
-def test_a_local_server_needs_no_key():
-    with serving(answer(completion("x"))) as server:
-        assert Model(server.url + "/chat/completions/", key_env="").ask().text == "x"
-    assert "authorization" not in server.asked[0].headers
-    assert server.asked[0].path == "/v1/chat/completions"
-
-
 @pytest.mark.parametrize(
     ("body", "text"),
     [
@@ -76,14 +68,6 @@ def test_a_local_server_needs_no_key():
 def test_what_servers_put_around_an_answer_is_no_part_of_it(body, text):
     with serving(answer(body)) as server:
         assert Model(server.url).ask().text.encode("utf-8", "backslashreplace").decode() == text
-
-
-def test_an_answer_that_is_cut_off_is_asked_for_with_more_room():
-    thought = completion(None, "length")  # all its tokens went into reasoning
-    with serving(answer(thought), answer(completion("hal", "length")), answer(completion("whole"))) as server:
-        summarizer = Model(server.url).summarizer
-        assert summarized(summarizer, SummaryRequest(talk(4), tokens=100), Compaction()) == "whole"
-    assert [one.body["max_tokens"] for one in server.asked] == [100, 200, 400]
 
 
 def test_a_model_that_knows_the_limit_by_its_newer_name_gets_it():
@@ -122,14 +106,6 @@ def test_what_the_server_asks_to_wait_is_waited_within_a_bound():
         model = Model(server.url)
         model.ask()
     assert model.pauses == [5.0, 30.0, PAUSES[2]]
-
-
-def test_a_server_that_stays_busy_is_given_up():
-    with serving(answer(b"", 503)) as server:
-        model = Model(server.url)
-        model.fails("answers 503, 4 times", GivenUpError)
-    assert model.pauses == list(PAUSES)
-    assert len(server.asked) == 4
 
 
 def test_where_nobody_listens_it_is_given_up():
@@ -193,11 +169,6 @@ def test_a_redirect_is_refused_and_the_key_goes_nowhere_else(status):
 def test_garbage_is_a_failure(body):
     with serving(answer(body)) as server:
         Model(server.url).fails("no chat completion|no text")
-
-
-def test_an_empty_answer_is_a_failure():
-    with serving(answer(completion(""))) as server, pytest.raises(SummaryError, match="empty, also when asked again"):
-        summarized(Model(server.url).summarizer, REQUEST, Compaction())
 
 
 def endless(handler):

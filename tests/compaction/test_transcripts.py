@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from helpers.strategies.talks import call, divider, raw, said, talk, user
 from lore.asking import SummaryRequest
-from lore.compaction.transcripts import clipped, instructions, piece_of, transcript, transcript_request
-from lore.model.items import ImageBlock, OpaqueItem, RawBlock, TextBlock, ThinkingBlock, UserMessage
+from lore.compaction.transcripts import instructions, piece_of, transcript, transcript_request
+from lore.model.items import ImageBlock, RawBlock, TextBlock, ThinkingBlock, UserMessage
 from lore.model.state import Entry
 
 
@@ -31,20 +29,9 @@ def test_input_and_result_of_a_call_are_cut_to_2000_characters():
     assert "[…7000 characters left out…]" in shown
 
 
-def test_a_long_message_is_whole():
-    assert text(user("x" * 50_000)).count("x") == 50_000
-
-
 def test_injected_context_is_left_out():
     entry = user("noise", source="context_injection")
     assert text(entry) == ""
-
-
-@pytest.mark.parametrize(
-    "entry", [user("wake up", source="tick"), user("[SCHEDULED TICK] wake up"), user("\n [SCHEDULED TICK]")]
-)
-def test_a_tick_is_no_users_message(entry):
-    assert text(entry).startswith("[scheduled]\n")
 
 
 def test_images_are_a_note_and_reasoning_is_left_out():
@@ -54,11 +41,6 @@ def test_images_are_a_note_and_reasoning_is_left_out():
     )  # fmt: skip
     shown = text(Entry(UserMessage("u", blocks=blocks), 0, 0))
     assert shown == '[user]\nlook\n[an image, image/png]\n{"type":"document"}\n\n'
-
-
-def test_an_image_in_a_result_is_a_note():
-    blocks = [{"type": "image", "media_type": "image/png", "data": "QUJD" * 9_000}]
-    assert "result: [an image, image/png]\n" in text(call("Shot", {}, blocks))
 
 
 def test_a_message_that_quotes_a_first_line_cannot_speak_in_anothers_name():
@@ -73,11 +55,6 @@ def test_terminal_sequences_and_lone_surrogates_do_no_harm():
 
 def test_an_error_comes_before_what_there_is_of_a_result():
     assert "result: broken\nhalf\n" in text(call("Bash", {}, "half", status="failed", error=raw("broken")))
-
-
-@pytest.mark.parametrize("entry", [Entry(OpaqueItem("o", raw({})), 0, 0), user("  "), said("")])
-def test_what_says_nothing_is_left_out(entry):
-    assert text(entry) == ""
 
 
 def test_a_request_is_read_with_the_summary_before_and_how_the_exchange_began():
@@ -100,11 +77,6 @@ def test_it_is_streamed():
 
     assert "message 0" in next(transcript(entries()))
     assert len(made) == 1
-
-
-def test_clipping_keeps_both_ends():
-    assert clipped("a" * 50 + "z" * 50, 40) == "a" * 30 + " […60 characters left out…] " + "z" * 10
-    assert clipped("short", 40) == "short"
 
 
 def test_a_piece_of_every_real_message_can_be_encoded(recording):

@@ -25,10 +25,6 @@ def test_drops_are_foreseen_missed_or_false():
     assert (found.drops, found.drops_predicted, found.false_drops) == (3, 2, 1)
 
 
-def test_silence_is_compared_as_the_naive_rule():
-    assert agreement_of([Transition(90, None, 100)]).mean_absolute_error_tokens == 10
-
-
 @pytest.mark.parametrize(("likely", "score"), [(1.0, 0.5), (0.5, 0.25), (0.0, 0.5), (None, 0.0)])
 def test_chances_are_scored_by_how_far_they_are_from_what_came(likely, score):
     """Two of four fell; None: what came was said."""
@@ -36,16 +32,3 @@ def test_chances_are_scored_by_how_far_they_are_from_what_came(likely, score):
     rows = [Transition(0 if drop else 5_000, 0, 5_000, float(drop) if likely is None else likely) for drop in fell]
     found = agreement_of(rows)
     assert (found.brier_score, found.base_brier_score) == (score, 0.25)
-
-
-def test_prompts_are_counted_apart():
-    found = agreement_of(
-        [Transition(100, 100, 100, prompted=True), Transition(100, 50, 100, prompted=True), Transition(100, 100, 100)]
-    )
-    assert (found.prompts, found.prompts_within_2_percent, found.turns) == (2, 1, 3)
-
-
-def test_of_nothing_there_is_no_mean():
-    found = agreement_of([])
-    assert found.mean_absolute_error_tokens is None
-    assert (found.brier_score, found.base_brier_score) == (None, None)

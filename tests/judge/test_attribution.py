@@ -78,25 +78,6 @@ def test_other_messages_leave_the_head(sign, read, ruled_out):
     assert [(other.out, other.count, other.limit) for other in told] == ([(True, read, 10_000)] if ruled_out else [])
 
 
-def test_what_was_read_at_the_beginning_of_a_resumed_session_is_no_head():
-    talk = Judged()
-    talk.ask()
-    talk.number = 1
-    talk.say()  # an answer of before
-    talk.number = 0
-    talk.turn(bill(10_000, 2_000))
-    talk.use()
-    talk.turn(bill(12_000, 300))
-    talk.turn(bill(4_000, 8_500), signs=("interrupt",))
-    assert talk.lead.code == "LORE163"
-
-
-def test_what_the_log_records_is_no_guess_that_a_level_rules_out():
-    talk = opened()
-    change = talk.compact()
-    assert dropped(talk, 3_000, changes=(change,)).code == "LORE125"
-
-
 @pytest.mark.parametrize("read", [12_300, 12_000, 11_300, 13_000])
 def test_a_read_that_fell_by_no_more_than_happens_anyway_is_no_drop(read):
     talk = opened()
@@ -223,14 +204,6 @@ def test_a_message_that_was_not_found_is_expiry_only_after_a_pause(after, code):
     assert dropped(opened(), verdict="previous_message_not_found", after=after).code == code
 
 
-def test_a_compaction_does_not_lead_where_the_verdict_is_about_the_system_prompt():
-    for verdict, code, other in (("messages_changed", "LORE125", []), ("system_changed", "LORE159", ["LORE125"])):
-        talk = opened()
-        change = talk.compact()
-        one = dropped(talk, changes=(change,), verdict=verdict)
-        assert (one.code, beside(one)) == (code, other)
-
-
 @pytest.mark.parametrize(
     ("verdict", "code", "other"),
     [
@@ -245,13 +218,6 @@ def test_a_recorded_change_hides_nothing_that_agrees_with_the_verdict(verdict, c
     assert (one.code, beside(one)) == (code, other)
     against = {"LORE117", "LORE167"} - {code} - ({"LORE167"} if verdict == "system_changed" else set())
     assert {cause.code for cause in one.also if "contradicted" in cause.qualifiers} == against
-
-
-def test_a_restart_leads_beside_a_compaction_where_the_verdict_is_about_the_system_prompt():
-    talk = opened()
-    change = talk.compact()
-    one = dropped(talk, changes=(change,), signs=("restart", "resume"), verdict="system_changed")
-    assert (told(one), beside(one)) == (("LORE167", "strong", "waste"), ["LORE159", "LORE123", "LORE125"])
 
 
 @pytest.mark.parametrize(
@@ -274,11 +240,6 @@ def test_a_verdict_that_the_read_contradicts_is_said_to_and_names_no_section(rea
     assert [one.lost_tokens for one in found] == [17_100 - read, 0][: len(found)]
     if doubted:
         assert "a breakpoint of the history stands at 12,000, so tools and system prompt were found" in found[1].message
-
-
-def test_a_verdict_comes_before_weak_evidence():
-    one = dropped(opened(), verdict="messages_changed", signs=("skill",))
-    assert (one.code, beside(one)) == ("LORE159", ["LORE161"])
 
 
 def test_a_compaction_comes_before_what_else_happened():
@@ -330,13 +291,6 @@ def test_another_key_is_named_where_two_are_known_to_differ(before, after, found
     covered = Overlap(0, 0, 0, covered=True, covered_canonical=True)
     cause = rerouted(PairContext(left, right, covered, 2_300, 300.0, (), billed=True, situation=None))
     assert (None if cause is None else cause.evidence) == found
-
-
-def test_another_model_is_expected():
-    talk = opened()
-    talk.model = "claude-y"
-    one = dropped(talk, 0, changes=(Change("LORE119", "model changed"),))
-    assert (one.code, one.kind) == ("LORE119", "expected")
 
 
 def test_another_model_that_no_event_tells_is_strong():

@@ -53,11 +53,6 @@ def test_it_reads_like_a_list_of_what_is_known():
     assert b"10:30" not in baseline(*SOME)
 
 
-def test_a_new_finding_adds_one_block_of_lines():
-    before, after = (baseline(*some).decode().splitlines() for some in (SOME[:3], SOME))
-    assert len(after) == len(before) + 9
-
-
 def test_what_is_known_is_used_up():
     known = KnownFindings(decode(baseline(*SOME[:2]), "b"))
     assert [known.take(SOME[0].fingerprint) for _ in range(3)] == [True, True, False]

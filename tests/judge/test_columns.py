@@ -69,11 +69,6 @@ def test_a_bill_that_reads_what_the_bytes_do_not_share_contradicts_them():
     assert found.causes[0].qualifiers == ("nothing-lost",)
 
 
-def test_a_change_in_the_last_words_contradicts_no_bill():
-    left, right = body(LONG, assistant("b"), "noon"), body(LONG, assistant("b"), "one", assistant("d"), "e")
-    assert "LORE302" not in [cause.code for cause in pair(left, right, bills=(WROTE, READ)).causes]
-
-
 @pytest.mark.parametrize(
     ("right", "bill", "reason", "missed", "evidence", "said"),
     [
@@ -110,12 +105,6 @@ def test_a_verdict_is_compared_with_the_bytes(right, bill, reason, missed, evide
     assert said in sentence(told)
 
 
-def test_an_expired_cache_explains_a_verdict_that_names_no_section():
-    said = Verdict("previous_message_not_found", 6000, "d")
-    found = pair(ONE, TWO, bills=(WROTE, FELL), verdict=said, at=(0.0, 900.0))
-    assert [(cause.code, [one.code for one in cause.also]) for cause in found.causes] == [("LORE128", [])]
-
-
 def test_an_expired_cache_stands_beside_a_verdict_that_names_a_section():
     """A cause in another section than the verdict's may not lead, and that the bytes go on contradicts the verdict."""
     said = Verdict("messages_changed", 6000, "d")
@@ -125,25 +114,11 @@ def test_an_expired_cache_stands_beside_a_verdict_that_names_a_section():
     assert found.worst == "unattributable"
 
 
-def test_a_fall_that_nothing_explains_is_a_contradiction_of_its_own():
-    found = pair(ONE, TWO, bills=(WROTE, FELL))
-    assert [cause.code for cause in found.causes] == ["LORE301"]
-    assert found.columns.agree is False
-    assert found.columns.dispute == Disputed("unexplained", tokens=6000)
-    assert "yet 6,000 tokens were not read again" in sentence(found.columns.dispute)
-
-
 def test_a_read_beyond_what_was_recorded_is_no_contradiction_while_the_bytes_go_on():
     found = pair(ONE, TWO, bills=(WROTE, Billed(3, 9000, 40)))
     assert (found.causes, found.columns.agree) == ((), True)
     assert found.columns.billed == BilledColumn(9000, 6000, 0)
     assert "3,000 more than the request before left" in columns_result(found.columns).billed
-
-
-def test_two_requests_that_do_not_follow_each_other_are_not_compared_by_bills():
-    three = pair(ONE, TWO, bills=(WROTE, FELL), billed=False).columns
-    assert (three.billed, three.dispute) == (BilledColumn(0, None, None), None)
-    assert columns_result(three).billed == "0 tokens read"
 
 
 # what is ruled out
@@ -184,13 +159,6 @@ def test_parameters_that_changed_are_not_ruled_out():
 def test_a_request_that_went_elsewhere_could_not_read_this_cache(mine, theirs, code):
     assert [cause.code for cause in pair(ONE, TWO, bills=(WROTE, FELL), calls=(mine, theirs)).causes] == [code]
     assert pair(ONE, TWO, bills=(WROTE, READ), calls=(mine, theirs)).causes == ()
-
-
-def test_a_change_of_endpoint_hides_no_change_of_bytes():
-    calls = Call(endpoint="a.example/x"), Call(endpoint="b.example/x")
-    found = pair(ONE, EDITED, bills=(WROTE, FELL), calls=calls)
-    assert [cause.code for cause in found.causes] == ["LORE131", "LORE102"]
-    assert found.worst == "waste"
 
 
 def test_what_holds_of_a_whole_chain_is_said_once():

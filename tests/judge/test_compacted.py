@@ -91,17 +91,6 @@ def test_a_summary_behind_messages_that_were_kept_is_a_compaction(how):
     assert judged(left, right) == (["main", "main"], [("LORE125", "expected")])
 
 
-def test_sixty_messages_may_be_kept():
-    left, right = body(*worked(60)), body(RULES, PLACE, *ASKED, SUMMARY, NEXT)
-    assert judged(left, right) == (["main", "main"], [("LORE125", "expected")])
-
-
-def test_a_second_compaction_is_one_too():
-    left = body(RULES, PLACE, *ASKED[:3], SUMMARY, NEXT, *step(4))
-    again = item("user", SUMMARY["content"][0]["text"] + " f2, too, and the changelog is written.")
-    assert judged(left, body(RULES, PLACE, *ASKED[:3], NEXT, again))[1] == [("LORE125", "expected")]
-
-
 def test_messages_that_are_kept_without_a_summary_are_a_cut():
     _, found = judged(body(*worked(3)), body(RULES, PLACE, *ASKED[:3]))
     assert ("LORE100", "waste") in found
@@ -110,13 +99,3 @@ def test_messages_that_are_kept_without_a_summary_are_a_cut():
 def test_a_summary_beside_the_answers_is_no_compaction():
     left = body(*worked(3))
     assert ("LORE125", "expected") not in judged(left, body(RULES, PLACE, SUMMARY, *worked(3)[2:]))[1]
-
-
-def test_a_compaction_under_other_instructions_is_not_excused():
-    right = body(*ASKED[:3], SUMMARY, RULES, PLACE, NEXT, instructions="You are another.")
-    pairs = Pairs()
-    found = [
-        pairs.advance(turn(parsed(one, "openai-responses"), n)) for n, one in enumerate((body(*worked(3)), right), 1)
-    ][-1]
-    assert found is not None
-    assert "LORE125" not in [cause.code for cause in found.causes]

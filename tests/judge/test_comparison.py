@@ -74,11 +74,6 @@ def test_one_session_that_broke_often_is_no_difference_of_its_side():
     assert compared_shares(share_of(5, 600), share_of(44, 600)) == "higher", "which is what requests alone would say"
 
 
-def test_what_is_unknown_of_a_session_is_left_out_of_its_side():
-    found = measure(BY_NAME["money"], [session(dollars=2.0), session(dollars=None)], [session(dollars=4.0)])
-    assert (found.left.value, found.left.sessions, found.left.trials) == (0.02, 1, 100)
-
-
 def test_of_sides_that_are_alike_about_one_in_twenty_is_called_different():
     """The intervals hold what they promise: drawn sessions of one kind, both sides alike."""
     draw, wrong, rounds = random.Random(7), 0, 400

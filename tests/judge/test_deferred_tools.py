@@ -16,23 +16,6 @@ def on(messages, tools):
     return {**asks(*messages, tools=()), "tools": tools}
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (OWN, OWN + LATE),
-        (OWN + LATE, OWN),
-        (LATE + OWN, OWN + LATE[::-1]),
-        (OWN + LATE, [*OWN, {**LATE[0], "description": "Else."}, LATE[1]]),
-        ([LATE[0], *OWN], [*LATE, *OWN]),
-    ],
-    ids=["came", "went", "moved", "changed", "came first"],
-)
-@pytest.mark.parametrize("bills", [(usage(0, 7000), usage(7000, 200)), (None, None)], ids=["billed", "not billed"])
-def test_a_deferred_tool_that_comes_or_goes_moves_nothing(tmp_path, before, after, bills):
-    found, _ = judged(tmp_path, call(0, on((ONE,), before), bills[0]), call(10, on(TWO, after), bills[1]))
-    assert (told(found[1]), found[1].lost_tokens) == ([], 0)
-
-
 @pytest.mark.parametrize("turned", [False, True], ids=["loaded", "put off"])
 def test_a_deferred_tool_that_is_put_into_the_list_moves_all_behind_it(tmp_path, turned):
     loaded = [*OWN, tool("mcp__db__read"), LATE[1]]

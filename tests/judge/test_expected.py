@@ -46,17 +46,6 @@ def test_a_summary_where_messages_part_is_a_compaction():
     assert codes(before, asked(2, "a", SUMMARY + "b and c.")) == ["LORE125"]
 
 
-def test_the_second_summary_of_a_conversation_is_a_compaction_too():
-    before = asked(1, SUMMARY + "one thing.", assistant("b"), "c")
-    assert codes(before, asked(2, SUMMARY + "quite another.", assistant("d"), "e")) == ["LORE125"]
-
-
-def test_a_summary_that_is_edited_while_the_rest_stays_is_no_compaction():
-    before = asked(1, SUMMARY + "one thing at 10:30.", assistant("b"), "c")
-    after = asked(2, SUMMARY + "one thing at 10:31.", assistant("b"), "c")
-    assert codes(before, after) != ["LORE125"]
-
-
 def test_a_summary_behind_which_the_prompt_grew_is_no_compaction():
     before = asked(1, SUMMARY + "one thing.", assistant("b"))
     assert codes(before, asked(2, SUMMARY + "another.", assistant("c"), "d", assistant("e"), "f")) != ["LORE125"]
@@ -107,11 +96,6 @@ def test_what_was_asked_before_the_answer_began_could_read_nothing():
     assert codes(first, asked(2, LONG, at=0.5, answered=2.5, read=9000, write=0)) == []
 
 
-def test_a_recorder_that_keeps_one_time_shows_no_parallel_start():
-    first = asked(1, LONG, at=2.0, answered=2.0, read=0, write=9000)
-    assert codes(first, asked(2, LONG, at=1.0, answered=1.0, read=0, write=9000)) == ["LORE301"]
-
-
 @pytest.mark.parametrize(
     ("at", "read", "code"), [(11.5, 9000, "LORE155"), (13.1, 9000, "LORE301"), (11.5, 8000, "LORE301")]
 )
@@ -122,22 +106,6 @@ def test_within_seconds_exactly_the_breakpoint_before_may_be_served(at, read, co
         asked(3, LONG, assistant("b"), "c", assistant("d"), "e", at=at, read=read, write=4000),
     )
     assert codes(*turns) == [code]
-
-
-def test_the_head_that_another_session_wrote_may_be_the_breakpoint_before():
-    turns = (
-        asked(1, LONG, at=0.0, read=5000, write=9000),
-        asked(2, LONG, assistant("b"), "c", at=1.0, read=5000, write=9500),
-    )
-    assert codes(*turns) == ["LORE155"]
-
-
-def test_an_older_entry_excuses_no_break_of_the_bytes():
-    turns = (
-        asked(1, LONG, at=0.0, read=5000, write=9000),
-        asked(2, "other " + LONG, assistant("b"), "c", at=1.0, read=5000, write=9500),
-    )
-    assert codes(*turns) != ["LORE155"]
 
 
 # requests that failed

@@ -62,11 +62,6 @@ def test_what_a_ledger_sums_is_what_simulate_sums():
     assert sum(map(holds, FIXTURES)) > 20
 
 
-@pytest.mark.corpus
-def test_what_a_ledger_sums_of_a_real_recording_is_what_simulate_sums(recording):
-    holds(recording)
-
-
 @pytest.mark.parametrize(
     ("evidence", "names"),
     [

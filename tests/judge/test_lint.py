@@ -7,10 +7,8 @@ from msgspec.structs import replace
 
 from lore.errors import LoreError
 from lore.judge import lint
-from lore.judge.judge import Judge
 from lore.judge.lint import Linter
-from lore.model.cause import Place
-from lore.model.events import Billed, Call
+from lore.model.events import Billed
 from lore.model.turn import Turn
 from lore.run.dated import PACKAGED
 from model.making import parsed, turn
@@ -100,12 +98,6 @@ def test_the_outlook_says_what_is_kept_how_long_and_what_it_costs():
     assert outlook.second == pytest.approx((outlook.cached * 0.1 + rest) * price, abs=1e-6)
 
 
-def test_a_bill_and_a_refusal_change_nothing_of_the_outlook():
-    made = claude()
-    billed = replace(made, usage=Billed(0, 0, 9000, 1), call=Call(status=500))
-    assert Linter(RULES).outlook(billed) == Linter(RULES).outlook(made)
-
-
 @pytest.mark.parametrize(
     ("made", "codes"),
     [
@@ -168,10 +160,6 @@ def test_a_breakpoint_that_nothing_takes(made, reason):
     assert answered.broken.kind == "unattributable"  # somebody took it all the same
 
 
-def test_white_space_is_no_empty_text():
-    assert found(claude(said("user", text("\n", MARK)))) == []
-
-
 def test_a_breakpoint_for_an_automatic_cache_is_a_note():
     made = turn(parsed({"model": "deepseek-chat", "messages": [said("user", text(LONG, MARK))]}, "openai-chat"))
     assert found(made) == ["LORE180 expected"]
@@ -206,21 +194,6 @@ def test_more_than_four_breakpoints():
 )
 def test_text_that_varies_before_the_history(words, codes):
     assert found(claude(system=[text(f"{LONG}\n{words}", MARK)])) == codes
-
-
-def test_what_a_change_costs_is_all_behind_the_breakpoint_before_it():
-    system = [text(LONG, MARK), text("Session id: 0192-7fa3"), text(LONG, MARK)]
-    defect = only(claude(system=system), "LORE182")
-    marks = Linter(RULES).outlook(claude(system=system)).marks
-    assert defect.stake.tokens == marks[1].tokens - marks[0].tokens
-
-
-def test_text_in_the_description_of_a_tool_varies_too():
-    tool = {"name": "a", "description": "Runs in\nWorking directory: /home/ann/x", "input_schema": {}}
-    assert only(claude(tools=[tool]), "LORE182").broken.path == "tools[0]"
-    wrapped = {"type": "function", "function": {**tool, "description": "Session id: 0192-7fa3"}}
-    chat = {"model": "gpt-4.1", "tools": [wrapped], "messages": [said("user", text())]}
-    assert only(turn(parsed(chat, "openai-chat")), "LORE182").broken.path == "tools[0]"
 
 
 @pytest.mark.parametrize(("names", "sorted_"), [("abc", True), ("aBc", True), ("acb", False), ("a", True), ("", True)])
@@ -296,16 +269,6 @@ def test_a_request_that_continues_another_one_is_not_measured():
     made.source = replace(made.prompt, partial=True)
     assert found(made) == []
     assert Linter(RULES).outlook(made).cached is None
-
-
-def test_check_says_of_a_chain_what_lint_says_of_each_of_its_requests():
-    made = claude(said("user", text(), text("", HOUR)))
-    judge = Judge(PACKAGED.rules)
-    judge.turn(made)
-    checked = judge.finish(Place("a"))
-    linted = Linter(RULES).defects(made)
-    assert [one.code for one in checked] == [one.broken.code for one in linted] == ["LORE180", "LORE181"]
-    assert [one.evidence for one in checked] == [one.broken.evidence for one in linted]
 
 
 def test_a_head_is_read_once_for_all_requests_that_have_it(monkeypatch):

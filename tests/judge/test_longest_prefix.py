@@ -25,16 +25,6 @@ def test_tools_that_come_back_go_on_from_the_request_before_they_went(tmp_path):
     assert found[2].lost_tokens == 0
 
 
-def test_without_a_bill_an_extension_of_an_earlier_request_is_none_of_the_last_ones_breaks(tmp_path):
-    found, _ = judged(
-        tmp_path,
-        call(0, asks(*TWO, tools=ALL), None),
-        call(10, asks(*THREE, tools=FEWER), None),
-        call(20, asks(*FOUR, tools=ALL), None),
-    )
-    assert [told(verdict) for verdict in found] == [[], ["LORE103"], []]
-
-
 def test_where_the_last_request_shares_more_it_is_the_one_that_is_compared(tmp_path):
     edited = (*FOUR[:3], text("assistant", "It is in the lexer."), *FOUR[4:])
     found, _ = judged(
@@ -61,20 +51,6 @@ def test_a_lifetime_counts_from_the_last_request_that_had_the_earlier_one(tmp_pa
     assert told(found[3]) == [code]
 
 
-def test_conversations_that_take_turns_are_compared_each_with_its_own(tmp_path):
-    other = tuple(text(each["role"], each["content"][0]["text"] + "Quickly.") for each in FOUR)
-    found, _ = judged(
-        tmp_path,
-        call(0, asks(*FOUR[:1]), usage(0, 7000)),
-        call(5, asks(*other[:1], tools=FEWER), usage(0, 7000)),
-        call(10, asks(*FOUR[:3]), usage(7000, 200)),
-        call(15, asks(*other[:3], tools=FEWER), usage(7000, 200)),
-        call(20, asks(*FOUR[:5]), usage(7200, 200)),
-    )
-    assert [left(verdict) for verdict in found] == [None, None, ("main", 1), ("chain-2", 1), ("main", 2)]
-    assert not any(map(told, found))
-
-
 def test_two_runs_of_one_task_with_other_tools_each_go_on_from_their_own(tmp_path):
     found, _ = judged(
         tmp_path,
@@ -89,22 +65,6 @@ def test_two_runs_of_one_task_with_other_tools_each_go_on_from_their_own(tmp_pat
     assert found[4].lost_tokens == 0
 
 
-def test_a_side_request_between_two_turns_breaks_nothing(tmp_path):
-    title = asks(text("user", "Write a title for this conversation: find the bug."), tools=(), max_tokens=32)
-    quota = asks(text("user", "quota"), tools=(), system="x", max_tokens=1)
-    count = asks(*TWO, tools=ALL)
-    found, _ = judged(
-        tmp_path,
-        call(0, asks(ONE, tools=ALL), usage(0, 7000)),
-        call(1, title, usage(0, 0, 6100)),
-        call(2, quota, usage(0, 0, 8)),
-        call(3, count, None, url="https://api.anthropic.com/v1/messages/count_tokens", input_tokens=7200),
-        call(4, asks(*TWO, tools=ALL), usage(7000, 200)),
-    )
-    assert not any(map(told, found))
-    assert left(found[4]) == ("main", 1)
-
-
 def test_a_retry_goes_on_from_the_last_request_that_was_answered(tmp_path):
     found, _ = judged(
         tmp_path,
@@ -114,19 +74,6 @@ def test_a_retry_goes_on_from_the_last_request_that_was_answered(tmp_path):
     )
     assert [told(verdict) for verdict in found] == [[], [], []]
     assert left(found[2]) == ("main", 1)
-
-
-def test_a_fork_is_a_conversation_of_its_own_and_the_first_one_goes_on(tmp_path):
-    other = (*TWO, text("assistant", "Which of them?"), text("user", "The second. " * 60))
-    found, _ = judged(
-        tmp_path,
-        call(0, asks(*TWO), usage(0, 7200)),
-        call(10, asks(*THREE), usage(7200, 200)),
-        call(20, asks(*other), usage(7200, 210)),
-        call(30, asks(*FOUR), usage(7400, 200)),
-    )
-    assert not any(map(told, found))
-    assert found[3].turn.chain == "main"
 
 
 @pytest.mark.parametrize(("name", "codes"), [("msg_10", []), ("msg_20", ["LORE301"])])
@@ -160,11 +107,6 @@ def test_a_capture_that_was_appended_to_itself_lost_nothing(tmp_path):
     found, _ = judged(tmp_path, *twice_over(""), call(30, asks(*FOUR), usage(7000, 1600)))
     assert [told(verdict) for verdict in found] == [*[[]] * 6, ["LORE301"]]
     assert found[-1].lost_tokens == 1_400
-
-
-def test_calls_of_one_time_with_ids_of_their_own_are_no_copies(tmp_path):
-    found, _ = judged(tmp_path, *twice_over("msg_other"))
-    assert any(map(told, found))
 
 
 def test_a_server_that_gives_every_response_one_id_sends_no_copies(tmp_path):

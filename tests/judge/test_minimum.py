@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from judge.captures import MARK, asks, call, judged, put, text, told, usage
-from lore.cli.main import main
+from judge.captures import asks, call, judged, text, told, usage
 
 CHAT = "https://api.openai.com/v1/chat/completions"
 WORDS = "one two three four five six seven eight nine ten. "  # some 11 tokens in 50 bytes
@@ -71,23 +68,3 @@ def test_a_short_request_loses_nothing_of_what_a_long_one_left(tmp_path):
         call(20, claude(3_000), usage(0, 0, 1_100)),
     )  # fmt: skip
     assert [verdict.lost_tokens for verdict in found[1:]] == [0, 1_100]
-
-
-def test_a_model_without_a_known_minimum_is_left_to_its_bytes(tmp_path):
-    found, _ = judged(
-        tmp_path, call(0, claude(300, model="m-1"), None), call(10, claude(300, ("cat",), model="m-1"), None)
-    )
-    assert found[1].lost_tokens
-
-
-def test_two_bodies_alone_say_the_same(tmp_path, capsys):
-    body = {"model": "claude-opus-4-8", "max_tokens": 9, "system": [{"type": "text", "text": "Be brief.", **MARK}]}
-    names = [
-        str(put(tmp_path, {**body, "messages": [text("user", words)]}, name=f"{words}.json"))
-        for words in ("hello", "goodbye")
-    ]
-    wide = {**body, "system": "Be brief."}
-    names = [str(put(tmp_path, {**wide, "messages": [text("user", words)]}, name=f"{words}.json")) for words in "ab"]
-    assert main(["diff-prefix", *names, "--json"]) == 0
-    (cause,) = json.loads(capsys.readouterr().out)["causes"]
-    assert (cause["code"], cause["lost_tokens"]) == ("LORE100", 0)

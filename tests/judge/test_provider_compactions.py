@@ -44,26 +44,6 @@ def test_an_item_that_only_the_api_can_read_is_a_compaction_however_many_message
     assert found[1].causes[0].kind == "expected"
 
 
-def test_an_item_that_was_sent_before_is_no_new_compaction(tmp_path):
-    start = (SEAL, said("user", LONG))
-    found, _ = judged(
-        tmp_path,
-        call(0, openai(*start), bill(3000), url=RESPONSES),
-        call(10, openai(SEAL, said("user", "Else. " * 900)), bill(3000), url=RESPONSES),
-    )
-    assert "LORE125" not in told(found[1])
-
-
-def test_a_compaction_block_of_anthropics_is_no_unexplained_fall(tmp_path):
-    block = {"role": "assistant", "content": [{"type": "compaction", "content": "So far: the bug."}]}
-    found, _ = judged(
-        tmp_path,
-        call(0, asks(ONE), usage(0, 9000)),
-        call(10, asks(ONE, block, text("user", "Go on.")), usage(6000, 200)),
-    )
-    assert told(found[1]) == ["LORE125"]
-
-
 @pytest.mark.parametrize(
     ("edits", "code"),
     [

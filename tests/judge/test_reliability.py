@@ -47,9 +47,3 @@ def test_reasoning_that_a_provider_drops_is_no_append_and_a_miss_of_its_own_is_o
         "reliability: 75.0% (of 4 turns that only added to the one before, 3 read all that stood in the cache"
     )
     assert "gpt-5.4: 75.0% (3 of 4)  too few to say" in shown
-
-
-def test_there_is_one_thing_to_group_by():
-    answer = lore("simulate", str(ROOT / "fixtures" / "causes" / "LORE130" / "positive.jsonl"), "--by", "weather")
-    assert answer.code == 2
-    assert "--by reliability" in answer.err

@@ -49,15 +49,6 @@ def test_the_providers_that_a_router_names_are_compared(tmp_path, before, after,
         assert (cause.kind, cause.strength, found[1].lost_tokens) == ("waste", "strong", 7000)
 
 
-def test_a_router_that_went_elsewhere_and_read_all_the_same_lost_nothing(tmp_path):
-    found, _ = judged(
-        tmp_path,
-        call(0, asks(ONE), usage(0, 7000), url=ROUTER, provider="Anthropic"),
-        call(10, asks(*TWO), usage(7000, 200), url=ROUTER, provider="Google"),
-    )
-    assert told(found[1]) == []
-
-
 def test_each_provider_behind_a_router_has_a_cache_of_its_own(tmp_path):
     # the third request goes on from the first one, which the same provider answered
     found, _ = judged(

@@ -32,10 +32,6 @@ def judged(found):
     return [worded(one) for _, one in findings_of(found, PLACE)]
 
 
-def test_a_pair_that_holds_has_no_findings():
-    assert judged(pair(body("a"), body("a", "b"))) == []
-
-
 def test_a_moved_prefix_is_a_finding_at_its_place():
     found = judged(pair(LEFT, RIGHT))
     assert len(found) == 1
@@ -53,16 +49,6 @@ def test_a_fall_of_billed_reads_is_a_warning_with_recorded_tokens():
     one = judged(pair(body("a"), body("a", "b"), usages=usages))[0]
     assert (one.code, one.severity, one.lost_tokens, one.tokens) == ("LORE301", "warning", 9000, "recorded")
     assert (one.json_path, one.offset, one.lost_bytes) == (None, None, 0)
-
-
-def test_an_expected_break_is_a_note():
-    one = judged(pair(LEFT, RIGHT, changes=(Change("LORE125", "compacted"),)))[0]
-    assert (one.code, one.severity) == ("LORE125", "note")
-
-
-def test_a_change_of_model_alone_has_no_place_in_the_prompt():
-    one = judged(pair(body("a"), body("a", "b", model="other")))[0]
-    assert (one.code, one.json_path, one.offset) == ("LORE119", None, None)
 
 
 @pytest.mark.parametrize(

@@ -30,10 +30,6 @@ def play(*turns, without="LORE102"):
     return {one.number: (one.paid.read_tokens, one.paid.write_tokens, one.paid.uncached_tokens) for one in found}
 
 
-def test_a_cause_that_stood_alone_leaves_what_stood():
-    assert play((bill(0, 5100), 5000, broken())) == {0: (5000, 100, 3)}
-
-
 def test_each_turn_of_a_list_that_flips_reads_what_the_one_before_left():
     """Tools came in another order each turn: every one pays for itself, and none for the one before."""
     turns = [
@@ -46,12 +42,6 @@ def test_an_expiry_beside_a_change_of_tools_still_loses_all():
     """`cause=LORE102` added up what turns paid whose entries were dead anyway."""
     expired = broken("LORE128", strength="strong", section="time", kind="expected")
     assert play((bill(0, 5100), 5000, expired, broken(leads=False))) == {}
-
-
-def test_a_change_at_a_later_place_loses_from_there_on():
-    late = broken("LORE110", 1000, section="messages", leads=False)
-    assert play((bill(0, 5100), 5000, broken(), late)) == {0: (4000, 1100, 3)}
-    assert play((bill(0, 5100), 5000, broken(), late), without="LORE110") == {}
 
 
 def test_a_weak_cause_beside_breaks_nothing():
@@ -84,11 +74,6 @@ def test_no_more_is_read_than_stood_in_the_cache(stood, read):
 def test_what_was_not_written_again_is_read_by_the_turn_behind():
     """A turn under the minimum wrote nothing, so the next one wrote all: it would have stood there."""
     assert play((bill(0, 0, 5100), 5000, broken()), (bill(0, 6000), 0)) == {0: (5000, 0, 100), 1: (5000, 1000, 3)}
-
-
-def test_what_breaks_behind_it_reads_nothing_more():
-    shrunk = broken("LORE143", 100, strength="strong", section="messages", kind="expected")
-    assert play((bill(0, 0, 5100), 5000, broken()), (bill(0, 6000), 100, shrunk)) == {0: (5000, 0, 100)}
 
 
 def test_an_hour_is_given_back_before_five_minutes():

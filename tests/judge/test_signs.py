@@ -6,14 +6,11 @@ import pytest
 
 from cache.talk import bill
 from judge.judged import Judged, beside, dropped, opened, told
-from lore.judge.base import findings_of
 from lore.judge.signs import SIGN_CODES
-from lore.model.cause import Place
 from lore.model.codes import CODES
-from lore.model.evidence import HookText, ProviderSaid, SignSeen, ToolsAnnounced, TotalShrank
+from lore.model.evidence import HookText, SignSeen, ToolsAnnounced, TotalShrank
 from lore.model.items import ToolCall
-from lore.model.state import SIGNS, Change, Sign
-from lore.report.sentences.findings import worded
+from lore.model.state import SIGNS, Sign
 
 
 def test_every_sign_has_a_code_that_exists():
@@ -78,17 +75,6 @@ def test_text_of_a_hook_is_strong_where_the_bill_reads_exactly_what_stands_befor
         assert (talk.lead.kind == "unattributable") or strength == "strong"
 
 
-@pytest.mark.parametrize(
-    ("verdict", "strength", "kind"), [("messages_changed", "strong", "waste"), ("", "weak", "unattributable")]
-)
-def test_a_verdict_on_the_messages_confirms_a_hooks_text(verdict, strength, kind):
-    talk = opened(hour=True)
-    talk.turn(bill(12_300, 2_000, hour=True), signs=(Sign("hook-context", ("PostToolUse",)),))
-    talk.ask()
-    talk.turn(bill(11_000, 3_900, hour=True), verdict=verdict)
-    assert told(talk.lead) == ("LORE158", strength, kind)
-
-
 def test_a_hooks_text_that_was_taken_out_explains_a_prompt_that_shrank():
     for read, code, other in ((12_300, "LORE158", "LORE117"), (11_000, "LORE117", "LORE158")):
         talk = opened(hour=True)
@@ -125,13 +111,6 @@ def test_what_was_cleared_is_not_lost(after, lost):
     assert shrank(after).verdict.lost_tokens == lost
 
 
-def test_a_shrunken_prompt_is_said_with_both_totals():
-    talk = shrank(12_002)
-    (found,) = [worded(found) for _, found in findings_of(talk.verdict.pair, Place("a.jsonl", reader="user"))]
-    assert "the whole prompt went from 15,002 to 12,002 tokens: the client took something out" in found.message
-    assert (found.actor, found.lost_tokens) == ("user", 1_002)
-
-
 def test_where_no_tool_ran_no_result_was_cleared():
     talk = Judged()
     talk.ask()
@@ -163,13 +142,6 @@ def test_a_prompt_that_shrank_for_another_reason_had_nothing_taken_out():
     assert (talk.lead.code, beside(talk.lead)) == ("LORE125", [])
 
 
-@pytest.mark.parametrize(
-    ("verdict", "code"), [("messages_changed", "LORE117"), ("tools_changed", "LORE159"), ("unavailable", "LORE117")]
-)
-def test_a_verdict_limits_a_shrunken_total_too(verdict, code):
-    assert shrank(12_002, verdict=verdict).lead.code == code
-
-
 @pytest.mark.parametrize(("read", "code", "section"), [(9_999, "LORE159", None), (10_000, "LORE117", "messages")])
 def test_a_read_below_the_head_is_no_cleared_result(read, code, section):
     """The prompt shrank all the same: that is the client's, and what it took out is not known."""
@@ -178,14 +150,6 @@ def test_a_read_below_the_head_is_no_cleared_result(read, code, section):
     talk.turn(bill(read, 500))
     assert (talk.lead.code, talk.lead.section, talk.lead.strength) == (code, section, "strong")
     assert talk.lead.evidence == TotalShrank(15_002, read + 502, 15_000)
-
-
-@pytest.mark.parametrize("verdict", ["system_changed", "messages_changed"])
-def test_a_shrunken_total_below_the_head_stands_beside_a_verdict(verdict):
-    talk = opened()
-    talk.turn(bill(12_300, 2_700))
-    talk.turn(bill(9_999, 500), verdict=verdict)
-    assert (talk.lead.code, talk.lead.evidence, beside(talk.lead)) == ("LORE159", ProviderSaid(verdict), ["LORE159"])
 
 
 @pytest.mark.parametrize(
@@ -238,11 +202,6 @@ def test_a_micro_compaction_that_names_nothing_is_why_where_the_bill_fell_with_i
     assert talk.lead.also == ()
 
 
-def test_results_that_the_log_names_need_no_total():
-    talk = shrank(12_002, changes=(Change("LORE117", "1 tool results cleared"),))
-    assert (talk.lead.code, talk.lead.also) == ("LORE117", ())
-
-
 # habits
 
 
@@ -275,10 +234,6 @@ def test_a_search_for_tools_is_a_cause_by_version(version, code):
     assert searched(version, HEAD).strength == ("strong" if code == "LORE124" else "weak")
     assert searched(version, verdict="tools_changed").code == ("LORE124" if code == "LORE124" else "LORE159")
     assert searched(version, verdict="messages_changed").code == "LORE159"
-
-
-def test_of_versions_that_were_counted_only_the_first_search_of_a_chain_is_a_cause():
-    assert [searched("2.1.150", before=count).code for count in (0, 1, 2)] == ["LORE124", "LORE301", "LORE301"]
 
 
 @pytest.mark.parametrize(
@@ -336,11 +291,6 @@ def test_a_restart_of_the_client_needs_two_kinds_of_evidence(read, signs, verdic
     one = dropped(opened(), read, signs=signs, verdict=verdict)
     assert told(one) == ("LORE167", strength, "waste" if strength == "strong" else "unattributable")
     assert "LORE103" in beside(one) if "tools-delta" in signs else "LORE103" not in beside(one)
-
-
-def test_a_restart_with_another_version_is_an_update_and_a_restart():
-    one = dropped(opened(), ABOVE, signs=("restart", "client-version"))
-    assert (one.code, beside(one)) == ("LORE157", ["LORE167"])
 
 
 @pytest.mark.parametrize(

@@ -70,25 +70,6 @@ def test_what_gives_way_to_the_models_answer_is_a_tail(left, right, path, role):
     assert not tail.repeated
 
 
-@pytest.mark.parametrize("role", ["u", "s", "d"])
-def test_a_tail_may_have_any_role_and_dialect(role):
-    tail = found(chat("s:x", "u:a", f"{role}:now"), chat("s:x", "u:a", "a:b", "u:c", f"{role}:then"), "openai-chat")
-    assert tail is not None
-    assert tail.segments[0].path == "messages[2]"
-
-
-def test_the_same_text_at_the_end_again_is_a_tail_that_is_repeated():
-    tail = found(body("a", "now"), body("a", assistant("b"), "c", "now"))
-    assert tail is not None
-    assert tail.repeated
-
-
-def test_a_tail_is_one_also_where_something_before_it_changed():
-    tail = found(body("x", assistant("b"), "c", "now"), body("y", assistant("b"), "c", assistant("d"), "e"))
-    assert tail is not None
-    assert tail.segments[0].path == "messages[3]"
-
-
 @pytest.mark.parametrize(
     ("left", "right"),
     [
@@ -157,12 +138,6 @@ def test_a_tail_may_be_several_messages():
     assert sum(segment.kind == "envelope" for segment in tail.segments) == 2
 
 
-def test_the_result_of_a_tool_that_is_a_message_is_no_tail():
-    left = chat("u:a", "t:r")
-    left["messages"][1]["tool_call_id"] = "t"
-    assert found(left, chat("u:a", "a:b", "u:c"), "openai-chat") is None
-
-
 @pytest.mark.parametrize("ends", [("now",), ()], ids=["a note behind it", "the last message"])
 @pytest.mark.parametrize("said", ["r", []], ids=["text", "nothing"])
 def test_neither_the_result_of_a_tool_nor_what_stands_behind_it_in_one_stretch_is_a_tail(said, ends):
@@ -173,10 +148,6 @@ def test_neither_the_result_of_a_tool_nor_what_stands_behind_it_in_one_stretch_i
     assert found({"input": left}, {"input": right}, "openai-responses") is None
     left[1] = {"role": "tool", "tool_call_id": "t", "content": said}
     assert found({"messages": left}, {"messages": right}, "openai-chat") is None
-
-
-def test_two_dialects_have_no_tail_in_common():
-    assert replaced_tail(parsed(body("a", "now")), parsed(chat("u:a", "a:b"), "openai-chat")) is None
 
 
 def test_a_tail_says_what_makes_it_volatile_and_what_it_costs():

@@ -10,16 +10,6 @@ from lore.model.results import Summary
 from lore.report.forms.terminal import sums_lines
 
 
-def test_what_is_not_explained_for_sure_is_counted_apart_and_is_no_costly_cause():
-    # LORE159 and weak signs stood first among the costliest causes, with a fix; simulate counted them as unexplained
-    summary, costs = Summary(), dict[tuple[str, str], Cost]()
-    found = CountedFinding("LORE160", "warning", "unattributable", is_break=True, lost_tokens=900, fingerprint="")
-    assert settle([found], summary, costs) is False
-    assert (summary.unattributable, summary.unexplained, summary.unexplained_tokens) == (1, 1, 900)
-    assert summary.lost_tokens == 900
-    assert (summary.waste_tokens, costliest(costs)) == (0, [])
-
-
 def lost(kind, tokens, *ruled_out):
     return CountedFinding(
         "LORE1", "error", kind, is_break=True, lost_tokens=tokens, fingerprint="", ruled_out=ruled_out

@@ -30,19 +30,6 @@ def lead(verdict):
     return None if verdict.leading is None else verdict.causes[verdict.leading].code
 
 
-def test_the_first_turn_is_compared_with_nothing():
-    verdict = Dated().judge().turn(turn(parsed(ONE)))
-    assert (verdict.pair, verdict.compared, verdict.causes, verdict.leading) == (None, False, (), None)
-    assert (verdict.lost_tokens, verdict.wasted_tokens, verdict.unexplained_tokens) == (None, None, 0)
-    assert verdict.was_foreseen is None
-
-
-def test_a_turn_that_goes_on_lost_nothing():
-    verdict = judged(ONE, TWO, usages=(Billed(0, 0, 9000), Billed(0, 9000, 100)))
-    assert (verdict.compared, verdict.causes, verdict.leading) == (True, (), None)
-    assert (verdict.lost_tokens, verdict.wasted_tokens, verdict.unexplained_tokens) == (0, 0, 0)
-
-
 @pytest.mark.parametrize(
     ("right", "fields", "code", "sums"),
     [

@@ -53,13 +53,6 @@ def test_what_is_expected_asks_nobody_to_act_and_all_else_somebody(code):
 
 
 @pytest.mark.parametrize(
-    ("code", "actor"), [("LORE101", "author"), ("LORE120", "user"), ("LORE301", "provider"), ("ACME1", "nobody")]
-)
-def test_a_code_says_who_can_act(code, actor):
-    assert actor_of(code, "waste") == actor
-
-
-@pytest.mark.parametrize(
     ("code", "actor"), [("LORE103", "user"), ("LORE105", "author"), ("LORE120", "user"), ("LORE301", "provider")]
 )
 def test_whoever_runs_an_agent_can_act_where_a_fix_is_theirs(code, actor):

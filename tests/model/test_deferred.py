@@ -32,36 +32,12 @@ def test_listing_names_imports_nothing(package):
     assert "placed.two" not in sys.modules
 
 
-def test_what_stands_at_a_place_is_made_once(package):
-    places = Places(package, {"one": "one:One"}, made=lambda kind: kind())
-    assert places["one"] is places["one"]
-    assert type(places["one"]).__name__ == "One"
-
-
 def test_a_value_can_be_added_replaced_and_taken_out(package):
     places = Places(package, {"one": "one:One"})
     places["one"], places["three"] = 1, 3
     assert dict(places) == {"one": 1, "three": 3}
     del places["one"]
     assert (places.get("one"), list(places), "placed" in sys.modules) == (None, ["three"], False)
-
-
-@pytest.mark.parametrize(("text", "subject"), [(r"(a)(?P<b>B)", "xxAbx"), (rb"(a)(?P<b>B)", b"xxAbx")])
-def test_a_pattern_finds_what_a_compiled_one_finds(text, subject):
-    lazy, compiled = pattern(text, re.IGNORECASE), re.compile(text, re.IGNORECASE)
-    for _ in range(2):  # compiled now, and kept
-        assert lazy.search(subject).groupdict() == compiled.search(subject).groupdict()
-        assert lazy.sub(text[:0], subject) == compiled.sub(text[:0], subject)
-    assert (lazy.pattern, lazy.flags, lazy.groups) == (compiled.pattern, compiled.flags, compiled.groups)
-
-
-def test_a_pattern_is_compiled_once_and_not_before_it_is_used(monkeypatch):
-    compiled, compiler = [], re.compile
-    monkeypatch.setattr(re, "compile", lambda *given: compiled.append(given) or compiler(*given))
-    lazy = pattern("a+")
-    assert compiled == []
-    assert [bool(lazy.search(text)) for text in ("a", "b", "caa")] == [True, False, True]
-    assert compiled == [("a+", 0)]
 
 
 def test_what_is_no_pattern_says_so_at_its_first_use():

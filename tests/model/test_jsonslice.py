@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.model.jsonslice import array, check_text, element_ranges, leaf_in, members, spans, table, without_member
+from lore.model.jsonslice import array, check_text, element_ranges, leaf_in, members, table, without_member
 
 OBJECTS = [
     b"{}",
@@ -30,11 +30,6 @@ OBJECTS = [
 def test_members_are_ranges_whose_values_decode_to_the_object(raw):
     found = members(raw)
     assert {m.key: json.loads(raw[m.value : m.end]) for m in found} == json.loads(raw)
-
-
-@pytest.mark.parametrize("raw", OBJECTS)
-def test_spans_find_what_members_find(raw):
-    assert spans(raw) == members(raw)
 
 
 @pytest.mark.parametrize("raw", OBJECTS)
@@ -67,11 +62,6 @@ def test_what_is_no_array_has_no_elements(raw):
     assert array(raw) == []
 
 
-def test_what_is_no_object_has_no_members():
-    assert members(b"[1]") == []
-    assert spans(b"[1]") == []
-
-
 @pytest.mark.parametrize(
     ("raw", "bare"),
     [
@@ -89,27 +79,6 @@ def test_what_is_no_object_has_no_members():
 )
 def test_a_member_is_cut_out_with_its_comma(raw, bare):
     assert without_member(raw, "m") == bare
-
-
-@pytest.mark.parametrize(
-    ("at", "path", "value"),
-    [
-        (b'"a"', "", b'{"a"'),
-        (b"1,", ".a", b"1,"),
-        (b"[", ".b", b'["x'),
-        (b"yz", ".b[0]", b'"xyz"'),
-        (b'"c"', ".b[1]", b'{"c"'),
-        (b"2}", ".b[1].c", b"2}"),
-        (b', "d"', "", b'{"a"'),
-    ],
-)
-def test_an_offset_belongs_to_the_innermost_value_that_holds_it(at, path, value):
-    raw = b'{"a":1,"b":["xyz",{"c":2}], "d":null}'
-    assert leaf_in(raw, raw.index(at)) == (path, raw.index(value))
-
-
-def test_a_string_is_its_own_leaf():
-    assert leaf_in(b'"hello"', 3) == ("", 0)
 
 
 def test_a_leaf_in_deep_nesting_costs_one_path():

@@ -7,15 +7,7 @@ import pytest
 
 from lore.model import events as e
 from lore.model.items import TextBlock, ToolCall, UserMessage, blocks_of
-from lore.model.lenient import convert, snake
-
-
-@pytest.mark.parametrize(
-    ("camel", "spelled"),
-    [("sessionId", "session_id"), ("a", "a"), ("preTokens", "pre_tokens"), ("write5mTokens", "write5m_tokens")],
-)
-def test_camel_case_is_spelled_as_snake_case(camel, spelled):
-    assert snake(camel) == spelled
+from lore.model.lenient import convert
 
 
 def test_camel_case_keys_and_unknown_keys_are_read():
@@ -75,11 +67,6 @@ class _Row(msgspec.Struct, frozen=True):
     share: float
     table: dict[str, int]
     word: str | int | None = None
-
-
-def test_scalars_are_strict():
-    made = convert(b'{"flag":true,"share":1,"table":{"a":1},"word":7}', _Row)
-    assert made == _Row(flag=True, share=1.0, table={"a": 1}, word=7)
 
 
 @pytest.mark.parametrize(

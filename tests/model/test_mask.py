@@ -39,10 +39,6 @@ def test_every_kind_of_credential_is_masked(sample):
     assert hidden.startswith("before ")
 
 
-def test_at_least_66_kinds_of_credentials_are_tried():
-    assert len(SAMPLES) >= 66
-
-
 @each(SAMPLES)
 def test_a_credential_in_json_is_masked_and_json_stays(sample):
     value = {"a": f'quoted "{sample.text}" and \\ more\n', "b": f"{sample.text}\\"}

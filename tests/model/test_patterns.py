@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from lore.model import patterns
 from lore.model.patterns import PathIndex, PathPattern, matches_name, matches_shell
 
 
@@ -129,14 +128,3 @@ def test_index_compares_path_with_patterns_of_its_folders(monkeypatch):
     assert index.numbers("logs/7/a.jsonl") == [7]
     assert index.numbers("a5.jsonl") == [1_005]
     assert len(compared) == 1
-
-
-def test_shell_pattern_is_compiled_once(monkeypatch):
-    compiled = []
-    translate = patterns.fnmatch.translate
-    monkeypatch.setattr(patterns.fnmatch, "translate", lambda text: compiled.append(text) or translate(text))
-    for number in range(600):  # more than `fnmatch` remembers
-        matches_shell(f"model-{number}-[ab]", "model-1-a")
-    for number in range(600):
-        matches_shell(f"model-{number}-[ab]", "model-2-a")
-    assert len(compiled) == 600

@@ -33,16 +33,6 @@ def test_an_id_keeps_its_form_and_those_that_come_later_get_longer_ones():
     assert later == {"019eb111": "019eb", "019eb222": "019eb2"}
 
 
-def test_an_id_that_another_one_was_shown_as_is_told_apart():
-    shown = shown_ids(["019eb"], shown_ids(["019eb111"], {}))
-    assert shown["019eb"].startswith("019eb…")
-
-
-def test_nothing_new_is_the_very_mapping():
-    shown = shown_ids(["abcdef"], {})
-    assert shown_ids(["abcdef"], shown) is shown
-
-
 @given(st.lists(ids, max_size=4))
 def test_forms_never_change_and_are_all_different(batches):
     shown = {}

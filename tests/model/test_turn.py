@@ -33,14 +33,3 @@ def turn(timeline, *rest):
 )
 def test_a_turn_extends_another_whose_whole_groups_it_begins_with(left, right, extends):
     assert turn(right).extends(turn(left)) is extends
-
-
-def test_another_head_is_no_extension():
-    assert not turn(entries(1, 2), "m-2").extends(turn(entries(1), "m-1"))
-
-
-def test_a_prompt_is_made_once():
-    made = []
-    one = Turn("main", 1, lambda: made.append(1) or TurnPrompt(Prompt("anthropic", "wire")))
-    assert one.prompt is one.prompt
-    assert made == [1]

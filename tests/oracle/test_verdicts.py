@@ -237,43 +237,6 @@ def test_the_oracle_sees_what_is_wrong(spoil: Callable[[Answers], None], words, 
     assert [what for what in found if words in what], found
 
 
-def _last(log: Session, read: int, verdict: str = "") -> Session:
-    log.ask("And then?")
-    log.answer(read, 40_000 - read, verdict=verdict)
-    return log
-
-
-@pytest.mark.parametrize(
-    ("log", "section", "words"),
-    [
-        (_last(session(), 20_000, "system_changed"), "messages", "the provider says system_changed"),
-        (_last(session(), 20_000, "messages_changed"), "system", "the provider says messages_changed"),
-        (_last(session(), 20_000, "tools_changed"), "tools", ""),
-        (_last(session(), 20_000), "messages", ""),
-    ],
-)
-def test_the_oracle_holds_causes_against_the_verdict(log, section, words, tmp_path):
-    path = tmp_path / "session.jsonl"
-    path.write_bytes(log.written())
-    found = answers(path)
-    row = found.simulated["turns"][6]
-    row["causes"] = [{**found.simulated["turns"][3]["causes"][0], "section": section, "kind": "waste"}]
-    wrong = [what for what in differences(path, found) if "main:7" in what and "lost" not in what]
-    assert (len(wrong) == 1 and words in wrong[0]) if words else not wrong
-
-
-def test_the_oracle_knows_the_head_from_what_a_compaction_left(tmp_path):
-    log = session()
-    log.compact(33_500)
-    log.answer(20_000, 4_000)
-    path = tmp_path / "session.jsonl"
-    path.write_bytes(_last(log, 18_000).written())
-    found = answers(path)
-    row = found.simulated["turns"][7]
-    row["causes"] = [{**found.simulated["turns"][3]["causes"][0], "section": "messages"}]
-    assert [what for what in differences(path, found) if "does not reach the head" in what]
-
-
 def test_copies_of_a_response_are_one_request(tmp_path):
     log = session()
     copied = [line for line in log.lines if line["type"] == "assistant"][:6]

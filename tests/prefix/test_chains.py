@@ -17,10 +17,6 @@ def linked(*bodies):
     return [tuple(chains.link(parsed(one))) for one in bodies]
 
 
-def test_a_conversation_that_goes_on_is_one_chain():
-    assert linked(body("a"), body("a", assistant("b"), "c")) == [("main", 1), ("main", 2)]
-
-
 def test_interleaved_conversations_are_told_apart():
     first = [body("a"), body("a", assistant("b"), "c")]
     second = [body("x"), body("x", assistant("y"), "z")]
@@ -61,21 +57,12 @@ def test_a_request_for_hardly_any_output_is_a_utility_call():
     ]  # fmt: skip
 
 
-def test_a_utility_call_over_the_same_history_does_not_take_over_the_chain():
-    names = [chain for chain, _ in linked(body("a"), body("a", "t?", max_tokens=5), body("a", assistant("b"), "c"))]
-    assert names == ["main", "utility-2", "main"]
-
-
 def test_a_request_that_drops_all_tools_is_another_chain():
     names = [
         chain
         for chain, _ in linked(body("a", tools=TOOLS), body("a", "sum up"), body("a", assistant("b"), "c", tools=TOOLS))
     ]
     assert names == ["main", "chain-2", "main"]
-
-
-def test_requests_without_messages_are_a_chain():
-    assert linked(body(), body()) == [("main", 1), ("main", 2)]
 
 
 def test_the_number_of_chains_that_are_compared_is_bounded():
@@ -135,15 +122,6 @@ def test_what_goes_on_is_not_forgotten():
         chains.link(parsed(body(f"{number}" * 10_000)))
 
 
-def test_the_latest_is_remembered_whatever_its_size():
-    chains = Chains(remembered=10)
-    assert [chains.link(parsed(one)) for one in (body("a"), body("a", assistant("b"), "c"))] == [
-        ("main", 1),
-        ("main", 2),
-    ]
-    assert chains.forgotten() == []
-
-
 def test_no_more_is_kept_than_there_is_room_for():
     """Every prompt that began a chain was kept for ever, and every first message that one ever had."""
     chains = Chains(remembered=1_000_000)
@@ -192,32 +170,9 @@ def test_an_agents_id_that_could_not_be_named_on_a_command_line_gets_a_number():
     assert named((body("a"), exchange("s")), (body("b"), exchange("s", "a:1#\x1b"))) == ["main", "agent-2"]
 
 
-def test_two_sessions_that_begin_alike_are_two_chains():
-    found = named(
-        (body("a"), exchange("s")),
-        (body("a"), exchange("t")),
-        (body("a", assistant("b"), "c"), exchange("s")),
-        (body("a", assistant("x"), "c"), exchange("t")),
-    )
-    assert found == ["main", "chain-2", "main", "chain-2"]
-
-
 def test_a_session_that_was_resumed_under_another_id_goes_on():
     before, after = body("a", assistant("b"), "c"), body("a", assistant("b"), "c", assistant("d"), "e")
     assert named((before, exchange("s")), (after, exchange("t"))) == ["main", "main"]
-
-
-def test_a_conversation_that_moves_to_another_endpoint_goes_on():
-    before, after = body("a", assistant("b"), "c"), body("a", assistant("b"), "c", assistant("d"), "e")
-    assert named((before, exchange(endpoint="h/p")), (after, exchange(endpoint="i/p"))) == ["main", "main"]
-    edited = body("a", assistant("B"), "c", "d")
-    assert named((before, exchange(endpoint="h/p")), (edited, exchange(endpoint="i/p"))) == ["main", "chain-2"]
-
-
-def test_a_session_that_moves_after_its_first_message_goes_on():
-    one, two = exchange("s", endpoint="h/p"), exchange("s", endpoint="i/p")
-    assert named((body("a"), one), (body("a", assistant("b"), "c"), two)) == ["main", "main"]
-    assert named((body("a"), exchange("s")), (body("a", assistant("b"), "c"), exchange("t"))) == ["main", "chain-2"]
 
 
 def test_a_request_continues_the_response_that_it_names():
@@ -250,11 +205,6 @@ def test_a_conversation_goes_on_behind_its_summary_and_the_request_for_it_is_bes
         (body(SUMMARY, assistant("f"), "g", tools=TOOLS), exchange("s")),
     )
     assert found == ["main", "utility-2", "main"]
-
-
-def test_a_summary_under_another_system_prompt_is_another_conversation():
-    long = body("a", assistant("b"), "c", assistant("d"), "e")
-    assert named((long, exchange()), (body(SUMMARY, system="Other."), exchange())) == ["main", "chain-2"]
 
 
 def test_a_chain_without_tools_says_which_chain_it_gave_up():

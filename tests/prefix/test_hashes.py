@@ -42,11 +42,6 @@ def test_what_goes_on_moved_nothing():
     assert moved(PromptHashes(TOOLS, SYSTEM, ((9, "m9"),))) == []
 
 
-def test_a_section_that_one_side_says_nothing_of_is_not_compared():
-    assert moved(PromptHashes(points=POINTS)) == []
-    assert moved(WHOLE, left=PromptHashes()) == []
-
-
 def test_causes_stand_in_the_order_of_the_prompt_and_are_strong():
     right = PromptHashes((("bash", "a2"), *TOOLS[1:], ("edit", "d")), SYSTEM[:1], ((0, "x"),))
     found = hash_causes(WHOLE, right, 1)

@@ -32,15 +32,3 @@ def test_every_spelling_of_a_block_has_one_outline(block):
     segments = [segment(one) for one in spellings]
     assert len({canonical_of(one) for one in segments}) == 1
     assert len({outline(one) for one in segments} - {None}) <= 1  # None: not known cheaply
-
-
-@given(st.text())
-def test_a_string_and_its_block_have_one_outline(text):
-    said = [json.dumps(text), *(json.dumps({"type": kind, "text": text}) for kind in ("text", "input_text"))]
-    if '"' in text:  # what looks like a type in a text is no matter, as long as it is the same on both sides
-        return
-    assert len({outline(segment(one)) for one in said}) == 1
-
-
-def test_letters_that_are_escaped_have_no_cheap_outline():
-    assert outline(segment('{"type":"text","text":"\\u0067o on"}')) is None

@@ -51,18 +51,8 @@ def test_prompts_without_a_message_in_common_are_unrelated():
     assert compare(BASE, body("other", system="Be brief."))[1] == "unrelated"
 
 
-def test_prompts_of_two_dialects_are_unrelated():
-    assert compare(parsed(BASE), parsed(BASE, "openai-chat"))[1] == "unrelated"
-
-
 def test_a_message_that_moved_still_relates_two_prompts():
     assert compare(BASE, body("new first", "one", assistant("two")))[1] == "diverged"
-
-
-def test_a_message_that_was_only_respelled_still_relates_two_prompts():
-    left = b'{"system":"S","messages":[{"role":"user","content":[{"type":"text","text":"\\u0041"}]}]}'
-    right = b'{"system":"S","messages":[{"role":"user","content":[{"text":"A","type":"text"}]}]}'
-    assert compare(left, right)[1] == "diverged"
 
 
 def test_prompts_without_messages_relate_by_their_heads():
@@ -89,10 +79,6 @@ def test_heads_of_different_length_end_the_prefix(left, right, common, covered):
     assert (found.common, found.covered) == (common, covered)
 
 
-def test_a_left_that_is_only_a_head_is_covered_by_a_longer_head():
-    assert compare(prompt(["a"]), prompt(["a", "b"], ["m"]))[0].covered
-
-
 def test_segments_of_two_sections_share_no_bytes():
     found, _ = compare(prompt(["a"], ["same"]), prompt(["a", "same"], ["x"]))
     assert (found.common, found.inside) == (1, 0)
@@ -117,12 +103,6 @@ def test_history_that_stands_in_the_rights_tail_is_reused():
     assert (found.common, found.covered) == (3, True)
 
 
-def test_the_rights_tail_counts_in_canonical_form_too():
-    left = prompt(["a"], ["m", '{"x":1,"y":2}', "z"])
-    found, _ = compare(left, prompt(["a"], ["m"], ['{"y":2,"x":1}', "z"]))
-    assert (found.common, found.canonical, found.covered_canonical) == (2, 4, True)
-
-
 # canonical form
 
 
@@ -142,17 +122,7 @@ def test_what_is_only_spelled_differently_is_equal_in_canonical_form(left, right
     assert how == "diverged"
 
 
-def test_an_envelope_with_its_keys_in_another_order_is_equal_in_canonical_form():
-    left = {"messages": [{"role": "user", "name": "bob", "content": "x"}]}
-    right = {"messages": [{"name": "bob", "role": "user", "content": "x"}]}
-    found, _ = compare(left, right)
-    assert (found.common, found.canonical) == (0, 2)
-
-
 def test_white_space_between_segments_counts_nowhere():
     left = b'{"system":"S","messages":[{"role":"user","content":["a","b"]}]}'
     right = b'{ "system" : "S",\n "messages" : [ {"role":"user" , "content" : [ "a" ,\t"b" ] } ] }'
     assert compare(left, right)[1] == "identical"
-
-
-# bytes

@@ -38,12 +38,6 @@ def test_a_call_about_a_conversation_is_known_by_its_system_prompt(system):
     assert not beside(*HISTORY, "Go on.", system=system)
 
 
-def test_a_title_is_known_by_the_schema_that_is_asked_for():
-    schema = {"type": "json_schema", "schema": {"type": "object", "properties": {"title": {"type": "string"}}}}
-    assert beside("Mend the bug.", output_config={"format": schema})
-    assert not beside("Mend the bug.", output_config={"effort": "high"})
-
-
 @pytest.mark.parametrize(
     ("call", "found"),
     [
@@ -92,13 +86,6 @@ def test_a_summary_is_looked_for_before_the_first_answer_only():
 )
 def test_a_users_turn_begins_with_words_and_not_with_results(messages, found):
     assert begins_user_turn(parsed(body(*messages))) is found
-
-
-def test_results_of_other_dialects_begin_no_users_turn():
-    chat = {"model": "m", "messages": [{"role": "user", "content": "a"}, {"role": "tool", "content": "ok"}]}
-    assert not begins_user_turn(parsed(chat, "openai-chat"))
-    items = [{"role": "user", "content": "a"}, {"type": "function_call_output", "call_id": "c", "output": "ok"}]
-    assert not begins_user_turn(parsed({"model": "m", "input": items}, "openai-responses"))
 
 
 def test_what_a_user_said_last_is_found_before_a_clients_system_message():

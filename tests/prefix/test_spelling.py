@@ -61,9 +61,3 @@ def test_entities_are_no_rewritten_history(write):
     """A proxy that escaped HTML was named as rewritten history, and its tools as changed definitions."""
     assert codes(write(PLAIN), write(ENTITIES)) == ["LORE106"]
     assert why(write(PLAIN), write(ENTITIES))[0].evidence.spelling == "entities"
-
-
-def test_entities_beside_another_change_are_both_named():
-    left = body("one", assistant(PLAIN + "It is 10:30:01 now.\n"), "go on")
-    right = body("one", assistant(ENTITIES + "It is 10:31:07 now.\n"), "go on")
-    assert set(codes(left, right)) == {"LORE106", "LORE101"}

@@ -74,13 +74,6 @@ def test_a_turn_up_to_its_tail_is_a_prefix_of_the_next(dialect):
     assert before is not None
 
 
-def test_segments_of_the_history_are_shared_between_turns():
-    live = Assembler(DIALECTS["anthropic"])
-    prompts = [live.assemble(state, state.main()).prompt for one, state in states(EVENTS[:15])]
-    assert prompts[-1].messages[0] is prompts[-3].messages[0]
-    assert prompts[-1].head is prompts[-2].head
-
-
 def _body(dialect, policy, *events, model=None):
     models = TAKES if model is None else PLAIN
     fold = Fold(started(system="S", model=models[dialect]), *events)
@@ -88,40 +81,8 @@ def _body(dialect, policy, *events, model=None):
 
 
 OUTSIDE = [append(user("u", "ask")), event("turn_started", turn=1, context=CONTEXT)]
-INSIDE = [
-    append(user("u", "ask")),
-    event("turn_started", turn=1),
-    append(call("t", "c", status="completed", output="out")),
-    event("turn_started", turn=2, context=CONTEXT),
-]
 AFTER_MODEL = [append(user("u", "ask")), append(said("a", "done")), event("turn_started", turn=1, context=CONTEXT)]
 TEXT = {"type": "text", "text": "[current-time]\nnoon"}
-
-
-@pytest.mark.parametrize("dialect", TAKES)
-@pytest.mark.parametrize("events", [OUTSIDE, INSIDE], ids=["outside", "inside"])
-def test_under_system_the_tail_is_a_last_message_of_that_role(dialect, events):
-    assert _body(dialect, "system", *events)["messages"][-1] == {"role": "system", "content": [TEXT]}
-
-
-@pytest.mark.parametrize("dialect", TAKES)
-@pytest.mark.parametrize("policy", ["system", "user"])
-def test_outside_a_loop_the_tail_of_a_user_stands_in_the_last_user_message(dialect, policy):
-    last = _body(dialect, policy, *OUTSIDE, model="plain")["messages"][-1]
-    assert last == {"role": "user", "content": [{"type": "text", "text": "ask"}, TEXT]}
-
-
-@pytest.mark.parametrize("dialect", TAKES)
-@pytest.mark.parametrize("policy", ["system", "user"])
-def test_inside_a_tool_loop_the_tail_never_reads_as_a_new_user_turn(dialect, policy):
-    messages = _body(dialect, policy, *INSIDE, model="plain")["messages"]
-    last = messages[-1]
-    assert last["content"][-1] == TEXT
-    if dialect == "anthropic":
-        assert [block["type"] for block in last["content"]] == ["tool_result", "text"]
-    else:
-        assert (last["role"], last["tool_call_id"]) == ("tool", "c")
-    assert sum(message["role"] == "user" for message in messages) == (2 if dialect == "anthropic" else 1)
 
 
 @pytest.mark.parametrize("dialect", TAKES)
@@ -131,13 +92,6 @@ def test_after_the_models_words_no_tail_poses_as_the_user(dialect):
     fold = Fold(started(), *AFTER_MODEL)
     made = Assembler(DIALECTS[dialect], Rules(tail="user")).assemble(fold.state, fold.state.main())
     assert [one.code for one in made.problems] == ["LORE219"]
-
-
-@pytest.mark.parametrize("dialect", TAKES)
-@pytest.mark.parametrize("policy", ["system", "user"])
-def test_a_session_without_history_can_have_a_tail(dialect, policy):
-    messages = _body(dialect, policy, event("turn_started", turn=1, context=CONTEXT))["messages"]
-    assert messages[-1] == {"role": policy, "content": [TEXT]}
 
 
 @pytest.mark.parametrize("dialect", TAKES)

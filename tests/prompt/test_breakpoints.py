@@ -61,10 +61,6 @@ def test_of_many_recorded_breakpoints_four_are_kept_the_latest_of_the_history():
     assert places(made) == ["tools[1]", *(f"messages[{n}].content[0]" for n in (6, 7, 8))]
 
 
-def test_no_breakpoints_are_set_where_none_are_wanted():
-    assert places(assembled(*TURNS, rules=Rules(breakpoints="none"))) == []
-
-
 def test_the_head_may_ask_for_a_longer_life_than_the_history():
     made = assembled(*TURNS, rules=Rules(head_ttl="1h"))
     assert [json.loads(one).get("ttl") for one in made.prompt.breakpoint_values] == ["1h", "1h", None, None]
@@ -76,13 +72,6 @@ def test_models_with_exact_breakpoints_have_them_on_input_parts_alone(dialect):
     parts = [made.prompt.at(place) for place in made.prompt.breakpoints]
     assert [json.loads(one.data)["text"] for one in parts] == ["ask", "more"]
     assert b'"prompt_cache_breakpoint":{"mode":"explicit"}' in DIALECTS[dialect].write(made.prompt)
-
-
-@pytest.mark.parametrize(
-    ("dialect", "model"), [("openai-chat", "gpt-5.5"), ("openai-responses", "o3"), ("gemini", "g")]
-)
-def test_other_models_get_no_breakpoints(dialect, model):
-    assert places(assembled(*TURNS, dialect=dialect, model=model)) == []
 
 
 def test_more_new_blocks_than_a_look_up_goes_back_are_said():

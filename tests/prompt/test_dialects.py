@@ -10,7 +10,7 @@ import pytest
 from lore.model.turn import Memo
 from lore.prompt.dialects import DIALECTS, dialect_of
 from lore.testing import DialectContract
-from model.making import Fold, append, assembled, call, dumps, event, parsed, started, user
+from model.making import Fold, append, assembled, call, dumps, event, parsed, started
 
 CACHE_CONTROL = {"type": "ephemeral"}
 TOOL = {"name": "ls", "description": "list", "input_schema": {"type": "object"}}
@@ -128,7 +128,6 @@ RECORDED = {
     "bedrock": BEDROCK,
 }
 MODELS = {"anthropic": "claude-opus-5", "gemini": "gemini-3-pro", "bedrock": "us.anthropic.claude-opus-5"}
-ODD = {"model": "claude-x", "system": "S", "messages": ["text", "more", {}, {"role": "user", "content": "x"}, 3, None]}
 
 
 def _sessions(dialect):
@@ -187,14 +186,6 @@ class TestBedrock(DialectContract):
     prompts: ClassVar = (parsed(BEDROCK, "bedrock"), *_sessions("bedrock"))
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_odd_messages_are_read_and_written_back(dialect):
-    odd = {("input" if key == "messages" and dialect == "openai-responses" else key): one for key, one in ODD.items()}
-    prompt = parsed({**odd, "contents": ODD["messages"]}, dialect)
-    again = DIALECTS[dialect].parse(DIALECTS[dialect].write(prompt), "wire", Memo())
-    assert list(again) == list(prompt)
-
-
 @pytest.mark.parametrize(("dialect", "body"), RECORDED.items(), ids=list(RECORDED))
 def test_every_segment_is_a_slice_of_the_body(body, dialect):
     raw = json.dumps(body, indent=1, ensure_ascii=True).encode()
@@ -205,26 +196,9 @@ def test_every_segment_is_a_slice_of_the_body(body, dialect):
             assert piece in raw
 
 
-def test_string_content_stays_a_string():
-    prompt = parsed({"messages": [{"role": "user", "content": "plain"}]})
-    assert [(one.path, one.kind, one.data) for one in prompt] == [
-        ("messages[0]", "envelope", b'"role":"user"'),
-        ("messages[0].content", "block", b'"plain"'),
-    ]
-
-
 def test_the_render_order_is_tools_system_messages():
     assert [one.section for one in parsed(ANTHROPIC)][:5] == ["tools", "tools", "system", "system", "messages"]
     assert [one.section for one in parsed(CHAT, "openai-chat")][:6] == ["tools", *["system"] * 4, "messages"]
-
-
-def test_a_system_message_in_mid_conversation_is_no_part_of_the_head():
-    assert [one.section for one in parsed(CHAT, "openai-chat")][-1] == "messages"
-
-
-def test_calls_and_content_of_a_chat_message_are_segments():
-    paths = [one.path for one in parsed(CHAT, "openai-chat") if one.path.startswith("messages[3]")]
-    assert paths == ["messages[3]", "messages[3].tool_calls[0]", "messages[3].tool_calls[1]"]
 
 
 @pytest.mark.parametrize("system", [None, "S", []])
@@ -251,20 +225,6 @@ def test_a_breakpoint_is_cut_out_of_the_bytes_and_kept_beside_them(block):
     assert prompt.messages[1].data == b'{"type":"text","text":"x"}'
     assert json.loads(prompt.messages[1].breakpoint or b"") == CACHE_CONTROL
     assert prompt.breakpoints == (1,)
-
-
-def test_an_explicit_null_is_no_breakpoint():
-    prompt = parsed({"messages": [{"role": "user", "content": [{"type": "text", "text": "x", "cache_control": None}]}]})
-    assert (prompt.messages[1].data, prompt.breakpoints) == (b'{"type":"text","text":"x"}', ())
-
-
-def test_breakpoints_on_tools_and_system_blocks_are_counted_over_the_head():
-    body = {
-        "tools": [{**TOOL, "cache_control": CACHE_CONTROL}],
-        "system": [{"type": "text", "text": "S", "cache_control": CACHE_CONTROL}],
-    }
-    prompt = parsed({**body, "messages": []})
-    assert (prompt.breakpoints, [one.data for one in prompt]) == ((0, 1), [dumps(TOOL), b'{"type":"text","text":"S"}'])
 
 
 def test_breakpoints_inside_a_tool_result_are_cut_out_too():
@@ -307,22 +267,6 @@ def test_a_breakpoint_on_a_message_belongs_to_its_last_segment(dialect):
 def test_a_breakpoint_on_the_whole_request_asks_for_automatic_caching(dialect):
     assert parsed({"cache_control": CACHE_CONTROL, "messages": []}, dialect).auto_breakpoint
     assert not parsed({"cache_control": None, "messages": []}, dialect).auto_breakpoint
-
-
-def test_a_moved_breakpoint_leaves_every_segment_as_it_was():
-    def with_breakpoint(place):
-        blocks = [
-            {"type": "text", "text": str(n), **({"cache_control": CACHE_CONTROL} if n == place else {})}
-            for n in range(3)
-        ]
-        return parsed({"messages": [{"role": "user", "content": blocks}]})
-
-    assert list(with_breakpoint(0)) == list(with_breakpoint(2))
-
-
-def test_the_word_in_a_text_is_no_breakpoint():
-    block = {"type": "text", "text": 'say "cache_control" twice: "cache_control"'}
-    assert parsed({"messages": [{"role": "user", "content": [block]}]}).messages[1].data == dumps(block)
 
 
 # recognition
@@ -371,20 +315,6 @@ def test_every_end_of_a_call_has_a_result(fields, content, failed):
     assert (result["content"], result.get("is_error", False)) == (content, failed)
     chat = json.loads(DIALECTS["openai-chat"].write(assembled(state, "openai-chat")))["messages"][-1]
     assert (chat["role"], chat["content"]) == ("tool", [{"type": "text", "text": content}])
-
-
-def test_tools_of_the_other_shape_are_wrapped_with_their_schema_as_it_was_spelled():
-    state = Fold(started(tools=[TOOL, FUNCTION, {"name": "n", "input_schema": {"a": 1.0}}]), append(user("u"))).state
-    tools = json.loads(DIALECTS["openai-chat"].write(assembled(state, "openai-chat")))["tools"]
-    assert [tool["function"]["name"] for tool in tools] == ["ls", "ls", "n"]
-    assert tools[2] == {"type": "function", "function": {"name": "n", "parameters": {"a": 1.0}}}
-
-
-def test_arguments_of_a_chat_call_are_the_text_of_the_input():
-    state = Fold(started(), append(call("t", "c", input={"é": [1.0]}))).state
-    made = json.loads(DIALECTS["openai-chat"].write(assembled(state, "openai-chat")))["messages"]
-    calls = next(message["tool_calls"] for message in made if "tool_calls" in message)
-    assert calls[0]["function"] == {"name": "ls", "arguments": '{"é":[1.0]}'}
 
 
 def test_images_and_parts_of_chat_are_written_and_the_rest_is_named():

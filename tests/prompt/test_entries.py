@@ -12,10 +12,8 @@ from lore.prompt.entries import (
     TimelineSizes,
     calls_tools,
     has_real_activity,
-    messages,
     overhead,
     tokens_of,
-    tool_calls,
 )
 from lore.prompt.layout import begins_as_tick, is_real
 
@@ -34,10 +32,6 @@ def agent_of(*texts):
 def test_a_message_that_begins_as_a_scheduler_does_is_a_tick(text):
     assert begins_as_tick(Raw(encode(text)))
     assert not has_real_activity(agent_of(text).entries())
-
-
-def test_a_tick_is_one_however_its_letters_are_spelled():
-    assert begins_as_tick(Raw(b'"\\u005bAUTONOMOUS TICK]"'))
 
 
 @pytest.mark.parametrize("text", ["[autonomous tick]", "see [AUTONOMOUS TICK]", "[AUTONOMOUS", "\u00e9"])
@@ -64,14 +58,6 @@ def test_a_source_that_is_not_the_user_is_no_person():
     for source in ("tick", "context_injection", "something-new"):
         agent.user("hello", source=source)
     assert not has_real_activity(agent.entries())
-
-
-def test_dividers_and_opaque_items_are_no_messages():
-    agent = agent_of("one", "two")
-    agent.compact(2)
-    agent.item("main", type="opaque", uuid="o1", record={"x": 1})
-    agent.calls(2)
-    assert (messages(agent.entries()), tool_calls(agent.entries())) == (4, 2)
 
 
 def test_a_response_calls_tools_whatever_it_says_behind_them():
@@ -105,12 +91,6 @@ def test_tokens_are_a_quarter_of_the_bytes_of_what_is_said(item, tokens):
     agent = Compacted()
     agent.item("main", uuid="i1", **item)
     assert tokens_of(agent.entries()) == TimelineSizes().tokens_of(agent.entries()) == tokens
-
-
-def test_a_divider_counts_its_summary():
-    agent = agent_of("x" * 400)
-    agent.compact(0)
-    assert tokens_of(agent.entries()) == 2  # "before"
 
 
 def test_what_stands_before_the_messages_is_estimated_too():

@@ -19,10 +19,6 @@ def test_knowledge_is_rendered_in_one_order_whatever_order_it_came_in():
     ]  # fmt: skip
 
 
-def test_no_knowledge_is_no_text():
-    assert pinned_text((), {}) == ""
-
-
 def test_a_delta_of_a_layer_alone_names_no_entry():
     """A late layer in a session that knew nothing once ended in an error: no id was there to shorten."""
     layer = event("layer", name="l", when="once_at_start", text=" be kind ")

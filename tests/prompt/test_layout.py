@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from lore.prompt.base import Rules
 from lore.prompt.knowledge import ANNOUNCED
 from lore.prompt.layout import system_texts, units
@@ -26,23 +24,6 @@ def test_the_persisted_prompt_comes_first_and_static_context_after_it():
     assert texts(layer, **fields) == ["Be brief.", f"rules\n\n{attached}"]
     session = "[session]\nid: s-1\n" + ANNOUNCED.format("6a840baf")
     assert texts(layer, rules=Rules(announce_token=True), **fields)[1] == f"rules\n\n{session}\n\n{attached}"
-
-
-@pytest.mark.parametrize(
-    ("system", "shown"), [(None, []), ("", []), ([], []), (["a", "", "b"], ["a", "b"]), ("a", ["a"])]
-)
-def test_empty_system_texts_are_left_out(system, shown):
-    assert texts(system=system) == shown
-
-
-def test_the_bytes_of_the_persisted_prompt_are_kept():
-    fold = Fold(started(system="é/\u2028"))
-    assert system_texts(fold.state, fold.state.main(), RULES)[0].text == '"é/\u2028"'.encode()
-
-
-def test_pinned_knowledge_is_a_block_of_its_own():
-    known = [event("knowledge", op="add", id="k-123456", category="b", title="T", content="C")]
-    assert texts(*known, event("turn_started", turn=1))[-1] == "## Long-term Knowledge\n### b\n* **[k-123] T**: C"
 
 
 def test_what_is_pinned_reads_the_same_when_more_is_learned_later():

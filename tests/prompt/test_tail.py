@@ -43,16 +43,6 @@ def test_the_parts_stand_in_one_order_whatever_order_they_came_in():
     assert problems == ()
 
 
-def test_every_turn_layers_come_before_the_turns_own():
-    assert tail({"every_turn": ["own"]}, layers=("one", "two")).text == "one\n\ntwo\n\nown"
-
-
-def test_texts_stand_for_lists_of_texts():
-    assert tail({"memory_recall": "R", "every_turn": "E", "extra": "X", "working_context": "W"}).text == (
-        "[memory-recall]\nstatus: healthy\nmode: automatic\nR\n\nE\n\n[working-context]\nW\n\nX"
-    )
-
-
 @pytest.mark.parametrize(
     "empty",
     [
@@ -146,10 +136,6 @@ def test_the_words_of_operator_and_user_are_not_wrapped(part):
     assert "DATA" not in tail({part: "mine"}, authority=True).text
 
 
-def test_without_authority_nothing_is_wrapped():
-    assert "DATA" not in tail(CONTEXT).text
-
-
 def test_content_cannot_close_its_own_boundary():
     first = wrap("s", "extra", "x")
     closing = first.splitlines()[-1]
@@ -157,11 +143,6 @@ def test_content_cannot_close_its_own_boundary():
     wrapped = wrap("s", "extra", attack)
     assert wrapped.splitlines()[-1] != closing
     assert wrapped.count(wrapped.splitlines()[-1]) == 1
-
-
-def test_the_boundary_is_the_same_for_the_same_content():
-    assert wrap("s", "extra", "x") == wrap("s", "extra", "x")
-    assert wrap("t", "extra", "x") != wrap("s", "extra", "x")
 
 
 def test_content_with_lone_surrogates_can_be_wrapped():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +19,7 @@ from lore.prompt.base import FEATURES, Rules, Unit
 from lore.prompt.dialects.chatml import ChatML
 from lore.prompt.dialects.template import JinjaTemplate
 from lore.prompt.system_messages import placement
-from model.making import Fold, append, call, event, said, started, user
+from model.making import Fold, append, event, started, user
 
 TOOLS = (Raw(b'{"name":"ls","description":"list","input_schema":{"type": "object"}}'),)
 ECHO = "{{ {'messages': messages, 'tools': tools, 'opened': add_generation_prompt}|tojson }}"
@@ -85,11 +84,6 @@ def test_chatml_writes_tools_system_calls_and_results():
         "<|im_start|>user\n<tool_response>\none\n</tool_response>\n<tool_response>\ntwo\n</tool_response><|im_end|>\n"
         "<|im_start|>assistant\n"
     )
-
-
-def test_a_system_message_in_mid_conversation_is_one_in_chatml():
-    body = written(ChatML(), (Unit("user", (text("a"),)), Unit("system", (text("b"),))))
-    assert body == "<|im_start|>user\na<|im_end|>\n<|im_start|>system\nb<|im_end|>\n<|im_start|>assistant\n"
 
 
 def test_a_tail_stands_in_the_message_that_carries_the_results_and_never_reads_as_a_new_turn():
@@ -167,12 +161,6 @@ def test_the_context_of_a_turn_is_the_users_as_a_text_dialect_answers(dialect, m
     body = dialect.write(prompt)
     assert body.rindex(b"user") > body.rindex(b"system")
     assert b"now" in body[body.rindex(b"user") :]
-
-
-def test_nothing_stands_between_calls_and_their_results():
-    units = (Unit("results", (text("note"),), (made(output=Raw(b'"o"')),)),)
-    assert "</tool_response>\nnote<|im_end|>" in written(ChatML(), units)
-    assert [message["role"] for message in seen(units)["messages"]] == ["tool", "user"]
 
 
 @pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(ECHO)])
@@ -281,31 +269,11 @@ def test_what_was_cut_before_changes_no_cut(spoken):
             assert dialect.finish(prompt) == fresh.finish(prompt)
 
 
-def test_a_turn_shares_the_segments_of_the_text_before():
-    dialect, lines = JinjaTemplate(LIKE_CHATML), "line\n" * 500
-    units = [Unit("user", (text(lines),)), Unit("assistant", (text(lines),))]
-    before, after = (dialect.finish(prompt_of(dialect, units[:size])[0]).messages for size in (1, 2))
-    assert sum(one is other for one, other in zip(before, after, strict=False)) > 490
-
-
 def test_a_text_without_line_ends_is_cut_once():
     """It was searched to its end from each of its characters: 32,000 of them took a minute and a half."""
     dialect = JinjaTemplate("{{ messages[0].content }}")
     prompt = dialect.finish(prompt_of(dialect, [Unit("user", (text("x" * 2_000_000),))])[0])
     assert [len(segment.data) for segment in prompt.messages] == [2_000_000]
-
-
-def test_an_assembled_session_is_append_only_in_chatml():
-    fold = Fold(started(system="S", tools=[msgspec.json.decode(TOOLS[0])]))
-    assembler, before = Assembler(ChatML()), []
-    for turn, item in enumerate([user("u1"), call("c1", "x", status="completed", output="o"), user("u2")], 1):
-        fold.take(append(item), event("turn_started", turn=turn, context={"extra": f"n{turn}"}))
-        prompt = assembler.assemble(fold.state, fold.state.main()).prompt
-        stable = [*prompt.head, *prompt.messages]
-        assert stable[: len(before)] == before
-        assert b"n%d<|im_end|>" % turn in ChatML().write(prompt)
-        fold.take(append(said(f"s{turn}")))
-        before = stable
 
 
 # templates
@@ -341,10 +309,6 @@ def test_a_template_sees_messages_as_engines_hand_them_over():
     }  # fmt: skip
 
 
-def test_without_tools_a_template_sees_none():
-    assert seen((Unit("user", (text("a"),)),))["tools"] is None
-
-
 def test_a_tail_joins_the_last_message_or_opens_one():
     units = (Unit("user", (text("a"),)),)
     joined = seen(units, tail=(Unit("user", (text("now"),), joins=True),))
@@ -377,24 +341,6 @@ def test_what_is_put_in_stays_a_message_before_anything_else(after):
     alone, found = seen((DELTA,))["messages"], seen((DELTA, after))["messages"]
     assert found[:1] == alone
     assert len(found) == 1 + (after.blocks != (IMAGE,))
-
-
-def test_two_messages_of_the_user_are_handed_over_as_they_are():
-    found = seen((Unit("user", (text("a"),)), DELTA, Unit("user", (text("b"),)), Unit("user", (text("c"),))))[
-        "messages"
-    ]
-    assert [one["content"] for one in found] == ["a", "new\n\nb", "c"]
-
-
-@pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(ECHO)])
-@given(st.lists(st.tuples(st.sampled_from(["user", "assistant", "results"]), BLOCKS, st.booleans()), max_size=8))
-def test_what_is_put_in_never_changes_a_segment_before_it(dialect, said_):
-    units = [Unit(role, blocks, origin="context_injection: delta 1" if put else role) for role, blocks, put in said_]
-    stable = []
-    for count in range(len(units) + 1):
-        messages = list(prompt_of(dialect, units[:count])[0].messages)
-        assert messages[: len(stable)] == stable
-        stable = messages
 
 
 def test_finishing_parts_the_stable_text_from_the_tail_and_the_opening():
