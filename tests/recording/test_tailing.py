@@ -23,10 +23,26 @@ def tail(path, *actions):
     return [one for one in found if one != "-"]
 
 
-def test_what_is_added_comes_once_and_in_order(tmp_path):
+GONE = "is gone; waiting for it"
+REPLACED = "was replaced by another file"
+
+
+@pytest.mark.parametrize(
+    ("actions", "found"),
+    [
+        (lambda log: [add(log, b"two"), lambda: None, add(log, b"three")], [b"two", b"three"]),
+        (lambda log: [put(log, b"new")], ["was truncated", b"new"]),
+        (lambda log: [put(log, b""), add(log, b"more")], ["was truncated", b"more"]),
+        (lambda log: [put(log, b"after that")], ["was rewritten", b"after that"]),
+        (lambda log: [rotate(log, b"before and more")], [REPLACED, b"before and more"]),
+        (lambda log: [log.unlink, lambda: None, add(log, b"new")], [GONE, REPLACED, b"new"]),
+    ],
+    ids=["added", "shorter", "emptied", "longer", "renamed over", "gone"],
+)
+def test_changed_file_is_read_on_or_anew(tmp_path, actions, found):
     log = tmp_path / "log"
-    log.write_bytes(b"one")
-    assert tail(log, add(log, b"two"), lambda: None, add(log, b"three")) == [b"one", b"two", b"three"]
+    log.write_bytes(b"before")
+    assert tail(log, *actions(log)) == [b"before", *found]
 
 
 def test_no_byte_is_read_twice(tmp_path, monkeypatch):
@@ -35,30 +51,6 @@ def test_no_byte_is_read_twice(tmp_path, monkeypatch):
     monkeypatch.setattr("lore.recording.tailing.KNOWN", 16)
     followed = FileTail(str(log), Script(*[add(log, b"y" * 10) for _ in range(50)]))
     assert sum(len(one) for one in followed if isinstance(one, bytes)) == 100_500
-
-
-def test_a_file_that_became_shorter_is_begun_anew(tmp_path):
-    log = tmp_path / "log"
-    log.write_bytes(b"before")
-    assert tail(log, put(log, b"new")) == [b"before", "was truncated", b"new"]
-
-
-def test_a_file_truncated_to_nothing_is_begun_anew(tmp_path):
-    log = tmp_path / "log"
-    log.write_bytes(b"before")
-    assert tail(log, put(log, b""), add(log, b"more")) == [b"before", "was truncated", b"more"]
-
-
-def test_a_file_rewritten_in_place_to_be_longer_is_begun_anew(tmp_path):
-    log = tmp_path / "log"
-    log.write_bytes(b"before")
-    assert tail(log, put(log, b"after that")) == [b"before", "was rewritten", b"after that"]
-
-
-def test_a_file_renamed_over_it_is_begun_anew(tmp_path):
-    log = tmp_path / "log"
-    log.write_bytes(b"before")
-    assert tail(log, rotate(log, b"before and more")) == [b"before", "was replaced by another file", b"before and more"]
 
 
 def test_what_came_just_before_a_rotation_is_read(tmp_path):
@@ -70,13 +62,6 @@ def test_what_came_just_before_a_rotation_is_read(tmp_path):
         rotate(log, b"new")()
 
     assert tail(log, both) == [b"before", b" it", "was replaced by another file", b"new"]
-
-
-def test_a_file_that_vanishes_is_waited_for(tmp_path):
-    log = tmp_path / "log"
-    log.write_bytes(b"before")
-    found = tail(log, log.unlink, lambda: None, add(log, b"new"))
-    assert found == [b"before", "is gone; waiting for it", "was replaced by another file", b"new"]
 
 
 def test_a_file_that_was_moved_away_and_back_is_the_same(tmp_path):

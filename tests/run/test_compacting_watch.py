@@ -69,6 +69,15 @@ def exchange(kept, number, *, answered=True):
     kept.save()
 
 
+def talked(exchanges, kind=Counting):
+    """A store with a session of so many exchanges."""
+    store = kind()
+    kept = begun(store)
+    for number in range(1, exchanges + 1):
+        exchange(kept, number)
+    return store, kept
+
+
 def watched(store, *actions, settings=CADENCE, now=BEGUN + 60):
     said_, told = [], []
     Watch(store, settings, packaged(), Hands(Script(*actions), said_.append, told.append, lambda: now)).run()
@@ -81,10 +90,7 @@ def dividers(store, name="s1"):
 
 
 def test_a_session_is_compacted_when_it_becomes_due():
-    store = Counting()
-    kept = begun(store)
-    for number in (1, 2, 3):
-        exchange(kept, number)
+    store, kept = talked(3)
     said_, _ = watched(store, lambda: exchange(kept, 4), lambda: None)
     assert said_ == ["s1: cadence: 6 messages pruned, 2 kept"]
     assert dividers(store) == 1
@@ -92,10 +98,7 @@ def test_a_session_is_compacted_when_it_becomes_due():
 
 def test_a_session_that_another_compaction_held_is_looked_at_again():
     """Whoever held the lock ended without having compacted, and the session was not looked at until it changed."""
-    store = Counting()
-    kept = begun(store)
-    for number in range(1, 5):
-        exchange(kept, number)
+    store, kept = talked(4)
     held = trylock(store.url, "", "ada")
     held.__enter__()
     said_, told = watched(store, lambda: held.__exit__(None, None, None), lambda: None)
@@ -136,10 +139,7 @@ def test_only_what_has_changed_is_read():
 
 
 def test_while_a_request_is_out_nothing_is_compacted():
-    store = Counting()
-    kept = begun(store)
-    for number in (1, 2, 3):
-        exchange(kept, number)
+    store, kept = talked(3)
     exchange(kept, 4, answered=False)
     assert watched(store)[0] == []
     assert watched(store, settings=Compaction(window=4000))[0] == []
@@ -149,10 +149,7 @@ def test_while_a_request_is_out_nothing_is_compacted():
 
 
 def test_a_session_that_somebody_writes_to_is_left_for_the_next_look():
-    store = Refusing()
-    kept = begun(store)
-    for number in range(1, 5):
-        exchange(kept, number)
+    store, kept = talked(4, Refusing)
     said_, told = watched(store, lambda: None, lambda: exchange(kept, 5), lambda: exchange(kept, 6))
     assert any("written to meanwhile" in one for one in told)
     assert len(said_) == 1
@@ -160,10 +157,8 @@ def test_a_session_that_somebody_writes_to_is_left_for_the_next_look():
 
 def test_a_source_that_is_gone_for_a_while_does_not_end_the_watch(tmp_path):
     """While the program of a source was being replaced, the watch ended, and with it that of all other sessions."""
-    store, path = Counting(), program(tmp_path, "news", "print('news')")
-    kept = begun(store)
-    for number in (1, 2, 3):
-        exchange(kept, number)
+    path = program(tmp_path, "news", "print('news')")
+    store, kept = talked(3)
     settings = Compaction(continuous_interval=2, keep_recent=2, context_sources=(ContextSource("news", (path,)),))
 
     def replaced():
@@ -181,10 +176,7 @@ def test_a_source_that_is_gone_for_a_while_does_not_end_the_watch(tmp_path):
 
 
 def test_a_cadence_that_had_better_wait_is_made_once_the_cache_is_cold():
-    store = Counting()
-    kept = begun(store)
-    for number in range(1, 5):
-        exchange(kept, number)
+    store, kept = talked(4)
     settings = Compaction(continuous_interval=2, keep_recent=2, when="cheapest", summary_tokens=5_000)
     assert watched(store, settings=settings, now=BEGUN + 10)[0] == []
     assert len(watched(store, settings=settings, now=BEGUN + 1_000)[0]) == 1
@@ -210,10 +202,7 @@ def test_a_session_that_was_deleted_and_begun_anew_under_its_name_is_another_one
 
 
 def test_a_store_that_is_gone_for_a_moment_does_not_end_the_watch():
-    store = Counting()
-    kept = begun(store)
-    for number in (1, 2, 3):
-        exchange(kept, number)
+    store, kept = talked(3)
     listed = store.list
 
     def gone(project_id=None):
