@@ -204,12 +204,6 @@ def test_no_text_of_a_recording_is_markup_and_no_control_character_stands_in_a_p
     assert "<U+202E>" in Read(page()).text
 
 
-def test_a_text_of_a_megabyte_makes_no_large_page():
-    bodies("b.jsonl", "x" * 1_000_000 + "a", "x" * 1_000_000 + "b")
-    written("check", "b.jsonl")
-    assert len(page()) < 40_000
-
-
 def test_no_credential_stands_in_a_page():
     secret = "sk-ant-" + "a1B2" * 10
     bodies("b.jsonl", f"key {secret} 1", f"key {secret} 2")

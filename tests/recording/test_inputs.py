@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,6 @@ from cli.running import put
 from lore.errors import LoreError
 from lore.recording.inputs import inputs
 
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 FILES = (
     "logs/a.jsonl",
     "logs/b.txt",
@@ -104,13 +102,3 @@ def test_a_pipe_is_read_only_where_it_was_named(tree):
 
 def test_sizes_are_known_before_anything_is_read(tree):
     assert [one.size for one in inputs(["logs/a.jsonl", "none", "-"])] == [1, 0, 0]
-
-
-@pytest.mark.parametrize("layout", ["subagents_beside", "subagents_folder"])
-def test_a_session_that_is_named_is_judged_with_its_subagents(layout):
-    folder = FIXTURES / "claude-code" / layout
-    (session,) = (path for path in folder.glob("*.jsonl") if not path.name.startswith("agent-"))
-    found = inputs([str(session)])
-    assert len(found) > 1
-    assert [one.named for one in found] == [True] + [False] * (len(found) - 1)
-    assert {one.path for one in found} <= {one.path for one in inputs([str(folder)])}

@@ -102,17 +102,6 @@ def test_problems_are_all_counted_and_a_bounded_number_is_kept():
     assert problems.take() == []
 
 
-@pytest.mark.parametrize(
-    ("name", "place"),
-    [("r", ("main", 2)), ("r#1", ("main", 1)), ("r#main:2", ("main", 2)), ("r#side:1", ("side", 1))],
-)
-def test_a_name_picks_its_turn(tmp_path, monkeypatch, name, place):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "r").write_bytes(LOG)
-    turn = pick(Options().open("r"), parse_name(name)).turn
-    assert (turn.chain, turn.number) == place
-
-
 def test_a_main_chain_that_begins_late_is_meant_all_the_same(tmp_path):
     data = log(header(), record("turn_started", turn=1, chain="a1"), record("turn_started", turn=1))
     made = recording(tmp_path, data)

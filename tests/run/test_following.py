@@ -84,12 +84,6 @@ def test_a_message_that_arrives_in_pieces_is_shown_once_it_is_whole(log):
     assert [bytes(one.text) for one in last] == [b'"0 1 2 "']
 
 
-def test_a_line_is_shown_once_its_end_has_come(log):
-    whole = line("append", item=said("a2"))
-    assert items(log, add(log, whole[:10]), add(log, whole[10:-1])) == ["u1", "a1", "u2"]
-    assert items(log, add(log, b"\n")) == ["u1", "a1", "u2", "a2"]
-
-
 def test_a_log_that_was_replaced_is_shown_anew_and_said(log):
     heard = []
     first = session().splitlines(keepends=True)
@@ -99,11 +93,6 @@ def test_a_log_that_was_replaced_is_shown_anew_and_said(log):
         "was truncated; it is read from its beginning",
         "was replaced by another file; it is read from its beginning",
     ]
-
-
-def test_an_empty_file_is_waited_for(log):
-    log.write_bytes(b"")
-    assert items(log, add(log, b" \n"), add(log, LOG[:30]), add(log, LOG[30:])) == ["u1", "a1", "u2"]
 
 
 def request(*texts):
