@@ -173,6 +173,11 @@ def test_an_advisor_is_not_in_fast_mode_and_a_compaction_is():
     assert cost(Billed(*tokens(), iterations=passes, speed="fast")) == 10 + 10
 
 
+def test_a_pass_of_a_model_without_a_price_makes_the_cost_unknown():
+    passed = Iteration(*tokens(uncached=5), kind="message", model="claude-unheard-of")
+    assert cost(Billed(*tokens(), iterations=(passed,))) is None
+
+
 PASSES = st.lists(
     st.builds(
         lambda counts, model, kind: Iteration(*tokens(**counts), kind=kind, model=model),

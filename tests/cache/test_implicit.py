@@ -93,6 +93,13 @@ def test_a_bill_that_cannot_be_is_said_and_not_learned_from():
     assert model.predict(Request("main", text, same=1)).read == 1000
 
 
+def test_a_bill_without_its_read_teaches_nothing():
+    model = make("openai", rules())
+    model.predict(Request("main", [Piece(b"a" * 3600, "messages")]))
+    assert model.learn(Billed(uncached_tokens=1500)) == ""
+    assert model.predict(Request("main", [Piece(b"a" * 3600, "messages")], same=1)).read == 1000
+
+
 def test_writes_are_predicted_once_a_bill_has_held_one():
     model = make("kimi", rules(block_tokens=256))
     first = model.predict(request("a", 600))

@@ -14,6 +14,7 @@ from lore.cache.levels import Levels
 from lore.cache.predictor import Predictor
 from lore.model.events import Billed
 from lore.model.state import Change, Sign
+from lore.model.turn import Basis, Prompt, Turn
 from lore.recording.opening import Options
 from lore.run.rules import packaged
 
@@ -300,6 +301,15 @@ def test_bills_that_cannot_be_are_said_and_not_learned_from(usage):
 def test_clocks_that_are_missing_or_run_backwards_foresee_no_expiry(after):
     talk = opened()
     assert talk.turn(bill(12_300, 100), after=after).read == 12_300
+
+
+def test_another_system_prompt_leaves_what_others_keep():
+    talk = Talk()
+    for system, usage, read in (("a", bill(3_000, 5_000), None), ("b", bill(3_000, 5_000), 3_000)):
+        one = Turn("main", 1, Prompt("anthropic", "reconstructed"), usage=usage,
+                   basis=Basis(talk.entries, "anthropic", ("claude-x", system)))  # fmt: skip
+        assert talk.levels.predict(one).read == read
+        talk.levels.learn(one)
 
 
 def test_ten_thousand_turns_look_at_each_entry_a_bounded_number_of_times(monkeypatch):

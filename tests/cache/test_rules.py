@@ -142,6 +142,12 @@ def test_where_the_price_of_long_prompts_is_not_known_there_is_none():
     assert made.price("p", "m", prompt_tokens=200_001) is None
 
 
+def test_where_the_surcharge_of_long_prompts_is_not_known_there_is_no_price():
+    made = rules(("price_uncached", 2, ""), ("multiple_input", "'unknown'", "above_tokens=10"))
+    assert made.price("p", "m", prompt_tokens=10).uncached == 2
+    assert made.price("p", "m", prompt_tokens=11) is None
+
+
 @given(st.lists(st.sampled_from(["fast", "batch", "us"]), unique=True))
 def test_what_is_asked_for_besides_multiplies_every_price(extras):
     factor = {"fast": Decimal(2), "batch": Decimal("0.5"), "us": Decimal("1.1")}

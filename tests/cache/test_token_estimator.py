@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -84,3 +85,8 @@ def test_positions_never_fall_and_known_ones_are_met(sizes, data):
     positions = [ruler.position(place) for place in range(-1, len(whole))]
     assert positions == sorted(positions)
     assert all(positions[place + 1] == total for place, total in billed.items())
+
+
+@pytest.mark.parametrize("place", [-1, -5])
+def test_before_the_first_piece_nothing_is_learned(place):
+    assert Laid().lay(text("a")).learn(place, 5) == ""

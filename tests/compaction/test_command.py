@@ -7,7 +7,7 @@ import os
 import pytest
 
 from compaction.programs import program
-from helpers.strategies.talks import talk
+from helpers.strategies.talks import talk, user
 from lore.asking import GivenUpError, SummaryError, SummaryRequest
 from lore.compaction import commands
 from lore.compaction.commands import SummaryCommand, is_nested
@@ -46,6 +46,11 @@ def test_it_has_lores_environment_and_may_not_compact(make):
     assert text == "given on summarizer"
     assert is_nested({"LORE_NESTED": "summarizer"})
     assert not is_nested(ENVIRON)
+
+
+def test_one_that_reads_nothing_is_no_failure(make):
+    entries = tuple(user("x" * 200_000) for _ in range(3))
+    assert make("print('short')").summarize(SummaryRequest(entries)).text == "short"
 
 
 @pytest.mark.parametrize(
@@ -128,6 +133,13 @@ def test_one_that_may_not_be_killed_is_not_waited_for(make, monkeypatch):
 def test_a_command_that_cannot_be_run_is_an_error_when_it_is_made(name, message):
     with pytest.raises(LoreError, match=message):
         SummaryCommand([name], environ=ENVIRON)
+
+
+def test_one_that_is_gone_when_it_is_asked_is_a_failure(make, tmp_path):
+    summarizer = make("")
+    (tmp_path / "sum").unlink()
+    with pytest.raises(GivenUpError, match="no such file"):
+        summarizer.summarize(REQUEST)
 
 
 def test_one_that_is_no_program_is_a_failure(tmp_path):

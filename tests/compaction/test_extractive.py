@@ -78,6 +78,11 @@ def test_sentences_that_say_what_was_decided_are_kept():
     assert section(text, DECIDED) == ["- The root cause is a missing lock in save()."]
 
 
+def test_answers_to_a_tool_that_asks_are_decisions():
+    entry = call("AskUserQuestion", {"questions": [{"question": "Colour?"}]}, '"Colour?"="blue"')
+    assert section(summary(user("go"), entry), DECIDED) == ['- "Colour?"="blue"']
+
+
 def test_files_are_counted_once_by_the_strongest_thing_done_to_them():
     text = summary(
         user("go"),

@@ -119,6 +119,22 @@ def test_outside_context_is_there_for_the_first_answer(kept):
     assert b"it rained" in kept.write(kept.begin_turn().prompt)
 
 
+@pytest.mark.parametrize("news", ["it rained", ""])
+def test_who_comes_back_to_a_short_session_is_told_what_happened_too(kept, news):
+    settings = Compaction(gap_secs=100, keep_recent=6, context_sources=(source(),))
+    continuous = Continuous(
+        kept, settings, Dependencies(Failing(), lambda _: [SourceText("rain", news)] if news else [], b"key")
+    )
+    exchange(kept, 1, 1)
+    before = kept.head
+    done = continuous.before_turn(NOW + 500)
+    assert (done.trigger, done.pruned, bool(done.events)) == ("gap", 0, bool(news))
+    assert (kept.head == before) is (news == "")
+    kept.apply(event("append", item=user("u9")))
+    assert (b"it rained" in kept.write(kept.begin_turn().prompt)) is (news != "")
+    assert dividers(kept) == []
+
+
 def source():
     from lore.compaction.settings import ContextSource
 

@@ -137,6 +137,11 @@ def test_parts_in_a_row_that_are_given_up_end_it():
     assert len(summarizer.requests) == 4
 
 
+def test_where_no_part_has_a_summary_there_is_none():
+    with pytest.raises(SummaryError, match="none of . parts could be summed up; the last: no"):
+        ask(Scripted(otherwise=SummaryError("no")), talk(60, 300))
+
+
 def test_what_cannot_be_seen_is_not_left_in_a_summary():
     """A model can be talked into writing it, and it went into every prompt from then on."""
     assert ask(Scripted("a\x00\x1b[31mb\r\u2028c\u202ed\ud83d")) == "a\\x00b\n\nc\\u202ed\\ud83d"

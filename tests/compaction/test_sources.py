@@ -70,6 +70,11 @@ def test_inside_a_source_no_source_is_asked(ask, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
+def test_with_a_cap_of_0_none_is_asked(ask, tmp_path):
+    assert ask(f"open({str(tmp_path / 'ran')!r}, 'w')", cap=0) == ("", [])
+    assert not (tmp_path / "ran").exists()
+
+
 def test_bad_sources_are_told_and_skipped(ask):
     text, told = ask(
         "while True: os.write(1, b'x' * 65536)",

@@ -220,6 +220,13 @@ def test_a_recorded_change_hides_nothing_that_agrees_with_the_verdict(verdict, c
     assert {cause.code for cause in one.also if "contradicted" in cause.qualifiers} == against
 
 
+def test_a_restart_leads_beside_a_compaction_where_the_verdict_is_about_the_system_prompt():
+    talk = opened()
+    change = talk.compact()
+    one = dropped(talk, changes=(change,), signs=("restart", "resume"), verdict="system_changed")
+    assert (told(one), beside(one)) == (("LORE167", "strong", "waste"), ["LORE159", "LORE123", "LORE125"])
+
+
 @pytest.mark.parametrize(
     ("read", "verdict", "doubted"),
     [

@@ -6,11 +6,16 @@ same response, says nothing of what was lost since the turn before.
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 from msgspec.structs import replace
 
 from judge.captures import asks, call, judged, text, told, usage
 from lore.cache.bills import met_read
+from lore.cache.prices import Price
+from lore.judge.base import paid_again
+from lore.judge.savings import reading
 from lore.model.events import Billed, Iteration
 
 FALLBACK = "claude-sonnet-4-6"
@@ -69,3 +74,13 @@ def test_an_answer_of_the_model_that_was_asked_is_no_change_of_model(tmp_path):
     _, broke = two(tmp_path, usage(0, 6_000), of_passes(passed("message", 0, 6_500), passed("message", 6_500, 10)))
     assert told(broke) == ["LORE301"]
     assert "model" in [reason.reason for reason in broke.causes[0].ruled_out if reason.out]
+
+
+def test_what_is_read_again_in_a_play_is_read_by_the_first_pass():
+    first = Iteration(2, 0, 31_500, 50, 0, 31_500, kind="message")
+    paid = Billed(2, 31_500, 1_000, 50, 0, 1_000, iterations=(first,))
+    other = reading(paid, 31_000)
+    assert (other.read_tokens, other.write_1h_tokens) == (31_500, 1_000)
+    assert (other.met.read_tokens, other.met.write_1h_tokens) == (31_000, 500)
+    price = Price(*map(Decimal, (5, "0.5", "6.25", "6.25", 10, 25)))
+    assert paid_again(price, paid, 31_000) == pytest.approx(31_000 * 9.5 / 1e6)

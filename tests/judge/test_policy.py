@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from lore.errors import LoreError
 from lore.judge.base import finding
@@ -120,6 +121,20 @@ def test_budgets_of_a_path_replace_those_of_the_run():
 def test_an_exemption_excuses_what_it_names(fields, out):
     exempt = Exempt(**{"code": "date-in-prefix", "path": "logs/*", "reason": "old", **fields})
     assert ruled(Policy(exempt=(exempt,)), DATE).out == out
+
+
+def test_first_exemption_that_names_finding_counts():
+    named = {"path": "logs/*", "reason": "old"}
+    policy = Policy(
+        exempt=(
+            Exempt(code="LORE101", chain="main", **named),
+            Exempt(code="LORE1", json_path="system[*].text", **named),
+            Exempt(code="LORE101", **named),
+            Exempt(code="date-in-prefix", path="logs", reason="old"),
+        )
+    )
+    assert ruled(policy, DATE).by == 1
+    assert ruled(policy, replace(DATE, json_path="tools[0]")).by == 2
 
 
 def test_finding_is_compared_with_few_of_many_exemptions(monkeypatch):

@@ -75,6 +75,17 @@ def test_text_of_a_hook_is_strong_where_the_bill_reads_exactly_what_stands_befor
         assert (talk.lead.kind == "unattributable") or strength == "strong"
 
 
+@pytest.mark.parametrize(
+    ("verdict", "strength", "kind"), [("messages_changed", "strong", "waste"), ("", "weak", "unattributable")]
+)
+def test_a_verdict_on_the_messages_confirms_a_hooks_text(verdict, strength, kind):
+    talk = opened(hour=True)
+    talk.turn(bill(12_300, 2_000, hour=True), signs=(Sign("hook-context", ("PostToolUse",)),))
+    talk.ask()
+    talk.turn(bill(11_000, 3_900, hour=True), verdict=verdict)
+    assert told(talk.lead) == ("LORE158", strength, kind)
+
+
 def test_a_hooks_text_that_was_taken_out_explains_a_prompt_that_shrank():
     for read, code, other in ((12_300, "LORE158", "LORE117"), (11_000, "LORE117", "LORE158")):
         talk = opened(hour=True)

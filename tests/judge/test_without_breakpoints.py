@@ -106,3 +106,17 @@ def test_a_turn_of_a_history_that_was_never_read_is_told_without_a_number(tmp_pa
     assert finding["evidence"] == {"type": "nothing-read", "tokens": 20_000}
     assert finding["message"].startswith("nothing was read, though the conversation goes on from a prompt of 20,000")
     assert "unexplained: tokens that no bill counts, in 1 cache break" in lore("check", str(path)).out
+
+
+def test_a_prompt_shorter_than_what_is_cached_misses_nothing(tmp_path):
+    for whole, model in ((900, "gpt-5.4"), (4_000, "gemini-3.5-flash"), (6_000, "gemini-3-flash")):
+        assert of_turns(log(tmp_path, [(0, whole, 0), (30, whole + 50, 0)], model)) == {}
+
+
+def test_a_pause_longer_than_the_lifetime_explains_that_nothing_was_read(tmp_path):
+    path = log(tmp_path, [(0, 20_000, 17_024), (30, 21_000, 0), (9_000, 22_000, 0)])
+    assert of_turns(path) == {2: ("LORE130", 17_024), 3: ("LORE128", 17_024)}
+
+
+def test_nothing_is_said_of_a_cache_that_nobody_knows(tmp_path):
+    assert of_turns(log(tmp_path, [(0, 20_000, 0), (30, 21_000, 0)], "nobodys-9", "openai-chat")) == {}

@@ -23,6 +23,14 @@ def test_indexing_from_both_ends_gives_what_a_list_gives(size):
         assert made[place] == plain[place]
 
 
+@pytest.mark.parametrize("place", [-1, 5, WIDTH])
+def test_a_place_outside_is_an_error(place):
+    made = Vector(range(5))
+    for look in (lambda: made[place if place > 0 else -6], lambda: made.set(place, 0), lambda: list(made.since(-1))):
+        with pytest.raises(IndexError):
+            look()
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("start", [0, 1, WIDTH - 1, WIDTH, WIDTH + 3])
 def test_iteration_can_start_anywhere(size, start):

@@ -61,6 +61,10 @@ def test_of_many_recorded_breakpoints_four_are_kept_the_latest_of_the_history():
     assert places(made) == ["tools[1]", *(f"messages[{n}].content[0]" for n in (6, 7, 8))]
 
 
+def test_no_breakpoints_are_set_where_none_are_wanted():
+    assert places(assembled(*TURNS, rules=Rules(breakpoints="none"))) == []
+
+
 def test_the_head_may_ask_for_a_longer_life_than_the_history():
     made = assembled(*TURNS, rules=Rules(head_ttl="1h"))
     assert [json.loads(one).get("ttl") for one in made.prompt.breakpoint_values] == ["1h", "1h", None, None]

@@ -97,6 +97,11 @@ RENDERED = [
 ]
 
 
+@pytest.mark.parametrize(("source", "text"), RENDERED)
+def test_it_renders_what_chat_templates_do(source, text):
+    assert rendered(source) == text
+
+
 @pytest.mark.parametrize("source", [one for one, _ in RENDERED if "tojson" not in one and "generation" not in one])
 def test_sandbox_renders_the_same_text_as_jinja(source):
     assert rendered(source) == plain(source)
