@@ -119,12 +119,9 @@ def test_a_request_is_regional_where_its_host_or_model_says_so(where, endpoint, 
     [
         (Served("anthropic", "bedrock"), "", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", "3.3"),
         (Served("anthropic", "bedrock"), "", "us.anthropic.claude-sonnet-4-20250514-v1:0", "3"),
-        (Served("anthropic", "bedrock"), "", "us.anthropic.claude-opus-4-1-20250805-v1:0", "15"),
         (Served("anthropic", "bedrock"), "", "global.anthropic.claude-haiku-4-5-20251001-v1:0", "1"),
-        (Served("anthropic", "bedrock"), "", "eu.anthropic.claude-3-7-sonnet-20250219-v1:0", "3"),
         (Served("anthropic", "vertex"), "us-east5-aiplatform.googleapis.com/v1/x", "claude-opus-4-8", "5.5"),
         (OPENAI, "us.api.openai.com/v1/responses", "gpt-5.4", "2.75"),
-        (OPENAI, "us.api.openai.com/v1/responses", "gpt-5.2", "1.75"),
         (Served("xai", ""), "us.api.x.ai/v1", "grok-4.6", "2.2"),
     ],
 )

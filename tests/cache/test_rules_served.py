@@ -11,27 +11,19 @@ from lore.cache.rules import LONGEST, normal, served
     ("spelled", "name"),
     [
         ("claude-opus-4-8", "claude-opus-4-8"),
-        ("claude-opus-4-5-20251101", "claude-opus-4-5"),
         ("anthropic.claude-opus-4-8-v1:0", "claude-opus-4-8"),
         ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude-sonnet-4-5"),
         ("arn:aws:bedrock:eu-west-1:1:inference-profile/eu.anthropic.claude-opus-4-7-v1", "claude-opus-4-7"),
         ("claude-opus-4-8@20260401", "claude-opus-4-8"),
-        ("claude-opus-4-8@default", "claude-opus-4-8"),
-        ("publishers/anthropic/models/claude-sonnet-4@20250514", "claude-sonnet-4"),
         ("claude-3-5-sonnet-v2@20241022", "claude-sonnet-3-5"),
         ("litellm_proxy/claude-3-5-sonnet-20241022", "claude-sonnet-3-5"),
         ("anthropic/claude-3.5-haiku", "claude-haiku-3-5"),
-        ("anthropic/claude-4.5-sonnet", "claude-sonnet-4-5"),
-        ("claude-3-7-sonnet-latest", "claude-sonnet-3-7"),
-        ("claude-sonnet-4.6", "claude-sonnet-4-6"),
         ("claude-opus-5[1m]", "claude-opus-5"),
         ("claude-opus-4-6-thinking", "claude-opus-4-6"),
         ("Claude-Opus-5 ", "claude-opus-5"),
         ("gpt-4o-2024-08-06", "gpt-4o"),
         ("openai/gpt-5.6-sol", "gpt-5.6-sol"),
-        ("models/gemini-2.5-flash", "gemini-2.5-flash"),
         ("deepseek-v4-flash", "deepseek-v4-flash"),  # its version is no platform's
-        ("kimi-k2.7", "kimi-k2.7"),
         ("qwen.qwen3-coder", "qwen3-coder"),
         ("deepseek/deepseek-v4-pro:free", "deepseek-v4-pro:free"),  # another price: not the same name
         ("", ""),
@@ -48,7 +40,6 @@ def test_a_model_has_one_spelling_however_an_api_spells_it(spelled, name):
     ("endpoint", "model", "dialect", "found"),
     [
         ("api.anthropic.com/v1/messages", "claude-opus-5", "anthropic", ("anthropic", "")),
-        ("", "claude-opus-5", "anthropic", ("anthropic", "")),
         ("", "us.anthropic.claude-opus-5-v1:0", "bedrock", ("anthropic", "bedrock")),
         (
             "bedrock-runtime.us-east-1.amazonaws.com",
@@ -61,7 +52,6 @@ def test_a_model_has_one_spelling_however_an_api_spells_it(spelled, name):
         ("x.openai.azure.com/openai/responses", "my-deployment", "openai-responses", ("openai", "azure")),
         ("openrouter.ai/api/v1", "moonshotai/kimi-k3", "openai-chat", ("moonshot", "openrouter")),
         ("", "litellm_proxy/claude-3-5-sonnet-20241022", "openai-chat", ("anthropic", "")),
-        ("", "some-model", "bedrock", ("", "bedrock")),
         ("localhost:8000/v1", "claude-opus-5", "anthropic", ("", "")),
         ("", None, "anthropic", ("", "")),
     ],
