@@ -68,12 +68,6 @@ def test_a_compaction_leaves_the_head_and_what_it_left_is_learned():
     assert talk.turn(bill(11_000, 1_500, hour=True), changes=(change,)).read == 11_000
 
 
-def test_a_head_that_was_cold_at_first_is_guessed_from_the_first_bill():
-    talk = opened(read=0, write=12_000)
-    found = talk.turn(bill(11_000, 1_500), changes=(talk.compact(),))
-    assert 11_000 < found.read < 12_000
-
-
 def test_a_rewind_falls_back_to_the_last_position_before_it():
     talk = Talk()
     talk.ask()
@@ -232,14 +226,6 @@ def test_a_floor_is_believed_only_where_its_own_cause_was_certain():
     talk.turn(bill(4_000, 9_000, hour=True), after=4_000)
     talk.use()
     assert talk.turn(bill(4_000, 9_000, hour=True), after=4_000).read == 4_000
-
-
-def test_a_first_turn_that_reads_its_own_history_says_nothing_of_what_others_keep():
-    talk = Talk()
-    talk.ask(40_000)  # about 10,000 tokens of a session that went on in another file
-    talk.turn(bill(18_000, 500))
-    talk.use()
-    assert 7_000 < talk.turn(bill(9_000, 10_000), after=900).read < 10_000
 
 
 @pytest.mark.parametrize(("uses", "read"), [(5, 13_000), (25, 11_000)])

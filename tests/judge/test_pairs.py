@@ -165,6 +165,11 @@ def test_deferred_tools_stand_outside_the_prefix(tools, usages, code):
     assert lost_tokens(found, 0)[0] == 0
 
 
+def test_a_deferred_tool_that_enters_the_list_breaks_the_prefix():
+    found = pair(*turns(ONE | {"tools": [READ, PUT_OFF]}, TWO | {"tools": [READ, PUT_OFF | {"defer_loading": False}]}))
+    assert [(cause.code, cause.kind) for cause in found.causes] == [("LORE124", "waste")]
+
+
 # tokens
 
 

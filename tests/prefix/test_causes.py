@@ -476,3 +476,12 @@ def test_a_message_that_a_gateway_puts_into_the_system_prompt_has_moved():
 def test_a_results_text_may_become_a_block_of_it(content, code):
     """It was named as a result that was rewritten."""
     assert codes(body("x", used({}), result("done"), "y"), body("x", used({}), result(content), "y")) == [code]
+
+
+def test_a_thoughts_signature_that_is_dropped_is_thinking():
+    call = {"functionCall": {"name": "ls", "args": {"path": "a.py"}}}
+    left, right = (
+        {"contents": [{"role": "user", "parts": [{"text": "x"}]}, {"role": "model", "parts": [part]}]}
+        for part in ({**call, "thoughtSignature": "CtQBAcu98Pa"}, call)
+    )
+    assert codes(left, right, dialect="gemini") == ["LORE115"]

@@ -214,49 +214,10 @@ for case in CHAT.values():
     case.url = "https://api.openai.com/v1/chat/completions"
 
 
-def content(role, *parts):
-    return {"role": role, "parts": [{"text": one} if isinstance(one, str) else one for one in parts]}
-
-
-def gemini(*contents, system=LONG * 4):
-    tools = [
-        {
-            "functionDeclarations": [
-                {"name": "read_file", "description": "Reads a file.", "parametersJsonSchema": {"type": "object"}}
-            ]
-        }
-    ]
-    return {
-        "contents": [*contents],
-        "systemInstruction": {"role": "user", "parts": [{"text": system}]},
-        "tools": tools,
-        "generationConfig": {"temperature": 1, "thinkingConfig": {"includeThoughts": True}},
-    }
-
-
-SETUP = content(
-    "user",
-    "This is the Gemini CLI. We are setting up the context for our chat.\nFolder structure:\n├───a.py\n└───b.py\n",
-)
-CALLING = content(
-    "model", {"functionCall": {"name": "read_file", "args": {"path": "a.py"}}, "thoughtSignature": "CtQBAcu98Pa"}
-)
-RESPONSE = content(
-    "user",
-    {"functionResponse": {"id": "r1", "name": "read_file", "response": {"output": "def parse(text): ...\n" * 40}}},
-)
-WENT = (SETUP, content("user", "Mend the parser."), CALLING, RESPONSE)
-GEMINI = {
-    "a thought's signature is dropped": Case(gemini(*WENT), gemini(*WENT[:2], content("model", {"functionCall": CALLING["parts"][0]["functionCall"]}), RESPONSE, content("model", "Done."), content("user", "Thanks.")), ("LORE115", WASTE)),
-}  # fmt: skip
-for case in GEMINI.values():
-    case.url = "https://generativelanguage.googleapis.com/v1beta/models/gemini-3-pro-preview:streamGenerateContent"
-
 AGENTS = {
     "Claude Code": CLAUDE,
     "Codex": CODEX,
     "chat": CHAT,
-    "Gemini CLI": GEMINI,
 }
 CASES = {f"{agent}: {name}": case for agent, cases in AGENTS.items() for name, case in cases.items()}
 

@@ -106,16 +106,6 @@ def test_an_engine_reads_what_it_generated(dialect, engine, page, tmp_path):
     assert predicted(tmp_path / "c.jsonl") == read
 
 
-def test_of_a_stream_too(tmp_path):
-    read = recorded(tmp_path / "c.jsonl", "openai-chat", "vllm", 16, stream=True)
-    assert predicted(tmp_path / "c.jsonl") == read
-
-
-def test_what_is_still_generated_when_the_next_is_asked_is_read_as_far_as_it_is(tmp_path):
-    read = recorded(tmp_path / "c.jsonl", "openai-chat", "vllm", 16, answered_in=60.0)
-    assert all(0 < less < whole for less, whole in zip(predicted(tmp_path / "c.jsonl")[1:], read[1:], strict=True))
-
-
 def test_what_a_provider_generates_is_written_to_no_cache(tmp_path):
     recorded(tmp_path / "c.jsonl", "openai-chat", "openai", 128)
     whole = predicted(tmp_path / "c.jsonl", "openai")
