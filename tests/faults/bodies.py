@@ -214,8 +214,6 @@ def _part(one: dict[str, Any]) -> dict[str, Any]:
 
 # Bedrock
 
-_POINT = {"cachePoint": {"type": "default"}}
-
 
 def _bedrock(request: Request) -> dict[str, Any]:
     point = {"cachePoint": {"type": "default", **({"ttl": "1h"} if request.breakpoint.get("ttl") == "1h" else {})}}

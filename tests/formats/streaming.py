@@ -6,8 +6,6 @@ import base64
 import json
 import zlib
 
-ROLES = {"gemini": "model"}
-
 
 def units(text):
     """The UTF-16 units of a text, each a text: the halves of an emoji come apart, as some servers cut them."""

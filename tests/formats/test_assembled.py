@@ -253,16 +253,6 @@ def test_an_unreadable_line_is_a_problem(line, code):
     assert (found[1].line, found[1].byte) == (2, len(dumps(FIRST)) + 1)
 
 
-def test_two_turns_on_one_line_are_both_read():
-    found = everything(AssembledLog(), dumps(FIRST) + dumps(SECOND) + b"\n")
-    assert [getattr(one.value, "code", None) for one in found] == ["LORE209", None, None]
-
-
-def test_a_torn_last_line_is_said_to_be_one():
-    found = everything(AssembledLog(), dumps(FIRST) + b"\n" + dumps(SECOND)[:-9])
-    assert [getattr(one.value, "code", None) for one in found] == [None, "LORE202"]
-
-
 def test_unknown_fields_of_later_versions_are_passed_over():
     assert [one.number for one in wholly({**FIRST, "weather": "fine"}, SECOND)] == [1, 2]
 

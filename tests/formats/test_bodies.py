@@ -9,7 +9,6 @@ import pytest
 from lore.formats.captures.bodies import Bodies
 from lore.formats.registry import READERS, recognise
 from lore.model import jsonslice
-from lore.model.codes import Problem
 from lore.model.events import Billed
 from lore.model.turn import Call, Exchange
 from lore.recording.corpus import open_head
@@ -109,11 +108,6 @@ def test_records_without_a_body_are_problems(odd):
     assert found[-1].code == "LORE210"
 
 
-def test_broken_and_torn_lines_are_problems():
-    found = read(LINES + b"{nope}\n" + b'{"mess')
-    assert [value.code for value in found if isinstance(value, Problem)] == ["LORE201", "LORE202"]
-
-
 RESPONSES = {"model": "gpt-5", "input": [{"role": "user", "content": "x"}]}
 GEMINI = {"contents": [{"role": "user", "parts": [{"text": "x"}]}]}
 CONVERSE = {"modelId": "m", "messages": [{"role": "user", "content": [{"text": "x"}]}]}
@@ -158,12 +152,6 @@ def test_a_pretty_printed_body_is_known_by_its_head(found):
 )
 def test_the_bill_of_every_api_is_found_in_its_response(body_, response, billed):
     assert one({"request": body_, "response": response}).usage == billed
-
-
-def test_two_bodies_on_one_line_are_both_read():
-    found = read(dumps(ONE) + dumps(ONE) + b"\n")
-    assert [type(value) for value in found] == [Problem, Exchange, Exchange]
-    assert found[0].code == "LORE209"
 
 
 def test_a_broken_pretty_body_is_one_problem():

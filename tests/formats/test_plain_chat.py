@@ -383,17 +383,6 @@ def test_two_arrays_are_compared_as_the_prompts_that_they_are(tmp_path, capsys):
     assert diff["causes"]
 
 
-def test_a_converted_chat_has_the_same_timeline(tmp_path, capsys):
-    path = written(tmp_path, "chat.jsonl", lines(*ANTHROPIC))
-    assert main(["convert", path, "--to", "lore"]) == 0
-    log = written(tmp_path, "log.jsonl", capsys.readouterr().out.encode())
-    shown = []
-    for name in (path, log):
-        assert main(["fold", name, "--json"]) == 0
-        shown.append(json.loads(capsys.readouterr().out)["timeline"])
-    assert shown[0] == shown[1]
-
-
 def test_an_answer_is_an_item_of_its_own():
     assert [type(item) for item in items(PLAIN[1], PLAIN[-1], PLAIN[-1])] == [
         UserMessage,

@@ -75,17 +75,6 @@ def examine_reader(reader: type[Reader], data: bytes) -> None:
             _parses(one.value.body)
 
 
-def examine_pair(left: Path, right: Path) -> None:
-    """Compare two files as `lore diff-prefix` does; nothing but a LoreError of one line may come of it."""
-
-    def differ() -> None:
-        made = diff_files(str(left), str(right), TurnComparison(Options()))
-        _renders(made)
-        write_diff(made, console(io.StringIO(), colour=True, terminal=True))
-
-    _only_lore_errors(differ)
-
-
 def _read(reader: type[Reader], data: bytes) -> list[Read]:
     made = reader()
     return [*made.feed(data), *made.finish()]

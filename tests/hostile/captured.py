@@ -25,13 +25,8 @@ def request(messages: list[Any]) -> dict[str, Any]:
 
 
 def response(number: int, read: int, write: int) -> dict[str, Any]:
-    usage = {
-        "input_tokens": 3,
-        "cache_read_input_tokens": read,
-        "cache_creation_input_tokens": write,
-        "output_tokens": 9,
-    }
-    content = [{"type": "text", "text": "Done."}]
+    usage = {"input_tokens": 3, "cache_read_input_tokens": read, "cache_creation_input_tokens": write}
+    content, usage = [{"type": "text", "text": "Done."}], {**usage, "output_tokens": 9}
     return {"id": f"msg_{number}", "type": "message", "role": "assistant", "content": content, "usage": usage}
 
 
@@ -56,13 +51,12 @@ def sse(answer: dict[str, Any]) -> str:
 def har(turns: list[tuple[Any, Any]]) -> bytes:
     entries = [
         {
-            "startedDateTime": f"2026-09-14T09:1{number}:00.000Z",
-            "time": 2000,
+            "startedDateTime": f"2026-09-14T09:1{number}:00.000Z", "time": 2000,
             "request": {"method": "POST", "url": URL, "headers": [], "postData": _text(body)},
             "response": {"status": 200, "headers": [], "content": _text(answer)},
         }
         for number, (body, answer) in enumerate(turns)
-    ]
+    ]  # fmt: skip
     return _json({"log": {"version": "1.2", "creator": {"name": "x", "version": "1"}, "entries": entries}})
 
 
@@ -74,60 +68,39 @@ def _text(value: Any) -> Any:
     )
 
 
+KIND = "    headers:\n      content-type:\n      - application/json\n"
+OK = "    status:\n      code: 200\n      message: OK\n"
+
+
 def vcr(turns: list[tuple[Any, Any]]) -> bytes:
-    lines = ["interactions:"]
+    made = "interactions:\n"
     for body, answer in turns:
-        lines += [
-            "- request:",
-            f"    body: {json.dumps(body if isinstance(body, str) else json.dumps(body))}",
-            "    headers:",
-            "      content-type:",
-            "      - application/json",
-            "    method: POST",
-            f"    uri: {URL}",
-            "  response:",
-            "    body:",
-            f"      string: {json.dumps(answer if isinstance(answer, str) else json.dumps(answer))}",
-            "    headers:",
-            "      content-type:",
-            "      - application/json",
-            "    status:",
-            "      code: 200",
-            "      message: OK",
-        ]
-    return ("\n".join(lines) + "\nversion: 1\n").encode()
+        asked, said = (json.dumps(one if isinstance(one, str) else json.dumps(one)) for one in (body, answer))
+        made += f"- request:\n    body: {asked}\n{KIND}    method: POST\n    uri: {URL}\n"
+        made += f"  response:\n    body:\n      string: {said}\n{KIND}{OK}"
+    return f"{made}version: 1\n".encode()
 
 
 def vcr_parsed(turns: list[tuple[Any, Any]]) -> bytes:
-    lines = ["interactions:"]
+    made = "interactions:\n"
     for body, answer in turns:
-        lines += [
-            "- request:",
-            "    headers: {}",
-            "    method: POST",
-            f"    parsed_body: {json.dumps(body)}",
-            f"    uri: {URL}",
-            "  response:",
-            "    headers: {}",
-            f"    parsed_body: {json.dumps(answer)}",
-            "    status:",
-            "      code: 200",
-            "      message: OK",
-        ]
-    return ("\n".join(lines) + "\nversion: 1\n").encode()
+        made += (
+            f"- request:\n    headers: {{}}\n    method: POST\n    parsed_body: {json.dumps(body)}\n    uri: {URL}\n"
+        )
+        made += f"  response:\n    headers: {{}}\n    parsed_body: {json.dumps(answer)}\n{OK}"
+    return f"{made}version: 1\n".encode()
+
+
+def _asked(number: int, body: Any) -> dict[str, Any]:
+    """A request as proxies write it."""
+    return {"timestamp": 1789377300.0 + number, "method": "POST", "url": URL, "headers": HEADERS, "body": body}
 
 
 def trace(turns: list[tuple[Any, Any]]) -> bytes:
     """As claude-trace writes it."""
     return _lines(
         {
-            "request": {
-                "timestamp": 1789377300.0 + number,
-                "method": "POST",
-                "url": URL,
-                "headers": HEADERS,
-                "body": body,
-            },
+            "request": _asked(number, body),
             "response": {"timestamp": 1789377301.0 + number, "status_code": 200, "headers": {}, **_streamed(answer)},
             "logged_at": "2026-09-14T09:15:00Z",
         }
@@ -142,38 +115,19 @@ def _streamed(answer: Any) -> dict[str, Any]:
 def tap(turns: list[tuple[Any, Any]]) -> bytes:
     packets = [
         {
-            "index": number,
-            "method": "POST",
-            "path": "/v1/messages",
-            "http_status": 200,
-            "summary": {},
-            "request": {"headers": HEADERS, "body": body},
-            "response": {"status": 200, "headers": {}, "body": answer},
+            "index": number, "method": "POST", "path": "/v1/messages", "http_status": 200, "summary": {},
+            "request": {"headers": HEADERS, "body": body}, "response": {"status": 200, "headers": {}, "body": answer},
         }
         for number, (body, answer) in enumerate(turns)
-    ]
+    ]  # fmt: skip
     return _json({"session": "s-1", "agent": "claude", "task": "mend", "packets": packets})
 
 
 def proxy(turns: list[tuple[Any, Any]]) -> bytes:
     """As vibe-proxy writes it."""
+    said = {"timestamp": 1789377301.0, "status_code": 200, "headers": {}, "api_format": "anthropic"}
     return _lines(
-        {
-            "request": {
-                "timestamp": 1789377300.0 + number,
-                "method": "POST",
-                "url": URL,
-                "headers": HEADERS,
-                "body": body,
-            },
-            "response": {
-                "timestamp": 1789377301.0,
-                "status_code": 200,
-                "headers": {},
-                "api_format": "anthropic",
-                "body": answer,
-            },
-        }
+        {"request": _asked(number, body), "response": {**said, "body": answer}}
         for number, (body, answer) in enumerate(turns)
     )
 
@@ -181,117 +135,75 @@ def proxy(turns: list[tuple[Any, Any]]) -> bytes:
 def cassette(turns: list[tuple[Any, Any]]) -> bytes:
     entries = [
         {
-            "callIndex": number,
-            "id": f"e{number}",
-            "matchKey": f"POST {URL}",
+            "callIndex": number, "id": f"e{number}", "matchKey": f"POST {URL}",
             "recordedAt": "2026-09-14T09:15:00.000Z",
             "request": {"body": {"kind": "json", "value": body}, "headers": HEADERS, "method": "POST", "url": URL},
             "response": {"body": {"kind": "json", "value": answer}, "headers": {}, "status": 200, "statusText": "OK"},
         }
         for number, (body, answer) in enumerate(turns)
-    ]
+    ]  # fmt: skip
     return _json({"entries": entries, "meta": {"createdAt": "2026-09-14T09:15:00.000Z"}})
 
 
 def litellm(turns: list[tuple[Any, Any]]) -> bytes:
     return _lines(
         {
-            "id": f"chatcmpl-{number}",
-            "trace_id": "t",
-            "call_type": "acompletion",
-            "stream": False,
-            "status": "success",
-            "model": "claude-sonnet-4-6",
-            "custom_llm_provider": "anthropic",
-            "api_base": URL,
-            "startTime": 1789377320.0 + number,
-            "endTime": 1789377324.0 + number,
-            "completionStartTime": 1789377322.0,
+            "id": f"chatcmpl-{number}", "trace_id": "t", "call_type": "acompletion", "stream": False,
+            "status": "success", "model": "claude-sonnet-4-6", "custom_llm_provider": "anthropic", "api_base": URL,
+            "startTime": 1789377320.0 + number, "endTime": 1789377324.0 + number, "completionStartTime": 1789377322.0,
             "metadata": {"usage_object": {"prompt_tokens": 2403, "completion_tokens": 40}},
             "model_parameters": {"max_tokens": 4096},
             "messages": body.get("messages", body) if isinstance(body, dict) else body,
-            "prompt_tokens": 2403,
-            "completion_tokens": 40,
-            "response_cost": 0.01,
-            "response": answer,
+            "prompt_tokens": 2403, "completion_tokens": 40, "response_cost": 0.01, "response": answer,
         }
         for number, (body, answer) in enumerate(turns)
-    )
+    )  # fmt: skip
 
 
 def otel(turns: list[tuple[Any, Any]]) -> bytes:
     return _lines(
         {
-            "name": "chat claude-sonnet-4-6",
-            "context": {"trace_id": "0x5b", "span_id": f"0x0{number}"},
-            "kind": "SpanKind.CLIENT",
-            "start_time": f"2026-09-14T09:15:1{number}.000000Z",
+            "name": "chat claude-sonnet-4-6", "context": {"trace_id": "0x5b", "span_id": f"0x0{number}"},
+            "kind": "SpanKind.CLIENT", "start_time": f"2026-09-14T09:15:1{number}.000000Z",
             "end_time": f"2026-09-14T09:15:2{number}.000000Z",
             "attributes": {
-                "gen_ai.operation.name": "chat",
-                "gen_ai.provider.name": "anthropic",
-                "gen_ai.request.model": "claude-sonnet-4-6",
-                "gen_ai.conversation.id": "c",
+                "gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic",
+                "gen_ai.request.model": "claude-sonnet-4-6", "gen_ai.conversation.id": "c",
                 "gen_ai.system_instructions": json.dumps([{"type": "text", "content": SYSTEM}]),
-                "gen_ai.input.messages": json.dumps(_parts(body)),
-                "gen_ai.output.messages": json.dumps(answer),
-                "gen_ai.usage.input_tokens": 2403,
-                "gen_ai.usage.cache_read.input_tokens": 0,
+                "gen_ai.input.messages": json.dumps(_parts(body)), "gen_ai.output.messages": json.dumps(answer),
+                "gen_ai.usage.input_tokens": 2403, "gen_ai.usage.cache_read.input_tokens": 0,
             },
         }
         for number, (body, answer) in enumerate(turns)
-    )
+    )  # fmt: skip
 
 
 def _parts(body: Any) -> Any:
-    if not isinstance(body, dict):
+    if body not in (FIRST, SECOND):
         return body
-    return (
-        [
-            {"role": one["role"], "parts": [{"type": "text", "content": part["text"]} for part in one["content"]]}
-            for one in body["messages"]
-        ]
-        if body in (FIRST, SECOND)
-        else body
-    )
+    return [
+        {"role": one["role"], "parts": [{"type": "text", "content": part["text"]} for part in one["content"]]}
+        for one in body["messages"]
+    ]
 
 
 def _sample(turns: list[tuple[Any, Any]]) -> dict[str, Any]:
     events: list[Any] = [
         {
-            "event": "model",
-            "timestamp": f"2026-09-14T09:15:1{number}+00:00",
-            "model": "anthropic/claude-sonnet-4-6",
-            "input": [],
-            "tools": [],
-            "tool_choice": "auto",
-            "config": {},
-            "output": {"usage": {"input_tokens": 3}},
+            "event": "model", "timestamp": f"2026-09-14T09:15:1{number}+00:00", "model": "anthropic/claude-sonnet-4-6",
+            "input": [], "tools": [], "tool_choice": "auto", "config": {}, "output": {"usage": {"input_tokens": 3}},
             "call": {"request": body, "response": answer},
         }
         for number, (body, answer) in enumerate(turns)
-    ]
-    return {
-        "id": "row",
-        "epoch": 1,
-        "input": "x",
-        "target": "",
-        "messages": [],
-        "output": {},
-        "scores": {},
-        "events": events,
-    }
+    ]  # fmt: skip
+    known = {"id": "row", "epoch": 1, "input": "x", "target": "", "messages": [], "output": {}, "scores": {}}
+    return {**known, "events": events}
 
 
 _EVAL = {
-    "eval_id": "e",
-    "run_id": "r",
-    "created": "2026-09-14T09:15:00+00:00",
-    "task": "mend",
-    "dataset": {"name": "two"},
-    "model": "anthropic/claude-sonnet-4-6",
-    "config": {},
-}
+    "eval_id": "e", "run_id": "r", "created": "2026-09-14T09:15:00+00:00", "task": "mend", "dataset": {"name": "two"},
+    "model": "anthropic/claude-sonnet-4-6", "config": {},
+}  # fmt: skip
 
 
 def inspect(turns: list[tuple[Any, Any]]) -> bytes:
@@ -340,20 +252,10 @@ def _lines(values: Any) -> bytes:
 
 
 WRITERS = {
-    "har": har,
-    "vcr": vcr,
-    "vcr-parsed": vcr_parsed,
-    "claude-trace": trace,
-    "claude-tap": tap,
-    "vibe-proxy": proxy,
-    "cassette": cassette,
-    "litellm": litellm,
-    "otel": otel,
-    "inspect": inspect,
-    "eval": evaluation,
-    "bodies": bodies,
+    "har": har, "vcr": vcr, "vcr-parsed": vcr_parsed, "claude-trace": trace, "claude-tap": tap, "vibe-proxy": proxy,
+    "cassette": cassette, "litellm": litellm, "otel": otel, "inspect": inspect, "eval": evaluation, "bodies": bodies,
     "records": records,
-}
+}  # fmt: skip
 ENDS = {"vcr": "yaml", "vcr-parsed": "yaml", "har": "har", "eval": "eval"}
 
 

@@ -14,7 +14,6 @@ USER = b'{"kind":"append","item":{"type":"user_message","uuid":"u%d","text":"hi"
 GOOD = HEADER + USER % 1 + b'{"kind":"turn_started","turn":1}\n'
 TWO = GOOD + USER % 2 + b'{"kind":"turn_started","turn":2}\n'
 BODY = b'{"model":"claude-x","max_tokens":5,"system":"s","messages":[{"role":"user","content":"hi"}]}'
-READING = (("fold",), ("fold", "--json"), ("assemble",), ("check",), ("check", "--json"), ("diff-prefix", "--json"))
 JUDGING = (("fold", "--json"), ("assemble",), ("check", "--json"))
 
 

@@ -115,14 +115,6 @@ def test_a_tag_of_yaml_makes_nothing(desk, name, place):
     assert not (desk / "pwned").exists()
 
 
-def test_a_scalar_of_yaml_that_is_huge_stays_small(desk):
-    with open("capture.yaml", "wb") as file:
-        file.write(_HEAD.encode() + b'    body: "')
-        file.writelines(b"x" * MEGABYTE for _ in range(60))
-        file.write(b'"\n' + _TAIL.encode())
-    judged("capture.yaml")
-
-
 def test_a_cassette_of_many_interactions_stays_small(desk):
     head, _, rest = capture("vcr").partition(b"\n")
     with open("capture.yaml", "wb") as file:

@@ -46,12 +46,6 @@ def test_two_files_that_hold_no_prompt_are_compared_as_bytes(lore, desk, name):
     assert json.loads(ended.out)["file"]["common_prefix_bytes"] == len(NOT_RECORDINGS[name])
 
 
-@pytest.mark.parametrize("command", ["fold", "assemble", "diff-prefix"])
-def test_a_folder_is_refused_where_a_file_is_wanted(lore, desk, command):
-    (desk / "folder").mkdir()
-    assert_refused(lore(command, "folder"))
-
-
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may read everything")
 @pytest.mark.parametrize("command", ["fold", "assemble", "check", "diff-prefix"])
 def test_a_file_without_permission_is_refused(lore, desk, command):

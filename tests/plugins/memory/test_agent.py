@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from helpers.storing import opened
-from lore.asking import SummaryError
 from lore.config import MemorySettings
 from lore.store.base import StoreError
 from lore.store.locks import trylock
-from lore_plugins.memory.agent import BUSY, QUIET, ConsolidationResult, is_idle, remembering_of
+from lore_plugins.memory.agent import BUSY, QUIET, is_idle, remembering_of
 from lore_plugins.memory.audit import audit_log
 from lore_plugins.memory.buckets import GENERAL, Remembered, change, read
 from lore_plugins.memory.identities import bucket
@@ -45,15 +44,6 @@ def test_the_audit_log_has_counts_and_never_words(store, tmp_path):
     assert (first.added, first.removed, first.session_id) == ({"facts": 1, "preferences": 1, "tasks": 1}, {}, "s1")
     assert (second.added, second.removed) == ({"facts": 1}, {"facts": 1})
     assert b"Ann" not in store.load("lore.memory.audit/ann").log
-
-
-def test_where_nobody_said_anything_nothing_is_stored_and_nobody_asked(store, tmp_path):
-    model = Model(SummaryError("asked"))
-    assert (
-        memory(store, tmp_path, ask=model).learn(entries("[SCHEDULED TICK] x", ["Let's do it."]), again=True).added
-        == {}
-    )
-    assert (store.list(), model.asked) == ([], [])
 
 
 def test_a_failure_leaves_what_is_known_and_is_told_and_audited(store, tmp_path):
@@ -122,14 +112,6 @@ def test_a_dream_is_skipped_without_news_and_while_another_is_under_way(store, t
     assert ops(store) == [("extract", False), ("dream", False)]
 
 
-def test_of_two_passes_over_what_nobody_goes_on_with_one_does_nothing(store, tmp_path):
-    mine = memory(store, tmp_path)
-    with trylock(f"memory:{id(store)}", "rest/main", "ann", folder=tmp_path / "locks"):
-        assert mine.rest_now(entries(SAID)) == (None, ConsolidationResult(skipped=BUSY))
-    assert store.list() == []
-    assert mine.rest_now(entries(SAID)).consolidated.topics == ("known_facts", "open_tasks", "user_preferences")
-
-
 def test_a_pass_that_can_take_no_lock_is_told_and_raises_nothing(store, tmp_path):
     heard = []
     (tmp_path / "locks").write_bytes(b"")  # a file where the folder should be
@@ -163,16 +145,6 @@ def test_a_dream_that_fell_back_is_visible_and_dreamt_again(store, tmp_path):
     again = memory(store, tmp_path, ask=Model(topics("one", "two", "three"))).consolidate()
     assert (again.topics, again.superseded) == (("one", "three", "two"), (GENERAL,))
     assert ops(store)[1:] == [("dream", True), ("dream", False)]
-
-
-def test_a_new_topic_takes_the_place_of_what_it_supersedes(store, tmp_path):
-    mine = memory(store, tmp_path, ask=Model({"facts": ["x"]}, topics("one", "two"), {"facts": ["y"]},
-                                             topics("two", "three", supersedes=["one", "three"])))  # fmt: skip
-    for words in ("hi", "ho"):
-        mine.learn(entries(words), again=True)
-        last = mine.consolidate()
-    assert (last.topics, last.superseded) == (("three", "two"), ("one",))
-    assert [one.topic for one in read(store, ANN).visible(AT)] == ["three", "two"]
 
 
 def of(store, **fields):

@@ -156,26 +156,6 @@ def test_who_nobody_speaks_to_learns_and_dreams_once(kept, store, tmp_path):
     assert "fix the login test" not in model.asked[2][1]  # what was learnt from is not given again
 
 
-def test_a_harness_that_begins_anew_learns_only_what_came_since(kept, store, tmp_path):
-    """Nothing durable said what was learnt: each new process asked its model about the whole session again."""
-    spoken(kept, 1, 1, SAID, calls=10)
-    first = hooks(kept, tmp_path)
-    first.while_idle(NOW + 900)
-    first.settle(NOW + 900, wait=True)
-    model = Model({"preferences": list(PREFERS), "facts": ["Linux"]}, topics("one"))
-    continuous = hooks(StoredSession.open(store, "s1"), tmp_path, ask=model)
-    for act in (continuous.while_idle, continuous.after_turn):
-        act(NOW + 1_000)
-        continuous.settle(NOW + 1_000, wait=True)
-    assert model.asked == []
-    spoken(kept, 2, 1_000, "We run on Linux.")
-    continuous = hooks(StoredSession.open(store, "s1"), tmp_path, ask=model)
-    continuous.while_idle(NOW + 2_000)
-    continuous.settle(NOW + 2_000, wait=True)
-    assert "We run on Linux." in model.asked[0][1]
-    assert "login" not in model.asked[0][1].partition("New messages")[2]
-
-
 def test_while_another_pass_is_at_work_for_the_user_the_rest_is_learnt_by_a_later_look(kept, store, tmp_path):
     """A session that was silent beside another one of its user was not learnt from till somebody spoke in it again."""
     continuous = hooks(kept, tmp_path)

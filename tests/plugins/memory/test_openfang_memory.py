@@ -11,9 +11,8 @@ from helpers.storing import opened
 from lore.asking import SummaryAnswer, SummaryError
 from lore.config import MemorySettings
 from lore.errors import LoreError
-from lore_plugins.memory.actions import audited
 from lore_plugins.memory.audit import audit_log, last_failure
-from lore_plugins.memory.buckets import GENERAL, KINDS, read, wipe
+from lore_plugins.memory.buckets import GENERAL, read
 from lore_plugins.memory.identities import DEFAULT_USER, MemoryBucket, bucket, refusal
 from model.making import dumps, header, user
 from plugins.memory.remembering import ANN, AT, SAID, Model, contents, entries, memory, topics
@@ -170,26 +169,3 @@ def test_the_default_user_is_stable():
 
 
 # wipe
-
-
-def test_a_wipe_prints_counts_by_kind_keeps_to_its_scope_and_is_idempotent(store, tmp_path):
-    for whose in (ANN, bucket("ann", "coder"), bucket("bob")):
-        memory(store, tmp_path, whose).learn(entries(SAID), again=True)
-        memory(store, tmp_path, whose).consolidate()
-    one = {"facts": 1, "preferences": 1, "decisions": 0, "tasks": 1, "open_items": 0, "topics": 3}
-    assert wipe(store, "ann", "coder").counts == one
-    assert known(store).counts() == one
-    assert wipe(store, "ann").counts == one
-    assert wipe(store, "ann").counts == dict.fromkeys(KINDS, 0)
-    assert not any(known(store).counts().values())
-    assert known(store, bucket("bob")).counts() == one
-
-
-def test_the_audit_log_keeps_its_attribution_after_a_session_is_deleted_and_says_that_it_was(store, tmp_path):
-    store.create(dumps(header(session_id="s1")))
-    memory(store, tmp_path).learn(entries(SAID), again=True)
-    assert [one.session_deleted for one in audited(store, "ann").entries] == [False]
-    store.delete("s1")
-    wipe(store, "ann")
-    (entry,) = audited(store, "ann").entries
-    assert (entry.op, entry.agent, entry.session_id, entry.session_deleted) == ("extract", "main", "s1", True)
