@@ -76,3 +76,8 @@ def test_extra_all_names_every_extra():
     extras = tomllib.loads((SRC.parent / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     named = set(re.findall(r"[\w-]+", extras["all"][0].partition("[")[2]))
     assert named == extras.keys() - {"all", "dev"}
+
+
+def test_no_hint_names_an_unpublished_package():
+    texts = [file for file in SRC.rglob("*") if file.suffix in (".py", ".md", ".html", ".toml")]
+    assert [str(file) for file in texts if "install 'lore-cache" in file.read_text("utf-8")] == []
