@@ -324,7 +324,7 @@ def test_engines_are_asked_every_night_with_what_was_built_kept():
     assert "build/oracle" in [step.get("with", {}).get("path") for step in steps]
     ran = [step["run"] for step in steps if "run" in step]
     assert any(command.startswith("make -k oracle ") for command in ran)
-    assert any("tests/replay/test_llama_server.py" in command for command in ran)
+    assert any("tests/plugins/replay/test_llama_server.py" in command for command in ran)
 
 
 def test_workflows_use_actions_by_the_digest_of_their_code():

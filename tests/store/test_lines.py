@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from helpers.each import each
 from helpers.strategies import any_events
-from lore.formats.bounds import LONGEST, MOST_VALUES
 from lore.model.events import PromptDelta, encode
+from lore.model.limits import RECORD_BYTES, RECORD_VALUES
 from lore.store.base import Head, StoreError
 from lore.store.lines import NOTHING, SEED, Row, follow, good_id, good_line, note, put_together, rows_of
 from lore.testing.stores.notes import ONE
@@ -26,12 +26,12 @@ def test_bad_id_is_refused(text):
 
 
 def test_longest_line_is_that_of_readers():
-    longest = b'{"a":"' + b"x" * (LONGEST - 8) + b'"}'
+    longest = b'{"a":"' + b"x" * (RECORD_BYTES - 8) + b'"}'
     assert good_line(longest) == longest
     with pytest.raises(StoreError, match="12 MiB"):
         good_line(longest + b" ")
     with pytest.raises(StoreError, match="values"):
-        good_line(b'{"a":[' + b"1234," * (MOST_VALUES + 1) + b"1]}")
+        good_line(b'{"a":[' + b"1234," * (RECORD_VALUES + 1) + b"1]}")
 
 
 # digests, by vectors that were made with nothing but SHA-256: they may never change

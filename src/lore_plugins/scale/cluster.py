@@ -61,12 +61,18 @@ class DaskCluster:
             places = sorted((place for place, file in enumerate(files) if _travels(file)), key=lambda n: -files[n].size)
             tasks: list[Any] = client.map(job.apart, [files[place] for place in places], pure=False) if places else []
             waiting = dict(zip(places, tasks, strict=True))
+            fetched: dict[int, FileResult | None] = {}  # None: its workers died
             done = 0
             try:
                 for place, file in enumerate(files):
                     if place in waiting:
-                        yield self._result(client, waiting[place], file, job, done)
-                        del waiting[place]
+                        fetched[place] = self._result(client, waiting.pop(place), job, done)
+                        if fetched[place] is None:  # fetch all others before a file is tried that may end workers
+                            others = {other: self._result(client, task, job, done) for other, task in waiting.items()}
+                            fetched |= others
+                            waiting.clear()
+                    if place in fetched:
+                        yield fetched.pop(place) or self._judge_alone(client, file, job, done)
                     else:
                         yield job.here(file)
                     done += file.size
@@ -74,16 +80,20 @@ class DaskCluster:
                 if waiting and client.status == "running":
                     client.cancel(list(waiting.values()), force=True)
 
-    def _result(self, client: Any, task: Any, file: Input, job: ClusterJob, done: int) -> FileResult:
-        for _ in range(2):  # another file on the same workers may have ended them
-            try:
-                self._wait(client, task, job, done)
-                return task.result()
-            except self._dask.KilledWorker:
-                task = client.submit(job.apart, file, pure=False)
-            except (OSError, self._dask.CancelledError):
-                raise LoreError("the scheduler went away", hint="start it, and run this again") from None
-        return job.here(file._replace(error=LoreError(DIED)))
+    def _judge_alone(self, client: Any, file: Input, job: ClusterJob, done: int) -> FileResult:
+        """Judge a file again while no other task runs: if its workers die now, the file is the reason."""
+        result = self._result(client, client.submit(job.apart, file, pure=False), job, done)
+        return result or job.here(file._replace(error=LoreError(DIED)))
+
+    def _result(self, client: Any, task: Any, job: ClusterJob, done: int) -> FileResult | None:
+        """Wait for a task; return None if the workers that ran it died, perhaps because of another file."""
+        try:
+            self._wait(client, task, job, done)
+            return task.result()
+        except self._dask.KilledWorker:
+            return None
+        except (OSError, self._dask.CancelledError):
+            raise LoreError("the scheduler went away", hint="start it, and run this again") from None
 
     @staticmethod
     def _wait(client: Any, task: Any, job: ClusterJob, done: int) -> None:
