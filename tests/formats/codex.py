@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from formats.recorded import Recorded
 from lore.formats.codex.reader import Codex
-from lore.model.codes import Problem
-from lore.testing import everything
-from model.making import Fold, dumps
+from model.making import dumps
 
 BASE = "You are a coding agent."
 
 
-class Rollout:
+class Rollout(Recorded):
     """A rollout that grows: lines a second apart, sums of usage kept as the client keeps them."""
+
+    reader = Codex
 
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []
@@ -88,29 +89,6 @@ class Rollout:
         usage |= {"cache_write_input_tokens": 0, "reasoning_output_tokens": 0, "total_tokens": whole + output}
         base = {"session_id": "t-1", "thread_id": "t-1", "turn_id": "x", "response_id": response, "usage": usage}
         return self.line("token_usage_record", {**base, **fields})
-
-    def data(self) -> bytes:
-        """The file."""
-        return b"".join(dumps(line) + b"\n" for line in self.lines)
-
-    def read(self) -> list[Any]:
-        """What the reader finds."""
-        return [read.value for read in everything(Codex(), self.data())]
-
-    def folded(self) -> Fold:
-        """The session that the lines fold to, the reader's problems among the fold's."""
-        return folded(self.data())
-
-
-def folded(data: bytes) -> Fold:
-    """The session that a file folds to."""
-    made = Fold()
-    for read in everything(Codex(), data):
-        if isinstance(read.value, Problem):
-            made.problems.append(read.value)
-        else:
-            made.take(read.value)
-    return made
 
 
 def plain() -> Rollout:

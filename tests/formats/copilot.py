@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from formats.recorded import Recorded
 from lore.formats.copilot.reader import Copilot
-from lore.model.codes import Problem
-from lore.testing import everything
-from model.making import Fold, dumps
 
 SYSTEM = "You are the GitHub Copilot CLI."
 
 
-class Log:
+class Log(Recorded):
     """A log that grows: lines a second apart, each the parent of the next."""
+
+    reader = Copilot
 
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []
@@ -79,29 +79,6 @@ class Log:
             usage = {"inputTokens": whole, "outputTokens": output, "cacheReadTokens": read, "cacheWriteTokens": written}
             metrics[model.replace("_", "-")] = {"requests": {"count": count, "cost": 1}, "usage": usage}
         return self.line("session.shutdown", {"shutdownType": "routine", "modelMetrics": metrics})
-
-    def data(self) -> bytes:
-        """The file."""
-        return b"".join(dumps(line) + b"\n" for line in self.lines)
-
-    def read(self) -> list[Any]:
-        """What the reader finds."""
-        return [read.value for read in everything(Copilot(), self.data())]
-
-    def folded(self) -> Fold:
-        """The session that the lines fold to, the reader's problems among the fold's."""
-        return folded(self.data())
-
-
-def folded(data: bytes) -> Fold:
-    """The session that a file folds to."""
-    made = Fold()
-    for read in everything(Copilot(), data):
-        if isinstance(read.value, Problem):
-            made.problems.append(read.value)
-        else:
-            made.take(read.value)
-    return made
 
 
 def plain() -> Log:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from formats.recorded import Recorded, folded
 from lore.formats.agents.gemini import GeminiCli, GeminiCliDocument
-from lore.model.codes import Problem
-from lore.testing import everything
 from model.making import Fold, dumps
 
 MODEL = "gemini-3-flash-preview"
 
 
-class Chat:
+class Chat(Recorded):
     """A chat that grows: records a second apart, as a line each or as one document."""
+
+    reader = GeminiCli
 
     def __init__(self, session: str = "s-1", **header: Any) -> None:
         base = {"sessionId": session, "projectHash": "ab" * 32, "startTime": "2026-04-14T08:00:00.000Z"}
@@ -59,10 +60,6 @@ class Chat:
         """The file, as one document."""
         return dumps({**self.header, "messages": self.lines})
 
-    def read(self) -> list[Any]:
-        """What the reader finds."""
-        return [read.value for read in everything(GeminiCli(), self.data())]
-
     def folded(self, reader: Any = GeminiCli) -> Fold:
         """The session that the records fold to, the reader's problems among the fold's."""
         return folded(reader, self.document() if reader is GeminiCliDocument else self.data())
@@ -80,17 +77,6 @@ def call(name: str = "c-1", output: Any = "done", status: str = "success") -> di
     result = [{"functionResponse": {"id": name, "name": "read_file", "response": response}}]
     base = {"id": name, "name": "read_file", "args": {"file_path": "a.py"}, "status": status}
     return {**base, "result": None if output is None else result, "timestamp": "2026-04-14T08:00:30.000Z"}
-
-
-def folded(reader: Any, data: bytes) -> Fold:
-    """The session that a file folds to."""
-    made = Fold()
-    for read in everything(reader(), data):
-        if isinstance(read.value, Problem):
-            made.problems.append(read.value)
-        else:
-            made.take(read.value)
-    return made
 
 
 def plain() -> Chat:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from formats.gemini import folded
+from formats.recorded import Recorded
 from lore.formats.kimi.code import KimiCode
-from lore.testing import everything
-from model.making import Fold, dumps
 
 MODEL = "kimi-k3"
 START = 1_782_295_300_000
 
 
-class Wire:
+class Wire(Recorded):
     """A log of Kimi Code that grows: records a second apart."""
+
+    reader = KimiCode
 
     def __init__(self, version: str = "1.5") -> None:
         self.lines: list[dict[str, Any]] = [{"type": "metadata", "protocol_version": version, "created_at": START}]
@@ -58,18 +58,6 @@ class Wire:
     def result(self, call: str, output: Any = "done", **fields: Any) -> Wire:
         """What came of a call."""
         return self.event("tool.result", parentUuid="x", toolCallId=call, result={"output": output, **fields})
-
-    def data(self) -> bytes:
-        """The file."""
-        return b"".join(dumps(line) + b"\n" for line in self.lines)
-
-    def read(self) -> list[Any]:
-        """What the reader finds."""
-        return [read.value for read in everything(KimiCode(), self.data())]
-
-    def folded(self) -> Fold:
-        """The session that the records fold to, the reader's problems among the fold's."""
-        return folded(KimiCode, self.data())
 
 
 def usage(other: int, read: int, output: int = 10, write: int = 0) -> dict[str, int]:

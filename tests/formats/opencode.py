@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from formats.recorded import Recorded
 from lore.formats.opencode.reader import OpenCode
-from lore.model.codes import Problem
-from lore.testing import everything
-from model.making import Fold
 
 START = 1_775_635_200_000  # 2026-04-08T08:00:00Z, in ms
 
 
-class Export:
+class Export(Recorded):
     """An export that grows: messages ten seconds apart."""
+
+    reader = OpenCode
 
     def __init__(self, session: str = "ses_1", **fields: Any) -> None:
         own = {"id": session, "slug": "calm-lagoon", "projectID": "p", "directory": "/w", "title": "t"}
@@ -66,25 +66,6 @@ class Export:
     def data(self) -> bytes:
         """The file, as the client writes it."""
         return json.dumps({"info": self.info, "messages": self.messages}, indent=2).encode()
-
-    def read(self) -> list[Any]:
-        """What the reader finds."""
-        return [read.value for read in everything(OpenCode(), self.data())]
-
-    def folded(self) -> Fold:
-        """The session that the messages fold to, the reader's problems among the fold's."""
-        return folded(self.data())
-
-
-def folded(data: bytes) -> Fold:
-    """The session that a file folds to."""
-    made = Fold()
-    for read in everything(OpenCode(), data):
-        if isinstance(read.value, Problem):
-            made.problems.append(read.value)
-        else:
-            made.take(read.value)
-    return made
 
 
 def plain() -> Export:

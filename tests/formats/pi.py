@@ -6,16 +6,17 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+from formats.recorded import Recorded
 from lore.formats.pi.reader import Pi
-from lore.model.codes import Problem
-from lore.testing import everything
-from model.making import Fold, dumps
+from model.making import dumps
 
 START = 1_775_635_200_000  # 2026-04-08T08:00:00Z, in ms
 
 
-class Pages:
+class Pages(Recorded):
     """A session that grows: entries a second apart, each behind the one before it."""
+
+    reader = Pi
 
     def __init__(self, version: int = 3, **fields: Any) -> None:
         self.version = version
@@ -77,25 +78,6 @@ class Pages:
     def data(self) -> bytes:
         """The file."""
         return b"".join(written(line) + b"\n" for line in self.lines)
-
-    def read(self) -> list[Any]:
-        """What the reader finds."""
-        return [read.value for read in everything(Pi(), self.data())]
-
-    def folded(self) -> Fold:
-        """The session that the lines fold to, the reader's problems among the fold's."""
-        return folded(self.data())
-
-
-def folded(data: bytes) -> Fold:
-    """The session that a file folds to."""
-    made = Fold()
-    for read in everything(Pi(), data):
-        if isinstance(read.value, Problem):
-            made.problems.append(read.value)
-        else:
-            made.take(read.value)
-    return made
 
 
 def written(value: Any) -> bytes:

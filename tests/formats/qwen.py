@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from formats.gemini import folded
+from formats.recorded import Recorded
 from lore.formats.agents.qwen import QwenCode
-from lore.testing import everything
-from model.making import Fold, dumps
 
 MODEL = "qwen3-coder-plus"
 
 
-class Chat:
+class Chat(Recorded):
     """A chat that grows: records a second apart, each behind the last one."""
+
+    reader = QwenCode
 
     def __init__(self, **base: Any) -> None:
         self.base = {"sessionId": "s-1", "cwd": "/w", "version": "0.20.0", **base}
@@ -49,18 +49,6 @@ class Chat:
     def system(self, name: str, subtype: str, payload: Any = None, **fields: Any) -> Chat:
         """A note of the client."""
         return self.record("system", name, subtype=subtype, systemPayload=payload, **fields)
-
-    def data(self) -> bytes:
-        """The file."""
-        return b"".join(dumps(line) + b"\n" for line in self.lines)
-
-    def read(self) -> list[Any]:
-        """What the reader finds."""
-        return [read.value for read in everything(QwenCode(), self.data())]
-
-    def folded(self) -> Fold:
-        """The session that the records fold to, the reader's problems among the fold's."""
-        return folded(QwenCode, self.data())
 
 
 def content(role: str, *parts: dict[str, Any]) -> dict[str, Any]:

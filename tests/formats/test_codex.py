@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from formats.codex import BASE, Rollout, folded, plain
+from formats.codex import BASE, Rollout, plain
+from formats.recorded import folded, items
 from lore.cache.rules import served_by
 from lore.formats.codex.reader import Codex
 from lore.formats.registry import reader_of, recognise
@@ -178,11 +179,6 @@ def test_a_rollback_takes_prompts_back_with_what_the_client_wrote_before_them():
     assert not made.folded().problems
 
 
-def items(made):
-    """The items of the main chain."""
-    return [entry.item for entry in made.folded().state.main().entries]
-
-
 def test_a_bill_with_more_cached_than_all_is_odd_and_never_negative():
     usage = plain().user("x").message("assistant", "y").count(10, 128).read()[-1].usage
     assert isinstance(usage, e.OddBill)
@@ -341,7 +337,7 @@ def test_a_response_that_never_ends_is_held_no_longer_than_it_may_be():
 
 def test_a_lone_surrogate_in_a_text_or_in_arguments_is_read():
     data = plain().data().replace(b"I look.", rb"I \ud83d look").replace(rb"\"ls\"", rb"\"\ud83d\"")
-    session = folded(data)
+    session = folded(Codex, data)
     assert not session.problems
     assert len(session.state.main().entries) == 8
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from formats.copilot import SYSTEM, Log, folded, plain
+from formats.copilot import SYSTEM, Log, plain
+from formats.recorded import folded, items
 from lore.formats.copilot.reader import Copilot
 from lore.formats.registry import recognise
 from lore.model import events as e
@@ -17,11 +18,6 @@ from lore.testing import ReaderContract
 def ends(made):
     """How the requests of a session ended."""
     return [value for value in made.read() if isinstance(value, e.TurnCompleted)]
-
-
-def items(made, chain="main"):
-    """The items of a chain's timeline."""
-    return [entry.item for entry in made.folded().state.chain(chain).entries]
 
 
 def busy() -> Log:
@@ -256,21 +252,15 @@ def test_whose_a_message_is():
     ],
 )
 def test_a_line_of_wrong_types_is_opaque_and_a_problem_at_its_place(line):
-    made = folded(plain().data() + line + b"\n" + Log().user("on").data())
+    made = folded(Copilot, plain().data() + line + b"\n" + Log().user("on").data())
     assert [(found.code, found.line) for found in made.problems] == [("LORE207", 10)]
     assert made.state.opaque == 1
 
 
 def test_a_line_that_no_model_sees_may_say_anything():
-    assert not folded(plain().data() + b'{"type":"hook.start","data":7,"id":[],"timestamp":{}}\n').problems
-
-
-def test_lone_surrogates_are_read():
-    made = folded(plain().data().replace(b"a file", b"a \\ud83d file"))
-    assert not made.problems
-    assert len(made.state.main().entries) == 4
+    assert not folded(Copilot, plain().data() + b'{"type":"hook.start","data":7,"id":[],"timestamp":{}}\n').problems
 
 
 def test_a_line_that_no_model_sees_and_is_cut_is_unreadable():
-    made = folded(plain().data() + b'{"type":"hook.start","id":[],"data":{')
+    made = folded(Copilot, plain().data() + b'{"type":"hook.start","id":[],"data":{')
     assert [found.code for found in made.problems] == ["LORE202"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from formats.gemini import MODEL, Chat, call, folded, old, plain, tokens
+from formats.gemini import MODEL, Chat, call, old, plain, tokens
+from formats.recorded import ends, folded, items
 from lore.formats.agents.gemini import GeminiCli, GeminiCliDocument
 from lore.formats.registry import reader_of, recognise
 from lore.model import events as e
@@ -56,18 +57,6 @@ class TestDocument(ReaderContract):
     samples = (old().document(), Chat(kind="subagent").document(), busy().document())
 
 
-def ends(values):
-    """The ends of requests: what was not read, what was, the output."""
-    found = [value for value in values if isinstance(value, e.TurnCompleted)]
-    bills = [value.usage for value in found]
-    return [None if bill is None else (bill.uncached_tokens, bill.read_tokens, bill.output_tokens) for bill in bills]
-
-
-def entries(made):
-    """The items of the main chain."""
-    return [entry.item for entry in made.folded().state.main().entries]
-
-
 def test_chats_are_recognised_by_their_header():
     assert recognise(plain().data()) is GeminiCli
     assert recognise(old().document()) is GeminiCliDocument
@@ -87,7 +76,7 @@ def test_both_envelopes_fold_to_the_same_session():
 
 
 def test_a_message_that_is_written_again_is_one_request_and_its_last_counts_hold():
-    assert ends(plain().read()) == [(10_000, 0, 10), (400, 9_800, 10)]
+    assert ends(plain()) == [(10_000, 0, 10), (400, 9_800, 10)]
 
 
 def test_a_turn_starts_before_what_its_response_made_and_after_what_it_answers():
@@ -100,7 +89,7 @@ def test_a_turn_starts_before_what_its_response_made_and_after_what_it_answers()
 
 
 def test_text_and_calls_with_their_results_are_items_and_thoughts_are_none():
-    prompt, spoken, called, answer = entries(plain())
+    prompt, spoken, called, answer = items(plain())
     assert isinstance(prompt, UserMessage)
     assert [text_of(bytes(block.text)) for block in spoken.blocks] == ["I look."]
     assert isinstance(answer, AssistantMessage)
@@ -114,14 +103,14 @@ def test_calls_noted_behind_a_message_for_the_screen_are_the_responses_before_it
     made = plain().model("m-3", "Removing.", tokens(10_400, 0)).message("info", "i-1", "an update")
     made.message("gemini", "m-4", "", model=MODEL, thoughts=[], tokens=tokens(0, 0, 0, 0), toolCalls=[call("c-2")])
     made.message("gemini", "m-4", "", model=MODEL, thoughts=[], tokens=tokens(0, 0, 0, 0), toolCalls=[call("c-2")])
-    assert len(ends(made.read())) == 3
-    assert [item.response_id for item in entries(made)[-2:]] == ["m-3", "m-3"]
+    assert len(ends(made)) == 3
+    assert [item.response_id for item in items(made)[-2:]] == ["m-3", "m-3"]
     more = made.message("gemini", "m-5", "", model=MODEL, thoughts=[], toolCalls=[call("c-3")])
-    assert ends(more.read())[3:] == [None]  # the one before has called: these are another response's
+    assert ends(more)[3:] == [None]  # the one before has called: these are another response's
 
 
 def test_counts_that_are_all_zero_are_unknown():
-    assert ends(plain().model("m-3", "x", tokens(0, 0, 0, 0)).read())[2:] == [None]
+    assert ends(plain().model("m-3", "x", tokens(0, 0, 0, 0)))[2:] == [None]
 
 
 def test_more_cached_than_all_is_odd_and_never_negative():
@@ -139,8 +128,8 @@ def test_thoughts_and_prompts_of_the_servers_tools_are_billed_beside():
 
 def test_a_rewind_takes_back_a_message_and_all_behind_it():
     made = plain().user("u-2", "no").model("m-3", "well", tokens(10_400, 0)).rewind("u-2")
-    assert entries(made) == entries(plain())
-    assert len(ends(made.read())) == 3
+    assert items(made) == items(plain())
+    assert len(ends(made)) == 3
     assert not made.folded().problems
     unknown = plain().rewind("who").folded()
     assert [problem.code for problem in unknown.problems] == [Code.UNKNOWN_ID]
@@ -160,7 +149,7 @@ def test_another_history_replaces_all_before_it_and_bills_nothing_again():
     ]  # fmt: skip
     assert (items[1].source, items[3].source) == ("context_injection", "user")
     assert (items[5].status, text_of(bytes(items[5].error))) == ("failed", "done")
-    assert len(ends(made.read())) == 4
+    assert len(ends(made)) == 4
 
 
 def test_a_history_in_which_a_result_was_cut_keeps_all_else_and_names_the_result():
@@ -173,8 +162,8 @@ def test_a_history_in_which_a_result_was_cut_keeps_all_else_and_names_the_result
     answer = {"id": "m-2", "type": "gemini", "content": [{"text": "a file"}], "model": MODEL, "tokens": tokens(1, 0)}
     values = made.set(messages=[first, looked, result, answer]).read()
     assert [type(value).__name__ for value in values[10:]] == ["ToolResultCleared"]
-    assert len(entries(made)) == 4
-    assert b"masked" in bytes(entries(made)[2].output)
+    assert len(items(made)) == 4
+    assert b"masked" in bytes(items(made)[2].output)
 
 
 def test_a_history_in_which_a_text_changed_takes_back_what_stood_from_there_on():
@@ -185,7 +174,7 @@ def test_a_history_in_which_a_text_changed_takes_back_what_stood_from_there_on()
         {"id": "m-2", "type": "gemini", "content": [{"text": "a file"}]},
     ])  # fmt: skip
     assert [type(value).__name__ for value in made.read()[10:]] == ["Remove", "Append", "Append"]
-    assert [type(item) for item in entries(made)] == [
+    assert [type(item) for item in items(made)] == [
         UserMessage, AssistantMessage, ToolCall, UserMessage, AssistantMessage,
     ]  # fmt: skip
 
@@ -205,10 +194,10 @@ def test_a_subagents_chat_is_a_chain_of_its_own():
 def test_content_of_every_shape_is_read():
     made = Chat().message("user", "a", "text").message("user", "b", {"text": "part"}).message("user", "c", ["x", "y"])
     made.message("user", "d", [{"inlineData": {"mimeType": "image/png", "data": "QQ=="}}, {"fileData": {"x": 1}}])
-    items = entries(made)
-    assert [len(item.blocks) for item in items] == [1, 1, 2, 2]
-    assert isinstance(items[3].blocks[0], ImageBlock)
-    assert bytes(items[3].blocks[1].json) == b'{"fileData":{"x":1}}'
+    found = items(made)
+    assert [len(item.blocks) for item in found] == [1, 1, 2, 2]
+    assert isinstance(found[3].blocks[0], ImageBlock)
+    assert bytes(found[3].blocks[1].json) == b'{"fileData":{"x":1}}'
     shapes = (
         {"output": "a"},
         {"x": 1},
@@ -241,16 +230,12 @@ def test_what_cannot_be_read_is_kept_with_its_place_and_the_rest_is_read(line):
     made = plain()
     made.lines.insert(2, line)
     session = made.folded()
-    assert len(ends(made.read())) == 2
+    assert len(ends(made)) == 2
     assert [problem.line for problem in session.problems] == [4], session.problems
     assert session.state.opaque == 1
 
 
-def test_a_lone_surrogate_and_a_torn_end_are_read():
-    data = plain().data().replace(b"I look.", rb"I \ud83d look")
-    assert not folded(GeminiCli, data).problems
-    torn = folded(GeminiCli, data[:-40])
-    assert [problem.code for problem in torn.problems] == [Code.TORN_LAST_LINE]
+def test_a_document_with_a_torn_end_says_so():
     torn = folded(GeminiCliDocument, old().document()[:-40])
     assert [problem.code for problem in torn.problems] == [Code.TORN_LAST_LINE]
 

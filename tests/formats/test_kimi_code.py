@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from formats.gemini import folded
 from formats.kimi import MODEL, Wire, plain, text, usage
+from formats.recorded import ends, items
 from lore.formats.kimi.code import KimiCode
 from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.canonical import text_of
-from lore.model.codes import Code
 from lore.model.items import AssistantMessage, CompactDivider, ImageBlock, ThinkingBlock, ToolCall, UserMessage
 from lore.recording.opening import Options
 from lore.testing import ReaderContract
@@ -33,18 +32,6 @@ def busy() -> Wire:
 class TestContract(ReaderContract):
     reader = KimiCode
     samples = (plain().data(), busy().data(), busy().data()[:-1], busy().data().replace(b"\n", b"\r\n"))
-
-
-def ends(made, chain="main"):
-    """The ends of requests: what was not read, what was, the output."""
-    found = [value for value in made.read() if isinstance(value, e.TurnCompleted) and value.chain == chain]
-    bills = [value.usage for value in found]
-    return [None if bill is None else (bill.uncached_tokens, bill.read_tokens, bill.output_tokens) for bill in bills]
-
-
-def items(made):
-    """The items of the main chain."""
-    return [entry.item for entry in made.folded().state.main().entries]
 
 
 def test_a_log_is_recognised_by_its_header():
@@ -178,9 +165,3 @@ def test_odd_times_counts_and_pieces_without_a_step_are_read():
     session = made.folded()
     assert not session.problems
     assert [type(entry.item) for entry in session.state.main().entries] == [CompactDivider, UserMessage]
-
-
-def test_lone_surrogates_and_a_torn_end_are_read():
-    data = plain().data().replace(b"I look.", rb"I \ud83d look")
-    assert not folded(KimiCode, data).problems
-    assert [problem.code for problem in folded(KimiCode, data[:-20]).problems] == [Code.TORN_LAST_LINE]

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from formats.opencode import START, Export, compacted, folded, plain
+from formats.opencode import START, Export, compacted, plain
+from formats.recorded import folded, items
 from lore.formats.opencode.reader import OpenCode
 from lore.formats.registry import recognise
 from lore.model import events as e
@@ -26,11 +27,6 @@ def turns(made):
 def signs(made):
     """What was seen besides the timeline."""
     return [value for value in made.read() if isinstance(value, e.Observed)]
-
-
-def items(made):
-    """The timeline."""
-    return [entry.item for entry in made.folded().state.main().entries]
 
 
 def busy() -> Export:
@@ -244,13 +240,15 @@ def test_what_is_unknown_is_a_problem_and_the_rest_is_read():
 
 def test_messages_of_opencode_2_are_kept_as_opaque():
     info = {"id": "ses_1", "slug": "s", "version": "2.0.0", "time": {"created": START}}
-    made = folded(json.dumps({"info": info, "messages": [{"id": "m", "type": "user", "text": "hi"}]}).encode())
+    made = folded(
+        OpenCode, json.dumps({"info": info, "messages": [{"id": "m", "type": "user", "text": "hi"}]}).encode()
+    )
     assert ([problem.code for problem in made.problems], made.state.opaque) == (["LORE207"], 1)
 
 
 def test_a_document_that_ends_in_the_middle_is_read_as_far_as_it_goes():
     data = plain().data()
-    made = folded(data[: data.rfind(b'"a file"')])
+    made = folded(OpenCode, data[: data.rfind(b'"a file"')])
     assert len(made.state.main().entries) == 4
     assert [problem.code for problem in made.problems]
 
@@ -261,13 +259,13 @@ def test_hostile_values_never_raise(value):
         made = compacted()
         for message in made.messages:
             message["info"][key] = value
-        folded(json.dumps({"info": made.info, "messages": made.messages}).encode())
+        folded(OpenCode, json.dumps({"info": made.info, "messages": made.messages}).encode())
     for key in ("type", "id", "text", "state", "callID", "metadata", "tokens", "url", "auto", "tail_start_id"):
         made = compacted()
         for message in made.messages:
             for part in message["parts"]:
                 part[key] = value
-        folded(json.dumps({"info": made.info, "messages": made.messages}).encode())
+        folded(OpenCode, json.dumps({"info": made.info, "messages": made.messages}).encode())
     for key in ("id", "version", "time", "revert", "parentID"):
-        folded(Export(**{key: value}).user("a").data())
-    folded(json.dumps({"info": value, "messages": [value, {"info": value, "parts": value}]}).encode())
+        folded(OpenCode, Export(**{key: value}).user("a").data())
+    folded(OpenCode, json.dumps({"info": value, "messages": [value, {"info": value, "parts": value}]}).encode())

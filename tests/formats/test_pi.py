@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from formats.pi import Pages, call, folded, plain, shown, thought
+from formats.pi import Pages, call, plain, shown, thought
+from formats.recorded import folded
 from lore.formats.pi.reader import Pi
 from lore.formats.registry import recognise
 from lore.judge.policy import Budgets
@@ -277,7 +278,7 @@ def test_damage_is_a_problem_with_a_place_and_the_rest_is_read():
     hurt = b"".join(
         [*data[:3], b'{"type":"message","id":"x', b"\n", *data[3:], b'{"type":"message","message":7}\n', b"{"]
     )
-    made = folded(hurt)
+    made = folded(Pi, hurt)
     assert [problem.line for problem in made.problems] == [4, 9, 10]
     assert len(made.state.main().entries) == 4
 

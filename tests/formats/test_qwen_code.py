@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from formats.claude import asked, joined
-from formats.gemini import folded
 from formats.qwen import MODEL, Chat, call, content, plain, usage
+from formats.recorded import ends, items
 from lore.formats.agents.qwen import QwenCode
 from lore.formats.claude.reader import ClaudeCode
 from lore.formats.registry import recognise
@@ -64,18 +64,6 @@ def agent() -> Chat:
 class TestContract(ReaderContract):
     reader = QwenCode
     samples = (plain().data(), busy().data(), agent().data(), busy().data()[:-1], busy().data().replace(b"\n", b"\r\n"))
-
-
-def ends(made):
-    """The ends of requests: what was not read, what was, the output."""
-    found = [value for value in made.read() if isinstance(value, e.TurnCompleted)]
-    bills = [value.usage for value in found]
-    return [None if bill is None else (bill.uncached_tokens, bill.read_tokens, bill.output_tokens) for bill in bills]
-
-
-def items(made):
-    """The items of the main chain."""
-    return [entry.item for entry in made.folded().state.main().entries]
 
 
 def test_a_chat_is_told_from_claude_codes():
@@ -250,9 +238,3 @@ def test_records_that_come_again_are_passed_over_and_cycles_end():
     session = made.folded()
     assert [problem.code for problem in session.problems] == [Code.DUPLICATE_UUID, Code.DANGLING_PARENT]
     assert len(session.state.main().entries) == 4
-
-
-def test_lone_surrogates_and_a_torn_end_are_read():
-    data = plain().data().replace(b"I look.", rb"I \ud83d look")
-    assert not folded(QwenCode, data).problems
-    assert [problem.code for problem in folded(QwenCode, data[:-20]).problems] == [Code.TORN_LAST_LINE]

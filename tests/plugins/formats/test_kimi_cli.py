@@ -7,8 +7,8 @@ import json
 import pytest
 
 from formats.agents import codes, events
-from formats.gemini import folded
 from formats.kimi import text
+from formats.recorded import folded
 from lore.formats.folders import CONTEXT, WIRE
 from lore.formats.kimi.code import KimiCode
 from lore.formats.registry import recognise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from formats.agents import events, with_members
-from formats.gemini import folded
+from formats.recorded import folded
 from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.canonical import text_of

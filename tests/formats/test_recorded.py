@@ -1,0 +1,16 @@
+"""What holds for the logs of every agent alike."""
+
+from __future__ import annotations
+
+import pytest
+
+from formats import codex, copilot, gemini, kimi, opencode, pi, qwen
+from formats.recorded import folded
+
+
+@pytest.mark.parametrize("maker", [codex, copilot, gemini, kimi, opencode, pi, qwen], ids=lambda maker: maker.__name__)
+def test_lone_surrogate_in_a_text_is_read(maker):
+    made = maker.plain()
+    session = folded(made.reader, made.data().replace(b"a file", rb"a \ud83d file"))
+    assert session.problems == []
+    assert len(session.state.main().entries) == len(made.folded().state.main().entries)
