@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-import zlib
+
+from helpers.frames import frame
 
 
 def units(text):
@@ -103,16 +104,6 @@ def sse(events):
         f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" if "type" in one else f"data: {json.dumps(one)}\n\n"
         for one in events
     ).encode()
-
-
-def frame(event, kind="chunk"):
-    """One message of Bedrock's binary streams, as the encoding says."""
-    name, value = b":event-type", kind.encode()
-    headers = bytes([len(name)]) + name + b"\x07" + len(value).to_bytes(2, "big") + value
-    payload = json.dumps(event).encode()
-    prelude = (16 + len(headers) + len(payload)).to_bytes(4, "big") + len(headers).to_bytes(4, "big")
-    framed = prelude + zlib.crc32(prelude).to_bytes(4, "big") + headers + payload
-    return framed + zlib.crc32(framed).to_bytes(4, "big")
 
 
 def wrapped(event):

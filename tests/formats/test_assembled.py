@@ -26,18 +26,8 @@ from model.making import dumps
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 LOGS = sorted([*FIXTURES.glob("sessions/*.jsonl"), *FIXTURES.glob("claude-code/*.jsonl")])
-PROMPT = (
-    "dialect",
-    "fidelity",
-    "model",
-    "head",
-    "messages",
-    "tail",
-    "breakpoints",
-    "breakpoint_values",
-    "auto_breakpoint",
-    "params",
-)
+PROMPT = ("dialect", "fidelity", "model", "head", "messages", "tail", "breakpoints", "breakpoint_values",
+          "auto_breakpoint", "params")  # fmt: skip
 
 
 def turns_of(path, **options) -> list[Turn]:

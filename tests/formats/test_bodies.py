@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lore.formats.captures.bodies import Bodies
-from lore.formats.registry import READERS, recognise
+from lore.formats.registry import recognise
 from lore.model import jsonslice
 from lore.model.events import Billed
 from lore.model.turn import Call, Exchange
@@ -187,10 +187,6 @@ def test_a_pretty_printed_body_whose_messages_come_late_is_recognised(tmp_path):
     path.write_bytes(json.dumps(body("x", tools=tools), indent=2).encode())
     found = recognise(open_head(str(path)).head)
     assert found is Bodies
-
-
-def test_every_reader_is_registered_under_its_name():
-    assert {name: reader.name for name, reader in READERS.items()} == {name: name for name in READERS}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import zlib
 import pytest
 
 from formats.calls import exchange, judged
-from formats.streaming import frame, wrapped
+from formats.streaming import wrapped
+from helpers.frames import frame
 from lore.formats.contents import Content, framed_events, is_framed
 from lore.model.codes import Problem
 from lore.model.events import Billed

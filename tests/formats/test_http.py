@@ -147,21 +147,6 @@ def test_headers_of_other_types_are_none(raw):
     assert headers_of(raw) == {}
 
 
-@pytest.mark.parametrize(
-    ("raw", "status"),
-    [
-        (b"200", 200),
-        (b'"429"', 429),
-        (b'{"code": 500, "message": "x"}', 500),
-        (b"-1", None),
-        (b"null", None),
-        (b"", None),
-    ],
-)
-def test_a_status_is_a_number_its_text_or_an_object(raw, status):
-    assert status_of(raw) == status
-
-
 def test_the_frame_of_a_websocket_names_what_it_continues():
     frame = {
         "type": "response.create",
@@ -181,8 +166,10 @@ def test_usage_without_a_response_body_is_unknown():
 
 
 @pytest.mark.parametrize(
-    ("raw", "status"), [(b"200", 200), (b'"429"', 429), (b'"200 OK"', 200), (b'{"code":529}', 529), (b'"OK"', None)]
-)
+    ("raw", "status"),
+    [(b"200", 200), (b'"429"', 429), (b'"200 OK"', 200), (b'{"code": 500, "message": "x"}', 500), (b'"OK"', None),
+     (b"-1", None), (b"null", None), (b"", None)],
+)  # fmt: skip
 def test_a_status_is_read_as_recorders_write_it(raw, status):
     """go-vcr writes `200 OK`: a refused request looked like one that was answered."""
     assert status_of(raw) == status

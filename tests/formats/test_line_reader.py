@@ -28,24 +28,9 @@ from lore.model.events import CacheReset
 from lore.testing import everything
 
 BY_LINES = (
-    AssembledLog,
-    Bodies,
-    Chat,
-    ClaudeCode,
-    ClaudeEvents,
-    Codex,
-    Copilot,
-    GeminiCli,
-    GenAI,
-    KimiCode,
-    LiteLLM,
-    LoreCapture,
-    LoreLog,
-    Pi,
-    ProxyLines,
-    QwenCode,
-    Sidecode,
-)
+    AssembledLog, Bodies, Chat, ClaudeCode, ClaudeEvents, Codex, Copilot, GeminiCli, GenAI, KimiCode, LiteLLM,
+    LoreCapture, LoreLog, Pi, ProxyLines, QwenCode, Sidecode,
+)  # fmt: skip
 LADDER = (
     (b'{"a":\n{}\n', "LORE201", 1),
     (b'{}\n{"a":', "LORE202", 2),

@@ -12,6 +12,7 @@ from lore.model.codes import Problem
 from lore.testing import ReaderContract, everything
 from model.making import from_log, header, log, record, said, user
 
+CALL = {"type": "tool_call", "uuid": "t", "call_id": "c", "name": "n", "input": {}}
 RECORDS = [
     header(tools=[{"name": "t"}], attachments=["a"], params={"x": 1}, user_id="u", project_id="p"),
     record("session_changed", system=["a", "b"]),
@@ -25,9 +26,7 @@ RECORDS = [
     record("append", item={"type": "compact_divider", "uuid": "d0", "trigger": "manual", "pruned": 3}),
     record("append", item={"type": "opaque", "uuid": "o", "record": {"x": 1}}),
     record("patch_text", uuid="a1", delta_text="!"),
-    record(
-        "append", item={"type": "tool_call", "uuid": "t", "call_id": "c", "name": "n", "input": {}, "status": "running"}
-    ),
+    record("append", item={**CALL, "status": "running"}),
     record("patch_tool_call", call_id="c", status="completed", output=[{"type": "text", "text": "o"}]),
     record("tool_result_cleared", call_ids=["c"], placeholder="gone"),
     record("remove", uuids=["o"]),
@@ -46,20 +45,10 @@ RECORDS = [
     record("context_persisted", turn=3, insert_at=2, content="p"),
     record("cache_reset", reason="r"),
     record("observed", name="effort", names=["a"], removed=["b"], before="low", after="high"),
-    record(
-        "saved",
-        size=9,
-        after=1,
-        base="cd" * 32,
-        log=7,
-        digests=["ab" * 32],
-        leaf_id="u1",
-        metadata={"a": 1},
-        byte=7,
-        check="00000000",
-    ),
+    record("saved", size=9, after=1, base="cd" * 32, log=7, digests=["ab" * 32], leaf_id="u1", metadata={"a": 1},
+           byte=7, check="00000000"),
     record("opaque", record={"any": "thing"}),
-]
+]  # fmt: skip
 
 
 class TestContract(ReaderContract):
@@ -111,8 +100,7 @@ def test_lone_surrogates_are_kept():
 
 def test_an_error_text_with_a_lone_surrogate_still_ends_its_call():
     patch = record("patch_tool_call", call_id="c", status="failed", error="cut \ud83d")
-    call = {"type": "tool_call", "uuid": "t", "call_id": "c", "name": "n", "input": {}, "status": "running"}
-    data = log(header(), record("append", item=call)) + json.dumps(patch).encode() + b"\n"
+    data = log(header(), record("append", item={**CALL, "status": "running"})) + json.dumps(patch).encode() + b"\n"
     assert from_log(data).item(0).status == "failed"
 
 
@@ -124,28 +112,8 @@ def test_an_error_text_with_a_lone_surrogate_still_ends_its_call():
         record("append", item=user("u") | {"text": 3}),
         record("append", item={"type": "user_message", "uuid": "u", "blocks": [{"type": "text", "text": 3}]}),
         record("append", item={"type": "compact_divider", "uuid": "d", "trigger": "x", "summary": 3}),
-        record(
-            "append",
-            item={
-                "type": "tool_call",
-                "uuid": "t",
-                "call_id": "c",
-                "name": "n",
-                "input": {},
-                "output": [{"type": "x"}],
-            },
-        ),
-        record(
-            "append",
-            item={
-                "type": "tool_call",
-                "uuid": "t",
-                "call_id": "c",
-                "name": "n",
-                "input": {},
-                "output": [{"type": "text", "text": 1}],
-            },
-        ),
+        record("append", item={**CALL, "output": [{"type": "x"}]}),
+        record("append", item={**CALL, "output": [{"type": "text", "text": 1}]}),
         record("patch_text", uuid="u", delta_text=None),
         record("patch_tool_call", call_id="c", status="odd"),
         record("patch_tool_call", call_id="c", status="failed", output=7),

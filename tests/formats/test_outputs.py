@@ -10,7 +10,8 @@ import pytest
 
 from formats.calls import exchange, text
 from formats.captures import exchanges
-from formats.streaming import anthropic, chat, converse, frame, gemini, sse, wrapped
+from formats.streaming import anthropic, chat, converse, gemini, sse, wrapped
+from helpers.frames import frame
 from lore.formats import http
 from lore.formats.captures.bodies import Bodies
 from lore.formats.contents import Content, content_of

@@ -9,10 +9,8 @@ import json
 import pytest
 
 from formats.calls import ASKED, SAID, har, pair
-from formats.test_vcr import REFUSED
 from helpers.matrix import some
 from hostile import child
-from hostile.making import Ended
 from hostile.wrong import places, replaced
 
 WRONG = (None, True, 0, -1, 1e300, "", "x", [], [[]], {}, {"a": 1}, [None], "\ud83d", [{"name": [], "value": {}}])
@@ -40,24 +38,6 @@ def test_a_wrong_type_anywhere_is_no_crash(format):
             data = json.dumps(replaced(document, path, new)).encode()
             for read in everything(READERS[format](), data):
                 assert read.line >= 1
-
-
-@pytest.mark.parametrize("what", REFUSED)
-def test_a_refused_cassette_is_a_finding(what, lore, desk):
-    (desk / "a.yaml").write_bytes(REFUSED[what])
-    ended = lore("check", "a.yaml", "--json")
-    assert ended.code == 1
-    assert [one["code"] for one in json.loads(ended.out)["findings"]] == ["LORE221"]
-
-
-def test_a_folder_of_other_files_holds_no_captures(lore, desk):
-    (desk / "package.json").write_text('{"name": "x", "dependencies": {"request": "1"}}')
-    (desk / "docker-compose.yml").write_text("version: '3'\nservices: {}\n")
-    (desk / "list.json").write_text('[{"id": 1}]')
-    (desk / "notes.txt").write_text("interactions: none\n")
-    ended: Ended = lore("check", ".")
-    assert ended.code == 2
-    assert "holds no recordings" in ended.err or "no recording" in ended.err
 
 
 def big_text():

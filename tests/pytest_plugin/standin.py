@@ -1,10 +1,10 @@
 """A server on this machine that answers as the providers do, whole and streamed; it looks at paths, and at no key."""
 
 import json
-import struct
 import threading
-import zlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from helpers.frames import frame
 
 USAGE = {"input_tokens": 7, "output_tokens": 2, "total_tokens": 9}
 MESSAGE = {
@@ -63,17 +63,6 @@ WHOLE = {
 }  # fmt: skip
 
 
-def framed(kind: str, payload: dict) -> bytes:
-    """Return one message of an AWS event stream."""
-    headers = b""
-    for name, value in ((":event-type", kind), (":content-type", "application/json"), (":message-type", "event")):
-        headers += struct.pack(">B", len(name)) + name.encode() + struct.pack(">BH", 7, len(value)) + value.encode()
-    body = json.dumps(payload).encode()
-    head = struct.pack(">II", 16 + len(headers) + len(body), len(headers))
-    message = head + struct.pack(">I", zlib.crc32(head)) + headers + body
-    return message + struct.pack(">I", zlib.crc32(message))
-
-
 class Answering(BaseHTTPRequestHandler):
     """Answers one connection; keeps what was sent to the server."""
 
@@ -91,7 +80,7 @@ class Answering(BaseHTTPRequestHandler):
         if path.endswith("/moved"):
             self.answer(307, "text/plain", b"", location="/v1/messages")
         elif path.endswith("/converse-stream"):
-            events = [framed(kind, payload) for kind, payload in BEDROCK_EVENTS.items()]
+            events = [frame(payload, kind) for kind, payload in BEDROCK_EVENTS.items()]
             self.stream("application/vnd.amazon.eventstream", events)
         elif path.endswith(":streamGenerateContent"):
             self.stream("text/event-stream", sse([GEMINI]))

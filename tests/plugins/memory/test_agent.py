@@ -82,12 +82,6 @@ def test_a_broken_store_fails_no_turn_and_is_told(tmp_path):
         mine.learn(entries(SAID), again=True)
 
 
-def test_what_is_about_to_be_dropped_is_remembered_first(store, tmp_path):
-    mine = memory(store, tmp_path)
-    mine.before_drop(entries(SAID)[:1])
-    assert read(store, ANN).structure.preferences == ("I prefer tabs over spaces.",)
-
-
 def test_an_extraction_that_another_writer_overtakes_is_made_again_on_top_of_theirs(store, tmp_path):
     class Overtaken(Model):
         def __call__(self, prompt, data, tokens):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -264,18 +263,6 @@ def test_a_summariser_that_fails_is_visible_in_the_answer_and_in_the_list():
     ran = memory("extract", "s1", *again, url="sqlite:s.db")
     assert (ran.code, ran.out.startswith("nothing was remembered ")) == (3, True)
     assert "note: nothing was remembered by agent main of user ann" in ran.err
-
-
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="this user may write anything")
-def test_a_read_only_store_is_one_line_and_nothing_is_changed():
-    filled("jsonl:s")
-    for one in (*Path("s").iterdir(), Path("s")):
-        one.chmod(0o555 if one.is_dir() else 0o444)
-    for args in (("wipe", "--yes", "--user", "ann"), ("delete", "known_facts", "--user", "ann")):
-        ran = memory(*args, url="jsonl:s")
-        assert (ran.code, ran.out, ran.err.count("error: ")) == (2, "", 1)
-    Path("s").chmod(0o755)
-    assert answered("list", "--user", "ann", url="jsonl:s")["agents"][0]["counts"]["facts"] == 1
 
 
 def test_a_store_that_takes_no_writes_is_one_line_and_nothing_is_changed(monkeypatch):

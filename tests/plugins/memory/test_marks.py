@@ -156,14 +156,6 @@ def test_what_another_process_learnt_meanwhile_is_not_learnt_on_top_of_it(store,
     assert "twice" not in read(store, ANN).structure.tasks
 
 
-def test_learning_again_by_hand_takes_the_whole(store, tmp_path):
-    timeline = entries(SAID)
-    memory(store, tmp_path).learn(timeline)
-    model = Model({"facts": ["x"]})
-    assert memory(store, tmp_path, ask=model).learn(timeline, again=True).added == {"facts": 1}
-    assert len(model.asked) == 1
-
-
 def test_a_wipe_takes_the_marks_and_neither_this_process_nor_the_next_idle_pass_brings_back_what_it_took(
     store, tmp_path
 ):

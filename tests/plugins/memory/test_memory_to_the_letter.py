@@ -39,7 +39,7 @@ from lore_plugins.memory.audit import audit_log
 from lore_plugins.memory.buckets import GENERAL, read
 from lore_plugins.memory.identities import SHARED, MemoryBucket, bucket
 from model.making import Fold, append, call, header, log, record, said, started, user
-from plugins.memory.remembering import ANN, AT, SAID, Model, entries, memory, topics
+from plugins.memory.remembering import AT, SAID, Model, entries, memory, topics
 
 KEY = b"a key of the store"
 NOON = 1_772_366_400.0  # 2026-03-01T12:00:00Z
@@ -218,18 +218,6 @@ def test_where_nothing_is_pruned_who_comes_back_is_told_what_happened_all_the_sa
 
 def counted(store):
     return [(one.op, one.unusable, bool(one.failure)) for one in audit_log(store, "ann").entries]
-
-
-def test_an_unparsable_extraction_is_asked_for_again_once_with_the_error(tmp_path):
-    """004: … asked again once, with the error in the prompt: an extraction."""
-    store, model = Memory(), Model("I remember!", {"facts": ["uses vim"]}, "no", "none")
-    remembers = memory(store, tmp_path, ask=model)
-    remembers.learn(entries("hi"), again=True)
-    assert read(store, ANN).structure.facts == ("uses vim",)
-    assert "could not be used: the answer is no JSON object" in model.asked[1][0]
-    remembers.learn(entries("ho"), again=True)
-    assert (read(store, ANN).structure.facts, len(model.asked)) == (("uses vim",), 4)
-    assert counted(store) == [("extract", 1, False), ("extract", 2, True)]
 
 
 def test_an_unparsable_dream_is_asked_for_again_once_then_one_topic_is_made(tmp_path):

@@ -103,17 +103,6 @@ def test_a_session_that_was_looked_through_is_not_read_again_while_nobody_speaks
     assert [name for name, after in store.loads if name == "s1" and after < 2**50] == []
 
 
-def test_a_watch_that_begins_anew_learns_nothing_again():
-    """Each restart once paid for all idle sessions again, and brought tasks back that another session had closed."""
-    store, clock = Counting(), Clock()
-    exchange(begun(store), 1, SAID)
-    exchange(begun(store, "s2"), 1, "The login test is done.")
-    assert len(watched(store, clock.at(400), clock=clock)[0]) == 2
-    before = store.list()
-    assert watched(store, clock.at(500), clock=clock) == ([], [])
-    assert (store.list(), known(store).structure.tasks) == (before, ())
-
-
 def test_what_was_wiped_stays_so_when_a_watch_begins_anew():
     store, clock = Counting(), Clock()
     kept = begun(store)
@@ -171,17 +160,6 @@ def test_who_is_not_opted_in_is_not_remembered(remembered, fields):
     exchange(begun(store, **fields), 1, SAID)
     assert watched(store, clock.at(5_000), remembered=remembered, clock=clock) == ([], [])
     assert all(not one.session_id.startswith("lore.memory") for one in store.list())
-
-
-def test_each_user_and_agent_has_a_memory_of_its_own():
-    store, clock = Counting(), Clock()
-    both = Settings(memory=MemorySettings(system="structured", agents=("coder",)))
-    exchange(begun(store, "s1", agent_id="coder"), 1, SAID)
-    exchange(begun(store, "s2", "bob", agent_id="coder"), 1, "I prefer spaces.")
-    assert len(watched(store, clock.at(400), remembered=both, clock=clock)[0]) == 2
-    assert known(store, "ann", "coder").structure.preferences == ("I prefer tabs over spaces.",)
-    assert known(store, "bob", "coder").structure.preferences == ("I prefer spaces.",)
-    assert known(store).structure.is_empty
 
 
 def test_while_another_pass_is_at_work_for_the_agent_and_its_user_it_is_skipped_until_the_next_look():

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 import pytest
 
+from helpers.frames import frame
 from lore_plugins.record.forwarding import NotSignedError, Signer, signature_of
 from lore_plugins.record.upstreams import routes_of
 from plugins.record.conftest import recording
@@ -85,21 +86,8 @@ ANSWER = {
 }  # fmt: skip
 
 
-def frame(kind, value):
-    """An event as AWS frames it: lengths, a checksum of them, headers, the payload, a checksum of all."""
-    import zlib
-
-    payload, headers = json.dumps(value).encode(), b""
-    for name, text in ((":message-type", "event"), (":event-type", kind), (":content-type", "application/json")):
-        headers += bytes([len(name)]) + name.encode() + b"\x07" + len(text).to_bytes(2, "big") + text.encode()
-    begin = (16 + len(headers) + len(payload)).to_bytes(4, "big") + len(headers).to_bytes(4, "big")
-    begin += zlib.crc32(begin).to_bytes(4, "big")
-    data = begin + headers + payload
-    return data + zlib.crc32(data).to_bytes(4, "big")
-
-
-FRAMES = frame("messageStart", {"role": "assistant"}) + frame(
-    "contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": TEXT}}
+FRAMES = frame({"role": "assistant"}, "messageStart") + frame(
+    {"contentBlockIndex": 0, "delta": {"text": TEXT}}, "contentBlockDelta"
 )
 
 
