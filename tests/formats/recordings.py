@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -16,10 +16,11 @@ from conftest import ABSENT, CORPUS
 from lore.cache.bills import total
 from lore.cache.predictor import Predictor
 from lore.fold.step import step
-from lore.formats.base import Read
+from lore.formats.base import Read, Reader
 from lore.judge.policy import Budgets
 from lore.model.codes import Problem
-from lore.model.events import Event
+from lore.model.events import Append, CompactApplied, Event, TurnCanceled, TurnCompleted, TurnFailed, TurnStarted
+from lore.model.items import ToolCall
 from lore.model.results import Summary
 from lore.model.results.store import UsageResult
 from lore.model.state import FoldedSession
@@ -27,6 +28,7 @@ from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.run.folding import fold
 from lore.run.rules import packaged
+from lore.testing import everything
 
 
 def recordings(pattern: str) -> list[Path]:
@@ -60,6 +62,23 @@ def folded(session: FoldedSession, reads: Iterable[Read]) -> FoldedSession:
         if not isinstance(found.value, Problem):
             session = step(session, cast("Event", found.value)).state
     return session
+
+
+def figures(reader: type[Reader], path: Path, fields: Sequence[str], *codes: str) -> dict[str, Any]:
+    """What a reader counts in a file: its problems have no codes but these."""
+    values = [found.value for found in everything(reader(), path.read_bytes())]
+    assert {value.code for value in values if isinstance(value, Problem)} <= set(codes)
+    ends = [value.usage for value in values if isinstance(value, TurnCompleted | TurnFailed | TurnCanceled)]
+    bills = [bill for usage in ends if usage is not None for bill in usage.passes]
+    items = [value.item for value in values if isinstance(value, Append)]
+    return {
+        "requests": sum(isinstance(value, TurnStarted) for value in values),
+        "billed": sum(usage is not None for usage in ends),
+        "unknown": sum(getattr(bill, name) is None for bill in bills for name in fields),
+        "usage": [sum(getattr(bill, name) or 0 for bill in bills) for name in fields],
+        "calls": [item.call_id for item in items if isinstance(item, ToolCall)],
+        "compactions": sum(isinstance(value, CompactApplied) for value in values),
+    }
 
 
 class Near(NamedTuple):

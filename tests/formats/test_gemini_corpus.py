@@ -9,13 +9,9 @@ from typing import Any
 
 import pytest
 
-from formats.recordings import of_each, recordings
+from formats.recordings import figures, of_each, recordings
 from lore.formats.agents.gemini import GeminiCliDocument
 from lore.formats.registry import recognise
-from lore.model import events as e
-from lore.model.codes import Problem
-from lore.model.items import ToolCall
-from lore.testing import everything
 
 FILES = recordings("gemini/*.json")
 
@@ -46,24 +42,12 @@ def counted(path: Path) -> dict[str, Any]:
     return {"requests": requests, "usage": usage, "calls": calls}
 
 
-def read(path: Path) -> dict[str, Any]:
-    """The same figures from the reader."""
-    values = [found.value for found in everything(GeminiCliDocument(), path.read_bytes())]
-    ends = [value.usage for value in values if isinstance(value, e.TurnCompleted)]
-    bills = [counts for usage in ends if usage is not None for counts in usage.passes]
-    items = [value.item for value in values if isinstance(value, e.Append)]
-    assert not [value for value in values if isinstance(value, Problem)]
-    return {
-        "requests": sum(isinstance(value, e.TurnStarted) for value in values),
-        "usage": [sum(getattr(bill, name) for bill in bills) for name in FIELDS],
-        "calls": Counter(item.call_id for item in items if isinstance(item, ToolCall)),
-    }
-
-
 FIELDS = ("uncached_tokens", "read_tokens", "output_tokens")
 
 
 @of_each(FILES)
 def test_the_reader_counts_what_plain_json_counts(path: Path) -> None:
     assert recognise(path.read_bytes()) is GeminiCliDocument
-    assert read(path) == counted(path)
+    found = figures(GeminiCliDocument, path, FIELDS)
+    assert found["unknown"] == 0
+    assert {**found, "calls": Counter(found["calls"])} == {**found, **counted(path)}

@@ -10,14 +10,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from formats.recordings import absent, of_each, recordings
+from formats.recordings import absent, figures, of_each, recordings
 from lore.formats.opencode.reader import OpenCode
-from lore.model import events as e
-from lore.model.codes import Problem
-from lore.model.items import ToolCall
 from lore.recording.opening import Options
 from lore.run.folding import fold
-from lore.testing import everything
 from recording.test_opencode_store import stored, written
 
 FILES = recordings("opencode/*.json")
@@ -52,24 +48,10 @@ def sent(bill: dict[str, Any]) -> int:
     return sum(counts_of(bill))
 
 
-def read(path: Path) -> dict[str, Any]:
-    """The same figures from the reader."""
-    values = [found.value for found in everything(OpenCode(), path.read_bytes())]
-    ends = [value.usage for value in values if isinstance(value, e.TurnCompleted | e.TurnFailed | e.TurnCanceled)]
-    bills = [bill for bill in ends if bill is not None]
-    items = [value.item for value in values if isinstance(value, e.Append)]
-    assert not [value for value in values if isinstance(value, Problem)]
-    return {
-        "requests": sum(isinstance(value, e.TurnStarted) for value in values),
-        "usage": [sum(getattr(bill, name) or 0 for bill in bills) for name in FIELDS],
-        "calls": [item.call_id for item in items if isinstance(item, ToolCall)],
-        "compactions": sum(isinstance(value, e.CompactApplied) for value in values),
-    }
-
-
 @of_each(FILES)
 def test_the_reader_counts_what_plain_json_counts(path: Path) -> None:
-    assert read(path) == counted(path)
+    found = figures(OpenCode, path, FIELDS)
+    assert found == {**found, **counted(path)}
 
 
 COUNTED = """

@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 
-from formats.recordings import of_each, recordings
+from formats.recordings import figures, of_each, recordings
 from lore.formats.pi.reader import Pi
-from lore.model import events as e
-from lore.model.codes import Code, Problem
-from lore.model.items import ToolCall
-from lore.testing import everything
+from lore.model.codes import Code
 
 FILES = recordings("pi/*.jsonl")
 NAMES = ("input", "cacheRead", "cacheWrite", "output")
@@ -52,22 +49,7 @@ def counted(path: Path) -> dict[str, Any]:
     }
 
 
-def read(path: Path) -> dict[str, Any]:
-    """The same figures from the reader."""
-    values = [found.value for found in everything(Pi(), path.read_bytes())]
-    ends = [value.usage for value in values if isinstance(value, e.TurnCompleted | e.TurnFailed | e.TurnCanceled)]
-    bills = [bill for bill in ends if bill is not None]
-    items = [value.item for value in values if isinstance(value, e.Append)]
-    assert {value.code for value in values if isinstance(value, Problem)} <= {Code.JOINED_LINES}
-    return {
-        "requests": sum(isinstance(value, e.TurnStarted) for value in values),
-        "billed": len(bills),
-        "usage": [sum(getattr(bill, name) or 0 for bill in bills) for name in FIELDS],
-        "calls": [item.call_id for item in items if isinstance(item, ToolCall)],
-        "compactions": sum(isinstance(value, e.CompactApplied) for value in values),
-    }
-
-
 @of_each(FILES)
 def test_the_reader_counts_what_plain_json_counts(path: Path) -> None:
-    assert read(path) == counted(path)
+    found = figures(Pi, path, FIELDS, Code.JOINED_LINES)
+    assert found == {**counted(path), "unknown": found["unknown"]}

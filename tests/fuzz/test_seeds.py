@@ -44,12 +44,13 @@ def test_what_breaks_is_kept_small_and_outside_the_project_where_it_was_recorded
 
 @pytest.mark.parametrize("name", samples.INLINE)
 def test_a_sample_keeps_the_laws(name, tmp_path):
-    assert properties.examine(samples.INLINE[name], samples.ANTHROPIC, tmp_path) is None
+    assert properties.examine(samples.INLINE[name], samples.CHAT, tmp_path) is None
 
 
 def test_the_same_seed_mutates_the_same():
     import random  # noqa: PLC0415 - only here
 
-    made = [mutate.mutate(samples.LORE, samples.CLAUDE, random.Random(n)) for n in range(50)]
-    assert made == [mutate.mutate(samples.LORE, samples.CLAUDE, random.Random(n)) for n in range(50)]
+    both = samples.INLINE["lore"], samples.INLINE["claude-code"]
+    made = [mutate.mutate(*both, random.Random(n)) for n in range(50)]
+    assert made == [mutate.mutate(*both, random.Random(n)) for n in range(50)]
     assert len(set(made)) > 40
