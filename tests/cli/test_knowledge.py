@@ -243,7 +243,7 @@ def test_listing_writes_nothing():
 
 
 # A line of the help ended in "print...".
-@pytest.mark.parametrize("words", [[], ["knowledge"], ["memory"], ["store"]])
+@pytest.mark.parametrize("words", [[], ["knowledge"], ["store"]])
 def test_no_line_of_the_help_is_cut(words):
     ran = lore(*words, "--help")
     assert (ran.code, "..." in ran.out.partition("Commands:")[2]) == (0, False)
