@@ -43,6 +43,12 @@ def served(remembered: Path) -> Iterator[str]:  # noqa: F811
     assert err == "Open it in a browser of this computer. Ctrl-C ends it.\n"
 
 
+@pytest.fixture(autouse=True)
+def beside_the_store(remembered: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """Run each test in the folder of the store that is served, with its settings."""
+    monkeypatch.chdir(remembered.parent)
+
+
 @pytest.fixture
 def tab(browser: Any, served: str) -> Iterator[Any]:
     """A new page; nothing is said on its console, and nothing is asked of another host."""
