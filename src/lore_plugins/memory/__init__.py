@@ -1,6 +1,6 @@
-"""Memory across sessions: learnt from what is said, consolidated into topics, told to later sessions.
+"""Memory across sessions: extract it from what was said, consolidate it into topics, add it to later sessions.
 
-For a harness: `remembering_of` returns the memory of a session, which `lore.compaction.hooks.Continuous` takes.
+For an agent: `remembering_of` returns the memory of a session; pass it to `lore.compaction.hooks.Continuous`.
 """
 
 from typing import TYPE_CHECKING
