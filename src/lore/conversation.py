@@ -89,6 +89,10 @@ class Conversation(ABC):
         """Return the prompt of a turn that has begun and not ended: now, or before the program was killed."""
 
     @abstractmethod
+    def _log_derived(self, chain: str) -> None:
+        """Put the events that lore derived for turns that have begun into the log, if it lacks them."""
+
+    @abstractmethod
     def _time(self) -> str | None:
         """Return what the clock says, where there is one."""
 
@@ -152,6 +156,8 @@ class Conversation(ABC):
         state = self.state.chain(chain)
         waits = not state.since and len(state.entries) == state.sent
         prompt = self.unanswered(chain) if waits else None
+        if prompt is not None:
+            self._log_derived(chain)  # it was begun before another writer's events came in: they may have added to it
         if not state.entries:
             raise LoreError("nothing was said yet: providers refuse a request without messages",
                             hint="`session.user(…)` first")  # fmt: skip

@@ -235,6 +235,15 @@ class Session(Conversation):
         ended = 0 if state.last is None else state.last.turn
         return None if state.turn is None or state.turn.turn == ended else self.assembled(chain).prompt
 
+    def take_derived(self, chain: str = MAIN) -> tuple[Event, ...]:
+        """Return the events that lore derived for turns that have begun and the log lacks; then the log holds them."""
+        derived = self._folding.save(chain)
+        self._log += derived
+        return derived
+
+    def _log_derived(self, chain: str) -> None:
+        self.take_derived(chain)
+
     def _time(self) -> str | None:
         return None if self._clock is None else time_of(self._clock)
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,8 @@ import pytest
 from cli.running import lore, put, session
 from formats.claude import answered, asked, joined, text
 from helpers.schemas import valid
+from lore.store import open_store
+from lore.testing.stores.scenarios import begun
 from model.making import body, dumps, header, log, record
 
 SECRET = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz"
@@ -257,3 +262,14 @@ def test_an_entry_that_is_known_by_its_title_is_updated_under_its_own_id():
     assert {one["id"] for one in knowledge("list", "k.jsonl", "--json").json["knowledge"]} == {
         "abcdef1", "abcdef2", "zzzzz-9",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("url", ["sqlite:sessions.db", "jsonl:sessions"])
+def test_eight_parallel_adds_to_one_store_succeed(url):
+    with closing(open_store(url)) as store:
+        begun(store)
+    add = [sys.executable, "-m", "lore", "knowledge", "add", f"{url}#s"]
+    writers = [subprocess.Popen([*add, f"k{number}", "--content", f"fact {number}"]) for number in range(8)]
+    assert [writer.wait() for writer in writers] == [0] * 8
+    with closing(open_store(url)) as store:
+        assert store.load("s").head.number == 9

@@ -113,6 +113,28 @@ def test_two_harnesses_lose_no_message_and_no_turn():
         assert items(stored(store)) == ["u1", "u1-2", "a3", "a2"]
 
 
+def test_delta_sent_after_a_reload_is_stored():
+    """The turn had begun when another writer changed the knowledge: only its prompt held the delta."""
+    store = Memory()
+    with lore.open(store, "s", model="claude-opus-4-8") as mine, lore.open(store, "s") as curator:
+        mine.apply(event("knowledge", op="add", id="k1", title="Port", content="8080"))
+        mine.user("first")
+        mine.request()
+        mine.assistant("answer")
+        curator.reload()
+        curator.apply(event("knowledge", op="update", id="k1", content="9090 " * 30))
+        curator.save()
+        mine.user("second")
+        with pytest.raises(ConflictError):
+            mine.request()
+        mine.reload()
+        sent = json.dumps(mine.request())
+        assert "9090" in sent
+        assert len(store.prompt_deltas("s")) == 1
+    other = StoredSession.open(store, "s", rules=lore.Rules(knowledge_tokens=30))
+    assert json.dumps(other.request()) == sent
+
+
 def test_reload_renames_held_items_everywhere():
     store = Faulty(Memory())
     mine, theirs = StoredSession.begin(store, HEADER), StoredSession.begin(store, HEADER)

@@ -191,7 +191,7 @@ class StoredAppender:
     def append(self, events: Iterable[Event]) -> bool:
         """Append events, if there are any, in one delta; never is a stored session's last line torn.
 
-        Raises LoreError where another writer has written meanwhile, or nothing could be written.
+        Raises ConflictError if another writer has written meanwhile, LoreError if nothing could be written.
         """
         lines = tuple(encode(event) for event in events)
         if not lines:
@@ -200,7 +200,8 @@ class StoredAppender:
         try:
             self._head = save_delta(self._store, self._session_id, delta)
         except ConflictError as error:
-            raise LoreError(error.message, hint="nothing was written: run the command again") from None
+            error.hint = HINT_AGAIN
+            raise
         return False
 
 

@@ -125,6 +125,9 @@ class StoredSession(Conversation):
     def _time(self) -> str:
         return time_of(self._clock)
 
+    def _log_derived(self, chain: str) -> None:
+        self._held += map(encode, self.session.take_derived(chain))
+
     def apply(self, *events: Event) -> tuple[Problem, ...]:
         """Apply events to the session, and hold them for the next save; returns what was wrong with them.
 

@@ -8,6 +8,7 @@ error and nothing is written; what would change nothing is not written either. N
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from lore.errors import LoreError
@@ -23,6 +24,9 @@ from lore.recording.base import Problems, Recording
 from lore.recording.events import session_log
 from lore.recording.opening import Options
 from lore.recording.writing import HINT_CONVERT, appending
+from lore.store.base import ConflictError
+
+ATTEMPTS = 100  # times that a stored session is read again after another writer's event
 
 
 class WrittenKnowledge(NamedTuple):
@@ -90,6 +94,19 @@ def _write(
     _refuse_a_turn(path)
     if options.format not in (None, "lore"):
         raise LoreError(f"knowledge is added to lore logs, not to {options.format!r}", hint=HINT_CONVERT)
+    for _ in range(ATTEMPTS - 1):
+        with suppress(ConflictError):  # another writer of the stored session was faster: decide again what to write
+            return _write_once(path, options, op, events, ids)
+    return _write_once(path, options, op, events, ids)
+
+
+def _write_once(
+    path: str,
+    options: Options,
+    op: str,
+    events: Callable[[FoldedSession], list[Event]],
+    ids: Callable[[FoldedSession], list[str]],
+) -> WrittenKnowledge:
     problems = Problems()
     with appending(path) as appender:
         state = _folded(options.open(path, problems))
