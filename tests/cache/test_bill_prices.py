@@ -8,9 +8,11 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from lore.cache.prices import bill_price, is_regional
-from lore.cache.rules import Served, seconds
+from lore.cache.rules import ALWAYS, seconds
+from lore.cache.served import Served
 from lore.model.events import Billed, Iteration
 from lore.run.rules import packaged
 
@@ -133,7 +135,7 @@ def test_a_region_costs_more_for_the_models_of_which_the_vendor_says_so(where, e
 
 def test_reads_of_an_implicit_cache_have_a_price_of_their_own():
     row = next(row for row in packaged().rows if row.rule == "price_uncached")
-    own = row._replace(provider="qwen", model="qwen-max", platform="", since=0.0, value=Decimal(10))
+    own = replace(row, provider="qwen", model="qwen-max", platform="", valid_from=ALWAYS, value=Decimal(10))
     rules = packaged().overridden_by([own])
     reads = [rules.price("qwen", "qwen-max", at=AUGUST, implicit=implicit).read for implicit in (False, True)]
     assert reads == [Decimal(1), Decimal(2)]

@@ -138,10 +138,9 @@ def test_a_bill_for_a_body_without_a_breakpoint_is_said():
 
 @pytest.mark.parametrize(
     ("more", "read"),
-    [({}, [0, 32, 32]), ({"refreshed_by_reads": 0}, [0, 32, 0]), ({"lifetime_grace": 2.2}, [0, 32, 32])],
+    [({}, [0, 32, 32]), ({"lifetime": 150, "lifetime_grace": 1.5}, [0, 32, 32]), ({"lifetime": 150}, [0, 0, 0])],
 )
-def test_rows_say_whether_reads_renew_and_how_much_longer_entries_live(more, read):
-    """A user's rows on both were taken, listed by --rules, and changed nothing."""
+def test_reads_renew_and_grace_prolongs_a_lifetime(more, read):
     asked = [request("ab", breakpoints=[1], at=at, answered=at, same=2 if at else 0) for at in (0.0, 200.0, 400.0)]
     assert reads("anthropic", asked, rules({**NOW, **more})) == read
 

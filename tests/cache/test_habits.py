@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from lore.cache.base import Outcome
 from lore.cache.bills import DROP
-from lore.cache.habits import UNCOUNTED, UNSIGNED, WEIGHT, Habit, Habits, Tally, chance, outcomes
+from lore.cache.forecast import WEIGHT, Tally, chance, outcomes
+from lore.cache.habits import UNCOUNTED, UNSIGNED, Habit, Habits
 from lore.model.state import SIGNS
 from lore.run.rules import packaged
 
@@ -18,7 +19,9 @@ HABITS = packaged().habits
 
 
 def row(sign="skill", *, moment="request", moves="history", fell=1, seen=4, **fields):
-    return Habit(sign, moment, moves, fell, seen, 10, date(2026, 1, 1), "tests", "M", **fields)
+    return Habit(
+        sign=sign, moment=moment, moves=moves, fell=fell, seen=seen, sessions=10, counted=date(2026, 1, 1), **fields
+    )
 
 
 def counts(sign, *, prompted=False, **fields):
@@ -77,7 +80,7 @@ def test_the_row_that_holds_is_the_nearest(sign, fields, expected):
 
 def test_every_packaged_row_holds_somewhere():
     for habit in HABITS.rows:
-        version = ".".join(map(str, habit.since)) or ("1.0" if habit.until else "")
+        version = habit.from_version or ("1.0" if habit.before_version else "")
         asked = {"first": bool(habit.first), "version": version, "model": habit.model.strip("*")}
         asked["provider"] = habit.provider
         assert HABITS.find(habit.sign, prompted=habit.moment == "prompt", **asked) is habit

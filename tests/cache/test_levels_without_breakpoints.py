@@ -6,7 +6,7 @@ from msgspec import Raw
 
 from cache.talk import Talk
 from lore.cache.levels import Levels
-from lore.cache.rules import Served
+from lore.cache.served import Served
 from lore.model.events import Billed
 from lore.model.items import AssistantMessage, ThinkingBlock
 from lore.run.rules import packaged

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lore.cache.bills import LOOKBACKS
-from lore.cache.rule_file import parse
-from lore.cache.rules import DatedRules, spans
+from lore.cache.rule_file import read_rules
+from lore.cache.rules import DatedRules, hour_spans
 from lore.run.rules import packaged
 
 
@@ -22,7 +22,7 @@ def day(text):
 def rules(*rows, head=""):
     """Rules of rows that are written in short: a rule, a value, further keys."""
     text = "".join(f"[[rules]]\nprovider='p'\nrule='{rule}'\nvalue={value}\n{more}\n" for rule, value, more in rows)
-    return DatedRules(parse(head + text, "t.toml").rows)
+    return DatedRules(read_rules(head + text, "t.toml").rows)
 
 
 def test_the_nearest_model_pattern_holds_then_the_platform_then_the_latest_date():
@@ -63,7 +63,7 @@ def test_a_row_that_says_unknown_is_found_and_has_no_number():
 def test_a_clock_that_says_anything_is_no_crash(at):
     price = packaged().price("deepseek", "deepseek-v4-pro", at=at)
     assert (price is None) == (at != 1e300)
-    assert packaged().newer(at) == (at > 0)
+    assert packaged().is_older_than(at) == (at > 0)
 
 
 def test_a_time_that_is_none_does_not_spoil_the_price_of_another():
@@ -74,7 +74,9 @@ def test_a_time_that_is_none_does_not_spoil_the_price_of_another():
 
 
 def test_without_a_time_what_is_announced_does_not_hold_yet():
-    rows = parse("[[rules]]\nrule='lifetime'\nprovider='p'\nrows=[{value=1},{value=2,valid_from=2027-01-01}]", "t").rows
+    rows = read_rules(
+        "[[rules]]\nrule='lifetime'\nprovider='p'\nrows=[{value=1},{value=2,valid_from=2027-01-01}]", "t"
+    ).rows
     assert DatedRules(rows, date(2026, 10, 24)).number("lifetime", "p", "m") == 1
     assert DatedRules((), date(2026, 10, 24)).overridden_by(rows).number("lifetime", "p", "m") == 2
     assert packaged().price("gemini", "gemini-3.8-flash").uncached == Decimal("0.75")
@@ -190,13 +192,15 @@ def test_a_price_that_is_a_multiple_of_the_uncached_one_needs_no_row_of_its_own(
 
 def test_a_makers_prices_do_not_hold_where_a_gateway_makes_its_own():
     assert packaged().price("anthropic", "claude-opus-5", "openrouter") is None
-    own = parse("[[rules]]\nrule='price_uncached'\nprovider='anthropic'\nplatform='openrouter'\nvalue=6\n", "own.toml")
+    own = read_rules(
+        "[[rules]]\nrule='price_uncached'\nprovider='anthropic'\nplatform='openrouter'\nvalue=6\n", "own.toml"
+    )
     price = packaged().overridden_by(own.rows).price("anthropic", "claude-opus-5", "openrouter")
     assert (price.uncached, price.read) == (6, None)
 
 
 def test_a_users_row_holds_over_any_other_that_matches():
-    own = parse(
+    own = read_rules(
         "[[rules]]\nprovider='anthropic'\nrows=["
         "{rule='price_read',model='claude-*',value=0.9},"
         "{rule='minimum_tokens',model='claude-opus-4-7',value=7,valid_from=2026-09-01}]",
@@ -222,4 +226,4 @@ def test_the_tables_say_what_the_lookback_of_checks_says():
     [("1-4,6-10", ((1, 4), (6, 10))), ("0-24", ((0, 24),)), ("4-1", None), ("1-25", None), ("x", None), ("", None)],
 )
 def test_hours_are_read_or_refused(hours, found):
-    assert spans(hours) == found
+    assert hour_spans(hours) == found

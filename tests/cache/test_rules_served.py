@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.cache.rules import LONGEST, normal, served
+from lore.cache.served import LONGEST, normal_name, served
 
 
 @pytest.mark.parametrize(
@@ -32,8 +32,8 @@ from lore.cache.rules import LONGEST, normal, served
     ],
 )
 def test_a_model_has_one_spelling_however_an_api_spells_it(spelled, name):
-    assert normal(spelled) == name
-    assert normal(name) == name
+    assert normal_name(spelled) == name
+    assert normal_name(name) == name
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from formats.codex import BASE, Rollout, plain
 from formats.recorded import folded, items
-from lore.cache.rules import served_by
+from lore.cache.served import served_by
 from lore.formats.codex.reader import Codex
 from lore.formats.registry import reader_of, recognise
 from lore.judge.policy import Budgets

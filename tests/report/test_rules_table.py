@@ -6,7 +6,7 @@ import io
 import json
 
 from helpers.schemas import valid
-from lore.cache.rule_file import parse
+from lore.cache.rule_file import read_rules
 from lore.cache.rules import DatedRules
 from lore.report.console import console
 from lore.report.forms.json_report import render
@@ -21,11 +21,11 @@ def shown(result):
 
 
 def made(text):
-    return listed(DatedRules(parse(text, "own.toml").rows))
+    return listed(DatedRules(read_rules(text, "own.toml").rows))
 
 
 def test_a_users_rows_are_counted():
-    own = parse("[[rules]]\nprovider='vllm'\nrule='block_tokens'\nvalue=32\n", "own.toml")
+    own = read_rules("[[rules]]\nprovider='vllm'\nrule='block_tokens'\nvalue=32\n", "own.toml")
     lines = shown(listed(packaged().overridden_by(own.rows), provider="vllm"))
     assert lines[1].split()[2:4] == ["block_tokens", "32"]
     assert "own.toml" in "\n".join(lines)

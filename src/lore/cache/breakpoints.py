@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from lore.cache.base import UNKNOWN, Breakpoint, Confidence, Look, Outcome, Prediction, Request
 from lore.cache.bills import FIVE_MINUTES, GRACE, ONE_HOUR, positions
-from lore.cache.habits import outcomes
+from lore.cache.forecast import outcomes
 from lore.cache.tree import SLACK, PrefixTree, Ruler, TreePath
 from lore.model.events import Billed
 from lore.model.limits import CACHE_ENTRIES
@@ -198,8 +198,6 @@ class Breakpoints:
         return self._look("lifetime_grace", request.model, request.at) or GRACE
 
     def _renew(self, node: int, entry: CacheEntry, request: Request) -> None:
-        if self._look("refreshed_by_reads", request.model, request.at) == 0:
-            return
         if request.at is not None and entry.expires is not None:
             expires = max(entry.expires, _began(request) + entry.lifetime * self._grace(request))
             self._put(node, entry._replace(expires=expires))

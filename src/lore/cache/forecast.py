@@ -13,16 +13,67 @@ breakpoint looks back so far.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from lore.cache.base import UNKNOWN, Outcome, Prediction
 from lore.cache.bills import DROP, ONE_HOUR, POSITIONS, SOON, lookback
-from lore.cache.habits import SURE, UNSIGNED, WEIGHT, Habit, Habits, Tally, chance, outcomes
+from lore.cache.habits import UNSIGNED, Habit, Habits
 from lore.cache.lanes import ChainLevels, Growth, ModelLane
-from lore.cache.rules import normal
+from lore.cache.served import normal_name
 from lore.model.codes import Code
 from lore.model.state import Change, Sign
+
+PRIOR = 0.5
+WEIGHT = 4.0  # occurrences: what one session does it does again, so that few of its own turns outweigh other sessions
+SURE = 0.9  # a probability from here on is near 1
+
+
+class Tally(NamedTuple):
+    """How often a session showed something, and a fall followed."""
+
+    seen: int = 0
+    fell: int = 0
+
+    def plus(self, *, fell: bool) -> Tally:
+        """Return it with one more."""
+        return Tally(self.seen + 1, self.fell + fell)
+
+
+def chance(habit: Habit, tally: Tally) -> float:
+    """Return how likely a fall is, by the packaged counts and what this session showed."""
+    seen = habit.seen + 2 * PRIOR
+    weight = min(WEIGHT, seen)
+    return ((habit.fell + PRIOR) / seen * weight + tally.fell) / (weight + tally.seen)
+
+
+_HALF = 0.5  # more than that is the likeliest in any case
+
+
+def outcomes(read: int, why: str, falls: Sequence[Outcome]) -> tuple[Outcome, ...]:
+    """Return what may be read, the likeliest first: `read` where nothing falls. Probabilities sum to 1.
+
+    Falls are outcomes that read less, each as likely as by itself: they are independent, and the deepest that happens
+    decides; those to the same place are one outcome. What lies within `DROP` tokens of an outcome speaks for it: a
+    hidden request or none, a prompt then stands there all the same.
+    """
+    if not falls:
+        return (Outcome(read, 1.0, why),)
+    left, found = 1.0, dict[int, Outcome]()
+    for fall in sorted(falls, key=lambda fall: (fall.read, -fall.probability)):
+        if fall.read >= read:
+            continue
+        probability = left * fall.probability
+        left -= probability
+        known = found.get(fall.read, Outcome(fall.read, 0.0, fall.why))
+        found[fall.read] = known._replace(probability=known.probability + probability)
+    every = [Outcome(read, left, why), *found.values()]
+    every.sort(key=lambda outcome: (-outcome.probability, -outcome.read))
+    if every[0].probability <= _HALF:
+        near = [sum([o.probability for o in every if abs(o.read - outcome.read) <= DROP]) for outcome in every]
+        every.insert(0, every.pop(near.index(max(near))))
+    return tuple(every)
+
 
 Key: TypeAlias = tuple[str, bool, bool]  # a habit's sign; whether at a new prompt, and for the first time in the chain
 Tallies: TypeAlias = dict[Key, Tally]
@@ -188,7 +239,7 @@ class Odds(NamedTuple):
         """Return the row that holds for a sign, and how likely a fall is; None where no row holds."""
         prompted = situation.grown.prompted
         habit = self.habits.find(
-            seen.sign, prompted=prompted, first=seen.first, version=seen.version, model=normal(situation.model),
+            seen.sign, prompted=prompted, first=seen.first, version=seen.version, model=normal_name(situation.model),
             waited=seen.waited, provider=self.provider,
         )  # fmt: skip
         if habit is None:

@@ -14,10 +14,22 @@ from typing import NamedTuple
 
 from lore.cache.base import Prediction
 from lore.cache.bills import DROP, ONE_HOUR, POSITIONS, SOON, lifetime, lookback, position, total, unbelievable
-from lore.cache.forecast import AGAIN, Key, Odds, ReadLevel, Seen, Situation, Tallies, level_of, prediction_of, whole_of
-from lore.cache.habits import Tally
+from lore.cache.forecast import (
+    AGAIN,
+    Key,
+    Odds,
+    ReadLevel,
+    Seen,
+    Situation,
+    Tallies,
+    Tally,
+    level_of,
+    prediction_of,
+    whole_of,
+)
 from lore.cache.lanes import Anchor, ChainLevels, Growth, ModelLane, WaitingText, growth
-from lore.cache.rules import WITH_BREAKPOINTS, DatedRules, Served, cache_of, idle_lifetime, is_transcript, served_by
+from lore.cache.rules import DatedRules, idle_lifetime
+from lore.cache.served import WITH_BREAKPOINTS, Served, cache_of, is_transcript, served_by
 from lore.model.codes import Code
 from lore.model.events import Billed
 from lore.model.state import Sign

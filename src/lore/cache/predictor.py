@@ -15,11 +15,11 @@ from msgspec import structs
 from lore.cache.base import UNKNOWN, Breakpoint, CacheModel, Look, Prediction, Request
 from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, unbelievable
 from lore.cache.breakpoints import Breakpoints
-from lore.cache.forecast import Situation
-from lore.cache.habits import Tally, chance
+from lore.cache.forecast import Situation, Tally, chance
 from lore.cache.levels import BY_LEVEL, Levels, Predicted
 from lore.cache.registry import Option, cache_named, configured, is_known, make, view_of
-from lore.cache.rules import WITH_BREAKPOINTS, DatedRules, Served, cache_of, is_transcript, normal, served_by
+from lore.cache.rules import DatedRules
+from lore.cache.served import WITH_BREAKPOINTS, Served, cache_of, is_transcript, normal_name, served_by
 from lore.cache.views import PLAIN, Count, Views, automatic
 from lore.model.events import Billed
 from lore.model.providers import ENGINES
@@ -182,7 +182,7 @@ class Predictor:
         if not is_known(name) or turn.failed:  # nobody knows which it is, or the plug-in that models it is missing
             return Predicted(name, UNKNOWN)
         if self.model is not None:
-            self.touched.take(changed=normal(turn.model) != normal(self.model))
+            self.touched.take(changed=normal_name(turn.model) != normal_name(self.model))
         key = (name, name if name in ENGINES else where.provider, where.platform)
         if name in BY_LEVEL and is_transcript(turn):
             key = ("levels", where.provider, where.platform)
@@ -218,7 +218,7 @@ def _bound(rules: DatedRules, provider: str, platform: str) -> Look:
     def look(rule: str, model: str | None, at: float | None) -> float | None:
         if rule.startswith("habit:"):
             sign = rule.removeprefix("habit:")
-            habit = rules.habits.find(sign, prompted=False, model=normal(model), provider=provider)
+            habit = rules.habits.find(sign, prompted=False, model=normal_name(model), provider=provider)
             return None if habit is None else chance(habit, Tally())
         row = rules.find(rule, provider, model, platform, at)
         return None if row is None or row.value is None or isinstance(row.value, str) else float(row.value)

@@ -1,14 +1,13 @@
-"""Prices: what the tokens of a bill cost by kind, in all passes of its response, and tools that the provider ran.
+"""What a request cost: the price of each kind of token, of further passes, and of tools that the provider ran.
 
-In: rows (`DatedRules`), who serves the request, its bill, the parameters that asked for it. Out: a `Price`, exact sums
-in US dollars (`Decimal`). Rules: a count or a price that is not known makes the cost unknown, unless nothing is counted
-at that price. What is written without a lifetime is paid at `write`, where a provider has no such price at `write_5m`,
-its default. Requests of tools cost the same however tokens are multiplied. What a response says that it was served at
-holds over what was asked for; what neither says costs the list price. An advisor's pass has the price of its own
-model, at the usual speed. A place costs more only where a row says so.
-Sources: Anthropic's pages on fast mode, service tiers, data residency, Bedrock and Google Cloud (regional endpoints,
-and Bedrock's inference profiles of a region, cost more than global ones); OpenAI's on fast mode and data residency;
-xAI's on regional endpoints.
+A count or a price that is unknown makes the cost unknown, unless no token has that price. A write without a lifetime
+costs `write`; if the provider has no such price, `write_5m`, its default lifetime. The speed, tier and region that a
+response reports hold over those that were asked for; without either the list price holds. Requests of tools cost the
+same at every speed. An advisor's pass has the price of its own model, at the normal speed.
+
+Sources: Anthropic's pages on fast mode, service tiers, data residency, Bedrock and Google Cloud (regional endpoints and
+Bedrock's inference profiles of a region cost more than global ones); OpenAI's on fast mode and data residency; xAI's on
+regional endpoints.
 """
 
 from __future__ import annotations
@@ -23,7 +22,8 @@ from lore.model.deferred import pattern
 from lore.model.events import Billed, Counts
 
 if TYPE_CHECKING:
-    from lore.cache.rules import DatedRule, DatedRules, Served
+    from lore.cache.rules import DatedRule, DatedRules
+    from lore.cache.served import Served
 
 MILLION, THOUSAND = Decimal(1_000_000), 1000
 KINDS = ("uncached", "read", "write", "write_5m", "write_1h", "output")  # of tokens
@@ -32,57 +32,54 @@ _DERIVED = ("read", "write", "write_5m", "write_1h")  # kinds that may be given 
 
 
 class Price(NamedTuple):
-    """US dollars a million tokens, by kind; None where there is no such price or it is not known.
-
-    `tools` are dollars a thousand requests; `passes` are the prices of a bill's other passes, in their order.
-    """
+    """Prices in US dollars per million tokens; None if there is no such price, or it is unknown."""
 
     uncached: Decimal | None = None
     read: Decimal | None = None
-    write: Decimal | None = None
+    write: Decimal | None = None  # without a lifetime
     write_5m: Decimal | None = None
     write_1h: Decimal | None = None
     output: Decimal | None = None
-    tools: tuple[tuple[str, Decimal], ...] = ()
-    passes: tuple[Price | None, ...] = ()
+    tools: tuple[tuple[str, Decimal], ...] = ()  # dollars per thousand requests, by tool
+    passes: tuple[Price | None, ...] = ()  # the prices of the response's further passes, in their order
 
     def of(self, bill: Counts) -> Decimal | None:
-        """Return what a bill costs in US dollars, every pass and tool of it.
+        """Return the cost in US dollars of all passes and tools; None if unknown.
 
-        `write_tokens` is all that was written, those of a lifetime are parts of it. Where nothing is said about
-        writes they are free or none, if the provider charges none, and unknown otherwise.
+        `write_tokens` counts all writes; those with a lifetime are part of it. Missing counts of writes are unknown if
+        the provider charges for writing.
         """
-        paid = self._of_counts(bill)
-        if paid is None or not isinstance(bill, Billed):
-            return paid
+        cost = self._of_counts(bill)
+        if cost is None or not isinstance(bill, Billed):
+            return cost
         tools = dict(self.tools)
         for name, requests in bill.server_tools:
             if name not in tools:
                 return None
-            paid += requests * tools[name] / THOUSAND
+            cost += requests * tools[name] / THOUSAND
         if bill.iterations and len(bill.iterations) != len(self.passes):
             return None
         for counts, price in zip(bill.iterations, self.passes, strict=False):
-            cost = None if price is None else price.of(counts)
-            if cost is None:
+            more = None if price is None else price.of(counts)
+            if more is None:
                 return None
-            paid += cost
-        return paid
+            cost += more
+        return cost
 
     def _of_counts(self, usage: Counts) -> Decimal | None:
-        lives = (usage.write_5m_tokens, usage.write_1h_tokens)
-        said = any(count is not None for count in lives)
-        if usage.write_tokens is None and None in lives and (said or self.writes_are_charged):
+        by_lifetime = (usage.write_5m_tokens, usage.write_1h_tokens)
+        is_split = any(count is not None for count in by_lifetime)
+        if usage.write_tokens is None and None in by_lifetime and (is_split or self.writes_are_charged):
             return None
-        paid = Decimal(0)
+        cost = Decimal(0)
         for count, price in self._counted(usage).values():
             if count is None or count < 0 or (count and price is None):
                 return None
-            paid += count * (price or 0)
-        return paid / MILLION
+            cost += count * (price or 0)
+        return cost / MILLION
 
     def _counted(self, usage: Counts) -> dict[str, tuple[int | None, Decimal | None]]:
-        """Return the tokens of each kind, with their price; where nobody says what was written, that is 0."""
+        """Return count and price of each kind; missing counts of writes are 0."""
         hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0
         write = 0 if usage.write_tokens is None else usage.write_tokens - short - hour
         return {
@@ -93,20 +90,23 @@ class Price(NamedTuple):
         }  # fmt: skip
 
     def parts(self, bill: Counts) -> dict[str, Decimal]:
-        """Return what a bill cost by kind of price; kinds whose count or price is not known are left out."""
-        counted = self._counted(bill).items()
-        found = [{
-            kind: count * price / MILLION for kind, (count, price) in counted
-            if count and (count > 0 or kind != "write") and price is not None
-        }]  # fmt: skip
+        """Return the cost by kind of price, without the kinds whose count or price is unknown."""
+        parts: dict[str, Decimal] = {}
+
+        def add(kind: str, cost: Decimal) -> None:
+            parts[kind] = parts.get(kind, Decimal(0)) + cost
+
+        for kind, (count, price) in self._counted(bill).items():
+            if count and (count > 0 or kind != "write") and price is not None:
+                add(kind, count * price / MILLION)
         if isinstance(bill, Billed):
             tools = dict(self.tools)
-            found += [{name: count * tools[name] / THOUSAND} for name, count in bill.server_tools if name in tools]
-            passes = zip(bill.iterations, self.passes, strict=False)
-            found += [price.parts(counts) for counts, price in passes if price is not None]
-        parts: dict[str, Decimal] = {}
-        for kind, paid in (entry for some in found for entry in some.items()):
-            parts[kind] = parts.get(kind, Decimal(0)) + paid
+            for name, count in bill.server_tools:
+                if name in tools:
+                    add(name, count * tools[name] / THOUSAND)
+            for counts, price in zip(bill.iterations, self.passes, strict=False):
+                for kind, cost in ({} if price is None else price.parts(counts)).items():
+                    add(kind, cost)
         return parts
 
     @property
@@ -118,7 +118,10 @@ class Price(NamedTuple):
 def rates(
     find: Callable[[str], DatedRule | None], factors: Iterable[str], *, listed: bool, implicit: bool = False
 ) -> Price | None:  # fmt: skip
-    """Return all rates, each with its factors; a maker's own hold where they are `listed`."""
+    """Return the prices of the rules that `find` returns, multiplied by the factors.
+
+    `listed`: the maker's list prices hold on this platform; otherwise only rows of the platform or the user's own.
+    """
 
     def money(rule: str) -> Decimal | None:
         row = find(rule)
@@ -126,42 +129,44 @@ def rates(
             return None
         return row.value if listed or row.own or row.platform else None
 
-    uncached, sides = money("price_uncached"), _sides(find, factors)
-    if uncached is None or sides is None:
+    uncached, multiples = money("price_uncached"), _multiples(find, factors)
+    if uncached is None or multiples is None:
         return None
-    found: dict[str, Decimal | None] = {}
-    for kind in KINDS:
-        rate = money(f"price_{kind}")
+
+    def price(kind: str) -> Decimal | None:
+        price = money(f"price_{kind}")
         if kind in _DERIVED and find(f"price_{kind}") is None:
             own = f"multiple_{kind}_implicit"
             multiple = money(own if kind == "read" and implicit and find(own) is not None else f"multiple_{kind}")
-            rate = None if multiple is None else multiple * uncached
-        found[kind] = None if rate is None else rate * sides["output" if kind == "output" else "input"]
+            price = None if multiple is None else multiple * uncached
+        return None if price is None else price * multiples["output" if kind == "output" else "input"]
+
     tools = ((tool, money(f"price_{tool}")) for tool in TOOLS)
-    known = tuple([(tool, rate) for tool, rate in tools if rate is not None])
-    uncached, read, write, write_5m, write_1h, output = (found[kind] for kind in KINDS)
-    return Price(uncached, read, write, write_5m, write_1h, output, known)
+    return Price(
+        price("uncached"), price("read"), price("write"), price("write_5m"), price("write_1h"), price("output"),
+        tuple([(tool, rate) for tool, rate in tools if rate is not None]),
+    )  # fmt: skip
 
 
-def _sides(find: Callable[[str], DatedRule | None], factors: Iterable[str]) -> dict[str, Decimal] | None:
-    """Return what multiplies the prices of input and of output; None where a factor is not known."""
-    every = Decimal(1)
+def _multiples(find: Callable[[str], DatedRule | None], factors: Iterable[str]) -> dict[str, Decimal] | None:
+    """Return the multiples of the prices of input and of output; None if one is unknown."""
+    multiple = Decimal(1)
     for name in factors:
         row = find(f"multiple_{name}")
         if row is None or not isinstance(row.value, Decimal):
             return None
-        every *= row.value
-    sides: dict[str, Decimal] = {"input": every, "output": every}
-    for side in sides:  # by the prompt's length
+        multiple *= row.value
+    multiples = {"input": multiple, "output": multiple}
+    for side in multiples:  # long prompts may cost more
         row = find(f"multiple_{side}")
         if row is not None:
             if not isinstance(row.value, Decimal):
                 return None
-            sides[side] *= row.value
-    return sides
+            multiples[side] *= row.value
+    return multiples
 
 
-# the prices of one bill: by the model that answered, at the speed, tier and place that it was served at
+# the prices of one response: of the model that answered, at the speed, tier and place that it was served at
 
 _FACTORS = {
     ("speed", "fast"): "fast", ("service_tier", "fast"): "fast", ("service_tier", "priority"): "priority",
@@ -175,57 +180,61 @@ def bill_price(
     size: int | None = None, asked: Mapping[str, bytes] | None = None, endpoint: str = "", instead: str | None = None,
     implicit: bool = False,
 ) -> Price | None:  # fmt: skip
-    """Return the prices of a bill, None where nobody knows them; `size` is the prompt's, in tokens.
+    """Return the prices of a response; None if they are unknown.
 
-    `model` was asked, `instead` is whom to ask in its place; `asked` are the request's parameters, as JSON.
+    `model` was asked for, `size` is the prompt's length in tokens, `asked` are the request's parameters as JSON;
+    `instead` is a model whose prices are wanted in place of those of the model that answered.
     """
     factors = tuple(_factors(rules, where, model, at, bill, asked or {}, endpoint))
-    own = instead or (bill.model if bill is not None and bill.model else model)
-    price = rules.price(where.provider, own, where.platform, at, prompt_tokens=size, extras=factors, implicit=implicit)
+    answering = instead or (bill.model if bill is not None and bill.model else model)
+    price = rules.price(
+        where.provider, answering, where.platform, at, prompt_tokens=size, extras=factors, implicit=implicit
+    )
     if price is None or bill is None or not bill.iterations:
         return price
     passes = [
         rules.price(
-            where.provider, found.model or instead or model, where.platform, at, implicit=implicit,
-            prompt_tokens=sum((found.uncached_tokens or 0, found.read_tokens or 0, found.write_tokens or 0)),
-            extras=[factor for factor in factors if factor != "fast" or found.kind != _ADVISOR],
+            where.provider, one.model or instead or model, where.platform, at, implicit=implicit,
+            prompt_tokens=sum((one.uncached_tokens or 0, one.read_tokens or 0, one.write_tokens or 0)),
+            extras=[factor for factor in factors if factor != "fast" or one.kind != _ADVISOR],
         )
-        for found in bill.iterations
+        for one in bill.iterations
     ]  # fmt: skip
     return price._replace(passes=tuple(passes))
-
-
-def _factors(
-    rules: DatedRules, where: Served, model: str | None, at: float | None, bill: Billed | None,
-    asked: Mapping[str, bytes], endpoint: str,
-) -> Iterator[str]:  # fmt: skip
-    found: dict[str, None] = {}
-    for name in ("speed", "service_tier", "inference_geo"):
-        value = "" if bill is None else getattr(bill, name)
-        if not value and asked.get(name, b"")[:1] == b'"':
-            value = text_of(asked[name])
-        factor = _FACTORS.get((name, value))
-        if factor is not None:
-            found[factor] = None
-    yield from found
-    if is_regional(where, endpoint, model or "") and rules.find(
-        "multiple_regional", where.provider, model, where.platform, at
-    ):
-        yield "regional"
 
 
 def unknown_factors(
     rules: DatedRules, where: Served, model: str | None, at: float | None, bill: Billed | None,
     asked: Mapping[str, bytes] | None = None,
 ) -> list[str]:  # fmt: skip
-    """Name what multiplies a bill's prices by nobody knows how much, where the list price itself is known."""
-    own = bill.model if bill is not None and bill.model else model
-    if rules.price(where.provider, own, where.platform, at) is None:
+    """Return the factors of a response whose multiple is unknown, if the list price itself is known."""
+    answering = bill.model if bill is not None and bill.model else model
+    if rules.price(where.provider, answering, where.platform, at) is None:
         return []
     factors = _factors(rules, where, model, at, bill, asked or {}, "")
     return [
-        name for name in factors if rules.number(f"multiple_{name}", where.provider, own, where.platform, at) is None
-    ]
+        name for name in factors
+        if rules.number(f"multiple_{name}", where.provider, answering, where.platform, at) is None
+    ]  # fmt: skip
+
+
+def _factors(
+    rules: DatedRules, where: Served, model: str | None, at: float | None, bill: Billed | None,
+    asked: Mapping[str, bytes], endpoint: str,
+) -> Iterator[str]:  # fmt: skip
+    factors: dict[str, None] = {}
+    for name in ("speed", "service_tier", "inference_geo"):
+        value = "" if bill is None else getattr(bill, name)
+        if not value and asked.get(name, b"")[:1] == b'"':
+            value = text_of(asked[name])
+        factor = _FACTORS.get((name, value))
+        if factor is not None:
+            factors[factor] = None
+    yield from factors
+    if is_regional(where, endpoint, model or "") and rules.find(
+        "multiple_regional", where.provider, model, where.platform, at
+    ):
+        yield "regional"
 
 
 _HOST = pattern(r"(?:[a-z]{2}\.api\.(?:openai\.com|x\.ai)|[a-z]+-[a-z]+\d+-aiplatform\.googleapis\.com)(?=[:/]|$)")
@@ -234,23 +243,26 @@ _LOCATION = pattern(r"/locations/(?!global/)[a-z0-9-]+/")
 _PROFILE = pattern(r"(?:(?P<region>[a-z-]+)\.)?(?:anthropic|openai)\.")
 
 
-def is_partial(rules: DatedRules, client: str) -> bool:
-    """Tell whether a program, by name and version, is known to note only a part of the output tokens."""
-    return bool(client) and recorded_output(rules, client) not in (None, 1)
-
-
-def recorded_output(rules: DatedRules, client: str) -> Decimal | Literal["unknown"] | None:
-    """Return which share of the output tokens a program's version notes; None where no row says anything of it."""
-    name, _, version = client.rpartition(" ")
-    row = rules.find("output_recorded", name, ".".join(map(str, version_of(version))))
-    return None if row is None else row.value if isinstance(row.value, Decimal) else "unknown"
-
-
 def is_regional(where: Served, endpoint: str, model: str) -> bool:
-    """Tell whether a request surely stays in a region: by its host, its path, or Bedrock's name of the model."""
+    """Return whether a request surely stays in a region: by its host, its path, or Bedrock's name of the model."""
     if where.platform == "bedrock":
         profile = _PROFILE.match(model.rsplit("/", 1)[-1])
         return profile is not None and profile["region"] != "global"
     if where.platform == "vertex":
         return any(host.match(endpoint) for host in (_HOST, _MULTIREGION)) or bool(_LOCATION.search(endpoint))
     return not where.platform and _HOST.match(endpoint) is not None
+
+
+# programs that record only a part of the output tokens
+
+
+def recorded_output(rules: DatedRules, client: str) -> Decimal | Literal["unknown"] | None:
+    """Return the share of the output tokens that a program's version records; None if no row is about it."""
+    name, _, version = client.rpartition(" ")
+    row = rules.find("output_recorded", name, ".".join(map(str, version_of(version))))
+    return None if row is None else row.value if isinstance(row.value, Decimal) else "unknown"
+
+
+def is_partial(rules: DatedRules, client: str) -> bool:
+    """Return whether a program (name and version) records only a part of the output tokens."""
+    return bool(client) and recorded_output(rules, client) not in (None, 1)

@@ -14,7 +14,8 @@ from msgspec import Raw
 
 from lore.cache.bills import FIVE_MINUTES, ONE_HOUR
 from lore.cache.prices import Price, bill_price, is_partial
-from lore.cache.rules import DatedRules, served
+from lore.cache.rules import DatedRules
+from lore.cache.served import served
 from lore.compaction.settings import Compaction
 from lore.model.events import Billed
 from lore.model.items import NULL, is_absent

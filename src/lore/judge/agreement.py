@@ -18,7 +18,8 @@ from msgspec import UNSET
 
 from lore.cache.bills import DROP
 from lore.cache.prices import Price, unknown_factors
-from lore.cache.rules import DatedRules, billed_by, is_transcript
+from lore.cache.rules import DatedRules
+from lore.cache.served import billed_by, is_transcript
 from lore.judge.base import CURRENCY, added, date_of, exact, summed
 from lore.model.codes import Problem
 from lore.model.results import BilledResult, simulate

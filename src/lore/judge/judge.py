@@ -22,7 +22,8 @@ from lore.cache.bills import BYTES_PER_TOKEN, TOLERANCE_TOKENS, cached, has_unse
 from lore.cache.habits import Habits
 from lore.cache.levels import Predicted, Transcripts
 from lore.cache.prices import MILLION, Price
-from lore.cache.rules import DatedRules, cache_of, is_transcript, minimum_tokens, served_by
+from lore.cache.rules import DatedRules, minimum_tokens
+from lore.cache.served import cache_of, is_transcript, served_by
 from lore.judge.base import TURN_RULES, TurnRule, TurnVerdict, paid_again, price_of
 from lore.judge.laws import Laws, UnderMinimum
 from lore.judge.pair import Pair, is_remark

@@ -20,7 +20,7 @@ from decimal import Decimal
 from msgspec.structs import replace
 
 from lore.cache.bills import DROP, block_tokens, met_read, position, self_contradiction, total, within_bill
-from lore.cache.habits import Tally
+from lore.cache.forecast import Tally
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, Lifetime, lifetime_after
 from lore.judge.base import TurnVerdict, date_of, exact, lasting_path, paid_again, price_of

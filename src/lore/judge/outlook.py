@@ -17,7 +17,8 @@ from lore.cache.bills import has_unseen
 from lore.cache.predictor import Predictor
 from lore.cache.prices import Price
 from lore.cache.registry import cache_named, takes_breakpoints
-from lore.cache.rules import DatedRules, Served, cache_of, seconds, served_by
+from lore.cache.rules import DatedRules, seconds
+from lore.cache.served import Served, cache_of, served_by
 from lore.cache.tree import PrefixTree, Ruler
 from lore.cache.views import Count, View, Views, lifetime_of
 from lore.judge.base import price_of

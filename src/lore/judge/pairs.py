@@ -15,8 +15,8 @@ from typing import NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from lore.cache import bills
-from lore.cache.forecast import Situation
-from lore.cache.habits import Habits, Tally
+from lore.cache.forecast import Situation, Tally
+from lore.cache.habits import Habits
 from lore.judge.attribution import attribute, cause_of, disputed, limited, too_far
 from lore.judge.pair import BY_BILL, Pair, Sizes, columns, dispute, is_remark
 from lore.judge.rewrites import ReplacedTail, evidence_of, last_message, replaced_tail, without_tail

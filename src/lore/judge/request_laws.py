@@ -21,7 +21,8 @@ from msgspec.structs import replace
 
 from lore.cache.bills import BYTES_PER_TOKEN, FIVE_MINUTES, has_unseen, prompt_tokens
 from lore.cache.registry import takes_breakpoints
-from lore.cache.rules import DatedRules, cache_of, minimum_tokens, served_by
+from lore.cache.rules import DatedRules, minimum_tokens
+from lore.cache.served import cache_of, served_by
 from lore.cache.views import lifetime_of
 from lore.model.canonical import printable, text_of
 from lore.model.codes import CauseKind, Code

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from lore.cache.bills import DROP, cached, total
 from lore.cache.forecast import Seen
-from lore.cache.rules import normal
+from lore.cache.served import normal_name
 from lore.judge.witnesses import PairContext
 from lore.model.cause import Cause
 from lore.model.codes import CODES, Code
@@ -127,7 +127,7 @@ def _habit(name: str) -> _Look:
             return None
         row = context.habits().find(
             name, prompted=seen.grown.prompted, first=name not in context.shown, version=sign.version,
-            model=normal(context.right.model),
+            model=normal_name(context.right.model),
         )  # fmt: skip
         if row is None or (not row.derived and row.fell < row.seen * _OFTEN):
             return None
@@ -144,7 +144,7 @@ def _skill(context: PairContext) -> Cause | None:
     waited = None if seen is None else next((sign for sign in seen.seen if sign.sign == "skill" and sign.waited), None)
     if waited is None:
         return None
-    model = normal(context.right.model)
+    model = normal_name(context.right.model)
     row = context.habits().find("skill", prompted=True, version=waited.version, model=model)
     if row is None or row.derived:
         return None

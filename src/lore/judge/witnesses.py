@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, SOON, TOLERANCE_TOKENS, cached, expiry, met_read, prompt_tokens
-from lore.cache.forecast import Situation
-from lore.cache.habits import Habits, Tally
+from lore.cache.forecast import Situation, Tally
+from lore.cache.habits import Habits
 from lore.judge.rewrites import rewritten, sealed
 from lore.model import evidence as e
 from lore.model.cause import Cause

@@ -9,10 +9,11 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from lore.cache.habits import Habit, Tally, chance
+from lore.cache.habits import Habit
 from lore.cache.prices import recorded_output
-from lore.cache.rule_file import RuleTable, parse
-from lore.cache.rules import FOR_READING, DatedRule, DatedRules, normal
+from lore.cache.rule_file import RuleTable, read_rules
+from lore.cache.rules import FOR_READING, DatedRule, DatedRules
+from lore.cache.served import normal_name
 from lore.config import Loaded
 from lore.errors import LoreError, Where
 from lore.files import WholeFile
@@ -28,7 +29,7 @@ def packaged() -> DatedRules:
     """Return lore's own tables, read once."""
     folder = resources.files("lore.cache").joinpath("data")
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
-    tables = [parse(folder.joinpath(name).read_text("utf-8"), name) for name in names]
+    tables = [read_rules(folder.joinpath(name).read_text("utf-8"), name) for name in names]
     return DatedRules(
         [row for table in tables for row in table.rows], _newest(table.as_of for table in tables),
         [habit for table in tables for habit in table.habits],
@@ -53,7 +54,7 @@ def chosen(given: str | None, settings: Loaded) -> DatedRules:
 
 def listed(rules: DatedRules, *, provider: str | None = None, model: str | None = None) -> RulesResult:
     """Return all rows, or those that can hold for a provider's or a model's requests."""
-    name = None if model is None else normal(model)
+    name = None if model is None else normal_name(model)
     rows = [
         _result(row)
         for row in rules.rows
@@ -69,7 +70,7 @@ def listed(rules: DatedRules, *, provider: str | None = None, model: str | None 
 
 def stale(rules: DatedRules, at: float | None) -> str | None:
     """Say that something was recorded after the tables were checked; None where it was not, or nothing tells."""
-    if not rules.newer(at):
+    if not rules.is_older_than(at):
         return None
     return f"recorded after {rules.as_of}, the day of the rules and prices: they may have changed since"
 
@@ -100,7 +101,7 @@ def _read(path: str) -> RuleTable:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise LoreError(f"{shown} is not UTF-8 text", hint=_HINT, where=Where(shown)) from None
-    return parse(text, shown)
+    return read_rules(text, shown)
 
 
 _HINT = "name a TOML file of rules; lore simulate --rules shows what rows say"
@@ -111,11 +112,7 @@ def _newest(days: Iterable[date | None]) -> date | None:
 
 
 def _habit(habit: Habit) -> HabitResult:
-    first, latest = (".".join(map(str, version)) for version in (habit.since, habit.until))
-    return filled(
-        HabitResult, habit, from_version=first, before_version=latest, chance=round(chance(habit, Tally()), 3),
-        counted=habit.counted.isoformat(),
-    )  # fmt: skip
+    return filled(HabitResult, habit, chance=round(habit.chance, 3), counted=habit.counted.isoformat())
 
 
 def _result(row: DatedRule) -> RuleResult:

@@ -22,12 +22,12 @@ from msgspec.structs import replace
 
 from lore.cache.base import Prediction
 from lore.cache.bills import cached, met_read, position, total, unbelievable
-from lore.cache.habits import Tally, chance
 from lore.cache.levels import Predicted
 from lore.cache.predictor import NO_CHANGE, Predictor, WhatIf
 from lore.cache.prices import Price, is_partial
 from lore.cache.registry import BROUGHT, CACHES, is_known, takes_breakpoints
-from lore.cache.rules import DatedRules, cache_of, is_transcript, served_by
+from lore.cache.rules import DatedRules
+from lore.cache.served import cache_of, is_transcript, served_by
 from lore.errors import LoreError, lacks_plug_in
 from lore.formats.registry import lacks_of
 from lore.judge import savings
@@ -232,7 +232,7 @@ def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simula
         yield f"not predicted: {turns_of(sum(turn.cache == cache for turn in turns))}; {missing}"
     for cache in sorted({turn.cache for turn in turns if turn.cache in CACHES and simulation.transcripts}):
         habit = rules.habits.find("no-sign", prompted=False, provider=CACHES[cache].provider)
-        if habit is not None and habit.moves == "head" and chance(habit, Tally()) > _RANDOM:
+        if habit is not None and habit.moves == "head" and habit.chance > _RANDOM:
             yield nearly_random(cache, habit.fell, habit.seen)
     for what, formats in simulation.lacks.items():
         if what:

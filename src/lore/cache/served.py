@@ -1,0 +1,133 @@
+"""Who made and who serves the model of a request, which cache that is, and how tables spell the model's name.
+
+Known from the endpoint, the model's name, the dialect, and from what a gateway reports about who answered. A result is
+empty if none of them is known. Sources: the model lists of Anthropic, Bedrock and Vertex; names in recordings.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from lore.model.deferred import pattern
+from lore.model.providers import ENGINES, GATEWAYS, UNKNOWN, has_exact_breakpoints, named_provider, provider_of
+from lore.model.turn import Turn
+
+PLATFORMS = frozenset(("azure", "bedrock", "openrouter", "vertex"))  # they serve the models of other makers
+LONGEST = 200  # characters of a model's name; a longer text is not one
+WITH_BREAKPOINTS = frozenset(("anthropic", "bedrock"))  # caches with entries at breakpoints, whose writes are billed
+_MANY = 4096  # remembered answers: a recording can name any number of models
+_CACHES = {"anthropic": "anthropic", "gemini": "gemini", "deepseek": "deepseek", "moonshot": "kimi", "xai": "xai",
+           "qwen": "qwen-implicit", **{engine: engine for engine in ENGINES}}  # fmt: skip
+
+
+class Served(NamedTuple):
+    """The maker of a model, and the cloud or gateway that serves it; empty if unknown, or if it is the maker itself."""
+
+    provider: str
+    platform: str
+
+
+@lru_cache(_MANY)
+def served(endpoint: str, model: str | None, dialect: str, answered_by: str = "") -> Served:
+    """Return who made and who serves a request's model.
+
+    `answered_by` is the gateway's name for the provider that answered: that one's cache was used. An engine that
+    answered is both, whatever model it runs.
+    """
+    if answered_by in ENGINES:
+        return Served(answered_by, "")
+    host = provider_of(endpoint, model, dialect)
+    if answered_by and (host in GATEWAYS or not endpoint):
+        answers = named_provider(answered_by)
+        if answers not in PLATFORMS:
+            return Served(answers, host if host in PLATFORMS else "")
+        host = answers
+    if host in PLATFORMS:
+        maker = provider_of("", normal_name(model), "")
+        return Served(maker or ("openai" if host == "azure" else UNKNOWN), host)
+    if host == UNKNOWN and not endpoint:
+        return Served(provider_of("", normal_name(model), ""), "")
+    return Served(host, "")
+
+
+def served_by(turn: Turn) -> Served:
+    """Return who made and who serves the model of a turn; does not build the turn's prompt."""
+    return served(turn.call.endpoint, turn.model, turn.dialect, turn.call.answered_by)
+
+
+def billed_by(turn: Turn) -> Served:
+    """Return whose price list holds for a turn: a router's own list, if it has one, else that of the provider."""
+    call = turn.call
+    if not call.answered_by or not call.endpoint:
+        return served_by(turn)
+    host = served(call.endpoint, turn.model, turn.dialect)
+    return host if host.platform in GATEWAYS else served_by(turn)
+
+
+def cache_of(turn: Turn, where: Served) -> str:
+    """Return the name of the cache that served a turn; empty if unknown."""
+    if where.platform == "bedrock":
+        return "bedrock"
+    if where.provider == "openai":
+        return "openai-breakpoint" if has_exact_breakpoints(turn.model) else "openai"
+    if where.provider == "gemini" and not is_transcript(turn):
+        params = turn.prompt.params
+        if params.get("cachedContent") or params.get("cached_content"):
+            return "gemini-explicit"
+    return _CACHES.get(where.provider, "")
+
+
+def is_transcript(turn: Turn) -> bool:
+    """Return whether the recording holds only the turn's history, without system prompt and tools."""
+    return turn.basis is not None
+
+
+_VENDOR = pattern(
+    r"^(?:(?:us|us-gov|eu|apac|jp|au|ca|sa|global)\.)?"
+    r"(?:anthropic|openai|deepseek|qwen|moonshot|moonshotai|xai|google|amazon|meta|mistral)\."
+)
+_DATE = pattern(r"(?:@(?:\d{8}|latest|default)|-\d{8}|-\d{4}-\d\d-\d\d|-latest)$")
+_PLATFORM_VERSION = pattern(r"-v\d+(?::\w+)*$")
+_WINDOW = pattern(r"\[\d+m\]$")  # Claude Code's mark of a long context window
+_NUMBER_FIRST = pattern(r"^claude-(\d(?:-\d)?)-(opus|sonnet|haiku)(?=$|-)")
+
+
+@lru_cache(_MANY)
+def normal_name(model: str | None) -> str:
+    """Return a model's name as the tables spell it: lower case, without vendor, region, date and platform version.
+
+    `claude-sonnet-4.6`, `us.anthropic.claude-sonnet-4-6-v1:0` and `claude-sonnet-4-6@20260217` all become
+    `claude-sonnet-4-6`.
+    """
+    if not model or len(model) > LONGEST:
+        return ""
+    name = _VENDOR.sub("", model.strip().lower().rsplit("/", 1)[-1])
+    name = _WINDOW.sub("", name)
+    if not name.startswith("claude"):
+        return _DATE.sub("", name)
+    name = _DATE.sub("", _PLATFORM_VERSION.sub("", _DATE.sub("", name)))
+    return _NUMBER_FIRST.sub(r"claude-\2-\1", name.replace(".", "-").removesuffix("-thinking"))
+
+
+def model_pattern(text: str) -> str:
+    """Return the pattern of a row as tables spell it; raise ValueError with a hint on a second line if it is none."""
+    name = text.lower()
+    if not text.strip() or not text.isprintable():
+        raise ValueError("the model is empty or not printable")
+    if not any(special in name for special in "*?["):
+        return normal_name(text) or name
+    if any(char.isspace() or char == "/" for char in name) or not _brackets_are_closed(name):
+        raise ValueError(f'model {text[:60]!r} is not a pattern\nwrite a name, or its beginning and a star: "gpt-5*"')
+    return name
+
+
+def _brackets_are_closed(name: str) -> bool:
+    """Return whether each `[` has its `]`; `fnmatch` would read an open bracket as a letter."""
+    rest = name
+    while "[" in rest:
+        inside = rest.partition("[")[2]
+        body, closed, rest = inside[1:].partition("]")  # a bracket directly after the first one is a member
+        if not closed or "[" in body:
+            return False
+    return True
