@@ -10,6 +10,7 @@ from hypothesis import given
 from helpers.strategies import shapes
 from helpers.strategies.sessions import Agent, in_every_shape, is_delta, scripts, setups
 from lore.model.inserts import signature
+from lore.prompt.layout import is_shared
 
 
 def _pairs(agent):
@@ -41,11 +42,12 @@ def test_knowledge_never_changes_the_head(script, setup):
 
 @in_every_shape
 @given(scripts(), setups)
-def test_a_head_pinned_anew_keeps_its_tools_and_first_two_blocks(script, setup):
+def test_a_reset_leaves_tools_prompt_and_layers_as_they_are(script, setup):
     steps = [one for one in script if one[0] != "change"]
     for before, turn in _pairs(Agent(*setup).play(steps)):
-        size = [at for at, one in enumerate(before.prompt.head, 1) if one.kind != "envelope"][2]  # a tool, two blocks
-        assert turn.head[:size] == before.head[:size]
+        shared = [segment for segment in before.prompt.head if is_shared(segment)]
+        assert shared
+        assert [segment for segment in turn.prompt.head if is_shared(segment)] == shared
 
 
 @in_every_shape

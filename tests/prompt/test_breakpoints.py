@@ -23,7 +23,7 @@ TURNS = [
 
 
 def assembled(*events, dialect="anthropic", rules=None, **fields):
-    fold = Fold(started(system="S", **{"tools": TOOLS, "model": "claude-opus-5", **fields}), *events)
+    fold = Fold(started(**{"system": "S", "tools": TOOLS, "model": "claude-opus-5", **fields}), *events)
     return Assembler(DIALECTS[dialect], rules=rules or Rules()).assemble(fold.state, fold.state.main())
 
 
@@ -32,12 +32,51 @@ def places(made, dialect="anthropic"):
     return [made.prompt.at(place).path for place in made.prompt.breakpoints]
 
 
-def test_breakpoints_stand_on_the_last_tool_the_system_prompt_the_last_end_and_this_end():
-    made = assembled(*TURNS)
-    assert places(made) == ["tools[1]", "system[2]", "messages[0].content[0]", "messages[2].content[0]"]
+def test_shared_part_session_and_both_ends_have_breakpoints():
+    made = assembled(event("layer", name="style", when="once_at_start", text="Use few words."), *TURNS)
+    assert places(made) == ["system[1]", "system[2]", "messages[0].content[0]", "messages[2].content[0]"]
+    assert [made.prompt.at(at).origin for at in made.prompt.breakpoints[:2]] == ["layers", "session and knowledge"]
     body = json.loads(DIALECTS["anthropic"].write(made.prompt))
-    assert body["tools"][1]["cache_control"] == body["messages"][2]["content"][0]["cache_control"]
+    assert body["system"][1]["cache_control"] == body["messages"][2]["content"][0]["cache_control"]
     assert "cache_control" not in json.dumps(body["messages"][-1])
+
+
+def test_last_tool_has_a_breakpoint_while_there_is_room():
+    assert places(assembled(*TURNS[:3])) == ["tools[1]", "system[0]", "system[1]", "messages[0].content[0]"]
+    assert places(assembled(*TURNS[1:3], system=None)) == ["tools[1]", "messages[0].content[0]"]
+
+
+@pytest.mark.parametrize(("ttl", "written"), [({}, None), ({"ttl": "1h"}, "1h")])
+def test_automatic_breakpoint_of_caller_counts_as_one(ttl, written):
+    made = assembled(*TURNS, params={"cache_control": {"type": "ephemeral", **ttl}})
+    assert places(made) == ["system[0]", "system[1]", "messages[2].content[0]"]
+    assert {json.loads(one).get("ttl") for one in made.prompt.breakpoint_values} == {written}
+    assert made.prompt.auto_breakpoint
+
+
+def test_previous_end_keeps_its_breakpoint_when_a_look_up_misses_it():
+    calls = [append(call(f"t{n}", f"c{n}", status="completed", output="o", response_id="r")) for n in range(11)]
+    events = [*TURNS[:3], *calls, event("turn_started", turn=2)]
+    made = assembled(*events, params={"cache_control": {"type": "ephemeral"}})
+    assert places(made) == ["system[0]", "messages[0].content[0]", "messages[2].content[10]"]
+
+
+def test_key_of_the_shared_part_is_the_same_in_all_sessions():
+    bodies = [
+        json.loads(DIALECTS["openai-chat"].write(assembled(*TURNS, dialect="openai-chat", **fields).prompt))
+        for fields in ({"session_id": "s-2", "model": "gpt-5"}, {"model": "gpt-5"}, {"model": "gpt-5", "system": "T"})
+    ]
+    keys = [body["prompt_cache_key"] for body in bodies]
+    assert keys[0] == keys[1] != keys[2]
+
+
+@pytest.mark.parametrize(
+    ("model", "params", "key"), [("mistral-large", {}, None), ("gpt-oss-20b", {}, None),
+    ("gpt-6-sol", {"prompt_cache_key": "mine"}, "mine")],
+)  # fmt: skip
+def test_key_is_left_to_the_caller_and_to_other_models(model, params, key):
+    made = assembled(*TURNS, dialect="openai-responses", model=model, params=params)
+    assert json.loads(DIALECTS["openai-responses"].write(made.prompt)).get("prompt_cache_key") == key
 
 
 def test_a_recorded_breakpoint_is_no_content_where_lore_sets_its_own():
@@ -71,10 +110,10 @@ def test_the_head_may_ask_for_a_longer_life_than_the_history():
 
 
 @pytest.mark.parametrize("dialect", ["openai-chat", "openai-responses"])
-def test_models_with_exact_breakpoints_have_them_on_input_parts_alone(dialect):
+def test_exact_breakpoints_are_on_input_and_system_parts(dialect):
     made = assembled(*TURNS, dialect=dialect, model="gpt-6-sol")
     parts = [made.prompt.at(place) for place in made.prompt.breakpoints]
-    assert [json.loads(one.data)["text"] for one in parts] == ["ask", "more"]
+    assert [json.loads(one.data)["text"] for one in parts] == ["S", "ask", "more"]
     assert b'"prompt_cache_breakpoint":{"mode":"explicit"}' in DIALECTS[dialect].write(made.prompt)
 
 

@@ -401,7 +401,7 @@ def test_cache_points_are_breakpoints_of_what_stands_before_them():
 )
 def test_only_models_that_take_cache_points_get_them(model, tools):
     made = DIALECTS["bedrock"].breakpoint(model, "1h")
-    assert (made and made.on_head) == tools
+    assert (made and made.on_tools) == tools
 
 
 @pytest.mark.parametrize(

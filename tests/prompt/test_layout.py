@@ -17,13 +17,13 @@ def texts(*events, rules=RULES, **fields):
     return [json.loads(one.text) for one in system_texts(fold.state, fold.state.main(), rules)]
 
 
-def test_the_persisted_prompt_comes_first_and_static_context_after_it():
+def test_shared_texts_come_before_those_of_the_session():
     layer = event("layer", name="l", when="once_at_start", text=" rules \n")
     attached = "[attachments]\n  - a.png\n  - b.txt"
     fields = {"system": "Be brief.", "attachments": ["a.png", "b.txt"]}
-    assert texts(layer, **fields) == ["Be brief.", f"rules\n\n{attached}"]
+    assert texts(layer, **fields) == ["Be brief.", "rules", attached]
     session = "[session]\nid: s-1\n" + ANNOUNCED.format("6a840baf")
-    assert texts(layer, rules=Rules(announce_token=True), **fields)[1] == f"rules\n\n{session}\n\n{attached}"
+    assert texts(layer, rules=Rules(announce_token=True), **fields)[1:] == ["rules", f"{attached}\n\n{session}"]
 
 
 def test_what_is_pinned_reads_the_same_when_more_is_learned_later():

@@ -32,14 +32,22 @@ from lore.model.state import Chain, Entry, FoldedSession
 from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector
 from lore.prompt import base, layout
+from lore.prompt.breakpoints import (
+    AUTOMATIC,
+    Breakpoints,
+    HeadEnds,
+    RecordedBreakpoint,
+    cache_key,
+    find_head_ends,
+    keep_recorded,
+    place_breakpoints,
+)
 from lore.prompt.layout import is_from_user, is_real, tail_of
 from lore.prompt.system_messages import placement, takes_one_system_message
 
 VOLATILE = "context of this turn"
-MOST_BREAKPOINTS = 4  # breakpoints of a request: Anthropic's API refuses more
 _ORDER = attrgetter("order")
 _BEHIND_ALL = 2**62  # a place that no entry of a timeline has
-LOOK_BACK = 20  # positions: from a breakpoint, a server looks for earlier entries so far back
 
 
 class Assembled(NamedTuple):
@@ -84,12 +92,13 @@ class Assembler:
         self._groups: list[_End] = []
         self._end = _End()
         self._omitted: Vector[str] = Vector()
-        self._recorded: list[_Recorded] = []
+        self._recorded: list[RecordedBreakpoint] = []
         self._head_key: object = None
         self._is_own = False
         self._head: tuple[Segment, ...] = ()
-        self._params_of: Raw = NULL
-        self._params: dict[str, bytes] = {}
+        self._head_ends = HeadEnds()
+        self._cache_key: str | None = None
+        self._params: tuple[Raw, dict[str, bytes]] = (NULL, {})
 
     def assemble(self, session: FoldedSession, chain: Chain, *, finished: bool = True) -> Assembled:
         """Return the prompt of the chain's latest turn. Costs O(what changed since the last call).
@@ -108,13 +117,13 @@ class Assembler:
         self._follow(chain)
         self._render(chain.entries)
         tail, problems = self._tail(session, chain)
-        if chain.params is not self._params_of:
-            self._params_of, self._params = chain.params, table(bytes(chain.params)) or {}
-        placed = self._with_breakpoints(session, chain)
+        params = self._params_with_key(session, chain)
+        placed = self._with_breakpoints(session, chain, params)
         prompt = Prompt(
             dialect=self.dialect.name, fidelity="reconstructed", model=chain.model, head=self._head,
-            messages=self._segments, tail=tail, params=self._params,
+            messages=self._segments, tail=tail, params=params,
             breakpoints=placed.positions, breakpoint_values=placed.values,
+            auto_breakpoint=params.get(AUTOMATIC, b"null") != b"null",
         )  # fmt: skip
         return Assembled(
             self.finish(prompt) if finished else prompt, (*odd, *problems, *placed.problems), self._omitted
@@ -144,6 +153,9 @@ class Assembler:
         system = [segment for segment in self._head if segment.section == "system" and segment.kind != "envelope"]
         for segment, block in zip(system, texts, strict=False):
             segment.origin = block.origin
+        shared = 1 + max((at for at, segment in enumerate(self._head) if layout.is_shared(segment)), default=-1)
+        self._head_ends = find_head_ends(self.dialect, self._head, shared)
+        self._cache_key = cache_key(self._head[:shared]) if shared else None
         known = self._head_key
         self._head_key = key
         if known is not None and isinstance(known, tuple) and known[1] == chain.tools:
@@ -208,7 +220,7 @@ class Assembler:
             found = next(able, None) if self._is_own else None
             breakpoint_at = breakpoint_at if found is None else count + found
             self._recorded += [
-                _Recorded(count + at, segment.breakpoint)
+                RecordedBreakpoint(count + at, segment.breakpoint)
                 for at, segment in enumerate(made)
                 if segment.breakpoint is not None
             ]
@@ -271,33 +283,32 @@ class Assembler:
         unit = base.Unit("system" if own else "user", blocks, joins=not own, origin=VOLATILE)
         return self._rendered(unit, self._end.place).segments, problems
 
-    def _with_breakpoints(self, session: FoldedSession, chain: Chain) -> _Breakpoints:
+    def _params_with_key(self, session: FoldedSession, chain: Chain) -> dict[str, bytes]:
+        """Return the request's parameters, with the key under which the API looks for the shared part's cache."""
+        if chain.params is not self._params[0]:
+            self._params = (chain.params, table(bytes(chain.params)) or {})
+        params = self._params[1]
+        if not session.is_own or self.rules.breakpoints != "lore" or self._cache_key is None:
+            return params
+        member = self.dialect.cache_key_member(chain.model) if isinstance(self.dialect, base.KeyedCaching) else None
+        return params if member is None or member in params else {**params, member: encode(self._cache_key)}
+
+    def _with_breakpoints(self, session: FoldedSession, chain: Chain, params: dict[str, bytes]) -> Breakpoints:
         """Place the cache breakpoints; sessions of other tools keep those that they recorded."""
         if self.rules.breakpoints == "none":
-            return _Breakpoints()
+            return Breakpoints()
         given = self._recorded_marks(session, chain)
         if given:
             placed = {self._position_of(mark): bytes(mark.value) for mark in given}
             positions = tuple(sorted(at for at in placed if at >= 0))
-            return _Breakpoints(positions, tuple([placed[at] for at in positions]))
+            return Breakpoints(positions, tuple([placed[at] for at in positions]))
         if self.rules.breakpoints == "recorded" or not session.is_own:
-            return _kept(self._head, self._recorded)
-        on_head = self.dialect.breakpoint(chain.model, self.rules.head_ttl)
-        on_history = self.dialect.breakpoint(chain.model, self.rules.ttl)
-        if on_history is None or on_head is None:
-            return _Breakpoints()
-        found: dict[int, bytes] = {}
-        for section in ("tools", "system") if on_history.on_head else ():
-            able = [
-                at for at, segment in enumerate(self._head)
-                if segment.section == section and self.dialect.takes_breakpoint(segment)
-            ]  # fmt: skip
-            found.update(dict.fromkeys(able[-1:], on_head.value))
-        before, now = self._before(chain.sent_before), self._end.breakpoint_at
-        last = sorted({len(self._head) + end for end in (before, now) if end >= 0})
-        found.update(dict.fromkeys(last, on_history.value))
-        far = _far_apart(self._segments, before, now) if on_history.on_head and len(last) > 1 else ()
-        return _Breakpoints(tuple(found), tuple(found.values()), far)
+            return keep_recorded(self._head, self._recorded)
+        previous, latest = self._before(chain.sent_before), self._end.breakpoint_at
+        return place_breakpoints(
+            self.dialect, chain.model, self.rules, params,
+            self._head_ends, len(self._head), self._segments, previous, latest,
+        )  # fmt: skip
 
     def _recorded_marks(self, session: FoldedSession, chain: Chain) -> tuple[Mark, ...]:
         """Return the breakpoints of a turn that was recorded as a request in this dialect."""
@@ -397,43 +408,6 @@ class _Due(NamedTuple):
     inserts: int
     told: int
     units: tuple[base.Unit, ...]
-
-
-class _Recorded(NamedTuple):
-    """A breakpoint that was recorded on a segment."""
-
-    position: int
-    value: bytes
-
-
-class _Breakpoints(NamedTuple):
-    """Positions over head and messages, in order, their breakpoints, and what is odd about them."""
-
-    positions: tuple[int, ...] = ()
-    values: tuple[bytes, ...] = ()
-    problems: tuple[Problem, ...] = ()
-
-
-def _kept(head: tuple[Segment, ...], messages: list[_Recorded]) -> _Breakpoints:
-    """Keep recorded breakpoints: of more than four the last of tools and system, and the last of the messages."""
-    found = [_Recorded(at, segment.breakpoint) for at, segment in enumerate(head) if segment.breakpoint is not None]
-    on_head = len(found)
-    found += [_Recorded(len(head) + recorded.position, recorded.value) for recorded in messages[-MOST_BREAKPOINTS:]]
-    if len(found) > MOST_BREAKPOINTS:
-        last = {head[recorded.position].section: recorded for recorded in found[:on_head]}
-        found = [*last.values(), *found[on_head:][len(last) - MOST_BREAKPOINTS :]]
-    return _Breakpoints(tuple([at for at, _ in found]), tuple([value for _, value in found]))
-
-
-def _far_apart(messages: Vector[Segment], begin: int, end: int) -> tuple[Problem, ...]:
-    """Name the last two breakpoints of the messages where a look-up from one does not reach the other."""
-    if end - begin <= LOOK_BACK:
-        return ()
-    new = sum(1 for segment in islice(messages.since(begin + 1), end - begin) if segment.kind != "envelope")
-    if new <= LOOK_BACK:
-        return ()
-    shown = f"{new} new positions between the last two breakpoints; a look-up goes back {LOOK_BACK}"
-    return (Problem(Code.BREAKPOINTS_FAR_APART, shown),)
 
 
 def _doubled(tools: tuple[Raw, ...]) -> tuple[Problem, ...]:

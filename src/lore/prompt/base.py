@@ -123,10 +123,12 @@ def expresses(dialect: Dialect, feature: str) -> bool:
 
 
 class CacheMark(NamedTuple):
-    """A cache breakpoint as a dialect writes it; `on_head` says whether tools and system may carry one."""
+    """How a dialect writes a cache breakpoint for a model, and where the model's cache looks for one."""
 
-    value: bytes
-    on_head: bool = True
+    value: bytes  # JSON
+    on_tools: bool = True  # whether a tool may carry one
+    look_back: int = 20  # positions before a breakpoint at which an earlier entry is found; 0: at the breakpoint only
+    most: int = 4  # breakpoints that a request may carry
 
 
 class Dialect(Protocol):
@@ -183,6 +185,15 @@ class Finishing(Protocol):
 
     def finish(self, prompt: Prompt) -> Prompt:
         """Return the prompt as it is sent. Costs O(prompt) a turn; raises LoreError where it cannot be made."""
+        ...
+
+
+@runtime_checkable
+class KeyedCaching(Protocol):
+    """A dialect whose API routes requests by a key, so that those with the same beginning find its cache."""
+
+    def cache_key_member(self, model: str | None) -> str | None:
+        """Return the body's member that holds the key; None if the model's API takes none."""
         ...
 
 

@@ -27,9 +27,14 @@ from lore.model.state import Fact
 
 LISTED, LISTED_CHARS, NAMED = 3, 500, 12
 FIRST_CHARS = 900
-_WHOSE = "is put in by this system, not by the user; it is later than what {} says, and needs no answer of its own"
-ANNOUNCED = f"knowledge updates: text that opens with {KNOWLEDGE_UPDATE} {{}}] {_WHOSE.format('this prompt')}"
-UNANNOUNCED = f"{KNOWLEDGE_UPDATE}] This text {_WHOSE.format('the text before it')}."
+ANNOUNCED = (
+    f"knowledge updates: text that opens with {KNOWLEDGE_UPDATE} {{}}] comes from this system, not from the user; "
+    "it is newer than this prompt, and needs no answer"
+)
+UNANNOUNCED = (
+    f"{KNOWLEDGE_UPDATE}] This text is put in by this system, not by the user; it is later than what the text before "
+    "it says, and needs no answer of its own."
+)
 HEADING = "## Long-term Knowledge"
 _PIECES = pattern(r"[A-Z]?[a-z]+|[A-Z]+| ?[0-9]{1,3}| +|[^\S\n]|\n|[^\s]")
 _VOWELS = pattern("[aeiouyAEIOUY]")

@@ -1,8 +1,8 @@
 """The layout: what of a session's state goes where in a prompt.
 
-    system[0]   the persisted prompt                     unchanged for the whole session
-    system[1]   static context: layers, [session] where something was known at the first turn, [attachments]
-    system[2]   knowledge as it was known when the chain was pinned; [session] where nothing was before a reset
+    system[0]   the persisted prompt                      the same in all sessions of an agent
+    system[1]   layers of the start                       the same in all sessions of an agent
+    system[2]   [attachments], [session], knowledge       unchanged until a reset pins it again
     messages    the timeline, byte-stable
     tail        this turn's context
 
@@ -36,11 +36,14 @@ from lore.model.inserts import Insert, insert_texts, token
 from lore.model.jsonslice import array, table
 from lore.model.mask import cut_masked
 from lore.model.state import Chain, Entry, FoldedSession
+from lore.model.turn import Segment
 from lore.prompt.base import BEHIND, Role, Rules, Unit
 from lore.prompt.knowledge import ANNOUNCED, pinned_text
 
 INJECTED = "context_injection"  # a user message that a harness put in
 RECENT_FILES = 10
+PERSISTED, LAYERS, SESSION = "persisted prompt", "layers", "session and knowledge"  # origins of system texts
+SHARED = (PERSISTED, LAYERS)  # the same in all sessions of an agent
 TICKS = ("[AUTONOMOUS TICK]", "[SCHEDULED TICK]")
 
 
@@ -61,28 +64,28 @@ def is_announced(chain: Chain, rules: Rules) -> bool:
 
 
 def system_texts(session: FoldedSession, chain: Chain, rules: Rules) -> tuple[SystemText, ...]:
-    """Return the blocks of the system prompt."""
+    """Return the blocks of the system prompt: first what all sessions share, then what is this session's own."""
     system = bytes(chain.system)
     texts = [system] if system[:1] == b'"' else array(system)
-    found = [SystemText(text, "persisted prompt") for text in texts if text[:1] == b"{" or not i.is_blank(text)]
+    found = [SystemText(text, PERSISTED) for text in texts if text[:1] == b"{" or not i.is_blank(text)]
     if session.is_own:
-        announced = f"[session]\nid: {_on_a_line(session.id)}\n{ANNOUNCED.format(token(session.id))}"
-        early = chain.announced or rules.announce_token
-        standing = [layer.name for layer in session.start_layers]
         layers = [text_of(bytes(layer.text)).strip() for layer in session.start_layers]
-        known = pinned_text(chain.pinned or (), chain.shown, chain.pinned_layers, standing)
-        late = not early and is_announced(chain, rules)  # since a reset: the static block stays as it is
         names = "\n".join(f"  - {_on_a_line(name)}" for name in session.attachments)
         attachments = f"[attachments]\n{names}" if names else ""
-        parts = {
-            "static context": [*layers, announced if early else "", attachments],
-            "pinned knowledge": [announced if late else "", known],
-        }
-        for origin, some in parts.items():
-            text = "\n\n".join(part for part in some if part)
+        announced = f"[session]\nid: {_on_a_line(session.id)}\n{ANNOUNCED.format(token(session.id))}"
+        shown = [layer.name for layer in session.start_layers]
+        known = pinned_text(chain.pinned or (), chain.shown, chain.pinned_layers, shown)
+        own = [attachments, announced if is_announced(chain, rules) else "", known]
+        for origin, parts in ((LAYERS, layers), (SESSION, own)):
+            text = "\n\n".join(part for part in parts if part)
             if text:
                 found.append(SystemText(encode(text), origin))
     return tuple(found)
+
+
+def is_shared(segment: Segment) -> bool:
+    """Tell whether a segment of the head is the same in all sessions of an agent."""
+    return segment.section == "tools" or (segment.origin != "" and set(SHARED).issuperset(segment.origin.split(", ")))
 
 
 def as_texts(texts: tuple[SystemText, ...]) -> tuple[SystemText, ...]:

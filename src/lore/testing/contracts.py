@@ -93,8 +93,8 @@ class DialectContract:
         for prompt in self.prompts:
             made = self.dialect.breakpoint(prompt.model, "5m")
             stable = [*prompt.head, *prompt.messages]
-            heads = 0 if made is not None and made.on_head else len(prompt.head)
-            may = [n for n, segment in enumerate(stable) if n >= heads and self.dialect.takes_breakpoint(segment)]
+            first = 0 if made is not None and made.on_tools else prompt.tools
+            may = [n for n, segment in enumerate(stable) if n >= first and self.dialect.takes_breakpoint(segment)]
             if made is None or not may:
                 continue
             places = tuple(dict.fromkeys((may[0], may[len(may) // 2], may[-1])))

@@ -115,7 +115,8 @@ class Bedrock(Body):
         if not any(name in (model or "") for name in _CACHED):
             return None
         value = b'{"type":"default"}' if ttl == "5m" else b'{"type":"default","ttl":' + encode(ttl) + b"}"
-        return CacheMark(value, on_head="claude" in (model or ""))  # Nova has no points in tools
+        is_claude = "claude" in (model or "")  # Nova takes no points in tools, and looks up only those of a request
+        return CacheMark(value, on_tools=is_claude, look_back=20 if is_claude else 0)
 
     def takes_breakpoint(self, segment: Segment) -> bool:
         if segment.kind in ("envelope", "opaque") or not segment.path.endswith("]"):

@@ -17,7 +17,7 @@ from typing import ClassVar, TypeGuard
 from lore.model.canonical import encode
 from lore.model.items import Block, RawBlock, TextBlock, ToolCall
 from lore.model.jsonslice import table
-from lore.model.providers import has_exact_breakpoints
+from lore.model.providers import dialects_for, has_exact_breakpoints
 from lore.model.turn import Segment
 from lore.prompt.base import BEHIND, IN_LOOPS, SEVERAL_LEADING, CacheMark, Rendered, Spot, Unit, answers, can, cannot
 from lore.prompt.dialects import content as c
@@ -46,7 +46,19 @@ class _OpenAI(Body):
     system_roles = ("system", "developer")
 
     def breakpoint(self, model: str | None, ttl: str) -> CacheMark | None:
-        return CacheMark(b'{"mode":"explicit"}', on_head=False) if has_exact_breakpoints(model) else None
+        """Return the mark of models that are cached at exact breakpoints.
+
+        The API sets one of the four itself, at the end of the latest message (prompt caching guide, 2026-10).
+        """
+        if not has_exact_breakpoints(model):
+            return None
+        return CacheMark(b'{"mode":"explicit"}', on_tools=False, look_back=0, most=3)
+
+    def cache_key_member(self, model: str | None) -> str | None:
+        """Return `prompt_cache_key` for OpenAI's own models: servers of other models may refuse the member."""
+        name = (model or "").rsplit("/", 1)[-1]
+        is_openai = self.name in dialects_for(name) and _RESPONSES in dialects_for(name)
+        return "prompt_cache_key" if is_openai and not name.startswith("gpt-oss") else None
 
 
 class OpenAIChat(_OpenAI):

@@ -1,0 +1,112 @@
+"""Choose the cache breakpoints of a prompt, and the key under which OpenAI's servers look for its cache.
+
+Anthropic's API takes four breakpoints in a request and refuses a fifth. Each one writes an entry for everything up to
+it, so more of them cost nothing; what counts is which entries later requests can read:
+
+    end of the history      read by the next turn
+    previous turn's end     read by this turn, when more positions are new than a look-up goes back
+    end of the shared part  tools, persisted prompt and layers: read by the first turn of every other session, and
+                            after a compaction
+    end of the head         with session and knowledge: read after a compaction or rewind that changed no knowledge
+    last tool               read when only the system prompt changed
+
+The first ones that fit are set, in this order of what they save. An automatic breakpoint that the caller asked for
+(`cache_control` in the parameters) takes one of the four places.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from lore.model.codes import Code, Problem
+from lore.model.turn import Segment
+from lore.model.vector import Vector
+from lore.prompt.base import Dialect, Rules
+
+MOST_BREAKPOINTS = 4  # of a request: Anthropic's API refuses more
+AUTOMATIC = "cache_control"  # the parameter with which a caller asks for an automatic breakpoint at the end
+
+
+class Breakpoints(NamedTuple):
+    """The breakpoints of a prompt, in order of their positions."""
+
+    positions: tuple[int, ...] = ()  # indexes into head and messages
+    values: tuple[bytes, ...] = ()  # JSON, one for each position
+    problems: tuple[Problem, ...] = ()
+
+
+class RecordedBreakpoint(NamedTuple):
+    """A breakpoint that was recorded with a segment of the messages."""
+
+    position: int  # index into the messages
+    value: bytes  # JSON
+
+
+class HeadEnds(NamedTuple):
+    """Segments of a head that can carry a breakpoint; -1 if there is none."""
+
+    tools: int = -1  # the last tool
+    shared: int = -1  # the last segment that all sessions of the agent have in common
+    head: int = -1  # the last one
+
+
+def find_head_ends(dialect: Dialect, head: tuple[Segment, ...], shared: int) -> HeadEnds:
+    """Return where a head can carry breakpoints; its first `shared` segments are the same in all sessions."""
+    able = [at for at, segment in enumerate(head) if dialect.takes_breakpoint(segment)]
+    tools = max((at for at in able if head[at].section == "tools"), default=-1)
+    return HeadEnds(tools, max((at for at in able if at < shared), default=-1), max(able, default=-1))
+
+
+def place_breakpoints(
+    dialect: Dialect, model: str | None, rules: Rules, params: Mapping[str, bytes],
+    ends: HeadEnds, head: int, messages: Vector[Segment], previous: int, latest: int,
+) -> Breakpoints:  # fmt: skip
+    """Return the breakpoints that save most; `previous` and `latest` are ends of the history, -1 for none."""
+    automatic = params.get(AUTOMATIC, b"null")
+    is_hour = b'"1h"' in automatic  # an automatic breakpoint is the last one: none before it may expire earlier
+    on_head = dialect.breakpoint(model, "1h" if is_hour else rules.head_ttl)
+    on_history = dialect.breakpoint(model, "1h" if is_hour else rules.ttl)
+    if on_head is None or on_history is None:
+        return Breakpoints()
+    new = _count_new(messages, previous, latest) if previous >= 0 else 0
+    before, end = (head + at if at >= 0 else -1 for at in (previous, latest))
+    is_far = new > on_history.look_back
+    ranked = [end, before if is_far else -1, ends.shared, ends.head, before, ends.tools]
+    if not on_head.on_tools:
+        ranked = [at for at in ranked if at > ends.tools]
+    room = on_head.most - (automatic != b"null")
+    positions = tuple(sorted([*dict.fromkeys(at for at in ranked if at >= 0)][:room]))
+    values = tuple([on_head.value if at < head else on_history.value for at in positions])
+    return Breakpoints(positions, values, _report_far_apart(new, on_history.look_back))
+
+
+def _count_new(messages: Vector[Segment], previous: int, latest: int) -> int:
+    """Count the positions after the previous end of the history, up to the latest."""
+    return sum(1 for segment in islice(messages.since(previous + 1), latest - previous) if segment.kind != "envelope")
+
+
+def _report_far_apart(new: int, look_back: int) -> tuple[Problem, ...]:
+    if not 0 < look_back < new:
+        return ()
+    text = f"{new} new positions between the last two breakpoints; a look-up goes back {look_back}"
+    return (Problem(Code.BREAKPOINTS_FAR_APART, text),)
+
+
+def keep_recorded(head: tuple[Segment, ...], messages: Sequence[RecordedBreakpoint]) -> Breakpoints:
+    """Return recorded breakpoints; of more than four the last one of tools and system, and the last of the messages."""
+    found = [(at, segment.breakpoint) for at, segment in enumerate(head) if segment.breakpoint is not None]
+    on_head = len(found)
+    found += [(len(head) + recorded.position, recorded.value) for recorded in messages[-MOST_BREAKPOINTS:]]
+    if len(found) > MOST_BREAKPOINTS:
+        last = {head[at].section: (at, value) for at, value in found[:on_head]}
+        found = [*last.values(), *found[on_head:][len(last) - MOST_BREAKPOINTS :]]
+    return Breakpoints(tuple([at for at, _ in found]), tuple([value for _, value in found]))
+
+
+def cache_key(shared: Sequence[Segment]) -> str:
+    """Return a key that all sessions with the same shared part have: requests with one key go to the same servers."""
+    digest = hashlib.sha256(b"\n".join([segment.data for segment in shared])).hexdigest()
+    return f"lore-{digest[:16]}"

@@ -1,0 +1,145 @@
+"""An agent built with lore reads as large a share of its input from the cache as a careful hand-written one."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+
+import pytest
+
+import lore
+from lore.events import compact_applied, knowledge
+from lore.prompt.knowledge import ANNOUNCED
+
+RULES = " ".join(f"Rule {n}: name the file of part {n}, the reason, and the smallest change." for n in range(40))
+TOOLS = [
+    {"name": name, "description": f"{name} in the repository. " * 8, "input_schema": {"type": "object"}}
+    for name in ("read_file", "grep", "run_tests")
+]
+MARK = {"cache_control": {"type": "ephemeral"}}
+QUESTIONS = [f"ASK {n} times: what is wrong with part {n} of the parser?" for n in (1, 0, 2, 30, 0, 1, 0, 2)]
+
+
+class Provider:
+    """A Messages API that bills by Anthropic's published rules (prompt caching guide, October 2026).
+
+    An entry is written at each breakpoint behind 512 tokens, lives five minutes, is renewed when it is read, and is
+    found from a breakpoint at most 20 positions after it. A token is four bytes.
+    """
+
+    def __init__(self):
+        self.now, self.entries, self.usages = 0.0, {}, []
+
+    def create(self, **body):
+        self.now += 7
+        blocks = [*body["tools"], *body["system"]]
+        blocks += [{"role": one["role"], **block} for one in body["messages"] for block in one["content"]]
+        marks = [at for at, block in enumerate(blocks) if "cache_control" in block]
+        assert len(marks) <= 4
+        digest, digests, tokens = hashlib.sha256(body["model"].encode()), [], [0]
+        for block in blocks:
+            content = json.dumps({key: value for key, value in block.items() if key != "cache_control"}).encode()
+            digest.update(content)
+            digests.append(digest.hexdigest())
+            tokens.append(tokens[-1] + len(content) // 4)
+        looked = (at for mark in reversed(marks) for at in range(mark, max(mark - 20, -1), -1))
+        hit = next((at for at in looked if self.entries.get(digests[at], -1) > self.now), -1)
+        kept = [at for at in marks if at > hit and tokens[at + 1] >= 512]
+        for at in (*kept, *([hit] if hit >= 0 else [])):
+            self.entries[digests[at]] = self.now + 300
+        read, end = tokens[hit + 1], tokens[max([hit, *kept]) + 1]
+        self.usages.append((read, end - read, tokens[-1] - end))
+        return {"role": "assistant", "content": self._answer(body["messages"]), "stop_reason": "end_turn"}
+
+    def _answer(self, messages):
+        """Call a tool as often as the last question says, ten times and more in one response; then answer."""
+        blocks = [block for message in messages for block in message["content"]]
+        asked = max(at for at, block in enumerate(blocks) if block.get("text", "").startswith("ASK"))
+        missing = int(blocks[asked]["text"].split()[1]) - sum(one["type"] == "tool_result" for one in blocks[asked:])
+        if not missing:
+            return [text(f"Part {asked} lacks a check. " * 9)]
+        calls = range(missing) if missing > 10 else (0,)
+        return [{"type": "tool_use", "id": f"c{len(blocks) + n}", "name": "grep", "input": {"n": n}} for n in calls]
+
+    @property
+    def share(self):
+        """The share of all input that was read from the cache."""
+        return sum(read for read, _, _ in self.usages) / sum(map(sum, self.usages))
+
+
+def time_of(provider):
+    return datetime.datetime.fromtimestamp(provider.now, datetime.UTC).isoformat()
+
+
+def text(words, **marks):
+    return {"type": "text", "text": words, **marks}
+
+
+def result_of(call):
+    return f"result {call}: " + "a key and its value; " * 30
+
+
+def run_with_lore(provider, user):
+    session = lore.Session("claude-opus-5", system=RULES, tools=TOOLS, session_id=f"s-{user}")
+    session.apply(knowledge("add", "name-of-user", title="name", content=f"The person is called {user}."))
+    for number, question in enumerate(QUESTIONS):
+        if number == 3:
+            session.apply(knowledge("add", "release-1", title="release", content="1.1 is out."))
+        if number == 5:
+            session.apply(compact_applied("d1", "manual", summary="Some parts were looked at."))
+        session.user(question)
+        while calls := session.assistant(provider.create(**session.request(current_time=time_of(provider)))).calls:
+            for call in calls:
+                session.result(call.call_id, result_of(call.call_id))
+
+
+def run_by_hand(provider, user):
+    """Send the same words in a layout made by hand: what is shared, the session, the history, then the time."""
+    token = hashlib.sha256(f"s-{user}".encode()).hexdigest()[:8]
+    about = f"[session]\nid: s-{user}\n{ANNOUNCED.format(token)}"
+    heading = "## Long-term Knowledge\n### General\n"
+    known, release = f"* **[name-] name**: The person is called {user}.", "* **[relea] release**: 1.1 is out."
+    first, messages = f"{about}\n\n{heading}{known}", []
+    for number, question in enumerate(QUESTIONS):
+        if number == 3:
+            news = f"[knowledge update {token}]\n\n{heading}{release}"
+            messages.append({"role": "user", "content": [text(news)]})
+        if number == 5:
+            first = f"{about}\n\n{heading}{known}\n{release}"
+            messages = [{"role": "user", "content": [text("Some parts were looked at.")]}]
+        system = [text(RULES, **MARK), text(first, **MARK)]
+        messages.append({"role": "user", "content": [text(question)]})
+        while True:
+            *before, last = messages
+            end = {**last, "content": [*last["content"][:-1], {**last["content"][-1], **MARK}]}
+            now = {"role": "system", "content": [text(f"[current-time]\n{time_of(provider)}")]}
+            answer = provider.create(
+                model="claude-opus-5", tools=TOOLS, system=system, messages=[*before, end, now]
+            )  # fmt: skip
+            messages.append({"role": "assistant", "content": answer["content"]})
+            calls = [block["id"] for block in answer["content"] if block["type"] == "tool_use"]
+            if not calls:
+                break
+            results = [{"type": "tool_result", "tool_use_id": one, "content": result_of(one)} for one in calls]
+            messages.append({"role": "user", "content": results})
+
+
+@pytest.mark.parametrize("pause", [20, 400])
+def test_lore_reads_as_large_a_share_as_by_hand(pause):
+    by_lore, by_hand = Provider(), Provider()
+    for user in ("Ada", "Ben", "Cleo", "Dora"):
+        for provider, run in ((by_lore, run_with_lore), (by_hand, run_by_hand)):
+            run(provider, user)
+            provider.now += pause
+    assert len(by_lore.usages) == len(by_hand.usages) == 60
+    assert by_lore.share >= by_hand.share
+
+
+def test_next_session_and_compaction_read_the_shared_part():
+    provider = Provider()
+    run_with_lore(provider, "Ada")
+    run_with_lore(provider, "Ben")
+    shared = len(json.dumps([*TOOLS, RULES])) // 4 - 50
+    assert provider.usages[0][0] == 0
+    assert all(read > shared for read, _, _ in provider.usages[1:])
