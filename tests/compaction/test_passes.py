@@ -183,6 +183,6 @@ def test_a_window_without_room_for_the_answer_is_said_so():
 
 def test_without_a_model_a_history_is_summed_up_at_once_and_nothing_is_tried_again():
     text = ask(Extractive(), talk(300, 900))
-    assert text.startswith("Of 300 messages")
+    assert text.startswith("Rule-based summary of 300 earlier messages")
     with pytest.raises(SummaryError, match="the summary is empty"):
         summarized(Extractive(), SummaryRequest(talk(6), tokens=0), WINDOW)

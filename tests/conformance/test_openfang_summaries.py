@@ -72,7 +72,8 @@ def test_a_source_that_fails_is_skipped_and_the_compaction_completes(tmp_path):
         "context source 'hand 0' is skipped: exit code 1: PermissionError: not yours",
         "context source 'hand 2' is skipped: it said nothing",
     ]
-    assert summarized(Extractive(), SummaryRequest(talk(8)), settings).startswith("Of 8 messages")
+    text = summarized(Extractive(), SummaryRequest(talk(8)), settings)
+    assert text.startswith("Rule-based summary of 8 earlier messages")
 
 
 def test_a_source_has_thirty_seconds():
