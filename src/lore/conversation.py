@@ -30,7 +30,7 @@ from lore.events.strict import JSON, context_json, named
 from lore.fold.timeline import index_of
 from lore.model.canonical import canonical, decode, encode
 from lore.model.codes import Problem
-from lore.model.events import MAIN, Billed, Event
+from lore.model.events import MAIN, Event, Usage
 from lore.model.items import AssistantMessage, Block, TextBlock, ToolCall, UserMessage, is_absent, is_blank
 from lore.model.mask import cut_masked
 from lore.model.providers import dialects_for
@@ -215,7 +215,7 @@ class Conversation(ABC):
             )
         events: list[Event] = [append(item, at=at, chain=chain) for item in _items_of(reply, name)]
         if turn is not None:  # a bill as a log holds it: what a reader says besides is gone
-            usage = reply.usage and Billed(*[getattr(reply.usage, name) for name in Billed.__struct_fields__])
+            usage = reply.usage and Usage(*[getattr(reply.usage, name) for name in Usage.__struct_fields__])
             events.append(
                 turn_completed(
                     turn, usage=usage, verdict=reply.verdict, response_id=reply.response_id or None,

@@ -9,7 +9,7 @@ from msgspec import Raw
 from lore.cache.base import Prediction
 from lore.cache.forecast import Situation
 from lore.cache.levels import Levels
-from lore.model.events import Billed, Verdict
+from lore.model.events import Usage, Verdict
 from lore.model.items import AssistantMessage, CompactDivider, Item, TextBlock, ToolCall, UserMessage
 from lore.model.state import Change, Entry, Sign
 from lore.model.turn import Basis, Prompt, Turn
@@ -20,9 +20,9 @@ BEGIN = 1_780_000_000.0  # May 2026: runs of calls count once
 ONE_BY_ONE = 1_784_000_000.0  # July 2026: each block counts
 
 
-def bill(read: int, write: int, uncached: int = 2, output: int = 50, *, hour: bool = False) -> Billed:
+def bill(read: int, write: int, uncached: int = 2, output: int = 50, *, hour: bool = False) -> Usage:
     """A bill with its lifetimes."""
-    return Billed(uncached, read, write, output, 0 if hour else write, write if hour else 0)
+    return Usage(uncached, read, write, output, 0 if hour else write, write if hour else 0)
 
 
 class Talk:
@@ -69,7 +69,7 @@ class Talk:
         return Change("LORE143", "items taken back")
 
     def turn(
-        self, usage: Billed | None, *, after: float | None = 20.0, changes: tuple[Change, ...] = (),
+        self, usage: Usage | None, *, after: float | None = 20.0, changes: tuple[Change, ...] = (),
         signs: tuple[str | Sign, ...] = (), verdict: str = "", chain: str = "main", response: str | None = None,
     ) -> Prediction:  # fmt: skip
         """Predict a turn that is asked `after` seconds and answered at once, then show its bill."""

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from lore.cache.prices import bill_price, is_regional
 from lore.cache.rules import ALWAYS, seconds
 from lore.cache.served import Served
-from lore.model.events import Billed, Iteration
+from lore.model.events import Usage
 from lore.run.rules import packaged
 
 ANTHROPIC, OPENAI = Served("anthropic", ""), Served("openai", "")
@@ -53,7 +53,7 @@ def cost(bill, model="claude-opus-4-8", where=ANTHROPIC, at=AUGUST, **more):
 )
 def test_what_a_response_says_that_it_was_served_at_multiplies_every_token(served, times):
     counts = {"uncached": 3, "read": 100_000, "write_5m": 700, "write_1h": 11_000, "output": 900}
-    assert cost(Billed(*tokens(**counts), **served)) == dollars(OPUS, counts, times)
+    assert cost(Usage(*tokens(**counts), **served)) == dollars(OPUS, counts, times)
 
 
 @pytest.mark.parametrize(
@@ -68,15 +68,15 @@ def test_what_a_response_says_that_it_was_served_at_multiplies_every_token(serve
 )
 def test_fast_mode_costs_by_model_and_day(model, at, times):
     counts = {"read": 10**6, "output": 10**5}
-    assert cost(Billed(*tokens(**counts), speed="fast"), model, at=seconds(at)) == dollars(OPUS, counts, times)
+    assert cost(Usage(*tokens(**counts), speed="fast"), model, at=seconds(at)) == dollars(OPUS, counts, times)
 
 
 def test_what_the_response_says_holds_over_what_was_asked():
     asked = {"speed": b'"fast"', "service_tier": b'"flex"', "inference_geo": b"null"}
-    bill = Billed(*tokens(uncached=10**6))
+    bill = Usage(*tokens(uncached=10**6))
     assert cost(bill, asked={"speed": b'"fast"'}) == 10
-    assert cost(Billed(*tokens(uncached=10**6), speed="standard"), asked={"speed": b'"fast"'}) == 5
-    assert cost(Billed(*tokens(uncached=10**6), service_tier="default"), "gpt-5", OPENAI, asked=asked) is not None
+    assert cost(Usage(*tokens(uncached=10**6), speed="standard"), asked={"speed": b'"fast"'}) == 5
+    assert cost(Usage(*tokens(uncached=10**6), service_tier="default"), "gpt-5", OPENAI, asked=asked) is not None
 
 
 @pytest.mark.parametrize(
@@ -88,11 +88,11 @@ def test_what_the_response_says_holds_over_what_was_asked():
     ],
 )  # fmt: skip
 def test_openais_tiers_have_the_prices_that_it_prints(model, tier, million):
-    assert cost(Billed(10**6, 0, None, 0, service_tier=tier), model, OPENAI) == Decimal(million)
+    assert cost(Usage(10**6, 0, None, 0, service_tier=tier), model, OPENAI) == Decimal(million)
 
 
 def test_anthropics_priority_tier_is_paid_by_a_commitment_that_nobody_here_knows():
-    assert cost(Billed(*tokens(uncached=1), service_tier="priority")) is None
+    assert cost(Usage(*tokens(uncached=1), service_tier="priority")) is None
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_request_is_regional_where_its_host_or_model_says_so(where, endpoint, 
     ],
 )
 def test_a_region_costs_more_for_the_models_of_which_the_vendor_says_so(where, endpoint, model, million):
-    bill = Billed(10**6, 0, 0, 0)
+    bill = Usage(10**6, 0, 0, 0)
     at = seconds(date(2026, 9, 1))
     assert cost(bill, model, where, at, endpoint=endpoint, size=1) == Decimal(million)
 
@@ -143,20 +143,20 @@ def test_reads_of_an_implicit_cache_have_a_price_of_their_own():
 
 
 def test_searches_are_paid_by_the_thousand_whatever_multiplies_tokens():
-    bill = Billed(*tokens(uncached=10**6), speed="fast", server_tools=(("web_search", 3), ("web_fetch", 9)))
+    bill = Usage(*tokens(uncached=10**6), speed="fast", server_tools=(("web_search", 3), ("web_fetch", 9)))
     assert cost(bill) == Decimal(10) + Decimal("0.03")
     price = bill_price(packaged(), ANTHROPIC, "claude-opus-4-8", AUGUST, bill)
     assert price.parts(bill) == {"uncached": Decimal(10), "web_search": Decimal("0.03"), "web_fetch": 0}
 
 
 def test_a_tool_without_a_price_makes_the_cost_unknown():
-    assert cost(Billed(*tokens(), server_tools=(("crystal_ball", 1),))) is None
+    assert cost(Usage(*tokens(), server_tools=(("crystal_ball", 1),))) is None
 
 
 @given(COUNTS, COUNTS, st.sampled_from(["", "fast"]))
 def test_each_pass_is_paid_at_the_price_of_its_own_model(own, first, speed):
-    passed = Iteration(*tokens(**first), kind="message", model="claude-fable-5")
-    bill = Billed(*tokens(**own), iterations=(passed,), model="claude-opus-4-8", speed=speed)
+    passed = Usage(*tokens(**first), kind="message", model="claude-fable-5")
+    bill = Usage(*tokens(**own), iterations=(passed,), model="claude-opus-4-8", speed=speed)
     times = 2 if speed else 1
     # The recorded model is who was asked in a capture, and who answered in a log.
     for asked in ("claude-fable-5", "claude-opus-4-8"):
@@ -166,20 +166,20 @@ def test_each_pass_is_paid_at_the_price_of_its_own_model(own, first, speed):
 def test_an_advisor_is_not_in_fast_mode_and_a_compaction_is():
     half = {"uncached": 10**6}
     passes = (
-        Iteration(*tokens(**half), kind="compaction"),
-        Iteration(*tokens(**half), kind="advisor_message", model="claude-fable-5"),
+        Usage(*tokens(**half), kind="compaction"),
+        Usage(*tokens(**half), kind="advisor_message", model="claude-fable-5"),
     )
-    assert cost(Billed(*tokens(), iterations=passes, speed="fast")) == 10 + 10
+    assert cost(Usage(*tokens(), iterations=passes, speed="fast")) == 10 + 10
 
 
 def test_a_pass_of_a_model_without_a_price_makes_the_cost_unknown():
-    passed = Iteration(*tokens(uncached=5), kind="message", model="claude-unheard-of")
-    assert cost(Billed(*tokens(), iterations=(passed,))) is None
+    passed = Usage(*tokens(uncached=5), kind="message", model="claude-unheard-of")
+    assert cost(Usage(*tokens(), iterations=(passed,))) is None
 
 
 PASSES = st.lists(
     st.builds(
-        lambda counts, model, kind: Iteration(*tokens(**counts), kind=kind, model=model),
+        lambda counts, model, kind: Usage(*tokens(**counts), kind=kind, model=model),
         COUNTS,
         st.sampled_from([None, "claude-fable-5", "claude-haiku-4-5"]),
         st.sampled_from(["message", "compaction", "advisor_message", "fallback_message"]),
@@ -194,13 +194,13 @@ SEARCHES = st.lists(st.tuples(st.sampled_from(["web_search", "web_fetch"]), st.i
 
 @given(COUNTS, PASSES, SERVED, SEARCHES)
 def test_a_cost_is_the_sum_of_its_parts_and_of_its_passes(counts, passes, served, tools):
-    bill = Billed(*tokens(**counts), iterations=tuple(passes), server_tools=tuple(tools), **served)
+    bill = Usage(*tokens(**counts), iterations=tuple(passes), server_tools=tuple(tools), **served)
     price = bill_price(packaged(), ANTHROPIC, "claude-opus-4-8", AUGUST, bill)
     assert price.of(bill) == sum(price.parts(bill).values())
-    alone = [cost(Billed(*tokens(**counts), server_tools=tuple(tools), **served))]
+    alone = [cost(Usage(*tokens(**counts), server_tools=tuple(tools), **served))]
     for passed in passes:  # each as if it had been a response of its own
-        own = Billed(*(getattr(passed, name) for name in Billed.__struct_fields__[:6]), **served)
+        own = Usage(*(getattr(passed, name) for name in Usage.__struct_fields__[:6]), **served)
         slow = served if passed.kind != "advisor_message" else {**served, "speed": ""}
-        alone.append(cost(Billed(*(getattr(own, name) for name in own.__struct_fields__[:6]), **slow),
+        alone.append(cost(Usage(*(getattr(own, name) for name in own.__struct_fields__[:6]), **slow),
                           passed.model or "claude-opus-4-8"))  # fmt: skip
     assert price.of(bill) == sum(alone)

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from lore.cache.bills import contradiction, lost_lifetime, read_again, shortfall
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.evidence import BillUnlikeBody
 from lore.model.turn import Call
 from lore.report.sentences.evidence import sentence
@@ -26,13 +26,13 @@ def asked(*breakpoints, usage, call=ANTHROPIC, **fields):
 @pytest.mark.parametrize(
     ("breakpoints", "usage", "lost"),
     [
-        ((HOUR,), Billed(write_tokens=9, write_5m_tokens=9, write_1h_tokens=0), True),
-        ((HOUR, HOUR), Billed(write_tokens=9, write_5m_tokens=9), True),
-        ((HOUR,), Billed(write_tokens=9, write_5m_tokens=4, write_1h_tokens=5), False),
-        ((HOUR, SHORT), Billed(write_tokens=9, write_5m_tokens=9), False),
-        ((SHORT,), Billed(write_tokens=9, write_5m_tokens=9), False),
-        ((HOUR,), Billed(write_tokens=9), False),
-        ((HOUR,), Billed(read_tokens=9, write_5m_tokens=0), False),
+        ((HOUR,), Usage(write_tokens=9, write_5m_tokens=9, write_1h_tokens=0), True),
+        ((HOUR, HOUR), Usage(write_tokens=9, write_5m_tokens=9), True),
+        ((HOUR,), Usage(write_tokens=9, write_5m_tokens=4, write_1h_tokens=5), False),
+        ((HOUR, SHORT), Usage(write_tokens=9, write_5m_tokens=9), False),
+        ((SHORT,), Usage(write_tokens=9, write_5m_tokens=9), False),
+        ((HOUR,), Usage(write_tokens=9), False),
+        ((HOUR,), Usage(read_tokens=9, write_5m_tokens=0), False),
         ((HOUR,), None, False),
     ],
 )
@@ -43,21 +43,21 @@ def test_a_lifetime_is_lost_where_every_breakpoint_asks_for_an_hour_and_none_is_
 @pytest.mark.parametrize(
     ("breakpoints", "usage", "evidence", "said"),
     [
-        ((), Billed(write_tokens=900), BillUnlikeBody("no-breakpoint", 900), "no cache breakpoint"),
+        ((), Usage(write_tokens=900), BillUnlikeBody("no-breakpoint", 900), "no cache breakpoint"),
         (
-            (SHORT,), Billed(write_tokens=900, write_1h_tokens=900), BillUnlikeBody("hour-unasked", 900),
+            (SHORT,), Usage(write_tokens=900, write_1h_tokens=900), BillUnlikeBody("hour-unasked", 900),
             "for 1 hour, though no breakpoint",
         ),
         (
-            (HOUR,), Billed(write_5m_tokens=1, write_1h_tokens=9), BillUnlikeBody("five-minutes-unasked", 1),
+            (HOUR,), Usage(write_5m_tokens=1, write_1h_tokens=9), BillUnlikeBody("five-minutes-unasked", 1),
             "for 5 minutes, though every breakpoint",
         ),
         (
-            (SHORT,), Billed(uncached_tokens=60_000), BillUnlikeBody("more-tokens-than-bytes", 60_000, SIZE),
+            (SHORT,), Usage(uncached_tokens=60_000), BillUnlikeBody("more-tokens-than-bytes", 60_000, SIZE),
             "60,000 tokens are billed for a prompt of 50,000 bytes",
         ),
-        ((SHORT,), Billed(uncached_tokens=51_000, write_tokens=900), None, ""),
-        ((), Billed(read_tokens=900, write_tokens=0), None, ""),
+        ((SHORT,), Usage(uncached_tokens=51_000, write_tokens=900), None, ""),
+        ((), Usage(read_tokens=900, write_tokens=0), None, ""),
         ((), None, None, ""),
     ],
 )  # fmt: skip
@@ -69,7 +69,7 @@ def test_a_bill_that_cannot_belong_to_its_body_is_told(breakpoints, usage, evide
 
 def test_a_gateway_may_set_breakpoints_of_its_own():
     for call in (Call(), Call(endpoint="gateway.example/v1/messages"), Call(endpoint="/v1/messages")):
-        assert not contradiction(asked(usage=Billed(write_tokens=900), call=call), SIZE)
+        assert not contradiction(asked(usage=Usage(write_tokens=900), call=call), SIZE)
 
 
 @pytest.mark.parametrize(
@@ -81,19 +81,19 @@ def test_a_gateway_may_set_breakpoints_of_its_own():
     ],
 )
 def test_what_a_provider_makes_tokens_of_elsewhere_contradicts_nothing(fields):
-    assert not contradiction(asked(SHORT, usage=Billed(uncached_tokens=90_000), **fields), SIZE)
+    assert not contradiction(asked(SHORT, usage=Usage(uncached_tokens=90_000), **fields), SIZE)
 
 
 def test_a_bill_that_sums_up_the_steps_of_a_providers_own_tools_says_nothing_of_a_place():
     """A recording whose prefix is stable was told that reads fell: its bill was the sum of five requests."""
     search = [{"type": "web_search_20250305", "name": "web_search"}]
-    left, right = asked(SHORT, usage=Billed(3, 9000, 9000), tools=search), asked(SHORT, usage=Billed(3, 9000, 40))
+    left, right = asked(SHORT, usage=Usage(3, 9000, 9000), tools=search), asked(SHORT, usage=Usage(3, 9000, 40))
     assert shortfall(left, right) is None
-    assert shortfall(asked(SHORT, usage=Billed(3, 9000, 9000)), right) == 9000
+    assert shortfall(asked(SHORT, usage=Usage(3, 9000, 9000)), right) == 9000
 
 
 def test_what_the_recording_does_not_hold_contradicts_nothing():
-    whole = asked(SHORT, usage=Billed(uncached_tokens=90_000))
+    whole = asked(SHORT, usage=Usage(uncached_tokens=90_000))
     assert contradiction(whole, SIZE)
     for fields in ({"partial": True}, {"fidelity": "reconstructed"}):
         prompt = parsed(body("a"))
@@ -103,14 +103,14 @@ def test_what_the_recording_does_not_hold_contradicts_nothing():
 @pytest.mark.parametrize(
     ("dialect", "left", "right", "again"),
     [
-        ("anthropic", Billed(5, 9000, 1000), Billed(5, 10_000, 50), True),
-        ("anthropic", Billed(5, 9000, 1000), Billed(5, 9000, 1050), False),  # the last breakpoint was not read
-        ("openai-chat", Billed(7000, 2000), Billed(500, 8960), True),  # whole blocks of 128
-        ("openai-chat", Billed(7000, 2000), Billed(7500, 2000), False),  # what was cached before was read, no more
-        ("openai-chat", Billed(500, 2000, 6500), Billed(500, 8500), True),
-        ("anthropic", Billed(5, 9000, 1000), Billed(5), False),
-        ("anthropic", Billed(5, 0, 0), Billed(5, 0), False),
-        ("anthropic", None, Billed(5, 9000), False),
+        ("anthropic", Usage(5, 9000, 1000), Usage(5, 10_000, 50), True),
+        ("anthropic", Usage(5, 9000, 1000), Usage(5, 9000, 1050), False),  # the last breakpoint was not read
+        ("openai-chat", Usage(7000, 2000), Usage(500, 8960), True),  # whole blocks of 128
+        ("openai-chat", Usage(7000, 2000), Usage(7500, 2000), False),  # what was cached before was read, no more
+        ("openai-chat", Usage(500, 2000, 6500), Usage(500, 8500), True),
+        ("anthropic", Usage(5, 9000, 1000), Usage(5), False),
+        ("anthropic", Usage(5, 0, 0), Usage(5, 0), False),
+        ("anthropic", None, Usage(5, 9000), False),
     ],
 )
 def test_all_is_read_again_where_the_bill_reads_up_to_the_end_of_what_was_sent(dialect, left, right, again):

@@ -7,7 +7,7 @@ import pytest
 from cache.asking import piece, pieces, predicted, reads, request, rules
 from lore.cache.base import Breakpoint, Request
 from lore.cache.registry import make
-from lore.model.events import Billed
+from lore.model.events import Usage
 
 NOW = {"lookback": 20, "lifetime": 300, "minimum_tokens": 0}
 RUNS = {**NOW, "lookback_runs": 1}
@@ -126,14 +126,14 @@ def test_a_bill_is_about_the_breakpoints_that_were_recorded():
     ]
     model = make("anthropic", rules(NOW))
     model.predict(asked[0])
-    assert not model.learn(Billed(16, 0, 20))
+    assert not model.learn(Usage(16, 0, 20))
     assert model.predict(asked[1]).read == 36  # 20 before the recorded one, and the 16 behind it
 
 
 def test_a_bill_for_a_body_without_a_breakpoint_is_said():
     model = make("anthropic", rules(NOW))
     model.predict(request("ab"))
-    assert "the body has no breakpoint" in model.learn(Billed(uncached_tokens=3, read_tokens=0, write_tokens=2500))
+    assert "the body has no breakpoint" in model.learn(Usage(uncached_tokens=3, read_tokens=0, write_tokens=2500))
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,14 @@ from cache.talk import Talk
 from fuzz.samples import CORPUS
 from helpers.strategies import claude_logs
 from lore.cache.levels import Levels
-from lore.model.events import Billed, Verdict
+from lore.model.events import Usage, Verdict
 from lore.recording.opening import Options
 from lore.run.rules import packaged
 
 SESSIONS = sorted((CORPUS / "claude-code").glob("*.jsonl"))
-ODD = (None, Billed(), Billed(7, 1, 2, 3, 2, 0), Billed(-1, 2**60, 5))
+ODD = (None, Usage(), Usage(7, 1, 2, 3, 2, 0), Usage(-1, 2**60, 5))
 _counts = st.one_of(st.none(), st.integers(-10, 10**9))
-_bills = st.one_of(st.none(), st.builds(Billed, _counts, _counts, _counts, _counts, _counts, _counts))
+_bills = st.one_of(st.none(), st.builds(Usage, _counts, _counts, _counts, _counts, _counts, _counts))
 
 
 def predictions(turns):

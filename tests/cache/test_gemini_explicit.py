@@ -5,7 +5,7 @@ from __future__ import annotations
 from cache.asking import reads, request, rules
 from lore.cache.base import UNKNOWN
 from lore.cache.registry import make
-from lore.model.events import Billed
+from lore.model.events import Usage
 
 NAMED = b'"cachedContents/1"'
 
@@ -19,7 +19,7 @@ def test_before_a_bill_nothing_is_said_of_an_object():
 def test_the_whole_object_is_read_and_what_follows_is_implicit():
     model = make("gemini-explicit", rules())
     model.predict(request("ab", cached=NAMED))
-    assert model.learn(Billed(uncached_tokens=32, read_tokens=5000)) == ""
+    assert model.learn(Usage(uncached_tokens=32, read_tokens=5000)) == ""
     said = model.predict(request("abc", cached=NAMED, same=2))
     assert said[:3] == (5032, 0, 16)
 
@@ -28,14 +28,14 @@ def test_the_least_that_was_read_is_the_object():
     model = make("gemini-explicit", rules())
     for read in (5032, 5000):
         model.predict(request("ab", cached=NAMED))
-        model.learn(Billed(uncached_tokens=32, read_tokens=read))
+        model.learn(Usage(uncached_tokens=32, read_tokens=read))
     assert model.predict(request("x", cached=NAMED)).read == 5000
 
 
 def test_objects_are_apart():
     model = make("gemini-explicit", rules())
     model.predict(request("ab", cached=NAMED))
-    model.learn(Billed(uncached_tokens=32, read_tokens=5000))
+    model.learn(Usage(uncached_tokens=32, read_tokens=5000))
     assert model.predict(request("ab", cached=b"another")).read is None
     assert model.predict(request("abc", chain="2")).read == 0
 

@@ -7,7 +7,7 @@ import pytest
 from cache.asking import piece, pieces, reads, request, rules
 from lore.cache.base import Piece, Request
 from lore.cache.registry import make
-from lore.model.events import Billed
+from lore.model.events import Usage
 
 OPENAI = {"minimum_tokens": 1024, "block_tokens": 128, "lifetime": 600}
 
@@ -81,7 +81,7 @@ def test_a_bill_fits_the_next_prediction():
     model = make("openai", rules())
     text = [Piece(letter.encode() * 3600, "messages") for letter in "abc"]
     model.predict(Request("main", text[:1]))
-    assert model.learn(Billed(uncached_tokens=1500, read_tokens=0)) == ""
+    assert model.learn(Usage(uncached_tokens=1500, read_tokens=0)) == ""
     assert model.predict(Request("main", text[:2], same=1)).read == 1500
 
 
@@ -89,14 +89,14 @@ def test_a_bill_that_cannot_be_is_said_and_not_learned_from():
     model = make("openai", rules())
     text = [Piece(b"a" * 3600, "messages"), Piece(b"b" * 3600, "messages")]
     model.predict(Request("main", text[:1]))
-    assert "61,838 tokens were billed" in model.learn(Billed(uncached_tokens=61838, read_tokens=0))
+    assert "61,838 tokens were billed" in model.learn(Usage(uncached_tokens=61838, read_tokens=0))
     assert model.predict(Request("main", text, same=1)).read == 1000
 
 
 def test_a_bill_without_its_read_teaches_nothing():
     model = make("openai", rules())
     model.predict(Request("main", [Piece(b"a" * 3600, "messages")]))
-    assert model.learn(Billed(uncached_tokens=1500)) == ""
+    assert model.learn(Usage(uncached_tokens=1500)) == ""
     assert model.predict(Request("main", [Piece(b"a" * 3600, "messages")], same=1)).read == 1000
 
 
@@ -104,6 +104,6 @@ def test_writes_are_predicted_once_a_bill_has_held_one():
     model = make("kimi", rules(block_tokens=256))
     first = model.predict(request("a", 600))
     assert (first.write, first.uncached) == (0, 600)
-    model.learn(Billed(uncached_tokens=88, read_tokens=0, write_tokens=512))
+    model.learn(Usage(uncached_tokens=88, read_tokens=0, write_tokens=512))
     second = model.predict(request([*pieces("a", 600), piece("b", 600)], same=1))
     assert (second.read, second.write, second.uncached) == (512, 512, 176)

@@ -18,7 +18,7 @@ from cache.asking import piece, predicted, rules
 from cache.sessions import growing, sequences
 from lore.cache.base import Breakpoint, Look, Piece, Request
 from lore.cache.registry import BROUGHT, CACHES, make
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.vector import common_prefix
 
 NAMES = tuple(name for name in CACHES if name not in BROUGHT)  # those of the core; plug-ins hold the laws, too
@@ -122,12 +122,12 @@ HOSTILE = (
 )  # fmt: skip
 BILLS = (
     None,
-    Billed(),
-    Billed(uncached_tokens=-1, read_tokens=-2, write_tokens=-3),
-    Billed(uncached_tokens=0, read_tokens=0, write_tokens=0),
-    Billed(uncached_tokens=10**18, read_tokens=10**18, write_tokens=10**18, write_1h_tokens=5, write_5m_tokens=1),
-    Billed(uncached_tokens=2000, read_tokens=0),
-    Billed(read_tokens=50, write_tokens=3),
+    Usage(),
+    Usage(uncached_tokens=-1, read_tokens=-2, write_tokens=-3),
+    Usage(uncached_tokens=0, read_tokens=0, write_tokens=0),
+    Usage(uncached_tokens=10**18, read_tokens=10**18, write_tokens=10**18, write_1h_tokens=5, write_5m_tokens=1),
+    Usage(uncached_tokens=2000, read_tokens=0),
+    Usage(read_tokens=50, write_tokens=3),
 )
 
 
@@ -150,7 +150,7 @@ def test_no_bill_changes_nothing(asked, bills):
         for number, (one, (uncached, read)) in enumerate(zip(asked, bills, strict=False)):
             assert models[0].predict(one) == models[1].predict(one), name
             if number % 2:
-                bill = Billed(uncached_tokens=uncached, read_tokens=read, write_tokens=0)
+                bill = Usage(uncached_tokens=uncached, read_tokens=read, write_tokens=0)
                 assert models[0].learn(bill) == models[1].learn(bill)
             else:
                 models[0].learn(None)
@@ -163,9 +163,9 @@ def test_a_turns_own_bill_changes_nothing_in_its_prediction(asked, bills):
         for one in asked[:-1]:
             for model in models:
                 model.predict(one)
-                model.learn(Billed(uncached_tokens=bills[0], read_tokens=0, write_tokens=bills[-1]))
+                model.learn(Usage(uncached_tokens=bills[0], read_tokens=0, write_tokens=bills[-1]))
         said = [model.predict(asked[-1]) for model in models]
-        models[0].learn(Billed(uncached_tokens=bills[0], read_tokens=bills[-1], write_tokens=0))
+        models[0].learn(Usage(uncached_tokens=bills[0], read_tokens=bills[-1], write_tokens=0))
         assert said[0] == said[1], name
 
 

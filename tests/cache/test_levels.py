@@ -12,7 +12,7 @@ from lore.cache import lanes
 from lore.cache.bills import total
 from lore.cache.levels import Levels
 from lore.cache.predictor import Predictor
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.state import Change, Sign
 from lore.model.turn import Basis, Prompt, Turn
 from lore.recording.opening import Options
@@ -235,7 +235,7 @@ def test_what_outlives_an_expiry_is_read_only_where_a_breakpoint_looks_back_so_f
     talk.turn(bill(11_000, 1_000))
     talk.use()
     talk.use()
-    talk.turn(Billed(2, 12_000, 2_000, 50, 1_000, 1_000))  # an hour up to 13,000, five minutes behind
+    talk.turn(Usage(2, 12_000, 2_000, 50, 1_000, 1_000))  # an hour up to 13,000, five minutes behind
     for _ in range(uses):
         talk.use()
     found = talk.turn(bill(read, 9_000), after=400)
@@ -270,7 +270,7 @@ def test_missing_usage_is_unknown_and_what_follows_is_a_guess():
 
 
 @pytest.mark.parametrize("usage", [
-    Billed(-1, 5, 5), Billed(0, 0, 0), Billed(1, 2**40, 5), Billed(1, 12_300, 5, 1, 7, 9), Billed(1, -7, 5),
+    Usage(-1, 5, 5), Usage(0, 0, 0), Usage(1, 2**40, 5), Usage(1, 12_300, 5, 1, 7, 9), Usage(1, -7, 5),
 ])  # fmt: skip
 def test_bills_that_cannot_be_are_said_and_not_learned_from(usage):
     talk, other = opened(), opened()
@@ -333,7 +333,7 @@ def random_turns(seed):
         else:
             getattr(talk, what)(draw.randint(10, 4_000))
         read = draw.choices((stood, stood // 2, 0, stood + 70), (80, 8, 4, 8))[0]
-        usage = draw.choices((bill(read, 400), bill(read, 400, hour=True), None, Billed(3, None)), (80, 10, 5, 5))[0]
+        usage = draw.choices((bill(read, 400), bill(read, 400, hour=True), None, Usage(3, None)), (80, 10, 5, 5))[0]
         signs = draw.choices(((), ("hook-context",), ("effort",)), (80, 12, 8))[0]
         talk.turn(usage, after=draw.choice((2.0, 20.0, 200.0, 400.0, None)), changes=changes, signs=signs,
                   chain=draw.choices(("main", "side"), (90, 10))[0])  # fmt: skip

@@ -7,7 +7,7 @@ from msgspec import Raw
 from cache.talk import Talk
 from lore.cache.levels import Levels
 from lore.cache.served import Served
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.items import AssistantMessage, ThinkingBlock
 from lore.run.rules import packaged
 
@@ -20,7 +20,7 @@ def talk(provider="openai", model="gpt-5.4"):
 
 
 def bill(whole, read, output=50):
-    return Billed(whole - read, read, None, output)
+    return Usage(whole - read, read, None, output)
 
 
 def think(made):
@@ -133,6 +133,6 @@ def test_what_is_not_read_is_uncached_unless_a_bill_charges_writes():
     assert (prediction.write, prediction.uncached) == (0, prediction.total - prediction.read)
     charging = talk(model="gpt-5.6")
     charging.ask()
-    charging.turn(Billed(400, 9_600, 10_000, 50))
+    charging.turn(Usage(400, 9_600, 10_000, 50))
     charging.use()
-    assert charging.turn(Billed(400, 19_600, 2_000, 50)).write > 0
+    assert charging.turn(Usage(400, 19_600, 2_000, 50)).write > 0

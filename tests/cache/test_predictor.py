@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from lore.cache.predictor import living, sections
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.turn import Prompt, Turn
 
-BILL = Billed(3, 0, 22_500, 10, 22_500, 0)
+BILL = Usage(3, 0, 22_500, 10, 22_500, 0)
 
 
 def seen(pause=None, lifetime=300.0):
@@ -35,12 +35,12 @@ def test_what_a_pause_lost_counts_as_read_where_it_would_have_lived(pause, why, 
 @pytest.mark.parametrize("pause", [60.0, 3400.0])
 def test_a_bill_of_what_lives_an_hour_already_is_left_as_it_is(pause):
     """A drop for another reason counted as read: of sessions whose every write lives an hour, 5 of 29 gained by it."""
-    turn = billed(Billed(3, 0, 22_500, 10, 0, 22_500))
+    turn = billed(Usage(3, 0, 22_500, 10, 0, 22_500))
     assert living(turn, 3600.0, 22_000, seen(pause, lifetime=3600.0), goes_on=True) is turn
 
 
 def test_a_bill_that_says_nothing_of_lifetimes_had_the_default():
-    turn = billed(Billed(3, 20_000, 500, 10))
+    turn = billed(Usage(3, 20_000, 500, 10))
     assert living(turn, 300.0, 22_000, seen(), goes_on=True) is turn
     assert living(turn, 3600.0, 22_000, seen(), goes_on=True).usage.write_1h_tokens == 500
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lore.cache.prices import Price
-from lore.model.events import Billed
+from lore.model.events import Usage
 
 CLAUDE = Price(*map(Decimal, ("5", "0.5")), None, *map(Decimal, ("6.25", "10", "25")))
 BREAKPOINTS = Price(*map(Decimal, ("4", "0.4", "5")), None, None, Decimal(20))
@@ -23,7 +23,7 @@ usages = st.fixed_dictionaries(
 
 
 def bill(**counts):
-    return Billed(**{f"{name}_tokens": count for name, count in counts.items()})
+    return Usage(**{f"{name}_tokens": count for name, count in counts.items()})
 
 
 @pytest.mark.parametrize(

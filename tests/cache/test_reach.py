@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from lore.cache.bills import FIVE_MINUTES, GRACE, ONE_HOUR, expiry, gap, lifetime
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.evidence import Paused
 from model.making import body, parsed, turn
 
@@ -21,13 +21,13 @@ CHAT = parsed(body("x"), "openai-chat")
     [
         (None, ANTHROPIC, None, None),
         (None, ANTHROPIC, ONE_HOUR, ONE_HOUR),
-        (Billed(write_1h_tokens=5, write_5m_tokens=5), ANTHROPIC, None, ONE_HOUR),
-        (Billed(write_5m_tokens=5, write_1h_tokens=0), ANTHROPIC, ONE_HOUR, FIVE_MINUTES),
-        (Billed(write_tokens=5), ANTHROPIC, None, FIVE_MINUTES),
-        (Billed(write_tokens=5), msgspec.structs.replace(CHAT, model="gpt-5"), None, None),
-        (Billed(write_tokens=5), msgspec.structs.replace(CHAT, model="proxy/claude-x"), None, FIVE_MINUTES),
-        (Billed(write_tokens=0, read_tokens=9), ANTHROPIC, ONE_HOUR, ONE_HOUR),
-        (Billed(read_tokens=9), CHAT, None, None),
+        (Usage(write_1h_tokens=5, write_5m_tokens=5), ANTHROPIC, None, ONE_HOUR),
+        (Usage(write_5m_tokens=5, write_1h_tokens=0), ANTHROPIC, ONE_HOUR, FIVE_MINUTES),
+        (Usage(write_tokens=5), ANTHROPIC, None, FIVE_MINUTES),
+        (Usage(write_tokens=5), msgspec.structs.replace(CHAT, model="gpt-5"), None, None),
+        (Usage(write_tokens=5), msgspec.structs.replace(CHAT, model="proxy/claude-x"), None, FIVE_MINUTES),
+        (Usage(write_tokens=0, read_tokens=9), ANTHROPIC, ONE_HOUR, ONE_HOUR),
+        (Usage(read_tokens=9), CHAT, None, None),
     ],
 )
 def test_the_latest_write_that_was_billed_says_how_long_it_lives(usage, prompt, before, lives):

@@ -19,7 +19,7 @@ from faults.script import TOOLS, Capture, Request, Turn, conversation, system, t
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.registry import READERS
 from lore.judge.policy import Budgets
-from lore.model.events import Billed, Verdict
+from lore.model.events import Usage, Verdict
 from lore.model.results import Finding
 from lore.model.turn import Call, Exchange
 from lore.recording.opening import Options
@@ -253,7 +253,7 @@ def _exchange(record: dict[str, Any]) -> Exchange:
         record["body"].encode("utf-8"),
         "wire",
         record["at"],
-        usage and Billed(*(usage.get(name) for name in names)),
+        usage and Usage(*(usage.get(name) for name in names)),
         Verdict(record["verdict"]) if record["verdict"] else None,
         record["answered"],
         record["response_id"],

@@ -22,7 +22,7 @@ from lore.model.codes import Problem
 from lore.model.events import Append, CompactApplied, Event, TurnCanceled, TurnCompleted, TurnFailed, TurnStarted
 from lore.model.items import ToolCall
 from lore.model.results import Summary
-from lore.model.results.store import UsageResult
+from lore.model.results.store import SessionUsage
 from lore.model.state import FoldedSession
 from lore.recording.opening import Options
 from lore.run.checking.check import check
@@ -51,7 +51,7 @@ def judged(path: Path) -> Summary:
     return check([str(path)], Budgets(), Options()).result.summary
 
 
-def used(path: Path) -> UsageResult:
+def used(path: Path) -> SessionUsage:
     """What `lore fold` sums of a file."""
     return fold(str(path), Options()).result.usage
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lore.formats.answers import NOTHING, answer_of, answer_of_stream
-from lore.model.events import Billed, Verdict
+from lore.model.events import Usage, Verdict
 from model.making import dumps
 
 MESSAGE = {"role": "assistant", "content": "yes"}
@@ -16,23 +16,23 @@ COUNTED = {"input_tokens": 3, "input_tokens_details": {"cached_tokens": 1}}
 SAID = {
     "anthropic": (
         {"id": "a", "role": "assistant", "content": TEXT, "usage": {"input_tokens": 1}},
-        Billed(uncached_tokens=1), "a", [{"role": "assistant", "content": TEXT}],
+        Usage(uncached_tokens=1), "a", [{"role": "assistant", "content": TEXT}],
     ),
     "chat": (
         {"id": "c", "choices": [{"message": MESSAGE}], "usage": {"prompt_tokens": 2}},
-        Billed(uncached_tokens=2), "c", [MESSAGE],
+        Usage(uncached_tokens=2), "c", [MESSAGE],
     ),
     "responses": (
         {"id": "r", "output": [{"type": "message"}], "usage": COUNTED},
-        Billed(uncached_tokens=2, read_tokens=1), "r", [{"type": "message"}],
+        Usage(uncached_tokens=2, read_tokens=1), "r", [{"type": "message"}],
     ),
     "gemini": (
         {"responseId": "g", "candidates": [{"content": PARTS}], "usageMetadata": {"promptTokenCount": 4}},
-        Billed(uncached_tokens=4, read_tokens=0), "g", [{"role": "model", "parts": []}],
+        Usage(uncached_tokens=4, read_tokens=0), "g", [{"role": "model", "parts": []}],
     ),
     "bedrock": (
         {"output": {"message": MESSAGE}, "usage": {"inputTokens": 5}},
-        Billed(uncached_tokens=5), "", [MESSAGE],
+        Usage(uncached_tokens=5), "", [MESSAGE],
     ),
 }  # fmt: skip
 
@@ -45,7 +45,7 @@ def test_every_dialect_says_what_was_billed_and_said(dialect):
 
 
 def test_gemini_streams_a_list_of_which_the_last_counts():
-    assert answer_of(dumps([{"usageMetadata": {"promptTokenCount": n}} for n in (1, 2)])).usage == Billed(
+    assert answer_of(dumps([{"usageMetadata": {"promptTokenCount": n}} for n in (1, 2)])).usage == Usage(
         uncached_tokens=2, read_tokens=0
     )
 
@@ -99,7 +99,7 @@ def test_a_stream_of_llama_cpp_says_it_in_its_last_event():
     last = {"choices": [], "usage": TIMED, "timings": {"cache_n": 200, "prompt_n": 37, "predicted_n": 1}}
     answer = answer_of_stream(b'data: {"id":"c","choices":[]}\n\ndata: ' + dumps(last) + b"\n\ndata: [DONE]\n")
 
-    assert answer.usage == Billed(uncached_tokens=37, read_tokens=200, output_tokens=1)
+    assert answer.usage == Usage(uncached_tokens=37, read_tokens=200, output_tokens=1)
     assert answer.provider == "llama.cpp"
 
 

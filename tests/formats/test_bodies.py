@@ -9,7 +9,7 @@ import pytest
 from lore.formats.captures.bodies import Bodies
 from lore.formats.registry import recognise
 from lore.model import jsonslice
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.turn import Call, Exchange
 from lore.recording.corpus import open_head
 from lore.recording.opening import Options
@@ -58,7 +58,7 @@ def test_lines_of_bodies_are_as_many_exchanges():
 def test_a_record_gives_the_body_the_bill_and_the_time():
     found = read(RECORDS)
     assert [(got.fidelity, got.usage, got.at) for got in found] == [
-        ("parsed", Billed(uncached_tokens=n), 1733340928.5 + n) for n in (1, 2)
+        ("parsed", Usage(uncached_tokens=n), 1733340928.5 + n) for n in (1, 2)
     ]
 
 
@@ -96,7 +96,7 @@ def test_times_are_seconds_since_the_epoch_or_unknown(key, stamp, seconds):
 
 def test_a_bill_in_the_record_wins_over_none_in_the_response():
     record = {"request": ONE, "usage": None, "response": {"usage": {"input_tokens": 4}}}
-    assert one(record).usage == Billed(uncached_tokens=4)
+    assert one(record).usage == Usage(uncached_tokens=4)
     assert one({"request": ONE, "response": "text"}).usage is None
 
 
@@ -144,10 +144,10 @@ def test_a_pretty_printed_body_is_known_by_its_head(found):
 @pytest.mark.parametrize(
     ("body_", "response", "billed"),
     [
-        (RESPONSES, {"usage": {"input_tokens": 9, "input_tokens_details": {"cached_tokens": 4}}}, Billed(5, 4)),
-        (GEMINI, {"usageMetadata": {"promptTokenCount": 9, "cachedContentTokenCount": 4}}, Billed(5, 4)),
-        (GEMINI, {"usage_metadata": {"prompt_token_count": 9}}, Billed(9, 0)),
-        (CONVERSE, {"usage": {"inputTokens": 5, "cacheReadInputTokens": 4}}, Billed(5, 4)),
+        (RESPONSES, {"usage": {"input_tokens": 9, "input_tokens_details": {"cached_tokens": 4}}}, Usage(5, 4)),
+        (GEMINI, {"usageMetadata": {"promptTokenCount": 9, "cachedContentTokenCount": 4}}, Usage(5, 4)),
+        (GEMINI, {"usage_metadata": {"prompt_token_count": 9}}, Usage(9, 0)),
+        (CONVERSE, {"usage": {"inputTokens": 5, "cacheReadInputTokens": 4}}, Usage(5, 4)),
     ],
 )
 def test_the_bill_of_every_api_is_found_in_its_response(body_, response, billed):

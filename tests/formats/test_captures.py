@@ -12,7 +12,7 @@ from lore.formats.captures import recorders
 from lore.formats.captures.recorders import Cassette, ClaudeTap, Har, ProxyLines, ProxyList
 from lore.formats.registry import recognise
 from lore.model.codes import Problem
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.turn import Exchange
 from lore.recording.corpus import open_head
 from lore.testing import ReaderContract, everything
@@ -128,7 +128,7 @@ def test_a_proxy_may_hold_text_events_or_no_response():
     ]
     found = [read.value for read in everything(ProxyLines(), b"".join(dumps(one) + b"\n" for one in lines))]
     assert [one.fidelity for one in found] == ["wire", "parsed", "parsed"]
-    assert [one.usage for one in found[1:]] == [None, Billed(uncached_tokens=4)]
+    assert [one.usage for one in found[1:]] == [None, Usage(uncached_tokens=4)]
 
 
 @pytest.mark.parametrize(("answered", "known"), [(11.0, 11.0), (14.99, None)])

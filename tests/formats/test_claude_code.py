@@ -52,7 +52,7 @@ def test_a_response_over_several_lines_that_are_not_neighbours_is_one_turn():
 
 def test_usage_is_taken_once_from_the_last_line_of_a_response():
     first = turns(read(*PLAIN))[0].usage
-    assert first == e.Billed(3, 100, 50, 77)
+    assert first == e.Usage(3, 100, 50, 77)
 
 
 def test_the_lifetimes_of_writes_are_read():

@@ -212,7 +212,8 @@ def test_sums_count_a_request_of_several_messages_once():
 def test_more_cached_than_there_was_input_is_no_negative_count():
     made = Log().start().user("hi").answer("ho").shutdown(claude_sonnet_5=(1, 100, 90, 20, 10))
     bill = ends(made)[-1].usage
-    assert isinstance(bill, e.OddBill)
+    assert bill is not None
+    assert bill.contradiction
     assert (bill.uncached_tokens, bill.read_tokens) == (None, 90)
 
 

@@ -12,7 +12,7 @@ from formats.streaming import wrapped
 from helpers.frames import frame
 from lore.formats.contents import Content, framed_events, is_framed
 from lore.model.codes import Problem
-from lore.model.events import Billed
+from lore.model.events import Usage
 from model.making import dumps
 
 URL = "https://bedrock-runtime.us-east-1.amazonaws.com/model/anthropic.claude-x/converse-stream"
@@ -28,7 +28,7 @@ CONVERSED = frame({"role": "assistant"}, "messageStart") + frame({"usage": USAGE
 
 def test_a_stream_of_converse_says_what_was_billed():
     found = exchange(url=URL, response=kept(CONVERSED))
-    assert found.usage == Billed(uncached_tokens=3, read_tokens=20, write_tokens=7, output_tokens=5)
+    assert found.usage == Usage(uncached_tokens=3, read_tokens=20, write_tokens=7, output_tokens=5)
 
 
 def test_a_stream_of_invoke_holds_the_models_own_events():
@@ -36,7 +36,7 @@ def test_a_stream_of_invoke_holds_the_models_own_events():
     start = {"type": "message_start", "message": {"id": "msg_1", "usage": {"input_tokens": 3, "output_tokens": 1}}}
     end = {"type": "message_delta", "usage": {"output_tokens": 9}}
     found = exchange(url=URL, response=kept(b"".join(map(wrapped, (start, end)))))
-    assert (found.response_id, found.usage) == ("msg_1", Billed(uncached_tokens=3, output_tokens=9))
+    assert (found.response_id, found.usage) == ("msg_1", Usage(uncached_tokens=3, output_tokens=9))
 
 
 @pytest.mark.parametrize("end", range(0, len(CONVERSED), 7))

@@ -11,10 +11,10 @@ import pytest
 from formats.calls import ASKED, SAID, URL, USAGE, exchange, judged, text
 from lore.formats.contents import NO_CONTENT, Content, content_of
 from lore.formats.http import headers_of, status_of
-from lore.model.events import Billed
+from lore.model.events import Usage
 from model.making import dumps
 
-BILLED = Billed(uncached_tokens=3, read_tokens=20, write_tokens=7, output_tokens=5)
+BILLED = Usage(uncached_tokens=3, read_tokens=20, write_tokens=7, output_tokens=5)
 
 
 def packed(data: bytes) -> Content:

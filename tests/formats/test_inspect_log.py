@@ -7,7 +7,7 @@ import json
 from formats.captures import codes, exchanges, fixture, pack
 from lore.formats.captures.inspect_log import InspectArchive, InspectLog
 from lore.formats.registry import recognise
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.testing import ReaderContract
 from model.making import body, dumps
 
@@ -94,7 +94,7 @@ def test_counts_are_split_where_their_sum_says_that_they_include_the_cached():
     request = {"request": body("x")}
     for total, uncached in ((105, 40), (165, 100)):
         found = read(model(call=request, output={"usage": {**usage, "total_tokens": total}}))
-        assert found[0].usage == Billed(uncached_tokens=uncached, read_tokens=60, output_tokens=5)
+        assert found[0].usage == Usage(uncached_tokens=uncached, read_tokens=60, output_tokens=5)
 
 
 def test_what_could_not_be_unpacked_is_a_problem():

@@ -9,7 +9,7 @@ import pytest
 from formats.captures import codes, exchanges, fixture
 from lore.formats.captures.litellm import LiteLLM
 from lore.formats.registry import recognise
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.testing import ReaderContract
 from model.making import body, dumps
 
@@ -63,7 +63,7 @@ def test_the_body_beside_the_proxys_request_is_never_the_wires():
 
 def test_a_bill_is_split_wherever_it_stands():
     usage = {"prompt_tokens": 100, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 60}}
-    wanted = Billed(uncached_tokens=40, read_tokens=60, output_tokens=5)
+    wanted = Usage(uncached_tokens=40, read_tokens=60, output_tokens=5)
     assert only(response={"usage": usage}).usage == wanted
     assert only(metadata={"usage_object": usage}).usage == wanted
     assert only(**usage).usage == wanted

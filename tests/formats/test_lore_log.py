@@ -173,3 +173,9 @@ def test_two_records_on_one_line_are_both_read():
 )
 def test_logs_are_recognised_by_their_first_record(head, known):
     assert LoreLog.recognises(head) is known
+
+
+def test_usage_that_contradicts_itself_is_read_back():
+    usage = e.Usage(None, 9, None, 7, contradiction="9 cached tokens are more than all 5 of the input")
+    *_, event = read(log(header()) + e.encode(e.TurnCompleted(turn=1, usage=usage)) + b"\n")
+    assert event.usage == usage

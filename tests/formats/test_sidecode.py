@@ -136,14 +136,14 @@ def test_turns_are_numbered_as_they_start_and_end():
 def test_the_usage_of_a_turn_with_one_answer_is_the_bill_of_its_request():
     usage = ended(inputTokens=1, outputTokens=2, cacheReadInputTokens=3, cacheCreationInputTokens=4)
     *_, event = events(user(), START, said("a1"), usage)
-    assert event.usage == e.Billed(1, 3, 4, 2)
+    assert event.usage == e.Usage(1, 3, 4, 2)
 
 
 def test_the_usage_of_a_turn_with_several_answers_is_a_sum_and_no_requests_own():
     usage = ended(inputTokens=1, outputTokens=2, cacheReadInputTokens=3, cacheCreationInputTokens=4)
     records = (user(), START, said("a1"), call(), patched(), said("a2"), usage)
     bill = events(*records)[-1].usage
-    assert (bill.read_tokens, bill.met.read_tokens) == (None, None)
+    assert (bill.read_tokens, bill.first_pass.read_tokens) == (None, None)
     totals = folded(*records).main().totals
     assert (totals.uncached_tokens, totals.read_tokens, totals.write_tokens, totals.output_tokens) == (1, 3, 4, 2)
 

@@ -6,7 +6,7 @@ import json
 
 from formats.captures import codes, exchanges
 from lore.formats.captures.telemetry import GenAI
-from lore.model.events import Billed
+from lore.model.events import Usage
 from model.making import dumps
 
 CALL = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-x"}
@@ -59,7 +59,7 @@ def test_a_list_of_events_gives_messages_without_the_answer():
 def test_counts_are_read_by_the_names_that_such_spans_use():
     counts = {"gen_ai.usage.input_tokens": 100, "gen_ai.usage.details.cache_read_tokens": 64}
     found = exchanges(GenAI, span(**FLAT, **counts))
-    assert found[0].usage == Billed(uncached_tokens=36, read_tokens=64)
+    assert found[0].usage == Usage(uncached_tokens=36, read_tokens=64)
 
 
 def test_a_span_without_content_says_what_it_lacks():

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lore.formats.answers import NOTHING, answer_of_events, answer_of_stream, is_stream
-from lore.model.events import Billed, Verdict
+from lore.model.events import Usage, Verdict
 from model.making import dumps
 
 START = {
@@ -34,7 +34,7 @@ def stream(*events, named=True, end="\n"):
     return "".join(lines).encode()
 
 
-BILLED = Billed(uncached_tokens=3, read_tokens=20, output_tokens=50)
+BILLED = Usage(uncached_tokens=3, read_tokens=20, output_tokens=50)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -60,7 +60,7 @@ def test_chat_counts_in_its_last_chunk():
         "usage": {"prompt_tokens": 10, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}},
     }
     found = answer_of_stream(stream(chunk, chunk, last, "[DONE]"))
-    assert (found.usage, found.response_id) == (Billed(uncached_tokens=6, read_tokens=4, output_tokens=2), "c1")
+    assert (found.usage, found.response_id) == (Usage(uncached_tokens=6, read_tokens=4, output_tokens=2), "c1")
     assert answer_of_stream(stream(chunk, chunk, "[DONE]")).response_id == "c1"
 
 
@@ -77,7 +77,7 @@ WHOLE = {
 def test_the_responses_api_says_all_of_it_again_at_the_end(kind):
     created = {"type": "response.created", "response": {"id": "resp_1", "output": []}}
     found = answer_of_stream(stream(created, DELTA, {"type": kind, "response": WHOLE}))
-    assert found.usage == Billed(uncached_tokens=4, read_tokens=5, output_tokens=1)
+    assert found.usage == Usage(uncached_tokens=4, read_tokens=5, output_tokens=1)
     assert (found.response_id, found.created) == ("resp_1", 1772442000.0)
 
 
@@ -87,22 +87,22 @@ def test_gemini_counts_in_every_chunk_and_the_last_holds():
         for n in (1, 2)
     ]
     found = answer_of_stream(stream(*chunks))
-    assert (found.usage, found.response_id) == (Billed(uncached_tokens=8, output_tokens=2), "g1")
+    assert (found.usage, found.response_id) == (Usage(uncached_tokens=8, output_tokens=2), "g1")
 
 
 def test_what_gemini_read_is_known_where_its_stream_ended():
     """Its last event says what was read, and leaves the number out where that is 0; one that was cut says nothing."""
     last = {"candidates": [{"finishReason": "STOP"}], "usageMetadata": {"promptTokenCount": 8}}
-    assert answer_of_stream(stream(last)).usage == Billed(uncached_tokens=8, read_tokens=0)
+    assert answer_of_stream(stream(last)).usage == Usage(uncached_tokens=8, read_tokens=0)
     last["usageMetadata"] = {"promptTokenCount": 8, "cachedContentTokenCount": 5}
-    assert answer_of_stream(stream({"usageMetadata": {"promptTokenCount": 8}}, last)).usage == Billed(3, 5)
+    assert answer_of_stream(stream({"usageMetadata": {"promptTokenCount": 8}}, last)).usage == Usage(3, 5)
 
 
 def test_a_stream_that_was_cut_gives_what_is_known():
     whole = stream(START, DELTA, END)
     for cut in range(len(whole)):
         found = answer_of_stream(whole[:cut])
-        assert found.usage in (None, BILLED, Billed(uncached_tokens=3, read_tokens=20, output_tokens=1))
+        assert found.usage in (None, BILLED, Usage(uncached_tokens=3, read_tokens=20, output_tokens=1))
     assert answer_of_stream(whole[: len(whole) - 30]).response_id == "msg_1"
 
 
@@ -149,4 +149,4 @@ def test_a_million_words_that_look_telling_cost_no_more_than_their_bytes():
 def test_some_count_inside_a_choice_or_in_an_object_of_their_own(chunk):
     """Moonshot and Groq do; such streams had no bill."""
     text = b'data: {"id":"c","choices":[{"delta":{"content":"a"}}]}\n\ndata: ' + dumps(chunk) + b"\n\ndata: [DONE]\n\n"
-    assert answer_of_stream(text).usage == Billed(36, 64, None, 5)
+    assert answer_of_stream(text).usage == Usage(36, 64, None, 5)

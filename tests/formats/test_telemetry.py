@@ -7,7 +7,7 @@ import json
 from formats.captures import codes, exchanges, fixture
 from lore.formats.captures.telemetry import GenAI
 from lore.formats.registry import recognise
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.turn import Memo
 from lore.prompt.dialects import dialect_of
 from lore.testing import ReaderContract
@@ -52,7 +52,7 @@ def test_spans_that_are_no_model_calls_are_none_of_ours():
 
 
 def test_input_counts_include_what_was_cached_and_are_split():
-    assert [one.usage for one in exchanges(GenAI, FLAT)][1] == Billed(
+    assert [one.usage for one in exchanges(GenAI, FLAT)][1] == Usage(
         uncached_tokens=3, read_tokens=2400, write_tokens=300, output_tokens=40
     )
 

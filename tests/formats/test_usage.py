@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from lore.formats.bills import billed_of
-from lore.model.events import Billed, OddBill
+from lore.model.events import Usage
 from model.making import dumps
 
 SHAPES = {
     "anthropic": (
         {"input_tokens": 3, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 50, "output_tokens": 7},
-        Billed(3, 100, 50, 7),
+        Usage(3, 100, 50, 7),
     ),
     "anthropic with lifetimes": (
         {
@@ -19,26 +19,26 @@ SHAPES = {
             "cache_creation_input_tokens": 50,
             "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 30},
         },
-        Billed(uncached_tokens=3, write_tokens=50, write_5m_tokens=20, write_1h_tokens=30),
+        Usage(uncached_tokens=3, write_tokens=50, write_5m_tokens=20, write_1h_tokens=30),
     ),
     "openai chat": (
         {"prompt_tokens": 100, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 64}},
-        Billed(36, 64, None, 5),
+        Usage(36, 64, None, 5),
     ),
     "openai chat with writes": (
         {"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 64, "cache_write_tokens": 16}},
-        Billed(20, 64, 16, None),
+        Usage(20, 64, 16, None),
     ),
-    "openai chat without details": ({"prompt_tokens": 100, "completion_tokens": 5}, Billed(100, None, None, 5)),
+    "openai chat without details": ({"prompt_tokens": 100, "completion_tokens": 5}, Usage(100, None, None, 5)),
     "openai responses": (
         {"input_tokens": 100, "input_tokens_details": {"cached_tokens": 60}, "output_tokens": 5},
-        Billed(40, 60, None, 5),
+        Usage(40, 60, None, 5),
     ),
     "openai responses with writes": (
         {"input_tokens": 100, "input_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30}},
-        Billed(10, 60, 30, None),
+        Usage(10, 60, 30, None),
     ),
-    "openai responses without details": ({"input_tokens": 100, "input_tokens_details": None}, Billed(100)),
+    "openai responses without details": ({"input_tokens": 100, "input_tokens_details": None}, Usage(100)),
     "gemini": (
         {
             "promptTokenCount": 100,
@@ -47,22 +47,22 @@ SHAPES = {
             "thoughtsTokenCount": 2,
             "totalTokenCount": 107,
         },
-        Billed(40, 60, None, 7),
+        Usage(40, 60, None, 7),
     ),
     "gemini in the other spelling": (
         {"prompt_token_count": 100, "cached_content_token_count": 60, "thoughts_token_count": 2},
-        Billed(40, 60, None, 2),
+        Usage(40, 60, None, 2),
     ),
-    "gemini that read nothing": ({"promptTokenCount": 100, "candidatesTokenCount": 5}, Billed(100, 0, None, 5)),
+    "gemini that read nothing": ({"promptTokenCount": 100, "candidatesTokenCount": 5}, Usage(100, 0, None, 5)),
     "bedrock": (
         {"inputTokens": 3, "cacheReadInputTokens": 100, "cacheWriteInputTokens": 50, "outputTokens": 7},
-        Billed(3, 100, 50, 7),
+        Usage(3, 100, 50, 7),
     ),
     "bedrock with lifetimes": (
         {"inputTokens": 3, "cacheWriteInputTokens": 50, "cacheDetails": [{"ttl": "1h", "inputTokens": 50}, None]},
-        Billed(uncached_tokens=3, write_tokens=50, write_1h_tokens=50),
+        Usage(uncached_tokens=3, write_tokens=50, write_1h_tokens=50),
     ),
-    "bedrock with odd details": ({"inputTokens": 3, "cacheDetails": {"ttl": "1h"}}, Billed(3)),
+    "bedrock with odd details": ({"inputTokens": 3, "cacheDetails": {"ttl": "1h"}}, Usage(3)),
     "litellm over anthropic": (
         {
             "prompt_tokens": 21569,
@@ -71,17 +71,17 @@ SHAPES = {
             "cache_creation_input_tokens": 20216,
             "cache_read_input_tokens": 1348,
         },
-        Billed(5, 1348, 20216, 397),
+        Usage(5, 1348, 20216, 397),
     ),
     "deepseek": (
         {"prompt_tokens": 100, "completion_tokens": 5, "prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 36},
-        Billed(36, 64, None, 5),
+        Usage(36, 64, None, 5),
     ),
-    "openrouter's own count": ({"prompt_tokens": 100, "native_tokens_cached": 64, "cost": 0.1}, Billed(36, 64)),
-    "an engine's own count": ({"prompt_tokens": 100, "num_cached_tokens": 64}, Billed(36, 64)),
+    "openrouter's own count": ({"prompt_tokens": 100, "native_tokens_cached": 64, "cost": 0.1}, Usage(36, 64)),
+    "an engine's own count": ({"prompt_tokens": 100, "num_cached_tokens": 64}, Usage(36, 64)),
     "parts larger than the sum": (
         {"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 64}},
-        Billed(10, 64, None, None),
+        Usage(10, 64, None, None),
     ),
 }
 
@@ -101,12 +101,12 @@ def test_counts_that_are_no_counts_are_unknown(count):
     found = billed_of(dumps({"input_tokens": count, "output_tokens": 2}))
     assert found is not None
     assert (found.uncached_tokens, found.output_tokens) == (None, 2)
-    assert isinstance(found, OddBill) == (type(count) in (bool, str) or count == -1)
+    assert (found is not None and found.contradiction != "") == (type(count) in (bool, str) or count == -1)
 
 
 @pytest.mark.parametrize("count", [10**9 + 1, 2**53 + 1, 10**20])
 def test_a_count_that_no_request_has_is_odd(count):
     found = billed_of(dumps({"input_tokens": count, "output_tokens": 10**9}))
-    assert isinstance(found, OddBill)
+    assert found is not None
     assert (found.uncached_tokens, found.output_tokens) == (None, 10**9)
-    assert found.odd == f"input_tokens is {count if count < 10**17 else 'beyond any count'}"
+    assert found.contradiction == f"input_tokens is {count if count < 10**17 else 'beyond any count'}"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lore.formats.answers import answer_of, answer_of_stream
 from lore.formats.bills import billed_of
 from lore.formats.claude.reader import ClaudeCode
-from lore.model.events import Billed, Iteration, OddBill, TurnCompleted
+from lore.model.events import TurnCompleted, Usage
 from model.making import dumps
 
 KINDS = ("message", "compaction", "advisor_message", "fallback_message")
@@ -30,14 +30,14 @@ def usage(*passes, **top):
 
 def test_one_pass_is_what_the_counts_beside_it_say():
     found = billed_of(dumps(usage(passed(uncached=3, output=9), input_tokens=3, output_tokens=9)))
-    assert found == Billed(3, output_tokens=9)
+    assert found == Usage(3, output_tokens=9)
 
 
 def test_a_compaction_is_billed_beside_the_message_that_follows_it():
     summary = {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3500}
     own = {"type": "message", "input_tokens": 23_000, "output_tokens": 1000}
     found = billed_of(dumps(usage(summary, own, input_tokens=23_000, output_tokens=1000)))
-    assert found == Billed(23_000, output_tokens=1000, iterations=(Iteration(180_000, 0, 0, 3500, kind="compaction"),))
+    assert found == Usage(23_000, output_tokens=1000, iterations=(Usage(180_000, 0, 0, 3500, kind="compaction"),))
 
 
 def test_a_compaction_alone_leaves_the_counts_beside_it():
@@ -71,7 +71,7 @@ def test_an_attempt_that_another_model_answered_is_billed_by_its_own_model():
     second = passed("fallback_message", 2, 136, read=50_000, model="claude-opus-4-8")
     found = billed_of(dumps(usage(first, second, input_tokens=2, output_tokens=136, cache_read_input_tokens=50_000)))
     assert (found.model, found.read_tokens, found.output_tokens) == ("claude-opus-4-8", 50_000, 136)
-    assert found.iterations == (Iteration(2, 30_000, 20_000, 2, 20_000, 0, kind="message", model="claude-fable-5"),)
+    assert found.iterations == (Usage(2, 30_000, 20_000, 2, 20_000, 0, kind="message", model="claude-fable-5"),)
 
 
 def test_an_attempt_that_declined_before_any_output_is_not_billed():
@@ -113,12 +113,14 @@ def test_passes_sum_to_what_the_provider_lists(listed):
 
 
 def test_a_count_that_no_pass_has_is_odd():
-    assert isinstance(billed_of(dumps(usage(passed(uncached=-1), passed()))), OddBill)
+    found = billed_of(dumps(usage(passed(uncached=-1), passed())))
+    assert found is not None
+    assert found.contradiction
 
 
 def test_iterations_of_another_shape_say_nothing():
     for odd in (None, [], 5, "x", [5], {"type": "message"}):
-        assert billed_of(dumps({"input_tokens": 3, "iterations": odd})) == Billed(3)
+        assert billed_of(dumps({"input_tokens": 3, "iterations": odd})) == Usage(3)
 
 
 def test_what_a_response_was_served_at_is_kept_as_it_says():

@@ -14,7 +14,7 @@ from formats.test_captures import fixtures
 from lore.formats.captures import vcr
 from lore.formats.captures.vcr import Vcr
 from lore.model.codes import Problem
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.testing import ReaderContract, everything
 
 STATUS = {"code": 200, "message": "OK"}
@@ -60,7 +60,7 @@ def test_a_body_kept_as_text_is_the_wire_and_a_parsed_one_is_not():
     found = read(cassette(TEXT, PARSED, PACKED))
     assert [one.fidelity for one in found] == ["wire", "parsed", "wire"]
     assert [json.loads(one.body) for one in found] == [ASKED] * 3
-    assert {one.usage for one in found} == {Billed(uncached_tokens=3, read_tokens=20, write_tokens=7, output_tokens=5)}
+    assert {one.usage for one in found} == {Usage(uncached_tokens=3, read_tokens=20, write_tokens=7, output_tokens=5)}
 
 
 def test_a_parsed_body_keeps_the_order_of_its_keys():

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from lore.judge.judge import Judge
 from lore.model.cause import Place
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.results import Finding
 from lore.model.turn import Turn
 from lore.run.dated import Dated
@@ -36,17 +36,17 @@ def body(*texts: str, system: str = SYSTEM, head: dict[str, str] | None = CACHE_
     return {"model": model, "max_tokens": 9, "system": [own], "messages": messages, **more}
 
 
-def asked(at: float, request: dict[str, Any], bill: Billed | None, chain: str = "main", **fields: Any) -> Turn:
+def asked(at: float, request: dict[str, Any], bill: Usage | None, chain: str = "main", **fields: Any) -> Turn:
     """A turn `at` seconds after the start, answered two seconds later."""
     fields = {"sent": START + at, "answered": START + at + 2, **fields}
     return replace(turn(parsed(request), int(at) + 1, usage=bill, **fields), chain=chain)
 
 
-def bill(read: int | None, write: int | None, uncached: int = 3, hour: int | None = None) -> Billed:
+def bill(read: int | None, write: int | None, uncached: int = 3, hour: int | None = None) -> Usage:
     """A bill of Anthropic's; what was not written for an hour lives five minutes."""
     if hour is None:
-        return Billed(uncached, read, write)
-    return Billed(uncached, read, write, write_1h_tokens=hour, write_5m_tokens=(write or 0) - hour)
+        return Usage(uncached, read, write)
+    return Usage(uncached, read, write, write_1h_tokens=hour, write_5m_tokens=(write or 0) - hour)
 
 
 def told(turns: Sequence[Turn], judge: Judge | None = None) -> list[Finding]:

@@ -13,7 +13,7 @@ from lore.judge.signs import SIGN_CODES
 from lore.judge.witnesses import PairContext, rerouted
 from lore.model.cause import Place
 from lore.model.codes import CODES
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.evidence import (
     Disputed,
     HistoryShrank,
@@ -109,9 +109,9 @@ def test_a_pause_within_an_hours_lifetime_is_weak():
 )
 def test_where_a_gateway_bills_no_writes_an_entry_lives_five_minutes_perhaps_and_an_hour_at_most(after, cause):
     talk = Judged()
-    for usage in (Billed(12_000, 0), Billed(300, 12_000), Billed(300, 12_300)):
+    for usage in (Usage(12_000, 0), Usage(300, 12_000), Usage(300, 12_300)):
         talk.turn(usage)
-    talk.turn(Billed(12_900, 0), after=after)
+    talk.turn(Usage(12_900, 0), after=after)
     evidence = talk.lead.evidence if isinstance(talk.lead.evidence, Paused) else None
     assert (talk.lead.code, talk.lead.strength, evidence) == cause
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from lore.judge.judge import SIBLINGS, Chained
-from lore.model.events import Billed
+from lore.model.events import Usage
 from model.making import assistant, body, parsed, turn
 
 TOOLS = [{"name": "ls", "description": "List. " * 2_000, "input_schema": {}}]
@@ -17,7 +17,7 @@ def on(chain, number, *messages, tools=TOOLS, given_up="", **fields):
 
 
 def first(chain, at, answered, read, write):
-    return on(chain, 1, f"task of {chain}", sent=at, answered=answered, usage=Billed(3, read, write))
+    return on(chain, 1, f"task of {chain}", sent=at, answered=answered, usage=Usage(3, read, write))
 
 
 def test_a_restart_is_compared_with_the_chain_that_it_left():
@@ -43,7 +43,7 @@ def test_first_turns_that_were_sent_together_show_a_parallel_start():
     assert found is not None
     assert ([cause.code for cause in found.causes], found.left.chain) == (["LORE129"], "a1")
     assert len(found.left.prompt.messages) == 0  # what they share: tools and system prompt
-    again = chained.advance(on("a2", 2, "task of a2", assistant("b"), "c", sent=9.0, usage=Billed(3, 4000, 50)))
+    again = chained.advance(on("a2", 2, "task of a2", assistant("b"), "c", sent=9.0, usage=Usage(3, 4000, 50)))
     assert again is not None
     assert (again.left.chain, again.causes) == ("a2", ())
 
@@ -53,7 +53,7 @@ def test_first_turns_that_read_what_was_written_or_share_nothing_are_compared_wi
     chained.advance(first("a1", 0.0, 2.0, 0, 4000))
     assert chained.advance(first("a2", 2.5, 3.0, 3900, 100)) is None
     assert chained.advance(first("a3", 0.5, 2.5, 3900, 100)) is None
-    alone = on("a4", 1, "x", tools=None, sent=0.5, answered=2.5, usage=Billed(3, 0, 4000))
+    alone = on("a4", 1, "x", tools=None, sent=0.5, answered=2.5, usage=Usage(3, 0, 4000))
     assert chained.advance(alone) is None
 
 

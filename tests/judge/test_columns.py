@@ -8,7 +8,7 @@ from lore.judge.base import finding
 from lore.judge.pair import BilledColumn, BytesColumn
 from lore.judge.pairs import Pairs
 from lore.model.cause import Place
-from lore.model.events import Billed, Verdict
+from lore.model.events import Usage, Verdict
 from lore.model.evidence import Disputed, ProviderSaid, RuledOut
 from lore.model.turn import Call
 from lore.report.sentences.evidence import sentence
@@ -30,7 +30,7 @@ def pair(left, right, *, bills=(None, None), verdict=None, calls=(NOBODY, NOBODY
 
 ONE, TWO = body(LONG, tools=TOOLS), body(LONG, assistant("b"), "c", tools=TOOLS)
 EDITED = body(LONG, assistant("b"), "c", tools=TOOLS[::-1])
-WROTE, READ, FELL = Billed(3, 0, 6000), Billed(3, 6000, 40), Billed(3, 0, 6040)
+WROTE, READ, FELL = Usage(3, 0, 6000), Usage(3, 6000, 40), Usage(3, 0, 6040)
 
 
 def test_bytes_speak_alone_where_nothing_else_is_recorded():
@@ -115,7 +115,7 @@ def test_an_expired_cache_stands_beside_a_verdict_that_names_a_section():
 
 
 def test_a_read_beyond_what_was_recorded_is_no_contradiction_while_the_bytes_go_on():
-    found = pair(ONE, TWO, bills=(WROTE, Billed(3, 9000, 40)))
+    found = pair(ONE, TWO, bills=(WROTE, Usage(3, 9000, 40)))
     assert (found.causes, found.columns.agree) == ((), True)
     assert found.columns.billed == BilledColumn(9000, 6000, 0)
     assert "3,000 more than the request before left" in columns_result(found.columns).billed
@@ -164,6 +164,6 @@ def test_a_request_that_went_elsewhere_could_not_read_this_cache(mine, theirs, c
 def test_what_holds_of_a_whole_chain_is_said_once():
     pairs, said = Pairs(), []
     for number, one in enumerate((body("a"), body("a", "b"), body("a", "b", "c")), 1):
-        found = pairs.advance(turn(parsed(one), number, usage=Billed(3, 9000, 0)))
+        found = pairs.advance(turn(parsed(one), number, usage=Usage(3, 9000, 0)))
         said += [] if found is None else [cause.code for cause in found.causes]
     assert said == ["LORE303"]

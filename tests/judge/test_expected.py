@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lore.judge.pairs import Pairs
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.evidence import MessagesTakenBack
 from lore.model.turn import Call
 from lore.report.sentences.evidence import sentence
@@ -24,7 +24,7 @@ def pair(*turns):
 
 
 def asked(number, *messages, at=None, answered=None, read=None, write=None, status=None, **fields):
-    usage = None if read is None and write is None else Billed(3, read, write)
+    usage = None if read is None and write is None else Usage(3, read, write)
     prompt = parsed(body(*messages, **fields))
     return turn(prompt, number, sent=at, answered=answered, usage=usage, call=Call(status=status))
 

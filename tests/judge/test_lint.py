@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from lore.errors import LoreError
 from lore.judge import lint
 from lore.judge.lint import Linter
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.turn import Turn
 from lore.run.dated import PACKAGED
 from model.making import parsed, turn
@@ -156,7 +156,7 @@ def test_a_look_up_reaches_what_the_request_before_wrote(messages, codes):
 def test_a_breakpoint_that_nothing_takes(made, reason):
     defect = only(made, "LORE180")
     assert (defect.detail, defect.broken.kind) == (reason, None)
-    answered = only(replace(made, usage=Billed(1, 0, 0, 1)), "LORE180")
+    answered = only(replace(made, usage=Usage(1, 0, 0, 1)), "LORE180")
     assert answered.broken.kind == "unattributable"  # somebody took it all the same
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from lore.cache.bills import BYTES_PER_TOKEN, bytes_per_token, fall, shortfall
 from lore.judge.pair import is_remark, lost_tokens
 from lore.judge.pairs import Pairs
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.evidence import RuledOut, WithinBlock
 from lore.model.state import Change
 from lore.model.turn import Call
@@ -59,7 +59,7 @@ def test_the_reuse_of_nothing_is_unknown():
 
 
 def bill(read, write=0, uncached=0, **fields):
-    return Billed(uncached, read, write, **fields)
+    return Usage(uncached, read, write, **fields)
 
 
 @pytest.mark.parametrize(
@@ -67,15 +67,15 @@ def bill(read, write=0, uncached=0, **fields):
     [
         (None, bill(0), None),
         (bill(0), None, None),
-        (bill(9), Billed(uncached_tokens=5), None),
-        (Billed(uncached_tokens=5), bill(9), None),
+        (bill(9), Usage(uncached_tokens=5), None),
+        (Usage(uncached_tokens=5), bill(9), None),
         (bill(9000, 1000), bill(10000), 0),
         (bill(9000, 1000), bill(9000), 0),
         (bill(9000, 0), bill(8000), 0),
         (bill(9000, 1000), bill(8999), 1001),
         (bill(90_000, 10_000), bill(99_000), 0),
         (bill(90_000, 10_000), bill(98_999), 1001),
-        (Billed(write_tokens=5000), bill(0), 5000),
+        (Usage(write_tokens=5000), bill(0), 5000),
     ],
 )
 def test_a_bill_that_reads_less_than_was_cached_has_fallen_beyond_a_tolerance(left, right, short):
@@ -86,10 +86,10 @@ def test_a_bill_that_reads_less_than_was_cached_has_fallen_beyond_a_tolerance(le
 @pytest.mark.parametrize(
     ("left", "right", "short"),
     [
-        (Billed(0, 10_000), Billed(0, 9000), 0),
-        (Billed(0, 10_000), Billed(0, 8999), 1001),
-        (Billed(0, 100_000), Billed(0, 98_000), 0),
-        (Billed(0, 100_000), Billed(0, 97_999), 2001),
+        (Usage(0, 10_000), Usage(0, 9000), 0),
+        (Usage(0, 10_000), Usage(0, 8999), 1001),
+        (Usage(0, 100_000), Usage(0, 98_000), 0),
+        (Usage(0, 100_000), Usage(0, 97_999), 2001),
     ],
 )
 def test_where_no_writes_are_billed_a_share_of_what_was_cached_is_tolerated_too(left, right, short):
@@ -102,7 +102,7 @@ def test_bills_that_do_not_follow_one_another_are_not_compared():
 
 
 def test_a_pause_within_the_hour_that_was_billed_explains_nothing():
-    hour = Billed(0, 0, 9000, write_1h_tokens=9000)
+    hour = Usage(0, 0, 9000, write_1h_tokens=9000)
     assert codes(pair(*turns(ONE, TWO, usages=(hour, bill(0)), at=(0.0, 3000.0)))) == ["LORE301"]
 
 
@@ -185,7 +185,7 @@ def test_lost_tokens_are_counted_or_estimated_where_there_are_none():
 
 
 def unbilled(read, uncached):
-    return Billed(uncached, read, None)
+    return Usage(uncached, read, None)
 
 
 LONG = "It is %s. " + "one two " * 1000  # about 2,000 tokens
@@ -328,7 +328,7 @@ def test_bytes_per_token_come_from_a_bill_that_is_plausible(usage, size, ratio):
 
 
 def test_the_lifetime_is_remembered_from_the_write_before_the_last():
-    hour = Billed(0, 0, 9000, write_1h_tokens=9000)
+    hour = Usage(0, 0, 9000, write_1h_tokens=9000)
     first = turn(parsed(ONE), 1, usage=hour, sent=0.0)
     second = turn(parsed(TWO), 2, usage=bill(9000), sent=1.0)
     third = turn(parsed(body("one " * 10_000, assistant("two"), "three", "x")), 3, usage=bill(0), sent=2000.0)

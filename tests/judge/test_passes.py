@@ -16,7 +16,7 @@ from lore.cache.bills import met_read
 from lore.cache.prices import Price
 from lore.judge.base import paid_again
 from lore.judge.savings import reading
-from lore.model.events import Billed, Iteration
+from lore.model.events import Usage
 
 FALLBACK = "claude-sonnet-4-6"
 
@@ -55,9 +55,9 @@ def test_what_the_first_pass_found_is_not_lost_though_the_last_one_reads_another
 
 
 def test_a_pass_that_sums_up_meets_nothing_for_the_answer():
-    summary, own = Iteration(9, 180_000, 0, 1, kind="compaction"), Billed(1, 20_000, 500)
+    summary, own = Usage(9, 180_000, 0, 1, kind="compaction"), Usage(1, 20_000, 500)
     assert met_read(replace(own, iterations=(summary,))) == 20_000
-    assert met_read(replace(own, iterations=(summary, Iteration(1, 19_000, 1_000, kind="message")))) == 19_000
+    assert met_read(replace(own, iterations=(summary, Usage(1, 19_000, 1_000, kind="message")))) == 19_000
     assert met_read(None) is None
 
 
@@ -77,10 +77,10 @@ def test_an_answer_of_the_model_that_was_asked_is_no_change_of_model(tmp_path):
 
 
 def test_what_is_read_again_in_a_play_is_read_by_the_first_pass():
-    first = Iteration(2, 0, 31_500, 50, 0, 31_500, kind="message")
-    paid = Billed(2, 31_500, 1_000, 50, 0, 1_000, iterations=(first,))
+    first = Usage(2, 0, 31_500, 50, 0, 31_500, kind="message")
+    paid = Usage(2, 31_500, 1_000, 50, 0, 1_000, iterations=(first,))
     other = reading(paid, 31_000)
     assert (other.read_tokens, other.write_1h_tokens) == (31_500, 1_000)
-    assert (other.met.read_tokens, other.met.write_1h_tokens) == (31_000, 500)
+    assert (other.first_pass.read_tokens, other.first_pass.write_1h_tokens) == (31_000, 500)
     price = Price(*map(Decimal, (5, "0.5", "6.25", "6.25", 10, 25)))
     assert paid_again(price, paid, 31_000) == pytest.approx(31_000 * 9.5 / 1e6)

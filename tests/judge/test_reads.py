@@ -9,7 +9,7 @@ from judge.foretelling import HOUR, asked, bill, body, codes, told
 from lore.cache.base import Prediction
 from lore.cache.levels import Predicted
 from lore.judge import reads
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.evidence import ReadBelowForecast
 from lore.model.turn import Call
 from lore.report.sentences.findings import worded
@@ -129,7 +129,7 @@ def test_the_tolerance_is_a_share_of_the_prompt(foretold):
     foretold(3030)
     half = Dated(tolerance=0.5)
     assert [one.code for one in told([FIRST, SECOND, other()], half.judge())] == ["LORE304"]
-    assert told([FIRST, SECOND, other(usage=Billed(6100, 0, 10))], half.judge()) == []
+    assert told([FIRST, SECOND, other(usage=Usage(6100, 0, 10))], half.judge()) == []
 
 
 def test_nothing_is_foreseen_where_bills_leave_no_room(foretold):

@@ -9,7 +9,7 @@ from lore.judge.pairs import Pairs
 from lore.judge.policy import Budgets, below_reuse, over_budget
 from lore.model.cause import Place
 from lore.model.codes import CODES, Problem
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.evidence import Damage, Told
 from lore.model.results import Summary
 from lore.model.state import Change
@@ -45,7 +45,7 @@ def test_a_moved_prefix_is_a_finding_at_its_place():
 
 
 def test_a_fall_of_billed_reads_is_a_warning_with_recorded_tokens():
-    usages = (Billed(0, 0, 9000), Billed(9000, 0, 0))
+    usages = (Usage(0, 0, 9000), Usage(9000, 0, 0))
     one = judged(pair(body("a"), body("a", "b"), usages=usages))[0]
     assert (one.code, one.severity, one.lost_tokens, one.tokens) == ("LORE301", "warning", 9000, "recorded")
     assert (one.json_path, one.offset, one.lost_bytes) == (None, None, 0)

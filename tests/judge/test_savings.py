@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lore.judge.savings import Break, Played, otherwise, reading, remaining
-from lore.model.events import Billed
+from lore.model.events import Usage
 
 CODES = ("LORE102", "LORE128", "LORE110", "LORE159", "LORE301")
 
@@ -17,7 +17,7 @@ def broken(code="LORE102", loses=5000, *, strength="certain", section="tools", k
 
 
 def bill(read, write, uncached=3, *, hour=False):
-    return Billed(uncached, read, write, 10, 0 if hour else write, write if hour else 0)
+    return Usage(uncached, read, write, 10, 0 if hour else write, write if hour else 0)
 
 
 def of(code):
@@ -77,8 +77,8 @@ def test_what_was_not_written_again_is_read_by_the_turn_behind():
 
 
 def test_an_hour_is_given_back_before_five_minutes():
-    paid = Billed(3, 0, 600, 10, 400, 200)
-    assert reading(paid, 300) == Billed(3, 300, 300, 10, 300, 0)
+    paid = Usage(3, 0, 600, 10, 400, 200)
+    assert reading(paid, 300) == Usage(3, 300, 300, 10, 300, 0)
 
 
 _counts = st.integers(0, 9000)

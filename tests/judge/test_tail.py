@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from lore.judge.pair import lost_tokens
 from lore.judge.pairs import Pairs
 from lore.judge.rewrites import evidence_of, replaced_tail
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.evidence import VolatileText
 from model.making import assistant, body, parsed, turn
 
@@ -205,7 +205,7 @@ def test_a_tail_excuses_no_break_before_it():
 def test_a_bill_that_fell_behind_a_breakpoint_on_the_tail_fell_because_of_it(mark, code, kind):
     left = body(user(text(LONG)), user(text(CLOCK, **mark)))
     right = body(user(text(LONG)), assistant("b"), user("c"), user(text(OTHER, **mark)))
-    made = pair(left, right, usages=(Billed(3, 0, 9000), Billed(3, 0, 9100)))
+    made = pair(left, right, usages=(Usage(3, 0, 9000), Usage(3, 0, 9100)))
     assert told(made) == [(code, kind), ("LORE156", "expected")]
     assert lost_tokens(made, 0) == (9000, "recorded")
     if mark:
@@ -262,7 +262,7 @@ def billed_chat(reads):
     sent = [chat(stable, late), chat(stable, late), chat(stable, "a:b", "u:c", "s:It is 10:31 now.")]
     pairs, made = Pairs(), None
     for number, (one, read) in enumerate(zip(sent, reads, strict=True), 1):
-        usage = Billed(10_000 - read, read, 0)
+        usage = Usage(10_000 - read, read, 0)
         made = pairs.advance(turn(parsed(one, "openai-chat"), number, usage=usage, sent=10.0 * number))
     assert made is not None
     return made
@@ -278,5 +278,5 @@ def test_a_breakpoint_that_the_provider_sets_itself_stands_on_the_tail():
     """`cache_control` of the whole request marks the last block, and so the tail: LORE301 said nothing explains it."""
     left = body(LONG, CLOCK, **MARK)
     right = body(LONG, assistant("b"), "c", OTHER, **MARK)
-    made = pair(left, right, usages=(Billed(3, 0, 9000), Billed(3, 0, 9100)), at=1_789_000_000.0)  # of September 2026
+    made = pair(left, right, usages=(Usage(3, 0, 9000), Usage(3, 0, 9100)), at=1_789_000_000.0)  # of September 2026
     assert told(made) == [("LORE153", "waste"), ("LORE156", "expected")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lore.judge.policy import CountedFinding
-from lore.judge.totals import Cost, costliest, settle
+from lore.judge.totals import CauseCost, costliest, settle
 from lore.model.results import Summary
 from lore.report.forms.terminal import sums_lines
 
@@ -17,7 +17,7 @@ def lost(kind, tokens, *ruled_out):
 
 
 def test_only_waste_is_paid_again_and_the_unexplained_stands_beside_it_with_what_was_ruled_out():
-    summary, costs = Summary(), dict[tuple[str, str], Cost]()
+    summary, costs = Summary(), dict[tuple[str, str], CauseCost]()
     settle([lost("waste", 500), lost("unattributable", 900)], summary, costs)
     settle([lost("unattributable", 70, "expiry", "model")], summary, costs)
     settle([lost("unattributable", 30, "expiry")], summary, costs)
@@ -34,4 +34,4 @@ def test_only_waste_is_paid_again_and_the_unexplained_stands_beside_it_with_what
     ("kind", "lost", "ranked"), [("waste", 0, True), ("expected", 0, False), ("expected", 9, True)]
 )
 def test_only_waste_may_cost_nothing_and_be_ranked(kind, lost, ranked):
-    assert bool(costliest({("LORE101", kind): Cost(1, lost)})) is ranked
+    assert bool(costliest({("LORE101", kind): CauseCost(1, lost)})) is ranked

@@ -9,7 +9,7 @@ from judge.foretelling import PLACE, START
 from lore.cache.base import Prediction
 from lore.cache.levels import Predicted, Transcripts
 from lore.judge.base import findings_of
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.state import Change
 from lore.run.dated import Dated
 from lore.run.rules import packaged
@@ -40,7 +40,7 @@ def lead(verdict):
     ids=["waste", "unattributable", "expected"],
 )
 def test_what_was_lost_is_counted_under_the_kind_of_the_cause_that_leads(right, fields, code, sums):
-    verdict = judged(ONE, right, usages=(Billed(0, 0, 9000), Billed(0, 0, 9100)), **fields)
+    verdict = judged(ONE, right, usages=(Usage(0, 0, 9000), Usage(0, 0, 9100)), **fields)
     assert lead(verdict) == code
     assert (verdict.lost_tokens, verdict.wasted_tokens, verdict.unexplained_tokens) == sums
 
@@ -62,11 +62,11 @@ def test_a_tail_says_what_it_costs_a_day_once_its_chain_has_a_pace(seconds, says
 @pytest.mark.parametrize(
     ("model", "usages", "dollars"),
     [
-        ("claude-sonnet-4-5", (Billed(0, 0, 9000), Billed(0, 0, 9100, None, 9100, 0)), 9000 * (3.75 - 0.3) / 1e6),
-        ("claude-sonnet-4-5", (Billed(0, 0, 9000), Billed(0, 0, 9100, None, 0, 9100)), 9000 * (6.0 - 0.3) / 1e6),
-        ("claude-sonnet-4-5", (Billed(0, 0, 9000), Billed(9100, 0, 0)), 9000 * (3.0 - 0.3) / 1e6),
-        ("claude-sonnet-4-5", (Billed(0, 0, 9000), Billed(0, 0, 4000, None, 4000, 0)), 4000 * (3.75 - 0.3) / 1e6),
-        ("claude-x", (Billed(0, 0, 9000), Billed(9100, 0, 0)), None),  # nobody knows its price
+        ("claude-sonnet-4-5", (Usage(0, 0, 9000), Usage(0, 0, 9100, None, 9100, 0)), 9000 * (3.75 - 0.3) / 1e6),
+        ("claude-sonnet-4-5", (Usage(0, 0, 9000), Usage(0, 0, 9100, None, 0, 9100)), 9000 * (6.0 - 0.3) / 1e6),
+        ("claude-sonnet-4-5", (Usage(0, 0, 9000), Usage(9100, 0, 0)), 9000 * (3.0 - 0.3) / 1e6),
+        ("claude-sonnet-4-5", (Usage(0, 0, 9000), Usage(0, 0, 4000, None, 4000, 0)), 4000 * (3.75 - 0.3) / 1e6),
+        ("claude-x", (Usage(0, 0, 9000), Usage(9100, 0, 0)), None),  # nobody knows its price
         ("claude-sonnet-4-5", (None, None), None),  # what was paid is not known
     ],
     ids=["written", "for-an-hour", "uncached", "shrank", "no-price", "no-bill"],
@@ -82,9 +82,9 @@ def test_a_loss_says_what_it_cost_to_pay_again_instead_of_reading(model, usages,
 def test_of_two_causes_waste_leads_and_remarks_never_do():
     left = body(LONG, assistant("two"), "three", tools=[{"name": "a"}, {"name": "b"}])
     right = body(LONG, assistant("TWO"), "three", tools=[{"name": "b"}, {"name": "a"}])
-    verdict = judged(left, right, usages=(Billed(0, 0, 9000), Billed(0, 500, 8600)))
+    verdict = judged(left, right, usages=(Usage(0, 0, 9000), Usage(0, 500, 8600)))
     assert lead(verdict) == "LORE102"  # it loses most
-    verdict = judged(left, right, usages=(Billed(0, 0, 9000), Billed(0, 9000, 100)))
+    verdict = judged(left, right, usages=(Usage(0, 0, 9000), Usage(0, 9000, 100)))
     assert {cause.code for cause in verdict.causes} > {"LORE102", "LORE302"}
     assert (lead(verdict), verdict.lost_tokens) == (None, 0)  # the bill read all of it
 
@@ -92,16 +92,16 @@ def test_of_two_causes_waste_leads_and_remarks_never_do():
 @pytest.mark.parametrize(
     ("usage", "lost"),
     [
-        (Billed(0, 0, 40), 40),  # a prompt that shrank: what was taken out is not paid for again
-        (Billed(20, 1000, 40), 60),
-        (Billed(0, 1000, 7999), 7999),
-        (Billed(0, 1000, 8000), 8000),
-        (Billed(0, 1000, 8001), 8000),  # no less than was asked before: what stood there and was not read
-        (Billed(None, 1000, 40), 8000),  # how much was asked is not known
+        (Usage(0, 0, 40), 40),  # a prompt that shrank: what was taken out is not paid for again
+        (Usage(20, 1000, 40), 60),
+        (Usage(0, 1000, 7999), 7999),
+        (Usage(0, 1000, 8000), 8000),
+        (Usage(0, 1000, 8001), 8000),  # no less than was asked before: what stood there and was not read
+        (Usage(None, 1000, 40), 8000),  # how much was asked is not known
     ],
 )
 def test_a_loss_is_never_more_than_what_was_asked_and_not_read(usage, lost):
-    verdict = judged(ONE, body("x"), usages=(Billed(0, 0, 9000), usage))
+    verdict = judged(ONE, body("x"), usages=(Usage(0, 0, 9000), usage))
     assert (verdict.lost_tokens, verdict.wasted_tokens) == (lost, lost)
     found = findings_of(verdict.pair, PLACE)[0][1]
     assert (found.lost_tokens, found.tokens) == (lost, "recorded")

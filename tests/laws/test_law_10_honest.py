@@ -71,7 +71,7 @@ def test_a_closing_that_takes_its_usage_back_leaves_null():
     state = FoldedSession()
     for event in (
         e.TurnStarted(turn=1),
-        e.TurnCompleted(turn=1, usage=e.Billed(uncached_tokens=5)),
+        e.TurnCompleted(turn=1, usage=e.Usage(uncached_tokens=5)),
         e.TurnFailed(turn=1, usage=None),
     ):
         state = step(state, event).state

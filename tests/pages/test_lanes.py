@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from lore.model.results import BilledResult, CauseResult
+from lore.model.events import Usage
+from lore.model.results import CauseResult, UsageResult
 from lore.model.results.page import PageChain, PageTurn
 from lore.model.results.simulate import PredictedResult, SimulatedTurn
 from lore.report.html.lanes import COLUMNS, HEIGHT, lane_of
@@ -20,7 +21,8 @@ def turn(number, read=0, written=0, uncached=0, *, cause=None, lost=0, billed=Tr
     played = SimulatedTurn(
         turn=number, chain="main", at=60.0 * number, model="m", cache="anthropic",
         predicted=PredictedResult(read_tokens=foreseen, write_tokens=0, uncached_tokens=0, confidence="rule"),
-        billed=BilledResult(uncached, read, written, 10) if billed else None, verdict=None, causes=causes, cost=None,
+        billed=UsageResult.of(Usage(uncached, read, written, 10)) if billed else None,
+        verdict=None, causes=causes, cost=None,
         lost_tokens=lost, waste_tokens=0, unexplained_tokens=0, foreseen=None, line=number, path="a",
     )  # fmt: skip
     return PageTurn(played, **more)

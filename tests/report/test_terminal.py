@@ -20,7 +20,7 @@ from lore.model.results import (
     Side,
     Summary,
 )
-from lore.model.results.store import FoldResult, Followed, SessionResult, UsageResult
+from lore.model.results.store import FoldResult, Followed, SessionResult, SessionUsage
 from lore.report import diff, timeline
 from lore.report.console import console
 from lore.report.forms.json_report import render
@@ -111,7 +111,7 @@ def told(*events, **fields):
     result = FoldResult(
         session=session, timeline=[], item_turns=[0] * len(items), injected=fields.pop("injected", []), pruned=["p"],
         turns=fields.pop("turns", []), problems=[],
-        usage=fields.pop("usage", UsageResult(2, None, None, None, None)),
+        usage=fields.pop("usage", SessionUsage.sum_of((), turns=2)),
     )  # fmt: skip
     return shown(lambda out: timeline.write(result, items, out, **fields))
 

@@ -11,7 +11,7 @@ from msgspec import structs
 from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.trial import TrialOutcome
 from lore.compaction.trial_plan import PromptChange, most_context, rebilled
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.recording.opening import Options
 from lore.report.sentences.trial import verdict
 from lore.run.rules import packaged
@@ -167,7 +167,7 @@ def test_prompts_never_get_shorter_by_all_they_are(tried):
     )
 
 
-BILL = Billed(uncached_tokens=10, read_tokens=9_000, write_tokens=490, write_5m_tokens=490, output_tokens=7)
+BILL = Usage(uncached_tokens=10, read_tokens=9_000, write_tokens=490, write_5m_tokens=490, output_tokens=7)
 
 
 @pytest.mark.parametrize(

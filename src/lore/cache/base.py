@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 from msgspec import Struct
 
 from lore.cache.bills import DROP
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.turn import Section
 
 Confidence: TypeAlias = Literal["exact", "rule", "ceiling"]
@@ -153,7 +153,7 @@ class CacheModel(Protocol):
         """Say what the cache would do, and remember what it would keep. Cost O(pieces behind `same`)."""
         ...
 
-    def learn(self, usage: Billed | None) -> str:
+    def learn(self, usage: Usage | None) -> str:
         """Take what was billed for the request that was predicted last; return how it contradicts the request."""
         ...
 

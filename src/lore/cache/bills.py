@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from lore.model.deferred import pattern
-from lore.model.events import Billed, Counts, OddBill
+from lore.model.events import Usage
 from lore.model.evidence import BillUnlikeBody, LifetimeLost, Paused
 from lore.model.providers import provider_of
 from lore.model.turn import Prompt, Segment, Turn
@@ -53,7 +53,7 @@ _MESSAGES: tuple[tuple[str, re.Pattern[bytes]], ...] = (
 )
 
 
-def unbelievable(usage: Billed) -> str:
+def unbelievable(usage: Usage) -> str:
     """Say why a bill cannot be; empty where it can."""
     counts = usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.write_5m_tokens, usage.write_1h_tokens
     known = list(filter(None, counts))
@@ -67,29 +67,29 @@ def unbelievable(usage: Billed) -> str:
     return ""
 
 
-def self_contradiction(usage: Billed | None) -> str:
+def self_contradiction(usage: Usage | None) -> str:
     """Say in what a bill contradicts itself; empty where it does not, and of a request that was billed nothing."""
-    if isinstance(usage, OddBill):
-        return usage.odd
+    if usage is not None and usage.contradiction:
+        return usage.contradiction
     nothing = usage is None or not any((usage.uncached_tokens, usage.read_tokens, usage.write_tokens))
     return "" if usage is None or nothing else unbelievable(usage)
 
 
-def position(usage: Counts) -> int | None:
+def position(usage: Usage) -> int | None:
     """Return the position of the request's last breakpoint; None where the bill does not say."""
     if usage.read_tokens is None:
         return None
     return usage.read_tokens + (usage.uncached_tokens or 0 if usage.write_tokens is None else usage.write_tokens)
 
 
-def total(usage: Counts) -> int | None:
+def total(usage: Usage) -> int | None:
     """Return the tokens of the whole prompt; None where the bill does not say."""
     if usage.read_tokens is None or usage.uncached_tokens is None:
         return None
     return usage.read_tokens + (usage.write_tokens or 0) + usage.uncached_tokens
 
 
-def cached(usage: Counts | None) -> int | None:
+def cached(usage: Usage | None) -> int | None:
     """Return the tokens that a request left in the cache: read and written; None where neither is billed."""
     if usage is None:
         return None
@@ -97,22 +97,22 @@ def cached(usage: Counts | None) -> int | None:
     return None if read is None and write is None else (read or 0) + (write or 0)
 
 
-def prompt_tokens(usage: Counts | None) -> int:
+def prompt_tokens(usage: Usage | None) -> int:
     """Return the tokens of a request that were billed at all."""
     return 0 if usage is None else (usage.uncached_tokens or 0) + (cached(usage) or 0)
 
 
-def within_bill(usage: Billed | None, tokens: int) -> int:
+def within_bill(usage: Usage | None, tokens: int) -> int:
     """Count what was paid again: a prompt that shrank was not billed for all that it lost."""
-    met = None if usage is None else usage.met
+    met = None if usage is None else usage.first_pass
     if met is None or met.uncached_tokens is None:
         return tokens
     return min(tokens, max(0, prompt_tokens(met) - (met.read_tokens or 0)))
 
 
-def met_read(usage: Billed | None) -> int | None:
+def met_read(usage: Usage | None) -> int | None:
     """Return what was read of what stood before: by the first pass that answered, whatever later ones read of it."""
-    return None if usage is None else (usage.met if usage.iterations else usage).read_tokens
+    return None if usage is None else (usage.first_pass if usage.iterations else usage).read_tokens
 
 
 # how long and how far back what was written is found
@@ -338,7 +338,7 @@ def _asks_for_hours(prompt: Prompt) -> bool:
     return bool(values) and not prompt.auto_breakpoint and all(_HOUR.search(value) for value in values)
 
 
-def _last_breakpoint(prompt: Prompt, usage: Billed) -> float:
+def _last_breakpoint(prompt: Prompt, usage: Usage) -> float:
     """Estimate the tokens up to a prompt's last breakpoint: the share of its bytes in what was billed."""
     sizes = [len(segment.data) for segment in prompt]
     return prompt_tokens(usage) * sum(sizes[: prompt.breakpoints[-1] + 1]) / max(1, sum(sizes))
@@ -366,7 +366,7 @@ def contradiction(turn: Turn, total_bytes: int) -> BillUnlikeBody | None:
     return None if found is None or has_unseen(prompt) else found
 
 
-def _unmarked(prompt: Prompt, usage: Billed) -> BillUnlikeBody | None:
+def _unmarked(prompt: Prompt, usage: Usage) -> BillUnlikeBody | None:
     if prompt.auto_breakpoint:
         return None
     if not prompt.breakpoints and usage.write_tokens:

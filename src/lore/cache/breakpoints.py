@@ -22,7 +22,7 @@ from lore.cache.base import UNKNOWN, Breakpoint, Confidence, Look, Outcome, Pred
 from lore.cache.bills import FIVE_MINUTES, GRACE, ONE_HOUR, positions
 from lore.cache.forecast import outcomes
 from lore.cache.tree import SLACK, PrefixTree, Ruler, TreePath
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.limits import CACHE_ENTRIES
 
 BEGINS = 1.0  # seconds after a request that its response begins at the earliest, where nothing says when it did
@@ -210,7 +210,7 @@ class Breakpoints:
 
     # bills
 
-    def learn(self, usage: Billed | None) -> str:
+    def learn(self, usage: Usage | None) -> str:
         """Take a bill; return how it contradicts the request, empty where it does not."""
         pending, self._pending = self._pending, None
         if pending is None or usage is None:
@@ -250,7 +250,7 @@ class Breakpoints:
             return False
         return request.model in self._hours or 0 < self._ruler.position(recorded[-1].place) <= read
 
-    def _learn_breakpoints(self, pending: _PendingBill, usage: Billed, read: int) -> None:
+    def _learn_breakpoints(self, pending: _PendingBill, usage: Usage, read: int) -> None:
         """Learn where the last breakpoint of an hour stands, and where the read ended; what was read is stored."""
         recorded = _recorded(pending.request)
         hours = [breakpoint.place for breakpoint in recorded if (breakpoint.lifetime or 0) >= ONE_HOUR]

@@ -20,7 +20,7 @@ import msgspec
 from lore.cache.base import UNKNOWN, Confidence, Look, Prediction, Request
 from lore.cache.measured import MeasuredCache, Recency
 from lore.cache.tree import TreePath
-from lore.model.events import Billed
+from lore.model.events import Usage
 
 _WITHIN = 64  # units that end within pieces of one place, the latest ones
 _MANY = 4096  # objects whose size in tokens is remembered
@@ -95,7 +95,7 @@ class GeminiExplicit:
             return Prediction(size, 0, 0, "ceiling", "the cached object alone")
         return behind._replace(read=behind.read + size, reason="the cached object, and " + behind.reason)
 
-    def learn(self, usage: Billed | None) -> str:
+    def learn(self, usage: Usage | None) -> str:
         """Take a bill; the least that was ever read with an object is its size."""
         name, self._object = self._object, b""
         if not name or usage is None or not usage.read_tokens or usage.read_tokens < 0:

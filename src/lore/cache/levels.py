@@ -31,7 +31,7 @@ from lore.cache.lanes import Anchor, ChainLevels, Growth, ModelLane, WaitingText
 from lore.cache.rules import DatedRules, idle_lifetime
 from lore.cache.served import WITH_BREAKPOINTS, Served, cache_of, is_transcript, served_by
 from lore.model.codes import Code
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.state import Sign
 from lore.model.turn import Turn
 
@@ -113,7 +113,7 @@ class Levels:
             _go_on_blind(chain, lane, situation)
             return odd
         if self._counts:
-            _count_habits(self.tallies, situation, usage.met.read_tokens or 0, lane.left_by_falls)
+            _count_habits(self.tallies, situation, usage.first_pass.read_tokens or 0, lane.left_by_falls)
         _learn(chain, lane, situation, usage)
         if self._breakpoints:
             chain.lives = lifetime(turn, chain.lives)
@@ -263,9 +263,9 @@ def _go_on_blind(chain: ChainLevels, lane: ModelLane, situation: Situation) -> N
     lane.put(Anchor(len(lane.entries), end, chain.lives))
 
 
-def _learn(chain: ChainLevels, lane: ModelLane, situation: Situation, usage: Billed) -> None:
+def _learn(chain: ChainLevels, lane: ModelLane, situation: Situation, usage: Usage) -> None:
     """Learn levels and rates from a bill."""
-    met = usage.met
+    met = usage.first_pass
     read, whole = met.read_tokens or 0, total(met)
     if lane.first is None:
         lane.first = position(met)
@@ -308,7 +308,7 @@ def _follow(tallies: Tallies, chain: ChainLevels, turn: Turn) -> bool:
     if turn.changes or turn.signs or chain.waiting or usage is None or basis is None:
         return False
     slack = 0 if lane.breakpoints else DROP  # elsewhere the last block of what stands is not read
-    met = usage.met
+    met = usage.first_pass
     read, at, before = met.read_tokens, turn.at, lane.entries
     if read is None or read < stood - slack or unbelievable(usage) or basis.rest[1:] != lane.rest:
         return False
@@ -392,12 +392,12 @@ def _count(tallies: Tallies, key: Key, *, fell: bool) -> None:
 _NONE = Tally()
 
 
-def _anchor(chain: ChainLevels, lane: ModelLane, same: int, usage: Billed) -> None:
+def _anchor(chain: ChainLevels, lane: ModelLane, same: int, usage: Usage) -> None:
     """Remember where this turn's breakpoints stand, of which the first `same` entries are unchanged."""
     read, end, size = usage.read_tokens or 0, position(usage), len(lane.entries)
     lane.at(same)
-    lane.shown(usage.met.read_tokens or 0)
-    lane.latest = usage.met.read_tokens or lane.latest
+    lane.shown(usage.first_pass.read_tokens or 0)
+    lane.latest = usage.first_pass.read_tokens or lane.latest
     hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0
     if hour and short:
         top = lane.top

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from lore.cache.base import Confidence, Prediction, Request
 from lore.cache.tree import PrefixTree, Ruler, TreePath
-from lore.model.events import Billed
+from lore.model.events import Usage
 
 
 class Laid(NamedTuple):
@@ -103,7 +103,7 @@ class MeasuredCache:
         write = max(0, written - read) if request.model in self._charging else 0
         return Prediction(read, write, self._total(request) - read - write, confidence, reason)
 
-    def learn(self, usage: Billed | None) -> str:
+    def learn(self, usage: Usage | None) -> str:
         """Take a bill; return how it contradicts the request, empty where it does not."""
         request, self._pending = self._pending, None
         if request is None or usage is None or not request.pieces:

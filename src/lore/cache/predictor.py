@@ -21,7 +21,7 @@ from lore.cache.registry import Option, cache_named, configured, is_known, make,
 from lore.cache.rules import DatedRules
 from lore.cache.served import WITH_BREAKPOINTS, Served, cache_of, is_transcript, normal_name, served_by
 from lore.cache.views import PLAIN, Count, Views, automatic
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.providers import ENGINES
 from lore.model.turn import Section, Turn
 
@@ -249,7 +249,7 @@ def living(turn: Turn, seconds: float, stood: int | None, recorded: Situation, *
     return structs.replace(turn, usage=changed)
 
 
-def _all_live(usage: Billed, seconds: float) -> bool:
+def _all_live(usage: Usage, seconds: float) -> bool:
     """Tell whether a bill shows that all it wrote lives that long; what it does not split had the default."""
     hour = usage.write_1h_tokens or 0
     return hour >= (usage.write_tokens or 0) if seconds >= ONE_HOUR else not hour

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from lore.cache.habits import version_of
 from lore.model.canonical import text_of
 from lore.model.deferred import pattern
-from lore.model.events import Billed, Counts
+from lore.model.events import Usage
 
 if TYPE_CHECKING:
     from lore.cache.rules import DatedRule, DatedRules
@@ -43,14 +43,14 @@ class Price(NamedTuple):
     tools: tuple[tuple[str, Decimal], ...] = ()  # dollars per thousand requests, by tool
     passes: tuple[Price | None, ...] = ()  # the prices of the response's further passes, in their order
 
-    def of(self, bill: Counts) -> Decimal | None:
+    def of(self, bill: Usage) -> Decimal | None:
         """Return the cost in US dollars of all passes and tools; None if unknown.
 
         `write_tokens` counts all writes; those with a lifetime are part of it. Missing counts of writes are unknown if
         the provider charges for writing.
         """
         cost = self._of_counts(bill)
-        if cost is None or not isinstance(bill, Billed):
+        if cost is None:
             return cost
         tools = dict(self.tools)
         for name, requests in bill.server_tools:
@@ -66,7 +66,7 @@ class Price(NamedTuple):
             cost += more
         return cost
 
-    def _of_counts(self, usage: Counts) -> Decimal | None:
+    def _of_counts(self, usage: Usage) -> Decimal | None:
         by_lifetime = (usage.write_5m_tokens, usage.write_1h_tokens)
         is_split = any(count is not None for count in by_lifetime)
         if usage.write_tokens is None and None in by_lifetime and (is_split or self.writes_are_charged):
@@ -78,7 +78,7 @@ class Price(NamedTuple):
             cost += count * (price or 0)
         return cost / MILLION
 
-    def _counted(self, usage: Counts) -> dict[str, tuple[int | None, Decimal | None]]:
+    def _counted(self, usage: Usage) -> dict[str, tuple[int | None, Decimal | None]]:
         """Return count and price of each kind; missing counts of writes are 0."""
         hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0
         write = 0 if usage.write_tokens is None else usage.write_tokens - short - hour
@@ -89,7 +89,7 @@ class Price(NamedTuple):
             "output": (usage.output_tokens, self.output),
         }  # fmt: skip
 
-    def parts(self, bill: Counts) -> dict[str, Decimal]:
+    def parts(self, bill: Usage) -> dict[str, Decimal]:
         """Return the cost by kind of price, without the kinds whose count or price is unknown."""
         parts: dict[str, Decimal] = {}
 
@@ -99,14 +99,13 @@ class Price(NamedTuple):
         for kind, (count, price) in self._counted(bill).items():
             if count and (count > 0 or kind != "write") and price is not None:
                 add(kind, count * price / MILLION)
-        if isinstance(bill, Billed):
-            tools = dict(self.tools)
-            for name, count in bill.server_tools:
-                if name in tools:
-                    add(name, count * tools[name] / THOUSAND)
-            for counts, price in zip(bill.iterations, self.passes, strict=False):
-                for kind, cost in ({} if price is None else price.parts(counts)).items():
-                    add(kind, cost)
+        tools = dict(self.tools)
+        for name, count in bill.server_tools:
+            if name in tools:
+                add(name, count * tools[name] / THOUSAND)
+        for counts, price in zip(bill.iterations, self.passes, strict=False):
+            for kind, cost in ({} if price is None else price.parts(counts)).items():
+                add(kind, cost)
         return parts
 
     @property
@@ -176,7 +175,7 @@ _ADVISOR = "advisor_message"
 
 
 def bill_price(
-    rules: DatedRules, where: Served, model: str | None, at: float | None, bill: Billed | None, *,
+    rules: DatedRules, where: Served, model: str | None, at: float | None, bill: Usage | None, *,
     size: int | None = None, asked: Mapping[str, bytes] | None = None, endpoint: str = "", instead: str | None = None,
     implicit: bool = False,
 ) -> Price | None:  # fmt: skip
@@ -204,7 +203,7 @@ def bill_price(
 
 
 def unknown_factors(
-    rules: DatedRules, where: Served, model: str | None, at: float | None, bill: Billed | None,
+    rules: DatedRules, where: Served, model: str | None, at: float | None, bill: Usage | None,
     asked: Mapping[str, bytes] | None = None,
 ) -> list[str]:  # fmt: skip
     """Return the factors of a response whose multiple is unknown, if the list price itself is known."""
@@ -219,7 +218,7 @@ def unknown_factors(
 
 
 def _factors(
-    rules: DatedRules, where: Served, model: str | None, at: float | None, bill: Billed | None,
+    rules: DatedRules, where: Served, model: str | None, at: float | None, bill: Usage | None,
     asked: Mapping[str, bytes], endpoint: str,
 ) -> Iterator[str]:  # fmt: skip
     factors: dict[str, None] = {}

@@ -17,7 +17,7 @@ from lore.cache.prices import Price, bill_price, is_partial
 from lore.cache.rules import DatedRules
 from lore.cache.served import served
 from lore.compaction.settings import Compaction
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.items import NULL, is_absent
 from lore.model.jsonslice import table
 from lore.model.providers import provider_of
@@ -56,9 +56,9 @@ class Cache(NamedTuple):
         if price is None:
             return None
         if not price.writes_are_charged:
-            return price.of(Billed(write, read, None, 0))
+            return price.of(Usage(write, read, None, 0))
         hour = write if self.lives is not None and self.lives >= ONE_HOUR else None
-        return price.of(Billed(0, read, write, 0, None, hour))
+        return price.of(Usage(0, read, write, 0, None, hour))
 
 
 class BillScale(NamedTuple):
@@ -147,7 +147,7 @@ def cheapest(sizes: PromptSizes, cache: Cache, turns: int, until: int, *, warm: 
 
 def summary_cost(price: Price | None, read: int, answered: int) -> Decimal | None:
     """Return what a model is paid for a summary, by the tokens that it reads and writes; None without a price."""
-    return None if price is None else price.of(Billed(read, 0, 0, answered))
+    return None if price is None else price.of(Usage(read, 0, 0, answered))
 
 
 def known_sum(*parts: Decimal | None) -> Decimal | None:
@@ -176,7 +176,7 @@ class Prices:
         self._lives: float | None = None
 
     def cache(
-        self, model: str | None, at: float | None, size: int, dialect: str = "", *, bill: Billed | None = None,
+        self, model: str | None, at: float | None, size: int, dialect: str = "", *, bill: Usage | None = None,
         params: Raw = NULL,
     ) -> Cache:  # fmt: skip
         """Return the prices of a prompt of this size, and the lifetime: as billed before, else as the rules say.
@@ -192,11 +192,11 @@ class Prices:
             lives = None if listed is None else float(listed)
         return Cache(price, lives)
 
-    def is_partial(self, bill: Billed) -> bool:
+    def is_partial(self, bill: Usage) -> bool:
         """Tell whether a bill is known to hold only a part of the output tokens."""
         return is_partial(self._rules, bill.client)
 
-    def learn(self, bill: Billed) -> None:
+    def learn(self, bill: Usage) -> None:
         """Take from a bill how long what was written lives."""
         if bill.write_1h_tokens:
             self._lives = ONE_HOUR

@@ -44,8 +44,8 @@ from lore.compaction.settings import Compaction
 from lore.fold.step import Folding
 from lore.judge.base import added
 from lore.model.canonical import encode
-from lore.model.events import Append, Billed, CompactApplied, Event, TurnStarted
-from lore.model.results import BilledResult
+from lore.model.events import SUMMED_COUNTS, Append, CompactApplied, Event, TurnStarted, Usage
+from lore.model.results import UsageResult
 from lore.model.results.simulate import CompactedSide, CompactedTotals, Figures, Fired
 from lore.model.state import Chain, FoldedSession, settled
 from lore.model.turn import seconds, timestamp
@@ -54,7 +54,6 @@ from lore.store.registry import silent
 from lore.untrusted import SourceText, context_refresh
 
 EXTRACTIVE = Extractive()
-_COUNTS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 
 
 def most_context(settings: Compaction) -> int:
@@ -73,19 +72,19 @@ class TrialLedger:
         self.prompts = self.largest = self.overfull = 0
         self.cost: Decimal | None = None
         self._window = window
-        self._counts: dict[str, int | None] = dict.fromkeys(_COUNTS)
+        self._counts: dict[str, int | None] = dict.fromkeys(SUMMED_COUNTS)
         self._partial = False
         self._parts: dict[str, Decimal] = {}
 
     def add(
-        self, tokens: int, bill: Billed | None, cost: Decimal | None, price: Price | None, *, partial: bool
+        self, tokens: int, bill: Usage | None, cost: Decimal | None, price: Price | None, *, partial: bool
     ) -> None:  # fmt: skip
         """Take the length of a turn's prompt, its bill, what that costs, and whether its output is partial."""
         self.prompts += tokens
         self._partial = self._partial or partial
         self.largest = max(self.largest, tokens)
         self.overfull += self._window > 0 and 100 * tokens > FULL * self._window
-        for name in _COUNTS:
+        for name in SUMMED_COUNTS:
             self._counts[name] = added([self._counts[name], None if bill is None else getattr(bill, name)])
         if bill is not None and cost is not None and price is not None:
             self.cost = cost + (self.cost or 0)
@@ -94,7 +93,7 @@ class TrialLedger:
 
     def side(self, figures: Figures) -> CompactedSide:
         """Return the sums."""
-        billed = BilledResult(**self._counts, partial_output=True if self._partial else UNSET)
+        billed = UsageResult(**self._counts, partial_output=True if self._partial else UNSET)
         return CompactedSide(
             figures=figures, prompt_tokens=self.prompts, largest_tokens=self.largest, billed=billed,
             cost=dollars(self.cost),
@@ -120,7 +119,7 @@ class BilledTurn(NamedTuple):
 
     request: TrialRequest
     tokens: int
-    bill: Billed | None
+    bill: Usage | None
     price: Price | None
     cost: Decimal | None
     partial: bool
@@ -191,7 +190,7 @@ class RecordedSide:
         self.ledger.add(whole, bill, cost, self.cache.price, partial=partial)
         return BilledTurn(opened, whole, bill, self.cache.price, cost, partial)
 
-    def cache_of(self, request: TrialRequest, size: int, bill: Billed | None) -> Cache:
+    def cache_of(self, request: TrialRequest, size: int, bill: Usage | None) -> Cache:
         """Return the cache of a request whose prompt has so many tokens."""
         return self._prices.cache(request.model, request.at, size, bill=bill, params=request.params)
 
@@ -387,7 +386,7 @@ def totals_of(recorded: RecordedSide, plan: TrialPlan, compactions: int, setting
     )  # fmt: skip
 
 
-def rebilled(bill: Billed, change: PromptChange) -> Billed | None:
+def rebilled(bill: Usage, change: PromptChange) -> Usage | None:
     """Return what the turn would have been billed; None where the bill does not say how long its prompt was."""
     whole = total(bill)
     if whole is None:
@@ -418,7 +417,7 @@ def rebilled(bill: Billed, change: PromptChange) -> Billed | None:
     )  # fmt: skip
 
 
-def foreseen(size: int, stood: int | None, pause: float | None, lives: float | None) -> Billed | None:
+def foreseen(size: int, stood: int | None, pause: float | None, lives: float | None) -> Usage | None:
     """Return what a turn without a bill was probably billed; `stood` is None for a chain's first. None: not known."""
     read = 0
     if stood is not None:
@@ -426,10 +425,10 @@ def foreseen(size: int, stood: int | None, pause: float | None, lives: float | N
             return None
         read = min(stood, size) if pause <= lives else 0
     hour = size - read if lives is not None and lives == ONE_HOUR else None
-    return Billed(uncached_tokens=0, read_tokens=read, write_tokens=size - read, write_1h_tokens=hour)
+    return Usage(uncached_tokens=0, read_tokens=read, write_tokens=size - read, write_1h_tokens=hour)
 
 
-def _cost(bill: Billed | None, price: Price | None) -> Decimal | None:
+def _cost(bill: Usage | None, price: Price | None) -> Decimal | None:
     """Return what a bill cost; where its output is not known, its input."""
     if bill is None or price is None:
         return None

@@ -186,7 +186,7 @@ def turn_started(turn: int, *, context: Mapping[str, JSON] | None = None, **comm
 
 @strict
 def turn_completed(
-    turn: int, *, usage: e.Billed | None = None, verdict: e.Verdict | None = None, response_id: str | None = None,
+    turn: int, *, usage: e.Usage | None = None, verdict: e.Verdict | None = None, response_id: str | None = None,
     hashes: e.PromptHashes | None = None, **common: Unpack[Common],
 ) -> e.TurnCompleted:  # fmt: skip
     """Return that a response is whole, with what was billed.
@@ -195,7 +195,7 @@ def turn_completed(
     900
     """
     if usage is not None:
-        due(usage, e.Billed, "usage", "lore.events.usage")
+        due(usage, e.Usage, "usage", "lore.events.usage")
     return e.TurnCompleted(turn=turn, usage=usage, verdict=verdict, response_id=response_id, hashes=hashes, **common)
 
 
@@ -203,18 +203,18 @@ def turn_completed(
 def usage(
     *, uncached_tokens: int | None = None, read_tokens: int | None = None, write_tokens: int | None = None,
     output_tokens: int | None = None, write_5m_tokens: int | None = None, write_1h_tokens: int | None = None,
-) -> e.Billed:  # fmt: skip
+) -> e.Usage:  # fmt: skip
     """Return what a response was billed, in lore's counts: uncached means not read from a cache.
 
     >>> usage(uncached_tokens=12, read_tokens=900, write_tokens=80).write_tokens
     80
     """
-    return e.Billed(uncached_tokens, read_tokens, write_tokens, output_tokens, write_5m_tokens, write_1h_tokens)
+    return e.Usage(uncached_tokens, read_tokens, write_tokens, output_tokens, write_5m_tokens, write_1h_tokens)
 
 
 @strict
 def turn_failed(
-    turn: int, *, error: str | None = None, usage: e.Billed | None = None, **common: Unpack[Common]
+    turn: int, *, error: str | None = None, usage: e.Usage | None = None, **common: Unpack[Common]
 ) -> e.TurnFailed:
     """Return that a request failed.
 
@@ -226,7 +226,7 @@ def turn_failed(
 
 @strict
 def turn_canceled(
-    turn: int, *, error: str | None = None, usage: e.Billed | None = None, **common: Unpack[Common]
+    turn: int, *, error: str | None = None, usage: e.Usage | None = None, **common: Unpack[Common]
 ) -> e.TurnCanceled:
     """Return that a request was given up.
 

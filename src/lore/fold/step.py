@@ -218,7 +218,7 @@ def _end_late(chain: Chain, event: e.TurnCompleted | e.TurnFailed | e.TurnCancel
     return problems
 
 
-def _believable(usage: e.Billed | None) -> tuple[e.Billed | None, Problems]:
+def _believable(usage: e.Usage | None) -> tuple[e.Usage | None, Problems]:
     """Take counts that no request can have, below 0 or past 10^9, as unknown."""
     if usage is None:
         return None, ()
@@ -232,7 +232,7 @@ def _believable(usage: e.Billed | None) -> tuple[e.Billed | None, Problems]:
     return _replace(usage, iterations=passes, **odd), problem(Code.MALFORMED_RECORD, message)
 
 
-def _impossible(counts: e.Counts) -> dict[str, None]:
+def _impossible(counts: e.Usage) -> dict[str, None]:
     """Name the counts that no request can have."""
     known = (
         counts.uncached_tokens, counts.read_tokens, counts.write_tokens, counts.output_tokens,
@@ -241,11 +241,10 @@ def _impossible(counts: e.Counts) -> dict[str, None]:
     counted = list(filter(None, known))
     if not counted or 0 < min(counted) <= max(counted) <= MOST_TOKENS:
         return {}
-    names = e.Counts.__struct_fields__
-    return {names[at]: None for at, count in enumerate(known) if count is not None and not 0 <= count <= MOST_TOKENS}
+    return {e.COUNTS[at]: None for at, count in enumerate(known) if count is not None and not 0 <= count <= MOST_TOKENS}
 
 
-def _add(totals: Totals, usage: e.Billed | None, sign: int = 1) -> Totals:
+def _add(totals: Totals, usage: e.Usage | None, sign: int = 1) -> Totals:
     if usage is None:
         return totals
     uncached, read, write, output = (

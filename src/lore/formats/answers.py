@@ -25,7 +25,7 @@ from lore.formats.bills import billed_from, billed_of
 from lore.formats.values import count_in, text_in
 from lore.model.canonical import decode, encode, text_of
 from lore.model.deferred import pattern
-from lore.model.events import Billed, ContextEdit, Verdict
+from lore.model.events import ContextEdit, Usage, Verdict
 from lore.model.jsonslice import array, first_element, parts, table
 from lore.model.mask import cut_masked
 from lore.model.providers import GATEWAYS, LLAMA_CPP, provider_by_id, provider_of
@@ -42,7 +42,7 @@ class ParsedAnswer(Struct, frozen=True, gc=False):
     prompt by itself.
     """
 
-    usage: Billed | None = None
+    usage: Usage | None = None
     response_id: str = ""
     verdict: Verdict | None = None
     output: Output = b""

@@ -1,14 +1,14 @@
 """Usage objects to bills: counts in lore's terms, every pass of a model, what the response was served at.
 
-In: the usage of a response, of any family. Out: a `Billed`; missing is unknown, never 0. Anthropic's `input_tokens` and
+In: the usage of a response, of any family. Out: a `Usage`; missing is unknown, never 0. Anthropic's `input_tokens` and
 Bedrock's `inputTokens` leave out what was read from or written to a cache; OpenAI's `prompt_tokens` (and what LiteLLM
 and others make of any provider), the Responses API's `input_tokens` and Gemini's `promptTokenCount` include it and are
 split here. The counts of pi's model library (`input`, `cacheRead`, `cacheWrite`) leave it out.
 
 Anthropic's `iterations` list each pass of a response that needed several (server tools, a compaction, an advisor, a
 fallback to another model), and what was billed is their sum: the counts beside them leave out compactions and advisors,
-and are a sum or the first of the model's own passes. The first of those met what stood in the cache (`Billed.met`), the
-last is what the next request goes on from.
+and are a sum or the first of the model's own passes. The first of those reads what earlier requests cached
+(`Usage.first_pass`), the last is what the next request continues.
 
 Sources: the providers' API references; Anthropic's pages on compaction, the advisor tool, refusals and fallback
 (an attempt that declined before any output is not billed); LiteLLM payloads of December 2024.
@@ -19,11 +19,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
-import msgspec
 from msgspec.structs import replace
 
 from lore.model.canonical import decode
-from lore.model.events import ANSWERING, Billed, Counts, Iteration, OddBill
+from lore.model.events import ANSWERING, Usage
 from lore.model.mask import cut_masked
 
 MOST = 10**9  # tokens: no request is billed for as many
@@ -90,7 +89,7 @@ _FAMILIES = {
 }
 
 
-def billed_of(raw: bytes, tier: bytes = b"") -> Billed | None:
+def billed_of(raw: bytes, tier: bytes = b"") -> Usage | None:
     """Read a usage object; None where there is none or it says nothing that lore knows.
 
     `tier` is the `service_tier` beside it, as JSON: OpenAI's responses have it there.
@@ -102,7 +101,7 @@ def billed_of(raw: bytes, tier: bytes = b"") -> Billed | None:
     return billed_from({**beside, **cast("dict[str, Any]", usage)}) if isinstance(usage, dict) else None
 
 
-def billed_from(usage: dict[str, Any]) -> Billed | None:
+def billed_from(usage: dict[str, Any]) -> Usage | None:
     """Read usage that is decoded already."""
     family = next((family for key, family in _FAMILIES.items() if key in usage), _ANTHROPIC)
     details = _object(usage, family.details)
@@ -119,31 +118,31 @@ def billed_from(usage: dict[str, Any]) -> Billed | None:
     split = _object(usage, "cache_creation") if family is _ANTHROPIC else _written(usage) if family is _BEDROCK else {}
     hour, minutes = (_count(split, f"ephemeral_{lifetime}_input_tokens") for lifetime in ("1h", "5m"))
     hour = _count(usage, "cacheWrite1h") if family is _PI else hour
-    found = Billed(uncached, read, write, output, write_5m_tokens=minutes, write_1h_tokens=hour)
-    if found == Billed():
+    found = Usage(uncached, read, write, output, write_5m_tokens=minutes, write_1h_tokens=hour)
+    if found == Usage():
         return None
     found = with_terms(found, usage)
     odd = _odd(usage)
-    return OddBill(**msgspec.structs.asdict(found), odd=odd) if odd else found
+    return replace(found, contradiction=odd) if odd else found
 
 
 def split(
     whole: int | None, read: int | None, write: int | None, output: int | None, *, client: str = "",
-    besides: tuple[Iteration, ...] = (),
-) -> Billed:  # fmt: skip
+    besides: tuple[Usage, ...] = (),
+) -> Usage:  # fmt: skip
     """Make a bill of counts whose input includes what was read and written; odd where that is more than all of it."""
     cached = (read or 0) + (write or 0)
     if whole is not None and cached > whole:
         odd = f"{cached} cached tokens are more than all {whole} of the input"
-        return OddBill(None, read, write, output, iterations=besides, client=client, odd=odd)
+        return Usage(None, read, write, output, iterations=besides, client=client, contradiction=odd)
     uncached = None if whole is None else whole - cached
-    return Billed(uncached, read, write, output, iterations=besides, client=client)
+    return Usage(uncached, read, write, output, iterations=besides, client=client)
 
 
 def apart(
     uncached: int | None, read: int | None, write: int | None, output: int | None, *, client: str,
     dialect: str | None, total: int | None = None, hour: int | None = None,
-) -> Billed:  # fmt: skip
+) -> Usage:  # fmt: skip
     """Make a bill of counts whose input leaves out what was cached; odd where `total` is less than the input.
 
     No writes are unknown ones but where requests have a dialect whose writes are billed; `hour` lived so long.
@@ -152,11 +151,11 @@ def apart(
     sent = (uncached or 0) + (read or 0) + (write or 0)
     if total and total < sent:
         odd = f"{sent} tokens of input are more than all {total} of the request"
-        return OddBill(None, read, write, output, write_1h_tokens=hour, client=client, odd=odd)
-    return Billed(uncached, read, write, output, write_1h_tokens=hour, client=client)
+        return Usage(None, read, write, output, write_1h_tokens=hour, client=client, contradiction=odd)
+    return Usage(uncached, read, write, output, write_1h_tokens=hour, client=client)
 
 
-def name_of(at: object, bill: Billed | None) -> str | None:
+def name_of(at: object, bill: Usage | None) -> str | None:
     """Name a response that its provider gave no name: by its time in ms and its counts; a fork's copy has the same."""
     if bill is None or not isinstance(at, int):
         return None
@@ -164,7 +163,7 @@ def name_of(at: object, bill: Billed | None) -> str | None:
     return f"{at}:{'-'.join(str(count or 0) for count in counts)}"
 
 
-def with_terms(bill: Billed, usage: Mapping[str, Any]) -> Billed:
+def with_terms(bill: Usage, usage: Mapping[str, Any]) -> Usage:
     """Return a bill with what its usage says besides the counts: other passes, what it was served at, server tools."""
     listed = usage.get("iterations")
     entries = cast("list[Any]", listed) if isinstance(listed, list) else []
@@ -182,19 +181,19 @@ _SERVED = ("speed", "service_tier", "inference_geo")
 _REQUESTS = "_requests"
 
 
-def _pass(entry: dict[str, Any]) -> Iteration:
+def _pass(entry: dict[str, Any]) -> Usage:
     """Read one pass. By the API's reference what it says nothing of is 0."""
     split = _object(entry, "cache_creation")
     hour, minutes = (_count(split, f"ephemeral_{lifetime}_input_tokens") for lifetime in ("1h", "5m"))
     read, write = (_count({name: 0, **entry}, name) for name in (*_ANTHROPIC.read, *_ANTHROPIC.write))
     kind, model = entry.get("type", "message"), entry.get("model")
-    return Iteration(
+    return Usage(
         _count(entry, "input_tokens"), read, write, _count(entry, "output_tokens"), minutes, hour,
         kind=kind if isinstance(kind, str) else "", model=model if isinstance(model, str) and model else None,
     )  # fmt: skip
 
 
-def _with_passes(bill: Billed, passes: list[Iteration]) -> Billed:
+def _with_passes(bill: Usage, passes: list[Usage]) -> Usage:
     """Return a bill whose counts are those of the last pass that answered, the other passes beside it.
 
     Where one pass answered, the counts that the bill has are its own. An attempt before a fallback that gave no output
@@ -209,8 +208,7 @@ def _with_passes(bill: Billed, passes: list[Iteration]) -> Billed:
         if at != last and not (at < fallback and at in answering and found.output_tokens == 0)
     ]
     if len(answering) > 1:
-        counts = {name: getattr(passes[last], name) for name in Counts.__struct_fields__}
-        bill = replace(bill, **counts)
+        bill = bill.with_counts(passes[last])
     model = passes[last].model if last >= 0 and last == fallback else None
     return replace(bill, iterations=tuple(others), model=model)
 

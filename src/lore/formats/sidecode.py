@@ -29,7 +29,7 @@ from lore.formats.lines import Line, each, problem
 from lore.formats.lore_log import LoreLog, event_of
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code
-from lore.model.events import Billed, Counts, Iteration
+from lore.model.events import Usage
 from lore.model.jsonslice import array, table
 from lore.model.lenient import snake
 
@@ -158,8 +158,7 @@ def _end(members: Members, seen: _SidecodeSeen) -> Members:
     bill = billed_of(object_of({snake(key): value for key, value in counters.items()}))
     if bill is not None:
         if seen.answers > 1:  # the sum of several requests is known, what the last of them was billed is not
-            counts = {name: getattr(bill, name) for name in Counts.__struct_fields__}
-            bill = Billed(iterations=(Iteration(**counts, kind="sum"),))
+            bill = Usage(iterations=(Usage(kind="sum").with_counts(bill),))
         members["usage"] = msgspec.json.encode(bill)
     return members
 

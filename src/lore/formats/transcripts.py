@@ -137,7 +137,7 @@ class Emitting(Generic[M]):
         at = turns.asked_at or self._at
         self._emit(e.TurnStarted(turn=turns.turn, at=at, chain=self._chain, agent_id=self._agent))
 
-    def _end_turn(self, turns: TranscriptTurns, usage: e.Billed | None, name: str | None = None) -> None:
+    def _end_turn(self, turns: TranscriptTurns, usage: e.Usage | None, name: str | None = None) -> None:
         """End the latest turn of a chain; `name` is the provider's of the response."""
         self._emit(
             e.TurnCompleted(

@@ -22,7 +22,7 @@ from lore.cache.rules import DatedRules
 from lore.cache.served import billed_by, is_transcript
 from lore.judge.base import CURRENCY, added, date_of, exact, summed
 from lore.model.codes import Problem
-from lore.model.results import BilledResult, simulate
+from lore.model.results import UsageResult, simulate
 from lore.model.turn import Turn
 
 SHARE = 0.02
@@ -124,27 +124,28 @@ class SimulatedSums:
         costs = [turn.cost for turn in turns if turn.cost is not None]
         predicted = [turn.predicted for turn in turns]
         billed = [turn.billed for turn in turns if turn.billed is not None]
-        others = [turn.other_passes for turn in turns if isinstance(turn.other_passes, BilledResult)]
+        others = [turn.other_passes for turn in turns if isinstance(turn.other_passes, UsageResult)]
         return simulate.SimulatedTotals(
             turns=len(turns),
             unbilled=len(turns) - len(billed),
             unpriced=sum(turn.cost is None or turn.cost.billed is None for turn in turns),
-            predicted=BilledResult(
-                added(found.uncached_tokens for found in predicted), added(found.read_tokens for found in predicted),
-                added(found.write_tokens for found in predicted), None,
+            predicted=UsageResult(
+                uncached_tokens=added(found.uncached_tokens for found in predicted),
+                read_tokens=added(found.read_tokens for found in predicted),
+                write_tokens=added(found.write_tokens for found in predicted), output_tokens=None,
             ),
-            billed=BilledResult.sum_of(billed),
+            billed=UsageResult.sum_of(billed),
             lost_tokens=sum(turn.lost_tokens or 0 for turn in turns if turn.cause and turn.cause.kind != "expected"),
             waste_tokens=sum(turn.waste_tokens or 0 for turn in turns),
             unexplained_tokens=sum(turn.unexplained_tokens or 0 for turn in turns),
-            cost=simulate.CostResult(
+            cost=simulate.Cost(
                 currency=CURRENCY, billed=summed(cost.billed for cost in costs),
                 predicted=summed(cost.predicted for cost in costs), waste=summed(cost.waste for cost in costs),
                 unexplained=summed(cost.unexplained for cost in costs),
             ),
             by_price={kind: float(round(paid, 6)) for kind, paid in sorted(self._by_price.items())},
             partial_outputs=sum(bill.partial_output is True for bill in billed),
-            other_passes=BilledResult.sum_of(others) if others else UNSET,
+            other_passes=UsageResult.sum_of(others) if others else UNSET,
         )  # fmt: skip
 
     def _ranked(self) -> Iterator[simulate.GroupResult]:

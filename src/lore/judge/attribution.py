@@ -248,7 +248,7 @@ def _edited(context: PairContext) -> Cause | None:
         tokens = sum(edit.tokens or 0 for edit in edits) or None
         found = e.EditedByProvider("edits", edits=tuple([edit.kind for edit in edits]), tokens=tokens)
     else:
-        fewer = bills.prompt_tokens(left.usage) - bills.prompt_tokens(right.usage and right.usage.met)
+        fewer = bills.prompt_tokens(left.usage) - bills.prompt_tokens(right.usage and right.usage.first_pass)
         params = right.prompt.params
         management = params.get("context_management", b"")
         shortens = params.get("truncation") == b'"auto"' or b'"compact' in management or b'"clear_' in management

@@ -31,7 +31,7 @@ from lore.judge.pair import BY_BILL, Pair, is_remark, lost_tokens
 from lore.model.canonical import decode
 from lore.model.cause import Cause, Place
 from lore.model.codes import CODES, DONE, SEVERITY, CauseKind, Code, Problem, actor_of, fix_of
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.evidence import Damage, Evidence, Paused
 from lore.model.jsonslice import table
 from lore.model.results import AlsoSeen, Finding
@@ -197,12 +197,12 @@ def price_of(rules: DatedRules, turn: Turn, *, model: str | None = None, size: i
     )  # fmt: skip
 
 
-def paid_again(price: Price, bill: Billed | None, tokens: int | None) -> float | None:
+def paid_again(price: Price, bill: Usage | None, tokens: int | None) -> float | None:
     """Return what tokens cost beyond their price when read, in the price's currency; None where a price is not known.
 
     Those that were written count first (for an hour, then for five minutes), the rest as uncached.
     """
-    usage = None if bill is None else bill.met
+    usage = None if bill is None else bill.first_pass
     if tokens is None or usage is None or price.uncached is None:
         return None
     if not tokens:

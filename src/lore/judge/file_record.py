@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from lore.errors import LoreError, Where
 from lore.judge.policy import Ruling
-from lore.judge.totals import Cost, FileResult, Judged
+from lore.judge.totals import CauseCost, FileResult, Judged
 from lore.model.codes import CauseKind, Problem, Reader
 from lore.model.results import Finding, Summary, Unseen, filled
 
@@ -47,7 +47,7 @@ class _ResultRecord(Struct, frozen=True, array_like=True, forbid_unknown_fields=
     turns: dict[str, int]
     findings: list[Finding]
     judged: list[Judged]
-    costs: list[tuple[str, CauseKind, Cost]]
+    costs: list[tuple[str, CauseKind, CauseCost]]
     excused: list[tuple[int, int]]
     boundaries: list[tuple[str, str | None]]
     unseen: Unseen | None

@@ -33,7 +33,7 @@ from lore.judge.request_laws import MOST, UNDERRATED
 from lore.judge.witnesses import started_in_parallel
 from lore.model.cause import Cause, Place
 from lore.model.codes import Code
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.evidence import ColdCompaction, NothingRead, TailReplaced
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Turn
@@ -52,7 +52,7 @@ class _Pace(NamedTuple):
     tails: int
 
 
-def _weighed(cause: Cause, price: Price, daily: float, bill: Billed | None, lost: int | None) -> Cause:
+def _weighed(cause: Cause, price: Price, daily: float, bill: Usage | None, lost: int | None) -> Cause:
     """Return a replaced tail with what it costs, a cold compaction with what it and a warm one had cost.
 
     `daily` is how many turns replace their tail in a day.

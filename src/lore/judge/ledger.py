@@ -25,12 +25,12 @@ from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, Lifetime, lifetime_after
 from lore.judge.base import TurnVerdict, date_of, exact, lasting_path, paid_again, price_of
 from lore.judge.pair import is_remark
-from lore.judge.spending import TOKENS, CauseSums, LedgerRequest, Sums
+from lore.judge.spending import CauseSums, LedgerRequest, Sums
 from lore.model.codes import UNEXPLAINED, Code, Reader
-from lore.model.events import MAIN
+from lore.model.events import MAIN, SUMMED_COUNTS
 from lore.model.evidence import Evidence, ModelChanged, Paused, Rerouted, RoutedElsewhere
 from lore.model.ledger import LedgerRow, Loss, Spent
-from lore.model.results import BilledResult
+from lore.model.results import UsageResult
 from lore.model.results.overview import SpendingCause
 from lore.model.results.simulate import ReliabilityResult
 from lore.model.running import LastBreak, Running
@@ -56,12 +56,12 @@ class LedgerRows:
         stood = self._stood.get(turn.chain)
         self._stood[turn.chain] = None if usage is None or self_contradiction(usage) else position(usage)
         price = None if usage is None else price_of(self._rules, turn)
-        counts = BilledResult.sum_of(() if usage is None else usage.passes)
+        counts = UsageResult.sum_of(() if usage is None else usage.passes)
         return LedgerRow(
             chain=turn.chain, number=turn.number, line=turn.line, at=turn.at, model=turn.answering_model,
             client="" if usage is None else usage.client, gateway=turn.call.endpoint.partition("/")[0],
-            response_id=turn.response_id or "", prompt_tokens=None if usage is None else total(usage.met),
-            **{name: getattr(counts, name) for name in TOKENS}, billed=usage is not None,
+            response_id=turn.response_id or "", prompt_tokens=None if usage is None else total(usage.first_pass),
+            **{name: getattr(counts, name) for name in SUMMED_COUNTS}, billed=usage is not None,
             spent=None if price is None else _spent(verdict, price), loss=_loss(verdict),
             appended=append_read(verdict, stood),
             compacted=any(change.cause == Code.COMPACTION for change in turn.changes), answered=turn.answered_at,
@@ -241,7 +241,7 @@ class RunningSums:
         if self._last is None:
             return running
         turn, lives = self._last.turn, self._lifetimes[self._last.turn.chain]
-        met = None if turn.usage is None else turn.usage.met
+        met = None if turn.usage is None else turn.usage.first_pass
         return running._replace(
             model=turn.answering_model, turn=turn.number,
             used_at=turn.at if turn.answered_at is None else turn.answered_at,

@@ -23,7 +23,7 @@ from lore.cache.tree import PrefixTree, Ruler
 from lore.cache.views import Count, View, Views, lifetime_of
 from lore.judge.base import price_of
 from lore.judge.request_laws import path_at
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.turn import Prompt, Turn
 
 SECOND = 30.0  # seconds behind the first request: no cache forgets so soon
@@ -180,5 +180,5 @@ def _until(sized: Sized, read: int) -> str:
 def _cost(price: Price | None, sent: Prediction) -> float | None:
     if price is None or sent.uncached is None or sent.read is None or sent.write is None:
         return None
-    paid = price.of(Billed(sent.uncached, sent.read, sent.write, 0, None, sent.write_1h))
+    paid = price.of(Usage(sent.uncached, sent.read, sent.write, 0, None, sent.write_1h))
     return None if paid is None else round(float(paid), 6)

@@ -112,7 +112,7 @@ class ReadShort:
         )
         if not self._doubted and not turn.prompt.partial and turn.usage is not None:
             read = bills.met_read(turn.usage)
-            if read is not None and bills.prompt_tokens(turn.usage.met) - read > self._tolerated(turn):
+            if read is not None and bills.prompt_tokens(turn.usage.first_pass) - read > self._tolerated(turn):
                 before = self._before(turn, read, breaks)  # something could have been read besides
                 if before and self._beside.may_ask():
                     self._judge(turn, before, read)

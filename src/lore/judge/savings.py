@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from functools import partial
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -35,7 +35,7 @@ from lore.judge.pair import Pair, is_remark, lost_tokens
 from lore.judge.policy import Policy, Ruling
 from lore.model.cause import Cause, Strength
 from lore.model.codes import CODES, UNEXPLAINED, CauseKind, Code, Reader, fix_of
-from lore.model.events import Billed, Counts
+from lore.model.events import Usage
 from lore.model.limits import COMBINED_CAUSES
 from lore.model.results.simulate import Saving, Simulated, SimulatedTurn
 
@@ -63,7 +63,7 @@ class Played(NamedTuple):
     """
 
     chain: str
-    paid: Billed | None
+    paid: Usage | None
     stood: int | None
     breaks: tuple[Break, ...]
     exact: bool = True
@@ -81,7 +81,7 @@ class Otherwise(NamedTuple):
     """A turn that would have paid something else: its number among the turns, and its bill then."""
 
     number: int
-    paid: Billed
+    paid: Usage
 
 
 def played(verdict: TurnVerdict, prediction: Prediction, stood: int | None) -> Played:
@@ -95,7 +95,7 @@ def played(verdict: TurnVerdict, prediction: Prediction, stood: int | None) -> P
     read, uncached = prediction.read, prediction.uncached
     if not billed:
         known = read is not None and uncached is not None
-        usage = Billed(uncached, read, prediction.write, 0, None, prediction.write_1h) if known else None
+        usage = Usage(uncached, read, prediction.write, 0, None, prediction.write_1h) if known else None
     return Played(turn.chain, usage, stood, () if pair is None else tuple(_breaks(pair)), exact)
 
 
@@ -150,9 +150,9 @@ def otherwise(turns: Iterable[Played], without: Callable[[Break], bool]) -> Iter
             yield Otherwise(number, other)
 
 
-def _back(turn: Played, paid: Billed, more: int, without: Callable[[Break], bool]) -> int:
+def _back(turn: Played, paid: Usage, more: int, without: Callable[[Break], bool]) -> int:
     """Return how many tokens a turn would have read beyond what it read."""
-    met = paid.met
+    met = paid.first_pass
     read = met.read_tokens or 0
     lost = max((cause.loses for cause in turn.breaks), default=0)
     left = remaining(turn.breaks, without)
@@ -166,19 +166,16 @@ def _back(turn: Played, paid: Billed, more: int, without: Callable[[Break], bool
     return min(found, met.write_tokens or 0 if marked else max(0, prompt_tokens(met) - read))
 
 
-def reading(paid: Billed, back: int) -> Billed:
+def reading(paid: Usage, back: int) -> Usage:
     """Return a bill of which so many tokens more were read by the pass that met what stood in the cache."""
-    met = paid.met
+    met = paid.first_pass
     if not back or met is paid:
         return _reading(paid, back) if back else paid
     passes = [_reading(iteration, back) if iteration is met else iteration for iteration in paid.iterations]
     return replace(paid, iterations=tuple(passes))
 
 
-_CountsT = TypeVar("_CountsT", bound=Counts)
-
-
-def _reading(paid: _CountsT, back: int) -> _CountsT:
+def _reading(paid: Usage, back: int) -> Usage:
     """Return counts of which so many tokens more were read: not written (for an hour first), else not uncached."""
     write = paid.write_tokens or 0
     hour, short = paid.write_1h_tokens or 0, paid.write_5m_tokens or 0
@@ -352,7 +349,7 @@ def _without(base: Run, without: _Match, text: str) -> Saving:
     for number, paid in changed:
         before, price = base.turns[number].paid, base.turns[number].price
         assert before is not None, "only what was paid can be paid otherwise"
-        tokens += (paid.met.read_tokens or 0) - (before.met.read_tokens or 0)
+        tokens += (paid.first_pass.read_tokens or 0) - (before.first_pass.read_tokens or 0)
         costs = (None, None) if price is None else (price.of(before), price.of(paid))
         if costs[0] is not None and costs[1] is not None:
             saved, priced = saved + costs[0] - costs[1], True

@@ -193,7 +193,7 @@ def _taken_out(context: PairContext) -> Cause | None:
     if dropped_reasoning(context) is not None:  # the prompt is shorter by that
         return None
     boundary = _found(context, "micro-compaction")
-    before, after = total(left.usage), total(right.usage.met)
+    before, after = total(left.usage), total(right.usage.first_pass)
     if before is None or after is None or before - after <= SHRANK:
         return None if boundary is None else _cause(boundary, weak=False)
     evidence = TotalShrank(before, after, cached(left.usage) or 0, boundary=boundary is not None)

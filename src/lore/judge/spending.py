@@ -24,12 +24,12 @@ from statistics import median_low
 from typing import NamedTuple
 
 from lore.model.codes import CODES, Reader, actor_of, fix_of
+from lore.model.events import SUMMED_COUNTS
 from lore.model.ledger import LedgerRow, Loss
 from lore.model.results.overview import Interval, Measure, MeasureSide, Outcome, Spending, SpendingCause
 
 UNSURE = "unattributable"
 _PARTS = ("reading", "context", "output", "tools", "again")
-TOKENS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 _DIGITS = 6  # behind the point, of dollars and shares
 
 
@@ -64,7 +64,7 @@ class Sums:
     def __init__(self) -> None:
         self._sessions: set[str] = set()
         self._sizes: list[int] = []
-        self._tokens = dict.fromkeys(TOKENS, 0)
+        self._tokens = dict.fromkeys(SUMMED_COUNTS, 0)
         self._parts: dict[str, list[float]] = {name: [] for name in (*_PARTS, "unexplained", "subagent")}
         self.requests = self._unbilled = self._unpriced = self._breaks = self._compactions = 0
         self._again = self._unexplained = self._subagents = self._appends = self._read = 0
@@ -85,7 +85,7 @@ class Sums:
             self._unbilled += 1
         elif spent is None:
             self._unpriced += 1
-        for name in TOKENS:
+        for name in SUMMED_COUNTS:
             self._tokens[name] += getattr(row, name) or 0
         unsure = loss is not None and loss.kind == UNSURE
         if loss is not None:

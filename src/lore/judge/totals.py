@@ -62,20 +62,20 @@ class Judged(NamedTuple):
     found: tuple[CountedFinding, ...] = ()
 
 
-class Cost(NamedTuple):
+class CauseCost(NamedTuple):
     """What a cause cost."""
 
     breaks: int = 0
     lost_tokens: int = 0
     dollars: float | None = None
 
-    def plus(self, other: Cost) -> Cost:
+    def plus(self, other: CauseCost) -> CauseCost:
         """Return both together."""
         dollars = summed((self.dollars, other.dollars))
-        return Cost(self.breaks + other.breaks, self.lost_tokens + other.lost_tokens, dollars)
+        return CauseCost(self.breaks + other.breaks, self.lost_tokens + other.lost_tokens, dollars)
 
 
-Costs = dict[tuple[str, CauseKind], Cost]
+Costs = dict[tuple[str, CauseKind], CauseCost]
 
 
 def settle(found: Iterable[CountedFinding], summary: Summary, costs: Costs) -> bool:
@@ -94,7 +94,7 @@ def settle(found: Iterable[CountedFinding], summary: Summary, costs: Costs) -> b
             most[finding.kind] = finding if known is None or finding.lost_tokens > known.lost_tokens else known
             ruled_out.update(dict.fromkeys(finding.ruled_out))
             key = (finding.code, finding.kind)
-            costs[key] = costs.get(key, Cost()).plus(Cost(1, finding.lost_tokens, finding.lost_dollars))
+            costs[key] = costs.get(key, CauseCost()).plus(CauseCost(1, finding.lost_tokens, finding.lost_dollars))
     if worst >= 0:
         summary.breaks += 1
         setattr(summary, WORSE[worst], getattr(summary, WORSE[worst]) + 1)
@@ -339,7 +339,7 @@ class RunTotals:
             self.summary.sessions += 1
             self._sessions.add(result.session)
         for key, cost in result.costs.items():
-            self._costs[key] = self._costs.get(key, Cost()).plus(cost)
+            self._costs[key] = self._costs.get(key, CauseCost()).plus(cost)
         for name, entry in zip(Limited._fields, result.ruling.limited, strict=True):
             sums = self._limited.setdefault((name, entry), Summary())
             for count in ("breaks", "expected", "lost_tokens"):
@@ -426,7 +426,7 @@ _BYTES_PER_TOKEN = 4.5
 
 def unseen_tokens(turn: Turn) -> int | None:
     """Estimate the tokens of a first request that its log does not hold; None where nothing tells."""
-    basis, whole = turn.basis, None if turn.usage is None else total(turn.usage.met)
+    basis, whole = turn.basis, None if turn.usage is None else total(turn.usage.first_pass)
     if basis is None or whole is None or turn.number != 1 or basis.fidelity != "structural":
         return None
     items = [entry.item for entry in basis.entries]

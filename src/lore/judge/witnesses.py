@@ -27,7 +27,7 @@ from lore.judge.rewrites import rewritten, sealed
 from lore.model import evidence as e
 from lore.model.cause import Cause
 from lore.model.codes import Code
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.providers import named_provider, place_in, provider_by_id
 from lore.model.turn import Segment, Turn
 from lore.prefix.likeness import is_models
@@ -115,13 +115,13 @@ def _cold(context: PairContext) -> Cause | None:
     return Cause(Code.COLD_COMPACTION, "messages", evidence, context.found.common, strength="strong")
 
 
-def _warm(left: Turn, usage: Billed) -> int:
+def _warm(left: Turn, usage: Usage) -> int:
     """Return what a request of this length had read behind the conversation: no more than stood there, or it holds."""
     there = cached(left.usage) or 0
-    return there if usage.met.uncached_tokens is None else min(there, prompt_tokens(usage.met))
+    return there if usage.first_pass.uncached_tokens is None else min(there, prompt_tokens(usage.first_pass))
 
 
-def _reads_little(context: PairContext, usage: Billed, read: int) -> bool:
+def _reads_little(context: PairContext, usage: Usage, read: int) -> bool:
     """Tell whether a bill reads less than half of what it could, or no more than the head that both requests share."""
     left, warm = context.left, _warm(context.left, usage)
     if warm - read <= TOLERANCE_TOKENS:

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from lore.model.codes import Code as Code
     from lore.model.codes import Problem as Problem
     from lore.model.events import MAIN as MAIN
-    from lore.model.events import Billed as Billed
     from lore.model.events import Event as Event
     from lore.model.events import Knowledge as Knowledge
     from lore.model.events import SessionStarted as SessionStarted
+    from lore.model.events import Usage as Usage
     from lore.model.inserts import normalised as normalised
     from lore.model.items import NULL as NULL
     from lore.model.items import AssistantMessage as AssistantMessage
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AssistantMessage",
-    "Billed",
+    "Usage",
     "Block",
     "CODES",
     "Code",
@@ -172,7 +172,7 @@ __getattr__ = public_names(
             "Problem",
         ),
         "events": (
-            "Billed",
+            "Usage",
             "Event",
             "Knowledge",
             "MAIN",

@@ -159,66 +159,51 @@ class TurnStarted(Envelope, frozen=True, kw_only=True, tag="turn_started"):
     given_up: str = ""
 
 
-class Counts(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
-    """What the provider's counters say, in tokens; unknown is None. Uncached means not read from a cache."""
+_OWN, _FALLBACK = ANSWERING = ("message", "fallback_message")  # kinds of passes that answer; others summarise or advise
 
-    uncached_tokens: int | None = None
+
+class Usage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """Token counts that a provider reports for one response, or for one pass of a model within it. Unknown is None.
+
+    The counts are those of the pass that the next request continues; the other passes are in `iterations`.
+    """
+
+    uncached_tokens: int | None = None  # input that was neither read from a cache nor written to one
     read_tokens: int | None = None
-    write_tokens: int | None = None
+    write_tokens: int | None = None  # everything written, whatever its lifetime
     output_tokens: int | None = None
-    write_5m_tokens: int | None = None
-    write_1h_tokens: int | None = None
-
-
-_OWN, _FALLBACK = ANSWERING = ("message", "fallback_message")  # passes that answer: others summarise, or advise
-
-
-class Iteration(Counts, frozen=True, gc=False):
-    """What another pass of a model within the same response was billed, by the model that it names.
-
-    `kind` is the provider's word: a compaction, an advisor's message, an attempt that another model answered instead;
-    thoughts that no later request holds.
-    """
-
-    kind: str = ""
-    model: str | None = None
-
-
-class Billed(Counts, frozen=True, gc=False):
-    """The bill of a response. The counts are of the pass that the next request goes on from.
-
-    `iterations` are the other passes, billed besides; `model` is who answered, where that is not who was asked.
-    `speed`, `service_tier` and `inference_geo` are what the response says that it was served at (empty: it does not
-    say); `server_tools` counts requests of tools that the provider ran. `client` names the program that noted the
-    counts, and its version, where a log does: some keep less than what was billed.
-    """
-
-    iterations: tuple[Iteration, ...] = ()
-    model: str | None = None
-    speed: str = ""
+    write_5m_tokens: int | None = None  # the part of `write_tokens` that lives for five minutes
+    write_1h_tokens: int | None = None  # the part of `write_tokens` that lives for an hour
+    iterations: tuple[Usage, ...] = ()  # other passes of the response, which are billed as well
+    kind: str = ""  # of an iteration: what the provider calls it, such as `compaction` or `advisor_message`
+    model: str | None = None  # the model that answered, if it is another one than the request names
+    speed: str = ""  # what the response says about how it was served; empty: nothing
     service_tier: str = ""
     inference_geo: str = ""
-    server_tools: tuple[tuple[str, int], ...] = ()
-    client: str = ""
+    server_tools: tuple[tuple[str, int], ...] = ()  # how often the provider ran each of its own tools
+    client: str = ""  # name and version of the program that noted the counts: some note less than what was billed
+    contradiction: str = ""  # why the provider's counts cannot be true; the count in question is None
 
     @property
-    def passes(self) -> tuple[Counts, ...]:
-        """Every pass that is billed, the one that the next request goes on from first."""
+    def passes(self) -> tuple[Usage, ...]:
+        """Every pass that is billed; the one that the next request continues comes first."""
         return (self, *self.iterations)
 
     @property
-    def met(self) -> Counts:
-        """The pass that met what stood in the cache: the first that answered, of the model that answered at last."""
+    def first_pass(self) -> Usage:
+        """The first pass of the model that gave the final answer: it read what earlier requests cached."""
         if not self.iterations:
             return self
         kind = _OWN if self.model is None else _FALLBACK
         return next((found for found in self.iterations if found.kind == kind), self)
 
+    def with_counts(self, other: Usage) -> Usage:
+        """Return this usage with the token counts of another one."""
+        return replace(self, **{name: getattr(other, name) for name in COUNTS})
 
-class OddBill(Billed, frozen=True, gc=False):
-    """A bill of which a counter cannot be: below zero, or more than any count. That counter is unknown."""
 
-    odd: str = ""
+COUNTS = Usage.__struct_fields__[:6]  # names of the token counts
+SUMMED_COUNTS = COUNTS[:4]  # without the lifetimes of writes
 
 
 class ContextEdit(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -280,7 +265,7 @@ class TurnCompleted(Envelope, frozen=True, kw_only=True, tag="turn_completed"):
     """
 
     turn: int
-    usage: Billed | None = None
+    usage: Usage | None = None
     verdict: Verdict | None = None
     response_id: str | None = None
     hashes: PromptHashes | None = None
@@ -290,7 +275,7 @@ class TurnFailed(Envelope, frozen=True, kw_only=True, tag="turn_failed"):
     """The request failed; what the provider billed all the same is kept."""
 
     turn: int
-    usage: Billed | None = None
+    usage: Usage | None = None
     verdict: Verdict | None = None
     error: str | None = None
 
@@ -299,7 +284,7 @@ class TurnCanceled(Envelope, frozen=True, kw_only=True, tag="turn_canceled"):
     """The request was given up."""
 
     turn: int
-    usage: Billed | None = None
+    usage: Usage | None = None
     verdict: Verdict | None = None
     error: str | None = None
 

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.model.events import MAIN, Billed, Call, Event, Layer, Mark, PromptHashes, Verdict
+from lore.model.events import MAIN, Call, Event, Layer, Mark, PromptHashes, Usage, Verdict
 from lore.model.inserts import Insert
 from lore.model.items import NULL, AssistantMessage, Item, TextBlock, ToolCall, is_absent
 from lore.model.mask import cut_masked
@@ -112,7 +112,7 @@ class ClosedTurn(Struct, frozen=True, gc=False):
     turn: int
     state: str
     at: str | None = None
-    usage: Billed | None = None
+    usage: Usage | None = None
     verdict: Verdict | None = None
     response_id: str | None = None
     hashes: PromptHashes | None = None

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 from msgspec import Struct
 
 from lore.model.canonical import decode
-from lore.model.events import Billed, Call, PromptHashes, Verdict
+from lore.model.events import Call, PromptHashes, Usage, Verdict
 from lore.model.state import Change, Entry, Sign
 from lore.model.vector import Vector
 
@@ -173,7 +173,7 @@ class Exchange(Struct, frozen=True):
     body: bytes
     fidelity: Fidelity
     at: float | None = None
-    usage: Billed | None = None
+    usage: Usage | None = None
     verdict: Verdict | None = None
     answered: float | None = None
     response_id: str = ""
@@ -229,7 +229,7 @@ class Turn(Struct):
     changes: tuple[Change, ...] = ()
     sent: str | float | None = None
     answered: str | float | None = None
-    usage: Billed | None = None
+    usage: Usage | None = None
     verdict: Verdict | None = None
     line: int | None = None
     byte: int | None = None

@@ -32,7 +32,7 @@ from lore.formats.lines import Lines, each, fault
 from lore.formats.lore_log import LoreLog
 from lore.model.canonical import encode as encode_json
 from lore.model.codes import Code, Problem
-from lore.model.events import Billed, Event, OpaqueEvent, SessionStarted, encode
+from lore.model.events import Event, OpaqueEvent, SessionStarted, Usage, encode
 from lore.model.jsonslice import array, is_json, object_of, table
 from lore.model.mask import cut_masked
 from lore.model.turn import Exchange, Turn
@@ -321,7 +321,7 @@ def _line(exchange: Exchange, body: bytes) -> bytes:
     return object_of({"request": request, **known})
 
 
-def _usage(bill: Billed) -> dict[str, object]:
+def _usage(bill: Usage) -> dict[str, object]:
     """Write a bill in Anthropic's names, which leave out of the input what was cached; unknown counts are left out."""
     counts = {
         "input_tokens": bill.uncached_tokens, "cache_read_input_tokens": bill.read_tokens,

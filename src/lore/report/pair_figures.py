@@ -63,7 +63,7 @@ class PairFigures:
             reuse_ratio=None if pair.reuse is None else round(pair.reuse, 6),
             causes=causes_of((found for _, found in findings_of(pair, place)), redact=self._redact),
             caches=list(caches),
-            billed=None if usage is None else results.BilledResult.of(usage),
+            billed=None if usage is None else results.UsageResult.of(usage),
             verdict=None if verdict is None else results.VerdictResult.of(verdict),
             problems=list(problems),
             chain=pair.right.chain if named else None,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.console import Console
 
 from lore.model.codes import CODES, Code
-from lore.model.results import BilledResult
+from lore.model.results import UsageResult
 from lore.model.results import simulate as results
 from lore.model.results.measured import MeasuredResult
 from lore.report.console import line
@@ -95,7 +95,7 @@ def _tokens(result: results.Simulated, out: Console) -> None:
     totals, turns = result.totals, counted(result.totals.turns, "turn")
     out.print(line(f"{turns}; predicted: {_counts(totals.predicted)}{_predicted_turns(result)}"))
     out.print(line(f"{'':>{len(turns)}}  billed:    {_counts(totals.billed)}"))
-    if isinstance(totals.other_passes, BilledResult) and _has_input(totals.other_passes):
+    if isinstance(totals.other_passes, UsageResult) and _has_input(totals.other_passes):
         several = sum(_has_input(turn.other_passes) for turn in result.turns)
         passes = f"other passes of {counted(several, 'response')}: {_counts(totals.other_passes)}"
         out.print(line(f"{'':>{len(turns)}}  besides:   {passes}"))
@@ -122,12 +122,12 @@ def _predicted(result: results.Simulated, of: str) -> str:
 def _has_input(passes: object) -> bool:
     """Tell whether other passes had any input; thoughts that are billed apart have none."""
     counts = (
-        (passes.read_tokens, passes.write_tokens, passes.uncached_tokens) if isinstance(passes, BilledResult) else ()
+        (passes.read_tokens, passes.write_tokens, passes.uncached_tokens) if isinstance(passes, UsageResult) else ()
     )
     return any(counts)
 
 
-def _counts(found: BilledResult) -> str:
+def _counts(found: UsageResult) -> str:
     names = (("read", found.read_tokens), ("write", found.write_tokens), ("uncached", found.uncached_tokens))
     return ", ".join(f"{name} {count_of(count)}" for name, count in names)
 

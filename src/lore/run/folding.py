@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
 from lore.cache.prices import is_partial
 from lore.errors import LoreError
@@ -21,7 +21,7 @@ from lore.formats.base import Read
 from lore.model import events as e
 from lore.model.items import CompactDivider, Item
 from lore.model.results import store as results
-from lore.model.state import Chain, Entry, FoldedSession, Totals
+from lore.model.state import Chain, Entry, FoldedSession
 from lore.model.vector import Vector
 from lore.recording.base import Problems, Recording, collected_seldom
 from lore.recording.events import session_log
@@ -71,21 +71,20 @@ class TurnRows:
             return
         row, counts = self.rows[place], {} if event.usage is None else _counts(event.usage)
         if place == places[-1]:
-            ended = {**dict.fromkeys(_COUNTS), **counts}
+            ended = {**dict.fromkeys(e.SUMMED_COUNTS), **counts}
             self.rows[place] = msgspec.structs.replace(row, state=_ENDS[type(event)], ended_at=event.at, **ended)
         elif counts:  # the bill of the turn before, which came late
             self.rows[place] = msgspec.structs.replace(row, **counts)
 
 
-_COUNTS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 _ENDS = {e.TurnCompleted: "completed", e.TurnFailed: "failed", e.TurnCanceled: "canceled"}
 TURNS = (e.TurnStarted, e.TurnCompleted, e.TurnFailed, e.TurnCanceled)
 
 
-def _counts(usage: e.Billed) -> dict[str, int | None]:
+def _counts(usage: e.Usage) -> dict[str, int | None]:
     """Sum the passes of a response; what no request can have is unknown, as in the fold."""
     sums: dict[str, int | None] = {}
-    for name in _COUNTS:
+    for name in e.SUMMED_COUNTS:
         known = [count for counts in usage.passes if (count := getattr(counts, name)) is not None]
         believable = [count for count in known if 0 <= count <= MOST_TOKENS]
         sums[name] = sum(believable) if believable else None
@@ -146,9 +145,11 @@ class LogFold:
             for chain in state.chains.values()
         ]
         session = results.SessionResult(state.id, state.format, "reconstructed", main.model or state.model, chains)
-        usage = _sum([chain.totals for chain in state.chains.values()])
-        if any(is_partial(packaged(), client) for chain in state.chains.values() for client in chain.totals.clients):
-            usage = msgspec.structs.replace(usage, partial_output=True)
+        totals = [chain.totals for chain in state.chains.values()]
+        partial = any(is_partial(packaged(), client) for total in totals for client in total.clients)
+        usage = results.SessionUsage.sum_of(
+            totals, turns=sum(total.turns for total in totals), partial_output=True if partial else UNSET
+        )
         kept = list(recording.problems.kept)
         result = results.FoldResult(
             session=session,
@@ -205,12 +206,3 @@ def fold(
 def main_name(state: FoldedSession) -> str:
     """Return the name of the chain that is shown, without joining any text that still arrives."""
     return e.MAIN if e.MAIN in state.chains else next(iter(state.chains), e.MAIN)
-
-
-def _sum(totals: list[Totals]) -> results.UsageResult:
-    sums: list[int | None] = []
-    for name in ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens"):
-        known = [count for total in totals if (count := getattr(total, name)) is not None]
-        sums.append(sum(known) if known else None)
-    uncached, read, write, output = sums
-    return results.UsageResult(sum(total.turns for total in totals), uncached, read, write, output)

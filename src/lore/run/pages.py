@@ -25,7 +25,7 @@ from lore.judge.pair import Pair
 from lore.judge.spending import CauseSums, LedgerRequest, Sums
 from lore.model.codes import Code, Problem, Reader
 from lore.model.events import MAIN
-from lore.model.results import BilledResult
+from lore.model.results import UsageResult
 from lore.model.results.page import PageChain, PageSession, PageSide, PageTurn, PartName, PromptPart
 from lore.model.state import UTILITY
 from lore.model.turn import Turn
@@ -187,13 +187,13 @@ class _Page:
 
 
 def _side(turn: Turn, text: str) -> PageSide:
-    billed = None if turn.usage is None else BilledResult.of(turn.usage)
+    billed = None if turn.usage is None else UsageResult.of(turn.usage)
     return PageSide(turn.number, turn.chain, turn.at, turn.model, billed, text)
 
 
 def _missing(turn: Turn) -> int:
     """Estimate the tokens of a chain's first bill that its log does not hold: those beyond what it does; 0 unknown."""
-    billed = None if turn.usage is None else total(turn.usage.met)
+    billed = None if turn.usage is None else total(turn.usage.first_pass)
     if not billed or not turn.is_rebuilt:
         return 0
     return max(0, billed - round(sum(len(segment.data) for segment in turn.prompt) / BYTES_PER_TOKEN))
@@ -211,7 +211,7 @@ def _parts(turn: Turn, pair: Pair | None, missing: int) -> tuple[PromptPart, ...
     for place, segment in enumerate(prompt):
         kept = segment.section == "messages" and pair is not None and not pair.overlap.covered and place < common
         sizes["kept" if kept else segment.section] += len(segment.data)
-    billed = None if turn.usage is None else total(turn.usage.met)
+    billed = None if turn.usage is None else total(turn.usage.first_pass)
     known, missing = sum(sizes.values()), min(missing, billed or 0)
     scale = (billed - missing) / known if billed and known else 1 / BYTES_PER_TOKEN
     parts = [PromptPart(name, round(size * scale)) for name, size in sizes.items() if size]

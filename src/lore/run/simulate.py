@@ -37,9 +37,9 @@ from lore.judge.ledger import Reliability
 from lore.judge.savings import NotedSaving, Played, Run, played, turns_of
 from lore.model.cause import Place
 from lore.model.codes import Code, Problem, Reader
-from lore.model.events import Billed, Counts, OddBill
-from lore.model.results import BilledResult, CauseResult, Finding, Interrupted, VerdictResult
-from lore.model.results.simulate import CostResult, OutcomeResult, PredictedResult, Saving, Simulated, SimulatedTurn
+from lore.model.events import Usage
+from lore.model.results import CauseResult, Finding, Interrupted, UsageResult, VerdictResult
+from lore.model.results.simulate import Cost, OutcomeResult, PredictedResult, Saving, Simulated, SimulatedTurn
 from lore.model.turn import Turn
 from lore.recording import corpus
 from lore.recording.agents.projects import project_of
@@ -369,7 +369,7 @@ class Simulation:
 def _contradicted(turn: Turn, predicted: Predicted) -> bool:
     """Tell whether a bill that can be, from the cache that is simulated, is not one of this body."""
     usage = turn.usage
-    if not predicted.odd or usage is None or isinstance(usage, OddBill) or unbelievable(usage):
+    if not predicted.odd or usage is None or usage.contradiction or unbelievable(usage):
         return False
     return predicted.cache == cache_of(turn, served_by(turn))
 
@@ -388,8 +388,8 @@ def _result(
             probability=None if prediction.read is None else round(prediction.probability, _DIGITS),
             outcomes=_outcomes(prediction),
         ),
-        billed=None if usage is None else BilledResult.of(usage, partial=partial),
-        other_passes=BilledResult.sum_of(usage.iterations) if usage is not None and usage.iterations else UNSET,
+        billed=None if usage is None else UsageResult.of(usage, partial=partial),
+        other_passes=UsageResult.sum_of(usage.iterations) if usage is not None and usage.iterations else UNSET,
         verdict=None if provider is None else VerdictResult(provider.reason, provider.missed_tokens, provider.source),
         causes=causes, cost=None if price is None else _cost(price, verdict, prediction),
         lost_tokens=verdict.lost_tokens, waste_tokens=verdict.wasted_tokens,
@@ -417,13 +417,13 @@ def _outcomes(prediction: Prediction) -> list[OutcomeResult]:
     return [OutcomeResult(first.read, left, first.why), *others]
 
 
-def _bounded(predicted: Predicted, usage: Billed | None) -> Prediction:
+def _bounded(predicted: Predicted, usage: Usage | None) -> Prediction:
     """Return a prediction as it is shown: no read of it is above all that the request asked, by its bill.
 
     How large a request is says nothing of the cache. What is compared with the bill stays what was predicted.
     """
     prediction = predicted.prediction
-    size = None if usage is None or predicted.odd else total(usage.met)
+    size = None if usage is None or predicted.odd else total(usage.first_pass)
     if (
         size is None
         or prediction.read is None
@@ -437,15 +437,15 @@ def _bounded(predicted: Predicted, usage: Billed | None) -> Prediction:
     return prediction._replace(read=size, write=0, uncached=0, write_1h=hour, outcomes=outcomes)
 
 
-def _cost(price: Price, verdict: TurnVerdict, prediction: Prediction) -> CostResult:
+def _cost(price: Price, verdict: TurnVerdict, prediction: Prediction) -> Cost:
     usage = verdict.turn.usage
-    output = 0 if usage is None else usage.met.output_tokens
-    tokens = Billed(prediction.uncached, prediction.read, prediction.write, output, None, prediction.write_1h)
+    output = 0 if usage is None else usage.first_pass.output_tokens
+    tokens = Usage(prediction.uncached, prediction.read, prediction.write, output, None, prediction.write_1h)
     if usage is not None:  # later passes and tools are not predicted: they cost what they were billed
         tokens = _met_otherwise(usage, tokens)
     predicted = price.of(tokens)
     billed = None if usage is None else price.of(usage)
-    return CostResult(
+    return Cost(
         currency=CURRENCY, billed=None if billed is None else float(billed),
         predicted=None if predicted is None else float(predicted),
         waste=paid_again(price, usage, verdict.wasted_tokens),
@@ -453,13 +453,12 @@ def _cost(price: Price, verdict: TurnVerdict, prediction: Prediction) -> CostRes
     )  # fmt: skip
 
 
-def _met_otherwise(usage: Billed, tokens: Billed) -> Billed:
+def _met_otherwise(usage: Usage, tokens: Usage) -> Usage:
     """Return a bill of which the pass that met what stood in the cache has other counts."""
-    met = usage.met
+    met = usage.first_pass
     if met is usage:
         return replace(tokens, iterations=usage.iterations, server_tools=usage.server_tools)
-    counts = {name: getattr(tokens, name) for name in Counts.__struct_fields__}
-    passes = [replace(iteration, **counts) if iteration is met else iteration for iteration in usage.iterations]
+    passes = [iteration.with_counts(tokens) if iteration is met else iteration for iteration in usage.iterations]
     return replace(usage, iterations=tuple(passes))
 
 

@@ -20,7 +20,7 @@ from lore.errors import LoreError
 from lore.formats.answers import ParsedAnswer, answer_of, answer_of_events
 from lore.formats.outputs import items_of_events
 from lore.model.canonical import decode, encode, text_of
-from lore.model.events import Billed, Verdict
+from lore.model.events import Usage, Verdict
 from lore.model.items import Block, RawBlock, TextBlock, ThinkingBlock, ToolCall, is_blank
 from lore.model.jsonslice import array, is_json, table, without_member
 from lore.model.mask import cut_masked
@@ -54,7 +54,7 @@ class Reply(Struct, frozen=True):
     """
 
     parts: tuple[Part, ...] = ()
-    usage: Billed | None = None
+    usage: Usage | None = None
     verdict: Verdict | None = None
     response_id: str = ""
     stop_reason: str | None = None

@@ -11,7 +11,7 @@ from msgspec import Raw
 from lore.cache.base import CONFIDENCES, Breakpoint, CacheKind, CacheModel, Look, Piece, Prediction, Request
 from lore.formats.base import Read, Reader
 from lore.model.codes import Problem
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.items import TextBlock, ToolCall
 from lore.model.turn import Memo, Prompt, Segment
 from lore.model.vector import Vector
@@ -158,7 +158,7 @@ class CacheContract:
 
     def test_a_turns_own_bill_changes_nothing_in_its_prediction(self) -> None:
         predictions: list[Prediction] = []
-        for bill in (None, Billed(uncached_tokens=1, read_tokens=2, write_tokens=3)):
+        for bill in (None, Usage(uncached_tokens=1, read_tokens=2, write_tokens=3)):
             model = self.make()
             for request in _ASKED:
                 predictions.append(model.predict(request))
@@ -177,7 +177,7 @@ class CacheContract:
         nothing = Piece(b"", "messages")
         for request in (Request("c", []), Request("c", [nothing] * 3, 9, at=-1.0), Request("c", [nothing], -1)):
             assert model.predict(request).confidence in CONFIDENCES
-            assert isinstance(model.learn(Billed()), str)
+            assert isinstance(model.learn(Usage()), str)
 
 
 def _text(name: str) -> Piece:

@@ -115,7 +115,7 @@ class Measuring:
 
 def _foreseen(seen: PlayedTurn) -> Foreseen:
     turn, result, predicted = seen.verdict.turn, seen.result, seen.result.predicted
-    size = None if turn.usage is None else total(turn.usage.met)
+    size = None if turn.usage is None else total(turn.usage.first_pass)
     counts = (predicted.read_tokens, predicted.write_tokens, predicted.uncached_tokens)
     counted = None if predicted.read_tokens is None else sum(count or 0 for count in counts)
     name = (turn.response_id or "").partition(" ")[0]

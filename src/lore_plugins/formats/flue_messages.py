@@ -43,7 +43,7 @@ class FlueAnswer(NamedTuple):
 
     model: str | None
     dialect: str | None
-    bill: e.Billed | None
+    bill: e.Usage | None
     response_id: str | None
     stop: str
     error: str

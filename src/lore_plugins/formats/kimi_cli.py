@@ -214,7 +214,7 @@ class KimiCli(TranscriptLines[KimiMemory], Wire):
         if request.bill is not None and request.bill.usage is not None:
             usage = kimi.billed(request.bill.usage, CLIENT, self._memory.dialect)
         elif total is not None and asked is not None and total >= asked:
-            usage = e.Billed(output_tokens=total - asked, client=CLIENT)
+            usage = e.Usage(output_tokens=total - asked, client=CLIENT)
         at, name = (None, None) if request.bill is None else (request.bill.at, request.bill.name or None)
         self._emit(e.TurnCompleted(turn=request.turn, at=at, usage=usage, response_id=name))
 

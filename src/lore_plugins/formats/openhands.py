@@ -293,14 +293,14 @@ class OpenHands(Emitting[OpenHandsMemory], PackReader):
         self._end_turn(turns, self._billed(bill.usage), bill.usage.response_id or None)
         self._chain = e.MAIN
 
-    def _billed(self, usage: OpenHandsUsage) -> e.Billed:
+    def _billed(self, usage: OpenHandsUsage) -> e.Usage:
         whole, read, write = usage.prompt_tokens, usage.cache_read_tokens, usage.cache_write_tokens
         bill = apart(whole, read, write, usage.completion_tokens, client=CLIENT, dialect=self._memory.dialect)
         if self._memory.separate:
             return bill
         if min(whole, read, write, usage.completion_tokens) < 0:
             odd = f"{read + write} cached tokens are more than all {whole} of the input"
-            return e.OddBill(None, read, bill.write_tokens, usage.completion_tokens, client=CLIENT, odd=odd)
+            return e.Usage(None, read, bill.write_tokens, usage.completion_tokens, client=CLIENT, contradiction=odd)
         return split(whole, read, bill.write_tokens, usage.completion_tokens, client=CLIENT)
 
     # condensations

@@ -35,7 +35,7 @@ _item = st.one_of(
     st.builds(i.OpaqueItem, _uuid, _raw),
 )  # fmt: skip
 _usage = st.one_of(
-    st.none(), st.builds(e.Billed, st.one_of(st.none(), st.integers(0, 9)), st.one_of(st.none(), st.just(3)))
+    st.none(), st.builds(e.Usage, st.one_of(st.none(), st.integers(0, 9)), st.one_of(st.none(), st.just(3)))
 )
 _number = st.integers(0, 3)
 _names = st.lists(st.sampled_from(["a", "b", "mcp__s__t", ""]), max_size=3).map(tuple)

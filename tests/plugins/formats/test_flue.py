@@ -13,7 +13,7 @@ from lore.fold.step import Folding
 from lore.formats.registry import recognise
 from lore.model.canonical import text_of
 from lore.model.codes import Problem
-from lore.model.events import Billed, CompactApplied, Remove, SessionStarted, TurnCanceled, TurnCompleted, TurnFailed
+from lore.model.events import CompactApplied, Remove, SessionStarted, TurnCanceled, TurnCompleted, TurnFailed, Usage
 from lore.model.items import (
     AssistantMessage,
     CompactDivider,
@@ -151,7 +151,7 @@ def test_the_wire_says_the_dialect(wire, dialect):
 
 def test_a_bill_leaves_out_what_was_cached():
     bills = [one.usage for one in events(flue.DOCUMENT) if isinstance(one, TurnCompleted)]
-    assert bills[1] == Billed(uncached_tokens=5, read_tokens=1103, write_tokens=20, output_tokens=4)
+    assert bills[1] == Usage(uncached_tokens=5, read_tokens=1103, write_tokens=20, output_tokens=4)
 
 
 def test_writes_for_an_hour_are_told_apart():

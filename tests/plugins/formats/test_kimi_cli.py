@@ -43,7 +43,7 @@ class TestFolders(ReaderContract):
 def bills(reader, data, chain="main"):
     """What was billed: not read, read, put out."""
     found = [event for event in events(reader, data) if isinstance(event, e.TurnCompleted) and event.chain == chain]
-    usages = [event.usage or e.Billed() for event in found]
+    usages = [event.usage or e.Usage() for event in found]
     return [(usage.uncached_tokens, usage.read_tokens, usage.output_tokens) for usage in usages]
 
 

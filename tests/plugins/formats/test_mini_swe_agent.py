@@ -132,8 +132,8 @@ def test_bills_count_what_was_read_apart():
     bills = [found.usage for found in read(RUN) if isinstance(found, e.TurnCompleted)]
     client = "mini-swe-agent 2.2.7"
     assert bills == [
-        e.Billed(1000, 0, None, 7, client=client),
-        e.Billed(140, 960, None, 7, client=client),
+        e.Usage(1000, 0, None, 7, client=client),
+        e.Usage(140, 960, None, 7, client=client),
     ]
 
 
@@ -151,7 +151,7 @@ def test_a_run_without_tools_says_its_commands_in_texts():
     state = session(TEXT)
     assert [type(entry.item) for entry in state.main().entries] == [UserMessage, AssistantMessage, UserMessage]
     (bill,) = (found.usage for found in read(TEXT) if isinstance(found, e.TurnCompleted))
-    assert bill == e.Billed(50, None, None, 4, client="mini-swe-agent 1.14.0")
+    assert bill == e.Usage(50, None, None, 4, client="mini-swe-agent 1.14.0")
 
 
 def test_a_response_of_the_responses_api_is_taken_apart():

@@ -215,7 +215,7 @@ class Cline(TranscriptDocument[ClineMemory]):
             self._emit(e.TurnFailed(turn=memory.turns.turn, error=error))
         self._line, self._file, self._at = now
 
-    def _bill(self, pending: Pending, record: ClineRecord | None) -> e.Billed | None:
+    def _bill(self, pending: Pending, record: ClineRecord | None) -> e.Usage | None:
         moment = pending.began if record is None else moment_of(record)
         chosen = next((usage for usage in reversed(self._memory.models) if usage.ts <= moment), None)
         if chosen is not None:

@@ -1,7 +1,7 @@
 """Records of Cline, Roo Code and Kilo Code: messages of the prompt, what the screen was shown, bills.
 
 In: elements of `api_conversation_history.json` (Anthropic's messages, with times and what hides them) and of
-`ui_messages.json` (`say` or `ask`). Out: typed records, blocks, a `Billed`. Rules: content stays a slice.
+`ui_messages.json` (`say` or `ask`). Out: typed records, blocks, a `Usage`. Rules: content stays a slice.
 
 What `tokensIn` counts, by who wrote it: Roo (since 3.29.5 of 2025-11-01; Kilo since 2025-11-12) all of the prompt;
 before that all of it for the protocol "openai", and what was neither read nor written for "anthropic". Cline, which
@@ -22,7 +22,7 @@ from msgspec import Raw, Struct, field
 from lore.formats.bills import split
 from lore.formats.values import count_in, said_in, text_in
 from lore.model.canonical import encode
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.items import NULL, Block, TextBlock
 
 _WHOLE_SINCE = 1_761_955_200_000  # milliseconds: 2025-11-01, from when on Roo counts all of the prompt
@@ -150,7 +150,7 @@ def model_in(text: Raw) -> str:
     return found[-1].decode("utf-8", "replace").strip() if found else ""
 
 
-def bill_of(request: ApiRequest, provider: str | None, model: str | None, at: float) -> Billed | None:
+def bill_of(request: ApiRequest, provider: str | None, model: str | None, at: float) -> Usage | None:
     """Return the bill of a request; `at` is when it began, in milliseconds. None where nothing was counted.
 
     A write of 0 tokens is unknown where the protocol has no such count.
@@ -164,7 +164,7 @@ def bill_of(request: ApiRequest, provider: str | None, model: str | None, at: fl
     if not write and protocol != "anthropic" and (protocol is not None or "claude" not in (model or "")):
         write = None
     if whole is None or not includes or (cached > whole and protocol != "openai"):
-        return Billed(whole, read, write, output)
+        return Usage(whole, read, write, output)
     return split(whole, read, write, output)
 
 
@@ -173,7 +173,7 @@ def request_in(text: Raw) -> ApiRequest:
     return _API_REQUEST.decode(text_in(text) or "{}")
 
 
-def metered(metrics: Mapping[str, Raw]) -> Billed:
+def metered(metrics: Mapping[str, Raw]) -> Usage:
     """Return the bill of a message of the command line, whose input counts all of the prompt."""
     names = ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens")
     return split(*(count_in(metrics.get(name, NULL)) for name in names))

@@ -96,15 +96,15 @@ decode = lenient.decoding(GeminiRecord)
 changes_of = lenient.decoding(Changes)
 
 
-def billed(tokens: GeminiTokens | None) -> e.Billed | None:
+def billed(tokens: GeminiTokens | None) -> e.Usage | None:
     """Read a message's counts; None where the client was told none."""
     if tokens is None or tokens.is_empty:
         return None
-    besides = tuple[e.Iteration, ...]()
+    besides = tuple[e.Usage, ...]()
     if tokens.thoughts:
-        besides = (e.Iteration(0, 0, 0, tokens.thoughts, kind="thoughts"),)
+        besides = (e.Usage(0, 0, 0, tokens.thoughts, kind="thoughts"),)
     if tokens.tool:
-        besides = (*besides, e.Iteration(tokens.tool, 0, 0, 0, kind="tool_use_prompt"))
+        besides = (*besides, e.Usage(tokens.tool, 0, 0, 0, kind="tool_use_prompt"))
     return split(tokens.input, tokens.cached, None, tokens.output, besides=besides, client=CLIENT)
 
 

@@ -397,7 +397,7 @@ def _instruction(raw: Raw) -> Raw:
     return Raw(encode("\n".join([text_of(bytes(text)) for text in texts]))) if texts else NULL
 
 
-def billed(usage: QwenUsage, version: str) -> e.Billed | None:
+def billed(usage: QwenUsage, version: str) -> e.Usage | None:
     """Read a record's counts; None where the client guessed them: seven parts of a total to three."""
     whole, output, thoughts = usage.prompt_token_count, usage.candidates_token_count, usage.thoughts_token_count
     read, total = usage.cached_content_token_count, usage.total_token_count

@@ -27,7 +27,7 @@ from lore.formats.folders import PackMember, PackReader
 from lore.formats.lines import Line
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.jsonslice import array, table
 from lore.model.limits import RECORD_BYTES, SAMPLE_BYTES, SAMPLE_VALUES
 from lore.model.turn import Call, Exchange, seconds_in
@@ -220,7 +220,7 @@ def _whole(body: bytes, attachments: Mapping[str, Raw]) -> bytes:
     return _ATTACHED.sub(put, body)
 
 
-def _usage(event: dict[str, bytes]) -> Billed | None:
+def _usage(event: dict[str, bytes]) -> Usage | None:
     """Read Inspect's own counts: whether its input includes what was cached, their sum tells."""
     own = table((table(event.get("output", b"null")) or {}).get("usage", b"null")) or {}
     names = ("input_tokens", "input_tokens_cache_read", "input_tokens_cache_write", "output_tokens", "total_tokens")
@@ -231,4 +231,4 @@ def _usage(event: dict[str, bytes]) -> Billed | None:
     cached = (read or 0) + (write or 0)
     if uncached is not None and cached <= uncached and total == uncached + (output or 0):
         uncached -= cached
-    return Billed(uncached, read, write, output)
+    return Usage(uncached, read, write, output)

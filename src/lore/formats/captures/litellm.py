@@ -19,7 +19,7 @@ from lore.formats.http import status_of
 from lore.formats.lines import Line, RecordReader, first_records
 from lore.model.canonical import decode, text_of
 from lore.model.codes import Code, Problem
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.jsonslice import array, is_json, table
 from lore.model.turn import Call, Exchange, seconds_in
 
@@ -124,7 +124,7 @@ def _normalised(record: dict[str, bytes]) -> RecordedBody | None:
     return RecordedBody(body_of(model, listed, tools, params), "structural")
 
 
-def _usage(record: dict[str, bytes], response: dict[str, bytes], metadata: dict[str, bytes]) -> Billed | None:
+def _usage(record: dict[str, bytes], response: dict[str, bytes], metadata: dict[str, bytes]) -> Usage | None:
     """Read the usage that says most: the response's, LiteLLM's own object, else the sums beside them."""
     for raw in (response.get("usage", b"null"), metadata.get("usage_object", b"null"), record.get("usage", b"null")):
         found = billed_of(raw, response.get("service_tier", b""))

@@ -32,7 +32,7 @@ from lore.formats.contents import array_of, body_of, call_of, message_of, object
 from lore.formats.lines import Line, RecordReader, first_records
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code, Problem
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.jsonslice import array, is_json, table
 from lore.model.limits import TYPED_LEVELS
 from lore.model.turn import Call, Exchange, seconds_in
@@ -232,7 +232,7 @@ _COUNTS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def _usage(own: Mapping[str, bytes]) -> Billed | None:
+def _usage(own: Mapping[str, bytes]) -> Usage | None:
     """Read the counts, whose input includes what was read from or written to a cache."""
     found = {name: own[key] for name, keys in _COUNTS.items() for key in reversed(keys) if key in own}
     if not found:

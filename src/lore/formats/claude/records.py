@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from lore.formats.bills import billed_of
 from lore.formats.values import Other, Parts, opens
 from lore.model import lenient
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.items import NULL, TextBlock, is_absent
 from lore.model.jsonslice import table
 from lore.model.mask import cut_masked
@@ -217,7 +217,7 @@ def parts_of(content: bytes) -> list[Part]:
     return list(_PARTS.decode(content))
 
 
-def billed(usage: Raw, version: Raw) -> Billed | None:
+def billed(usage: Raw, version: Raw) -> Usage | None:
     """Read usage in lore's counts, as a version of Claude Code noted it."""
     bill = billed_of(bytes(usage))
     client = _client(bytes(version))

@@ -42,7 +42,7 @@ def counts_of(usage: CodexUsage) -> Counts:
     return usage.input_tokens or 0, usage.cached_input_tokens or 0, usage.output_tokens or 0
 
 
-def billed(usage: CodexUsage, version: str) -> e.Billed:
+def billed(usage: CodexUsage, version: str) -> e.Usage:
     """Return the bill of a response, by a client of this version (empty: unknown)."""
     read, write = usage.cached_input_tokens, usage.cache_write_input_tokens
     return split(usage.input_tokens, read, write, usage.output_tokens, client=f"codex {version}".rstrip())
@@ -261,7 +261,7 @@ class CodexResponses(TranscriptLines[CodexMemory]):
         self._found.append(Read(e.TurnStarted(turn=response.turn, at=response.asked or response.at), *place))
         self._release((response,))
 
-    def _end(self, response: CodexResponse, usage: e.Billed | None, name: str | None = None) -> None:
+    def _end(self, response: CodexResponse, usage: e.Usage | None, name: str | None = None) -> None:
         """End a response as a request."""
         if not response.turn:
             self._start(response)

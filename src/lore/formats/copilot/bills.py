@@ -126,7 +126,7 @@ class CopilotAnswered(Struct):
     at: str | None
     name: str | None
     model: str | None
-    usage: e.Billed
+    usage: e.Usage
     hashes: e.PromptHashes | None = None
     requests: tuple[str, ...] = ()
 
@@ -160,7 +160,7 @@ class CopilotSpent(Struct):
     output_tokens: int | None = 0
     chain: str = e.MAIN
 
-    def add(self, bill: e.Billed, sign: int = 1) -> None:
+    def add(self, bill: e.Usage, sign: int = 1) -> None:
         """Count a bill, or take one out again."""
         self.requests += sign
         parts = bill.uncached_tokens, bill.read_tokens, bill.write_tokens
@@ -219,7 +219,7 @@ class CopilotBills(TranscriptLines[CopilotMemory]):
             self._problem(Code.UNREADABLE_FILE, fault)
         return self._taken()
 
-    def _bill(self, name: str, record: records.CopilotLine[records.CopilotAnswer]) -> e.Billed:
+    def _bill(self, name: str, record: records.CopilotLine[records.CopilotAnswer]) -> e.Usage:
         """Return what the database bills of a request; without one, what the log says."""
         answer = record.data
         agents = (MAIN,) if name == e.MAIN else tuple(filter(None, (record.agent_id, answer.parent_tool_call_id)))
@@ -231,7 +231,7 @@ class CopilotBills(TranscriptLines[CopilotMemory]):
         return self._billed(records.CopilotUsage(*counts), answer.model)
 
     def _complete(self, name: str, last: CopilotAnswered) -> None:
-        usage = None if last.usage == e.Billed(client=last.usage.client) else last.usage
+        usage = None if last.usage == e.Usage(client=last.usage.client) else last.usage
         self._emit(
             e.TurnCompleted(
                 turn=last.turn, at=last.at, chain=name, usage=usage, response_id=last.name, hashes=last.hashes
@@ -254,15 +254,15 @@ class CopilotBills(TranscriptLines[CopilotMemory]):
         self._emit(e.TurnCompleted(turn=1, at=record.timestamp, chain=name, usage=usage, response_id=response))
         self._spend(name, model, usage)
 
-    def _billed(self, usage: records.CopilotUsage, model: str | None = None) -> e.Billed:
+    def _billed(self, usage: records.CopilotUsage, model: str | None = None) -> e.Usage:
         """Split counts whose input includes what was read and written; what was written lives as long as is known."""
         read, write, client = usage.cache_read_tokens, usage.cache_write_tokens, f"copilot {self._memory.version}"
         bill = split(usage.input_tokens, read, write, usage.output_tokens, client=client.rstrip())
-        life = self._memory.lifetimes.get(model or "") if write and not isinstance(bill, e.OddBill) else None
+        life = self._memory.lifetimes.get(model or "") if write and not bill.contradiction else None
         short, long = write if life == 300 else None, write if life == 3_600 else None
         return bill if short is None and long is None else replace(bill, write_5m_tokens=short, write_1h_tokens=long)
 
-    def _spend(self, name: str, model: str | None, bill: e.Billed) -> None:
+    def _spend(self, name: str, model: str | None, bill: e.Usage) -> None:
         spent = self._memory.spent.setdefault(model or "", CopilotSpent())
         spent.chain = name
         spent.add(bill)

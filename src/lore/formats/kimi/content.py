@@ -80,7 +80,7 @@ def output_of(content: Raw, note: Raw = NULL) -> Raw:
     return result_of(blocks)
 
 
-def billed(usage: KimiUsage | CamelUsage, client: str, dialect: str) -> e.Billed:
+def billed(usage: KimiUsage | CamelUsage, client: str, dialect: str) -> e.Usage:
     """Return a bill."""
     counts = usage.input_other, usage.input_cache_read, usage.input_cache_creation, usage.output
     return apart(*counts, client=client, dialect=dialect)

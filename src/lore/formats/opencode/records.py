@@ -19,7 +19,7 @@ from lore.formats.bills import apart
 from lore.formats.values import opens, text_in
 from lore.model import lenient
 from lore.model.canonical import encode
-from lore.model.events import Billed, PatchToolCall
+from lore.model.events import PatchToolCall, Usage
 from lore.model.items import (
     NULL,
     AssistantMessage,
@@ -248,7 +248,7 @@ def dialect_of(provider: str, model: str) -> str:
     return _DIALECTS.get(provider, "openai-chat")
 
 
-def billed(tokens: OpenCodeTokens | None, client: str, dialect: str | None = None) -> Billed | None:
+def billed(tokens: OpenCodeTokens | None, client: str, dialect: str | None = None) -> Usage | None:
     """Return a bill; None where there are no counts, or nothing but zeros.
 
     Reasoning is part of the output, or comes beside it: the total tells which.

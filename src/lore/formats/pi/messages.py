@@ -26,7 +26,7 @@ from lore.formats.contents import unescaped
 from lore.formats.values import Other, Parts, result_of, spoken, text_in
 from lore.model import lenient
 from lore.model.canonical import decode, encode, text_of
-from lore.model.events import Billed, PatchToolCall
+from lore.model.events import PatchToolCall, Usage
 from lore.model.items import (
     NULL,
     Block,
@@ -299,7 +299,7 @@ def summary_of(summary: Raw, words: tuple[str, str] = _COMPACTED) -> Raw:
     return Raw(encode(begin)[:-1] + raw[1:-1] + encode(end)[1:]) if raw[:1] == b'"' else NULL
 
 
-def billed(usage: PiUsage | None, dialect: str | None) -> Billed | None:
+def billed(usage: PiUsage | None, dialect: str | None) -> Usage | None:
     """Return a bill; None where there is no usage, or nothing but zeros: what was given up says nothing else."""
     counts = () if usage is None else (usage.input, usage.cache_read, usage.cache_write, usage.output)
     if usage is None or not any(counts):

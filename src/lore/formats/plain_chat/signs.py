@@ -32,7 +32,7 @@ from lore.formats.http import FIELDS, KEPT
 from lore.formats.lines import each
 from lore.formats.values import CalledFunction, text_in
 from lore.model.deferred import pattern
-from lore.model.events import Billed
+from lore.model.events import Usage
 from lore.model.items import NULL
 from lore.model.jsonslice import array, table
 
@@ -118,7 +118,7 @@ class ChatMessage(Struct, frozen=True, gc=False):
         return self.value if self.content is NULL else self.content
 
     @property
-    def bill(self) -> Billed | None:
+    def bill(self) -> Usage | None:
         """What the response was billed, where it says it."""
         raw = self.usage_metadata if self.usage is NULL else self.usage
         return None if raw is NULL else billed_of(bytes(raw))

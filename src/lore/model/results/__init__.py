@@ -6,14 +6,14 @@ Unknown is None, never 0. Offsets are bytes, ranges half-open.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from lore.model.codes import CauseKind, Code, Problem, Severity
-from lore.model.events import Counts, Verdict
+from lore.model.events import SUMMED_COUNTS, Usage, Verdict
 from lore.model.evidence import Evidence, RuledOut
-from lore.model.state import Change
+from lore.model.state import Change, Totals
 from lore.model.turn import Fidelity, Kind, Section
 
 Reset: TypeAlias = Literal["compaction", "rewind", "cache_reset", "session_changed"]
@@ -145,33 +145,31 @@ class CachePrediction(Struct, frozen=True):
     confidence: str
 
 
-class BilledResult(Struct, frozen=True):
-    """What the provider's counters say. `partial_output` is true where the log is known to hold only a part of the
-    output tokens, and left out elsewhere: what they cost is then too low.
-    """
+class UsageResult(Struct, frozen=True, kw_only=True):
+    """Token counts of a provider's usage, or sums of them. Unknown is None."""
 
     uncached_tokens: int | None
     read_tokens: int | None
     write_tokens: int | None
     output_tokens: int | None
-    partial_output: Literal[True] | UnsetType = UNSET
+    partial_output: Literal[True] | UnsetType = UNSET  # True if the log holds only a part of the output tokens
 
     @classmethod
-    def of(cls, usage: Counts, *, partial: bool = False) -> BilledResult:
-        """Return the counts of one pass of a bill."""
-        counts = usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens
-        return cls(*counts, True if partial else UNSET)
+    def of(cls, usage: Usage, *, partial: bool = False) -> Self:
+        """Return the counts of one pass."""
+        return filled(cls, usage, partial_output=True if partial else UNSET)
 
     @classmethod
-    def sum_of(cls, bills: Iterable[Counts | BilledResult]) -> BilledResult:
-        """Add what is known; None where nothing is."""
-        every = list(bills)
-        partial = any(isinstance(bill, BilledResult) and bill.partial_output is True for bill in every)
-        sums: list[int | None] = []
-        for name in cls.__struct_fields__[:4]:
-            counts = [count for bill in every if (count := getattr(bill, name)) is not None]
-            sums.append(sum(counts) if counts else None)
-        return cls(*sums[:4], partial_output=True if partial else UNSET)
+    def sum_of(cls, usages: Iterable[Usage | UsageResult | Totals], **own: Any) -> Self:
+        """Return the sum of the known counts; a count that is unknown in all of them is None."""
+        usages = list(usages)
+        sums: dict[str, Any] = {}
+        for name in SUMMED_COUNTS:
+            counts = [count for usage in usages if (count := getattr(usage, name)) is not None]
+            sums[name] = sum(counts) if counts else None
+        partial = any(isinstance(usage, UsageResult) and usage.partial_output is True for usage in usages)
+        sums["partial_output"] = True if partial else UNSET
+        return cls(**{**sums, **own})
 
 
 class VerdictResult(Struct, frozen=True):
@@ -212,7 +210,7 @@ class Diff(CommandResult, frozen=True, kw_only=True):
     reuse_ratio: float | None
     causes: list[CauseResult]
     caches: list[CachePrediction]
-    billed: BilledResult | None
+    billed: UsageResult | None
     verdict: VerdictResult | None
     problems: list[Problem]
     chain: str | None = None

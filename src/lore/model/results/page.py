@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from lore.model.codes import Problem
-from lore.model.results import BilledResult, ColumnsResult
+from lore.model.results import ColumnsResult, UsageResult
 from lore.model.results.overview import Spending, SpendingCause
 from lore.model.results.simulate import SimulatedTurn
 
@@ -36,7 +36,7 @@ class PageSide(Struct, frozen=True):
     chain: str
     at: float | None
     model: str | None
-    billed: BilledResult | None
+    billed: UsageResult | None
     text: str = ""
 
 

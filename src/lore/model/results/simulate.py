@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 
 from lore.model.codes import Problem
-from lore.model.results import BilledResult, CauseResult, CommandResult, Interrupted, VerdictResult
+from lore.model.results import CauseResult, CommandResult, Interrupted, UsageResult, VerdictResult
 from lore.model.results.measured import MeasuredResult
 
 RuleValue: TypeAlias = bool | int | float | str | None
@@ -42,7 +42,7 @@ class PredictedResult(Struct, frozen=True, kw_only=True):
     outcomes: list[OutcomeResult] = []
 
 
-class CostResult(Struct, frozen=True, kw_only=True):
+class Cost(Struct, frozen=True, kw_only=True):
     """Money: what was billed, what was predicted, and what was paid again though it should have been read.
 
     `predicted` is about the pass that met what stood in the cache: later passes of the same response, and tools that
@@ -70,17 +70,17 @@ class SimulatedTurn(Struct, frozen=True, kw_only=True):
     model: str | None
     cache: str | None
     predicted: PredictedResult
-    billed: BilledResult | None
+    billed: UsageResult | None
     verdict: VerdictResult | None
     causes: list[CauseResult]
-    cost: CostResult | None
+    cost: Cost | None
     lost_tokens: int | None
     waste_tokens: int | None
     unexplained_tokens: int | None
     foreseen: bool | None
     line: int | None
     path: str
-    other_passes: BilledResult | UnsetType = UNSET
+    other_passes: UsageResult | UnsetType = UNSET
 
     @property
     def cause(self) -> CauseResult | None:
@@ -99,15 +99,15 @@ class SimulatedTotals(Struct, frozen=True, kw_only=True):
     turns: int
     unbilled: int
     unpriced: int
-    predicted: BilledResult
-    billed: BilledResult
+    predicted: UsageResult
+    billed: UsageResult
     lost_tokens: int
     waste_tokens: int
     unexplained_tokens: int
-    cost: CostResult
+    cost: Cost
     by_price: dict[str, float]
     partial_outputs: int = 0
-    other_passes: BilledResult | UnsetType = UNSET
+    other_passes: UsageResult | UnsetType = UNSET
 
 
 class AgreementResult(Struct, frozen=True, kw_only=True):
@@ -318,7 +318,7 @@ class CompactedSide(Struct, frozen=True, kw_only=True):
     figures: Figures
     prompt_tokens: int
     largest_tokens: int
-    billed: BilledResult
+    billed: UsageResult
     cost: float | None
     by_price: dict[str, float]
 

@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from lore.model.codes import Problem
-from lore.model.results import CommandResult
+from lore.model.results import CommandResult, UsageResult
 
 
 class ChainResult(Struct, frozen=True):
@@ -33,17 +33,10 @@ class SessionResult(Struct, frozen=True):
     chains: list[ChainResult]
 
 
-class UsageResult(Struct, frozen=True):
-    """Usage summed over all chains. `partial_output` is true where the log is known to hold only a part of the output
-    tokens of some turns, and left out elsewhere.
-    """
+class SessionUsage(UsageResult, frozen=True):
+    """Usage summed over all chains."""
 
     turns: int
-    uncached_tokens: int | None
-    read_tokens: int | None
-    write_tokens: int | None
-    output_tokens: int | None
-    partial_output: Literal[True] | UnsetType = UNSET
 
 
 class TurnResult(Struct, frozen=True):
@@ -93,7 +86,7 @@ class FoldResult(CommandResult, frozen=True, kw_only=True):
     injected: list[InjectedResult]
     pruned: list[str]
     turns: list[TurnResult]
-    usage: UsageResult
+    usage: SessionUsage
     problems: list[Problem]
 
 

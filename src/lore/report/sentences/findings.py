@@ -34,13 +34,13 @@ def interrupted_line(interrupted: results.Interrupted) -> str:
     return f"interrupted: this is partial, {files} (the last perhaps not to its end)"
 
 
-def prices_of(by_price: Mapping[str, float], billed: results.BilledResult) -> str:
+def prices_of(by_price: Mapping[str, float], billed: results.UsageResult) -> str:
     """Say what was paid at each price; `billed` says whether its output tokens are a part of the truth."""
     partial = {"output": "output (partial)"} if billed.partial_output is True else {}
     return ", ".join(f"{partial.get(kind, kind)} {money_of(paid)}" for kind, paid in by_price.items())
 
 
-def bill_in_words(billed: results.BilledResult) -> str:
+def bill_in_words(billed: results.UsageResult) -> str:
     """Say what was billed of a prompt, as far as that is known; empty where nothing is."""
     counts = (("read", billed.read_tokens), ("written", billed.write_tokens), ("uncached", billed.uncached_tokens))
     return ", ".join(f"{count:,} {name}" for name, count in counts if count is not None)

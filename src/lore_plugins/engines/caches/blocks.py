@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from lore.cache import UNKNOWN, Look, MeasuredCache, Prediction, Request, TreePath
 from lore.errors import LoreError
-from lore.model import Billed
+from lore.model import Usage
 from lore_plugins.engines import LMCACHE, VLLM
 from lore_plugins.engines.caches.residence import (
     BlockNames,
@@ -104,7 +104,7 @@ class Blocks(MeasuredCache):
         confidence = "ceiling" if self._hybrid else "exact" if counted else "rule"
         return self._predicted(request, read, confidence, reason)
 
-    def learn(self, usage: Billed | None) -> str:
+    def learn(self, usage: Usage | None) -> str:
         """Take a bill, then keep the request's blocks where that says that they are."""
         odd = super().learn(usage)
         if self._unserved is not None and usage is not None and not odd:

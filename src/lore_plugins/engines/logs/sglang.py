@@ -20,7 +20,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from lore.formats import Line, Read, billed_of, call_of, is_body, object_of, placed, problem
-from lore.model import Billed, Code, Exchange, Measurement, table, text_of
+from lore.model import Code, Exchange, Measurement, Usage, table, text_of
 from lore_plugins.engines.logs.lines import EngineLog, LogTime, count_in, moment, remember
 
 ENGINE = "sglang"
@@ -154,7 +154,7 @@ def _ended(meta: dict[str, bytes], time: LogTime, line: Line, body: _SglangBody 
     return [*_measured(name, bill.uncached_tokens + bill.read_tokens, bill.read_tokens, time, line), *found]
 
 
-def _exchange(body: _SglangBody, bill: Billed | None, name: str) -> Read:
+def _exchange(body: _SglangBody, bill: Usage | None, name: str) -> Read:
     call = call_of({}, table(body.body) or {})
     exchange = Exchange(body.body, "structural", body.at, bill, response_id=name, call=call)
     return Read(exchange, body.line, body.byte)

@@ -116,11 +116,11 @@ def test_what_a_provider_generates_is_written_to_no_cache(tmp_path):
 def test_a_block_ends_where_the_bill_says_however_it_was_estimated():
     """A prompt of 401 tokens that was estimated at 390: 400 are read of it, not 384."""
     from lore.cache.registry import make
-    from lore.model.events import Billed
+    from lore.model.events import Usage
 
     guessed = piece("a", None)._replace(data=b"x" * 1404)
     model = make("vllm", lambda *_: None)
     assert model.predict(request([guessed])).total == 390
-    model.learn(Billed(uncached_tokens=401, read_tokens=0))
+    model.learn(Usage(uncached_tokens=401, read_tokens=0))
     assert model.predict(request([guessed, piece("b")])).read == 400
     assert reads("vllm", [request([guessed]), request([guessed, piece("b")])]) == [0, 384]
