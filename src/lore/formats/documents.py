@@ -22,8 +22,7 @@ from msgspec import Struct
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.beginning import BOM, SPACE, array_at
 from lore.formats.bounds import is_crowded, is_deep, too_many, too_much
-from lore.formats.captures.repeats import Repeats, exchanges_in
-from lore.formats.http import Http, Judged
+from lore.formats.http import Http, Judged, exchanges_in
 from lore.formats.lines import Line, fault
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
@@ -246,7 +245,6 @@ class Documents:
 
     def __init__(self) -> None:
         self._elements = Elements(self.paths, self.longest)
-        self._repeats = Repeats()
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -301,7 +299,7 @@ class Documents:
             return [Problem(Code.CAPTURE_TOO_LARGE, f"an entry is passed over: {too_much(self.longest)}")]
         if is_crowded(element.data):
             return [Problem(Code.CAPTURE_TOO_LARGE, f"an entry is passed over: {too_many()}")]
-        found = None if is_deep(element.data) else exchanges_in(element.data, self.call, self._repeats)
+        found = None if is_deep(element.data) else exchanges_in(element.data, self.call)
         return [Problem(Code.UNREADABLE_LINE, f"unreadable entry: {fault(element.data)}")] if found is None else found
 
     def call(self, data: bytes) -> Http | None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -76,6 +77,16 @@ class Http(Struct, frozen=True):
     account: str = ""
     purpose: str = ""
     ended: float | None = None
+
+
+def exchanges_in(data: bytes, read_call: Callable[[bytes], Http | None]) -> list[Judged] | None:
+    """Return the exchanges and problems of one record, whose call `read_call` finds; None if it finds none."""
+    http = read_call(data)
+    if http is None:
+        return None
+    if not http.url and http.request is NO_CONTENT:  # a note next to calls
+        return []
+    return exchanges_of(http)
 
 
 def exchanges_of(http: Http) -> list[Judged]:

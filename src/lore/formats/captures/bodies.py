@@ -20,7 +20,6 @@ from lore.formats.base import Read
 from lore.formats.beginning import BOM, SPACE
 from lore.formats.bills import billed_of
 from lore.formats.bounds import is_crowded, too_many
-from lore.formats.captures.repeats import Repeats
 from lore.formats.contents import Content, body_text, kept
 from lore.formats.folders import PackHeader, PackMember, PackReader, placed
 from lore.formats.http import ASKED, call_of, content_answer, endpoint_of, headers_of, is_body, status_of
@@ -48,14 +47,13 @@ class Bodies(RecordReader):
         """Read a file of which `known` is the first request, where it was sliced already."""
         super().__init__()
         self._known = known
-        self._repeats = Repeats()
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         lines = Lines(short=ShortLines(1)).feed(head.rstrip(b"\n") + b"\n")
         if not lines:
             return False
-        if any(_exchange(line.data, Repeats(), answer=False) is not None for line in lines):
+        if any(_exchange(line.data, answer=False) is not None for line in lines):
             return True
         if not (_looks_like_body(head) and fault(lines[0].data)):  # what decodes all of it comes last
             return False
@@ -69,7 +67,7 @@ class Bodies(RecordReader):
         if line.data[:1] != b"{":
             return False
         if line.number > 1:
-            return _exchange(line.data, Repeats(), answer=False) is not None
+            return _exchange(line.data, answer=False) is not None
         text = line.data.strip(SPACE)
         if self._known != text or not isinstance(self._known, Sliced):
             members = table(text)
@@ -82,7 +80,7 @@ class Bodies(RecordReader):
         text = line.data.strip(SPACE)
         if self._known is not None and self._known == text:
             text, self._known = self._known, None
-        exchange = _exchange(text, self._repeats)
+        exchange = _exchange(text)
         return None if exchange is None else [Read(exchange, line.number, line.byte)]
 
     def _odd(self, line: Line) -> list[Read]:
@@ -143,25 +141,23 @@ def _looks_like_body(head: bytes) -> bool:
     return text[:1] == b"{" and (named or gemini or responses)
 
 
-def _exchange(data: bytes, repeats: Repeats, *, answer: bool = True) -> Exchange | None:
+def _exchange(data: bytes, *, answer: bool = True) -> Exchange | None:
     """Read one JSON object, perhaps without its `answer`; None where it is neither a body nor a record of one."""
     if len(data) < _SMALL and _NAMED.search(data) is None:  # nothing to slice it for: there may be a million
         return None
-    data, record = _sliced(data if isinstance(data, Sliced) else data.strip(SPACE), repeats)
+    data = data if isinstance(data, Sliced) else data.strip(SPACE)
+    record = table(data)
     if record is None:
         return None
     key = _key_in(record)
     if not key:
-        body = Sliced.of(data, record)
-        repeats.see(body, body, body)
-        return Exchange(body, "wire", call=call_of({}, record))
+        return Exchange(Sliced.of(data, record), "wire", call=call_of({}, record))
     given = record.get(key, b"")
     body, fidelity = (body_text(given), "wire") if given[:1] == b'"' else (given, "parsed")
     members = parts(body)
     if not is_body(members):
         return None
     body = Sliced.of(body, members)
-    repeats.see(given, body, data)
     said = _answer(record) if answer else NOTHING
     headers = headers_of(record.get("headers", b""))
     url = text_in(record.get("url", b""))
@@ -174,18 +170,6 @@ def _exchange(data: bytes, repeats: Repeats, *, answer: bool = True) -> Exchange
         body, fidelity, at, said.usage, said.verdict, response_id=said.response_id,
         output=said.output, call=call,
     )  # fmt: skip
-
-
-def _sliced(data: bytes, repeats: Repeats) -> tuple[bytes, dict[str, bytes] | None]:
-    """Slice an object, without looking again at messages that an earlier body held; a body comes with its members."""
-    short = repeats.short(data)
-    record = None if short is None else table(short.text)
-    if short is not None and record:
-        key = _key_in(record)
-        body = repeats.body(short, record.get(key, b"") if key else short.text)
-        if body is not None:
-            return (data, {**record, key: body}) if key else (body, table(body))
-    return data, table(data)
 
 
 def _key_in(record: dict[str, bytes]) -> str:

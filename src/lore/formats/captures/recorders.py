@@ -15,10 +15,9 @@ from typing import ClassVar, NamedTuple
 
 from lore.formats.base import Read
 from lore.formats.bounds import is_crowded, too_many
-from lore.formats.captures.repeats import Repeats, exchanges_in
 from lore.formats.contents import NO_CONTENT, Content, content_of
 from lore.formats.documents import Documents
-from lore.formats.http import Http, headers_of, status_of
+from lore.formats.http import Http, exchanges_in, headers_of, status_of
 from lore.formats.lines import Line, LineReader, each, problem
 from lore.model.canonical import decode, text_of
 from lore.model.codes import Code
@@ -153,10 +152,6 @@ class ProxyLines(LineReader):
 
     name: ClassVar[str] = "proxy"
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._repeats = Repeats()
-
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         for number, line in enumerate(each(head)):
@@ -169,7 +164,7 @@ class ProxyLines(LineReader):
     def _record(self, line: Line) -> list[Read] | None:
         if is_crowded(line.data):
             return [problem(Code.CAPTURE_TOO_LARGE, f"a call is passed over: {too_many()}", line)]
-        found = exchanges_in(line.data, _http_at, self._repeats)
+        found = exchanges_in(line.data, _http_at)
         return None if found is None else [Read(value, line.number, line.byte) for value in found]
 
 
