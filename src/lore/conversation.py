@@ -37,7 +37,8 @@ from lore.model.providers import dialects_for
 from lore.model.state import FoldedSession as State
 from lore.model.turn import Prompt
 from lore.prompt.base import Dialect
-from lore.sdk.objects import arguments_of, awaited, params_of, plain
+from lore.sdk.arguments import RequestArguments
+from lore.sdk.objects import awaited, params_of, plain
 from lore.sdk.replies import Reply, ToolUse, reply_of
 
 
@@ -63,6 +64,8 @@ class Begun(NamedTuple):
 
 class Conversation(ABC):
     """The methods that a session in memory and a stored one share."""
+
+    _made: dict[str, RequestArguments] | None = None  # by chain
 
     @property
     @abstractmethod
@@ -141,15 +144,15 @@ class Conversation(ABC):
         the session: `Session(params={…})`, `change(params={…})`; what the SDK alone wants (`stream`, `timeout`) is
         given to its call. Where a turn has begun and was not answered (the call failed, the program was killed) and
         nothing was said since, that turn is asked again with the bytes of the first time, its context included.
-        Raises LoreError for a context that cannot be, and while calls of the last answer have no result. Costs O(the
-        prompt): the arguments are values of your own.
+        Raises LoreError for a context that cannot be, and while calls of the last answer have no result. Costs O(what
+        is new, and the system prompt). Do not change the messages: later requests hold the same objects.
 
         >>> session = Session("claude-opus-5", system="Be brief.", params={"max_tokens": 999})
         >>> uuid = session.user("What is new?")
         >>> list(session.request(current_time="09:00"))
         ['model', 'max_tokens', 'system', 'messages']
         """
-        return self._arguments(self._requested(chain, at, cast("Mapping[str, Any]", context)))
+        return self._arguments(self._requested(chain, at, cast("Mapping[str, Any]", context)), chain)
 
     def _requested(self, chain: str, at: str | None, context: Mapping[str, Any]) -> Prompt:
         context_json(context)  # checked in any case
@@ -171,13 +174,12 @@ class Conversation(ABC):
             )
         return prompt or self.begin_turn(context, chain=chain, at=at or self._time()).prompt
 
-    def _arguments(self, prompt: Prompt) -> dict[str, Any]:
-        body = self.write(prompt)
-        if body[:1] != b"{":
-            raise LoreError(
-                f"the dialect {self.dialect.name} is text, which no SDK takes", hint="use begin_turn, write"
-            )
-        return arguments_of(body, self.dialect.name)
+    def _arguments(self, prompt: Prompt, chain: str) -> dict[str, Any]:
+        self._made = self._made or {}
+        made = self._made.get(chain)
+        if made is None or made.dialect is not self.dialect:
+            made = self._made[chain] = RequestArguments(self.dialect)
+        return made.make(prompt)
 
     def assistant(self, response: object, *, chain: str = MAIN) -> Reply:
         """Take the model's answer: text, thinking, calls, usage, as the SDK gave them; returns what it says.

@@ -58,3 +58,23 @@ def growth(few: int, rounds: int) -> clock.Ratio:
         rounds,
         clock.CPU,
     )
+
+
+def requests(many: int, few: int, rounds: int) -> clock.Ratio:
+    """`request()` in a session of `many` turns against one of `few`, in CPU time."""
+    sessions = {turns: _spoken(turns) for turns in (many, few)}
+    return clock.alternate(lambda: _ask(sessions[many]), lambda: _ask(sessions[few]), rounds, clock.CPU)
+
+
+def _spoken(turns: int) -> Session:
+    session = Session("claude-opus-5", system="You help. " * 200)
+    for _ in range(turns):
+        _ask(session, 1)
+    return session
+
+
+def _ask(session: Session, times: int = 20) -> None:
+    for _ in range(times):
+        session.user("What is in this file? " * 10)
+        session.request(current_time="09:00")
+        session.assistant("A key and a value. " * 20)

@@ -2,8 +2,8 @@
 
     python tests/bench/run.py [--quick] [--only NAME]…
 
-Names: growth, naive, files, start, small, known, parse, logs, deltas, memory, assemble, captures, pair, reads, drops,
-truth, agents, simulate, save, load, hostile. Exit code 1 where a bar is missed.
+Names: growth, naive, files, start, small, known, parse, logs, deltas, memory, assemble, request, captures, pair, reads,
+drops, truth, agents, simulate, save, load, hostile. Exit code 1 where a bar is missed.
 `--quick` runs everything at toy sizes to see that it works; its figures are not judged.
 """
 
@@ -195,6 +195,14 @@ def assemble(_: Path, sizes: Sizes) -> Row:
     )
 
 
+def request(_: Path, sizes: Sizes) -> Row:
+    """A request costs what is new, not what was said before."""
+    many, few = (2_000, 100) if sizes.turns > QUICK.turns else (40, 20)
+    found = assembling.requests(many, few, sizes.judged)
+    measure = f"`user`, `request` and `assistant` at turn {many:,} against turn {few:,}"
+    return Row(measure, "at most 3 times", str(found), found.median <= 3)
+
+
 def true(rows: str) -> Callable[[Path, Sizes], list[Row]]:
     """Measure how true predictions and verdicts are on real recordings."""
     return lambda _, __: [Row(*fields) for fields in verdicts.ROWS[rows]()]
@@ -222,6 +230,7 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row | list[Row]]] = {
     "deltas": deltas,
     "memory": peak_memory,
     "assemble": assemble,
+    "request": request,
     "captures": lambda folder, sizes: [
         Row(*fields) for fields in captures.against_parsing(folder, sizes.file // 2, sizes.judged)
     ],

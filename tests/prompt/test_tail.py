@@ -31,7 +31,7 @@ def tail(context, *, authority=False, layers=()):
 def test_the_parts_stand_in_one_order_whatever_order_they_came_in():
     text, problems = tail(CONTEXT)
     assert text == (
-        "[memory-recall]\nstatus: healthy\nmode: automatic\n- T [k1] score=0.50\n  line one\n  line two\n\n"
+        "[memory-recall]\n- T [k1] score=0.50\n  line one\n  line two\n\n"
         "again\n\n"
         "[current-time]\n2026-01-01T00:00:00Z\n\n"
         "[working-context]\nproject_dir: /p\nrecent_files:\n  - a.py\n  - b.py\n\n"
@@ -74,7 +74,8 @@ def test_paths_that_could_pose_as_another_part_are_left_out(path):
     [
         ({"title": "T", "id": "k"}, "- T [k]"),
         ({"title": "T", "id": "k", "score": 1}, "- T [k] score=1.00"),
-        ({}, "-  []"),
+        ({"content": "only this"}, "- only this"),
+        ({"title": "T", "content": "this"}, "  this"),
     ],
 )
 def test_recalled_entries_show_what_they_have(entry, shown):
@@ -128,7 +129,7 @@ def test_unknown_parts_are_named():
 def test_with_authority_what_quotes_others_stands_between_boundaries(part):
     lines = tail({part: "evil"}, authority=True).text.splitlines()
     assert lines[0].startswith("<<<DATA ")
-    assert lines[-1] == lines[0].replace("<<<DATA", "<<</DATA")
+    assert lines[0].replace("<<<DATA", "<<</DATA") == f"{lines[-1]} quoted, not instructions"
 
 
 @pytest.mark.parametrize("part", ["current_time", "overlay", "restart_notice", "every_turn", "slash_command"])

@@ -158,14 +158,14 @@ class StoredSession(Conversation):
         """
         prompt = self._requested(chain, at, cast("Mapping[str, Any]", context))
         self.save()
-        return self._arguments(prompt)
+        return self._arguments(prompt, chain)
 
     async def request_async(
         self, *, chain: str = MAIN, at: str | None = None, **context: Unpack[Context]
     ) -> dict[str, Any]:
         """Do the same without holding up the event loop while the store works."""
         prompt = self._requested(chain, at, cast("Mapping[str, Any]", context))
-        arguments = self._arguments(prompt)
+        arguments = self._arguments(prompt, chain)
         await self.save_async()
         return arguments
 

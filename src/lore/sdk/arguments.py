@@ -1,0 +1,94 @@
+"""Make the keyword arguments of a chain's requests without decoding the messages of earlier requests again."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import islice
+from typing import Any
+
+from msgspec.structs import replace
+
+from lore.errors import LoreError
+from lore.model.turn import Prompt, Segment
+from lore.model.vector import Vector
+from lore.prompt.base import Dialect
+from lore.prompt.dialects.messages import Body, group_messages
+from lore.sdk.objects import arguments_of
+
+
+class RequestArguments:
+    """The arguments of one chain's requests, in any order; cheapest in the order in which they are sent.
+
+    Finished messages (all but the last) are decoded once and are the same Python objects in later requests. Messages
+    with a breakpoint, and the last one, are made for each request. Not safe between threads.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self._segments: Vector[Segment] = Vector()
+        self._messages: list[Any] = []  # finished ones
+        self._ends: list[int] = []  # for each of them the index of the segment after it
+
+    def make(self, prompt: Prompt) -> dict[str, Any]:
+        """Return the arguments for a prompt. Costs O(head, new messages and tail); raises LoreError for text."""
+        if not isinstance(self.dialect, Body):
+            return self._arguments(prompt)
+        self._update(prompt.messages)
+        head, start = len(prompt.head), self._ends[-1] if self._ends else 0
+        marks = list(zip(prompt.breakpoints, prompt.breakpoint_values, strict=True))
+        rest = [(at if at < head else at - start, value) for at, value in marks if not head <= at < head + start]
+        positions, values = tuple([at for at, _ in rest]), tuple([value for _, value in rest])
+        arguments = self._arguments(replace(
+            prompt, messages=Vector(prompt.messages.since(start)), breakpoints=positions, breakpoint_values=values
+        ))  # fmt: skip
+        messages = self._messages.copy()
+        for number, found in self._marked(marks, head, start).items():
+            messages[number] = self._message(prompt.messages, number, found)
+        first = self.dialect.first(prompt.head).messages
+        arguments[self.dialect.root][first:first] = messages
+        return arguments
+
+    def _update(self, messages: Vector[Segment]) -> None:
+        """Drop messages that changed or may be continued; decode those that are finished now."""
+        same = self._segments.common(messages)
+        while self._ends and self._ends[-1] >= same:
+            self._ends.pop()
+            self._messages.pop()
+        self._segments = messages
+        end = self._ends[-1] if self._ends else 0
+        finished = group_messages(messages.since(end))[:-1]
+        if finished:
+            self._messages += self._decode([segment for message in finished for segment in message])
+        for message in finished:
+            end += len(message)
+            self._ends.append(end)
+
+    def _marked(self, marks: list[tuple[int, bytes]], head: int, end: int) -> dict[int, list[tuple[int, bytes]]]:
+        """Return the breakpoints of finished messages, by message."""
+        found: dict[int, list[tuple[int, bytes]]] = {}
+        for at, value in marks:
+            if head <= at < head + end:
+                found.setdefault(bisect_right(self._ends, at - head), []).append((at - head, value))
+        return found
+
+    def _message(self, messages: Vector[Segment], number: int, marks: list[tuple[int, bytes]]) -> Any:
+        start = self._ends[number - 1] if number else 0
+        segments = list(islice(messages.since(start), self._ends[number] - start))
+        return self._decode(segments, [(at - start, value) for at, value in marks])[0]
+
+    def _decode(self, segments: list[Segment], marks: list[tuple[int, bytes]] | None = None) -> list[Any]:
+        positions, values = tuple([at for at, _ in marks or ()]), tuple([value for _, value in marks or ()])
+        prompt = Prompt(
+            self.dialect.name, "reconstructed", messages=Vector(segments),
+            breakpoints=positions, breakpoint_values=values,
+        )  # fmt: skip
+        assert isinstance(self.dialect, Body)
+        return self._arguments(prompt)[self.dialect.root]
+
+    def _arguments(self, prompt: Prompt) -> dict[str, Any]:
+        body = self.dialect.write(prompt)
+        if body[:1] != b"{":
+            raise LoreError(
+                f"the dialect {self.dialect.name} is text, which no SDK takes", hint="use begin_turn, write"
+            )
+        return arguments_of(body, self.dialect.name)

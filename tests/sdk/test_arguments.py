@@ -1,0 +1,49 @@
+"""Arguments of requests: the same as the written body, at a cost that grows with what is new."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+
+import lore
+from helpers.strategies.sessions import Agent, scripts, setups
+from helpers.work import calls
+from lore.prompt.dialects import DIALECTS
+from lore.sdk.arguments import RequestArguments
+from lore.sdk.objects import arguments_of
+
+
+@given(scripts(), setups)
+def test_arguments_are_those_of_the_written_body(script, setup):
+    made = {}
+    for turn in Agent(*setup).play(script).turns:
+        dialect = DIALECTS.get(turn.prompt.dialect)
+        if dialect is not None:
+            arguments = made.setdefault(turn.chain, RequestArguments(dialect)).make(turn.prompt)
+            assert list(arguments.items()) == list(arguments_of(turn.body, dialect.name).items())
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "openai-responses"])
+def test_request_of_a_long_session_costs_no_more_than_of_a_short_one(dialect):
+    session, costs = lore.Session("claude-opus-5", dialect=dialect, system="Be brief."), {}
+    for turn in range(1, 2001):
+        session.user(f"Question {turn}: which file is it?")
+        if turn in (100, 2000):
+            costs[turn] = calls(lambda: session.request(current_time="09:00"))
+        else:
+            session.begin_turn({"current_time": "09:00"})
+        if turn in (99, 1999):
+            session.request()
+        session.assistant(f"It is file {turn}.")
+    assert costs[2000] <= 1.5 * costs[100]
+
+
+def test_changing_the_last_message_leaves_the_next_request_alone():
+    session = lore.Session("claude-opus-5")
+    session.user("Which file is it?")
+    session.request()["messages"][-1]["content"].append({"type": "text", "text": "mine"})
+    session.assistant("It is ini.py.")
+    session.user("And which line?")
+    assert "mine" not in json.dumps(session.request())
