@@ -10,74 +10,58 @@ SIZES = [0, 1, WIDTH - 1, WIDTH, WIDTH + 1, 2 * WIDTH, 2 * WIDTH + 7]
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_vector_holds_what_a_list_holds(size):
-    made = Vector(range(size))
-    assert list(made) == list(range(size))
-    assert len(made) == size
+def test_vector_reads_like_a_list(size):
+    vector, plain = Vector(range(size)), list(range(size))
+    assert (list(vector), len(vector), vector.last()) == (plain, size, plain[-1] if plain else None)
+    for place in (0, size // 2, size - 1, -1, -size) if size else ():
+        assert vector[place] == plain[place]
+    for start in (0, 1, WIDTH - 1, WIDTH, WIDTH + 3, 3 * WIDTH):
+        assert list(vector.since(start)) == plain[start:]
 
 
-@pytest.mark.parametrize("size", SIZES[1:])
-def test_indexing_from_both_ends_gives_what_a_list_gives(size):
-    made, plain = Vector(range(size)), list(range(size))
-    for place in (0, size // 2, size - 1, -1, -size):
-        assert made[place] == plain[place]
-
-
-@pytest.mark.parametrize("place", [-1, 5, WIDTH])
-def test_a_place_outside_is_an_error(place):
-    made = Vector(range(5))
-    for look in (lambda: made[place if place > 0 else -6], lambda: made.set(place, 0), lambda: list(made.since(-1))):
+@pytest.mark.parametrize("place", [-6, 5, WIDTH])
+def test_vector_rejects_a_place_outside(place):
+    vector = Vector(range(5))
+    for look in (lambda: vector[place], lambda: vector.set(place, 0), lambda: list(vector.since(-1))):
         with pytest.raises(IndexError):
             look()
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("start", [0, 1, WIDTH - 1, WIDTH, WIDTH + 3])
-def test_iteration_can_start_anywhere(size, start):
-    assert list(Vector(range(size)).since(start)) == list(range(size))[start:]
-
-
-def test_two_branches_of_one_version_do_not_see_each_other():
-    base = Vector([1, 2])
-    left, right = base.append(3), base.append(4)
-    assert (list(base), list(left), list(right)) == ([1, 2], [1, 2, 3], [1, 2, 4])
-
-
-@pytest.mark.parametrize("place", [0, WIDTH - 1, WIDTH, WIDTH + 4])
-def test_replacing_an_item_leaves_the_older_version_alone(place):
-    base = Vector(range(WIDTH + 5))
-    made = base.set(place, -1)
-    assert made[place] == -1
-    assert list(base) == list(range(WIDTH + 5))
-
-
-def test_a_cut_branch_can_grow_without_harming_the_whole():
-    base = Vector(range(WIDTH + 9))
-    for size in (0, 5, WIDTH, WIDTH + 2, WIDTH + 9, 999):
-        assert list(base.cut(size).append(-1)) == [*list(range(WIDTH + 9))[:size], -1]
-    assert list(base) == list(range(WIDTH + 9))
+def test_older_version_survives_every_change(size):
+    base, plain = Vector(range(size)), list(range(size))
+    assert list(base.append(-1)) == [*plain, -1]
+    assert list(base.append(-2)) == [*plain, -2]
+    for more in (0, 3, 2 * WIDTH):
+        assert list(base.extend(range(more))) == [*plain, *range(more)]
+    for place in (0, size // 2, size - 1) if size else ():
+        assert list(base.set(place, -1)) == [*plain[:place], -1, *plain[place + 1 :]]
+    for end in (0, 5, WIDTH, WIDTH + 2, 999):
+        assert list(base.cut(end).append(-1)) == [*plain[:end], -1]
+    assert list(base) == plain
 
 
 @pytest.mark.parametrize("place", [0, WIDTH - 1, WIDTH, WIDTH + 4])
-def test_the_common_prefix_ends_at_the_first_difference(place):
+def test_common_ends_at_the_first_difference(place):
     base = Vector(range(WIDTH + 5))
     assert base.common(base.set(place, -1)) == place
+    assert base.common(base.cut(place)) == place
 
 
-def test_equality_looks_at_values_and_length():
+def test_vectors_are_equal_by_values_and_length():
     assert Vector([1, 2]) == Vector([1, 2])
     assert Vector([1, 2]) != Vector([1, 2, 3])
     assert Vector([1]) != [1]
 
 
-def test_common_bytes_equal_a_plain_count_at_every_place():
+def test_common_prefix_equals_a_plain_count():
     base = bytes(range(256)) * 3
     for place in range(0, len(base), 7):
         other = base[:place] + bytes([base[place] ^ 1]) + base[place + 1 :]
         assert common_prefix(base, other) == place
 
 
-def test_the_common_end_is_no_longer_than_there_is_room():
+def test_common_suffix_is_bounded_by_the_room():
     assert common_suffix("abcabc", "xbcabc", 6) == 5
     assert common_suffix("abcabc", "xbcabc", 3) == 3
     assert common_suffix(b"abc", b"abc", 0) == 0
