@@ -29,7 +29,7 @@ from msgspec import Struct
 
 from lore.formats.bounds import too_much
 from lore.model.canonical import encode, text_of
-from lore.model.jsonslice import SlicedText, array, check_text, parts, table
+from lore.model.jsonslice import array, check_text, object_of, parts, table
 from lore.model.limits import BODY_BYTES, INFLATION
 from lore.model.mask import mask
 from lore.model.turn import Fidelity, Form
@@ -113,7 +113,7 @@ def _checked(data: bytes) -> bytes:
 
 def body_text(raw: bytes) -> bytes:
     """Return the text of a JSON string that holds a body, without white space around it."""
-    return raw.text if isinstance(raw, SlicedText) else unescaped(raw).strip()
+    return unescaped(raw).strip()
 
 
 def unescaped(raw: bytes) -> bytes:
@@ -284,11 +284,6 @@ def _event(payload: bytes) -> bytes:
         return base64.b64decode(unescaped(inner), validate=True)
     except (binascii.Error, ValueError):
         return payload
-
-
-def object_of(members: Mapping[str, bytes]) -> bytes:
-    """Write an object of members that are JSON."""
-    return b"{" + b",".join([encode(key) + b":" + value for key, value in members.items()]) + b"}"
 
 
 def array_of(elements: Iterable[bytes]) -> bytes:

@@ -24,7 +24,7 @@ from lore.model import events as e
 from lore.model import items, lenient
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
-from lore.model.jsonslice import array, sliced, table
+from lore.model.jsonslice import array, parts, table
 from lore.model.mask import cut_masked
 from lore.model.results import AssembledTurn, changes_of
 from lore.model.turn import Prompt, Segment, Turn
@@ -95,7 +95,7 @@ def _kind_of(data: bytes) -> str:
     try:
         kind = bytes(_KIND.decode(data).kind)
     except (ValueError, RecursionError):
-        kind = sliced(data).get("kind", b"")
+        kind = parts(data).get("kind", b"")
     return text_of(kind) if kind else ""
 
 

@@ -1,335 +1,148 @@
-"""Slice JSON text without decoding it.
+"""Slice JSON text without decoding it: what is returned is a piece of the input, its spelling and white space kept.
 
-In: bytes that a JSON parser has already accepted (these functions do not validate). Out: positions.
-Rules: the result is exact (what is returned is a range of the input, key order, spelling and white
-space untouched); cost is O(bytes), one regular-expression match per string or bracket.
-
-Used where msgspec's `Raw` cannot serve: lines with lone surrogates, positions of members, paths.
+msgspec's `Raw` does the work. It refuses escapes of lone surrogates, which JavaScript writes (`"\\ud83d"` of an emoji
+that was cut in two): in such text these escapes are exchanged for others while msgspec slices it, or a regular
+expression finds the pieces. Only `table` and `is_json` validate; the other functions expect valid JSON.
 """
 
 from __future__ import annotations
 
-import json
+import codecs
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from itertools import islice
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import msgspec
+from msgspec import Raw
 
-from lore.model.canonical import decode, encode, printable, refuse_constant
+from lore.model.canonical import decode, encode, printable, text_of
 
-# Possessive: a string without an end must fail at once, not after every way to cut it into pieces.
-_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]', re.DOTALL)
-# The next brackets inside a value, and the next brackets or comma beside values, behind whatever else stands there.
-_WITHIN = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+"|")*+([{\[]++|[}\]]++)', re.DOTALL)
-_BESIDE = re.compile(rb'(?:[^",{}\[\]]++|"(?:[^"\\]++|\\.)*+"|")*+([{\[]++|[}\]]++|,)', re.DOTALL)
+_TABLE = msgspec.json.Decoder(dict[str, Raw])
+_ARRAY = msgspec.json.Decoder(list[Raw])
+_RAW = msgspec.json.Decoder(Raw)
+_SPACES = b" \t\r\n"
 _SPACE = re.compile(rb"[ \t\r\n]*")
-_TRAIL = b" \t\r\n"
-_MAY_OPEN = frozenset(
-    (b"{", b" ", b"\t", b"\r", b"\n")
-)  # how an object's text begins: a long text is not looked through
-
-LARGEST = 4 * 1024 * 1024  # bytes of a text that is kept a second time when it is decoded
+_MAY_OPEN = frozenset((b"{", b" ", b"\t", b"\r", b"\n"))  # first bytes of an object's text
+TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")  # msgspec: where something follows a whole value
+_PIECE = 1024 * 1024
+LARGEST = 4 * 1024 * 1024  # bytes of an object whose members are kept beside it
 
 
 class Sliced(bytes):
-    """The text of a JSON object with its members."""
+    """The text of a JSON object together with its members."""
 
     members: dict[str, bytes]
 
     @classmethod
     def of(cls, raw: bytes, members: dict[str, bytes]) -> bytes:
-        """Keep the members that were sliced from this text; of a huge one nothing is kept twice."""
+        """Return the text with its members, or the text alone if it is large: its bytes would be held twice."""
         if len(raw) > LARGEST or isinstance(raw, cls):
             return raw
-        made = cls(raw)
-        made.members = members
-        return made
+        sliced = cls(raw)
+        sliced.members = members
+        return sliced
 
 
-class SlicedArray(bytes):
-    """The text of a JSON array with its elements."""
-
-    elements: list[bytes]
+# Lone surrogates
 
 
-class SlicedText(bytes):
-    """A JSON string with the text that it holds."""
-
-    text: bytes
-
-
-class Member(NamedTuple):
-    """One member of an object: its key, where the key starts, and the half-open range of its value."""
-
-    key: str
-    start: int
-    value: int
-    end: int
+def may_hold_half(raw: bytes) -> bool:
+    """Return whether text that msgspec refuses may still be JSON: only escapes of surrogates are refused wrongly."""
+    return b"\\ud" in raw or b"\\uD" in raw
 
 
-class Leaf(NamedTuple):
-    """A place inside a JSON value: the path to it (`.text`, `[2].name`) and where that value starts."""
-
-    path: str
-    start: int
+_FOREIGN = (b"\\ue", b"\\uE", b"\xee")  # escapes and UTF-8 of U+E000 to U+EFFF
 
 
-def key_text(token: bytes) -> str:
-    """Decode a JSON string token, lone surrogates included."""
-    text = token[1:-1]
-    if b"\\" not in text:
-        return text.decode("utf-8", "backslashreplace")
-    return str(json.loads(token.decode("utf-8", "backslashreplace"), strict=False))
+def _hide_halves(raw: bytes) -> bytes:
+    """Spell surrogates (`\\uDxxx`) as U+Exxx, which msgspec takes; ValueError if such characters are in the text."""
+    if any(sign in raw for sign in _FOREIGN):
+        raise ValueError("characters of U+E000 to U+EFFF")
+    return raw.replace(b"\\ud", b"\\ue").replace(b"\\uD", b"\\uE")
 
 
-def _pieces(raw: bytes, start: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges between the top-level commas of the container that opens at `start`."""
-    depth, begin, at = 1, start + 1, start + 1
-    while (match := (_BESIDE if depth == 1 else _WITHIN).match(raw, at)) is not None:
-        (first, at), token = match.span(1), match[1]
-        if token == b",":
-            yield begin, first
-            begin = at
-        elif token[0] in b"{[":
-            depth += len(token)
-        elif len(token) < depth:
-            depth -= len(token)
-        else:
-            end = first + depth - 1
-            if raw[begin:end].strip(_TRAIL):
-                yield begin, end
-            return
+def _show_halves(value: Raw) -> bytes:
+    raw = bytes(value)
+    return raw.replace(b"\\ue", b"\\ud").replace(b"\\uE", b"\\uD") if b"\\u" in raw else raw
 
 
-def _skip(raw: bytes, at: int) -> int:
-    return _SPACE.match(raw, at).end()  # pyright: ignore[reportOptionalMemberAccess] - it matches anywhere
+_HIDDEN = re.compile("[\ue000-\uefff]")
 
 
-def _trim(raw: bytes, start: int, end: int) -> tuple[int, int]:
-    start = min(_skip(raw, start), end)
-    while end > start and raw[end - 1] in _TRAIL:
-        end -= 1
-    return start, end
+def _key_with_halves(key: str) -> str:
+    halves = _HIDDEN.sub(lambda found: chr(ord(found[0]) - 0x1000), key)
+    return halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
-def element_ranges(raw: bytes) -> list[tuple[int, int]]:
-    """Find the elements of a JSON array, as half-open ranges; anything else has none."""
-    begin = _trim(raw, 0, len(raw))[0]
-    if raw[begin : begin + 1] != b"[":
-        return []
-    return [_trim(raw, *piece) for piece in _pieces(raw, begin)]
+def _table_with_halves(raw: bytes) -> dict[str, bytes]:
+    """Return the values of an object by key; ValueError for broken JSON, and for text that only a scan can slice."""
+    fast = _TABLE.decode(_hide_halves(raw))
+    if any("\\" in key for key in fast):
+        raise ValueError("`\\\\ud83d` in a key may be a backslash and five letters")
+    return {_key_with_halves(key): _show_halves(value) for key, value in fast.items()}
 
 
-def members(raw: bytes) -> list[Member]:
-    """Find the members of a JSON object, in order, duplicates included; anything else has none."""
-    begin = _trim(raw, 0, len(raw))[0]
-    if raw[begin : begin + 1] != b"{":
-        return []
-    found: list[Member] = []
-    for piece in _pieces(raw, begin):
-        start, end = _trim(raw, *piece)
-        token = _TOKEN.match(raw, start)
-        if token is None or raw[start : start + 1] != b'"':
-            continue
-        colon = raw.find(b":", token.end())
-        if colon < 0:
-            continue
-        value, end = _trim(raw, colon + 1, end)
-        found.append(Member(key_text(token.group()), start, value, end))
-    return found
+# Validated
 
 
-def spans(raw: bytes) -> list[Member]:
-    """Find the members of an object as `members` does, without looking inside the values.
+def check_text(data: bytes) -> None:
+    """Raise UnicodeDecodeError if bytes are not UTF-8. In pieces: one emoji makes decoded text four times as large."""
+    if not data.isascii():
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        for at in range(0, len(data), _PIECE):
+            decoder.decode(data[at : at + _PIECE])
+        decoder.decode(b"", final=True)
 
-    Where the object is plainly written (no duplicate keys, no escapes in keys); else falls back.
-    """
+
+def is_json(data: bytes) -> bool:
+    """Return whether bytes are JSON text, lone surrogates allowed."""
     try:
-        fast = _TABLE.decode(raw)
+        _RAW.decode(data)
+        check_text(data)  # msgspec skips strings without a look
+        return True
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        if not may_hold_half(data):
+            return False
+    except RecursionError:  # msgspec refuses less depth than other parsers, the less the deeper its caller is
+        pass
+    try:
+        decode(data)
     except (ValueError, RecursionError):
-        return members(raw)
-    found: list[Member] = []
-    at = raw.find(b"{") + 1
-    for key, value in fast.items():
-        token, text = b'"' + key.encode() + b'"', bytes(value)
-        start, colon, begin = at, at + len(token), at + len(token) + 1
-        if raw[at : at + 1] != b'"' or raw[colon:begin] != b":" or raw[begin : begin + 1] in _TRAIL:  # white space
-            start = _skip(raw, at)
-            colon = _skip(raw, start + len(token))
-            begin = _skip(raw, colon + 1)
-        end = begin + len(text)
-        if not raw.startswith(token, start) or raw[colon : colon + 1] != b":" or not raw.startswith(text, begin):
-            return members(raw)
-        found.append(Member(key, start, begin, end))
-        at = _skip(raw, end) if raw[end : end + 1] in _TRAIL else end
-        at += raw[at : at + 1] == b","
-    return found if raw[at : at + 1] == b"}" or not found else members(raw)
+        return False
+    return True
 
 
 def table(raw: bytes) -> dict[str, bytes] | None:
-    """Slice the values of a JSON object, validated; None where it is none. Of duplicates the last holds."""
+    """Return the values of a JSON object by key, the last of equal keys; None if `raw` is not a JSON object."""
     if isinstance(raw, Sliced):
         return dict(raw.members)
     if raw[:1] not in _MAY_OPEN:
         return None
     try:
         fast = _TABLE.decode(raw)
-        check_text(raw)  # msgspec does not look inside strings that it skips
+        check_text(raw)
         return {key: bytes(value) for key, value in fast.items()}
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         if isinstance(error, msgspec.ValidationError) or not may_hold_half(raw):
             return None
-    except (ValueError, RecursionError):
+    except RecursionError:
         pass
-    if (found := _with_halves(raw)) is not None:
-        return found if is_text(raw) else None
-    try:
-        value = validated(raw)
-    except (ValueError, RecursionError):
+    if not raw.startswith(b"{", _skip_space(raw, 0)):
         return None
-    return sliced(raw) if isinstance(value, dict) else None
-
-
-def object_of(members: Mapping[str, bytes]) -> bytes:
-    """Write a JSON object of its members' JSON, compactly, in their order."""
-    return b"{" + b",".join([encode(key) + b":" + value for key, value in members.items()]) + b"}"
-
-
-def sliced(raw: bytes) -> dict[str, bytes]:
-    """Slice the values of a JSON object as `table` does, without looking whether it is one; anything else has none."""
     try:
-        return {key: bytes(value) for key, value in _TABLE.decode(raw).items()}
-    except msgspec.ValidationError:  # a list, a text: what follows would be a long look for nothing
-        return {}
+        check_text(raw)
+        return _table_with_halves(raw)
     except (ValueError, RecursionError):
-        pass
-    found = _with_halves(raw)
-    return {m.key: raw[m.value : m.end] for m in members(raw)} if found is None else found
+        return {m.key: raw[m.value : m.end] for m in _scan_members(raw)} if is_json(raw) else None
 
 
-def _with_halves(raw: bytes) -> dict[str, bytes] | None:
-    """Slice an object in which halves of characters stand, in one pass; None where that cannot be done."""
-    try:
-        hidden = _Hidden.of(raw)
-        found = _TABLE.decode(hidden.text)
-    except (ValueError, RecursionError):
-        return None
-    if any("\\" in key for key in found):  # perhaps `\\ud83d`, a backslash and five letters
-        return None
-    return {hidden.key(key): hidden.value(value) for key, value in found.items()}
-
-
-def may_hold_half(raw: bytes) -> bool:
-    """Tell whether text that msgspec refuses may be JSON after all: escapes of half a character are the only cause."""
-    return b"\\ud" in raw or b"\\uD" in raw
-
-
-_DIGITS = "ef123456789abc"  # first ones of escapes (`\\u1000`) that may stand for `d`; those of ASCII begin with 0
-
-
-class _Hidden(NamedTuple):
-    """JSON text in which halves of characters (`\\ud83d`), which msgspec refuses, are written as other characters.
-
-    `\\ud` and `\\uD` are escapes that begin with one `digit` each, of which the text had none, and no such character.
-    """
-
-    text: bytes
-    digits: str
-
-    @classmethod
-    def of(cls, raw: bytes) -> Self:
-        """Hide escapes of surrogates; ValueError where characters of nearly every kind stand in the text."""
-        free = (digit for digit in _DIGITS if not any(sign in raw for sign in _signs(digit)))
-        digits = "".join(islice(free, 2))
-        if len(digits) < 2:
-            raise ValueError("escapes of every kind")
-        for half, digit in zip(_HALVES, digits, strict=True):
-            raw = raw.replace(half, b"\\u" + digit.encode())
-        return cls(raw, digits)
-
-    def value(self, value: msgspec.Raw) -> bytes:
-        """Return a value as it stood in the text."""
-        raw = bytes(value)
-        if b"\\u" in raw:
-            for half, digit in zip(_HALVES, self.digits, strict=True):
-                raw = raw.replace(b"\\u" + digit.encode(), half)
-        return raw
-
-    def key(self, key: str) -> str:
-        """Return a key as it is decoded from the text, its halves joined to characters where they can be."""
-        if key.isascii():
-            return key
-        first, second = self.digits
-        moved = re.compile(f"[\\u{first}000-\\u{first}fff\\u{second}000-\\u{second}fff]")
-        halves = moved.sub(lambda found: chr(0xD000 | ord(found[0]) & 0xFFF), key)
-        return halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-
-
-_HALVES = (b"\\ud", b"\\uD")
-
-
-def _signs(digit: str) -> Iterator[bytes]:
-    """Yield what stands in a text that holds a character of this first digit: escapes, and UTF-8."""
-    yield b"\\u" + digit.encode()
-    yield b"\\u" + digit.upper().encode()
-    yield bytes([0xE0 + int(digit, 16)])
-
-
-_PIECE = 1024 * 1024
-_REST = re.compile(rb"[\x80-\xbf]{0,3}")
-
-
-def check_text(data: bytes) -> None:
-    """Raise UnicodeDecodeError (a ValueError) where bytes are no UTF-8.
-
-    Looks at pieces: where one emoji stands in it, text takes four bytes for each character while it is decoded.
-    """
-    if data.isascii():
-        return
-    view, at = memoryview(data), 0
-    while at < len(data):
-        end = _REST.match(data, at + _PIECE).end() if at + _PIECE < len(data) else len(data)  # pyright: ignore[reportOptionalMemberAccess]
-        str(view[at:end], "utf-8")
-        at = end
-
-
-def is_text(data: bytes) -> bool:
-    """Tell whether bytes are UTF-8."""
-    try:
-        check_text(data)
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def is_json(data: bytes) -> bool:
-    """Tell JSON text, lone surrogates included; copies nothing of what is plainly written."""
-    try:
-        _RAW.decode(data)
-        check_text(data)
-        return True
-    except msgspec.DecodeError:
-        if not may_hold_half(data):
-            return False
-    except (ValueError, RecursionError):
-        pass
-    with suppress(ValueError, RecursionError):
-        _RAW.decode(_Hidden.of(data).text)
-        return is_text(data)
-    try:
-        validated(data)
-    except (ValueError, RecursionError):
-        return False
-    return True
+# Not validated
 
 
 def parts(raw: bytes) -> dict[str, bytes]:
-    """Slice the values of an object inside JSON text that has been validated; anything else has none.
+    """Return the values of an object inside valid JSON text by key; anything else has none.
 
-    Does not look again whether its bytes are UTF-8: that costs as much as slicing.
+    Unlike `table` it does not check that the bytes are UTF-8, which costs as much as slicing.
     """
     if isinstance(raw, Sliced):
         return dict(raw.members)
@@ -339,44 +152,8 @@ def parts(raw: bytes) -> dict[str, bytes]:
         return table(raw) or {}
 
 
-def first_element(raw: bytes) -> bytes:
-    """Slice the first element of a JSON array that has been validated; nothing where there is none.
-
-    Costs no more than that element: msgspec names the byte at which something follows a whole value.
-    """
-    begin = _skip(raw, 1) if raw[:1] == b"[" else len(raw)
-    try:
-        _RAW.decode(memoryview(raw)[begin:])
-    except msgspec.DecodeError as error:
-        behind = TRAILING.search(str(error))
-        if behind is not None:
-            return raw[begin : begin + int(behind[1]) - 1].rstrip(_TRAIL)
-    except RecursionError:
-        pass
-    return next(iter(array(raw)), b"")
-
-
-TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
-_RAW = msgspec.json.Decoder(msgspec.Raw)
-
-
-def validated(raw: bytes) -> object:
-    """Decode JSON text to see that it is some, lone surrogates included; raises ValueError where it is none.
-
-    Nesting of up to 1,024 is read however deep the caller itself stands: between 970 and 1,020 the answer
-    once changed from command to command. Raises RecursionError beyond.
-    """
-    text = raw.decode("utf-8")  # a UnicodeDecodeError is a ValueError
-    try:
-        return json.loads(text, parse_constant=refuse_constant)
-    except RecursionError:
-        return decode(raw)
-
-
 def array(raw: bytes) -> list[bytes]:
-    """Slice the elements of a JSON array that has been validated; anything else has none."""
-    if isinstance(raw, SlicedArray):
-        return [*raw.elements]
+    """Return the elements of a JSON array; anything else has none."""
     try:
         return [bytes(element) for element in _ARRAY.decode(raw)]
     except msgspec.ValidationError:
@@ -384,77 +161,173 @@ def array(raw: bytes) -> list[bytes]:
     except (ValueError, RecursionError):
         pass
     try:
-        hidden = _Hidden.of(raw)
-        return [hidden.value(element) for element in _ARRAY.decode(hidden.text)]
+        return [_show_halves(element) for element in _ARRAY.decode(_hide_halves(raw))]
     except (ValueError, RecursionError):
         return [raw[start:end] for start, end in element_ranges(raw)]
 
 
-_TABLE = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
+def first_element(raw: bytes) -> bytes:
+    """Return the first element of a JSON array, empty if there is none; costs no more than that element."""
+    begin = _skip_space(raw, 1) if raw[:1] == b"[" else len(raw)
+    try:
+        _RAW.decode(memoryview(raw)[begin:])
+    except msgspec.DecodeError as error:
+        trailing = TRAILING.search(str(error))
+        if trailing is not None:
+            return raw[begin : begin + int(trailing[1]) - 1].rstrip(_SPACES)
+    except RecursionError:
+        pass
+    return next(iter(array(raw)), b"")
+
+
+def object_of(members: Mapping[str, bytes]) -> bytes:
+    """Write a JSON object of members whose values are JSON, compactly and in their order."""
+    return b"{" + b",".join([encode(key) + b":" + value for key, value in members.items()]) + b"}"
+
+
+# Positions
+
+
+class Member(NamedTuple):
+    """One member of an object."""
+
+    key: str
+    start: int  # where the key begins
+    value: int  # where the value begins
+    end: int  # where the value ends
+
+
+def members(raw: bytes) -> list[Member]:
+    """Return the members of a JSON object in order, duplicates included; anything else has none."""
+    try:
+        fast = _TABLE.decode(raw)
+    except (ValueError, RecursionError):
+        return _scan_members(raw)
+    found: list[Member] = []
+    at = raw.find(b"{") + 1
+    for key, value in fast.items():
+        token, text = b'"' + key.encode() + b'"', bytes(value)
+        start = _skip_space(raw, at)
+        colon = _skip_space(raw, start + len(token))
+        begin = _skip_space(raw, colon + 1)
+        end = begin + len(text)
+        if not raw.startswith(token, start) or raw[colon : colon + 1] != b":" or not raw.startswith(text, begin):
+            return _scan_members(raw)  # duplicate keys, or escapes in a key
+        found.append(Member(key, start, begin, end))
+        at = _skip_space(raw, end)
+        at += raw[at : at + 1] == b","
+    return found if raw[at : at + 1] == b"}" or not found else _scan_members(raw)
+
+
+def element_ranges(raw: bytes) -> list[tuple[int, int]]:
+    """Return the half-open ranges of the elements of a JSON array; anything else has none."""
+    begin = _skip_space(raw, 0)
+    return list(_pieces(raw, begin)) if raw[begin : begin + 1] == b"[" else []
 
 
 def without_member(raw: bytes, key: str) -> bytes:
     """Return an object's bytes with every member of this name cut out, its comma too."""
-    for member in reversed([member for member in spans(raw) if member.key == key]):
-        end = _skip(raw, member.end)
+    for member in reversed([member for member in members(raw) if member.key == key]):
+        end = _skip_space(raw, member.end)
         if raw[end : end + 1] == b",":
-            raw = raw[: member.start] + raw[_skip(raw, end + 1) :]
+            raw = raw[: member.start] + raw[_skip_space(raw, end + 1) :]
         else:
-            raw = raw[: member.start].rstrip(_TRAIL).removesuffix(b",") + raw[member.end :]
+            raw = raw[: member.start].rstrip(_SPACES).removesuffix(b",") + raw[member.end :]
     return raw
 
 
-def leaf_in(raw: bytes, offset: int) -> Leaf:
-    """Name the innermost value that holds byte `offset` of JSON text that is whole; the root where none does.
+def leaf_in(raw: bytes, offset: int) -> tuple[str, int]:
+    """Return the path (`.content[2].text`) and the start of the innermost value that holds a byte of JSON text.
 
-    An offset in punctuation, white space or a key belongs to the container around it. Costs each container on the way,
-    sliced at a decoder's speed.
+    A byte of punctuation, white space or a key belongs to the container around it. The text has no white space at its
+    beginning.
     """
     path, base = list[str](), 0
     while raw[:1] in (b"{", b"["):
-        found = next(((step, start, end) for step, start, end in _values(raw) if start <= offset < end), None)
-        if found is None:
+        inner = next(((step, start, end) for step, start, end in _values(raw) if start <= offset < end), None)
+        if inner is None:
             break
-        step, start, end = found
+        step, start, end = inner
         path.append(step)
         base, offset, raw = base + start, offset - start, raw[start:end]
-    return Leaf("".join(path), base)
+    return "".join(path), base
 
 
 def _values(raw: bytes) -> Iterator[tuple[str, int, int]]:
-    """Iterate over the values of an object or an array: the step to each, and its half-open range."""
     if raw[:1] == b"{":
-        yield from (("." + printable(member.key), member.value, member.end) for member in spans(raw))
+        yield from (("." + printable(member.key), member.value, member.end) for member in members(raw))
         return
     at = 1
     for number, element in enumerate(array(raw)):
-        start = _skip(raw, at)
-        if not raw.startswith(element, start):
-            return
+        start = _skip_space(raw, at)
         yield f"[{number}]", start, start + len(element)
-        at = _skip(raw, start + len(element)) + 1
+        at = _skip_space(raw, start + len(element)) + 1
 
 
 _STEP = re.compile(r"\[(\d{1,9})\]|([^.\[\]]+)")
 
 
-def value_at(raw: bytes, path: str, apart: str = "") -> tuple[int, int] | None:
-    """Find the value that a path (`messages[3].content[0]`) names, as a half-open range; None where there is none.
+def value_at(raw: bytes, path: str, uncounted: str = "") -> tuple[int, int] | None:
+    """Return the half-open range of the value at a path (`messages[3].content[0]`), or None.
 
-    Elements that have no member but `apart` are not counted. Costs the containers on the way, each sliced once.
+    Elements whose only member is `uncounted` are not counted.
     """
-    start, end = _trim(raw, 0, len(raw))
-    for match in _STEP.finditer(path):
+    start, end = 0, len(raw)
+    for step in _STEP.finditer(path):
         inside, found = raw[start:end], None
-        if match[1] is None:
-            found = next(((m.value, m.end) for m in reversed(spans(inside)) if m.key == match[2]), None)
+        if step[1] is None:
+            found = next(((m.value, m.end) for m in reversed(members(inside)) if m.key == step[2]), None)
         else:
             ranges = element_ranges(inside)
-            if apart:
-                ranges = [each for each in ranges if [m.key for m in spans(inside[slice(*each)])] != [apart]]
-            found = ranges[int(match[1])] if int(match[1]) < len(ranges) else None
+            if uncounted:
+                ranges = [one for one in ranges if [m.key for m in members(inside[slice(*one)])] != [uncounted]]
+            found = ranges[int(step[1])] if int(step[1]) < len(ranges) else None
         if found is None:
             return None
         start, end = start + found[0], start + found[1]
     return start, end
+
+
+# A scanner of tokens. Possessive: a string without an end fails at once, not after every way to cut it into pieces.
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_WITHIN = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+"|")*+([{\[]++|[}\]]++)', re.DOTALL)
+_BESIDE = re.compile(rb'(?:[^",{}\[\]]++|"(?:[^"\\]++|\\.)*+"|")*+([{\[]++|[}\]]++|,)', re.DOTALL)
+
+
+def _skip_space(raw: bytes, at: int) -> int:
+    return _SPACE.match(raw, at).end()  # pyright: ignore[reportOptionalMemberAccess] - it matches anywhere
+
+
+def _pieces(raw: bytes, opening: int) -> Iterator[tuple[int, int]]:
+    """Yield the ranges between the top-level commas of the container that opens at `opening`, without white space."""
+    depth, begin, at = 1, opening + 1, opening + 1
+    while (match := (_BESIDE if depth == 1 else _WITHIN).match(raw, at)) is not None:
+        (first, at), token = match.span(1), match[1]
+        if token == b",":
+            yield _without_space(raw, begin, first)
+            begin = at
+        elif token[0] in b"{[":
+            depth += len(token)
+        elif len(token) < depth:
+            depth -= len(token)
+        else:
+            start, end = _without_space(raw, begin, first + depth - 1)
+            if start < end:
+                yield start, end
+            return
+
+
+def _without_space(raw: bytes, start: int, end: int) -> tuple[int, int]:
+    start = min(_skip_space(raw, start), end)
+    return start, start + len(raw[start:end].rstrip(_SPACES))
+
+
+def _scan_members(raw: bytes) -> list[Member]:
+    opening = _skip_space(raw, 0)
+    found: list[Member] = []
+    for start, end in _pieces(raw, opening) if raw[opening : opening + 1] == b"{" else ():
+        token = _STRING.match(raw, start)
+        colon = raw.find(b":", start if token is None else token.end(), end)
+        if token is not None and colon >= 0:
+            found.append(Member(text_of(token[0]), start, _skip_space(raw, colon + 1), end))
+    return found

@@ -1,11 +1,8 @@
-"""The slow lane: decode JSON text that msgspec refuses, into the same structs, keeping raw slices.
+"""Decode JSON that msgspec refuses into the same structs: lone surrogates, camelCase keys, unknown keys.
 
-Needed for lines with lone surrogates (JavaScript writes them), for other spellings of known keys,
-and for records with keys that this version does not know. In: bytes and a struct type (or a union of
-tagged structs). Out: the struct; `Raw` fields are exact slices. Raises ValueError (msgspec's
-ValidationError is one) where the text is no JSON or a value has the wrong type.
-
-Cost: each level is sliced once; use it only where the fast lane has failed.
+JavaScript writes lone surrogates, other programs spell lore's keys in camelCase, and a later version may write keys
+that this one does not know. Fields of type `Raw` are exact slices of the text. Slices each level by itself: use it
+only for text that a msgspec decoder has refused.
 """
 
 from __future__ import annotations
@@ -13,34 +10,33 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
-from msgspec import Raw
-from msgspec import inspect as mi
+from msgspec import Raw, Struct
+from msgspec.structs import FieldInfo, fields
 
 from lore.model.canonical import decode, text_of
-from lore.model.jsonslice import array, is_json, sliced, validated
-from lore.model.mask import mask
+from lore.model.jsonslice import array, is_json, table
 
 T = TypeVar("T")
-_LOOKED_AT = 4_096  # bytes of a value in which a credential is sought before its beginning is shown
 _UNDERSCORE = re.compile("(?<=[a-z0-9])_([a-z])")
-_HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
+_CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
 def snake(name: str) -> str:
-    """Spell a camelCase name as snake_case; other names stay."""
-    return _HUMP.sub(lambda hump: "_" + hump.group().lower(), name)
+    """Return a camelCase name as snake_case; other names stay."""
+    return _CAPITAL.sub(lambda found: "_" + found[1].lower(), name)
 
 
 def camel(name: str) -> str:
-    """Spell a snake_case name as camelCase; other names stay."""
-    return _UNDERSCORE.sub(lambda found: found.group(1).upper(), name)
+    """Return a snake_case name as camelCase; other names stay."""
+    return _UNDERSCORE.sub(lambda found: found[1].upper(), name)
 
 
 def decoded(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
-    """Decode with a decoder what it may refuse for a lone surrogate, as JavaScript writes them; ValueError as above."""
+    """Decode JSON, leniently if it has lone surrogates; raises ValueError for what is not JSON or of another type."""
     try:
         return decoder.decode(data)
     except msgspec.ValidationError:
@@ -50,113 +46,72 @@ def decoded(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
 
 
 def decoding(kind: type[T]) -> Callable[[bytes | Raw], T]:
-    """Make what decodes into `kind` as `decoded` does."""
+    """Return a function that decodes into `kind` as `decoded` does."""
     return partial(decoded, msgspec.json.Decoder(kind))
 
 
 def convert(raw: bytes, kind: Any) -> Any:
-    """Decode JSON text into `kind`; unknown keys are passed over, both spellings of known ones understood."""
-    if not is_json(raw):  # slicing validates nothing
-        validated(raw)  # raises, and says why
-    return _value(raw.strip(b" \t\r\n"), _info(kind))
+    """Decode JSON text into `kind`; skips unknown keys, reads known ones in either spelling.
+
+    Raises ValueError for what is not JSON or of another type.
+    """
+    if not is_json(raw):
+        decode(raw)  # raises the parser's message
+    return _convert(raw.strip(b" \t\r\n"), kind)
+
+
+def _convert(raw: bytes, kind: Any) -> Any:
+    options = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    structs = [option for option in options if _is_struct(option)]
+    if structs and raw[:1] == b"{":
+        return _struct(raw, structs)
+    for option in options:
+        container, inner = get_origin(option), get_args(option)
+        if container is dict and raw[:1] == b"{":
+            return {key: _convert(value, inner[1]) for key, value in (table(raw) or {}).items()}
+        if container in (list, tuple) and raw[:1] == b"[":
+            elements = array(raw)
+            kinds = inner if container is tuple and inner[-1] is not Ellipsis else inner[:1] * len(elements)
+            values = [_convert(element, kind) for element, kind in zip(elements, kinds, strict=True)]
+            return tuple(values) if container is tuple else values
+    return Raw(raw) if Raw in options else _decoder(kind).decode(raw)
+
+
+def _is_struct(kind: Any) -> bool:
+    struct = get_origin(kind) or kind  # generic structs are given with their parameters
+    return isinstance(struct, type) and issubclass(struct, Struct)
 
 
 @cache
-def _info(kind: Any) -> mi.Type:
-    return mi.type_info(kind)
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
 
 
-def _value(raw: bytes, info: mi.Type) -> Any:
-    match info:
-        case mi.RawType():
-            return Raw(raw)
-        case mi.UnionType(types=types):
-            return _union(raw, types)
-        case mi.StructType():
-            return _struct(raw, info)
-        case mi.VarTupleType(item_type=item):
-            _expect(raw, b"[")
-            return tuple(_value(piece, item) for piece in array(raw))
-        case mi.ListType(item_type=item):
-            _expect(raw, b"[")
-            return [_value(piece, item) for piece in array(raw)]
-        case mi.TupleType(item_types=types):
-            _expect(raw, b"[")
-            return tuple(_value(piece, item) for piece, item in zip(array(raw), types, strict=True))
-        case mi.DictType(value_type=item):
-            _expect(raw, b"{")
-            return {key: _value(value, item) for key, value in sliced(raw).items()}
-        case _:
-            return _scalar(raw, info)
+@cache
+def _fields(struct: Any) -> dict[str, FieldInfo]:
+    return {field.encode_name: field for field in fields(struct)}
 
 
-def _expect(raw: bytes, opening: bytes) -> None:
-    if raw[:1] != opening:
-        raise msgspec.ValidationError(f"expected {opening.decode()}, got {_beginning(raw, 20)!r}")
-
-
-def _beginning(raw: bytes, size: int) -> bytes:
-    return mask(raw[:_LOOKED_AT].decode("latin-1")).encode("latin-1")[:size]  # half a credential has no known form
-
-
-def _scalar(raw: bytes, info: mi.Type) -> Any:
-    value = decode(raw)
-    match info, value:
-        case mi.StrType(), str():
-            value.encode("utf-8")  # names and ids with lone surrogates are no names
-            return value
-        case mi.LiteralType(values=values), str() if value in values:
-            return values[values.index(value)]  # the very object: a default is left out by its identity
-        case mi.BoolType(), bool():
-            return value
-        case mi.IntType(), int() if not isinstance(value, bool):
-            return value
-        case mi.FloatType(), int() | float() if not isinstance(value, bool):
-            return float(value)
-        case mi.NoneType(), None:
-            return None
-        case _:
-            raise msgspec.ValidationError(f"unexpected value {_beginning(raw, 40)!r}")
-
-
-def _union(raw: bytes, types: tuple[mi.Type, ...]) -> Any:
-    if raw == b"null" and any(isinstance(kind, mi.NoneType) for kind in types):
-        return None
-    structs = [kind for kind in types if isinstance(kind, mi.StructType)]
-    if structs and raw[:1] == b"{":
-        return _struct(raw, _tagged(raw, structs))
-    failures: list[str] = []
-    for kind in types:
-        if isinstance(kind, mi.StructType | mi.NoneType):
-            continue
-        try:
-            return _value(raw, kind)
-        except ValueError as error:
-            failures.append(str(error))
-    raise msgspec.ValidationError("; ".join(failures) or f"unexpected value {_beginning(raw, 40)!r}")
-
-
-def _tagged(raw: bytes, structs: list[mi.StructType]) -> mi.StructType:
-    if len(structs) == 1:
-        return structs[0]
-    table = sliced(raw)
-    for struct in structs:
-        tag = table.get(struct.tag_field or "", table.get("kind", b""))  # an item's tag may be spelled `kind`
-        if snake(text_of(tag)) == struct.tag:
-            return struct
-    raise msgspec.ValidationError("unknown kind")
-
-
-def _struct(raw: bytes, info: mi.StructType) -> Any:
-    _expect(raw, b"{")
-    fields = {field.encode_name: field for field in info.fields}
-    found: dict[str, bytes] = {}  # the last of each, as the fast lane has it
-    for key, value in sliced(raw).items():
-        field = fields.get(key) or fields.get(snake(key)) or fields.get(camel(key))
+def _struct(raw: bytes, structs: list[Any]) -> Any:
+    given = table(raw) or {}
+    struct = _tagged(given, structs)
+    known, values = _fields(struct), dict[str, Any]()
+    for key, value in given.items():
+        field = known.get(key) or known.get(snake(key)) or known.get(camel(key))
         if field is not None:
-            found[field.name] = value
-    values = {field.name: _value(found[field.name], field.type) for field in info.fields if field.name in found}
-    for field in info.fields:
+            values[field.name] = _convert(value, field.type)
+    for field in known.values():
         if field.required and field.name not in values:
             raise msgspec.ValidationError(f"missing field {field.encode_name!r}")
-    return info.cls(**values)
+    return struct(**values)
+
+
+def _tagged(given: dict[str, bytes], structs: list[Any]) -> Any:
+    """Return the struct that the object's tag names; an item's tag may be spelled `kind` instead of `type`."""
+    if len(structs) == 1:
+        return structs[0]
+    for struct in structs:
+        config = struct.__struct_config__
+        if config.tag == snake(text_of(given.get(config.tag_field or "", given.get("kind", b"")))):
+            return struct
+    raise msgspec.ValidationError("unknown kind")

@@ -202,8 +202,8 @@ def place_of(left: Prompt, right: Prompt, position: int) -> PromptPlace | None:
         return None
     inside = _inside(*sides)
     brace = len(segment.json) > len(segment.data)  # before an envelope's members
-    leaf = leaf_in(segment.json, inside + brace)
-    return PromptPlace(segment.section, segment.path + leaf.path, inside - max(0, leaf.start - brace))
+    path, start = leaf_in(segment.json, inside + brace)
+    return PromptPlace(segment.section, segment.path + path, inside - max(0, start - brace))
 
 
 def excerpt(segment: Segment | None, at: int, before: int = BEFORE, after: int = AFTER) -> str:

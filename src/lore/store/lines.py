@@ -29,7 +29,7 @@ from lore.model.codes import Code
 from lore.model.events import MAIN, Append, OpaqueEvent, PromptDelta, Remove, SessionStarted, TurnStarted
 from lore.model.events import encode as encode_event
 from lore.model.items import is_absent
-from lore.model.jsonslice import spans
+from lore.model.jsonslice import members
 from lore.model.limits import RECORD_BYTES
 from lore.model.mask import cut_masked
 from lore.store.base import EMPTY, DeltaRow, Head, SessionData, SessionSummary, StoreError, like
@@ -288,7 +288,7 @@ def headed(lines: Iterator[bytes], shown: str) -> Iterator[bytes]:
 
 def renamed(header: bytes, session_id: str) -> bytes:
     """Return a header that names this session; its other bytes stay."""
-    found = [member for member in spans(header) if lenient.snake(member.key) == "session_id"]
+    found = [member for member in members(header) if lenient.snake(member.key) == "session_id"]
     for member in reversed(found):
         header = header[: member.value] + encode(session_id) + header[member.end :]
     return header

@@ -51,7 +51,7 @@ from lore.model.events import (
     TurnStarted,
     encode,
 )
-from lore.model.jsonslice import spans, without_member
+from lore.model.jsonslice import members, without_member
 from lore.model.results.store import StoreAppended
 from lore.model.state import FoldedSession
 from lore.model.turn import timestamp
@@ -382,7 +382,7 @@ def parse_line(line: bytes) -> AppendedEvent:
     if kind == "saved":
         raise LoreError("a `saved` record is a store's own note, and no event", hint="leave it out")
     key = "number" if kind == "knowledge" else "id"
-    values = [decode(line[span.value : span.end]) for span in spans(line) if span.key == key]
+    values = [decode(line[span.value : span.end]) for span in members(line) if span.key == key]
     if not values or (kind not in KINDS and isinstance(values[-1], str)):  # a record of others has names of its own
         return AppendedEvent(line, kind, None)
     number = values[-1]

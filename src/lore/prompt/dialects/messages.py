@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple, TypeAlias
 from msgspec import Raw
 
 from lore.model.canonical import encode, printable, text_of
-from lore.model.jsonslice import array, element_ranges, object_of, spans, table, without_member
+from lore.model.jsonslice import array, element_ranges, members, object_of, table, without_member
 from lore.model.turn import Fidelity, Kind, Memo, Prompt, Section, Segment
 from lore.model.vector import Vector
 from lore.prompt.base import USUAL, CacheMark, Capability, Rendered, Spot
@@ -220,11 +220,11 @@ def strip_breakpoints(raw: bytes, keys: tuple[str, ...] = (CACHE_CONTROL,)) -> S
 
 
 def _strip(raw: bytes, key: str) -> Stripped:
-    breakpoints = [raw[m.value : m.end] for m in spans(raw) if m.key == key]
+    breakpoints = [raw[m.value : m.end] for m in members(raw) if m.key == key]
     data = without_member(raw, key) if breakpoints else raw
     breakpoint = next((value for value in reversed(breakpoints) if value != b"null"), None)
     if key.encode() in data:
-        for member in spans(data):
+        for member in members(data):
             value = data[member.value : member.end]
             if member.key in ("content", "output") and value[:1] == b"[" and key.encode() in value:
                 for start, end in reversed(element_ranges(value)):
@@ -251,7 +251,7 @@ def object_segments(
     raw: bytes, path: str, section: Section, lists: Lists, keys: tuple[str, ...]
 ) -> tuple[Segment, ...]:
     """Slice an object: the envelope, then each element of its lists, in their order."""
-    found = spans(raw)
+    found = members(raw)
     if not found:
         return (Segment(section, path, raw, kind="opaque"),)
     inside = {m.key: raw[m.value : m.end] for m in found if m.key in lists}
