@@ -19,10 +19,12 @@ TablesTarget = tuple[str, str]  # form and folder
 
 def tables_among(reports: list[str]) -> tuple[list[str], TablesTarget | None]:
     """Take the tables out of what --report asks for; raises LoreError if they have no folder, or several."""
+    if not reports:
+        return reports, None
     from lore.errors import LoreError
     from lore.run.spending.tables import table_forms
 
-    forms = table_forms() if reports else {}
+    forms = table_forms()
     wanted = [(form, folder) for form, _, folder in (text.partition("=") for text in reports) if form in forms]
     if not wanted:
         return reports, None
