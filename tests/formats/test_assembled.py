@@ -14,7 +14,7 @@ from hostile.wrong import WRONG
 from lore.formats.lore_log import AssembledLog
 from lore.formats.registry import recognise
 from lore.model.codes import Problem
-from lore.model.results import RESETS, changes_of, reset_of
+from lore.model.results import RESETS, changes_of_reset, reset_name
 from lore.model.state import Change
 from lore.model.turn import Turn
 from lore.prefix.overlap import overlap
@@ -48,7 +48,11 @@ def read(data: bytes) -> list[Turn]:
 def same(mine: list[Turn], theirs: list[Turn]) -> None:
     assert len(mine) == len(theirs)
     for one, other in zip(mine, theirs, strict=True):
-        assert (one.chain, one.number, reset_of(one.changes)) == (other.chain, other.number, reset_of(other.changes))
+        assert (one.chain, one.number, reset_name(one.changes)) == (
+            other.chain,
+            other.number,
+            reset_name(other.changes),
+        )
         for field in PROMPT:
             assert getattr(one.prompt, field) == getattr(other.prompt, field), field
         for a, b in zip(one.prompt, other.prompt, strict=True):
@@ -119,15 +123,15 @@ def test_twice_the_turns_make_twice_the_output(tmp_path):
 
 @pytest.mark.parametrize(("code", "name"), RESETS)
 def test_every_reset_comes_back_as_an_event_that_explains_a_break(code, name):
-    assert reset_of((Change("LORE117", "x"), Change(code, "y"))) == name
-    assert reset_of(changes_of(name)) == name
+    assert reset_name((Change("LORE117", "x"), Change(code, "y"))) == name
+    assert reset_name(changes_of_reset(name)) == name
 
 
 def test_of_several_resets_the_most_severe_is_named():
     changes = tuple(Change(code, "x") for code, _ in reversed(RESETS))
-    assert reset_of(changes) == "compaction"
-    assert reset_of(changes[:-1]) == "rewind"
-    assert reset_of((Change("LORE117", "x"),)) is None
+    assert reset_name(changes) == "compaction"
+    assert reset_name(changes[:-1]) == "rewind"
+    assert reset_name((Change("LORE117", "x"),)) is None
 
 
 # lines that do not fit

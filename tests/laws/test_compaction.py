@@ -17,7 +17,7 @@ from lore.compaction.settings import Compaction
 from lore.model import events as e
 from lore.model.items import CompactDivider, ToolCall
 from lore.model.state import settled
-from lore.model.turn import seconds
+from lore.model.times import parse_timestamp
 from lore.model.vector import Vector
 from lore.prompt.base import Rules
 from lore.prompt.entries import TimelineSizes, is_message, tokens_of
@@ -207,7 +207,7 @@ def test_a_real_recording_is_compacted_wherever_it_is_due(recording):
     def ask(event, when):
         nonlocal fired, applied
         chain = settled(read.state.chain(event.chain))
-        seen, at = tracker.chain(event.chain), seconds(event.at)
+        seen, at = tracker.chain(event.chain), parse_timestamp(event.at)
         firing = due(seen, chain.entries, settings, now=at, agent=event.agent_id, ask=when)
         if firing is None:
             return

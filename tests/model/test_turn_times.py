@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.model.turn import http_seconds, seconds_in
+from lore.model.times import decode_time, parse_http_date
 
 SPELLED = [
     "1767000000", "1767000000000", "1767000000000000", "1767000000000000000", '"1767000000"', '"1767000000000"',
@@ -16,14 +16,14 @@ SPELLED = [
 @pytest.mark.parametrize("raw", SPELLED)
 def test_every_spelling_is_the_same_time(raw):
     """Ruby's cassettes have the time of a header, and numbers as text were no times in some formats."""
-    assert seconds_in(raw.encode()) == 1767000000.0
+    assert decode_time(raw.encode()) == 1767000000.0
 
 
 @pytest.mark.parametrize("raw", ["", "null", "true", "-5", "0", "1e300", '"soon"', "[]", "[1,-1]", '"' + "9" * 99])
 def test_what_is_no_time_is_unknown(raw):
-    assert seconds_in(raw.encode()) is None
+    assert decode_time(raw.encode()) is None
 
 
 @pytest.mark.parametrize("text", ["Mon, 31 Feb 2025 09:20:00 GMT", "29 Dec 2025", "Mon, 29 Foo 2025 09:20:00 GMT"])
 def test_a_header_of_another_form_is_unknown(text):
-    assert http_seconds(text) is None
+    assert parse_http_date(text) is None

@@ -6,7 +6,7 @@ import pytest
 
 from formats.streaming import anthropic, sse
 from lore.model.codes import Problem
-from lore.model.turn import seconds
+from lore.model.times import parse_timestamp
 from lore.recording.base import KEPT, Problems
 from lore.recording.corpus import parse_name
 from lore.recording.opening import Options, pick
@@ -88,7 +88,7 @@ def test_durable_deltas_persisted_context_and_late_layers_stand_in_prompts(tmp_p
     ],
 )
 def test_times_are_seconds_since_the_epoch(text, stamp):
-    assert seconds(text) == stamp
+    assert parse_timestamp(text) == stamp
 
 
 def test_problems_are_all_counted_and_a_bounded_number_is_kept():

@@ -18,7 +18,7 @@ from lore.model.cause import Place
 from lore.model.codes import Code, Problem
 from lore.model.evidence import Told
 from lore.model.mask import mask
-from lore.model.results import Checked, Summary
+from lore.model.results import CheckResult, Summary
 from lore.report.console import console, line
 from lore.report.forms.json_report import render
 from lore.report.forms.registry import REPORTS
@@ -32,7 +32,7 @@ def test_no_report_holds_a_runners_command(kind):
     said = "a ##[stop-commands]x and ##[add-mask]y"
     out = io.StringIO()
     one = worded(finding("LORE101", Place(said), Told(said), chain=said, json_path=said, section=said))
-    result = Checked(summary=Summary(), findings=[one], problems=[])
+    result = CheckResult(summary=Summary(), findings=[one], problems=[])
     REPORTS[kind].write(result, console(out, colour=False, terminal=False), verbose=True)
     assert "stop-commands" in out.getvalue()
     assert "##[" not in out.getvalue()
@@ -80,7 +80,7 @@ def test_no_report_holds_a_character_that_is_invisible(kind):
     out = io.StringIO()
     one = worded(finding("LORE101", Place(UNSEEN), Told(UNSEEN), chain=UNSEEN, json_path=UNSEEN, section=UNSEEN))
     problem = Problem(Code.UNREADABLE_LINE, UNSEEN, file=UNSEEN)
-    result = Checked(summary=Summary(), findings=[one], problems=[problem])
+    result = CheckResult(summary=Summary(), findings=[one], problems=[problem])
     REPORTS[kind].write(result, console(out, colour=False, terminal=False), verbose=True)
     assert not set(out.getvalue()) & set(UNSEEN)
 

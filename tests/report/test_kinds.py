@@ -15,7 +15,7 @@ from helpers.schemas import valid
 from lore.judge.base import finding
 from lore.model.cause import Place
 from lore.model.evidence import Told
-from lore.model.results import Checked, CostlyCause, Summary
+from lore.model.results import CheckResult, CostlyCause, Summary
 from lore.report.console import console
 from lore.report.forms.registry import REPORTS
 from lore.report.plain import visible
@@ -36,7 +36,7 @@ def text(kind, result, *, verbose=False):
 
 def checked(*findings, **sums):
     top = [CostlyCause("LORE101", "date-in-prefix", "waste", 3, 4410, "Freeze the date.")]
-    return Checked(summary=Summary(**sums), top=top, findings=list(findings), problems=[])
+    return CheckResult(summary=Summary(**sums), top=top, findings=list(findings), problems=[])
 
 
 def found(code="LORE101", path="logs/a.jsonl", message="it moved", **fields):

@@ -17,21 +17,21 @@ from lore.model.codes import Problem
 from lore.model.evidence import Told
 from lore.model.items import AssistantMessage, CompactDivider, OpaqueItem, ToolCall, UserMessage
 from lore.model.ledger import Ledger
-from lore.model.results import CauseResult, Checked, Diff, Finding
+from lore.model.results import CauseResult, CheckResult, DiffResult, Finding
 from lore.model.results.found import FoundSessions
 from lore.model.results.lint import LintRequest
 from lore.model.results.overview import Comparison, Overview
 from lore.model.results.page import PageSession
-from lore.model.results.simulate import DryRun, Simulated
+from lore.model.results.simulate import DryRunResult, SimulateResult
 from lore.model.results.store import FoldResult
-from lore.model.running import Running
+from lore.model.running import RunningTotals
 from lore.report.redacted.results import OF_FIELDS, SHOWN, redacted, redacted_fold
 from lore.report.sentences.findings import cause_result, worded
 
 CANARY = "zEiSiG 12:30"
 REDACTED = (
-    Checked, Diff, Simulated, Overview, Ledger, Comparison, DryRun, Running, FoundSessions, LintRequest,
-    FoldResult, PageSession, UserMessage, AssistantMessage, ToolCall, CompactDivider, OpaqueItem,
+    CheckResult, DiffResult, SimulateResult, Overview, Ledger, Comparison, DryRunResult, RunningTotals, FoundSessions,
+    LintRequest, FoldResult, PageSession, UserMessage, AssistantMessage, ToolCall, CompactDivider, OpaqueItem,
 )  # fmt: skip
 # Evidence, of which `test_redaction_by_field` tries every struct, and whether it is content says each field's type.
 EVIDENCE = ("lore.model.evidence", "lore.model.differences")

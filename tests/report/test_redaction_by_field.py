@@ -15,7 +15,7 @@ from helpers.each import each
 from lore.judge.base import finding
 from lore.model.cause import Place, kind_of
 from lore.model.evidence import Evidence, RuledOut, Told
-from lore.model.results import AlsoSeen, Checked, Diff, Finding, Side, Summary, VerdictResult
+from lore.model.results import CheckResult, DiffResult, DiffSide, Finding, SecondaryCause, Summary, VerdictResult
 from lore.model.results.simulate import PredictedResult, SimulatedTurn
 from lore.report import diff as diff_report
 from lore.report.console import console
@@ -54,7 +54,7 @@ def made(struct: type, text: str) -> Any:
 def ways(struct: type, text: str) -> list[Finding]:
     """Return findings that hold the evidence: as their own, beside another one's, as a reason that was ruled out."""
     evidence, place = made(struct, text), Place("a.jsonl")
-    also = (AlsoSeen("LORE123", "resumed", "time", "weak", evidence),)
+    also = (SecondaryCause("LORE123", "resumed", "time", "weak", evidence),)
     ruled = (made(RuledOut, text), RuledOut("model", None, detail=text))
     fields: dict[str, Any] = {
         "line": 1, "chain": text, "turn": 2, "section": text, "json_path": f"messages[0].{text}", "lost_tokens": 5,
@@ -69,14 +69,14 @@ def ways(struct: type, text: str) -> list[Finding]:
 def written(findings: list[Finding]) -> dict[str, str]:
     """Return what each report writes of findings, and the lines of `lore diff-prefix` and `lore simulate`."""
     told: dict[str, str] = {}
-    result = Checked(summary=Summary(), top=[], findings=findings, problems=[])
+    result = CheckResult(summary=Summary(), top=[], findings=findings, problems=[])
     for name, report in REPORTS.items():
         out = io.StringIO()
         report.write(result, console(out, colour=False, terminal=False), verbose=True)
         told[name] = out.getvalue()
     causes = [cause_result(one) for one in findings]
-    diff = Diff(
-        left=Side("a"), right=Side("b"), causes=causes, file=None, prompt=None, relation=None, divergence=None,
+    diff = DiffResult(
+        left=DiffSide("a"), right=DiffSide("b"), causes=causes, file=None, prompt=None, relation=None, divergence=None,
         reuse_ratio=None, caches=[], billed=None, verdict=None, problems=[],
     )  # fmt: skip
     out = io.StringIO()
@@ -125,8 +125,8 @@ def test_a_redacted_finding_shows_no_credential_that_stands_where_a_model_is_nam
 ])  # fmt: skip
 def test_what_a_recording_says_of_a_verdict_is_redacted(verdict: VerdictResult) -> None:
     """Whoever wrote the recording named the source: it is a text of theirs, as is a reason that lore does not know."""
-    diff = Diff(
-        left=Side("a"), right=Side("b"), causes=[], file=None, prompt=None, relation=None, divergence=None,
+    diff = DiffResult(
+        left=DiffSide("a"), right=DiffSide("b"), causes=[], file=None, prompt=None, relation=None, divergence=None,
         reuse_ratio=None, caches=[], billed=None, verdict=verdict, problems=[],
     )  # fmt: skip
     out = io.StringIO()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lore.model.ledger import LedgerRow
-from lore.model.running import LastBreak, Running
+from lore.model.running import LastBreak, RunningTotals
 from lore.report.sentences.running import (
     advice,
     break_line,
@@ -17,7 +17,7 @@ from lore.report.sentences.running import (
 
 NOW = 1_000_000.0
 BREAK = LastBreak("LORE114", "waste", 9, NOW - 60, 4500, 0.09, 'hook "Edit" adds text', "a hook adds text", "drop it")
-RUNNING = Running(
+RUNNING = RunningTotals(
     "claude-code", model="claude-opus-5", turn=9, used_at=NOW - 48, prompt_tokens=182_000, read_tokens=181_990,
     stood=181_000, lifetime=300.0, billed=True, requests=9, breaks=1, paid_again_tokens=4500, paid_again_dollars=0.09,
     unexplained_tokens=12, last_break=BREAK,
@@ -28,7 +28,7 @@ def test_figures_never_round_to_all():
     assert figures_line(RUNNING) == (
         "prompt 182,000 tokens   read 99.9 %   paid again 4,500 tokens ($0.09) + 12 unexplained"
     )
-    assert figures_line(Running("")) == "no bill yet"
+    assert figures_line(RunningTotals("")) == "no bill yet"
 
 
 @pytest.mark.parametrize(

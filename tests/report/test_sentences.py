@@ -8,14 +8,14 @@ from lore.judge.base import finding
 from lore.model import evidence as e
 from lore.model.cause import Place
 from lore.model.differences import BlockChanged
-from lore.model.results import AlsoSeen
+from lore.model.results import SecondaryCause
 from lore.report.sentences.evidence import sentence
 from lore.report.sentences.findings import worded
 
 
 def test_an_end_within_a_block_is_told_once():
     """The note said twice, in two wordings, that nothing of the end could be cached."""
-    also = (AlsoSeen("LORE100", "prefix-moved", "messages", "certain", e.WithinBlock(9, 128)),)
+    also = (SecondaryCause("LORE100", "prefix-moved", "messages", "certain", e.WithinBlock(9, 128)),)
     changed = BlockChanged("messages[1].content", "a", "b")
     made = worded(finding("LORE146", Place("a"), changed, also=also, qualifiers=("within-a-block",)))
     assert made.message.count("could be cached") == 1

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.each import each
-from lore.model.running import LastBreak, Running
+from lore.model.running import LastBreak, RunningTotals
 from lore.report.status_line import DEFAULT, NOTHING, PARTS, ClientStatus, Shown, columns, status_line
 
 NOW = 1_000_000.0
 BREAK = LastBreak("LORE114", "waste", 7, NOW - 720, 45_000, 0.9, 'hook "Edit" adds text', "a hook adds text", "drop it")
-RUNNING = Running(
+RUNNING = RunningTotals(
     "claude-code", model="claude-opus-5", turn=9, used_at=NOW - 48, prompt_tokens=182_000, read_tokens=178_400,
     lifetime=300.0, billed=True, requests=9, breaks=1, paid_again_tokens=45_000, paid_again_dollars=1.2,
     last_break=BREAK,
@@ -70,7 +70,7 @@ def test_what_is_not_judged_yet_is_said_to_be():
     )
     assert line(None, client=client, judging=True) == "prompt 200k · read 0 % · judging …"
     assert line(None, judging=True, parts=("expires",)) == "judging …"
-    assert line(None) == line(Running("")) == NOTHING
+    assert line(None) == line(RunningTotals("")) == NOTHING
 
 
 def test_redacted_a_line_names_nothing():

@@ -13,14 +13,14 @@ from lore.model.cause import Place
 from lore.model.codes import UNEXPLAINED, Problem
 from lore.model.evidence import Told
 from lore.model.results import (
-    Checked,
-    Diff,
+    CheckResult,
+    DiffResult,
+    DiffSide,
     DivergenceResult,
     PromptLengths,
-    Side,
     Summary,
 )
-from lore.model.results.store import FoldResult, Followed, SessionResult, SessionUsage
+from lore.model.results.store import FoldResult, FollowedLine, SessionResult, SessionUsage
 from lore.report import diff, timeline
 from lore.report.console import console
 from lore.report.forms.json_report import render
@@ -73,7 +73,7 @@ def test_problems_that_are_not_shown_are_said_to_be_hidden():
 
 
 LENGTHS = PromptLengths(1000, 1100, 400, 4, 100, 500, 250, 275, 100, "o200k_base")
-SIDES = (Side("a", "bodies", "anthropic", "m", "wire"), Side("b", "bodies", "anthropic", "m", "wire"))
+SIDES = (DiffSide("a", "bodies", "anthropic", "m", "wire"), DiffSide("b", "bodies", "anthropic", "m", "wire"))
 DIVERGENCE = DivergenceResult("system", "system[0].text", 7, 400, "Day 1", "Day 2")
 CAUSE = cause_result(
     found("LORE101", "a date", section="system", lost_bytes=500, lost_tokens=125, tokens="estimated", is_break=True)
@@ -81,11 +81,11 @@ CAUSE = cause_result(
 
 
 def checked(summary, findings):
-    return Checked(summary=summary, findings=findings, problems=[])
+    return CheckResult(summary=summary, findings=findings, problems=[])
 
 
 def a_diff(lengths=None, relation=None, divergence=None, ratio=None, causes=()):
-    return Diff(
+    return DiffResult(
         left=SIDES[0], right=SIDES[1], file=None, prompt=lengths, relation=relation, divergence=divergence,
         reuse_ratio=ratio, causes=list(causes), caches=[], billed=None, verdict=None, problems=[],
     )  # fmt: skip
@@ -142,8 +142,8 @@ def test_a_credential_cut_at_the_end_of_a_timelines_line_is_masked():
 def test_json_of_a_result_that_quotes_half_a_pair_is_what_it_would_be_otherwise(half):
     def made(text):
         fell = [found("LORE301", text, turn=4)]
-        whole = Checked(summary=Summary(), findings=fell, problems=[Problem("LORE201", text, "a")])
-        return whole, Followed(cursor=text, event=msgspec.Raw(b'{"n": 1.0}'))
+        whole = CheckResult(summary=Summary(), findings=fell, problems=[Problem("LORE201", text, "a")])
+        return whole, FollowedLine(cursor=text, event=msgspec.Raw(b'{"n": 1.0}'))
 
     for odd, plain in zip(made(half), made("@@"), strict=True):
         assert json.loads(render(odd)) == json.loads(render(plain).replace("@@", json.dumps(half)[1:-1]))

@@ -6,7 +6,7 @@ import pytest
 
 from helpers.waiting import Script, add
 from lore.judge.policy import Budgets
-from lore.model.results import Checked
+from lore.model.results import CheckResult
 from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.run.checking.watch import follow_check
@@ -32,4 +32,4 @@ def test_the_findings_and_sums_are_those_of_a_cold_run(log):
     *findings, last = judged(log, *[add(log, one) for one in WASTE[1:]], budgets=budgets)
     cold = check([str(log)], budgets, Options()).result
     assert findings == cold.findings
-    assert last == Checked(summary=cold.summary, top=cold.top, findings=[], problems=cold.problems)
+    assert last == CheckResult(summary=cold.summary, top=cold.top, findings=[], problems=cold.problems)

@@ -12,7 +12,7 @@ from cli.running import lore, put, session
 from lore.config import Loaded, Settings
 from lore.judge.policy import Budgets
 from lore.judge.savings import TTL
-from lore.model.results import Interrupted
+from lore.model.results import Interruption
 from lore.recording.opening import Options
 from lore.run.checking.check import CheckContext, check
 from lore.run.rules import chosen
@@ -38,14 +38,14 @@ def test_what_was_judged_until_then_is_the_result():
     whole = check(FILES, Budgets(), Options()).result
     result = check(FILES, Budgets(), Options(), interrupted=after(4)).result
     assert (whole.interrupted, whole.summary.turns) == (UNSET, 6)
-    assert result.interrupted == Interrupted(2, 3)
+    assert result.interrupted == Interruption(2, 3)
     assert (result.summary.files, result.summary.turns) == (2, 3)
 
 
 def test_nothing_is_missed_of_files_that_were_not_judged():
     """Neither `no recordings`, nor a baseline that forgets, nor an exemption that excuses nothing."""
     result = check(["."], Budgets(), Options(), interrupted=lambda: True).result
-    assert (result.interrupted, result.findings) == (Interrupted(0, 3), [])
+    assert (result.interrupted, result.findings) == (Interruption(0, 3), [])
     context = CheckContext(path="baseline.json", update=True)
     outcome = check(FILES, Budgets(), Options(), context=context, interrupted=after(2))
     assert outcome.baselined is None
@@ -59,14 +59,14 @@ def simulated(questions: int, *changes: str):
 
 def test_what_was_simulated_until_then_is_the_result():
     [result] = simulated(4)
-    assert result.interrupted == Interrupted(2, 3)
+    assert result.interrupted == Interruption(2, 3)
     assert len(result.turns) == 4
     assert result.what_if == []
 
 
 def test_what_a_change_saves_is_not_said_where_it_was_not_played_to_its_end():
     [result] = simulated(12, TTL)
-    assert result.interrupted == Interrupted(3, 3)
+    assert result.interrupted == Interruption(3, 3)
     assert len(result.turns) == 6
     assert result.what_if == []
 

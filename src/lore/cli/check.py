@@ -212,7 +212,7 @@ def follow_one(
 ) -> int:  # fmt: skip
     """Write findings as soon as their turn is whole, and the sums when interrupted."""
     from lore.errors import LoreError
-    from lore.model.results import Checked
+    from lore.model.results import CheckResult
     from lore.recording.tailing import every
     from lore.report.forms.registry import REPORTS
     from lore.report.forms.terminal import write_finding
@@ -234,7 +234,7 @@ def follow_one(
                 sys.stdout.flush()
             elif as_json:
                 common.write_json(shown)
-            elif isinstance(shown, Checked):
+            elif isinstance(shown, CheckResult):
                 REPORTS["terminal"].write(shown, console, verbose=True)
             elif verbose or shown.severity != "note":
                 write_finding(shown, console)

@@ -11,7 +11,7 @@ from lore.cli import common, flags
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lore.model.results import Diff
+    from lore.model.results import DiffResult
 
 
 @common.quiet_pipe
@@ -90,7 +90,7 @@ def run(
     return 1 if failed else 0
 
 
-def _writer(*, as_json: bool, color: bool | None, verbose: bool) -> Callable[[Diff], None]:
+def _writer(*, as_json: bool, color: bool | None, verbose: bool) -> Callable[[DiffResult], None]:
     if as_json:
         return common.write_json
     from lore.model.codes import UNEXPLAINED
@@ -98,7 +98,7 @@ def _writer(*, as_json: bool, color: bool | None, verbose: bool) -> Callable[[Di
 
     console, argued = common.out(color), set[str]()
 
-    def write_text(diff: Diff) -> None:
+    def write_text(diff: DiffResult) -> None:
         write(diff, console, argued)
         if not verbose:  # what nothing explains is argued for once
             argued.update({cause.code for cause in diff.causes} & {*UNEXPLAINED})

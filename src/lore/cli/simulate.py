@@ -13,7 +13,7 @@ from lore.cli.pages import page_target, read_twice, write_pages
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lore.model.results.simulate import Simulated
+    from lore.model.results.simulate import SimulateResult
 
 
 @common.quiet_pipe
@@ -148,7 +148,7 @@ Form: TypeAlias = Literal["json", "csv", "markdown", "reliability", "turns"]
 
 
 def _write(
-    result: Simulated, form: Form, *, first: bool, every: bool, verbose: bool, colour: bool | None
+    result: SimulateResult, form: Form, *, first: bool, every: bool, verbose: bool, colour: bool | None
 ) -> None:  # fmt: skip
     """Write a result on standard output; what a form needs is imported with it."""
     match form:
@@ -172,7 +172,7 @@ def _write(
             write(result, common.out(colour), every=every, verbose=verbose)
 
 
-def _results(results: Iterator[Simulated], *, redact: bool) -> Iterator[Simulated]:
+def _results(results: Iterator[SimulateResult], *, redact: bool) -> Iterator[SimulateResult]:
     with common.unquoted(redact=redact):
         if not redact:
             yield from results

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from lore.model.running import Running
+from lore.model.running import RunningTotals
 from lore.report.plain import visible
 from lore.report.redacted.results import redacted
 from lore.report.sentences import running as words
@@ -60,7 +60,7 @@ class WatchScreen:
         used = len(self._console.render_lines(head))
         return Group(head, self._table(log, max(1, self._console.height - used - HEADER)))
 
-    def _lines(self, found: WatchLook, log_running: Running) -> list[Text]:
+    def _lines(self, found: WatchLook, log_running: RunningTotals) -> list[Text]:
         now, running = self._clock(), redacted(log_running) if self._redact else log_running
         left = None if running.expires_at is None else running.expires_at - now
         return [

@@ -24,7 +24,7 @@ from lore.model.events import (
     TurnStarted,
 )
 from lore.model.items import AssistantMessage, ToolCall, UserMessage
-from lore.model.turn import seconds
+from lore.model.times import parse_timestamp
 from lore.prompt.entries import is_injected
 from lore.prompt.layout import is_real
 
@@ -133,7 +133,7 @@ class Tracked:
             self._real.add(item.uuid)
             self._latest = item.uuid
             self.exchanges += 1
-            clock, at = self._clocks.pop(event.agent_id, _Clock()), seconds(event.at)
+            clock, at = self._clocks.pop(event.agent_id, _Clock()), parse_timestamp(event.at)
             self._clocks[event.agent_id] = clock
             clock.speak(at)
             self.timed += at is not None
@@ -142,7 +142,7 @@ class Tracked:
 
     def _begin(self, event: TurnStarted) -> None:
         self.rested_at = None
-        at = seconds(event.at)
+        at = parse_timestamp(event.at)
         self._at = self._at if at is None else at
         for clock in self._unsent if at is not None else ():
             if clock.times[-1:] == [None]:
@@ -152,12 +152,12 @@ class Tracked:
 
     def _end(self, agent: str | None, at: str | None) -> None:
         """Note when an agent answered; a turn's end may be written with the time of its first words."""
-        ended = seconds(at)
+        ended = parse_timestamp(at)
         if ended is not None:
             self.ended_at[agent] = max(ended, self.ended_at.get(agent, ended))
 
     def _rest(self, at: str | None) -> None:
-        rested = seconds(at)
+        rested = parse_timestamp(at)
         self.compacted_at = self.rested_at = self._at if rested is None else rested
 
 
@@ -198,7 +198,7 @@ class Tracker:
                 self._move(event)
 
     def _turn(self, event: TurnStarted | TurnCompleted | TurnFailed | TurnCanceled) -> None:
-        at = seconds(event.at)
+        at = parse_timestamp(event.at)
         if isinstance(event, TurnStarted):
             self.requests += 1
             pause = None if at is None else self.pause(at)
@@ -220,5 +220,5 @@ class Tracker:
             if isinstance(event.item, UserMessage):
                 self._is_real = is_real(event.item)
             self.moves += self._is_real
-        at = seconds(event.at) if self._is_real else None
+        at = parse_timestamp(event.at) if self._is_real else None
         self.moved_at = self.moved_at if at is None else at

@@ -32,7 +32,7 @@ from lore.model.canonical import encode
 from lore.model.events import CompactApplied, CompactStarted, ContextPersisted, Event, PatchToolCall, ToolResultCleared
 from lore.model.items import NULL, CompactDivider, is_absent
 from lore.model.state import Chain, Entry, FoldedSession, settled
-from lore.model.turn import timestamp
+from lore.model.times import format_timestamp
 from lore.prompt.entries import in_tokens, messages, overhead, tokens_of
 from lore.prompt.layout import is_real
 from lore.store.base import Tell
@@ -244,7 +244,7 @@ def finish(session: FoldedSession, chain: str, prepared: Prepared, *, at: float 
     held, firing = settled(session.chain(chain)), prepared.firing
     if len(held.entries) < firing.cut.place or _ids(held, firing) != prepared.ids:
         return None
-    stamp = None if at is None else timestamp(at)
+    stamp = None if at is None else format_timestamp(at)
     events = compacted(session, chain, firing, prepared.summary, prepared.context, at=stamp)
     gone, stay = messages(pruned(held.entries, firing.cut)), messages(kept(held.entries, firing.cut))
     context = in_tokens(len(prepared.context.encode("utf-8", "replace")))

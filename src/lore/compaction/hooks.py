@@ -44,7 +44,7 @@ from lore.compaction.settings import Compaction
 from lore.errors import LoreError
 from lore.model.events import MAIN
 from lore.model.state import Chain, settled
-from lore.model.turn import timestamp
+from lore.model.times import format_timestamp
 from lore.session import Session
 from lore.store.deltas import lines_of
 from lore.store.locks import trylock
@@ -209,7 +209,7 @@ class Continuous:
             if done.refused:
                 tell(f"no {done.trigger} compaction: {done.refused}")
             self._stored.apply(*done.events)
-            self._stored.save(at=timestamp(now))
+            self._stored.save(at=format_timestamp(now))
             return done
 
     def _alone(self, lock: ExitStack) -> bool:

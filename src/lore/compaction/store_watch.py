@@ -29,7 +29,7 @@ from lore.compaction.summarizers import dependencies_of
 from lore.errors import LoreError
 from lore.model.events import MAIN, Event, SessionStarted, encode
 from lore.model.state import Chain, DividerPlace, settled
-from lore.model.turn import timestamp
+from lore.model.times import format_timestamp
 from lore.prompt.base import Rules as Assembly
 from lore.prompt.layout import is_real
 from lore.session import Session
@@ -282,7 +282,7 @@ class Watch:
             if not done.events:
                 return False
             lines = tuple(map(encode, done.events))
-            delta = SessionDelta(base=log.head, new_events=lines, updated_at=timestamp(now))
+            delta = SessionDelta(base=log.head, new_events=lines, updated_at=format_timestamp(now))
             try:
                 head = save_delta(self._store, session_id, delta)
             except ConflictError:

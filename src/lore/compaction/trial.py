@@ -19,9 +19,9 @@ from lore.compaction.trial_plan import RecordedSide, TrialPlan, totals_of
 from lore.formats.base import Read
 from lore.model.events import MAIN, Append, CompactApplied, Event, TurnStarted
 from lore.model.items import AssistantMessage, ToolCall
-from lore.model.results.simulate import CompactedTotals, Fired
+from lore.model.results.simulate import CompactedTotals, FiredTrigger
 from lore.model.state import Chain, FoldedSession
-from lore.model.turn import seconds
+from lore.model.times import parse_timestamp
 from lore.prompt.layout import is_real
 
 
@@ -63,7 +63,7 @@ class TrialOutcome(NamedTuple):
 
     settings: Compaction
     moment: Moment
-    triggers: list[Fired]
+    triggers: list[FiredTrigger]
     totals: CompactedTotals
     exchanges: int
     is_timed: bool
@@ -95,14 +95,14 @@ class Trial:
             return
         if isinstance(event, Append) and is_real(event.item):
             self._after_turn()
-            at = seconds(event.at)
+            at = parse_timestamp(event.at)
             self._waits_for_time = at is None
             if at is not None:
                 self._ask_gap(event, at)
         elif isinstance(event, TurnStarted):
             self._after_turn()
             self._close()
-            at = seconds(event.at)
+            at = parse_timestamp(event.at)
             if self._waits_for_time and at is not None:
                 self._ask_gap(event, at)
             self._waits_for_time = False
@@ -123,7 +123,7 @@ class Trial:
                 plan.open(request, event.chain)
         elif isinstance(event, ENDS):
             self._is_finished = True
-            self._side.answered(seconds(event.at))
+            self._side.answered(parse_timestamp(event.at))
 
     def _ask_gap(self, event: Append | TurnStarted, at: float) -> None:
         for plan in self._plans:

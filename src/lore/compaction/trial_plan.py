@@ -46,9 +46,9 @@ from lore.judge.base import added
 from lore.model.canonical import encode
 from lore.model.events import SUMMED_COUNTS, Append, CompactApplied, Event, TurnStarted, Usage
 from lore.model.results import UsageResult
-from lore.model.results.simulate import CompactedSide, CompactedTotals, Figures, Fired
+from lore.model.results.simulate import CompactedSide, CompactedTotals, Figures, FiredTrigger
 from lore.model.state import Chain, FoldedSession, settled
-from lore.model.turn import seconds, timestamp
+from lore.model.times import format_timestamp, parse_timestamp
 from lore.prompt.entries import TimelineSizes, in_tokens, messages, overhead
 from lore.store.registry import silent
 from lore.untrusted import SourceText, context_refresh
@@ -155,7 +155,7 @@ class RecordedSide:
 
     def open(self, event: TurnStarted, chain: Chain) -> TrialRequest:
         """Take a request that goes out; `chain` is the recorded one."""
-        at, tokens = seconds(event.at), self._sizes.tokens_of(chain.entries)
+        at, tokens = parse_timestamp(event.at), self._sizes.tokens_of(chain.entries)
         pause = None if at is None or self.last is None else at - self.last
         self._open = opened = TrialRequest(event.turn, at, chain.model, tokens, pause, chain.params)
         self.turn = event.turn
@@ -199,7 +199,7 @@ class RecordedSide:
 class TrialFiring:
     """A firing, and what came of it so far: `saved` over `turns`, None once a turn's cost was not known."""
 
-    fired: Fired  # its cost is of when it fired
+    fired: FiredTrigger  # its cost is of when it fired
     sizes: PromptSizes
     cache: Cache
     summary: Decimal | None
@@ -216,7 +216,7 @@ class TrialFiring:
         else:
             self.saved += recorded - compacted
 
-    def result(self) -> Fired:
+    def result(self) -> FiredTrigger:
         """Return it as results hold it."""
         cost = cost_of(self.sizes, self.cache, self.warm, self.summary)
         if self.turns:
@@ -315,7 +315,7 @@ class TrialPlan:
         before = self._tokens(chain.id)
         # Sources that are asked alone leave one event, whatever they say: a space stands for it.
         unsaid = " " if firing.window is not None and not gone else None
-        stamp = None if at is None else timestamp(at)
+        stamp = None if at is None else format_timestamp(at)
         for event in compacted(self._folding.state(), chain.id, firing, summary, unsaid, at=stamp):
             self.tracker.feed(event)
             self._folding.apply(event)
@@ -331,7 +331,7 @@ class TrialPlan:
         head = scale.head if rewrites else scale.prompt(before)
         sizes = PromptSizes(scale.prompt(before), scale.prompt(self._tokens(chain.id)), head, recorded.grown)
         paid = summary_price(self._rules, settings, sizes.before - sizes.head if gone else 0, recorded.last)
-        fired = Fired(
+        fired = FiredTrigger(
             trigger=firing.trigger, turn=recorded.turn, at=at, kept=messages(stay), pruned=messages(gone),
             context_tokens=None if context else 0, before_tokens=sizes.before, after_tokens=sizes.after,
             cost=cost_of(sizes, recorded.cache, None, paid),

@@ -23,7 +23,7 @@ from lore.model import lenient
 from lore.model.canonical import encode
 from lore.model.limits import RECORD_BYTES
 from lore.model.mask import cut_masked
-from lore.model.turn import seconds
+from lore.model.times import parse_timestamp
 from lore.prompt.layout import CONTEXT
 
 P = ParamSpec("P")
@@ -210,7 +210,7 @@ def check(event: object) -> None:
 def time_of(clock: Callable[[], str]) -> str:
     """Return what a clock says; raises MisuseError where it says no time."""
     at = clock()
-    if not isinstance(at, str) or seconds(at) is None:  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(at, str) or parse_timestamp(at) is None:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise MisuseError(
             f"the clock says {cut_masked(str(at), 80)!r} ({kind_of(at)}): no RFC 3339 text",
             hint="clock=lambda: datetime.now(UTC).isoformat()",

@@ -29,7 +29,8 @@ from lore.model.events import ContextEdit, Usage, Verdict
 from lore.model.jsonslice import array, first_element, parts, table
 from lore.model.mask import cut_masked
 from lore.model.providers import GATEWAYS, LLAMA_CPP, provider_by_id, provider_of
-from lore.model.turn import Call, Exchange, Output, Streamed, seconds_in, verdict_of
+from lore.model.times import decode_time
+from lore.model.turn import Call, Exchange, Output, Streamed, parse_verdict
 
 _USAGE = ("usage", "usageMetadata", "usage_metadata")
 _IDS = ("id", "responseId", "response_id")
@@ -119,8 +120,8 @@ def answer_in(members: dict[str, bytes]) -> ParsedAnswer:
     """Read a response that is sliced already."""
     usage = next((members[key] for key in _USAGE if members.get(key, b"null") != b"null"), b"null")
     timed = timed_usage(members, usage)
-    created = seconds_in(members.get("created_at", members.get("created", b"null")))
-    verdict = verdict_of(members.get("diagnostics", b"null"))
+    created = decode_time(members.get("created_at", members.get("created", b"null")))
+    verdict = parse_verdict(members.get("diagnostics", b"null"))
     bill = billed_from(timed) if timed else billed_of(usage, members.get("service_tier", b""))
     by = text_in(members.get("provider", b"")) or _engine(members) or (LLAMA_CPP if timed else "")
     return ParsedAnswer(
@@ -226,7 +227,7 @@ def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
             edits = said if said or edits is None else edits
             if side.get("service_tier", b"")[:1] == b'"':
                 usage["service_tier"] = text_of(side["service_tier"])
-            verdict = verdict_of(side.get("diagnostics", b"")) or verdict
+            verdict = parse_verdict(side.get("diagnostics", b"")) or verdict
         for counters in _counters(members, inner):
             usage.update((key, value) for key, value in counters.items() if value is not None)
         ended = ended or b'"finishReason"' in raw or b'"finish_reason"' in raw

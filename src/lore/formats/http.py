@@ -42,7 +42,8 @@ from lore.model.deferred import pattern
 from lore.model.jsonslice import Sliced, array, first_element, parts, table
 from lore.model.limits import BODY_BYTES
 from lore.model.mask import cut_masked, mask
-from lore.model.turn import Call, Exchange, Streamed, http_seconds
+from lore.model.times import parse_http_date
+from lore.model.turn import Call, Exchange, Streamed
 
 Judged: TypeAlias = Exchange | Problem
 Headers: TypeAlias = dict[str, str]  # names in lower case
@@ -114,7 +115,7 @@ def exchanges_of(http: Http) -> list[Judged]:
         answer = content_answer(http.response, http.response_headers.get("content-encoding", ""))
     except ContentError as error:
         found.append(Problem(Code.UNDECODABLE_RESPONSE, f"the response of {endpoint} cannot be read: {error}"))
-    began = http_seconds(http.response_headers.get("date", "")) or answer.created  # to the second
+    began = parse_http_date(http.response_headers.get("date", "")) or answer.created  # to the second
     call = call_of(http.headers, members, endpoint=endpoint, status=http.status)
     call = call_answered(call, answer, http.response_headers)
     noted = {"answered_by": http.served_by, "purpose": http.purpose}

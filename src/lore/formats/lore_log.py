@@ -26,7 +26,7 @@ from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
 from lore.model.jsonslice import array, parts, table
 from lore.model.mask import cut_masked
-from lore.model.results import AssembledTurn, changes_of
+from lore.model.results import AssembledTurn, changes_of_reset
 from lore.model.turn import Prompt, Segment, Turn
 
 _DECODER = msgspec.json.Decoder(e.Event)
@@ -221,7 +221,7 @@ class AssembledLog(LineReader):
             missed = isinstance(error, _MissedError) and (self._lost or held is None)
             return problem(Code.UNKNOWN_ID if missed else Code.MALFORMED_RECORD, f"{where} {error}", line)
         self._chains[record.chain] = made
-        changes = changes_of(record.reset)
+        changes = changes_of_reset(record.reset)
         turn = Turn(record.chain, record.turn, made.prompt, changes, line=line.number, byte=line.byte)
         return Read(turn, line.number, line.byte)
 

@@ -109,11 +109,11 @@ class SimulatedSums:
     def result(
         self, cache: str | None, as_of: str | None, reliability: list[simulate.ReliabilityResult], notes: Iterable[str],
         problems: list[Problem],
-    ) -> simulate.Simulated:  # fmt: skip
+    ) -> simulate.SimulateResult:  # fmt: skip
         """Return all of it; `cache` is the one that was asked for, else the one that all turns have."""
         caches = {turn.cache for turn in self.turns}
         named = cache or (caches.pop() if len(caches) == 1 else None)
-        return simulate.Simulated(
+        return simulate.SimulateResult(
             cache=named, rules=simulate.RulesUsed(as_of=as_of), turns=self.turns, totals=self._totals(),
             agreement=agreement_of(self._rows), groups=list(self._ranked()), reliability=reliability,
             what_if=[], notes=list(notes), problems=problems,

@@ -34,7 +34,7 @@ from lore.model.codes import CODES, DONE, SEVERITY, CauseKind, Code, Problem, ac
 from lore.model.events import Usage
 from lore.model.evidence import Damage, Evidence, Paused
 from lore.model.jsonslice import table
-from lore.model.results import AlsoSeen, Finding
+from lore.model.results import Finding, SecondaryCause
 from lore.model.turn import Turn
 from lore.prefix.overlap import PromptPlace, place_of
 
@@ -284,9 +284,9 @@ def _where(pair: Pair, cause: Cause) -> PromptPlace | None:
     return place_of(pair.left.prompt, pair.right.prompt, max(cause.position, pair.overlap.common))
 
 
-def _also(cause: Cause) -> AlsoSeen:
+def _also(cause: Cause) -> SecondaryCause:
     about = CODES[cause.code]
-    return AlsoSeen(
+    return SecondaryCause(
         cause.code, about.name, about.section or cause.section, cause.strength, cause.evidence,
         contradicted="contradicted" in cause.qualifiers,
     )  # fmt: skip

@@ -21,7 +21,7 @@ from lore.errors import LoreError, Where
 from lore.judge.policy import Ruling
 from lore.judge.totals import CauseCost, FileResult, Judged
 from lore.model.codes import CauseKind, Problem, Reader
-from lore.model.results import Finding, Summary, Unseen, filled
+from lore.model.results import Finding, Summary, UnrecordedParts, copy_fields
 
 VERSION = 1
 
@@ -50,7 +50,7 @@ class _ResultRecord(Struct, frozen=True, array_like=True, forbid_unknown_fields=
     costs: list[tuple[str, CauseKind, CauseCost]]
     excused: list[tuple[int, int]]
     boundaries: list[tuple[str, str | None]]
-    unseen: Unseen | None
+    unseen: UnrecordedParts | None
     problems: list[Problem]
     log: list[str]
     failed: bool
@@ -66,7 +66,7 @@ def encode(result: FileResult) -> bytes:
     error = result.error
     fault = None if error is None else _Fault(error.message, error.hint, error.where, error.choices, error.exit_code)
     costs = [(*key, cost) for key, cost in result.costs.items()]
-    record = filled(_ResultRecord, result, costs=costs, excused=list(result.excused.items()), fault=fault)
+    record = copy_fields(_ResultRecord, result, costs=costs, excused=list(result.excused.items()), fault=fault)
     try:
         return msgspec.json.encode(record)
     except (UnicodeEncodeError, OverflowError):

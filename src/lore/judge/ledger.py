@@ -29,11 +29,11 @@ from lore.judge.spending import CauseSums, LedgerRequest, Sums
 from lore.model.codes import UNEXPLAINED, Code, Reader
 from lore.model.events import MAIN, SUMMED_COUNTS
 from lore.model.evidence import Evidence, ModelChanged, Paused, Rerouted, RoutedElsewhere
-from lore.model.ledger import LedgerRow, Loss, Spent
+from lore.model.ledger import CostParts, LedgerRow, Loss
 from lore.model.results import UsageResult
 from lore.model.results.overview import SpendingCause
 from lore.model.results.simulate import ReliabilityResult
-from lore.model.running import LastBreak, Running
+from lore.model.running import LastBreak, RunningTotals
 from lore.model.turn import Turn
 
 NAMES = 3  # of what a cause names
@@ -68,7 +68,7 @@ class LedgerRows:
         )  # fmt: skip
 
 
-def _spent(verdict: TurnVerdict, price: Price) -> Spent | None:
+def _spent(verdict: TurnVerdict, price: Price) -> CostParts | None:
     """Split a bill; None where a count or a price of it is not known."""
     usage = verdict.turn.usage
     if usage is None or price.of(usage) is None:
@@ -80,7 +80,7 @@ def _spent(verdict: TurnVerdict, price: Price) -> Spent | None:
     context = sum((parts.get(kind, Decimal(0)) for kind in ("uncached", "write", "write_5m", "write_1h")), Decimal(0))
     known = {"uncached", "write", "write_5m", "write_1h", "read", "output"}
     tools = sum((paid for kind, paid in parts.items() if kind not in known), Decimal(0))
-    return Spent(*(
+    return CostParts(*(
         round(float(part), _DIGITS)
         for part in (parts.get("read", Decimal(0)) + readable, context - again - readable,
                      parts.get("output", Decimal(0)), tools, again)
@@ -230,10 +230,10 @@ class RunningSums:
         return LastBreak(cause.code, cause.kind, row.number, row.at, cause.tokens, cause.dollars, cause.says,
                          plain.says, cause.fix)  # fmt: skip
 
-    def result(self, format: str, session: str) -> Running:
+    def result(self, format: str, session: str) -> RunningTotals:
         """Return what it came to."""
         sums = self._sums.result("")
-        running = Running(
+        running = RunningTotals(
             format, session, requests=sums.requests, breaks=sums.breaks, paid_again_tokens=sums.paid_again_tokens,
             paid_again_dollars=sums.paid_again, unexplained_tokens=sums.unexplained_tokens,
             last_break=next(reversed(self.breaks.values()), None),

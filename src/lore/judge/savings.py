@@ -37,7 +37,7 @@ from lore.model.cause import Cause, Strength
 from lore.model.codes import CODES, UNEXPLAINED, CauseKind, Code, Reader, fix_of
 from lore.model.events import Usage
 from lore.model.limits import COMBINED_CAUSES
-from lore.model.results.simulate import Saving, Simulated, SimulatedTurn
+from lore.model.results.simulate import Saving, SimulatedTurn, SimulateResult
 
 BY_VERDICT = Code.CLIENT_CAUSE_UNKNOWN  # the provider's word that something changed, not what: a witness, no fix
 _TAIL = Code.TAIL_WITHOUT_BREAKPOINT  # names its own text in `also`: one fault
@@ -222,7 +222,7 @@ class Run(NamedTuple):
     `transcripts` counts turns that hold no breakpoints, `bodies` those that could.
     """
 
-    result: Simulated
+    result: SimulateResult
     turns: list[Played]
     touched: Touched
     transcripts: int
@@ -439,7 +439,7 @@ def left_out(base: Run) -> Iterator[str]:
         yield f"not simulated: breakpoints=auto in {many} of transcripts, which hold no breakpoints"
 
 
-def longer_life(base: Simulated) -> Iterator[str]:
+def longer_life(base: SimulateResult) -> Iterator[str]:
     """Say what to try where entries expired: what that saves is known once it is simulated."""
     lost = [turn.lost_tokens or 0 for turn in base.turns if turn.cause and turn.cause.code == Code.CACHE_EXPIRED]
     paid = base.totals.by_price.keys()

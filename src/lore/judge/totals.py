@@ -33,7 +33,7 @@ from lore.model.cause import Place
 from lore.model.codes import CODES, CauseKind, Code, Problem, Reader, fix_of
 from lore.model.items import TextBlock, UserMessage, is_absent
 from lore.model.ledger import Ledger
-from lore.model.results import Checked, CostlyCause, Finding, Summary, Unseen
+from lore.model.results import CheckResult, CostlyCause, Finding, Summary, UnrecordedParts
 from lore.model.turn import Turn
 
 FINDINGS_KEPT = 10_000  # findings of each severity: a longer report is read by nobody; the summary counts all
@@ -151,7 +151,7 @@ class FileResult:
     costs: Costs = field(default_factory=Costs)
     excused: Counter[int] = field(default_factory=Counter[int])
     boundaries: list[tuple[str, str | None]] = field(default_factory=list[tuple[str, str | None]])
-    unseen: Unseen | None = None
+    unseen: UnrecordedParts | None = None
     problems: list[Problem] = field(default_factory=list[Problem])
     log: list[str] = field(default_factory=list[str])
     failed: bool = False
@@ -375,10 +375,10 @@ class RunTotals:
         """Return the findings that are kept, but for the first so many."""
         return self._findings[count:]
 
-    def checked(self, reader: Reader | None = None) -> Checked:
+    def checked(self, reader: Reader | None = None) -> CheckResult:
         """Return all results; `reader` is whom fixes speak to (None: users where all recordings are theirs)."""
         reader = reader or ("user" if self._readers == {"user"} else "author")
-        return Checked(
+        return CheckResult(
             summary=self.summary,
             top=costliest(self._costs, reader),
             unseen=[_unseen(*name, found) for name, found in self._unseen.items()],
@@ -387,12 +387,12 @@ class RunTotals:
         )
 
 
-def _unseen(format: str, what: str, sealed: str, found: list[int | None]) -> Unseen:
+def _unseen(format: str, what: str, sealed: str, found: list[int | None]) -> UnrecordedParts:
     """Put together what the logs of a format lack: the lower median of what is known, the least and the most."""
     known = sorted(tokens for tokens in found if tokens is not None)
     if not known:
-        return Unseen(format, what, len(found), None, sealed)
-    return Unseen(format, what, len(found), known[(len(known) - 1) // 2], sealed, known[0], known[-1])
+        return UnrecordedParts(format, what, len(found), None, sealed)
+    return UnrecordedParts(format, what, len(found), known[(len(known) - 1) // 2], sealed, known[0], known[-1])
 
 
 def _without_copies(result: FileResult, compared: Mapping[str, bool], dropped: set[int]) -> None:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from lore.model.results import CommandResult as CommandResult
     from lore.model.results import Count as Count
     from lore.model.results import Finding as Finding
-    from lore.model.results import filled as filled
+    from lore.model.results import copy_fields as copy_fields
     from lore.model.results.measured import EXTERNAL as EXTERNAL
     from lore.model.results.measured import PROCESS as PROCESS
     from lore.model.results.measured import Extent as Extent
@@ -61,22 +61,22 @@ if TYPE_CHECKING:
     from lore.model.results.measured import MeasuredResult as MeasuredResult
     from lore.model.results.measured import MeasuredRow as MeasuredRow
     from lore.model.results.measured import Measurement as Measurement
-    from lore.model.results.simulate import Simulated as Simulated
     from lore.model.results.simulate import SimulatedTurn as SimulatedTurn
+    from lore.model.results.simulate import SimulateResult as SimulateResult
     from lore.model.results.store import StoreResult as StoreResult
     from lore.model.running import LastBreak as LastBreak
     from lore.model.state import UTILITY as UTILITY
     from lore.model.state import Entry as Entry
     from lore.model.state import FoldedSession as FoldedSession
     from lore.model.state import Sign as Sign
+    from lore.model.times import decode_time as decode_time
+    from lore.model.times import format_timestamp as format_timestamp
+    from lore.model.times import parse_http_date as parse_http_date
+    from lore.model.times import parse_timestamp as parse_timestamp
     from lore.model.turn import Exchange as Exchange
     from lore.model.turn import Prompt as Prompt
     from lore.model.turn import Segment as Segment
     from lore.model.turn import Turn as Turn
-    from lore.model.turn import http_seconds as http_seconds
-    from lore.model.turn import seconds as seconds
-    from lore.model.turn import seconds_in as seconds_in
-    from lore.model.turn import timestamp as timestamp
     from lore.model.vector import Vector as Vector
     from lore.model.vector import common_prefix as common_prefix
 
@@ -119,7 +119,7 @@ __all__ = [
     "Segment",
     "SessionStarted",
     "Sign",
-    "Simulated",
+    "SimulateResult",
     "SimulatedTurn",
     "Status",
     "StoreResult",
@@ -138,8 +138,8 @@ __all__ = [
     "element_ranges",
     "encode",
     "events",
-    "filled",
-    "http_seconds",
+    "copy_fields",
+    "parse_http_date",
     "is_absent",
     "is_json",
     "lenient",
@@ -149,11 +149,11 @@ __all__ = [
     "parts",
     "printable",
     "provider_of",
-    "seconds",
-    "seconds_in",
+    "parse_timestamp",
+    "decode_time",
     "table",
     "text_of",
-    "timestamp",
+    "format_timestamp",
     "without_member",
 ]
 __getattr__ = public_names(
@@ -219,7 +219,7 @@ __getattr__ = public_names(
             "CommandResult",
             "Count",
             "Finding",
-            "filled",
+            "copy_fields",
         ),
         "results.measured": (
             "EXTERNAL",
@@ -232,7 +232,7 @@ __getattr__ = public_names(
             "PROCESS",
         ),
         "results.simulate": (
-            "Simulated",
+            "SimulateResult",
             "SimulatedTurn",
         ),
         "results.store": ("StoreResult",),
@@ -243,15 +243,17 @@ __getattr__ = public_names(
             "Sign",
             "UTILITY",
         ),
+        "times": (
+            "decode_time",
+            "format_timestamp",
+            "parse_http_date",
+            "parse_timestamp",
+        ),
         "turn": (
             "Exchange",
             "Prompt",
             "Segment",
             "Turn",
-            "http_seconds",
-            "seconds",
-            "seconds_in",
-            "timestamp",
         ),
         "vector": (
             "Vector",

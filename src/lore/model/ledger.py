@@ -10,10 +10,10 @@ from __future__ import annotations
 from msgspec import Struct
 
 from lore.model.codes import CauseKind
-from lore.model.results import Unseen
+from lore.model.results import UnrecordedParts
 
 
-class Spent(Struct, frozen=True, array_like=True, gc=False):
+class CostParts(Struct, frozen=True, array_like=True, gc=False):
     """What a request cost, in US dollars, each part once: their sum is its bill.
 
     `reading` is what was read from a cache, and what had been read if nothing had been lost; `again` what was paid
@@ -69,7 +69,7 @@ class LedgerRow(Struct, frozen=True, array_like=True, gc=False):
     write_tokens: int | None
     output_tokens: int | None
     billed: bool
-    spent: Spent | None
+    spent: CostParts | None
     loss: Loss | None
     appended: bool | None
     compacted: bool
@@ -93,4 +93,4 @@ class Ledger(Struct, frozen=True):
     rows: tuple[LedgerRow, ...] = ()
     problems: int = 0
     message: str | None = None
-    unseen: Unseen | None = None
+    unseen: UnrecordedParts | None = None

@@ -28,7 +28,7 @@ class LastBreak(NamedTuple):
     fix: str
 
 
-class Running(NamedTuple):
+class RunningTotals(NamedTuple):
     """A session up to its last request. Size, read, lifetime and time are of its main chain, sums of all its chains.
 
     `used_at` is when the last answer began, from which `lifetime` (in seconds; `billed`: as the bill says, else by a

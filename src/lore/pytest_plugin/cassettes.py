@@ -25,7 +25,7 @@ import pytest
 
 from lore.config import Loaded, find
 from lore.errors import LoreError
-from lore.model.results import Checked
+from lore.model.results import CheckResult
 from lore.pytest_plugin.running import MOVED, RUNNING
 from lore.recording.corpus import show
 from lore.recording.opening import Options
@@ -255,7 +255,7 @@ def _lines(outcome: CheckOutcome | None, users: Mapping[str, Mapping[str, str]])
     return lines + [f"{path} is used by {', '.join(users[path])}" for path in wrong if any(users.get(path, ()))]
 
 
-def _report(result: Checked) -> list[str]:
+def _report(result: CheckResult) -> list[str]:
     text = StringIO()
     REPORTS["terminal"].write(result, console(text, colour=False, terminal=False), verbose=False)
     return text.getvalue().splitlines()

@@ -25,7 +25,7 @@ from lore.judge.base import RULES, TurnVerdict, findings_of
 from lore.judge.pair import Pair
 from lore.model.cause import Place
 from lore.model.codes import CODES
-from lore.model.results import Diff, DivergenceResult, Finding, Side
+from lore.model.results import DiffResult, DiffSide, DivergenceResult, Finding
 from lore.model.vector import common_prefix
 from lore.pytest_plugin.recorder import Recorded
 from lore.recording.base import Problems
@@ -145,7 +145,7 @@ class MovedPrefix(NamedTuple):
     right: int
     chain: str
     findings: tuple[Finding, ...]
-    diff: Diff | None
+    diff: DiffResult | None
 
 
 class JudgedRequests(NamedTuple):
@@ -197,7 +197,7 @@ class _RequestVerdicts:
             self._chains[turn.chain] = PairFigures(pair.left)
         self.pairs += 1
         numbers = pair.left.line or 0, pair.right.line or 0
-        sides = [Side(f"request {number}") for number in numbers]
+        sides = [DiffSide(f"request {number}") for number in numbers]
         diff = self._chains[turn.chain].describe(pair, PLACE, *sides)
         found = [worded(finding) for _, finding in findings_of(pair, PLACE)]
         found += [worded(finding) for rule in RULES.values() for finding in rule.pair(pair, PLACE)]

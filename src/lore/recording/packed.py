@@ -40,7 +40,7 @@ from lore.formats.http import links, session_in
 from lore.model.canonical import printable
 from lore.model.jsonslice import array, table
 from lore.model.limits import DIRECTORY_BYTES, INFLATION, MEMBER_BYTES, RECORD_BYTES
-from lore.model.turn import seconds_in
+from lore.model.times import decode_time
 from lore.recording import filesystem
 from lore.recording.agents import session_folders
 
@@ -173,7 +173,7 @@ def ordered(folder: str, names: list[str]) -> list[PackHeader]:
     requests = [_request(folder, name, times[name]) for name in names if name.endswith(REQUEST)]
     if not requests:
         stamps = ((_table(os.path.join(folder, name)).get("timestamp", b"null"), name) for name in names)
-        timed = sorted((seconds_in(stamp) or 0.0, name) for stamp, name in stamps)
+        timed = sorted((decode_time(stamp) or 0.0, name) for stamp, name in stamps)
         return [PackHeader("completions", name, place=True) for _, name in timed]
     requests.sort(key=lambda request: (request.at, request.name))
     responses = {name.removesuffix(RESPONSE): name for name in names if name.endswith(RESPONSE)}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 
 from lore.model.codes import Problem
-from lore.model.results.simulate import Compacted, CompactedSide, CompactionCost, DryRun, Fired
+from lore.model.results.simulate import CompactedSide, CompactionCost, CompactResult, DryRunResult, FiredTrigger
 from lore.report.console import line
 from lore.report.plain import counted, when
 from lore.report.sentences.evidence import money_of
@@ -25,7 +25,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def write_dry_run(result: DryRun, out: Console, *, verbose: bool = False) -> None:
+def write_dry_run(result: DryRunResult, out: Console, *, verbose: bool = False) -> None:
     """Write where a policy would have fired, and what that would have changed."""
     rows = [_row(fired) for fired in result.triggers]
     if rows:
@@ -37,7 +37,7 @@ def write_dry_run(result: DryRun, out: Console, *, verbose: bool = False) -> Non
     _end(result.answer, result.notes, result.problems, out, verbose=verbose)
 
 
-def _row(fired: Fired) -> tuple[Cell, ...]:
+def _row(fired: FiredTrigger) -> tuple[Cell, ...]:
     cost = fired.cost
     pays = "-" if cost.pays_after is None else counted(cost.pays_after, "turn")
     style = "" if not cost.saved else "green" if cost.saved > 0 else "red"
@@ -49,7 +49,7 @@ def _row(fired: Fired) -> tuple[Cell, ...]:
     )  # fmt: skip
 
 
-def write(result: Compacted, out: Console, *, verbose: bool = False) -> None:
+def write(result: CompactResult, out: Console, *, verbose: bool = False) -> None:
     """Write what was compacted, and where it was written."""
     for fired in result.triggers:
         head = (

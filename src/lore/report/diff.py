@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lore.model.codes import Code
-from lore.model.results import CachePrediction, CauseResult, Diff, DivergenceResult, PromptLengths
+from lore.model.results import CachePrediction, CauseResult, DiffResult, DivergenceResult, PromptLengths
 from lore.model.vector import common_prefix
 from lore.report.console import hang, line
 from lore.report.plain import file_line, no_prompt_line, visible
@@ -21,7 +21,7 @@ _SPELLING = (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.CONTENT_SH
 _KINDS = {"waste": "bold red", "unattributable": "bold yellow", "expected": "cyan"}
 
 
-def write(diff: Diff, out: Console, argued: AbstractSet[str] = frozenset()) -> None:
+def write(diff: DiffResult, out: Console, argued: AbstractSet[str] = frozenset()) -> None:
     """Write one comparison; causes whose codes were `argued` for before have no grounds and no fix."""
     side = diff.right
     partial = "partial: its beginning is not recorded" if side.partial is True else None
@@ -51,7 +51,7 @@ def write(diff: Diff, out: Console, argued: AbstractSet[str] = frozenset()) -> N
         out.print(line((f"  {problem.code}  {place}  {problem.message}", "yellow")))
 
 
-def _loss(diff: Diff, out: Console) -> bool:
+def _loss(diff: DiffResult, out: Console) -> bool:
     """Say first what was lost by the bill; tell whether that is the news, since the bytes go on."""
     lost = max((cause.lost_tokens or 0 for cause in diff.causes if cause.is_break), default=0)
     read = None if diff.billed is None else diff.billed.read_tokens
@@ -68,7 +68,7 @@ def _loss(diff: Diff, out: Console) -> bool:
     return diff.relation in ("identical", "extension")
 
 
-def _causes(diff: Diff, out: Console, argued: AbstractSet[str]) -> None:
+def _causes(diff: DiffResult, out: Console, argued: AbstractSet[str]) -> None:
     for cause in diff.causes:
         _cause(cause, out, again=cause.code in argued)
 
@@ -114,7 +114,7 @@ def _divergence(where: DivergenceResult, out: Console) -> None:
         out.print(shown)
 
 
-def _witnesses(diff: Diff, out: Console) -> None:
+def _witnesses(diff: DiffResult, out: Console) -> None:
     """Write what bytes, bill and verdict say, one under the other, and how they contradict."""
     three, billed = diff.columns, diff.billed
     if billed is None and diff.verdict is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from lore.model.results import Explained, SegmentResult
+from lore.model.results import AssembleExplanation, SegmentResult
 from lore.report.console import line
 from lore.report.plain import counted, turn_of
 from lore.report.table import aligned
@@ -15,7 +15,7 @@ _HEADER = ("", "section", "path", "bytes", "", "breakpoint", "origin")
 _RIGHT = (0, 3)  # columns of numbers
 
 
-def write(result: Explained, out: Console) -> None:
+def write(result: AssembleExplanation, out: Console) -> None:
     """Write the table."""
     chain = "" if result.chain == "main" else f" of {result.chain}"
     turn = f"no turn yet{chain}" if result.turn is None else turn_of(result.turn, result.chain)
@@ -38,7 +38,7 @@ def write(result: Explained, out: Console) -> None:
         out.print(line(sentence))
 
 
-def _system_messages(result: Explained) -> Iterator[str]:
+def _system_messages(result: AssembleExplanation) -> Iterator[str]:
     """Say whether a system message may stand at the end, why, and what chat templates do with one there."""
     placed = result.system_messages
     model = result.model or "a model without a name"
@@ -51,7 +51,7 @@ def _system_messages(result: Explained) -> Iterator[str]:
         yield f"  {', '.join(row.models):<{width}}  {_DONE[row.does]} (seen {row.since}: {row.source})"
 
 
-def _news(result: Explained) -> str:
+def _news(result: AssembleExplanation) -> str:
     """Say where a change of what is known goes."""
     told = "news of what is known: before the user's next message"
     if not result.max_loop_turns:

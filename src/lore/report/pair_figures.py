@@ -1,6 +1,6 @@
 """A pair of turns as a result: how much of the prompt before is reused, where the two part, why, and what was billed.
 
-In: pairs of one chain, in order. Out: a `Diff` each, in bytes, canonical bytes and tokens.
+In: pairs of one chain, in order. Out: a `DiffResult` each, in bytes, canonical bytes and tokens.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ class PairFigures:
             self._tokens.advance(first.prompt, 0)
 
     def describe(
-        self, pair: Pair, place: Place, left: results.Side, right: results.Side, *,
+        self, pair: Pair, place: Place, left: results.DiffSide, right: results.DiffSide, *,
         file: results.FileLengths | None = None,
         problems: Sequence[Problem] = (), caches: Sequence[results.CachePrediction] = (), named: bool = False,
-    ) -> results.Diff:  # fmt: skip
+    ) -> results.DiffResult:  # fmt: skip
         """Return the result for the next pair; `named` adds the chain and turn of its right side.
 
         `place` says where causes are reported, and to whom.
         """
         usage, verdict = pair.right.usage, pair.right.verdict
-        return results.Diff(
+        return results.DiffResult(
             left=left,
             right=right,
             file=file,

@@ -17,7 +17,7 @@ from rich.text import Text
 from lore.cache.forecast import SURE
 from lore.model.codes import UNEXPLAINED
 from lore.model.results.measured import MeasuredResult
-from lore.model.results.simulate import Simulated, SimulatedTurn
+from lore.model.results.simulate import SimulatedTurn, SimulateResult
 from lore.report.console import columns_of, cut, hang, line
 from lore.report.plain import cell, counted, when
 from lore.report.sentences.evidence import money_of
@@ -195,7 +195,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def write_csv(result: Simulated, out: IO[str], *, header: bool = True) -> None:
+def write_csv(result: SimulateResult, out: IO[str], *, header: bool = True) -> None:
     """Write the turns of a result, a line each. Unknown is empty; text that a spreadsheet would run is quoted."""
     rows = csv.writer(out, lineterminator="\n")
     if header:

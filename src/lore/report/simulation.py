@@ -26,7 +26,7 @@ _RULED_OUT = 5  # reasons that most unexplained turns rule out
 _HEADER = ("provider", "model", "rule", "value", "unit", "from", "", "source")
 
 
-def write(result: results.Simulated, out: Console, *, every: bool = False, verbose: bool = False) -> None:
+def write(result: results.SimulateResult, out: Console, *, every: bool = False, verbose: bool = False) -> None:
     """Write a result; `every` shows each turn, else those that lost something. Behind it what engines measured."""
     if isinstance(result.measured, MeasuredResult) and not result.turns:
         _measured(result.measured, out, every=every)
@@ -60,7 +60,7 @@ def _measured(result: MeasuredResult, out: Console, *, every: bool) -> None:
         out.print(line(text))
 
 
-def _problems(result: results.Simulated, out: Console, *, verbose: bool) -> None:
+def _problems(result: results.SimulateResult, out: Console, *, verbose: bool) -> None:
     """Write how many problems there are, and each; those that make measured sums wrong without -v, too."""
     shown = [problem for problem in result.problems if verbose or problem.code == Code.ENGINES_MIXED]
     if result.problems:
@@ -70,7 +70,7 @@ def _problems(result: results.Simulated, out: Console, *, verbose: bool) -> None
         out.print(line(f"  {problem.code} {problem.file}:{problem.line or 0}: {problem.message}"))
 
 
-def _money(result: results.Simulated, out: Console) -> None:
+def _money(result: results.SimulateResult, out: Console) -> None:
     totals, cost, of = result.totals, result.totals.cost, _predicted_turns(result)
     if cost.billed is not None or cost.predicted is not None:
         prices = prices_of(totals.by_price, totals.billed)
@@ -91,7 +91,7 @@ def _money(result: results.Simulated, out: Console) -> None:
         out.print(line((f"unexplained: {found}{f'; ruled out: {most}' if most else ''}", "yellow")))
 
 
-def _tokens(result: results.Simulated, out: Console) -> None:
+def _tokens(result: results.SimulateResult, out: Console) -> None:
     totals, turns = result.totals, counted(result.totals.turns, "turn")
     out.print(line(f"{turns}; predicted: {_counts(totals.predicted)}{_predicted_turns(result)}"))
     out.print(line(f"{'':>{len(turns)}}  billed:    {_counts(totals.billed)}"))
@@ -101,13 +101,13 @@ def _tokens(result: results.Simulated, out: Console) -> None:
         out.print(line(f"{'':>{len(turns)}}  besides:   {passes}"))
 
 
-def _predicted_turns(result: results.Simulated) -> str:
+def _predicted_turns(result: results.SimulateResult) -> str:
     """Say in how many turns anything was predicted, where not in all: else sums of different turns look alike."""
     known = sum(turn.predicted.read_tokens is not None for turn in result.turns)
     return f" (in {known:,} of {counted(result.totals.turns, 'turn')})" if 0 < known < result.totals.turns else ""
 
 
-def _predicted(result: results.Simulated, of: str) -> str:
+def _predicted(result: results.SimulateResult, of: str) -> str:
     """Say what was predicted to be paid; where that is of other turns than the bills, the turns that have both, too."""
     predicted, billed = result.totals.cost.predicted, result.totals.cost.billed
     costs = [(turn.cost.billed, turn.cost.predicted) for turn in result.turns if turn.cost is not None]
@@ -153,7 +153,7 @@ def agreement_lines(found: results.AgreementResult) -> Iterator[str]:
         yield f"{score} on average (0 is perfect; {base})"
 
 
-def write_reliability(result: results.Simulated, out: Console) -> None:
+def write_reliability(result: results.SimulateResult, out: Console) -> None:
     """Write how often all was read that stood, where only the provider could lose it: in all, then by model, hour …"""
     if not result.reliability:
         out.print(line("reliability: no billed turn only adds to the one before, so nothing can be said"))

@@ -16,7 +16,7 @@ import math
 from typing import Any, NamedTuple, cast
 
 from lore.model.mask import cut_masked
-from lore.model.running import Running
+from lore.model.running import RunningTotals
 
 DEFAULT = ("prompt", "read", "again", "expires", "break")
 _LEAST = ("model", "context", "cost", "again", "break", "read", "prompt")  # what goes first where there is no room
@@ -87,7 +87,7 @@ class Shown(NamedTuple):
     `judging`: there is more than was judged; `redact`: nothing that a recording says.
     """
 
-    running: Running | None
+    running: RunningTotals | None
     client: ClientStatus
     now: float
     judging: bool = False

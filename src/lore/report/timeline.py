@@ -32,7 +32,7 @@ from lore.model.items import (
 from lore.model.jsonslice import array, parts, table
 from lore.model.mask import mask
 from lore.model.results.store import FoldResult, InjectedResult, KnowledgeResult, TurnResult
-from lore.model.turn import seconds
+from lore.model.times import parse_timestamp
 from lore.report.console import columns_of, hang, line
 from lore.report.plain import counted, place_of
 from lore.report.sentences.findings import duration
@@ -107,7 +107,7 @@ def write_row(row: Row, out: Console) -> None:
 def write_turn(turn: TurnResult, out: Console) -> None:
     """Write a request as one line: when it went out, how long it took, what it read and paid."""
     parts = [] if turn.started_at is None else [short(turn.started_at, 40)]
-    begin, end = seconds(turn.started_at), seconds(turn.ended_at)
+    begin, end = parse_timestamp(turn.started_at), parse_timestamp(turn.ended_at)
     if begin is not None and end is not None and end >= begin:
         parts.append(f"answered after {duration(end - begin)}")
     if turn.state != "completed":

@@ -29,7 +29,7 @@ import lore
 from lore.judge.spending import LedgerRequest
 from lore.model.codes import CODES
 from lore.model.ledger import LedgerRow
-from lore.model.turn import timestamp
+from lore.model.times import format_timestamp
 from lore.report.plain import visible
 
 Phase: TypeAlias = Literal["X", "C", "i", "M"]
@@ -118,7 +118,10 @@ def trace_of(requests: Iterable[LaneRequest]) -> Trace:
         agent = next(iter(sessions[session].values()))[0].agent
         events += _session(f"{visible(agent)}: {visible(session)}", placed, begin, ids)
     untimed = sum(not lane.timed for lanes in laid.values() for lane in lanes)
-    about = {"writer": f"lore {lore.__version__}", "begin": timestamp(begin / SECOND) if known else "not recorded"}
+    about = {
+        "writer": f"lore {lore.__version__}",
+        "begin": format_timestamp(begin / SECOND) if known else "not recorded",
+    }
     if untimed:
         about["note"] = f"{UNTIMED} (lanes: {untimed:,} of {sum(map(len, laid.values())):,})"
     return Trace(traceEvents=events, otherData=about)
@@ -225,7 +228,7 @@ def _request(lane: str, drawn: Slice, at: int, process: int, thread: int) -> Ite
 def _arguments(drawn: Slice) -> Iterator[tuple[str, Argument]]:
     row, loss, spent = drawn.row, drawn.row.loss, drawn.row.spent
     yield "turn", row.number
-    yield "sent", timestamp(drawn.begin / SECOND) if drawn.timed else "not recorded: one turn a second"
+    yield "sent", format_timestamp(drawn.begin / SECOND) if drawn.timed else "not recorded: one turn a second"
     yield "response_began_after", f"{(row.answered or 0) - (row.at or 0):.3f} s" if drawn.measured else "not recorded"
     if row.model is not None:
         yield "model", _shown(row.model)

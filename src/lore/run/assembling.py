@@ -111,7 +111,7 @@ class Deltas:
             turn=turn.number, chain=turn.chain, dialect=prompt.dialect, keep_segments=kept,
             keep_bytes=measured.common, tail_segments=len(prompt.tail), tail_bytes=measure.tail,
             append=tuple([_shown(new, values.get(at)) for at, new in enumerate(since(prompt, kept, tail=True), kept)]),
-            reset=results.reset_of(turn.changes), model=prompt.model, fidelity=prompt.fidelity,
+            reset=results.reset_name(turn.changes), model=prompt.model, fidelity=prompt.fidelity,
             breakpoints=tuple(values.items()),
             params=_params(before, prompt),  # pyright: ignore[reportArgumentType] - an object, written already
             auto_breakpoint=True if prompt.auto_breakpoint else UNSET,
@@ -229,12 +229,12 @@ def _notes(
     return notes + unrecorded(unsaid, system=has_system, tools=has_tools, completes=chain.id == state.main().id)
 
 
-def explained(made: Assembly, rules: Rules) -> results.Explained:
+def explained(made: Assembly, rules: Rules) -> results.AssembleExplanation:
     """Describe a prompt without its content: its segments, and what its dialect could and could not express."""
     prompt = made.prompt
     breakpoints = dict(zip(prompt.breakpoints, map(Raw, prompt.breakpoint_values), strict=True))
     segments = [
-        results.filled(
+        results.copy_fields(
             results.SegmentResult, segment, number=place, bytes=size(segment), stable=place < prompt.stable,
             breakpoint=breakpoints.get(place), origin=segment.origin or None,
         )
@@ -242,7 +242,7 @@ def explained(made: Assembly, rules: Rules) -> results.Explained:
     ]  # fmt: skip
     tail_bytes = sum(map(size, prompt.tail))
     placed = placement(prompt.model, made.dialect, rules)
-    return results.Explained(
+    return results.AssembleExplanation(
         session=made.shown, chain=made.chain, turn=made.turn, dialect=prompt.dialect, model=prompt.model,
         fidelity=prompt.fidelity, tail=rules.tail, stable_bytes=sum(segment.bytes for segment in segments) - tail_bytes,
         tail_bytes=tail_bytes, segments=segments,

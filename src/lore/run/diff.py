@@ -87,7 +87,7 @@ class TurnComparison(NamedTuple):
         return [] if self.caches is None else self.caches.turn(turn)
 
 
-def compared(left: str, right: str | None, comparison: TurnComparison) -> Iterator[results.Diff]:
+def compared(left: str, right: str | None, comparison: TurnComparison) -> Iterator[results.DiffResult]:
     """Compare two turns, or every pair of a session."""
     try:
         if right is not None:
@@ -105,7 +105,7 @@ def compared(left: str, right: str | None, comparison: TurnComparison) -> Iterat
         raise redacted_error(error) if comparison.redact else error from None
 
 
-def diff_files(left: str, right: str, comparison: TurnComparison) -> results.Diff:
+def diff_files(left: str, right: str, comparison: TurnComparison) -> results.DiffResult:
     """Compare two named turns; raises LoreError where a name cannot be read or has no such turn.
 
     Two successive turns of one recording have the verdict that the whole recording gives the later one.
@@ -132,7 +132,7 @@ def diff_files(left: str, right: str, comparison: TurnComparison) -> results.Dif
     if comparison.options.completion is not None and whole_prompts:
         raise LoreError("neither side is a session log: there is no prompt to complete", hint=HINT_COMPLETE)
     if before is None or after is None:
-        return results.Diff(
+        return results.DiffResult(
             left=left_side, right=right_side, file=file, prompt=None, relation=None, divergence=None, reuse_ratio=None,
             causes=[], caches=[], billed=None, verdict=None, problems=problems.kept,
         )  # fmt: skip
@@ -159,7 +159,7 @@ def _not_failed(turn: Turn) -> Turn:
     return msgspec.structs.replace(turn, call=Call()) if turn.failed else turn
 
 
-def diff_turn(name: str, comparison: TurnComparison) -> results.Diff:
+def diff_turn(name: str, comparison: TurnComparison) -> results.DiffResult:
     """Compare a named turn with the one that it goes on from; raises LoreError where there is none, or no such turn."""
     parsed = corpus.parse_name(name)
     diff = _in_session((None, parsed), comparison)
@@ -171,7 +171,7 @@ def diff_turn(name: str, comparison: TurnComparison) -> results.Diff:
     raise LoreError(f"no turn stands before {name} to be compared with", hint=hint)
 
 
-def _in_session(names: tuple[Name | None, Name], comparison: TurnComparison) -> results.Diff | None:
+def _in_session(names: tuple[Name | None, Name], comparison: TurnComparison) -> results.DiffResult | None:
     """Return the session's own comparison of two successive turns that are named by their numbers; None else.
 
     Without a left name it is the comparison with whatever turn stands before the right one.
@@ -217,13 +217,15 @@ def _in_session(names: tuple[Name | None, Name], comparison: TurnComparison) -> 
     return _with(diff, [finding for finding in late if (finding.chain, finding.turn) == right_turn], comparison)
 
 
-def _with(diff: results.Diff, findings: Iterable[results.Finding], comparison: TurnComparison) -> results.Diff:
+def _with(
+    diff: results.DiffResult, findings: Iterable[results.Finding], comparison: TurnComparison
+) -> results.DiffResult:
     """Add to a pair what was found in its whole chain, where that is about its right turn."""
     more = causes_of(findings, redact=comparison.redact)
     return msgspec.structs.replace(diff, causes=[*diff.causes, *more]) if more else diff
 
 
-def _side(name: Name, options: Options, problems: Problems, memos: dict[str, Memo]) -> tuple[Picked, results.Side]:
+def _side(name: Name, options: Options, problems: Problems, memos: dict[str, Memo]) -> tuple[Picked, results.DiffSide]:
     """Read one side; a file that is no recording, or holds no turn, has no prompt."""
     try:
         recording = options.open(name.path, problems, subagents=name.chain is not None, memos=memos)
@@ -231,21 +233,23 @@ def _side(name: Name, options: Options, problems: Problems, memos: dict[str, Mem
     except UnrecognisedError:
         if name.turn is not None:
             raise
-        return Picked(None, {}), results.Side(str(name))
+        return Picked(None, {}), results.DiffSide(str(name))
     return picked, _described(str(name), recording, picked.turn, options)
 
 
-def _described(name: str, recording: Recording, turn: Turn | None, options: Options) -> results.Side:
+def _described(name: str, recording: Recording, turn: Turn | None, options: Options) -> results.DiffSide:
     prompt = None if turn is None else turn.prompt
     if turn is None or prompt is None:
-        return results.Side(name, format=recording.reader.name)
+        return results.DiffSide(name, format=recording.reader.name)
     partial = True if prompt.partial else UNSET
     fidelity = "hashed" if turn.fidelity == "hashed" else prompt.fidelity
     lacks = lacks_of(recording.state.format) if turn.basis is not None and options.completion is None else ""
-    return results.Side(name, recording.reader.name, prompt.dialect, prompt.model, fidelity, partial, lacks or UNSET)
+    return results.DiffSide(
+        name, recording.reader.name, prompt.dialect, prompt.model, fidelity, partial, lacks or UNSET
+    )
 
 
-def diff_session(name: str, comparison: TurnComparison) -> Iterator[results.Diff]:
+def diff_session(name: str, comparison: TurnComparison) -> Iterator[results.DiffResult]:
     """Compare every turn of a session with the one before it in its chain, in the order recorded.
 
     What holds for whole chains is known when they end: pairs of requests are told then, but those of a stream, which
@@ -257,9 +261,9 @@ def diff_session(name: str, comparison: TurnComparison) -> Iterator[results.Diff
     if comparison.options.completion is not None and not recording.events:
         raise LoreError(f"{recording.shown} holds whole prompts: there is none to complete", hint=HINT_COMPLETE)
     place, judge, figures = comparison.place(recording), comparison.dated.judge(), dict[str, PairFigures]()
-    latest: results.Diff | None = None  # held back: what is wrong behind the last pair is told with it
+    latest: results.DiffResult | None = None  # held back: what is wrong behind the last pair is told with it
     at_once = recording.events or corpus.is_stream(parsed.path)  # chains of a session log have no findings of their own
-    held: list[results.Diff] = []
+    held: list[results.DiffResult] = []
     late: list[results.Finding] = []
     for verdict, ended in verdicts(recording, judge, place):
         late += ended

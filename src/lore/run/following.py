@@ -31,7 +31,7 @@ from lore.formats.transcripts import TranscriptDocument
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.items import AssistantMessage, Item
-from lore.model.results.store import Followed, InjectedResult, TurnResult
+from lore.model.results.store import FollowedLine, InjectedResult, TurnResult
 from lore.model.state import Chain, settled
 from lore.recording import corpus
 from lore.recording.agents import databases
@@ -193,7 +193,7 @@ def epoch_of(head: bytes) -> str:
 
 def follow_events(
     path: str, options: Options, say: Say, *, since: LogCursor | None = None, wait: Wait = every
-) -> Iterator[Followed | Problem | None]:
+) -> Iterator[FollowedLine | Problem | None]:
     """Yield what came after `since`, a snapshot where that cannot be said, then events as they come.
 
     It can be said of the last 500 events of this very log. Events are those of what was read so far:
@@ -222,18 +222,20 @@ def follow_events(
             since = None
 
 
-def _caught_up(folding: LogFold, now: LogCursor, ring: deque[e.Event], since: LogCursor | None) -> Iterator[Followed]:
+def _caught_up(
+    folding: LogFold, now: LogCursor, ring: deque[e.Event], since: LogCursor | None
+) -> Iterator[FollowedLine]:
     behind = now.number - since.number if since is not None and since.epoch == now.epoch else -1
     if 0 <= behind <= len(ring):
         missed = list(ring)[len(ring) - behind :]
         for number, event in enumerate(missed, now.number - behind + 1):
             yield _line(now._replace(number=number), event)
         return
-    yield Followed(cursor=str(now), snapshot=folding.result().result)
+    yield FollowedLine(cursor=str(now), snapshot=folding.result().result)
 
 
-def _line(cursor: LogCursor, event: e.Event) -> Followed:
-    return Followed(cursor=str(cursor), event=Raw(e.encode(event)))
+def _line(cursor: LogCursor, event: e.Event) -> FollowedLine:
+    return FollowedLine(cursor=str(cursor), event=Raw(e.encode(event)))
 
 
 REST = 10
@@ -275,7 +277,7 @@ def _key(row: Row) -> _Key:
 def follow_database_events(
     path: str, options: Options, say: Say, *, since: LogCursor | None = None, wait: Wait = every,
     clock: Callable[[], float] = time.monotonic,
-) -> Iterator[Followed | Problem | None]:  # fmt: skip
+) -> Iterator[FollowedLine | Problem | None]:  # fmt: skip
     """Yield a snapshot, or what came after `since`, then events that are new; a snapshot where earlier ones changed.
 
     A cursor's epoch is a digest of the event that it counts last: where that is another one now, a snapshot follows.
@@ -289,10 +291,10 @@ def follow_database_events(
         elif known != events[:at]:
             at = 0
         if not at:
-            yield Followed(cursor=str(_cursor(events, len(events))), snapshot=folding.result().result)
+            yield FollowedLine(cursor=str(_cursor(events, len(events))), snapshot=folding.result().result)
         else:
             for number in range(at + 1, len(events) + 1):
-                yield Followed(cursor=str(_cursor(events, number)), event=Raw(events[number - 1]))
+                yield FollowedLine(cursor=str(_cursor(events, number)), event=Raw(events[number - 1]))
         found = folding.result().result.problems
         yield from found[problems:]
         known, problems = events, len(found)

@@ -1,7 +1,7 @@
 """Logs of engines in a simulation: a plug-in reads them, and compares their measurements with predictions.
 
 In: logs that are named as measuring a run (`--measured`), recordings as they are simulated. Out: the measured part of a
-`Simulated`. Without a plug-in for logs of engines nothing is measured, and a log that is named is an error.
+`SimulateResult`. Without a plug-in for logs of engines nothing is measured, and a log that is named is an error.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from lore.errors import LoreError
 from lore.judge.file_record import VERSION, decode, encode
 from lore.judge.policy import Budgets
 from lore.judge.totals import RunTotals
-from lore.model.results import Checked
+from lore.model.results import CheckResult
 from lore.recording.base import load_plugins
 from lore.recording.corpus import show
 from lore.recording.inputs import Input, inputs
@@ -137,7 +137,7 @@ class Result:
         checked = concluded(totals, settings.context, settings.config.budgets, path)
         return CheckOutcome(checked, totals.failed, totals.incomplete)
 
-    def checked(self, *, config: str | None = None, path: str = ".") -> Checked:
+    def checked(self, *, config: str | None = None, path: str = ".") -> CheckResult:
         """Return the summary, findings and problems of all files; see `outcome`."""
         return self.outcome(config=config, path=path).result
 

@@ -19,7 +19,7 @@ from lore.errors import LoreError, Where
 from lore.files import WholeFile
 from lore.model.limits import RULES_BYTES
 from lore.model.patterns import matches_shell
-from lore.model.results import filled
+from lore.model.results import copy_fields
 from lore.model.results.simulate import HabitResult, RuleResult, RulesResult
 from lore.recording.corpus import show
 
@@ -112,7 +112,7 @@ def _newest(days: Iterable[date | None]) -> date | None:
 
 
 def _habit(habit: Habit) -> HabitResult:
-    return filled(HabitResult, habit, chance=round(habit.chance, 3), counted=habit.counted.isoformat())
+    return copy_fields(HabitResult, habit, chance=round(habit.chance, 3), counted=habit.counted.isoformat())
 
 
 def _result(row: DatedRule) -> RuleResult:
@@ -120,4 +120,4 @@ def _result(row: DatedRule) -> RuleResult:
     if isinstance(value, Decimal):
         value = int(value) if value == int(value) else float(value)
     used = row.rule not in FOR_READING
-    return filled(RuleResult, row, value=value, valid_from=row.valid_from.isoformat(), used=used)
+    return copy_fields(RuleResult, row, value=value, valid_from=row.valid_from.isoformat(), used=used)

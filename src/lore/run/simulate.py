@@ -1,6 +1,6 @@
 """`lore simulate`: recordings to predictions beside bills, turn by turn, once a cache; and as they might have been.
 
-In: paths, rules, names of caches, changes as `KEY=VALUE`. Out: a `Simulated` a cache. Rules: a prediction is made
+In: paths, rules, names of caches, changes as `KEY=VALUE`. Out: a `SimulateResult` a cache. Rules: a prediction is made
 before its bill is looked at; a turn that another recording copied counts once; a drop of billed reads has a cause, or
 what was ruled out; what is unknown is None. A change is simulated by the same models over the same recordings, and what
 it saves is the difference of the two plays; nothing asked, the causes found are ranked from the one look at the files;
@@ -38,8 +38,8 @@ from lore.judge.savings import NotedSaving, Played, Run, played, turns_of
 from lore.model.cause import Place
 from lore.model.codes import Code, Problem, Reader
 from lore.model.events import Usage
-from lore.model.results import CauseResult, Finding, Interrupted, UsageResult, VerdictResult
-from lore.model.results.simulate import Cost, OutcomeResult, PredictedResult, Saving, Simulated, SimulatedTurn
+from lore.model.results import CauseResult, Finding, Interruption, UsageResult, VerdictResult
+from lore.model.results.simulate import Cost, OutcomeResult, PredictedResult, Saving, SimulatedTurn, SimulateResult
 from lore.model.turn import Turn
 from lore.recording import corpus
 from lore.recording.agents.projects import project_of
@@ -80,7 +80,7 @@ class SimulateRequest(NamedTuple):
     measured: Sequence[str] = ()
 
 
-def simulate(request: SimulateRequest, options: Options, rules: DatedRules) -> Iterator[Simulated]:
+def simulate(request: SimulateRequest, options: Options, rules: DatedRules) -> Iterator[SimulateResult]:
     """Yield a result for each cache. Raises LoreError for what was named and is no recording.
 
     Where it is interrupted, what was simulated until then is the last result, and nothing is said of changes.
@@ -104,7 +104,7 @@ def simulate(request: SimulateRequest, options: Options, rules: DatedRules) -> I
         try:
             yield _with_savings(base, play, changes, request, once=once)
         except InterruptedRunError:  # in the middle of a change: what any saves is not said
-            yield replace(base.result, interrupted=Interrupted(len(files), len(files)))
+            yield replace(base.result, interrupted=Interruption(len(files), len(files)))
             return
 
 
@@ -116,7 +116,7 @@ _Play: TypeAlias = Callable[[WhatIf], Run]
 
 def _with_savings(
     base: Run, play: _Play, changes: list[tuple[str, WhatIf | None]], request: SimulateRequest, *, once: bool
-) -> Simulated:  # fmt: skip
+) -> SimulateResult:  # fmt: skip
     """Return the result with what changes would have saved: those that were asked for, else the causes found."""
     saved, notes = list[Saving](), list(base.result.notes)
     for text, change in changes:
@@ -212,7 +212,7 @@ def _play(
     result = sums.result(cache, as_of, reliability, _notes(sums.turns, rules, simulation), found)
     result = replace(result, measured=measuring.result())
     if stopped:
-        result = replace(result, interrupted=Interrupted(read, len(files)))
+        result = replace(result, interrupted=Interruption(read, len(files)))
     return Run(result, turns, predictor.touched, simulation.transcripts, simulation.bodies)
 
 

@@ -54,7 +54,7 @@ from lore.model.events import (
 from lore.model.jsonslice import members, without_member
 from lore.model.results.store import StoreAppended
 from lore.model.state import FoldedSession
-from lore.model.turn import timestamp
+from lore.model.times import format_timestamp
 from lore.store.base import EMPTY, ConflictError, DamagedError, Head, SessionData, SessionDelta, Store, like
 from lore.store.deltas import is_same, save_delta
 from lore.store.lines import NOTHING, SessionHeader, follow, leaf_of, read_header, refusal
@@ -65,7 +65,7 @@ Clock: TypeAlias = Callable[[], str]
 
 def now() -> str:
     """Return the time in UTC, to the millisecond, as RFC 3339."""
-    return timestamp(time.time())
+    return format_timestamp(time.time())
 
 
 # How a turn ends. Where a transcript stops, the turn under way is closed; it may go on, and is closed again.

@@ -1,7 +1,7 @@
 """Read the measurements of engines' logs, and compare them with a simulation.
 
 In: logs that measured a run (`--measured`), and logs among the recordings themselves, which measure their own requests.
-Out: the measured part of a `Simulated`. A log is read once a run; its measurements are kept, some 150 bytes
+Out: the measured part of a `SimulateResult`. A log is read once a run; its measurements are kept, some 150 bytes
 each.
 """
 

@@ -23,7 +23,15 @@ from lore.asking import Ask, Waiting, asking
 from lore.compaction import Compaction, is_idle, run_in_thread, summarizer_of
 from lore.config import MemorySettings, Sessions, Settings
 from lore.errors import LoreError
-from lore.model import CompactDivider, Event, FoldedSession, SessionStarted, encode, seconds_in, timestamp
+from lore.model import (
+    CompactDivider,
+    Event,
+    FoldedSession,
+    SessionStarted,
+    decode_time,
+    encode,
+    format_timestamp,
+)
 from lore.prompt import Entries
 from lore.store import Store, StoreError, Tell, is_reserved, silent, trylock
 from lore_plugins.memory.audit import AuditRecord, audit_log, last_wipe, nonzero, note_audit
@@ -260,7 +268,7 @@ class AgentMemory:
                 buckets = [self.bucket, *([] if self._own is None else [self._own.bucket])]
                 wiped = last_wipe(audit_log(self.store, self.bucket.user), *[bucket.agent for bucket in buckets])
                 horizons = [known.horizon, *[read(self.store, bucket).horizon for bucket in buckets[1:]]]
-                past = [seconds_in(encode(time)) for time in (*horizons, wiped) if time is not None]
+                past = [decode_time(encode(time)) for time in (*horizons, wiped) if time is not None]
                 if any(time is not None and last <= time for time in past):
                     return ExtractionResult(skipped=LEARNT)
             return self.learn(entries)
@@ -392,6 +400,6 @@ class StoreMemories:
     def of_session(self, header: SessionStarted) -> AgentMemory | None:
         """Return the memory that a session belongs to; None if nothing of it is remembered."""
         return remembering_of(
-            self._store, header, self._settings.memory, clock=lambda: timestamp(self._clock()), ask=self._ask,
+            self._store, header, self._settings.memory, clock=lambda: format_timestamp(self._clock()), ask=self._ask,
             window=self._window, tell=self._tell, gap_secs=self.gap_secs,
         )  # fmt: skip

@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lore.model import SessionStarted, encode, seconds_in
+from lore.model import SessionStarted, decode_time, encode
 from lore.store import (
     NOTHING,
     ConflictError,
@@ -161,8 +161,8 @@ class KnownMemory(Struct):
 
 def has_expired(topic: Topic, now: str) -> bool:
     """Tell whether a topic is not to be shown any more; a time that cannot be read is none."""
-    ends = None if topic.expires_at is None else seconds_in(encode(topic.expires_at))
-    today = seconds_in(encode(now))
+    ends = None if topic.expires_at is None else decode_time(encode(topic.expires_at))
+    today = decode_time(encode(now))
     return ends is not None and today is not None and ends <= today
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 from msgspec.structs import replace
 
 from lore.asking import Ask, SummaryError, UnusableAnswerError
-from lore.model import Event, FoldedSession, Knowledge, encode, mask_credentials, printable, seconds_in
+from lore.model import Event, FoldedSession, Knowledge, decode_time, encode, mask_credentials, printable
 from lore_plugins.memory.buckets import GENERAL, SECTIONS, KnownMemory, Structure, Topic, has_expired
 from lore_plugins.memory.extraction import ask_for_object, clipped
 
@@ -140,7 +140,7 @@ def _topics_in(answer: dict[str, Any], at: str) -> Consolidation:
             topics[name] = Topic(
                 topic=name, summary=clipped(summary, SUMMARY),
                 content=mask_credentials(printable(content)).strip()[:CONTENT],
-                expires_at=None if seconds_in(encode(ends)) is None else ends, at=at,
+                expires_at=None if decode_time(encode(ends)) is None else ends, at=at,
             )  # fmt: skip
     if not topics:
         raise UnusableAnswerError("the answer has no topics")

@@ -27,7 +27,7 @@ import orjson
 
 from lore.errors import LoreError, reason_of
 from lore.files import append, synchronise_folder, try_lock
-from lore.model import timestamp
+from lore.model import format_timestamp
 from lore.recording import show
 
 OPENING = b'"lore_capture"'  # the first member of a capture's first record
@@ -262,7 +262,7 @@ class CallSide:
 
     def begin(self, at: float, members: dict[str, Any]) -> None:
         """Note when it began, and what its first record says."""
-        self._members = {"at": timestamp(at), **members}
+        self._members = {"at": format_timestamp(at), **members}
 
     def add(self, chunk: bytes) -> None:
         """Take a chunk of a body that is written in pieces."""
@@ -294,7 +294,7 @@ class CallSide:
         if self.over:
             return
         self.over = True
-        said = {"at": timestamp(at)} if ended is None else {"at": timestamp(at), "ended": ended}
+        said = {"at": format_timestamp(at)} if ended is None else {"at": format_timestamp(at), "ended": ended}
         if self.whole:
             self._write(said, bytes(self._pieces))
         if not self.whole and self._number:

@@ -25,7 +25,7 @@ import httpx
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
-from lore.model import timestamp
+from lore.model import format_timestamp
 from lore_plugins.record.forwarding import (
     LARGEST,
     NotSignedError,
@@ -132,7 +132,7 @@ class Proxy:
     def open(self, version: str) -> None:
         """Write the first record of this run. Raises LoreError."""
         upstreams = {route.name: route.origin for route in self._routes.routes}
-        record = {"lore_capture": 1, "at": timestamp(self._clock()), "lore": version, "upstreams": upstreams}
+        record = {"lore_capture": 1, "at": format_timestamp(self._clock()), "lore": version, "upstreams": upstreams}
         self._journal.open_run(line_of(record))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from lore import __version__
 from lore.errors import LoreError, install_hint
 from lore.formats import LoreCapture
-from lore.model import Exchange, filled
+from lore.model import Exchange, copy_fields
 from lore.run import ADDRESS, listening
 from lore_plugins.record.results import RecordedUpstream, RecordResult
 from lore_plugins.record.upstreams import Routes
@@ -142,7 +142,7 @@ class CaptureProxy:
             model_requests=readable and readable[0], unparsed=readable and readable[1], lost=counts.lost,
             refused=counts.refused, exit_code=exit_code,
             upstreams=[
-                filled(
+                copy_fields(
                     RecordedUpstream, passed,
                     statuses={str(status): number for status, number in sorted(passed.statuses.items())},
                 )

@@ -23,7 +23,7 @@ from lore.cache import BYTES_PER_TOKEN, MILLION, DatedRules, Predictor, configur
 from lore.endpoints import HttpAnswer
 from lore.errors import LoreError
 from lore.formats import ContentError, lacks_of, unpacked
-from lore.model import ENGINES, LLAMA_CPP, Simulated, SimulatedTurn, table
+from lore.model import ENGINES, LLAMA_CPP, SimulatedTurn, SimulateResult, table
 from lore.recording import Opened, Options, Problems, is_same, show
 from lore.report import not_in_logs
 from lore.run import PACKAGED, Dated, SimulateRequest, Simulation, simulate_recordings
@@ -282,7 +282,7 @@ class ReplayRun:
             computed_tokens=None if read is None or not prompt else prompt - read, simulated=found,
         )  # fmt: skip
 
-    def _simulated(self, capture: str) -> Simulated | None:
+    def _simulated(self, capture: str) -> SimulateResult | None:
         request = self._request
         cache = served_as(request.cache or self._engine, self.probed.slots)
         caches = (cache,) if request.cache or ":" in cache else ()

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from lore.model import CommandResult, Simulated
+from lore.model import CommandResult, SimulateResult
 
 
 class ReplayEstimate(Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class ReplayedLayout(Struct, frozen=True, kw_only=True):
     moved_turns: int = 0
     moved_bytes: int = 0
     unsent: dict[str, list[str]] = {}
-    simulated: Simulated | None = None
+    simulated: SimulateResult | None = None
 
     SHOWN: ClassVar[dict[str, str]] = {
         "capture": "file", "left_out": "own", "skipped": "own", "same_as": "own", "tail": "own", "unsent": "own",

@@ -34,7 +34,7 @@ from lore.endpoints import (
     url_of,
 )
 from lore.errors import LoreError
-from lore.model import LLAMA_CPP, UNKNOWN, cut_masked, decode, http_seconds, mask_credentials, provider_of
+from lore.model import LLAMA_CPP, UNKNOWN, cut_masked, decode, mask_credentials, parse_http_date, provider_of
 from lore.untrusted import harmless, one_line
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ class Server:
         reason = f"{self.shown} answers {answer.status}" + (f": {said}" if said else "")
         if answer.status != 429 and answer.status < 500 and answer.status != 408:
             raise ServerRefusedError(reason, answer.status)
-        now = http_seconds(answer.headers.get("date", "")) or answer.ended  # the server's clock may be another
+        now = parse_http_date(answer.headers.get("date", "")) or answer.ended  # the server's clock may be another
         wait = _asked_wait(answer.headers.get("retry-after", ""), now)
         if wait is not None and wait > MOST_WAIT:
             raise ServerRefusedError(f"{reason}; it asks to wait {wait:,.0f} s", answer.status)
@@ -267,7 +267,7 @@ def _asked_wait(text: str, now: float) -> float | None:
     """Read `Retry-After`: seconds, or the time until which to wait; None for anything else."""
     if re.fullmatch(r"[0-9]+(?:\.[0-9]*)?", text, re.ASCII):
         return float(text)
-    at = http_seconds(text)
+    at = parse_http_date(text)
     return None if at is None else max(0.0, at - now)
 
 

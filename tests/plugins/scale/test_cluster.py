@@ -13,7 +13,7 @@ import pytest
 from cli.running import lore, put, session
 from lore.errors import LoreError
 from lore.judge.policy import Budgets
-from lore.model.results import Interrupted
+from lore.model.results import Interruption
 from lore.recording.opening import Options
 from lore.run.checking import judging
 from lore.run.checking.check import check
@@ -146,7 +146,7 @@ def test_interrupt_ends_the_run_in_order(scheduler):
     result = check(
         ["logs"], Budgets(), Options(), cluster=DaskCluster(scheduler, 1, print), interrupted=lambda: next(asked, True)
     ).result
-    assert isinstance(result.interrupted, Interrupted)
+    assert isinstance(result.interrupted, Interruption)
     assert result.interrupted.files < result.interrupted.of
 
 

@@ -17,7 +17,7 @@ import pytest
 from cli.running import lore
 from conftest import ROOT
 from lore.judge.policy import Budgets
-from lore.model.ledger import Ledger, LedgerRow, Loss, Spent
+from lore.model.ledger import CostParts, Ledger, LedgerRow, Loss
 from lore.recording import corpus
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
@@ -135,7 +135,7 @@ def odd(monkeypatch: pytest.MonkeyPatch) -> Ledger:
     row = LedgerRow(
         chain=text, number=2**80, line=None, at=1e30, model=text, client=text, gateway=text, response_id=text,
         prompt_tokens=2**70, uncached_tokens=None, read_tokens=-(2**63), write_tokens=2**63, output_tokens=0,
-        billed=True, spent=Spent(float("inf"), 0, 0, 0, float("nan")), loss=Loss("LORE101", "waste", 1, (text,)),
+        billed=True, spent=CostParts(float("inf"), 0, 0, 0, float("nan")), loss=Loss("LORE101", "waste", 1, (text,)),
         appended=None, compacted=False,
     )  # fmt: skip
     ledger = Ledger("odd", project=text, session=text, message=text, rows=(row,), written=float("inf"))

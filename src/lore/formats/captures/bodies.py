@@ -30,7 +30,8 @@ from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import MAIN
 from lore.model.jsonslice import Sliced, parts, table
-from lore.model.turn import Exchange, Form, seconds_in
+from lore.model.times import decode_time
+from lore.model.turn import Exchange, Form
 
 
 class Bodies(RecordReader):
@@ -162,7 +163,7 @@ def _exchange(data: bytes, *, answer: bool = True) -> Exchange | None:
     headers = headers_of(record.get("headers", b""))
     url = text_in(record.get("url", b""))
     status = next((found for key in _STATUS if (found := status_of(record.get(key, b""))) is not None), None)
-    at = next((found for key in _TIMES if (found := seconds_in(record.get(key, b"null"))) is not None), None)
+    at = next((found for key in _TIMES if (found := decode_time(record.get(key, b"null"))) is not None), None)
     call = call_of(headers, members, endpoint=endpoint_of(url, headers), status=status)
     if key == "body" and (chain := text_of(record["chain"]) if record["chain"][:1] == b'"' else MAIN) != MAIN:
         call = replace(call, agent=chain)

@@ -30,7 +30,8 @@ from lore.model.codes import Code, Problem
 from lore.model.events import Usage
 from lore.model.jsonslice import array, table
 from lore.model.limits import RECORD_BYTES, SAMPLE_BYTES, SAMPLE_VALUES
-from lore.model.turn import Call, Exchange, seconds_in
+from lore.model.times import decode_time
+from lore.model.turn import Call, Exchange
 
 _OPENING = re.compile(rb'\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:\s*"\w+"\s*,\s*"eval"\s*:\s*\{')
 _ATTACHED = re.compile(rb'"attachment://([0-9a-zA-Z]{8,64})"')
@@ -137,7 +138,7 @@ def _called(data: bytes, pools: _Pools, attachments: Mapping[str, Raw], session:
     counts = response.get("usage", response.get("usageMetadata", b"null"))
     usage = billed_of(counts, response.get("service_tier", b""))
     return Exchange(
-        _whole(sent.body, attachments), sent.fidelity, seconds_in(event.get("timestamp", b"null")),
+        _whole(sent.body, attachments), sent.fidelity, decode_time(event.get("timestamp", b"null")),
         usage or _usage(event), response_id=text_of(response.get("id", b'""')), call=Call(session=session),
     )  # fmt: skip
 

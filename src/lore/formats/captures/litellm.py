@@ -21,7 +21,8 @@ from lore.model.canonical import decode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Usage
 from lore.model.jsonslice import array, is_json, table
-from lore.model.turn import Call, Exchange, seconds_in
+from lore.model.times import decode_time
+from lore.model.turn import Call, Exchange
 
 PAYLOAD = ("model_parameters", "proxy_server_request", "standard_logging_object", "litellm_params", "hidden_params")
 _LOGGED = ("call_type", "startTime", "litellm_call_id", "response_cost", "model_map_information", "api_base")
@@ -84,13 +85,13 @@ def exchange_of(record: dict[str, bytes]) -> Exchange | Problem | None:
         return Problem(Code.CONTENT_NOT_RECORDED, "a payload that says nothing of the messages that were sent")
     response = table(record.get("response", b"null")) or {}
     metadata = table(record.get("metadata", b"null")) or {}
-    at = seconds_in(record.get("startTime", record.get("timestamp", b"null")))
-    began = seconds_in(record.get("completionStartTime", b"null"))
+    at = decode_time(record.get("startTime", record.get("timestamp", b"null")))
+    began = decode_time(record.get("completionStartTime", b"null"))
     answer = answer_in(response)
     return Exchange(
         sent.body, sent.fidelity, at, _usage(record, response, metadata), answered=began,
         response_id=answer.response_id, output=answer.output,
-        call=call_answered(_call(record, metadata), answer), ended=seconds_in(record.get("endTime", b"null")),
+        call=call_answered(_call(record, metadata), answer), ended=decode_time(record.get("endTime", b"null")),
     )  # fmt: skip
 
 

@@ -32,7 +32,7 @@ from lore.model.codes import Code
 from lore.model.jsonslice import array, table
 from lore.model.limits import BODY_BYTES, CAPTURED_BYTES, CAPTURED_CALLS
 from lore.model.mask import cut_masked
-from lore.model.turn import seconds_in
+from lore.model.times import decode_time
 
 NAME = "lore-capture"
 VERSION = 1
@@ -158,8 +158,8 @@ def _read(call: _OpenCall) -> list[Judged]:
             status=status_of(response.get("status", b"")),
             response_headers=headers_of(response.get("headers", b"")),
             response=joined(call.response.bodies),
-            at=seconds_in(request.get("at", b"null")),
-            answered=seconds_in(response.get("at", b"null")) if "status" in response else None,
+            at=decode_time(request.get("at", b"null")),
+            answered=decode_time(response.get("at", b"null")) if "status" in response else None,
             ended=_ended(call),
             account=text_in(request.get("account", b"")),
         )
@@ -168,11 +168,11 @@ def _read(call: _OpenCall) -> list[Judged]:
 
 def _ended(call: _OpenCall) -> float | None:
     """Return when a response was whole: when its last piece arrived, else when its last record was begun."""
-    began = seconds_in(call.request.members.get("at", b"null"))
+    began = decode_time(call.request.members.get("at", b"null"))
     pairs = array(call.response.arrived)
     passed = array(pairs[-1])[:1] if pairs else []
     try:
-        return began + float(passed[0]) / 1000 if passed and began is not None else seconds_in(call.response.last)
+        return began + float(passed[0]) / 1000 if passed and began is not None else decode_time(call.response.last)
     except ValueError:
         return None
 

@@ -23,7 +23,7 @@ from lore.model.canonical import decode, text_of
 from lore.model.codes import Code
 from lore.model.deferred import pattern
 from lore.model.jsonslice import parts, table
-from lore.model.turn import seconds_in
+from lore.model.times import decode_time
 
 _URL = ("url", "uri", "path")
 BODY = ("body", "parsed_body", "body_raw", "rawBody", "postData")
@@ -70,8 +70,11 @@ def _says_nothing(data: bytes) -> bool:
 def _read(call: _RecordedCall) -> Http:
     request, response, beside = call
     began = ((request, "timestamp"), (beside, "timestamp"), (beside, "recordedAt"), (beside, "recorded_at"))
-    at = next((time for side, key in began if (time := seconds_in(side.get(key, b"null"))) is not None), None)
-    answered, logged = seconds_in(response.get("timestamp", b"null")), seconds_in(beside.get("logged_at", b"null"))
+    at = next((time for side, key in began if (time := decode_time(side.get(key, b"null"))) is not None), None)
+    answered, logged = (
+        decode_time(response.get("timestamp", b"null")),
+        decode_time(beside.get("logged_at", b"null")),
+    )
     if answered is not None and (logged is None or answered > logged - _BEFORE_END):
         answered = None
     return Http(
@@ -193,7 +196,7 @@ class Har(Documents):
         if _says_nothing(data):
             return _NOTHING
         request, response, beside = _call_of(members)
-        at, waited = seconds_in(beside.get("startedDateTime", b"")), _waited(beside.get("timings", b""))
+        at, waited = decode_time(beside.get("startedDateTime", b"")), _waited(beside.get("timings", b""))
         return Http(
             url=_text(("url",), request),
             method=_text(("method",), request),

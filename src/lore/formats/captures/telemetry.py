@@ -35,7 +35,8 @@ from lore.model.codes import Code, Problem
 from lore.model.events import Usage
 from lore.model.jsonslice import array, is_json, table
 from lore.model.limits import TYPED_LEVELS
-from lore.model.turn import Call, Exchange, seconds_in
+from lore.model.times import decode_time
+from lore.model.turn import Call, Exchange
 
 _NESTED = (("resourceSpans", "scopeSpans", "spans"), ("resourceLogs", "scopeLogs", "logRecords"))
 _SMALL = 1024  # bytes of a record that is looked through for a call's attributes first
@@ -74,7 +75,7 @@ def _span(record: dict[str, bytes], shared: MutableMapping[str, bytes]) -> SpanR
             own.setdefault(key, value)
     body = _plain(record["body"]) if "body" in record else b'""'
     name = next((text_of(record[key]) for key in ("name", "eventName", "event_name") if key in record), "")
-    at = next((found for key in _STARTS if (found := seconds_in(record.get(key, b"null"))) is not None), None)
+    at = next((found for key in _STARTS if (found := decode_time(record.get(key, b"null"))) is not None), None)
     return SpanRecord(name or (text_of(body) if body[:1] == b'"' else ""), own, at)
 
 

@@ -31,7 +31,7 @@ from lore.model.items import NULL, OpaqueItem, is_absent
 from lore.model.jsonslice import table
 from lore.model.mask import cut_masked
 from lore.model.state import Sign, bounded
-from lore.model.turn import verdict_of
+from lore.model.turn import parse_verdict
 
 _SYNTHETIC = "<synthetic>"
 
@@ -249,7 +249,7 @@ class ClaudeCode(TranscriptLines[ClaudeMemory]):
         if chain.response == response:
             chain.usage = chain.usage if is_absent(message.usage) else message.usage
             if message.diagnostics != NULL:
-                chain.verdict = verdict_of(bytes(message.diagnostics)) or chain.verdict
+                chain.verdict = parse_verdict(bytes(message.diagnostics)) or chain.verdict
 
     def _close(self, chain: ClaudeChainMemory) -> None:
         if chain.response is None:

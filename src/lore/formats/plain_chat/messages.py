@@ -35,7 +35,7 @@ from lore.model.items import (
     blocks_of,
 )
 from lore.model.jsonslice import table
-from lore.model.turn import seconds_in
+from lore.model.times import decode_time
 
 SPOKEN = ("assistant", "call")
 _ANTHROPIC = pattern(
@@ -78,7 +78,7 @@ def whole(data: bytes) -> ChatConversation:
 
 def time_of(message: ChatMessage) -> str | None:
     """Return when a message was written, in RFC 3339; None where no member says a time."""
-    times = (raw for raw in _times_of(message) if raw is not NULL and seconds_in(bytes(raw)) is not None)
+    times = (raw for raw in _times_of(message) if raw is not NULL and decode_time(bytes(raw)) is not None)
     return next((stamp for raw in times if (stamp := stamp_of(raw)) is not None), None)
 
 

@@ -37,7 +37,7 @@ class CommandResult(Struct, frozen=True, kw_only=True):
     schema: int = 2
 
 
-def filled(kind: type[S], source: object, **own: object) -> S:
+def copy_fields(kind: type[S], source: object, **own: object) -> S:
     """Make a result of what `source` holds under the names of its fields, and of its `own` values."""
     found = {
         name: getattr(source, name) for name in kind.__struct_fields__ if name not in own and hasattr(source, name)
@@ -45,7 +45,7 @@ def filled(kind: type[S], source: object, **own: object) -> S:
     return kind(**found, **own)
 
 
-class Side(Struct, frozen=True):
+class DiffSide(Struct, frozen=True):
     """One side of a comparison. `partial`: its prompt's beginning is not recorded; unset where it is whole.
 
     `lacks` says what such logs do not hold of their prompts; unset where they hold all that was sent.
@@ -94,7 +94,7 @@ class DivergenceResult(Struct, frozen=True):
     right: str
 
 
-class AlsoSeen(Struct, frozen=True):
+class SecondaryCause(Struct, frozen=True):
     """What else was seen beside a leading cause, as typed evidence and in words.
 
     `contradicted`: the provider's verdict is about another section, so this did not break the prefix there.
@@ -125,7 +125,7 @@ class CauseResult(Struct, frozen=True):
     evidence: Evidence | None
     strength: str | None
     actor: str
-    also: tuple[AlsoSeen, ...]
+    also: tuple[SecondaryCause, ...]
     ruled_out: tuple[RuledOut, ...]
     lost_bytes: int | None
     lost_tokens: int | None
@@ -157,7 +157,7 @@ class UsageResult(Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, usage: Usage, *, partial: bool = False) -> Self:
         """Return the counts of one pass."""
-        return filled(cls, usage, partial_output=True if partial else UNSET)
+        return copy_fields(cls, usage, partial_output=True if partial else UNSET)
 
     @classmethod
     def sum_of(cls, usages: Iterable[Usage | UsageResult | Totals], **own: Any) -> Self:
@@ -182,7 +182,7 @@ class VerdictResult(Struct, frozen=True):
     @classmethod
     def of(cls, verdict: Verdict) -> VerdictResult:
         """Return a provider's verdict."""
-        return filled(cls, verdict)
+        return copy_fields(cls, verdict)
 
 
 class ColumnsResult(Struct, frozen=True):
@@ -198,11 +198,11 @@ class ColumnsResult(Struct, frozen=True):
     dispute: str | None
 
 
-class Diff(CommandResult, frozen=True, kw_only=True):
+class DiffResult(CommandResult, frozen=True, kw_only=True):
     """`lore diff-prefix --json`. `chain` and `turn` name the right side, in a pair of one session."""
 
-    left: Side
-    right: Side
+    left: DiffSide
+    right: DiffSide
     file: FileLengths | None
     prompt: PromptLengths | None
     relation: str | None
@@ -260,7 +260,7 @@ class Finding(Struct, frozen=True):
     paused: float | None = None
     times: int = 1
     qualifiers: tuple[str, ...] = ()
-    also: tuple[AlsoSeen, ...] = ()
+    also: tuple[SecondaryCause, ...] = ()
     ruled_out: tuple[RuledOut, ...] = ()
     partial: bool = False
     is_break: bool = False
@@ -323,7 +323,7 @@ class CostlyCause(Struct, frozen=True):
     lost_dollars: float | None = None
 
 
-class Unseen(Struct, frozen=True):
+class UnrecordedParts(Struct, frozen=True):
     """What logs of a format do not hold of their prompts, in `files` files.
 
     `tokens` is how much that is of a prompt, the median of what first requests were billed beyond what the log holds
@@ -340,24 +340,24 @@ class Unseen(Struct, frozen=True):
     most: int | None = None
 
 
-class Interrupted(Struct, frozen=True):
+class Interruption(Struct, frozen=True):
     """How far an interrupted run came: `files` were read, the last of them perhaps in part, `of` so many."""
 
     files: int
     of: int
 
 
-class Checked(CommandResult, frozen=True, kw_only=True):
+class CheckResult(CommandResult, frozen=True, kw_only=True):
     """`lore check --json`; `top` holds the three costliest causes, those that are no waste behind those that are;
     `unseen` says what logs lack of their prompts. `interrupted` is left out where the run came to its end.
     """
 
     summary: Summary
     top: list[CostlyCause] = []
-    unseen: list[Unseen] = []
+    unseen: list[UnrecordedParts] = []
     findings: list[Finding]
     problems: list[Problem]
-    interrupted: Interrupted | UnsetType = UNSET
+    interrupted: Interruption | UnsetType = UNSET
 
 
 class SegmentResult(Struct, frozen=True):
@@ -414,7 +414,7 @@ class TemplateResult(Struct, frozen=True):
     source: str
 
 
-class Explained(CommandResult, frozen=True, kw_only=True):
+class AssembleExplanation(CommandResult, frozen=True, kw_only=True):
     """`lore assemble --explain --json`. `turn` is None where a session without turns stands at its end.
 
     `chat_templates` are those that servers are known to use for the model; all that are known where the model is not.
@@ -483,12 +483,12 @@ class WholeTurn(Struct, frozen=True, gc=False):
     body: Raw
 
 
-def reset_of(changes: tuple[Change, ...]) -> Reset | None:
+def reset_name(changes: tuple[Change, ...]) -> Reset | None:
     """Name the most severe change that entitles a prompt to differ; None where there is none."""
     codes = {change.cause for change in changes}
     return next((name for code, name in RESETS if code in codes), None)
 
 
-def changes_of(reset: Reset | None) -> tuple[Change, ...]:
+def changes_of_reset(reset: Reset | None) -> tuple[Change, ...]:
     """Return what a named reset says of the events before a turn."""
     return () if reset is None else (Change(_CODES[reset], "the assembled turn says so"),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from lore.model.codes import Problem
-from lore.model.results import CommandResult, CostlyCause, Finding, Unseen
+from lore.model.results import CommandResult, CostlyCause, Finding, UnrecordedParts
 
 
 class LintBreakpoint(Struct, frozen=True, kw_only=True):
@@ -92,6 +92,6 @@ class LintResult(CommandResult, frozen=True, kw_only=True):
         return []
 
     @property
-    def unseen(self) -> list[Unseen]:
+    def unseen(self) -> list[UnrecordedParts]:
         """Request bodies hold all that was sent."""
         return []

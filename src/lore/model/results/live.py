@@ -7,8 +7,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from lore.model.codes import CauseKind
-from lore.model.results import CommandResult, filled
-from lore.model.running import Running
+from lore.model.results import CommandResult, copy_fields
+from lore.model.running import RunningTotals
 
 
 class RunningBreak(Struct, frozen=True, kw_only=True):
@@ -55,8 +55,8 @@ class RunningSession(CommandResult, frozen=True, kw_only=True):
     last_break: RunningBreak | None
 
 
-def running_session(running: Running, path: str) -> RunningSession:
+def running_session(running: RunningTotals, path: str) -> RunningSession:
     """Return a session as JSON shows it."""
     last = running.last_break
-    shown = None if last is None else filled(RunningBreak, last)
-    return filled(RunningSession, running, path=path, session_id=running.session or None, last_break=shown)
+    shown = None if last is None else copy_fields(RunningBreak, last)
+    return copy_fields(RunningSession, running, path=path, session_id=running.session or None, last_break=shown)

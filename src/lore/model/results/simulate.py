@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 
 from lore.model.codes import Problem
-from lore.model.results import CauseResult, CommandResult, Interrupted, UsageResult, VerdictResult
+from lore.model.results import CauseResult, CommandResult, Interruption, UsageResult, VerdictResult
 from lore.model.results.measured import MeasuredResult
 
 RuleValue: TypeAlias = bool | int | float | str | None
@@ -186,7 +186,7 @@ class Saving(Struct, frozen=True, kw_only=True):
         return self.saved > 0 if self.saved else self.tokens > 0
 
 
-class Simulated(CommandResult, frozen=True, kw_only=True):
+class SimulateResult(CommandResult, frozen=True, kw_only=True):
     """`lore simulate --json`: one object a cache; `cache` is None where turns name different ones.
 
     `interrupted` is left out where the run came to its end; else nothing is said of changes. `measured` is what logs of
@@ -203,7 +203,7 @@ class Simulated(CommandResult, frozen=True, kw_only=True):
     what_if: list[Saving]
     notes: list[str]
     problems: list[Problem]
-    interrupted: Interrupted | UnsetType = UNSET
+    interrupted: Interruption | UnsetType = UNSET
     measured: MeasuredResult | UnsetType = UNSET
 
 
@@ -290,7 +290,7 @@ class CompactionCost(Struct, frozen=True, kw_only=True):
     turns: int | None = None
 
 
-class Fired(Struct, frozen=True, kw_only=True):
+class FiredTrigger(Struct, frozen=True, kw_only=True):
     """One compaction: after which turn and when (seconds since 1970), how many messages stay and go, in tokens too.
 
     `context_tokens` is what outside sources said; null where they were not asked.
@@ -346,7 +346,7 @@ class CompactedTotals(Struct, frozen=True, kw_only=True):
     overfull: tuple[int, int] | None = None
 
 
-class DryRun(CommandResult, frozen=True, kw_only=True):
+class DryRunResult(CommandResult, frozen=True, kw_only=True):
     """`lore compact --dry-run --json`: where each trigger would have fired, and what prompt and cache would have cost.
 
     `session` is what was read, `when` the moments that were chosen; `totals` is null where nothing is configured;
@@ -356,14 +356,14 @@ class DryRun(CommandResult, frozen=True, kw_only=True):
     session: str
     configured: bool
     when: str | None
-    triggers: list[Fired]
+    triggers: list[FiredTrigger]
     totals: CompactedTotals | None
     answer: str
     notes: list[str]
     problems: list[Problem]
 
 
-class Compacted(CommandResult, frozen=True, kw_only=True):
+class CompactResult(CommandResult, frozen=True, kw_only=True):
     """`lore compact --json`: what was compacted, and where it was written. `triggers` is empty where nothing was due.
 
     `written` names the log, store or file, null where nothing was written; `events` counts what was.
@@ -371,7 +371,7 @@ class Compacted(CommandResult, frozen=True, kw_only=True):
 
     session: str
     configured: bool
-    triggers: list[Fired]
+    triggers: list[FiredTrigger]
     events: int
     written: str | None
     answer: str

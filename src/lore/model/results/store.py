@@ -90,7 +90,7 @@ class FoldResult(CommandResult, frozen=True, kw_only=True):
     problems: list[Problem]
 
 
-class Followed(CommandResult, frozen=True, kw_only=True):
+class FollowedLine(CommandResult, frozen=True, kw_only=True):
     """One line of `lore fold --follow --json`: an event, as lore's log spells it, or a snapshot.
 
     `cursor` is EPOCH:N, with N events of the log folded: the one on this line, or all in the snapshot.
@@ -234,7 +234,7 @@ class StoreVacuumed(StoreResult, frozen=True, kw_only=True):
     freed_bytes: int
 
 
-class KnownFact(Struct, frozen=True):
+class KnowledgeEntry(Struct, frozen=True):
     """One entry of what a session knows.
 
     `state`: `pinned` in the prompt, told by a `delta`, or `waiting` for a turn that tells it; None where the
@@ -252,7 +252,7 @@ class KnowledgeResult(CommandResult, frozen=True, kw_only=True):
     """`lore knowledge list --json`; entries in the order in which prompts show them."""
 
     session: str
-    knowledge: list[KnownFact]
+    knowledge: list[KnowledgeEntry]
     problems: list[Problem]
 
 

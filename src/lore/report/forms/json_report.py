@@ -9,7 +9,7 @@ from msgspec import UNSET, Raw
 
 from lore.model.canonical import encode
 from lore.model.mask import mask
-from lore.model.results import Checked
+from lore.model.results import CheckResult
 from lore.model.results.lint import LintResult
 from lore.report.plain import escaped
 
@@ -56,7 +56,7 @@ class Json:
 
     mixes = False
 
-    def write(self, result: Checked | LintResult, out: Console, *, verbose: bool) -> None:
+    def write(self, result: CheckResult | LintResult, out: Console, *, verbose: bool) -> None:
         out.file.write(render(result) + "\n")
 
 
@@ -65,7 +65,7 @@ class JsonLines:
 
     mixes = False
 
-    def write(self, result: Checked | LintResult, out: Console, *, verbose: bool) -> None:
+    def write(self, result: CheckResult | LintResult, out: Console, *, verbose: bool) -> None:
         for finding in result.findings:
             out.file.write(render(finding) + "\n")
         out.file.write(render(msgspec.structs.replace(result, findings=[])) + "\n")

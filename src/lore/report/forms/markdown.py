@@ -13,7 +13,7 @@ from rich.console import Console
 
 from lore.model.results import CostlyCause, Finding
 from lore.model.results.measured import MeasuredResult
-from lore.model.results.simulate import Simulated, SimulatedTurn
+from lore.model.results.simulate import SimulatedTurn, SimulateResult
 from lore.report.forms import terminal
 from lore.report.measured import measured_view
 from lore.report.plain import counted, place_of, turn_of, visible
@@ -56,7 +56,7 @@ def _top(causes: list[CostlyCause]) -> Iterable[str]:
         yield ""
 
 
-def simulated_lines(result: Simulated) -> Iterable[str]:
+def simulated_lines(result: SimulateResult) -> Iterable[str]:
     """Yield a simulation: how far predictions were from bills, and the turns that lost tokens, most first."""
     yield "## lore simulate"
     yield ""

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from lore.model.codes import UNEXPLAINED, Code
 from lore.model.evidence import NothingRead
-from lore.model.results import Checked, CostlyCause, Finding, Summary, Unseen
+from lore.model.results import CheckResult, CostlyCause, Finding, Summary, UnrecordedParts
 from lore.model.results.lint import LintResult, LintSummary
 from lore.report.commands import in_shell
 from lore.report.console import columns_of, line, whole
@@ -85,12 +85,12 @@ def _worst(found: Sequence[Finding]) -> str:
     ])  # fmt: skip
 
 
-Reported: TypeAlias = Checked | LintResult
+Reported: TypeAlias = CheckResult | LintResult
 
 
 def command_of(result: Reported) -> str:
     """Name the command that a report is of."""
-    return "lore check" if isinstance(result, Checked) else "lore lint"
+    return "lore check" if isinstance(result, CheckResult) else "lore lint"
 
 
 class FindingsWriter:
@@ -122,7 +122,7 @@ class Terminal:
         self._begun = begun  # who has written the first findings
 
     def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
-        assert isinstance(result, Checked)  # `lore lint` has one of its own
+        assert isinstance(result, CheckResult)  # `lore lint` has one of its own
         findings = self._begun or FindingsWriter(out, verbose=verbose)
         findings.write(result.findings[findings.heard :])
         if findings.written:
@@ -145,7 +145,7 @@ class Terminal:
                 out.print(line(f"    ({why})"))
 
 
-def _next(result: Checked) -> Iterator[tuple[str, str]]:
+def _next(result: CheckResult) -> Iterator[tuple[str, str]]:
     """Yield what to run next about what cost most, and the file that did, each command with what it says.
 
     Waste comes before what nothing explains.
@@ -275,7 +275,7 @@ def unseen_lines(result: Reported) -> Iterator[str]:
         yield not_in_logs(formats, what)
 
 
-def _spread(unseen: Unseen) -> str:
+def _spread(unseen: UnrecordedParts) -> str:
     """Say how sure a size is: sessions that differ by more than a tenth from the median are shown."""
     least, most, median = unseen.least, unseen.most, unseen.tokens or 0
     if least is None or most is None or (least >= 0.9 * median and most <= 1.1 * median):

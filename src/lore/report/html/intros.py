@@ -13,11 +13,11 @@ from typing import NamedTuple, TypeAlias
 from msgspec import UNSET
 from rich.console import Console
 
-from lore.model.results import Checked, Finding
+from lore.model.results import CheckResult, Finding
 from lore.model.results.lint import LintResult
 from lore.model.results.overview import Comparison, Overview, Spending
 from lore.model.results.page import PageSession
-from lore.model.results.simulate import CompactedSide, DryRun, Fired, Saving, Simulated
+from lore.model.results.simulate import CompactedSide, DryRunResult, FiredTrigger, Saving, SimulateResult
 from lore.report.compacted import side_in_words, signed
 from lore.report.comparison import about_side, cause_in_cells, conclusions, measure_in_words
 from lore.report.forms import terminal
@@ -114,7 +114,7 @@ class Intro(NamedTuple):
 
 def of_report(result: terminal.Reported, *, verbose: bool = False) -> Intro:
     """Introduce what `lore check` or `lore lint` found."""
-    return of_check(result, verbose=verbose) if isinstance(result, Checked) else _of_lint(result, verbose=verbose)
+    return of_check(result, verbose=verbose) if isinstance(result, CheckResult) else _of_lint(result, verbose=verbose)
 
 
 def _of_lint(result: LintResult, *, verbose: bool) -> Intro:
@@ -131,7 +131,7 @@ def _of_lint(result: LintResult, *, verbose: bool) -> Intro:
     return Intro("lore lint", "lore lint", lead, (_findings(found, folded=False), block))
 
 
-def of_check(result: Checked, *, verbose: bool = False) -> Intro:
+def of_check(result: CheckResult, *, verbose: bool = False) -> Intro:
     """Introduce the recordings that `lore check` judged; `verbose` lists notes, too."""
     found = terminal.worst_first(terminal.shown(result.findings, verbose=verbose))
     found = found if verbose else terminal.once_a_file(found)
@@ -140,7 +140,7 @@ def of_check(result: Checked, *, verbose: bool = False) -> Intro:
     return Intro("lore check", "lore check", lead, (PageBlock(lines=lines), _top(result), _findings(found)))
 
 
-def _top(result: Checked) -> PageBlock:
+def _top(result: CheckResult) -> PageBlock:
     if not result.top:
         return PageBlock()
     rows: list[tuple[Cell, ...]] = [
@@ -167,7 +167,7 @@ def _findings(found: Sequence[Finding], *, folded: bool = True) -> PageBlock:
     return PageBlock(f"Findings ({len(found):,})", lines, table=table, folded=folded)
 
 
-def of_simulation(result: Simulated) -> Intro:
+def of_simulation(result: SimulateResult) -> Intro:
     """Introduce what a cache would have done, beside what was billed."""
     totals = result.totals
     cache = f"lore simulate, cache: {result.cache or 'as served'}"
@@ -241,7 +241,7 @@ def _by_day(days: Sequence[Spending]) -> PageBlock:
     return PageBlock("By day", strips=tuple(strips), table=table, folded_table=True, compact=True)
 
 
-def of_dry_run(result: DryRun) -> Intro:
+def of_dry_run(result: DryRunResult) -> Intro:
     """Introduce what a policy of compaction would have done to a session."""
     heads = ("turn", "when", "trigger", "pruned", "kept", "before", "after", "next turn, warm", "cold", "saved")
     fired = PageTable(heads, [_fired(each) for each in result.triggers], frozenset((0, 3, 4, 5, 6, 7, 8, 9)))
@@ -264,7 +264,7 @@ def _side(name: str, side: CompactedSide, most: float) -> Strip:
     return strip(name, whole, max(most, sum(size for _, size, _ in whole)), side_in_words(side))
 
 
-def _fired(each: Fired) -> tuple[Cell, ...]:
+def _fired(each: FiredTrigger) -> tuple[Cell, ...]:
     cost = each.cost
     saved = "–" if cost.turns is None else money_of(cost.saved)
     return (
@@ -310,7 +310,7 @@ def _parts_of_both(result: Comparison) -> PageTable | None:
     return PageTable(("part", "A", "B"), rows, frozenset((1, 2))) if rows else None
 
 
-def trials_of(result: DryRun) -> tuple[tuple[int, str], ...]:
+def trials_of(result: DryRunResult) -> tuple[tuple[int, str], ...]:
     """Return the turns behind which a policy would have compacted, with what it would have done there."""
     return tuple([
         (each.turn, f"{each.trigger} would compact {each.before_tokens:,} tokens to {each.after_tokens:,}")

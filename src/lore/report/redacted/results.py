@@ -23,14 +23,14 @@ from lore.model.codes import Code, Problem
 from lore.model.inserts import insert_texts
 from lore.model.items import Item, RawBlock, is_absent
 from lore.model.ledger import Loss
-from lore.model.results import CauseResult, ColumnsResult, Diff, Finding, Side
+from lore.model.results import CauseResult, ColumnsResult, DiffResult, DiffSide, Finding
 from lore.model.results.measured import PROCESS
 from lore.model.results.overview import Overview, SpendingCause
 from lore.model.results.page import PageTurn
-from lore.model.results.simulate import GroupResult, ReliabilityResult, Simulated
+from lore.model.results.simulate import GroupResult, ReliabilityResult, SimulateResult
 from lore.model.results.store import FoldResult, InjectedResult
 from lore.model.running import LastBreak
-from lore.model.turn import seconds
+from lore.model.times import parse_timestamp
 from lore.report.redacted.findings import (
     digest,
     is_own,
@@ -110,7 +110,7 @@ SHOWN = {
     "file": FieldTreatment(
         "the file or folder that you named, and line and byte in it",
         "as they are: call it otherwise where its name says too much",
-        ("path", "file", "looked", "command", "DryRun.session", "Side.name",
+        ("path", "file", "looked", "command", "DryRunResult.session", "DiffSide.name",
          "ComparedSide.name", "MeasuredLog.name", "SpendingSession.path"),
         kept=True,
     ),
@@ -129,7 +129,7 @@ def _unless(is_known: Callable[[str], object]) -> Callable[[str], str]:
 
 
 def _is_time(text: str) -> bool:
-    return seconds(text) is not None
+    return parse_timestamp(text) is not None
 
 
 def chain_name(name: str) -> str:
@@ -248,7 +248,7 @@ def _overview(result: Overview) -> Overview:
     return replace(_by_field(result), groups=[replace(group, name=name(group.name)) for group in result.groups])
 
 
-def _simulated(result: Simulated) -> Simulated:
+def _simulated(result: SimulateResult) -> SimulateResult:
     models = {turn.model for turn in result.turns if turn.model is not None}
     return replace(_by_field(result), notes=list(_notes(result.notes, models)))
 
@@ -266,16 +266,16 @@ def _notes(notes: Iterable[str], models: set[str]) -> Iterator[str]:
         yield shown
 
 
-def _diff(diff: Diff) -> Diff:
+def _diff(diff: DiffResult) -> DiffResult:
     """Return a comparison without content: in `FILE#CHAIN:TURN` the chain is as it is shown elsewhere."""
-    made: Diff = _by_field(diff)
+    made: DiffResult = _by_field(diff)
     if not diff.chain:
         return made
     left, right = (_named(side, diff.chain, chain_name(diff.chain)) for side in (made.left, made.right))
     return replace(made, left=left, right=right)
 
 
-def _named(side: Side, chain: str, shown: str) -> Side:
+def _named(side: DiffSide, chain: str, shown: str) -> DiffSide:
     return replace(side, name=side.name.replace(f"#{chain}:", f"#{shown}:"))
 
 
@@ -299,7 +299,7 @@ def _names_of(code: str) -> Callable[[str], str]:
 _STRUCTS: dict[type, Callable[[Any], Any]] = {
     Finding: redacted_finding, Problem: redacted_problem, CauseResult: lambda cause: cause,
     ColumnsResult: lambda columns: columns, SpendingCause: redacted_cause, Loss: _loss, Overview: _overview,
-    GroupResult: _grouped, ReliabilityResult: _grouped, Simulated: _simulated, Diff: _diff,
+    GroupResult: _grouped, ReliabilityResult: _grouped, SimulateResult: _simulated, DiffResult: _diff,
     PageTurn: _page_turn, RawBlock: lambda block: RawBlock(_raw(block.json)),
     LastBreak: lambda last: last._replace(says=last.plain),
 }  # fmt: skip

@@ -28,7 +28,7 @@ def not_in_logs(formats: Iterable[str], what: str) -> str:
     return f"not in {', '.join(formats)} logs: {what}"
 
 
-def interrupted_line(interrupted: results.Interrupted) -> str:
+def interrupted_line(interrupted: results.Interruption) -> str:
     """Say of how many files a run that was interrupted tells."""
     files = f"{interrupted.files:,} of {interrupted.of:,} file{'s' * (interrupted.of != 1)}"
     return f"interrupted: this is partial, {files} (the last perhaps not to its end)"
@@ -183,14 +183,14 @@ def worded(finding: results.Finding, change: dict[str, Callable[[str], str]] | N
     return replace(made, message=message(made))
 
 
-def _worded(seen: results.AlsoSeen, change: dict[str, Callable[[str], str]]) -> results.AlsoSeen:
+def _worded(seen: results.SecondaryCause, change: dict[str, Callable[[str], str]]) -> results.SecondaryCause:
     evidence = mapped(seen.evidence, change)
     return replace(seen, evidence=evidence, message=sentence(evidence))
 
 
 def cause_result(finding: results.Finding) -> results.CauseResult:
     """Return a worded finding as results about a turn show it."""
-    return results.filled(results.CauseResult, finding, path=finding.json_path)
+    return results.copy_fields(results.CauseResult, finding, path=finding.json_path)
 
 
 def grounds(cause: results.CauseResult) -> str:

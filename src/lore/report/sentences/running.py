@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from lore.model.ledger import LedgerRow
 from lore.model.results.overview import SpendingCause
-from lore.model.running import LastBreak, Running
+from lore.model.running import LastBreak, RunningTotals
 from lore.report.plain import local_time, visible
 from lore.report.sentences.spending import cause_in_words, span_of
 from lore.report.status_line import clock, percent, short, span
@@ -38,14 +38,14 @@ HEADS = ("turn", "at", "prompt", "read", "", "paid again", "why")
 SOON = 120.0  # seconds before the end of a cache in which something can be done about it
 
 
-def session_line(running: Running, path: str, note: str) -> str:
+def session_line(running: RunningTotals, path: str, note: str) -> str:
     """Say which session it is, and what is wrong or new."""
     requests = f"{running.requests:,} request{'' if running.requests == 1 else 's'}"
     parts = [note, running.model or "", requests if running.requests else "no request yet", path]
     return visible("  ·  ".join(filter(None, parts)))
 
 
-def figures_line(running: Running) -> str:
+def figures_line(running: RunningTotals) -> str:
     """Say the size of the last prompt, what was read of it, and what was paid again in this session."""
     if running.prompt_tokens is None:
         return "no bill yet"
@@ -58,7 +58,7 @@ def figures_line(running: Running) -> str:
     return f"prompt {running.prompt_tokens:,} tokens{read}{again}"
 
 
-def expiry_line(running: Running, now: float) -> str:
+def expiry_line(running: RunningTotals, now: float) -> str:
     """Say how long what stands in the cache is kept, counted down; `now` is in seconds since the epoch."""
     if not running.requests:
         return ""
@@ -70,7 +70,7 @@ def expiry_line(running: Running, now: float) -> str:
     return f"cache   {left} ({of})"
 
 
-def break_line(running: Running, now: float, *, redact: bool) -> str:
+def break_line(running: RunningTotals, now: float, *, redact: bool) -> str:
     """Say which request lost what stood in the cache last, and why."""
     last = running.last_break
     if last is None:
@@ -81,7 +81,7 @@ def break_line(running: Running, now: float, *, redact: bool) -> str:
     return f"break   turn {last.turn}{when}: {says}; {last.lost_tokens:,} tokens{money}  [lore explain {last.code}]"
 
 
-def advice(running: Running, now: float) -> str:
+def advice(running: RunningTotals, now: float) -> str:
     """Say what to do now."""
     at, standing = running.expires_at, running.stood or running.prompt_tokens or 0
     if not running.requests:

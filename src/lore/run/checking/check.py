@@ -31,7 +31,7 @@ from lore.judge.policy import Budgets, NarrowedRun, Policy
 from lore.judge.totals import RunTotals
 from lore.model.codes import Reader
 from lore.model.ledger import Ledger
-from lore.model.results import Checked, Finding, Interrupted
+from lore.model.results import CheckResult, Finding, Interruption
 from lore.recording import corpus, filesystem
 from lore.recording.base import load_plugins, register_plugins
 from lore.recording.inputs import Input, inputs, path_of, place_of
@@ -61,7 +61,7 @@ class CheckOutcome(NamedTuple):
     look for, and left in it.
     """
 
-    result: Checked
+    result: CheckResult
     failed: bool
     incomplete: bool
     baselined: int | None = None
@@ -132,7 +132,7 @@ def check(
             if fresh := totals.since(heard):
                 heard += len(fresh)
                 hear(fresh if context.redact else list(map(worded, fresh)))  # without content where it was judged
-    stopped = Interrupted(read, len(files)) if interrupted() else UNSET
+    stopped = Interruption(read, len(files)) if interrupted() else UNSET
     folder = next((path for path in paths if path != corpus.STDIN and not os.path.isfile(path)), None)
     if (
         stopped is UNSET
@@ -161,8 +161,8 @@ def config_of(context: CheckContext, budgets: Budgets, options: Options) -> Chec
 
 def concluded(
     totals: RunTotals, context: CheckContext, budgets: Budgets, path: str, known: KnownFindings | None = None,
-    stopped: Interrupted | UnsetType = UNSET,
-) -> Checked:  # fmt: skip
+    stopped: Interruption | UnsetType = UNSET,
+) -> CheckResult:  # fmt: skip
     """Return what all files come to; budgets of the run are exceeded at `path`."""
     ends = [*totals.over(budgets, context.policy, place_of(path, context.root))]
     if not stopped:

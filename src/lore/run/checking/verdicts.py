@@ -23,7 +23,7 @@ from lore.judge.totals import FileResult, FileTotals, unseen_tokens
 from lore.model.cause import Place
 from lore.model.codes import Code, Problem, Reader
 from lore.model.ledger import Ledger
-from lore.model.results import Finding, Unseen
+from lore.model.results import Finding, UnrecordedParts
 from lore.model.turn import Turn
 from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom, load_plugins
 from lore.recording.inputs import Input, place_of
@@ -176,7 +176,7 @@ def _judge_turns(
     result.whole = result.whole and not stopped
 
 
-def unseen_of(recording: Recording, turn: Turn) -> Unseen | None:
+def unseen_of(recording: Recording, turn: Turn) -> UnrecordedParts | None:
     """Say what a log of this format lacks of its prompts; None where the format does not say it."""
     what, sealed = lacks_of(recording.state.format), getattr(READERS.get(recording.state.format), "sealed", "")
-    return Unseen(recording.state.format, what, 1, unseen_tokens(turn), sealed) if what else None
+    return UnrecordedParts(recording.state.format, what, 1, unseen_tokens(turn), sealed) if what else None

@@ -14,7 +14,7 @@ from msgspec import structs
 from lore.judge.policy import NO_POLICY, Budgets, Decided, Limited, Policy, Ruling, over_budget
 from lore.judge.totals import FileTotals, costliest
 from lore.model.codes import Reader
-from lore.model.results import Checked, Finding
+from lore.model.results import CheckResult, Finding
 from lore.recording import corpus
 from lore.recording.base import Problems, UnrecognisedError, load_plugins
 from lore.recording.inputs import place_of
@@ -28,7 +28,7 @@ from lore.run.dated import PACKAGED, Dated
 def follow_check(
     path: str, budgets: Budgets, options: Options, say: Say, *, wait: Wait = every, policy: Policy = NO_POLICY,
     root: str = "", dated: Dated = PACKAGED, reader: Reader | None = None,
-) -> Iterator[Finding | Checked | None]:  # fmt: skip
+) -> Iterator[Finding | CheckResult | None]:  # fmt: skip
     """Judge a recording that is being written: yield findings as soon as their turn is whole.
 
     Last, when waiting ends, the sums (without the findings) of the log as it then stands.
@@ -62,7 +62,7 @@ def follow_check(
         if live.over:
             summary.sessions, summary.chains, summary.compactions = 1, judge.chains, len(recording.boundaries)
             top = costliest(totals.result.costs, place.reader)
-            yield Checked(summary=summary, top=top, findings=[], problems=problems.kept)
+            yield CheckResult(summary=summary, top=top, findings=[], problems=problems.kept)
 
 
 def _left(decided: list[Decided]) -> Iterator[Finding]:

@@ -22,7 +22,7 @@ from lore.judge.ledger import RunningSums
 from lore.model.cause import Place
 from lore.model.jsonslice import is_json
 from lore.model.ledger import LedgerRow
-from lore.model.running import LastBreak, Running
+from lore.model.running import LastBreak, RunningTotals
 from lore.recording import corpus, recent
 from lore.recording.agents.logs import Surroundings
 from lore.recording.base import Problems, collected_seldom, load_plugins
@@ -38,7 +38,7 @@ from lore.run.live.statusline import UNUSED, KeptStatus, end_of, state_file, wri
 class RunningLog(NamedTuple):
     """A log that was judged: what it came to, its rows, and what broke at which."""
 
-    running: Running
+    running: RunningTotals
     rows: tuple[LedgerRow, ...] = ()
     breaks: Mapping[int, LastBreak] = MappingProxyType({})
 
@@ -52,7 +52,7 @@ def judge_running(path: str, options: Options, dated: Dated) -> RunningLog:
     with collected_seldom():
         opened = corpus.open_head(path)
         if _is_beginning(opened.head):
-            return RunningLog(Running(""))
+            return RunningLog(RunningTotals(""))
         recording = options.open(path, Problems(), opened=opened._replace(data=_whole_lines(opened.data)))
         sums = RunningSums(dated.rules, worded_break)
         steps = verdicts(recording, dated.judge(quick=True), Place(recording.shown, reader="user"))
@@ -134,7 +134,7 @@ def keep(folder: str, path: str, options: Options, dated: Dated) -> KeptStatus:
         running = judge_running(path, options, dated).running
     except LoreError as error:
         options.log(error.message)
-        running = Running("")
+        running = RunningTotals("")
     known = KeptStatus(running, size, end, began, time.time() - began)
     last = running.last_break
     fields = {**running._asdict(), "last_break": None if last is None else last._asdict()}

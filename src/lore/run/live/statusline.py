@@ -20,7 +20,7 @@ from zlib import crc32
 
 from lore import __version__
 from lore.files import cache_root
-from lore.model.running import LastBreak, Running
+from lore.model.running import LastBreak, RunningTotals
 from lore.report.status_line import DEFAULT, Shown, client_and_path, parts_of, status_line
 
 TAIL = 4096  # bytes of a log's end that are compared
@@ -32,7 +32,7 @@ STDIN_LIMIT, STDIN_SECONDS = 1024 * 1024, 0.5  # tmux leaves standard input open
 class KeptStatus(NamedTuple):
     """The kept figures of a log, its size and checksum at `judged_at`; judging took `cost` seconds."""
 
-    running: Running
+    running: RunningTotals
     size: int
     end: int
     judged_at: float
@@ -102,7 +102,7 @@ def look(folder: str, path: str) -> tuple[KeptStatus | None, bool]:
     try:
         fields: dict[str, Any] = kept["running"]
         last = cast("dict[str, Any] | None", fields.pop("last_break"))
-        running = Running(**fields, last_break=None if last is None else LastBreak(**last))
+        running = RunningTotals(**fields, last_break=None if last is None else LastBreak(**last))
         known = KeptStatus(running, *(kept[field] for field in KeptStatus._fields[1:]))
     except (TypeError, KeyError, AttributeError):
         return None, False

@@ -27,7 +27,7 @@ from lore.errors import LoreError
 from lore.files import make_folder, replaced
 from lore.model.cause import Place
 from lore.model.ledger import Ledger, LedgerRow
-from lore.model.results import Unseen
+from lore.model.results import UnrecordedParts
 from lore.recording import corpus, filesystem
 from lore.recording.agents.companions import companions
 from lore.recording.agents.logs import Surroundings
@@ -192,7 +192,7 @@ class LedgerMaker:
         from lore.judge.ledger import LedgerRows  # noqa: PLC0415 - as above
 
         self._rows, self._made = list[LedgerRow](), LedgerRows(rules)
-        self._unseen: Unseen | None = None
+        self._unseen: UnrecordedParts | None = None
 
     def add(self, verdict: TurnVerdict) -> None:
         """Take the next verdict."""

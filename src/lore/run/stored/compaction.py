@@ -31,8 +31,8 @@ from lore.fold.step import Folding
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, SessionStarted, encode
 from lore.model.results.page import EarlierCompaction
-from lore.model.results.simulate import Compacted, DryRun, Fired
-from lore.model.turn import seconds
+from lore.model.results.simulate import CompactResult, DryRunResult, FiredTrigger
+from lore.model.times import parse_timestamp
 from lore.plugins import published
 from lore.prompt.entries import tokens_of
 from lore.recording import corpus
@@ -149,7 +149,7 @@ class Compacting:
         why = f"Nothing was compacted: {done.refused}" if done.refused else few
         return f"{why}, and no source had anything to say." if firing.window is not None else f"{why}."
 
-    def result(self, made: Done | str, place: str) -> Compacted:
+    def result(self, made: Done | str, place: str) -> CompactResult:
         """Return what was done: the events are written to `place`, or nothing is."""
         if isinstance(made, str):
             return _result(self._path, made, problems=self._problems)
@@ -162,7 +162,7 @@ class Compacting:
             written=written, notes=[f"nothing was pruned: {made.refused}"] if made.refused else [],
         )  # fmt: skip
 
-    def _fired(self, made: Done) -> Fired:
+    def _fired(self, made: Done) -> FiredTrigger:
         """Describe what was made, with its cost as far as the prices of the chain's model are known."""
         session, chain, now = self._session, self._chain, self._request.clock()
         folding, scale = Folding(session), scale_of(self._tracker, chain)
@@ -172,12 +172,12 @@ class Compacting:
         sizes = PromptSizes(before, after + made.context_tokens, scale.head if made.rewrites else before)
         cache = cache_of(session, chain, self._rules, now, before)
         read = max(0, before - scale.head) if made.pruned else 0
-        end = None if chain.last is None else seconds(chain.last.at)
+        end = None if chain.last is None else parse_timestamp(chain.last.at)
         cost = cost_of(
             sizes, cache, cache.is_warm(None if end is None else now - end),
             summary_price(self._rules, self._settings, read, now),
         )  # fmt: skip
-        return Fired(
+        return FiredTrigger(
             trigger=made.trigger, turn=0 if chain.turn is None else chain.turn.turn, at=now, kept=made.kept,
             pruned=made.pruned, context_tokens=made.context_tokens, before_tokens=before, after_tokens=sizes.after,
             cost=cost,
@@ -186,7 +186,7 @@ class Compacting:
 
 def compact(
     path: str, options: Options, settings: Compaction | None, rules: DatedRules, request: CompactRequest
-) -> Compacted:
+) -> CompactResult:
     """Compact a session where the trigger is due; raises SummaryError without a summary, LoreError for all else."""
     if corpus.parse_name(path).turn is not None and address_of(path) is None:
         raise LoreError(f"{path} is one turn: a session is compacted as a whole", hint="leave #TURN out")
@@ -208,7 +208,7 @@ def compact(
 
 def _to_file(
     path: str, options: Options, settings: Compaction, rules: DatedRules, request: CompactRequest, output: str
-) -> Compacted:  # fmt: skip
+) -> CompactResult:  # fmt: skip
     """Write the log with the events behind its own; what was read stays as it is."""
     if output == corpus.STDIN or scheme_of(output) is not None:
         raise LoreError(f"--output names a file, and {_shown(output)} is none", hint="name another one")
@@ -226,8 +226,8 @@ def _to_file(
     return compacting.result(made, output)
 
 
-def _result(path: str, answer: str, *, configured: bool = True, problems: Problems | None = None) -> Compacted:
-    return Compacted(
+def _result(path: str, answer: str, *, configured: bool = True, problems: Problems | None = None) -> CompactResult:
+    return CompactResult(
         session=_shown(path), configured=configured, triggers=[], events=0, written=None, answer=answer, notes=[],
         problems=[] if problems is None else list(problems.kept),
     )  # fmt: skip
@@ -237,12 +237,12 @@ def _shown(path: str) -> str:
     return corpus.show(shown_url(path))
 
 
-def dry_run(path: str, options: Options, settings: Compaction | None, rules: DatedRules) -> DryRun:
+def dry_run(path: str, options: Options, settings: Compaction | None, rules: DatedRules) -> DryRunResult:
     """Try a policy on a recording; raises LoreError for recordings of requests, which hold no events."""
     hint = "name a session log; requests are judged by `lore check` and `lore simulate`"
     recording = session_of(options.open(path, Problems()), "events: there is no session to compact", hint=hint)
     if settings is None:
-        return DryRun(
+        return DryRunResult(
             session=recording.shown, configured=False, when=None, triggers=[], totals=None, answer=UNCONFIGURED,
             notes=[], problems=[],
         )  # fmt: skip
@@ -253,7 +253,7 @@ def dry_run(path: str, options: Options, settings: Compaction | None, rules: Dat
             recording.apply(read, event)
             trial.after(event)
         outcome = trial.result()
-    return DryRun(
+    return DryRunResult(
         session=recording.shown, configured=True, when=outcome.moment, triggers=outcome.triggers, totals=outcome.totals,
         answer=verdict(outcome), notes=list(notes(outcome)), problems=list(recording.problems.kept),
     )  # fmt: skip

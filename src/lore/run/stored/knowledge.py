@@ -15,7 +15,7 @@ from lore.errors import LoreError
 from lore.fold.knowledge import Fields, chosen_id, derived_id, find, identity, refuse_bad_text, updated
 from lore.model.events import Event, Knowledge
 from lore.model.inserts import SHORTEST_ID, signature
-from lore.model.results.store import KnowledgeResult, KnowledgeWritten, KnownFact
+from lore.model.results.store import KnowledgeEntry, KnowledgeResult, KnowledgeWritten
 from lore.model.state import Chain, Fact, FoldedSession
 from lore.prompt.base import Rules
 from lore.prompt.planning import Planner
@@ -142,7 +142,8 @@ def listed(path: str, options: Options) -> KnowledgeResult:
     stated = Planner(Rules()).stated(main).changed
     facts = sorted(state.knowledge.values(), key=lambda fact: (fact.category, fact.title, fact.content, fact.id))
     found = [
-        KnownFact(fact.id, fact.category, fact.title, fact.content, _state(state, main, fact, stated)) for fact in facts
+        KnowledgeEntry(fact.id, fact.category, fact.title, fact.content, _state(state, main, fact, stated))
+        for fact in facts
     ]
     return KnowledgeResult(session=state.id, knowledge=found, problems=problems.kept)
 

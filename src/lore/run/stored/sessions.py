@@ -11,9 +11,9 @@ from msgspec.structs import astuple
 from lore.errors import LoreError
 from lore.formats.lines import Lines
 from lore.model.events import MAIN
-from lore.model.results import filled
+from lore.model.results import copy_fields
 from lore.model.results import store as results
-from lore.model.turn import seconds
+from lore.model.times import parse_timestamp
 from lore.store import base
 from lore.store.deltas import with_forks
 from lore.store.lines import good_id
@@ -49,7 +49,7 @@ def listed(store: base.Store, selection: SessionFilter = ANY, tell: base.Tell = 
     found = store.list(selection.project_id)
     chosen = [summary for summary in (found if selection.memory else of_users(found)) if selection.takes(summary)]
     if selection.since is not None:
-        times = [seconds(summary.last_used_at) for summary in chosen]
+        times = [parse_timestamp(summary.last_used_at) for summary in chosen]
         if untimed := times.count(None):
             sessions = "1 session says" if untimed == 1 else f"{untimed:,} sessions say"
             tell(f"note: {sessions} no time of use, and cannot be chosen by --since")
@@ -73,7 +73,7 @@ def shown(store: base.Store, session_id: str) -> results.StoreShown:
 
 
 def _session(summary: base.SessionSummary) -> results.SessionRow:
-    return filled(
+    return copy_fields(
         results.SessionRow, summary, events=summary.head.number, bytes=summary.size, used_at=summary.last_used_at,
         head=results.StoredHead(*summary.head),
     )  # fmt: skip

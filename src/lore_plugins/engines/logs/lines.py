@@ -20,7 +20,7 @@ from typing import ClassVar, Generic, NamedTuple, TypeVar
 from msgspec import Struct
 
 from lore.formats import Line, Read, TextReader, problem, too_much
-from lore.model import Code, LogClock, seconds
+from lore.model import Code, LogClock, parse_timestamp
 
 LARGEST_COUNT = 10**15  # tokens: a counter above it is damaged
 MOST_REQUESTS = 4096  # requests open at a time: a log that never closes any costs no more
@@ -90,7 +90,7 @@ class EngineLog(TextReader, Generic[S]):
     def _time(self, text: bytes) -> LogTime:
         """Return when a line was written: by who collected it, else by the engine."""
         match = _COLLECTED.match(text)
-        at = None if match is None else seconds(match[1].decode())
+        at = None if match is None else parse_timestamp(match[1].decode())
         return self._own_time(text) if at is None else LogTime(at)
 
     def _own_time(self, text: bytes) -> LogTime:

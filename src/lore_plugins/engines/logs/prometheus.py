@@ -24,7 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.formats import BOM, SPACE, Line, Read, placed, problem
-from lore.model import Code, Measurement, seconds
+from lore.model import Code, Measurement, parse_timestamp
 from lore_plugins.engines.logs.lines import LARGEST_COUNT, EngineLog, LogTime, named, remember
 
 
@@ -205,4 +205,4 @@ def _time_alone(text: bytes) -> float | None:
     if piece.replace(".", "", 1).isdigit() and piece.isascii():
         found = float(piece)
         return found / 1e3 if found > _MILLISECONDS else found if found > 1e8 else None
-    return seconds(piece) if piece[:4].isdigit() and piece[4:5] == "-" else None
+    return parse_timestamp(piece) if piece[:4].isdigit() and piece[4:5] == "-" else None
