@@ -1,6 +1,6 @@
-"""Memory across sessions: extract it from what was said, consolidate it into topics, add it to later sessions.
+"""Memory across sessions: extract texts from conversations, make topics of them, pass these to later sessions.
 
-For an agent: `remembering_of` returns the memory of a session; pass it to `lore.compaction.hooks.Continuous`.
+For an agent: `memory_of_session` returns the memory of a session; pass it to `lore.compaction.hooks.Continuous`.
 """
 
 from typing import TYPE_CHECKING
@@ -11,14 +11,14 @@ from lore.exports import public_names
 if TYPE_CHECKING:
     from lore_plugins.memory.agent import AgentMemory as AgentMemory
     from lore_plugins.memory.agent import StoreMemories as StoreMemories
-    from lore_plugins.memory.agent import remembering_of as remembering_of
+    from lore_plugins.memory.agent import memory_of_session as memory_of_session
     from lore_plugins.memory.identities import MemoryBucket as MemoryBucket
     from lore_plugins.memory.identities import bucket as bucket
 
-__all__ = ["COMMAND", "AgentMemory", "MemoryBucket", "StoreMemories", "bucket", "remembering_of"]
+__all__ = ["COMMAND", "AgentMemory", "MemoryBucket", "StoreMemories", "bucket", "memory_of_session"]
 __getattr__ = public_names(
     __name__,
-    {"agent": ("AgentMemory", "StoreMemories", "remembering_of"), "identities": ("MemoryBucket", "bucket")},
+    {"agent": ("AgentMemory", "StoreMemories", "memory_of_session"), "identities": ("MemoryBucket", "bucket")},
 )
 
 _STORE = "--store sqlite:sessions.db"
@@ -26,14 +26,14 @@ _RESULTS = "lore_plugins.memory.results"
 COMMAND = CommandRow(
     KEEP,
     "memory",
-    ((f"memory show {_STORE}", "what is remembered of you across sessions"),),
+    ((f"memory show {_STORE}", "the memory of you across sessions"),),
     "lore_plugins.memory.commands",
     subcommands={
         "memory extract": ((f"memory extract SESSION_ID {_STORE}", ""),),
-        "memory dream": ((f"memory dream {_STORE}", "topics of what was learned"),),
+        "memory dream": ((f"memory dream {_STORE}", "makes topics of the learned texts"),),
         "memory show": ((f"memory show {_STORE}", "the topics and the texts"),),
         "memory users": ((f"memory users {_STORE}", ""),),
-        "memory list": ((f"memory list {_STORE}", "every entry, with where it comes from"),),
+        "memory list": ((f"memory list {_STORE}", "the topics, and how many texts"),),
         "memory export": ((f"memory export {_STORE}", "as JSON"),),
         "memory audit": ((f"memory audit {_STORE}", ""),),
         "memory delete": ((f"memory delete editor {_STORE}", ""),),

@@ -1,4 +1,4 @@
-"""`lore memory`: of whom something is remembered, by which agents, who changed it; deleting it, extracting by hand."""
+"""The operations of `lore memory`: list, read, delete and wipe memory, read the audit log, extract, dream."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from lore.session import Session
 from lore.store import Clock, Store, Tell, is_reserved, silent
 from lore.store import now as now_utc
 from lore_plugins.memory import audit, buckets, identities, results
-from lore_plugins.memory.agent import LEARNT, WINDOW, AgentMemory
+from lore_plugins.memory.agent import NOTHING_NEW, WINDOW, AgentMemory
 
 
-def users(store: Store) -> results.MemoryUsers:
-    """Return of whom something is remembered. Costs a list of the store's sessions, and all that is remembered."""
+def list_users(store: Store) -> results.MemoryUsers:
+    """Return the users with memory. Costs a list of the store's sessions, and reading all memory."""
     found: list[results.RememberedUser] = []
-    for user, agents in buckets.owners(store).items():
-        counts = {agent: buckets.read(store, identities.MemoryBucket(user, agent)).counts() for agent in agents}
+    for user, agents in buckets.agents_by_user(store).items():
+        counts = {agent: buckets.read_bucket(store, identities.MemoryBucket(user, agent)).counts() for agent in agents}
         holding = [agent for agent, kinds in counts.items() if any(kinds.values())]
         sums = {kind: sum(kinds[kind] for kinds in counts.values()) for kind in buckets.KINDS}
         if holding:
@@ -34,49 +34,50 @@ def users(store: Store) -> results.MemoryUsers:
     return results.MemoryUsers(store=store.url, users=found)
 
 
-def everything(
+def read_memory(
     store: Store, user: str | None, agent: str | None, *, now: str, tell: Tell = silent
 ) -> results.MemoryShown:
-    """Return all that is remembered of a user, or by one agent of the user's, what has expired too."""
-    known = buckets_of(store, user, agent)
-    named = identities.good_user(user)
-    log = audit.audit_log(store, named)
-    there = {summary.session_id for summary in store.list()} if log.entries else set[str]()
+    """Return all memory of a user, or one agent's part of it, expired topics included."""
+    known = _read_buckets(store, user, agent)
+    valid_user = identities.valid_user(user)
+    log = audit.read_audit_log(store, valid_user)
+    session_ids = {summary.session_id for summary in store.list()} if log.entries else set[str]()
     agents = [
-        _agent(owner.agent, memory, audit.last_failure(log, owner.agent), there, now) for owner, memory in known.items()
+        _remembered_agent(owner.agent, memory, audit.last_failure(log, owner.agent), session_ids, now)
+        for owner, memory in known.items()
     ]
-    _tell_of_shared(store, named, agent, "is not shown", tell)
-    return results.MemoryShown(store=store.url, user=named, agents=agents)
+    _report_shared(store, valid_user, agent, "is not shown", tell)
+    return results.MemoryShown(store=store.url, user=valid_user, agents=agents)
 
 
-def _tell_of_shared(store: Store, user: str, agent: str | None, what: str, tell: Tell) -> None:
-    """Say where agents remember together what one that is named is told, too."""
+def _report_shared(store: Store, user: str, agent: str | None, fate: str, tell: Tell) -> None:
+    """If one agent was named and the shared memory is not empty, report that it is not included."""
     if agent not in (None, identities.SHARED) and any(
-        buckets.read(store, identities.MemoryBucket(user, identities.SHARED)).counts().values()
+        buckets.read_bucket(store, identities.MemoryBucket(user, identities.SHARED)).counts().values()
     ):
-        tell(f"what agents remember of user {user} together {what}: --agent '{identities.SHARED}' names it")
+        tell(f"the memory of user {user} that agents share {fate}; select it with --agent '{identities.SHARED}'")
 
 
-def buckets_of(store: Store, user: str | None, agent: str | None) -> dict[identities.MemoryBucket, buckets.KnownMemory]:
-    """Return what each agent that is meant remembers; an agent that is named is there, whatever it remembers."""
-    named = identities.good_user(user)
-    scope = identities.good_scope(agent)
-    agents = buckets.owners(store).get(named, ()) if scope is None else (scope,)
-    return {
-        identities.MemoryBucket(named, name): buckets.read(store, identities.MemoryBucket(named, name))
-        for name in agents
-    }
+def _read_buckets(
+    store: Store, user: str | None, agent: str | None
+) -> dict[identities.MemoryBucket, buckets.KnownMemory]:
+    """Return the user's buckets, or the one of the agent, which may be empty."""
+    valid_user = identities.valid_user(user)
+    scope = identities.valid_agent_filter(agent)
+    agents = buckets.agents_by_user(store).get(valid_user, ()) if scope is None else (scope,)
+    owners = [identities.MemoryBucket(valid_user, name) for name in agents]
+    return {owner: buckets.read_bucket(store, owner) for owner in owners}
 
 
-def listed(shown: results.MemoryShown) -> results.MemoryShown:
-    """Leave out what is long: texts, and what topics say."""
+def without_contents(shown: results.MemoryShown) -> results.MemoryShown:
+    """Return the result without texts and without the contents of topics."""
     brief = [[replace(topic, content="") for topic in agent.topics] for agent in shown.agents]
     agents = [replace(agent, texts=[], topics=topics) for agent, topics in zip(shown.agents, brief, strict=True)]
     return replace(shown, agents=agents)
 
 
-def named(shown: results.MemoryShown, names: Sequence[str]) -> results.MemoryShown:
-    """Return only the topics and texts of these names, and the agents that have them; raises LoreError for another."""
+def select_names(shown: results.MemoryShown, names: Sequence[str]) -> results.MemoryShown:
+    """Return only the topics and texts with these names; raise LoreError for an unknown name."""
     known, agents = list[str](), list[results.RememberedAgent]()
     for agent in shown.agents:
         known += [*(topic.topic for topic in agent.topics), *(text.id for text in agent.texts)]
@@ -84,20 +85,19 @@ def named(shown: results.MemoryShown, names: Sequence[str]) -> results.MemorySho
         texts = [text for text in agent.texts if text.id in names]
         if topics or texts:
             agents.append(replace(agent, topics=topics, texts=texts))
-    check(names, known)
+    _require_known(names, known)
     return replace(shown, agents=agents)
 
 
-def check(names: Iterable[str], known: Iterable[str]) -> None:
-    """Raise LoreError for a name that is not known."""
-    there = set(known)
-    unknown = next((name for name in names if name not in there), None)
+def _require_known(names: Iterable[str], known: Iterable[str]) -> None:
+    known_names = set(known)
+    unknown = next((name for name in names if name not in known_names), None)
     if unknown is not None:
         raise LoreError(f"nothing is remembered as {unknown!r}", hint="`lore memory show` prints the names")
 
 
-def _agent(
-    agent: str, known: buckets.KnownMemory, failure: audit.AuditRecord | None, there: set[str], now: str
+def _remembered_agent(
+    agent: str, known: buckets.KnownMemory, failure: audit.AuditRecord | None, session_ids: set[str], now: str
 ) -> results.RememberedAgent:
     topics = [
         convert({**asdict(topic), "expired": buckets.has_expired(topic, now)}, results.RememberedTopic)
@@ -106,99 +106,94 @@ def _agent(
     entries = sorted(known.entries.values(), key=lambda entry: buckets.KINDS.index(entry.section))
     texts = [
         results.RememberedText(
-            id=buckets.id_of(entry.section, entry.text), kind=entry.section, text=entry.text, at=entry.at,
+            id=buckets.entry_id(entry.section, entry.text), kind=entry.section, text=entry.text, at=entry.at,
             session_id=entry.session_id,
         )
         for entry in entries
     ]  # fmt: skip
     return results.RememberedAgent(
         agent=agent, counts=known.counts(), undreamt=known.is_fresh, topics=topics, texts=texts,
-        last_failure=None if failure is None else _entry(failure, there), unreadable=known.odd,
+        last_failure=None if failure is None else _audit_entry(failure, session_ids), unreadable=known.unreadable,
     )  # fmt: skip
 
 
-def audited(store: Store, user: str | None, agent: str | None = None) -> results.MemoryAudit:
-    """Return who changed what is remembered of a user; each entry says whether its session was deleted since."""
-    named = identities.good_user(user)
-    wanted = identities.good_scope(agent)
-    log = audit.audit_log(store, named)
-    there = {summary.session_id for summary in store.list()}
-    entries = [_entry(entry, there) for entry in log.entries if wanted in (None, entry.agent, entry.by)]
-    return results.MemoryAudit(store=store.url, user=named, entries=entries, unreadable=log.odd)
+def read_audit(store: Store, user: str | None, agent: str | None = None) -> results.MemoryAudit:
+    """Return a user's audit log, with whether the session of each entry was deleted since."""
+    valid_user = identities.valid_user(user)
+    wanted = identities.valid_agent_filter(agent)
+    log = audit.read_audit_log(store, valid_user)
+    session_ids = {summary.session_id for summary in store.list()}
+    entries = [_audit_entry(entry, session_ids) for entry in log.entries if wanted in (None, entry.agent, entry.by)]
+    return results.MemoryAudit(store=store.url, user=valid_user, entries=entries, unreadable=log.unreadable)
 
 
-def _entry(entry: audit.AuditRecord, there: set[str]) -> results.AuditEntry:
-    deleted = None if entry.session_id is None else entry.session_id not in there
+def _audit_entry(entry: audit.AuditRecord, session_ids: set[str]) -> results.AuditEntry:
+    deleted = None if entry.session_id is None else entry.session_id not in session_ids
     return convert({**asdict(entry), "session_deleted": deleted}, results.AuditEntry)
 
 
-def deleted(
+def delete_names(
     store: Store, names: Sequence[str], user: str | None, agent: str | None, *, now: str, tell: Tell
 ) -> results.MemoryDeleted:  # fmt: skip
-    """Take away topics and texts by their names, of every agent that is meant; nothing where one is unknown.
+    """Delete topics and texts by name, from the memory of one agent or of all; raise LoreError for an unknown name.
 
-    Nothing of it stays in the store's log. Each agent's memory is one transaction. The next dream leaves it out.
+    They are removed from the store's log too. Each agent's memory is one transaction.
     """
-    known = buckets_of(store, user, agent)
-    keys = [key for memory in known.values() for key in memory.entries]
-    check(
-        names, [*(name for memory in known.values() for name in memory.topics), *(buckets.id_of(*key) for key in keys)]
-    )
-    counts, still = dict.fromkeys(buckets.KINDS, 0), dict[str, None]()
+    known = _read_buckets(store, user, agent)
+    known_names = [name for memory in known.values() for name in memory.topics]
+    known_names += [buckets.entry_id(*key) for memory in known.values() for key in memory.entries]
+    _require_known(names, known_names)
+    counts, still_in = dict.fromkeys(buckets.KINDS, 0), dict[str, None]()
 
-    def make(held: buckets.KnownMemory) -> tuple[buckets.Record, ...]:
-        texts = [
-            buckets.Forgotten(section=key[0], text=key[1], at=now)
-            for key in held.entries
-            if buckets.id_of(*key) in names
-        ]
-        topics = [buckets.Superseded(topic=name, at=now) for name in held.topics if name in names]
-        return (*texts, *topics, *((buckets.Extracted(at=now),) if texts else ()))
+    def selected(memory: buckets.KnownMemory) -> tuple[list[tuple[str, str]], list[str]]:
+        texts = [key for key in memory.entries if buckets.entry_id(*key) in names]
+        return texts, [name for name in memory.topics if name in names]
+
+    def make(memory: buckets.KnownMemory) -> tuple[buckets.Record, ...]:
+        texts, topics = selected(memory)
+        forgotten = [buckets.Forgotten(section=section, text=text, at=now) for section, text in texts]
+        superseded = [buckets.Superseded(topic=name, at=now) for name in topics]
+        return (*forgotten, *superseded, *((buckets.Extracted(at=now),) if texts else ()))
 
     for owner, memory in known.items():
-        gone = [key for key in memory.entries if buckets.id_of(*key) in names]
-        topics = [name for name in memory.topics if name in names]
-        if not gone and not topics:
+        texts, topics = selected(memory)
+        if not texts and not topics:
             continue
-        after = buckets.change(store, owner, make, at=now, purge=True)
-        removed = {kind: sum(section == kind for section, _ in gone) for kind in buckets.SECTIONS} | {
-            "topics": len(topics)
-        }
+        after = buckets.change_bucket(store, owner, make, at=now, purge=True)
+        removed = {kind: sum(section == kind for section, _ in texts) for kind in buckets.SECTIONS}
+        removed["topics"] = len(topics)
         counts = {kind: number + removed[kind] for kind, number in counts.items()}
         for name, topic in sorted(after.topics.items()):
-            if any(text in topic.content for _, text in gone):
-                still[name] = None
-        audit.note_audit(
-            store, owner.user, audit.AuditRecord(at=now, op="delete", agent=owner.agent, removed=removed), tell
-        )
+            if any(text in topic.content for _, text in texts):
+                still_in[name] = None
+        record = audit.AuditRecord(at=now, op="delete", agent=owner.agent, removed=removed)
+        audit.append_audit(store, owner.user, record, tell)
     return results.MemoryDeleted(
-        store=store.url,
-        user=identities.good_user(user),
-        deleted=list(dict.fromkeys(names)),
-        counts=counts,
-        still_in=list(still),
-    )
+        store=store.url, user=identities.valid_user(user), deleted=list(dict.fromkeys(names)), counts=counts,
+        still_in=list(still_in),
+    )  # fmt: skip
 
 
-def wiped(store: Store, user: str | None, agent: str | None, *, now: str, tell: Tell) -> results.MemoryWiped:
-    """Take away all that is remembered of a user, or by one agent; a second time there is nothing left to take."""
-    named = identities.good_user(user)
-    scope = identities.good_scope(agent)
-    found = buckets.wipe(store, named, scope)
+def wipe_memory(store: Store, user: str | None, agent: str | None, *, now: str, tell: Tell) -> results.MemoryWiped:
+    """Delete all memory of a user, or one agent's part of it; a second wipe finds nothing."""
+    valid_user = identities.valid_user(user)
+    scope = identities.valid_agent_filter(agent)
+    found = buckets.wipe(store, valid_user, scope)
     if any(found.counts.values()):
-        audit.note_audit(store, named, audit.AuditRecord(at=now, op="wipe", agent=scope, removed=found.counts), tell)
-    _tell_of_shared(store, named, scope, "stays", tell)
-    return _wiped(store, named, scope, found)
+        record = audit.AuditRecord(at=now, op="wipe", agent=scope, removed=found.counts)
+        audit.append_audit(store, valid_user, record, tell)
+    _report_shared(store, valid_user, scope, "remains", tell)
+    return _wipe_result(store, valid_user, scope, found)
 
 
-def wiping(store: Store, user: str | None, agent: str | None) -> results.MemoryWiped:
-    """Return what `wiped` would take away by now; changes nothing."""
-    named = identities.good_user(user)
-    scope = identities.good_scope(agent)
-    return _wiped(store, named, scope, buckets.to_wipe(store, named, scope))
+def preview_wipe(store: Store, user: str | None, agent: str | None) -> results.MemoryWiped:
+    """Return what `wipe_memory` would delete now."""
+    valid_user = identities.valid_user(user)
+    scope = identities.valid_agent_filter(agent)
+    return _wipe_result(store, valid_user, scope, buckets.preview_wipe(store, valid_user, scope))
 
 
-def _wiped(store: Store, user: str, agent: str | None, found: buckets.Wiped) -> results.MemoryWiped:
+def _wipe_result(store: Store, user: str, agent: str | None, found: buckets.WipedMemory) -> results.MemoryWiped:
     return results.MemoryWiped(
         store=store.url, user=user, agent=agent, entries=sum(found.counts.values()), sessions=len(found.sessions),
         counts=found.counts, agents=found.agents,
@@ -206,45 +201,46 @@ def _wiped(store: Store, user: str, agent: str | None, found: buckets.Wiped) -> 
 
 
 NO_MODEL = (
-    "without a model only plain English sentences are noticed; [compaction] in lore.toml names one that reads any "
-    'language: summarizer = "openai" with endpoint and model, or "command"; then `lore memory extract --again`'
+    "without a model only plain English sentences are recognised; for other languages set a model in [compaction] of "
+    'lore.toml (summarizer = "openai" with endpoint and model, or "command") and run `lore memory extract --again`'
 )
 
 
-def extracted(
+def extract_session(
     store: Store, session_id: str, user: str | None, agent: str | None, memory: MemorySettings,
-    compaction: Compaction | None, *,    tell: Tell, clock: Clock = now_utc, again: bool = False,
+    compaction: Compaction | None, *, tell: Tell, clock: Clock = now_utc, again: bool = False,
 ) -> results.MemoryExtracted:  # fmt: skip
-    """Learn from what is new in a stored session, `again` from all of it; raises LoreError where it is another's."""
+    """Learn from the new part of a stored session, or all of it (`again`); raise LoreError for another user's."""
     if is_reserved(session_id):
-        raise LoreError(f"{session_id!r} keeps memory itself", hint="name a session of a user")
+        raise LoreError(f"session {session_id!r} holds memory", hint="name a session of a user")
     events = Session.events_of(store.load(session_id).log)
-    header = next(event for event in events if isinstance(event, SessionStarted))  # no store takes one without
+    header = next(event for event in events if isinstance(event, SessionStarted))  # every stored session has one
     if user is not None and header.user_id not in (None, user):
-        raise LoreError(f"session {session_id!r} is of user {header.user_id!r}", hint="leave --user out")
+        raise LoreError(f"session {session_id!r} belongs to user {header.user_id!r}", hint="leave --user out")
     owner = identities.bucket(user or header.user_id, agent or header.agent_id)
-    kept = _memory(store, owner, memory, compaction, session_id, tell, clock, header.parent_session_id is not None)
+    is_forked = header.parent_session_id is not None
+    agent_memory = _agent_memory(store, owner, memory, compaction, session_id, tell, clock, is_forked)
     folding = Folding(State())
     for event in events:
         folding.apply(event)
-    done = kept.learn(folding.state().main().entries, again=again)
-    if kept.ask is None and not (done.added or done.removed or done.skipped or done.failure):
+    done = agent_memory.learn(folding.state().main().entries, again=again)
+    if agent_memory.ask is None and not (done.added or done.removed or done.skipped or done.failure):
         tell(NO_MODEL)
-    if done.skipped == LEARNT:
-        tell("--again learns from all of the session, also what was closed or deleted since")
+    if done.skipped == NOTHING_NEW:
+        tell("--again learns from the whole session, including items closed or deleted since")
     return results.MemoryExtracted(
         store=store.url, user=owner.user, agent=owner.agent, shared=owner.agent in memory.share, session_id=session_id,
         removed=dict(done.removed), added=dict(done.added), skipped=done.skipped or None, failure=done.failure or None,
     )  # fmt: skip
 
 
-def consolidated(
+def dream(
     store: Store, user: str | None, agent: str | None, memory: MemorySettings, compaction: Compaction | None, *,
     tell: Tell, clock: Clock = now_utc,
 ) -> results.MemoryDreamt:  # fmt: skip
-    """Make topics of what is known; raises LoreError where the agent is not opted in."""
+    """Make topics of the known texts; raise LoreError if the agent is not opted in."""
     owner = identities.bucket(user, agent)
-    done = _memory(store, owner, memory, compaction, None, tell, clock).consolidate()
+    done = _agent_memory(store, owner, memory, compaction, None, tell, clock).consolidate()
     return results.MemoryDreamt(
         store=store.url, user=owner.user, agent=owner.agent, shared=owner.agent in memory.share,
         topics=list(done.topics), superseded=list(done.superseded), skipped=done.skipped or None,
@@ -252,20 +248,20 @@ def consolidated(
     )  # fmt: skip
 
 
-def _memory(
+def _agent_memory(
     store: Store, owner: identities.MemoryBucket, memory: MemorySettings, compaction: Compaction | None,
     session_id: str | None, tell: Tell, clock: Clock, is_forked: bool = False,
 ) -> AgentMemory:  # fmt: skip
     """Return an agent's memory with the configured model; LoreError without opt-in, or inside a summariser."""
-    reason = identities.refusal(memory, owner.agent, is_forked=is_forked)
+    reason = identities.memory_refusal(memory, owner.agent, is_forked=is_forked)
     if reason:
-        hint = '[memory] system = "structured" in lore.toml switches it on, agents = ["NAME"] names others than main'
+        hint = 'switch it on in lore.toml: [memory] system = "structured", and agents = ["NAME"] for agents except main'
         raise LoreError(f"nothing is remembered: {reason}", hint="" if is_forked else hint)
     if is_nested(os.environ):
-        raise LoreError(f"a source or summariser of a compaction remembers nothing itself ({NESTED} is set)")
+        raise LoreError(f"a source or summariser of a compaction cannot use memory ({NESTED} is set)")
     ask = None if compaction is None else asking(summarizer_of(compaction, os.environ, tell=tell))
     window = WINDOW if compaction is None else compaction.summarizer_window
     return AgentMemory(
-        store, identities.written_by(memory, owner), clock=clock, session_id=session_id, ask=ask, window=window,
+        store, identities.bucket_to_write(memory, owner), clock=clock, session_id=session_id, ask=ask, window=window,
         tell=tell, agent=owner.agent,
     )  # fmt: skip

@@ -1,7 +1,7 @@
-"""The audit log of memory: a session of its own for each user, which no wipe takes away.
+"""The audit log of a user's memory: one session per user, kept when the memory is wiped.
 
-It says what was done, for which agent, from which session, how many of each kind, and the names of topics that a dream
-dropped; never what was remembered else.
+An entry records the operation, the agent, the source session, counts by kind, and the names of dropped topics; never
+the remembered texts.
 """
 
 from __future__ import annotations
@@ -15,36 +15,32 @@ from msgspec import Struct
 from lore.errors import LoreError
 from lore.model import mask_credentials
 from lore.store import ConflictError, SessionDelta, Store, StoreError, Tell, UnknownSessionError, noted, save_delta
-from lore_plugins.memory.buckets import ATTEMPTS, header_of
-from lore_plugins.memory.identities import audit_of
+from lore_plugins.memory.buckets import ATTEMPTS, header_line
+from lore_plugins.memory.identities import audit_id
 
-LONGEST_REASON = 200  # characters of the reason that a dream failed
+LONGEST_REASON = 200  # characters of a recorded failure
 
 
 class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="memory_audit"):
-    """One thing that was done. `op`: extract, dream, summary, delete, wipe; `failure` says why it fell back, or did
-    nothing; `unusable` counts answers of a model that could not be used, each asked for again once; `dropped` are the
-    names of the topics that a dream superseded, or let go of because they had expired or were too many. Of memory that
-    agents share `agent` is `identities.SHARED`, and `by` who it was.
-    """
+    """One change of a user's memory."""
 
     at: str
-    op: str
-    agent: str | None = None
-    session_id: str | None = None
-    removed: Mapping[str, int] = {}
-    added: Mapping[str, int] = {}
-    failure: str | None = None
-    unusable: int = 0
-    dropped: tuple[str, ...] = ()
-    by: str | None = None
+    op: str  # extract, dream, summary, delete or wipe
+    agent: str | None = None  # `identities.SHARED`: the shared bucket; None: all agents
+    session_id: str | None = None  # the session that was learned from
+    removed: Mapping[str, int] = {}  # removed entries, by kind
+    added: Mapping[str, int] = {}  # added entries, by kind
+    failure: str | None = None  # why the operation failed, or fell back to a simpler result
+    unusable: int = 0  # model answers that could not be used; each question was repeated once
+    dropped: tuple[str, ...] = ()  # topics that a dream replaced, or removed because they expired or were too many
+    by: str | None = None  # the agent that changed the shared bucket
 
 
 class AuditLog(NamedTuple):
-    """A user's audit log, oldest first; `odd` lines are no entries."""
+    """A user's audit log."""
 
-    entries: tuple[AuditRecord, ...]
-    odd: int
+    entries: tuple[AuditRecord, ...]  # oldest first
+    unreadable: int  # lines that are not valid entries
 
 
 _AUDIT_DECODER = msgspec.json.Decoder(AuditRecord)
@@ -55,50 +51,49 @@ def nonzero(counts: Mapping[str, int]) -> dict[str, int]:
     return {kind: number for kind, number in counts.items() if number}
 
 
-def note_audit(store: Store, user: str, record: AuditRecord, tell: Tell) -> None:
-    """Append a record to a user's audit log, its counts without zeros; a failure to do so is told."""
+def append_audit(store: Store, user: str, record: AuditRecord, tell: Tell) -> None:
+    """Append a record to a user's audit log, without zero counts; pass `tell` a sentence if that fails."""
     reason = None if record.failure is None else " ".join(mask_credentials(record.failure).split())[:LONGEST_REASON]
     removed, added = nonzero(record.removed), nonzero(record.added)
     line = msgspec.json.encode(msgspec.structs.replace(record, failure=reason, removed=removed, added=added))
-    name = audit_of(user)
+    name = audit_id(user)
     try:
         for _ in range(ATTEMPTS):
             try:
                 known = noted(store, name)
-                head = store.create(header_of(name, user)) if known is None else known.head
+                head = store.create(header_line(name, user)) if known is None else known.head
                 save_delta(store, name, SessionDelta(base=head, new_events=(line,), updated_at=record.at))
             except (ConflictError, UnknownSessionError):
                 continue
             return
         raise StoreError("gave up after repeated write conflicts", hint="try again")  # noqa: TRY301
     except LoreError as error:
-        tell(f"the audit log of user {user} has no entry of this {record.op}: {error.message}")
+        tell(f"this {record.op} is missing in the audit log of user {user}: {error.message}")
 
 
-def audit_log(store: Store, user: str) -> AuditLog:
-    """Return a user's audit log; an empty one where there is none. Costs O(its bytes)."""
+def read_audit_log(store: Store, user: str) -> AuditLog:
+    """Return a user's audit log, empty if it does not exist. Costs O(its bytes)."""
     try:
-        lines = store.load(audit_of(user)).events[1:]
+        lines = store.load(audit_id(user)).events[1:]
     except UnknownSessionError:
         return AuditLog((), 0)
     entries: list[AuditRecord] = []
-    odd = 0
+    unreadable = 0
     for line in lines:
         try:
             entries.append(_AUDIT_DECODER.decode(line))
         except (ValueError, RecursionError):
-            odd += 1
-    return AuditLog(tuple(entries), odd)
+            unreadable += 1
+    return AuditLog(tuple(entries), unreadable)
 
 
 def last_wipe(log: AuditLog, *agents: str) -> str | None:
-    """Return when memory of one of these agents, or of all there are, was wiped last; None where it never was."""
-    return next(
-        (entry.at for entry in reversed(log.entries) if entry.op == "wipe" and entry.agent in (None, *agents)), None
-    )
+    """Return when the memory of one of these agents, or of all agents, was wiped last; None if never."""
+    wipes = (entry.at for entry in reversed(log.entries) if entry.op == "wipe" and entry.agent in (None, *agents))
+    return next(wipes, None)
 
 
-def last_failure(log: AuditLog, agent: str | None = None) -> AuditRecord | None:
-    """Return the latest entry that fell back or failed, of one agent where it is given."""
-    found = (entry for entry in reversed(log.entries) if entry.failure is not None and agent in (None, entry.agent))
-    return next(found, None)
+def last_failure(log: AuditLog, agent: str) -> AuditRecord | None:
+    """Return an agent's latest entry that failed or fell back."""
+    failures = (entry for entry in reversed(log.entries) if entry.failure is not None and entry.agent == agent)
+    return next(failures, None)

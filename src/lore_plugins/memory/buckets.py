@@ -1,15 +1,16 @@
-"""What is remembered, and how a store of sessions keeps it, of any kind: no tables, only what every store promises.
+"""Remembered texts and topics, and how a store keeps them as sessions.
 
-A user's anchor is a session; each agent's anchor is forked from it, and notes the number of the volume, forked from
-that, which holds the records. So `store.delete` of an anchor takes all below it along. Rules:
-- a line that is none of these records is counted, and changes nothing; the latest record of a name holds; a change
-  takes away before it adds;
-- a change is one delta, so one transaction, and is made again where another writer came between;
-- a log is never shortened, and memory has to be: where something is to be gone, or a volume is mostly of the past, it
-  is sealed with the change, its image becomes the next volume, the anchor's note moves there (that decides), and the
-  old one is deleted. A writer that finds a sealed volume, or an old one, finishes that first; what a process that died
-  in between left behind is never read, and goes with the next move or wipe;
-- a wipe is noted on the anchor first: from then on nothing below it is read, however its deletion ends.
+Every store works, because only sessions are used. A user has an anchor session; each agent's anchor is forked from it
+and names the current volume, a session forked from that anchor, which holds the records. `store.delete` of an anchor
+therefore deletes everything below it. Rules:
+
+- An invalid line is counted and ignored. The latest record of a name wins. A change removes before it adds.
+- A change is one delta, so one transaction; it is repeated if another writer wrote first.
+- A session log is never shortened, but memory must be. To remove something for good, or when a volume holds mostly
+  outdated records, the change also seals the volume; its current contents become the next volume; the agent's anchor is
+  pointed there (the deciding write); the old volume is deleted. A writer that finds a sealed or an old volume completes
+  that first. Volumes left by a process that died are never read; the next move or wipe deletes them.
+- A wipe is first noted on the anchor: from then on nothing below it is read, even if the deletion is interrupted.
 """
 
 from __future__ import annotations
@@ -37,16 +38,16 @@ from lore.store import (
     noted,
     save_delta,
 )
-from lore_plugins.memory.identities import MemoryBucket, anchor_of, owner_of
+from lore_plugins.memory.identities import MemoryBucket, anchor_id, parse_owner
 
 SECTIONS: tuple[str, ...] = ("facts", "preferences", "decisions", "tasks", "open_items")
 KINDS: tuple[str, ...] = (*SECTIONS, "topics")
 GENERAL = "general"
-MOST_MARKS = 500  # sessions of a bucket whose marks are kept: the oldest go, and the horizon stands for them
+MOST_MARKS = 500  # sessions whose marks a bucket keeps; the oldest are dropped, and `horizon` covers them
 
 
-class Structure(Struct, frozen=True):
-    """What was extracted, by kind: texts in the order in which they were learnt."""
+class MemoryTexts(Struct, frozen=True):
+    """The extracted texts by section, each in the order in which they were learned."""
 
     facts: tuple[str, ...] = ()
     preferences: tuple[str, ...] = ()
@@ -54,15 +55,15 @@ class Structure(Struct, frozen=True):
     tasks: tuple[str, ...] = ()
     open_items: tuple[str, ...] = ()
 
-    def of(self, section: str) -> tuple[str, ...]:
-        """The texts of one section."""
-        found: tuple[str, ...] = getattr(self, section)
-        return found
+    def section(self, name: str) -> tuple[str, ...]:
+        """Return the texts of one section."""
+        texts: tuple[str, ...] = getattr(self, name)
+        return texts
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is known."""
-        return not any(map(self.of, SECTIONS))
+        """Whether no section has a text."""
+        return not any(map(self.section, SECTIONS))
 
 
 class _MemoryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
@@ -70,7 +71,7 @@ class _MemoryRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_f
 
 
 class Remembered(_MemoryRecord, frozen=True, kw_only=True, tag="remembered"):
-    """A text that is known from now on; `session_id` says where it was said."""
+    """Add a text; `session_id` is the session that it was learned from."""
 
     section: str
     text: str
@@ -78,14 +79,14 @@ class Remembered(_MemoryRecord, frozen=True, kw_only=True, tag="remembered"):
 
 
 class Forgotten(_MemoryRecord, frozen=True, kw_only=True, tag="forgotten"):
-    """A text that is not known any more."""
+    """Remove a text."""
 
     section: str
     text: str
 
 
 class Topic(_MemoryRecord, frozen=True, kw_only=True, tag="topic"):
-    """A consolidated topic; hidden from `expires_at` on."""
+    """Add or replace a topic; sessions do not get it from `expires_at` on."""
 
     topic: str
     summary: str
@@ -94,30 +95,30 @@ class Topic(_MemoryRecord, frozen=True, kw_only=True, tag="topic"):
 
 
 class Superseded(_MemoryRecord, frozen=True, kw_only=True, tag="superseded"):
-    """A topic that another one took the place of."""
+    """Remove a topic."""
 
     topic: str
 
 
 class Extracted(_MemoryRecord, frozen=True, kw_only=True, tag="extracted"):
-    """What was extracted changed: there is something to dream over."""
+    """The texts changed: the next dream has something to do."""
 
     session_id: str | None = None
 
 
 class Consolidated(_MemoryRecord, frozen=True, kw_only=True, tag="dreamt"):
-    """All that was extracted so far has been dreamt over."""
+    """A dream has covered all texts."""
 
 
 class Learnt(_MemoryRecord, frozen=True, kw_only=True, tag="learnt"):
-    """How far a session was learnt from, as `extraction.mark_of` notes it."""
+    """How far a session was learned from: `extraction.mark_of`."""
 
     session_id: str
     mark: tuple[str, ...]
 
 
 class Horizon(_MemoryRecord, frozen=True, kw_only=True, tag="horizon"):
-    """Marks up to `at` were dropped: a session without a mark that has been silent since was learnt from."""
+    """Marks made up to `at` were dropped: a session without a mark, silent since then, counts as learned from."""
 
 
 class Sealed(_MemoryRecord, frozen=True, kw_only=True, tag="sealed"):
@@ -129,58 +130,55 @@ _DECODER = msgspec.json.Decoder(Record)
 
 
 class KnownMemory(Struct):
-    """What a bucket holds. `is_fresh`: something was extracted since the last dream; `odd` lines are no records.
+    """The contents of a bucket."""
 
-    `learnt` are the marks of sessions, the oldest first; `horizon` is when the latest was made that was let go of.
-    """
-
-    entries: dict[tuple[str, str], Remembered] = {}
-    topics: dict[str, Topic] = {}
-    is_fresh: bool = False
+    entries: dict[tuple[str, str], Remembered] = {}  # by section and text
+    topics: dict[str, Topic] = {}  # by name
+    is_fresh: bool = False  # whether texts changed since the last dream
     is_sealed: bool = False
-    odd: int = 0
-    learnt: dict[str, Learnt] = {}
-    horizon: str | None = None
+    unreadable: int = 0  # lines that are not valid records
+    learnt: dict[str, Learnt] = {}  # marks by session, the oldest first
+    horizon: str | None = None  # when the latest dropped mark was made
 
     @property
-    def structure(self) -> Structure:
-        """What was extracted."""
-        found: dict[str, list[str]] = {section: [] for section in SECTIONS}
+    def texts(self) -> MemoryTexts:
+        """The extracted texts."""
+        by_section: dict[str, list[str]] = {section: [] for section in SECTIONS}
         for section, text in self.entries:
-            found[section].append(text)
-        return Structure(**{section: tuple(texts) for section, texts in found.items()})
+            by_section[section].append(text)
+        return MemoryTexts(**{section: tuple(texts) for section, texts in by_section.items()})
 
-    def visible(self, now: str) -> tuple[Topic, ...]:
-        """The topics that have not expired at a time (RFC 3339), by name."""
+    def visible_topics(self, now: str) -> tuple[Topic, ...]:
+        """Return the topics that have not expired at a time (RFC 3339), by name."""
         return tuple(topic for _, topic in sorted(self.topics.items()) if not has_expired(topic, now))
 
     def counts(self) -> dict[str, int]:
-        """How many of each kind there are."""
-        return {**{section: len(self.structure.of(section)) for section in SECTIONS}, "topics": len(self.topics)}
+        """Return the number of entries of each kind."""
+        return {**{section: len(self.texts.section(section)) for section in SECTIONS}, "topics": len(self.topics)}
 
 
 def has_expired(topic: Topic, now: str) -> bool:
-    """Tell whether a topic is not to be shown any more; a time that cannot be read is none."""
+    """Return whether a topic has expired; an unreadable time never expires."""
     ends = None if topic.expires_at is None else decode_time(encode(topic.expires_at))
     today = decode_time(encode(now))
     return ends is not None and today is not None and ends <= today
 
 
-def known_of(lines: Iterable[bytes]) -> KnownMemory:
-    """Fold the lines behind a header. Costs O(their bytes)."""
+def fold_records(lines: Iterable[bytes]) -> KnownMemory:
+    """Return the memory that the lines after a session's header describe. Costs O(their bytes)."""
     known = KnownMemory()
     for line in lines:
         try:
-            _take(known, _DECODER.decode(line))
+            _apply_record(known, _DECODER.decode(line))
         except (ValueError, RecursionError):
-            known.odd += 1
+            known.unreadable += 1
     return known
 
 
-def _take(known: KnownMemory, record: Record) -> None:
+def _apply_record(known: KnownMemory, record: Record) -> None:
     match record:
         case Remembered() | Forgotten() if record.section not in SECTIONS:
-            known.odd += 1
+            known.unreadable += 1
         case Remembered():
             known.entries[(record.section, record.text)] = record
         case Forgotten():
@@ -202,13 +200,11 @@ def _take(known: KnownMemory, record: Record) -> None:
             known.is_sealed = True
 
 
-def applied(known: KnownMemory, records: Iterable[Record]) -> KnownMemory:
-    """Return what is known after a change."""
-    return replace(known_of(lines_of([*whole(known), *records])), odd=known.odd)
+def _applied(known: KnownMemory, records: Iterable[Record]) -> KnownMemory:
+    return replace(fold_records(_encoded([*_minimal_records(known), *records])), unreadable=known.unreadable)
 
 
-def whole(known: KnownMemory) -> Iterator[Record]:
-    """Yield the fewest records that give what is known."""
+def _minimal_records(known: KnownMemory) -> Iterator[Record]:
     yield from known.entries.values()
     yield from known.topics.values()
     if known.horizon is not None:
@@ -218,91 +214,87 @@ def whole(known: KnownMemory) -> Iterator[Record]:
         yield Extracted()
 
 
-def lines_of(records: Iterable[Record]) -> tuple[bytes, ...]:
-    """Write records as lines of a session."""
+def _encoded(records: Iterable[Record]) -> tuple[bytes, ...]:
     return tuple(map(msgspec.json.encode, records))
 
 
-def replaced(known: KnownMemory, new: Structure, *, at: str, session_id: str | None) -> tuple[Record, ...]:
-    """Return the records that turn what is known into a structure: removals first, then additions."""
-    wanted = dict.fromkeys((section, text) for section in SECTIONS for text in new.of(section))
-    gone = [Forgotten(section=key[0], text=key[1], at=at) for key in known.entries if key not in wanted]
+def records_to_texts(known: KnownMemory, new: MemoryTexts, *, at: str, session_id: str | None) -> tuple[Record, ...]:
+    """Return the records that turn the known texts into `new`: removals first, then additions."""
+    wanted = dict.fromkeys((section, text) for section in SECTIONS for text in new.section(section))
+    removed = [Forgotten(section=key[0], text=key[1], at=at) for key in known.entries if key not in wanted]
     new_keys = [key for key in wanted if key not in known.entries]
-    came = [Remembered(section=key[0], text=key[1], at=at, session_id=session_id) for key in new_keys]
-    return (*gone, *came, Extracted(at=at, session_id=session_id)) if gone or came else ()
+    added = [Remembered(section=key[0], text=key[1], at=at, session_id=session_id) for key in new_keys]
+    return (*removed, *added, Extracted(at=at, session_id=session_id)) if removed or added else ()
 
 
-def consolidated(
+def records_of_dream(
     known: KnownMemory, topics: Mapping[str, Topic], supersedes: Iterable[str], *, at: str, is_whole: bool = True
 ) -> tuple[Record, ...]:
-    """Return the change of a dream; after one that is not whole, what was extracted waits for the next one."""
-    gone = [name for name in known.topics if name in set(supersedes) and name not in topics]
+    """Return the records of a dream; if it fell back (`is_whole` false), the texts stay due for the next one."""
+    removed = [name for name in known.topics if name in set(supersedes) and name not in topics]
     old = {name: replace(topic, at=topics[name].at) for name, topic in known.topics.items() if name in topics}
     return (
-        *(Superseded(topic=name, at=at) for name in gone),
+        *(Superseded(topic=name, at=at) for name in removed),
         *(topic for name, topic in topics.items() if old.get(name) != topic),
         *((Consolidated(at=at),) if known.is_fresh and is_whole else ()),
     )
 
 
-def id_of(section: str, text: str) -> str:
-    """Return the name by which an entry can be taken away: its section, and 8 digits of its text's SHA-256."""
+def entry_id(section: str, text: str) -> str:
+    """Return the id that `lore memory delete` takes: the section, and 8 digits of the text's SHA-256."""
     return f"{section}.{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
-ATTEMPTS = 50  # times that a write is tried again after another writer's
-FEW, MOSTLY_PAST = 64, 4  # lines of a volume that are never too many; as many times what is alive are
+ATTEMPTS = 50  # tries of a write that other writers interrupt
+SMALL_VOLUME, MOST_OUTDATED = 64, 4  # a volume moves when it has more than 64 lines, and 4 times the current records
 HINT_WIPE = "`lore memory wipe` finishes it"
 BUSY = "gave up after repeated write conflicts, or a wipe was interrupted"
 
 MakeRecords = Callable[[KnownMemory], Iterable[Record]]
 
 
-class _Notes(msgspec.Struct):
-    """What an anchor notes: the volume that holds, one that may not be deleted yet, a wipe that has begun."""
-
-    volume: str | None = None
-    old: str | None = None
-    wiped: bool = False
+class _AnchorNotes(msgspec.Struct):
+    volume: str | None = None  # the current volume
+    old: str | None = None  # the volume before it, until it is deleted
+    wiped: bool = False  # a wipe has begun
 
 
 class _BucketPlace(NamedTuple):
-    """Where a bucket is: its anchor as it was read, what it notes, the volume where there is one."""
-
     anchor: SessionData
-    notes: _Notes
-    data: SessionData | None
+    notes: _AnchorNotes
+    data: SessionData | None  # the volume; None if it does not exist
 
     @property
     def known(self) -> KnownMemory:
-        """What the volume holds."""
-        return known_of(() if self.data is None else self.data.events[1:])
+        return fold_records(() if self.data is None else self.data.events[1:])
 
 
-def read(store: Store, bucket: MemoryBucket) -> KnownMemory:
-    """Return what is remembered; empty where there is no such bucket. Raises StoreError."""
+def read_bucket(store: Store, bucket: MemoryBucket) -> KnownMemory:
+    """Return what a bucket holds, empty if it does not exist. Raises StoreError."""
     for _ in range(ATTEMPTS):
-        user, place = noted(store, anchor_of(bucket.user)), _place(store, bucket)
+        user, place = noted(store, anchor_id(bucket.user)), _place(store, bucket)
         if place is None or place.notes.wiped or (user is not None and _notes(user).wiped):
             return KnownMemory()
-        if place.data is not None or place.notes.volume is None:  # begun, and nothing written yet
+        if place.data is not None or place.notes.volume is None:  # None: the anchor is new, nothing was written yet
             return place.known
-    message = f"the session that {bucket.anchor} names is gone: what was remembered is lost"
+    message = f"the session that {bucket.anchor} names is missing: its memory is lost"
     raise StoreError(message, hint="`lore memory wipe` clears the rest away")
 
 
-def change(store: Store, bucket: MemoryBucket, make: MakeRecords, *, at: str, purge: bool = False) -> KnownMemory:
-    """Change what is remembered in one transaction, and return the result; `make` may be called several times.
+def change_bucket(
+    store: Store, bucket: MemoryBucket, make: MakeRecords, *, at: str, purge: bool = False
+) -> KnownMemory:
+    """Change a bucket in one transaction, and return its new contents; `make` may be called several times.
 
-    With `purge` what is taken away is not kept in the log either. Raises StoreError; then nothing was changed, unless
-    it says that the change is stored.
+    With `purge` the removed records are deleted from the log too. Raises StoreError; then nothing was changed, unless
+    the message says that the change is stored.
     """
     for _ in range(ATTEMPTS):
         try:
-            place = _begun(store, bucket, at)
-            if place.data is None:  # moved on since, or gone
+            place = _create_or_open(store, bucket, at)
+            if place.data is None:  # moved or deleted meanwhile
                 continue
-            if place.notes.old is not None:  # a process died after it had moved on from this volume
+            if place.notes.old is not None:  # a process died before it deleted the previous volume
                 _delete(store, bucket.volume(place.notes.old))
                 _note(store, place.anchor, {"old": None})
                 continue
@@ -313,23 +305,23 @@ def change(store: Store, bucket: MemoryBucket, make: MakeRecords, *, at: str, pu
             records = tuple(make(known))
             if not records:
                 return known
-            after = applied(known, records)
-            lines = lines_of(records)
-            alive = len(after.entries) + len(after.topics) + len(after.learnt) + 2
-            seal = purge or len(place.data.events) + len(lines) > max(FEW, MOSTLY_PAST * alive)
-            new = (*lines, *lines_of((Sealed(at=at),))) if seal else lines
+            after = _applied(known, records)
+            lines = _encoded(records)
+            current = len(after.entries) + len(after.topics) + len(after.learnt) + 2
+            seal = purge or len(place.data.events) + len(lines) > max(SMALL_VOLUME, MOST_OUTDATED * current)
+            new = (*lines, *_encoded((Sealed(at=at),))) if seal else lines
             save_delta(store, place.data.session_id, SessionDelta(base=place.data.head, new_events=new, updated_at=at))
         except (ConflictError, UnknownSessionError):
-            continue  # somebody else wrote, moved or wiped it: look again
+            continue  # another writer wrote, moved or wiped the bucket: read it again
         if seal:
-            try:  # if another writer interferes, the next change does it
+            try:  # if another writer interferes, the next change moves the bucket
                 with suppress(ConflictError, UnknownSessionError):
                     _move(store, bucket, place, after)
             except StoreError as error:
-                error.message += "; the change is stored, what it took away is still in the store's log"
+                error.message += "; the change is stored, but the removed entries are still in the store's log"
                 raise
         return after
-    read(store, bucket)  # says so where it is gone
+    read_bucket(store, bucket)  # raises if the volume is missing
     raise StoreError(BUSY, hint=HINT_WIPE)
 
 
@@ -344,39 +336,38 @@ def _place(store: Store, bucket: MemoryBucket) -> _BucketPlace | None:
         return _BucketPlace(anchor, notes, None)
 
 
-def _notes(anchor: SessionData) -> _Notes:
-    """Read what an anchor notes; raises StoreError where its metadata is not ours."""
+def _notes(anchor: SessionData) -> _AnchorNotes:
     try:
-        return msgspec.json.decode(anchor.metadata, type=_Notes)
+        return msgspec.json.decode(anchor.metadata, type=_AnchorNotes)
     except msgspec.DecodeError as error:
-        raise StoreError(
-            f"{anchor.session_id} notes no memory: {error}", hint="`lore memory wipe` removes it"
-        ) from None
+        message = f"the notes of session {anchor.session_id} are not those of a memory: {error}"
+        raise StoreError(message, hint="`lore memory wipe` removes it") from None
 
 
-def _begun(store: Store, bucket: MemoryBucket, at: str) -> _BucketPlace:
-    """Return where a bucket is, made where it was not; ConflictError where a wipe has begun."""
-    user = noted(store, anchor_of(bucket.user))
+def _create_or_open(store: Store, bucket: MemoryBucket, at: str) -> _BucketPlace:
+    """Return a bucket's place, creating its anchors and volume. Raise ConflictError if the caller must retry."""
+    user = noted(store, anchor_id(bucket.user))
     if user is None:
-        store.create(header_of(anchor_of(bucket.user), bucket.user, at=at))
+        store.create(header_line(anchor_id(bucket.user), bucket.user, at=at))
     elif _notes(user).wiped:
         raise ConflictError("a wipe is under way", hint=HINT_WIPE)
     if noted(store, bucket.anchor) is None:
-        store.create(header_of(bucket.anchor, bucket.user, bucket.agent, anchor_of(bucket.user), at=at))
+        store.create(header_line(bucket.anchor, bucket.user, bucket.agent, anchor_id(bucket.user), at=at))
     place = _place(store, bucket)
     if place is None or place.notes.wiped:
         raise ConflictError("a wipe is under way", hint=HINT_WIPE)
     if place.notes.volume is None:
-        _point(store, bucket, place, ())
-        raise ConflictError("begun", hint="look again")
+        _point_to_new_volume(store, bucket, place, ())
+        raise ConflictError("the bucket was created", hint="read it again")
     return place
 
 
-def header_of(
+def header_line(
     session_id: str, user: str, agent: str | None = None, parent: str | None = None, *, at: str | None = None
 ) -> bytes:
-    """Return the header of a session of memory. The time tells an anchor from the one of
-    the same name before a wipe: a writer that holds the old one notes nothing in the new one.
+    """Return the first line of a session that holds memory.
+
+    `at` makes an anchor differ from one of the same name that was wiped, so a writer with the old one gets a conflict.
     """
     return msgspec.json.encode(
         SessionStarted(session_id=session_id, at=at, user_id=user, agent_id=agent, parent_session_id=parent)
@@ -384,26 +375,30 @@ def header_of(
 
 
 def _move(store: Store, bucket: MemoryBucket, place: _BucketPlace, known: KnownMemory) -> None:
-    """Write a sealed volume's image as the next one, point there, delete the sealed one. ConflictError: others did."""
+    """Write the contents of a sealed volume to a new one, point the anchor to it, delete the sealed one.
+
+    Raise ConflictError if another writer did so first.
+    """
     assert place.notes.volume is not None
     sealed = bucket.volume(place.notes.volume)
-    there = {summary.session_id for summary in store.list()}
-    left = [name for name in there if name.startswith(f"{bucket.anchor}/") and name != sealed]
-    learnt = {name: mark for name, mark in known.learnt.items() if name in there}  # none of deleted sessions
-    head = _point(store, bucket, place, lines_of(whole(msgspec.structs.replace(known, learnt=learnt))))
-    for name in (*left, sealed):  # made before the anchor was noted, so nobody can point there
+    session_ids = {summary.session_id for summary in store.list()}
+    leftovers = [name for name in session_ids if name.startswith(f"{bucket.anchor}/") and name != sealed]
+    learnt = {name: mark for name, mark in known.learnt.items() if name in session_ids}  # no marks of deleted sessions
+    records = _minimal_records(msgspec.structs.replace(known, learnt=learnt))
+    head = _point_to_new_volume(store, bucket, place, _encoded(records))
+    for name in (*leftovers, sealed):  # made before the anchor was read, so no writer can still point there
         _delete(store, name)
     save_delta(store, bucket.anchor, SessionDelta(base=head, metadata=encode({"old": None})))
 
 
-def _point(store: Store, bucket: MemoryBucket, place: _BucketPlace, lines: tuple[bytes, ...]) -> Head:
-    """Write a volume, and note it on the anchor as it was read: that is what decides.
+def _point_to_new_volume(store: Store, bucket: MemoryBucket, place: _BucketPlace, lines: tuple[bytes, ...]) -> Head:
+    """Write a volume, then name it on the anchor as it was read, which decides between writers.
 
-    Its name is by chance: no volume is ever made twice, or who is late with a change to the first would make it there.
+    The name is random: with a repeated name, a late writer's change to the deleted first volume would create it again.
     """
     volume = token_hex(8)
     name = bucket.volume(volume)
-    events = (header_of(name, bucket.user, bucket.agent, bucket.anchor), *lines)
+    events = (header_line(name, bucket.user, bucket.agent, bucket.anchor), *lines)
     store.save(SessionData(session_id=name, head=NOTHING, events=events, parent_session_id=bucket.anchor))
     try:
         return _note(store, place.anchor, {"volume": volume, "old": place.notes.volume})
@@ -416,18 +411,16 @@ def _note(store: Store, anchor: SessionData, notes: dict[str, object]) -> Head:
     return save_delta(store, anchor.session_id, SessionDelta(base=anchor.head, metadata=encode(notes)))
 
 
-def _delete(store: Store, session_id: str) -> tuple[str, ...]:
-    try:
-        return store.delete(session_id)
-    except UnknownSessionError:
-        return ()
+def _delete(store: Store, session_id: str) -> None:
+    with suppress(UnknownSessionError):
+        store.delete(session_id)
 
 
-class Wiped(NamedTuple):
-    """What a wipe takes away, by agent and kind, and the sessions that it was learnt from."""
+class WipedMemory(NamedTuple):
+    """What a wipe removes."""
 
-    agents: dict[str, dict[str, int]]
-    sessions: frozenset[str] = frozenset()
+    agents: dict[str, dict[str, int]]  # counts by agent and kind
+    sessions: frozenset[str] = frozenset()  # the sessions that the texts were learned from
 
     @property
     def counts(self) -> dict[str, int]:
@@ -435,13 +428,13 @@ class Wiped(NamedTuple):
         return {kind: sum(counts[kind] for counts in self.agents.values()) for kind in KINDS}
 
 
-def wipe(store: Store, user: str, agent: str | None = None) -> Wiped:
-    """Take away all that is remembered of a user, or by one agent of the user's; a second time it takes nothing.
+def wipe(store: Store, user: str, agent: str | None = None) -> WipedMemory:
+    """Delete a user's memory, or one agent's part of it; a second wipe finds nothing.
 
-    The audit log stays. Raises StoreError; where a wipe was interrupted, nothing of it is read any more, and the next
-    one finishes it. Memory that cannot be read is counted as none.
+    The audit log remains. Raises StoreError; after an interrupted wipe nothing is read any more, and the next wipe
+    finishes it. Unreadable memory counts as empty.
     """
-    anchor = anchor_of(user) if agent is None else MemoryBucket(user, agent).anchor
+    anchor = anchor_id(user) if agent is None else MemoryBucket(user, agent).anchor
     for _ in range(ATTEMPTS):
         data = noted(store, anchor)
         if data is None or b'"wiped":true' in data.metadata:
@@ -451,7 +444,7 @@ def wipe(store: Store, user: str, agent: str | None = None) -> Wiped:
             break
     else:
         raise StoreError(BUSY, hint=HINT_WIPE)
-    found = to_wipe(store, user, agent)
+    found = preview_wipe(store, user, agent)
     _delete(store, anchor)
     for summary in store.list():
         if summary.session_id.startswith(f"{anchor}/"):
@@ -459,10 +452,10 @@ def wipe(store: Store, user: str, agent: str | None = None) -> Wiped:
     return found
 
 
-def to_wipe(store: Store, user: str, agent: str | None = None) -> Wiped:
-    """Return what a wipe would take away by now; memory that cannot be read is counted as none. Changes nothing."""
+def preview_wipe(store: Store, user: str, agent: str | None = None) -> WipedMemory:
+    """Return what a wipe would remove now; unreadable memory counts as empty."""
     counts, sessions = dict[str, dict[str, int]](), set[str]()
-    for name in owners(store).get(user, ()):
+    for name in agents_by_user(store).get(user, ()):
         if agent in (None, name):
             try:
                 place = _place(store, MemoryBucket(user, name))
@@ -471,14 +464,14 @@ def to_wipe(store: Store, user: str, agent: str | None = None) -> Wiped:
             known = KnownMemory() if place is None else place.known
             counts[name] = known.counts()
             sessions.update(entry.session_id for entry in known.entries.values() if entry.session_id is not None)
-    return Wiped(counts, frozenset(sessions))
+    return WipedMemory(counts, frozenset(sessions))
 
 
-def owners(store: Store) -> dict[str, tuple[str, ...]]:
-    """Return the agents that remember something of each user, both in order. Costs a list of the store's sessions."""
+def agents_by_user(store: Store) -> dict[str, tuple[str, ...]]:
+    """Return the agents that remember something of each user, sorted. Costs a list of the store's sessions."""
     found: dict[str, set[str]] = {}
     for summary in store.list():
-        owner = owner_of(summary.session_id)
+        owner = parse_owner(summary.session_id)
         if owner is not None:
             found.setdefault(owner[0], set()).update(() if owner[1] is None else (owner[1],))
     return {user: tuple(sorted(found[user])) for user in sorted(found)}

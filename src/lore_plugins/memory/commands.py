@@ -1,4 +1,4 @@
-"""`lore memory users|list|show|delete|wipe|export|audit|extract|dream|page`: what is remembered across sessions."""
+"""`lore memory users|list|show|delete|wipe|export|audit|extract|dream|page`: the memory across sessions."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 
 app = branch(
     "Look at and change what is remembered across sessions.\n\n"
-    'Kept by user and agent, in a store; [memory] system = "structured" in lore.toml switches it on.'
+    'A store keeps it by user and agent; [memory] system = "structured" in lore.toml switches it on.'
 )
 
 User: TypeAlias = Annotated[
-    str | None, typer.Option("--user", help="Of whom; default: the user of sessions that name none.")
+    str | None, typer.Option("--user", help="The user; default: the user of sessions that name none.")
 ]
 Agent: TypeAlias = Annotated[
-    str | None, typer.Option("--agent", help="What this agent remembers alone, '*': what agents share; default: all.")
+    str | None, typer.Option("--agent", help="Only this agent's memory, '*': the shared one; default: all.")
 ]
 Names: TypeAlias = Annotated[
     list[str] | None, typer.Argument(metavar="[NAME]...", help="Topics, or ids of texts; default: all.")
 ]
 OneAgent: TypeAlias = Annotated[
-    str | None, typer.Option("--agent", help="The agent that remembers; default: the session's, else main.")
+    str | None, typer.Option("--agent", help="The agent whose memory it is; default: the session's, else main.")
 ]
 
 
@@ -62,12 +62,12 @@ def _settings(config: str | None) -> Settings:
 @app.command("users")
 @quiet_pipe
 def users(store: Url, as_json: AsJson = False, color: Colour = None) -> int:
-    """List the users of whom something is remembered."""
+    """List the users with memory."""
     from lore_plugins.memory import actions
     from lore_plugins.memory.report import write_users
 
     with opened(store) as memories:
-        return answer(actions.users(memories), write_users, as_json=as_json, color=color)
+        return answer(actions.list_users(memories), write_users, as_json=as_json, color=color)
 
 
 @app.command("list")
@@ -75,16 +75,16 @@ def users(store: Url, as_json: AsJson = False, color: Colour = None) -> int:
 def list_(
     store: Url, user: User = None, agent: Agent = None, as_json: AsJson = False, color: Colour = None
 ) -> int:  # fmt: skip
-    """List what is remembered, and how much of it.
+    """List the topics and the number of texts of each kind.
 
-    With the topics, and the last time that something could not be remembered.
+    With the last time that something could not be remembered.
     """
     from lore.store import now
     from lore_plugins.memory import actions
     from lore_plugins.memory.report import write_list
 
     with opened(store) as memories:
-        found = actions.listed(actions.everything(memories, user, agent, now=now(), tell=_note))
+        found = actions.without_contents(actions.read_memory(memories, user, agent, now=now(), tell=_note))
     return answer(found, write_list, as_json=as_json, color=color)
 
 
@@ -94,34 +94,34 @@ def show(
     store: Url, names: Names = None, user: User = None, agent: Agent = None, as_json: AsJson = False,
     color: Colour = None,
 ) -> int:  # fmt: skip
-    """Show what is remembered, word for word."""
+    """Show topics and texts in full."""
     from lore.store import now
     from lore_plugins.memory import actions
     from lore_plugins.memory.report import write_shown
 
     with opened(store) as memories:
-        found = actions.everything(memories, user, agent, now=now(), tell=_note)
-    return answer(actions.named(found, names) if names else found, write_shown, as_json=as_json, color=color)
+        found = actions.read_memory(memories, user, agent, now=now(), tell=_note)
+    return answer(actions.select_names(found, names) if names else found, write_shown, as_json=as_json, color=color)
 
 
 @app.command("delete")
 @quiet_pipe
 def delete(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Topics, or ids of texts, as `show` has them.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Topics, or ids of texts, from `show`.")],
     store: Url, user: User = None, agent: Agent = None, as_json: AsJson = False, color: Colour = None,
 ) -> int:  # fmt: skip
-    """Take away topics and texts, all named or none.
+    """Delete topics and texts, all named or none.
 
-    Nothing of them stays in the store's log.
-    A topic that was dreamt from a text holds it until it is deleted, or dreamt anew: it is named. The sessions stay:
-    `lore memory extract --again` may learn it again.
+    They are removed from the store's log too.
+    A topic made from a deleted text contains it until the topic is deleted or the next dream; such topics are named.
+    The sessions remain: `lore memory extract --again` may learn it again.
     """
     from lore.store import now
-    from lore_plugins.memory.actions import deleted
+    from lore_plugins.memory.actions import delete_names
     from lore_plugins.memory.report import write_deleted
 
     with opened(store) as memories:
-        found = deleted(memories, names, user, agent, now=now(), tell=_note)
+        found = delete_names(memories, names, user, agent, now=now(), tell=_note)
     return answer(found, write_deleted, as_json=as_json, color=color)
 
 
@@ -129,20 +129,19 @@ def delete(
 @quiet_pipe
 def wipe(
     store: Url, user: User = None, agent: Agent = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing; needed where nobody can be asked.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; required without a terminal.")] = False,
     as_json: AsJson = False, color: Colour = None,
 ) -> int:  # fmt: skip
-    """Take away all of a user's, or by one agent, at once.
+    """Delete all memory of a user, or of one agent.
 
-    How many entries of how many sessions go is said before, with a question, and after; where no terminal can be asked
-    --yes is needed, or nothing is done (exit 2).
-    The sessions themselves stay: extracting from one by hand learns it again, and so does a watch where somebody goes
-    on with it; those in which nobody speaks any more it leaves alone. The audit log stays, too: of what was remembered
-    it holds the names of topics that dreams dropped, nothing else.
+    A question before it, and the result after it, name the number of entries and sessions. Without a terminal --yes is
+    required, or nothing is done (exit 2).
+    The sessions remain: `lore memory extract` learns from one again, and so does a watch when a person continues it;
+    a watch does not learn again from silent ones. The audit log remains, with the names of topics that dreams dropped.
     """
     from lore.errors import LoreError
     from lore.store import now
-    from lore_plugins.memory.actions import wiped, wiping
+    from lore_plugins.memory.actions import preview_wipe, wipe_memory
     from lore_plugins.memory.report import wipe_question, write_wiped
 
     if not yes and not can_ask():
@@ -151,19 +150,19 @@ def wipe(
         )
     with opened(store) as memories:
         if not yes:
-            going = wiping(memories, user, agent)
-            if going.entries and not confirmed(wipe_question(going)):
+            preview = preview_wipe(memories, user, agent)
+            if preview.entries and not confirmed(wipe_question(preview)):
                 raise LoreError("nothing was wiped: it was not confirmed", hint="answer y, or give --yes")
-        found = wiped(memories, user, agent, now=now(), tell=_note)
+        found = wipe_memory(memories, user, agent, now=now(), tell=_note)
     return answer(found, write_wiped, as_json=as_json, color=color)
 
 
 @app.command("export")
 @quiet_pipe
 def export(store: Url, user: User = None, agent: Agent = None, output: Output = None, force: Force = False) -> int:
-    """Write all that is remembered as a JSON object.
+    """Write all memory of a user as a JSON object.
 
-    It is written as it was remembered: what looks like a credential is not masked.
+    Texts are written as they were remembered: credentials are not masked.
     """
     import msgspec
 
@@ -171,7 +170,7 @@ def export(store: Url, user: User = None, agent: Agent = None, output: Output = 
     from lore_plugins.memory import actions
 
     with opened(store) as memories:
-        found = actions.everything(memories, user, agent, now=now(), tell=_note)
+        found = actions.read_memory(memories, user, agent, now=now(), tell=_note)
     with destination(output, force=force, inputs=(store.partition(":")[2],)) as file:
         file.write(msgspec.json.encode(found) + b"\n")
     return 0
@@ -182,58 +181,60 @@ def export(store: Url, user: User = None, agent: Agent = None, output: Output = 
 def audit(
     store: Url, user: User = None, agent: Agent = None, as_json: AsJson = False, color: Colour = None
 ) -> int:  # fmt: skip
-    """List who changed what is remembered, and when.
+    """List the changes of memory: when, by which agent, how many entries.
 
-    With the session that it came from, and whether that was deleted since.
+    With the session that was learned from, and whether it was deleted since.
     """
     from lore_plugins.memory import actions
     from lore_plugins.memory.report import write_audit
 
     with opened(store) as memories:
-        return answer(actions.audited(memories, user, agent), write_audit, as_json=as_json, color=color)
+        return answer(actions.read_audit(memories, user, agent), write_audit, as_json=as_json, color=color)
 
 
 @app.command("extract")
 @quiet_pipe
 def extract(
     session_id: SessionId, store: Url, user: User = None, agent: OneAgent = None,
-    again: Annotated[bool, typer.Option("--again", help="Learn from all of it, not only from what is new.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Learn from the whole session, not its new part.")] = False,
     config: Config = None, as_json: AsJson = False, color: Colour = None,
 ) -> int:  # fmt: skip
-    """Learn from what is new in a stored session.
+    """Learn from the new part of a stored session.
 
     Facts, preferences, decisions, tasks, open items.
-    With --again from all of it: what was closed, deleted or wiped since may come back.
-    Only for an agent that is opted in: [memory] system = "structured". Exit 3 where the summariser's answer could not
-    be used; what was known then stays.
+    With --again from the whole session: items that were closed, deleted or wiped since may come back.
+    Only for an agent that is opted in: [memory] system = "structured". Exit 3 if the summariser's answer could not be
+    used; memory then remains as it was.
     """
-    from lore_plugins.memory.actions import extracted
+    from lore_plugins.memory.actions import extract_session
     from lore_plugins.memory.report import write_extracted
 
     loaded = _settings(config)
     with opened(store) as memories:
-        found = extracted(memories, session_id, user, agent, loaded.memory, loaded.compaction, tell=_note, again=again)
+        found = extract_session(
+            memories, session_id, user, agent, loaded.memory, loaded.compaction, tell=_note, again=again
+        )
     answer(found, write_extracted, as_json=as_json, color=color)
     return 0 if found.failure is None else 3
 
 
 @app.command("dream")
 @quiet_pipe
-def dream(
+def dream_(
     store: Url, user: User = None, agent: OneAgent = None, config: Config = None,
     as_json: AsJson = False, color: Colour = None,
 ) -> int:  # fmt: skip
-    """Make topics of what is known: what sessions are told.
+    """Make topics of the known texts; sessions get the topics.
 
-    Skipped where nothing is new, or another pass is at it. Only for an agent that is opted in, as `extract`.
-    Exit 3 where the summariser's answer could not be used, and one topic was made of all.
+    Skipped if nothing is new, or while another pass runs. Only for an agent that is opted in, as `extract`.
+    Exit 3 if the summariser's answer could not be used, and one topic was made of all texts.
     """
-    from lore_plugins.memory.actions import consolidated
+    from lore_plugins.memory.actions import dream
     from lore_plugins.memory.report import write_dreamt
 
     loaded = _settings(config)
     with opened(store) as memories:
-        found = consolidated(memories, user, agent, loaded.memory, loaded.compaction, tell=_note)
+        found = dream(memories, user, agent, loaded.memory, loaded.compaction, tell=_note)
     answer(found, write_dreamt, as_json=as_json, color=color)
     return 0 if found.failure is None else 3
 
@@ -243,25 +244,24 @@ def dream(
 def page(
     store: Url, port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: one that is free.")] = 0
 ) -> int:  # fmt: skip
-    """Show it in a browser: users, where each text comes from, export, delete, wipe, the audit log.
+    """Show memory in a browser: users, topics, texts with their sessions, export, delete, wipe, the audit log.
 
-    Served to this computer alone, at an address with a token that is printed: whoever has it may read and wipe. It ends
-    with Ctrl-C, and the address with it. Nothing is loaded from elsewhere. Needs the extra
-    memory-page.
+    Served only to this computer, at a printed address with a token: anyone who has the address can read and wipe. It
+    ends with Ctrl-C, and the address with it. Pages load nothing from elsewhere. Needs the extra memory-page.
     """
     import secrets
 
     from lore.run import listening
-    from lore_plugins.memory.html import policy
-    from lore_plugins.memory.page import MemoryPage, getting, posting
+    from lore_plugins.memory.html import content_policy
+    from lore_plugins.memory.page import MemoryPage, get_pages, post_pages
     from lore_plugins.memory.server import application, serve, site_of
 
-    with opened(store) as memories:  # what cannot be opened is said here, and not by every page
+    with opened(store) as memories:  # an error of the store is reported here, not on every page
         pages = MemoryPage(lambda: opened(store), secrets.token_bytes(32), memories.url)
     with listening(port) as listener:
-        site = site_of(listener.getsockname()[1], policy())
-        made = application(pages, getting, posting, site, tell)
+        site = site_of(listener.getsockname()[1], content_policy())
+        made = application(pages, get_pages, post_pages, site, tell)
         print(site.url, flush=True)
-        tell("Open it in a browser of this computer. Ctrl-C ends it.")
+        tell("Open it in a browser on this computer. Ctrl-C ends it.")
         serve(made, listener)
     return 0

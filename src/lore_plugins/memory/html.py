@@ -1,8 +1,7 @@
-"""What is remembered, as HTML: results of `lore memory` to pages without scripts.
+"""Render the results of `lore memory` as HTML pages without scripts, and return the content policy for them.
 
-In: the results that the commands print. Out: pages, and the policy that allows their one style and nothing else.
-Rules: every text passes `visible` (no control characters, no direction marks, no credentials) and is escaped; what a
-form or a link gives back is escaped alone, for it names what it names; nothing is loaded, nothing runs.
+Every text passes `visible` (no control characters, direction marks or credentials) and is escaped. Values that a form
+or link sends back are only escaped, so that they stay exact. Pages load nothing and run nothing.
 
 Source: Content Security Policy Level 3 (W3C, read on 2026-11-23).
 """
@@ -24,40 +23,48 @@ from msgspec.structs import replace
 from lore.report import counted, named, visible
 from lore.store import SessionSummary
 from lore_plugins.memory import results
-from lore_plugins.memory.report import extent, holder, kind_of, sums_of, what, who
+from lore_plugins.memory.report import (
+    agent_label,
+    describe_change,
+    describe_owner,
+    describe_wipe,
+    format_counts,
+    kind_label,
+    still_in_topic,
+)
 
 MOST = 500  # texts of an agent, and entries of a log, on one page
 LONGEST = 4_000  # characters of a text on a page
-STAYS = "The sessions stay: learning from one again may bring it back. The audit log stays, too."
+REMAINS = "The sessions remain: learning from one again may bring it back. The audit log remains, too."
 
 
-class PageAbout(NamedTuple):
-    """What a page is about: the store, whose memory, and notes on what is not shown."""
+class PageSubject(NamedTuple):
+    """The memory that a page is about."""
 
     store: str
     user: str | None = None
     agent: str | None = None
-    notes: Sequence[str] = ()
+    notes: Sequence[str] = ()  # sentences on memory that is not shown
 
 
 class MemoryFilter(NamedTuple):
-    """What of a user's memory is wanted: texts and topics that hold a text, or what was learnt from a session."""
+    """The part of a user's memory to show."""
 
-    text: str = ""
-    session: str | None = None
+    text: str = ""  # texts and topics that contain this
+    session: str | None = None  # texts learned from this session
 
 
 class AgentPage(NamedTuple):
-    """What a page shows of an agent's memory; `left` counts the texts that it leaves out."""
+    """The part of an agent's memory that a page shows."""
 
     agent: results.RememberedAgent
     topics: list[results.RememberedTopic]
     texts: list[results.RememberedText]
-    left: int
+    left: int  # texts left out
 
 
-def policy() -> str:
-    """Return the content policy of every page."""
+def content_policy() -> str:
+    """Return the Content-Security-Policy of every page: only its own style."""
     style = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
     return (
         f"default-src 'none'; style-src 'sha256-{style}'; img-src data:; form-action 'self'; base-uri 'none'; "
@@ -66,42 +73,43 @@ def policy() -> str:
 
 
 def users_page(result: results.MemoryUsers) -> str:
-    """Return the list of users."""
-    return _page("users.html", PageAbout(result.store), users=result.users)
+    """Return the page that lists the users."""
+    return _page("users.html", PageSubject(result.store), users=result.users)
 
 
 def user_page(
     result: results.MemoryShown,
-    about: PageAbout,
-    narrowed: MemoryFilter,
+    subject: PageSubject,
+    memory_filter: MemoryFilter,
     source: SessionSummary | None,
     entries: Sequence[results.AuditEntry],
 ) -> str:
-    """Return what is remembered of a user; of a session its `source` (None: deleted since) and its `entries`."""
-    found = [_part(agent, narrowed) for agent in result.agents]
-    is_narrow = bool(narrowed.text) or narrowed.session is not None
-    parts = [part for part in found if part.topics or part.texts or (any(part.agent.counts.values()) and not is_narrow)]
+    """Return the page of a user's memory; `source` and `entries` belong to the session that the filter names."""
+    found = [_filtered(agent, memory_filter) for agent in result.agents]
+    is_filtered = bool(memory_filter.text) or memory_filter.session is not None
+    parts = [
+        part for part in found if part.topics or part.texts or (any(part.agent.counts.values()) and not is_filtered)
+    ]
     return _page(
-        "user.html", about, agents=parts, wanted=narrowed.text, session=narrowed.session, source=_source(source),
-        chosen=is_narrow, entries=list(entries),
+        "user.html", subject, agents=parts, wanted=memory_filter.text, session=memory_filter.session,
+        source=_describe_session(source), is_filtered=is_filtered, entries=list(entries),
     )  # fmt: skip
 
 
-def _part(agent: results.RememberedAgent, narrowed: MemoryFilter) -> AgentPage:
-    wanted = narrowed.text.casefold()
+def _filtered(agent: results.RememberedAgent, memory_filter: MemoryFilter) -> AgentPage:
+    wanted, session = memory_filter.text.casefold(), memory_filter.session
     topics = [
         topic for topic in agent.topics
-        if narrowed.session is None and wanted in f"{topic.topic}\n{topic.summary}\n{topic.content}".casefold()
+        if session is None and wanted in f"{topic.topic}\n{topic.summary}\n{topic.content}".casefold()
     ]  # fmt: skip
     texts = [
         text for text in agent.texts
-        if narrowed.session in (None, text.session_id) and wanted in f"{text.id}\n{text.text}".casefold()
+        if session in (None, text.session_id) and wanted in f"{text.id}\n{text.text}".casefold()
     ]  # fmt: skip
     return AgentPage(agent, topics, texts[:MOST], max(0, len(texts) - MOST))
 
 
-def _source(source: SessionSummary | None) -> str:
-    """Say what the store knows of the session that something was learnt from."""
+def _describe_session(source: SessionSummary | None) -> str:
     if source is None:
         return "it was deleted from the store since."
     parts = [
@@ -112,66 +120,64 @@ def _source(source: SessionSummary | None) -> str:
     return f"{', '.join(parts)}."
 
 
-def audit_page(result: results.MemoryAudit, about: PageAbout) -> str:
-    """Return the audit log of a user, the latest entry first."""
+def audit_page(result: results.MemoryAudit, subject: PageSubject) -> str:
+    """Return the page of a user's audit log, the latest entry first."""
     entries = result.entries[::-1]
     return _page(
-        "audit.html", about, entries=entries[:MOST], left=max(0, len(entries) - MOST), unreadable=result.unreadable
+        "audit.html", subject, entries=entries[:MOST], left=max(0, len(entries) - MOST), unreadable=result.unreadable
     )
 
 
-def wipe_page(result: results.MemoryWiped, about: PageAbout, proof: str, *, stale: str = "") -> str:
-    """Return the question whether to wipe; an empty `proof`: there is nothing. `stale` says why nothing was done."""
+def wipe_page(result: results.MemoryWiped, subject: PageSubject, proof: str, *, stale: str = "") -> str:
+    """Return the page that confirms a wipe; "" as `proof` if memory is empty, `stale`: why a form did nothing."""
     return _page(
-        "confirm.html", about, title="Wipe all of this?", extent=extent(result), items=[], names=[], proof=proof,
-        action="wipe", verb="Wipe", stays=STAYS, stale=stale,
+        "confirm.html", subject, title="Wipe all of this?", extent=describe_wipe(result), items=[], names=[],
+        proof=proof, action="wipe", verb="Wipe", remains=REMAINS, stale=stale,
     )  # fmt: skip
 
 
 def delete_page(
-    result: results.MemoryShown, about: PageAbout, names: Sequence[str], proof: str, *, stale: str = ""
+    result: results.MemoryShown, subject: PageSubject, names: Sequence[str], proof: str, *, stale: str = ""
 ) -> str:
-    """Return the question whether to delete what is named."""
+    """Return the page that confirms the deletion of topics and texts."""
     items = [f"topic {topic.topic}: {topic.summary}" for agent in result.agents for topic in agent.topics]
     items += [f"{text.id}: {text.text}" for agent in result.agents for text in agent.texts]
+    extent = f"user {named(result.user)}: {counted(len(items), 'name')}"
     return _page(
-        "confirm.html", about, title="Delete this?", extent=f"user {named(result.user)}: {counted(len(items), 'name')}",
-        items=items, names=names, proof=proof, action="delete", verb="Delete", stays=STAYS, stale=stale,
+        "confirm.html", subject, title="Delete this?", extent=extent, items=items, names=names, proof=proof,
+        action="delete", verb="Delete", remains=REMAINS, stale=stale,
     )  # fmt: skip
 
 
-def wiped_page(result: results.MemoryWiped, about: PageAbout) -> str:
-    """Return what was wiped."""
-    return _page("done.html", about, title="Wiped", texts=[extent(result)])
+def wiped_page(result: results.MemoryWiped, subject: PageSubject) -> str:
+    """Return the page that reports a wipe."""
+    return _page("done.html", subject, title="Wiped", texts=[describe_wipe(result)])
 
 
-def deleted_page(result: results.MemoryDeleted, about: PageAbout) -> str:
-    """Return what was deleted, and where it is still to be read."""
-    texts = [f"deleted {name}" for name in result.deleted]
-    texts += [f"topic {name} still says it, until the next dream, or until it is deleted" for name in result.still_in]
-    return _page("done.html", about, title="Deleted", texts=texts)
+def deleted_page(result: results.MemoryDeleted, subject: PageSubject) -> str:
+    """Return the page that reports a deletion."""
+    texts = [f"deleted {name}" for name in result.deleted] + [still_in_topic(name) for name in result.still_in]
+    return _page("done.html", subject, title="Deleted", texts=texts)
 
 
 def error_page(message: str, hint: str, store: str) -> str:
-    """Return why something could not be done."""
-    return _page(
-        "done.html", PageAbout(store), title="This could not be done", texts=[message, *([hint] if hint else [])]
-    )
+    """Return the page of an error."""
+    return _page("done.html", PageSubject(store), title="This could not be done", texts=[message, hint])
 
 
 def fingerprint(result: results.MemoryShown) -> str:
-    """Return a digest of what is remembered, by which a question is known to be about what is still there."""
+    """Return a digest of memory, to detect that it changed since a question was shown."""
     shown = [replace(agent, last_failure=None) for agent in result.agents]
     return hashlib.sha256(repr(shown).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _page(name: str, about: PageAbout, **values: object) -> str:
+def _page(name: str, subject: PageSubject, **values: object) -> str:
     shared: dict[str, object] = {
         "style": Markup(_style()), "generator": "lore", "link": _link, "raw": escape,  # noqa: S704
-        "cut": _cut, "counted": counted, "named": named, "holder": holder, "sums_of": sums_of, "what": what, "who": who,
-        "kind_of": kind_of,
+        "cut": _cut, "counted": counted, "named": named, "agent_label": agent_label, "format_counts": format_counts,
+        "describe_change": describe_change, "describe_owner": describe_owner, "kind_label": kind_label,
     }  # fmt: skip
-    return _environment().get_template(name).render(shared | about._asdict() | values)
+    return _environment().get_template(name).render(shared | subject._asdict() | values)
 
 
 @cache
@@ -192,12 +198,12 @@ def _finalized(value: object) -> object:
 
 
 def _link(page: str, **query: str | None) -> Markup:
-    given = {name: value for name, value in query.items() if value is not None}
-    return escape(f"{page}?{urlencode(given, errors='surrogatepass')}")
+    fields = {name: value for name, value in query.items() if value is not None}
+    return escape(f"{page}?{urlencode(fields, errors='surrogatepass')}")
 
 
 def _cut(text: str) -> Markup:
-    """Return a text, its lines as they are, as much of it as a page shows."""
+    """Return a text with its line breaks, limited to `LONGEST` characters."""
     shown = "\n".join(map(visible, text.split("\n")))
     rest = len(shown) - LONGEST
     return escape(shown if rest <= 0 else f"{shown[:LONGEST]}… ({rest:,} characters more: export has all)")

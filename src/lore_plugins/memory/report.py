@@ -1,4 +1,4 @@
-"""What `lore memory` answers, for a person; the sentences that its page shares."""
+"""Write the results of `lore memory` to a terminal; the page shares the sentences."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _NAMES = {
 }  # fmt: skip
 
 
-def holder(agent: str) -> str:
-    """Return whose memory it is: an agent's, or that of all who share one."""
+def agent_label(agent: str) -> str:
+    """Return the label of an agent's memory, or of the shared one."""
     return "shared by agents" if agent == SHARED else f"agent {named(agent)}"
 
 
-def sums_of(counts: Mapping[str, int], *, zeros: bool = False) -> str:
-    """Return how much it is, by kind."""
+def format_counts(counts: Mapping[str, int], *, zeros: bool = False) -> str:
+    """Return counts by kind, as in "1 fact, 4 topics"."""
     parts = [f"{number:,} {_NAMES[kind][number != 1]}" for kind, number in counts.items() if number or zeros]
     return ", ".join(parts) or "nothing"
 
 
-def kind_of(kind: str) -> str:
-    """Return what a text of a kind is called."""
+def kind_label(kind: str) -> str:
+    """Return the singular name of a kind."""
     return _NAMES[kind][0]
 
 
@@ -36,130 +36,137 @@ def write_users(result: results.MemoryUsers, out: Console) -> None:
     """Write one line a user."""
     for user in result.users:
         agents = ", ".join("agents that share it" if agent == SHARED else named(agent) for agent in user.agents)
-        out.print(line((named(user.user), "bold"), f"  {sums_of(user.counts)}, by {agents}"))
+        out.print(line((named(user.user), "bold"), f"  {format_counts(user.counts)}, by {agents}"))
     out.print(line(f"{counted(len(result.users), 'user')} remembered in {result.store}"))
 
 
 def write_list(result: results.MemoryShown, out: Console) -> None:
-    """Write how much each agent remembers, its topics, and when it last failed to."""
+    """Write the counts of each agent, its topics, and its last failure."""
     for agent in result.agents:
-        waiting = ", not all dreamt over yet" if agent.undreamt else ""
-        out.print(line((holder(agent.agent), "bold"), f"  {sums_of(agent.counts)}{waiting}"))
+        waiting = ", with texts that no dream has covered yet" if agent.undreamt else ""
+        out.print(line((agent_label(agent.agent), "bold"), f"  {format_counts(agent.counts)}{waiting}"))
         for topic in agent.topics:
-            out.print(line(("  " + topic.topic, "cyan"), f"  {short(topic.summary)}{_ends(topic)}"))
-        _odd(agent, out)
-    _whose(result, out)
+            out.print(line(("  " + topic.topic, "cyan"), f"  {short(topic.summary)}{_expiry(topic)}"))
+        _write_failures(agent, out)
+    _write_summary(result, out)
 
 
-def _ends(topic: results.RememberedTopic) -> str:
+def _expiry(topic: results.RememberedTopic) -> str:
     return "" if topic.expires_at is None else f" ({'expired' if topic.expired else 'until'} {topic.expires_at})"
 
 
-def _odd(agent: results.RememberedAgent, out: Console) -> None:
+def _write_failures(agent: results.RememberedAgent, out: Console) -> None:
     failed = agent.last_failure
     if failed is not None:
-        text = f"  last failure: {failed.op} at {failed.at}{_session(failed)}: {failed.failure}"
+        text = f"  last failure: {failed.op} at {failed.at}{_source(failed)}: {failed.failure}"
         out.print(line((text, "yellow")))
     if agent.unreadable:
         out.print(line((f"  {counted(agent.unreadable, 'line')} of its log cannot be read", "yellow")))
 
 
-def _whose(result: results.MemoryShown, out: Console) -> None:
-    holding = sum(any(agent.counts.values()) for agent in result.agents)
+def _write_summary(result: results.MemoryShown, out: Console) -> None:
+    holding = [agent.agent for agent in result.agents if any(agent.counts.values())]
     if not holding:
         out.print(line(f"nothing is remembered of user {named(result.user)} in {result.store}"))
     else:
-        shared = any(agent.agent == SHARED and any(agent.counts.values()) for agent in result.agents)
-        alone = [counted(holding - shared, "agent")] if holding > shared else []
-        holders = " and ".join([*alone, *(["what agents share"] if shared else [])])
-        out.print(line(f"user {named(result.user)}: {holders} in {result.store}"))
+        is_shared = SHARED in holding
+        agents = [counted(len(holding) - is_shared, "agent")] if len(holding) > is_shared else []
+        owners = " and ".join([*agents, *(["shared memory"] if is_shared else [])])
+        out.print(line(f"user {named(result.user)}: {owners} in {result.store}"))
 
 
 def write_shown(result: results.MemoryShown, out: Console) -> None:
-    """Write what is remembered, word for word."""
+    """Write all topics and texts in full."""
     for agent in result.agents:
-        out.print(line((holder(agent.agent), "bold")))
+        out.print(line((agent_label(agent.agent), "bold")))
         for topic in agent.topics:
-            out.print(line(("  " + topic.topic, "cyan"), f"  {topic.summary}{_ends(topic)}"))
+            out.print(line(("  " + topic.topic, "cyan"), f"  {topic.summary}{_expiry(topic)}"))
             for content in topic.content.splitlines():
                 out.print(line(f"    {content}"))
         for text in agent.texts:
             source = "" if text.session_id is None else f"  (session {text.session_id})"
             out.print(line(("  " + text.id, "green"), f"  {text.text}{source}"))
-        _odd(agent, out)
-    _whose(result, out)
+        _write_failures(agent, out)
+    _write_summary(result, out)
 
 
 def write_deleted(result: results.MemoryDeleted, out: Console) -> None:
-    """Write what was taken away, and where it is still to be read."""
+    """Write the deleted names, and the topics that still contain a deleted text."""
     for name in result.deleted:
         out.print(line(("deleted ", "bold"), name))
     for name in result.still_in:
-        out.print(line((f"note: topic {name} still says it, until the next dream, or until it is deleted", "yellow")))
+        out.print(line((f"note: {still_in_topic(name)}", "yellow")))
+
+
+def still_in_topic(topic: str) -> str:
+    """Return the sentence about a topic that still contains a deleted text."""
+    return f"topic {topic} still contains it, until the next dream or until the topic is deleted"
 
 
 def write_wiped(result: results.MemoryWiped, out: Console) -> None:
-    """Write how much was taken away, and from how many sessions; by kind."""
-    out.print(line(("wiped ", "bold"), extent(result)))
+    """Write the counts of a wipe."""
+    out.print(line(("wiped ", "bold"), describe_wipe(result)))
 
 
 def wipe_question(result: results.MemoryWiped) -> str:
-    """Return what a person is asked before it is taken away."""
-    return f"wipe {extent(result)}, in {result.store}? It cannot be restored. [y/N] "
+    """Return the question that confirms a wipe."""
+    return f"wipe {describe_wipe(result)}, in {result.store}? It cannot be restored. [y/N] "
 
 
-def extent(result: results.MemoryWiped) -> str:
-    """Return whose memory a wipe takes away, and how much of it."""
-    whose = f"user {named(result.user)}" + (f", {holder(result.agent)}" if result.agent is not None else "")
+def describe_wipe(result: results.MemoryWiped) -> str:
+    """Return whose memory a wipe deletes, and how many entries of how many sessions."""
+    owner = f"user {named(result.user)}" + (f", {agent_label(result.agent)}" if result.agent is not None else "")
     entries, sessions = counted(result.entries, "entry", "entries"), counted(result.sessions, "session")
-    return f"{whose}: {entries} of {sessions} ({sums_of(result.counts, zeros=True)})"
+    return f"{owner}: {entries} of {sessions} ({format_counts(result.counts, zeros=True)})"
 
 
 def write_audit(result: results.MemoryAudit, out: Console) -> None:
-    """Write one line an entry."""
+    """Write one line per entry."""
     for entry in result.entries:
-        out.print(line(f"{entry.at}  ", (f"{entry.op:<8}", "bold"), f"{who(entry)}{_session(entry)}: {what(entry)}"))
+        text = f"{describe_owner(entry)}{_source(entry)}: {describe_change(entry)}"
+        out.print(line(f"{entry.at}  ", (f"{entry.op:<8}", "bold"), text))
     out.print(line(f"user {named(result.user)}: {counted(len(result.entries), 'entry', 'entries')} in its audit log"))
     if result.unreadable:
         out.print(line((f"{counted(result.unreadable, 'line')} of the log cannot be read", "yellow")))
 
 
-def who(entry: results.AuditEntry) -> str:
-    """Return whose memory was changed, and by whom."""
-    agent = "all agents" if entry.agent is None else holder(entry.agent)
+def describe_owner(entry: results.AuditEntry) -> str:
+    """Return the agent whose memory was changed, and the one that changed it."""
+    agent = "all agents" if entry.agent is None else agent_label(entry.agent)
     return agent if entry.by is None else f"{agent}, by {named(entry.by)}"
 
 
-def what(entry: results.AuditEntry) -> str:
-    """Return what was done to it, in numbers and names of topics."""
-    changes = " ".join(f"{sign}{sums_of(sums)}" for sign, sums in (("-", entry.removed), ("+", entry.added)) if sums)
-    again = counted(entry.unusable, "unusable answer") if entry.unusable else ""
-    gone = f"dropped {', '.join(entry.dropped)}" if entry.dropped else ""
+def describe_change(entry: results.AuditEntry) -> str:
+    """Return the change as counts, names of dropped topics, and a failure."""
+    signed = (("-", entry.removed), ("+", entry.added))
+    changes = " ".join(f"{sign}{format_counts(counts)}" for sign, counts in signed if counts)
+    unusable = counted(entry.unusable, "unusable answer") if entry.unusable else ""
+    dropped = f"dropped {', '.join(entry.dropped)}" if entry.dropped else ""
     failed = f"failed: {entry.failure}" if entry.failure else ""
-    return ", ".join(filter(None, (changes, gone, again, failed))) or "nothing"
+    return ", ".join(filter(None, (changes, dropped, unusable, failed))) or "nothing"
 
 
-def _session(entry: results.AuditEntry) -> str:
+def _source(entry: results.AuditEntry) -> str:
     if entry.session_id is None:
         return ""
     return f", session {entry.session_id}{' (deleted since)' if entry.session_deleted else ''}"
 
 
 def write_extracted(result: results.MemoryExtracted, out: Console) -> None:
-    """Write how much was learnt, and unlearnt."""
-    who = f"agent {named(result.agent)} of user {named(result.user)}" + (", for all that share it" * result.shared)
+    """Write the counts of an extraction, or why there was none."""
+    owner = f"agent {named(result.agent)} of user {named(result.user)}" + (", in the shared memory" * result.shared)
     if result.failure is not None:
-        out.print(line(("nothing was remembered ", "yellow"), f"by {who}: {result.failure}"))
+        out.print(line(("nothing was remembered ", "yellow"), f"by {owner}: {result.failure}"))
     elif result.skipped is not None:
-        out.print(line(f"nothing new from session {result.session_id} by {who}: {result.skipped}"))
+        out.print(line(f"nothing new from session {result.session_id} by {owner}: {result.skipped}"))
     else:
-        lost = f"; {sums_of(result.removed)} replaced or closed" if result.removed else ""
-        text = f"{sums_of(result.added)} from session {result.session_id} by {who}{lost}"
+        removed = f"; {format_counts(result.removed)} replaced or closed" if result.removed else ""
+        text = f"{format_counts(result.added)} from session {result.session_id} by {owner}{removed}"
         out.print(line(("remembered ", "bold"), text))
 
 
 def write_dreamt(result: results.MemoryDreamt, out: Console) -> None:
-    """Write the topics that were made, and those that they supersede."""
+    """Write the topics that a dream removed and wrote."""
     if result.skipped is not None:
         out.print(line(f"no dream: {result.skipped}"))
         return

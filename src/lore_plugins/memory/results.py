@@ -1,4 +1,4 @@
-"""What `lore memory` answers, as JSON."""
+"""The JSON results of `lore memory`. Counts are by kind: facts, preferences, decisions, tasks, open_items, topics."""
 
 from __future__ import annotations
 
@@ -8,80 +8,72 @@ from lore.model import StoreResult
 
 
 class MemoryResult(StoreResult, frozen=True, kw_only=True):
-    """An answer about what is remembered of a user."""
+    """A result about one user."""
 
     user: str
 
 
 class RememberedUser(Struct, frozen=True, kw_only=True):
-    """A user of whom something is remembered, by which agents (`*`: what agents share), how much by all of them."""
+    """A user with memory."""
 
     user: str
-    agents: list[str]
+    agents: list[str]  # agents with memory of the user; `*`: the memory that agents share
     counts: dict[str, int]
 
 
 class MemoryUsers(StoreResult, frozen=True, kw_only=True):
-    """`lore memory users --json`; in the order of their ids."""
+    """`lore memory users --json`."""
 
-    users: list[RememberedUser]
+    users: list[RememberedUser]  # by name
 
 
 class RememberedTopic(Struct, frozen=True, kw_only=True):
-    """A topic; one that is `expired` is hidden from sessions until a dream takes it away."""
+    """A topic."""
 
     topic: str
     summary: str
     content: str
     at: str | None
     expires_at: str | None
-    expired: bool
+    expired: bool  # sessions do not get it, and the next dream removes it
 
 
 class RememberedText(Struct, frozen=True, kw_only=True):
-    """Something that was extracted; `id` is what `lore memory delete` takes, `session_id` where it was said."""
+    """An extracted text."""
 
-    id: str
+    id: str  # what `lore memory delete` takes
     kind: str
     text: str
     at: str | None
-    session_id: str | None
+    session_id: str | None  # the session that it was learned from
 
 
 class AuditEntry(Struct, frozen=True, kw_only=True):
-    """One thing that was done, never what was remembered; `session_deleted` is null where no session is named.
-
-    `unusable` counts answers of a model that could not be used; each was asked for again once. `dropped` names the
-    topics that a dream superseded, or let go of because they had expired or were too many. Where `agent` is `*`, which
-    is memory that agents share, `by` is who it was.
-    """
+    """One change of memory; never the remembered texts."""
 
     at: str
-    op: str
-    agent: str | None
+    op: str  # extract, dream, summary, delete or wipe
+    agent: str | None  # `*`: the memory that agents share; null: all agents
     session_id: str | None
-    session_deleted: bool | None
+    session_deleted: bool | None  # null if no session is named
     removed: dict[str, int]
     added: dict[str, int]
     failure: str | None
-    unusable: int
-    dropped: list[str]
-    by: str | None
+    unusable: int  # model answers that could not be used; each question was repeated once
+    dropped: list[str]  # topics that a dream replaced, or removed because they expired or were too many
+    by: str | None  # the agent that changed the shared memory
 
 
 class RememberedAgent(Struct, frozen=True, kw_only=True):
-    """What one agent (`*`: agents that share it) remembers; `undreamt`: whether something came since the last dream.
-
-    `last_failure` is the latest time that it could not remember, or fell back; `unreadable` lines are no records.
-    """
+    """The memory of one agent, or the shared one (agent `*`)."""
 
     agent: str
     counts: dict[str, int]
-    undreamt: bool
+    undreamt: bool  # whether texts changed since the last dream
     topics: list[RememberedTopic]
     texts: list[RememberedText]
-    last_failure: AuditEntry | None
-    unreadable: int
+    last_failure: AuditEntry | None  # the latest entry that failed or fell back
+    unreadable: int  # lines of the log that are not valid records
 
 
 class MemoryShown(MemoryResult, frozen=True, kw_only=True):
@@ -91,57 +83,48 @@ class MemoryShown(MemoryResult, frozen=True, kw_only=True):
 
 
 class MemoryDeleted(MemoryResult, frozen=True, kw_only=True):
-    """`lore memory delete --json`; `still_in` are topics that hold a text which was deleted."""
+    """`lore memory delete --json`."""
 
     deleted: list[str]
     counts: dict[str, int]
-    still_in: list[str]
+    still_in: list[str]  # topics that still contain a deleted text
 
 
 class MemoryWiped(MemoryResult, frozen=True, kw_only=True):
-    """`lore memory wipe --json`: what was taken away, in all and by agent; the audit log stays.
-
-    `entries` counts texts and topics, `sessions` those that the texts were learnt from.
-    """
+    """`lore memory wipe --json`; the audit log remains."""
 
     agent: str | None
-    entries: int
-    sessions: int
+    entries: int  # texts and topics
+    sessions: int  # sessions that the texts were learned from
     counts: dict[str, int]
-    agents: dict[str, dict[str, int]]
+    agents: dict[str, dict[str, int]]  # counts by agent
 
 
 class MemoryAudit(MemoryResult, frozen=True, kw_only=True):
-    """`lore memory audit --json`, oldest first; `unreadable` lines of the log are no entries."""
+    """`lore memory audit --json`."""
 
-    entries: list[AuditEntry]
-    unreadable: int
+    entries: list[AuditEntry]  # oldest first
+    unreadable: int  # lines of the log that are not valid entries
 
 
 class MemoryExtracted(MemoryResult, frozen=True, kw_only=True):
-    """`lore memory extract --json`; `failure` says why what was known stays as it was.
-
-    `skipped` says why there was nothing to learn from; `shared` whether it is what agents share.
-    """
+    """`lore memory extract --json`."""
 
     agent: str
-    shared: bool
+    shared: bool  # whether it went to the memory that agents share
     session_id: str
     removed: dict[str, int]
     added: dict[str, int]
-    skipped: str | None
-    failure: str | None
+    skipped: str | None  # why there was nothing to learn from
+    failure: str | None  # why memory remains unchanged
 
 
 class MemoryDreamt(MemoryResult, frozen=True, kw_only=True):
-    """`lore memory dream --json`; `skipped` says why there was no dream, `failure` why it fell back to one topic.
-
-    `shared` tells whether it is what agents share.
-    """
+    """`lore memory dream --json`."""
 
     agent: str
-    shared: bool
+    shared: bool  # whether it is the memory that agents share
     topics: list[str]
     superseded: list[str]
-    skipped: str | None
-    failure: str | None
+    skipped: str | None  # why there was no dream
+    failure: str | None  # why it fell back to one topic

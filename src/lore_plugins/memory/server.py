@@ -1,10 +1,8 @@
-"""Pages for the browser of this computer alone: who may ask, what a browser is told, and the server.
+"""Serve pages to a browser on this computer: an ASGI application (Starlette) and its server (uvicorn) on loopback.
 
-In: `Pages`. Out: an ASGI application (Starlette), and its server (uvicorn) on the loopback interface. Rules: a request
-is answered where it names this server as its host (so a name that an attacker points at the loopback address,
-DNS rebinding, is refused), and where its path begins with the token, which is new for each process and compared in
-constant time; a POST also where its origin is this server (CSRF). Whoever else asks is refused in a word. No answer is
-cached, framed, sniffed, or read by another origin; none keeps a cookie: the token in the path is all.
+A request is answered only if its Host names this server (against DNS rebinding) and its path begins with the token,
+which is new for each process and compared in constant time; a POST only if its origin is this server (against CSRF).
+No answer is cached, framed, sniffed, or readable by another origin. No cookie is set: the token in the path is enough.
 
 Source: Fetch Standard (WHATWG), "Origin" of requests under `Referrer-Policy: same-origin`; Fetch Metadata Request
 Headers (W3C); RFC 9110, 7.4 (421); read on 2026-11-23.
@@ -28,9 +26,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-LONGEST_FORM = 64 * 1024  # bytes of a form that a page sends
-MOST_FIELDS = 2_000  # fields of a form that a page sends
-LEAVE_SECONDS = 1  # that answers under way have when the server is stopped
+LONGEST_FORM = 64 * 1024  # bytes
+MOST_FIELDS = 2_000  # of a form or query
+SHUTDOWN_SECONDS = 1  # for running answers when the server is stopped
 
 Fields: TypeAlias = Mapping[str, Sequence[str]]
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -41,32 +39,32 @@ Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class PageAnswer(NamedTuple):
-    """What a page answers; `file` is a name to save it under, empty where it is shown."""
+    """The answer of a page."""
 
     body: bytes
     status: int = 200
     kind: str = "text/html; charset=utf-8"
-    file: str = ""
+    file: str = ""  # the name under which the browser saves it; "": it is shown
 
 
 class Pages(Protocol):
-    """What is served, by the names of pages."""
+    """The pages to serve."""
 
     def answer(self, name: str, query: Fields, form: Fields | None) -> PageAnswer:
-        """Answer a GET (`form` is None) or a POST; called in a thread, several at a time."""
+        """Answer a GET (`form` is None) or a POST; called in several threads at a time."""
         ...
 
-    def refused(self, error: LoreError, status: int = 400) -> PageAnswer:
-        """Say why a request could not be answered."""
+    def error_answer(self, error: LoreError, status: int = 400) -> PageAnswer:
+        """Return the page of an error."""
         ...
 
 
 class LoopbackSite(NamedTuple):
-    """Where pages are: the token, the hosts that name this server, and the content policy of its pages."""
+    """The address of the pages."""
 
     token: str
-    hosts: tuple[str, ...]
-    policy: str
+    hosts: tuple[str, ...]  # values of Host that name this server
+    policy: str  # the Content-Security-Policy of its pages
 
     @property
     def url(self) -> str:
@@ -75,24 +73,24 @@ class LoopbackSite(NamedTuple):
 
 
 def site_of(port: int, policy: str) -> LoopbackSite:
-    """Return a site on a port of the loopback interface, with a token of 256 bits that was never used."""
+    """Return a site on a port of the loopback interface, with a new token of 256 bits."""
     names = (ADDRESS, "localhost")
     hosts = tuple(f"{name}:{port}" for name in names) + (names if port == 80 else ())
     return LoopbackSite(secrets.token_urlsafe(32), hosts, policy)
 
 
 def guarded(application: Application, site: LoopbackSite) -> Application:
-    """Let through who may ask; the path below the token is the application's."""
+    """Return an application that refuses other requests, and passes the path after the token to `application`."""
     headers = _headers(site.policy)
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            return  # a web socket is refused by an answer that does not come
+            return  # no answer refuses a web socket
 
         async def send_safely(message: Message) -> None:
             if message["type"] == "http.response.start":
-                given = [pair for pair in message.get("headers", ()) if pair[0].lower() not in headers]
-                message = {**message, "headers": [*given, *headers.items()]}
+                others = [pair for pair in message.get("headers", ()) if pair[0].lower() not in headers]
+                message = {**message, "headers": [*others, *headers.items()]}
             await send(message)
 
         refusal = _refusal(scope, site)
@@ -119,10 +117,10 @@ def _headers(policy: str) -> dict[bytes, bytes]:
 
 
 def _refusal(scope: Scope, site: LoopbackSite) -> tuple[int, str] | None:
-    """Return the status and the word by which a request is refused; None for one that may ask."""
+    """Return the status and text with which a request is refused; None if it is allowed."""
     host = _header(scope, b"host")
     if host not in site.hosts:
-        return 421, "this is not the server that was asked for"
+        return 421, "the request names another server"
     first = str(scope["path"]).partition("/")[2].partition("/")[0]
     if not hmac.compare_digest(first.encode("utf-8", "surrogatepass"), site.token.encode()):
         return 404, "not found: open the address that lore printed"
@@ -131,14 +129,14 @@ def _refusal(scope: Scope, site: LoopbackSite) -> tuple[int, str] | None:
         return 405, "method not allowed"
     if method == "POST":
         if _header(scope, b"origin") != f"http://{host}" or fetched_by not in (None, "same-origin"):
-            return 403, "refused: the form is of another page"
+            return 403, "refused: the form belongs to another page"
     elif fetched_by in ("cross-site", "same-site") and _header(scope, b"sec-fetch-mode") != "navigate":
-        return 403, "refused: another page asked"
+        return 403, "refused: another page sent the request"
     return None
 
 
 def _header(scope: Scope, name: bytes) -> str | None:
-    """Return a header's value; None where it is missing, empty where it is there more than once."""
+    """Return a header's value; None if it is missing, "" if it occurs more than once."""
     found: list[bytes] = [value for key, value in scope["headers"] if key.lower() == name]
     return None if not found else found[0].decode("latin-1") if len(found) == 1 else ""
 
@@ -146,17 +144,17 @@ def _header(scope: Scope, name: bytes) -> str | None:
 async def _refuse(send: Send, status: int, text: str) -> None:
     body = text.encode() + b"\n"
     headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
-    headers += [(b"connection", b"close")]  # what else the request holds is not read
+    headers += [(b"connection", b"close")]  # the rest of the request is not read
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
 def application(
-    pages: Pages, reading: Iterable[str], writing: Iterable[str], site: LoopbackSite, tell: Callable[[str], None]
+    pages: Pages, get_names: Iterable[str], post_names: Iterable[str], site: LoopbackSite, tell: Callable[[str], None]
 ) -> Application:  # fmt: skip
-    """Return the application that answers `reading` pages to GET and `writing` ones to POST.
+    """Return the application that serves pages, `post_names` to POST too.
 
-    What fails unforeseen is a 500 that quotes nothing, and a line that `tell` hears; LORE_DEBUG=1 adds where.
+    An unexpected error is a 500 that quotes nothing, and a line for `tell`; LORE_DEBUG=1 prints the place.
     """
     try:
         from starlette.applications import Starlette  # noqa: PLC0415 - an optional extra
@@ -176,7 +174,7 @@ def application(
             query = _fields(str(request.url.query).encode())
             form = _fields(await _body(request)) if request.method == "POST" else None
         except LoreError as error:
-            return response(pages.refused(error))
+            return response(pages.error_answer(error))
         return response(await run_in_threadpool(pages.answer, name, query, form))
 
     async def failed(_: Request, error: Exception) -> Response:
@@ -186,14 +184,14 @@ def application(
             traceback.print_tb(error.__traceback__)
         return Response(f"{text}\n", 500, media_type="text/plain")
 
-    routes = [Route(f"/{name}", endpoint, methods=["GET"]) for name in reading if name not in writing]
-    routes += [Route(f"/{name}", endpoint, methods=["GET", "POST"]) for name in writing]
+    routes = [Route(f"/{name}", endpoint, methods=["GET"]) for name in get_names if name not in post_names]
+    routes += [Route(f"/{name}", endpoint, methods=["GET", "POST"]) for name in post_names]
     return guarded(Starlette(routes=routes, exception_handlers={Exception: failed}), site)
 
 
 async def _body(request: Request) -> bytes:
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
-        raise LoreError("this is no form of the page", hint="follow a link of the page")
+        raise LoreError("the form does not belong to the page", hint="follow a link of the page")
     body = bytearray()
     async for piece in request.stream():
         body += piece
@@ -206,11 +204,11 @@ def _fields(encoded: bytes) -> Fields:
     try:
         return parse_qs(encoded.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
     except ValueError:
-        raise LoreError("the address or form is no valid one", hint="follow a link of the page") from None
+        raise LoreError("the address or form is invalid", hint="follow a link of the page") from None
 
 
 def serve(application: Application, listener: socket.socket) -> None:
-    """Serve until interrupted: then KeyboardInterrupt is raised, after answers under way had a second."""
+    """Serve until interrupted; raise KeyboardInterrupt once running answers had a second to finish."""
     try:
         import uvicorn  # noqa: PLC0415 - an optional extra
     except ModuleNotFoundError:
@@ -218,6 +216,6 @@ def serve(application: Application, listener: socket.socket) -> None:
     config = uvicorn.Config(
         application, log_config=None, log_level="critical", access_log=False, server_header=False, lifespan="off",
         ws="none", http="h11", loop="asyncio", proxy_headers=False, limit_concurrency=64, timeout_keep_alive=5,
-        timeout_graceful_shutdown=LEAVE_SECONDS,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )  # fmt: skip
     uvicorn.Server(config).run(sockets=[listener])

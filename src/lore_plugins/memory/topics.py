@@ -1,9 +1,9 @@
-"""What is known -> topics, by a model or by rule; topics -> what a session is told.
+"""Make topics of the known texts, by a model or by rule, and pass topics to sessions as knowledge.
 
-A new topic takes the place of the one of its name, and of those that it supersedes; without a model a topic is a kind
-of what is known, the latest first; an answer that nobody can read becomes one topic, `general`, and supersedes nothing.
-Topics reach a session as `knowledge` events, entries `memory.TOPIC`: only what changed becomes an event. Before the
-first turn they are pinned; later changes arrive as durable deltas, so that remembering never rewrites the prefix.
+A new topic replaces the topic of its name and those that it supersedes. Without a model each section is one topic, the
+latest text first. An unusable answer becomes one topic, `general`, which supersedes nothing.
+Topics reach a session as `knowledge` events, entries `memory.TOPIC`, one for each change. The first turn pins them;
+later changes arrive as durable deltas, so remembering never changes the prefix.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from msgspec.structs import replace
 
 from lore.asking import Ask, SummaryError, UnusableAnswerError
 from lore.model import Event, FoldedSession, Knowledge, decode_time, encode, mask_credentials, printable
-from lore_plugins.memory.buckets import GENERAL, SECTIONS, KnownMemory, Structure, Topic, has_expired
-from lore_plugins.memory.extraction import ask_for_object, clipped
+from lore_plugins.memory.buckets import GENERAL, SECTIONS, KnownMemory, MemoryTexts, Topic, has_expired
+from lore_plugins.memory.extraction import ask_for_object, clean_text
 
 MOST = 7  # topics of one dream
-MOST_KEPT = 28  # topics of a bucket: the oldest go
+MOST_KEPT = 28  # topics of a bucket; the oldest are removed
 SUMMARY, CONTENT, NAME = 300, 4_000, 64  # characters
 
 _PROMPT = """\
-You keep the long-term memory of an assistant about one user. Below are what is known, and the topics that were made of
-it before. Make 3 to 7 topics of all of it. Answer with one JSON object alone:
+You keep the long-term memory of an assistant about one user. Below are the known texts, and the topics made of them
+before. Make 3 to 7 topics of all of it. Answer with one JSON object alone:
 {{"topics": [{{"topic": "snake_case_name", "summary": "one sentence", "content": "what to know of it",
 "expires_at": "2026-01-31T00:00:00Z or null"}}], "supersedes": ["names of earlier topics that no longer hold"]}}
 Where something new contradicts something old, the new one holds. A topic of an earlier name takes its place. Give an
@@ -38,30 +38,28 @@ Topics before:
 {topics}
 """
 
-# Topics without a model: of which section, and how they are introduced.
+# Topics made without a model: their section and summary.
 _PLAIN = {
     "user_preferences": ("preferences", "How the user wants things done"),
-    "known_facts": ("facts", "What is known of the user and the work"),
-    "decisions_made": ("decisions", "What was decided"),
-    "open_tasks": ("tasks", "What is to be done"),
-    "open_questions": ("open_items", "What is still open"),
+    "known_facts": ("facts", "Facts about the user and the work"),
+    "decisions_made": ("decisions", "Decisions"),
+    "open_tasks": ("tasks", "Open tasks"),
+    "open_questions": ("open_items", "Open questions"),
 }
 
 
 class Consolidation(NamedTuple):
-    """Topics by name, the names that they supersede, why it fell back (empty where it did not); `unusable` counts
-    answers that could not be used.
-    """
+    """The result of a dream."""
 
-    topics: dict[str, Topic]
-    supersedes: tuple[str, ...] = ()
-    failure: str = ""
-    unusable: int = 0
+    topics: dict[str, Topic]  # by name
+    supersedes: tuple[str, ...] = ()  # names of topics to remove
+    failure: str = ""  # why the dream fell back to one topic; "" if it did not
+    unusable: int = 0  # answers that could not be used
 
 
 def consolidate(known: KnownMemory, ask: Ask | None, *, at: str) -> Consolidation:
-    """Return the topics of what is known; never raises. Deterministic without a model."""
-    made = _by_rule(known.structure, at) if ask is None else _by_model(known, ask, at)
+    """Return the topics of the known texts; never raises. Without a model the result is deterministic."""
+    made = _by_rule(known.texts, at) if ask is None else _by_model(known, ask, at)
     ended = [name for name, topic in known.topics.items() if has_expired(topic, at) and name not in made.topics]
     made = made._replace(supersedes=(*made.supersedes, *ended))
     kept = [name for name in known.topics if name not in made.topics and name not in made.supersedes]
@@ -69,21 +67,21 @@ def consolidate(known: KnownMemory, ask: Ask | None, *, at: str) -> Consolidatio
     return made._replace(supersedes=(*made.supersedes, *over))
 
 
-def _by_rule(structure: Structure, at: str) -> Consolidation:
+def _by_rule(texts: MemoryTexts, at: str) -> Consolidation:
     topics = {
-        name: Topic(topic=name, summary=title, content=_listed(structure.of(section)), at=at)
-        for name, (section, title) in _PLAIN.items() if structure.of(section)
+        name: Topic(topic=name, summary=title, content=_bullets(texts.section(section)), at=at)
+        for name, (section, title) in _PLAIN.items() if texts.section(section)
     }  # fmt: skip
     return Consolidation(topics, (*(name for name in _PLAIN if name not in topics), GENERAL))
 
 
-def _listed(texts: Iterable[str]) -> str:
-    """List texts, the latest first, as many as a topic holds."""
-    lines, held = list[str](), 0
+def _bullets(texts: Iterable[str]) -> str:
+    """Return a list of the texts, the latest first, up to the size of a topic."""
+    lines, length = list[str](), 0
     for text in reversed(list(texts)):
         line = f"- {text}"
-        held += len(line) + 1
-        if held > CONTENT:
+        length += len(line) + 1
+        if length > CONTENT:
             lines.append("- …")
             break
         lines.append(line)
@@ -91,28 +89,27 @@ def _listed(texts: Iterable[str]) -> str:
 
 
 def _by_model(known: KnownMemory, ask: Ask, at: str) -> Consolidation:
-    structure = known.structure
     data = _DATA.format(
-        known=encode({section: structure.of(section) for section in SECTIONS}).decode(),
+        known=encode({section: known.texts.section(section) for section in SECTIONS}).decode(),
         topics=encode([
             {"topic": topic.topic, "summary": topic.summary, "content": topic.content, "expires_at": topic.expires_at}
-            for topic in known.visible(at)
+            for topic in known.visible_topics(at)
         ]).decode(),
     )  # fmt: skip
     faults: list[str] = []
     try:
-        made = ask_for_object(ask, _PROMPT.format(now=at), data, lambda value: _topics_in(value, at), faults.append)
+        made = ask_for_object(ask, _PROMPT.format(now=at), data, lambda value: _parse_topics(value, at), faults.append)
         return made._replace(unusable=len(faults))
     except SummaryError as error:
-        texts = [text for section in SECTIONS for text in structure.of(section)]
-        content = _listed(texts)
-        topics = {GENERAL: Topic(topic=GENERAL, summary="What is known", content=content, at=at)} if texts else {}
-        return Consolidation(topics, (), error.message, len(faults))
+        texts = [text for section in SECTIONS for text in known.texts.section(section)]
+        general = Topic(topic=GENERAL, summary="All known texts", content=_bullets(texts), at=at)
+        return Consolidation({GENERAL: general} if texts else {}, (), error.message, len(faults))
 
 
-def told_together(shared: Iterable[Topic], own: Iterable[Topic]) -> tuple[Topic, ...]:
-    """Return the topics that agents share and those that one of them had before; of two with one name the shared one
-    takes in the other's lines, except those that it has too.
+def merge_topics(shared: Iterable[Topic], own: Iterable[Topic]) -> tuple[Topic, ...]:
+    """Return the shared topics and those an agent had before it shared, by name.
+
+    If a name occurs in both, the agent's lines that the shared topic lacks are appended to it.
     """
     topics = {topic.topic: topic for topic in shared}
     for topic in own:
@@ -121,32 +118,32 @@ def told_together(shared: Iterable[Topic], own: Iterable[Topic]) -> tuple[Topic,
             topics[topic.topic] = topic
             continue
         lines = common.content.split("\n")
-        kept = [line for line in topic.content.split("\n") if line not in lines]
-        topics[topic.topic] = replace(common, content="\n".join((*lines, *kept)))
+        missing = [line for line in topic.content.split("\n") if line not in lines]
+        topics[topic.topic] = replace(common, content="\n".join((*lines, *missing)))
     return tuple(topic for _, topic in sorted(topics.items()))
 
 
-def _topics_in(answer: dict[str, Any], at: str) -> Consolidation:
-    """Read the topics of an answer, the first 7; of two with one name the later holds. Malformed ones are left out.
+def _parse_topics(answer: dict[str, Any], at: str) -> Consolidation:
+    """Parse the first 7 topics of an answer, skipping malformed ones; the later of two with one name wins.
 
-    Raises UnusableAnswerError where none is left.
+    Raise UnusableAnswerError if there is no topic.
     """
     topics: dict[str, Topic] = {}
     for value in _list_in(answer, "topics"):
         table = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
         name, content, summary = (_text_in(table, key) for key in ("topic", "content", "summary"))
-        name, ends = snake(name), _text_in(table, "expires_at")
+        name, ends = snake_case(name), _text_in(table, "expires_at")
         if name and content.strip() and (name in topics or len(topics) < MOST):
             topics[name] = Topic(
-                topic=name, summary=clipped(summary, SUMMARY),
+                topic=name, summary=clean_text(summary, SUMMARY),
                 content=mask_credentials(printable(content)).strip()[:CONTENT],
                 expires_at=None if decode_time(encode(ends)) is None else ends, at=at,
             )  # fmt: skip
     if not topics:
         raise UnusableAnswerError("the answer has no topics")
-    listed = [snake(name) for name in _list_in(answer, "supersedes") if isinstance(name, str)]
-    gone = dict.fromkeys([GENERAL, *listed])  # `general` stood in for topics
-    return Consolidation(topics, tuple(name for name in gone if name not in topics))
+    listed = [snake_case(name) for name in _list_in(answer, "supersedes") if isinstance(name, str)]
+    superseded = dict.fromkeys([GENERAL, *listed])  # `general` is only a fallback
+    return Consolidation(topics, tuple(name for name in superseded if name not in topics))
 
 
 def _list_in(table: dict[str, Any], key: str) -> list[object]:
@@ -159,7 +156,7 @@ def _text_in(table: dict[str, Any], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def snake(name: str) -> str:
+def snake_case(name: str) -> str:
     """Return a name in snake_case: letters and digits of any script, joined by `_`."""
     split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", printable(name))
     return re.sub(r"[\W_]+", "_", split).strip("_").lower()[:NAME].strip("_")
@@ -168,8 +165,8 @@ def snake(name: str) -> str:
 PREFIX, CATEGORY = "memory.", "Memory"
 
 
-def topics_events(topics: Iterable[Topic], state: FoldedSession, *, at: str | None = None) -> tuple[Event, ...]:
-    """Return what a session is to be told of visible topics, in the order of their names: apply it before the turn."""
+def knowledge_events(topics: Iterable[Topic], state: FoldedSession, *, at: str | None = None) -> tuple[Event, ...]:
+    """Return the events that give a session these topics, by name; apply them before the turn."""
     wanted = {PREFIX + topic.topic: topic for topic in topics}
     events: list[Event] = []
     for name in sorted(wanted):
@@ -180,6 +177,6 @@ def topics_events(topics: Iterable[Topic], state: FoldedSession, *, at: str | No
             events.append(Knowledge(op="add", id=name, category=CATEGORY, title=title, content=content, at=at))
         elif (fact.title, fact.content) != (title, content):
             events.append(Knowledge(op="update", id=name, title=title, content=content, at=at))
-    gone = sorted(name for name in state.knowledge if name.startswith(PREFIX) and name not in wanted)
-    events += [Knowledge(op="remove", id=name, at=at) for name in gone]
+    removed = sorted(name for name in state.knowledge if name.startswith(PREFIX) and name not in wanted)
+    events += [Knowledge(op="remove", id=name, at=at) for name in removed]
     return tuple(events)

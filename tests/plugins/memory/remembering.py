@@ -1,4 +1,4 @@
-"""What tests of memory share: entries that were said, a model that answers as it is told, a memory."""
+"""Helpers of the memory tests: timelines, a scripted model, a memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SAID = "I prefer tabs over spaces. My name is Ann. We need to fix the login test
 
 
 def entries(*items: Any) -> list[Entry]:
-    """A timeline; a text is a user's message, a list of one text the model's, a table an item."""
+    """Return a timeline; a str is a user's message, a list of one str the model's, a dict an item."""
     made = Fold(started())
     for number, one in enumerate(items):
         uuid = f"m{number}"
@@ -30,7 +30,7 @@ def entries(*items: Any) -> list[Entry]:
 
 
 class Model:
-    """Answers in turn, the last one for ever; keeps what it was asked. An exception is raised, a value is JSON."""
+    """A model with scripted answers, the last one repeated; exceptions are raised, values sent as JSON."""
 
     def __init__(self, *answers: Any) -> None:
         self._answers = list(answers)
@@ -47,17 +47,17 @@ class Model:
 
     @property
     def limits(self) -> list[int]:
-        """How many tokens each answer might have."""
+        """The token limits of the questions."""
         return [tokens for _, _, tokens in self.asked]
 
 
 def memory(store: Store, place: Path, whose: MemoryBucket = ANN, **fields: Any) -> AgentMemory:
-    """The memory of a user, with locks of the test's own."""
+    """Return a user's memory, with a lock folder in `place`."""
     return AgentMemory(store, whose, **{"clock": lambda: AT, "session_id": "s1", "locks": place / "locks", **fields})
 
 
 def topics(*names: str, **fields: Any) -> dict[str, Any]:
-    """A model's answer to a dream."""
+    """Return a model's answer to a dream."""
     listed = [
         {"topic": one, "summary": f"about {one}", "content": f"all of {one}", "expires_at": None} for one in names
     ]
@@ -65,7 +65,7 @@ def topics(*names: str, **fields: Any) -> dict[str, Any]:
 
 
 def contents(store: Store) -> Iterator[bytes]:
-    """All that a store keeps of memory, audit logs left out."""
+    """Yield the logs of all memory sessions of a store, without audit logs."""
     for one in store.list():
         if one.session_id.startswith("lore.memory/"):
             yield store.load(one.session_id).log

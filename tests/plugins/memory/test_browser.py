@@ -40,7 +40,7 @@ def served(remembered: Path) -> Iterator[str]:  # noqa: F811
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=10)
     assert (process.returncode, out) == (130, "")
-    assert err == "Open it in a browser of this computer. Ctrl-C ends it.\n"
+    assert err == "Open it in a browser on this computer. Ctrl-C ends it.\n"
 
 
 @pytest.fixture(autouse=True)
@@ -51,15 +51,15 @@ def beside_the_store(remembered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def tab(browser: Any, served: str) -> Iterator[Any]:
-    """A new page; nothing is said on its console, and nothing is asked of another host."""
+    """A new page; its console stays empty, and it sends no request to another host."""
     with opened(browser, width=900) as found:
         yield found.page
     assert found.console == []
     assert all(url.startswith((served, "data:", "about:")) for url in found.requests), found.requests
 
 
-def test_the_command_prints_an_address_that_answers(served: str) -> None:
-    """That it ends with Ctrl-C is seen when all has been tried."""
+def test_printed_address_answers(served: str) -> None:
+    """The fixture `served` asserts that Ctrl-C ends it."""
     match = re.fullmatch(r"http://(127\.0\.0\.1:\d+)(/[\w-]{43}/)", served)
     assert match is not None
     for path, status in ((match[2], 200), ("/", 404), (f"{match[2]}user?user=ann", 200)):
@@ -71,7 +71,7 @@ def test_the_command_prints_an_address_that_answers(served: str) -> None:
         connection.close()
 
 
-def test_it_is_read_at_any_width_light_and_dark(tab: Any, served: str) -> None:
+def test_page_fits_any_width_and_scheme(tab: Any, served: str) -> None:
     tab.goto(served)
     assert tab.title() == "Memory · lore"
     tab.get_by_role("link", name="ann", exact=True).click()
@@ -84,10 +84,10 @@ def test_it_is_read_at_any_width_light_and_dark(tab: Any, served: str) -> None:
     tab.emulate_media(color_scheme="dark")
     assert tab.evaluate("getComputedStyle(document.body).backgroundColor") != light
     tab.get_by_role("link", name="session s1").first.click()
-    assert "Only what was learnt from session s1" in tab.inner_text("main")
+    assert "Only texts learned from session s1" in tab.inner_text("main")
 
 
-def test_everything_is_reached_by_keyboard(tab: Any, served: str) -> None:
+def test_keyboard_reaches_every_control(tab: Any, served: str) -> None:
     tab.goto(served + "user?user=ann")
     seen: set[str] = set()
     for _ in range(40):
@@ -124,11 +124,11 @@ class Attacker(http.server.BaseHTTPRequestHandler):
         self.wfile.write(page.encode())
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
-def test_a_page_of_another_origin_can_neither_read_nor_frame_nor_wipe(browser: Any, served: str) -> None:
-    """The form navigates the whole page: of a frame that changes its process the browser may report no answer."""
+def test_other_origins_cannot_read_frame_or_wipe(browser: Any, served: str) -> None:
+    """The form navigates the whole page, since the browser may report no answer for a frame."""
     Attacker.target = served
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Attacker) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -136,7 +136,7 @@ def test_a_page_of_another_origin_can_neither_read_nor_frame_nor_wipe(browser: A
             page = found.page
             page.wait_for_function("document.title != ''")
             assert page.title() == "refused"
-            assert all("What is remembered" not in frame.content() for frame in page.frames)
+            assert all("Memory, by user" not in frame.content() for frame in page.frames)
             with page.expect_navigation() as posted:
                 page.get_by_role("button").click()
             assert (posted.value.request.method, posted.value.status) == ("POST", 403)
@@ -144,8 +144,8 @@ def test_a_page_of_another_origin_can_neither_read_nor_frame_nor_wipe(browser: A
     assert known()
 
 
-def test_what_is_wiped_is_asked_about_and_gone(tab: Any, served: str) -> None:
-    """Of a user of its own: what the others read stays."""
+def test_wipe_in_the_browser_asks_first(tab: Any, served: str) -> None:
+    """Wipe a user that other tests do not read."""
     put("e.jsonl", log(header(session_id="e1", user_id="eve"), record("append", item=user("u1", WORDS)),
                        record("append", item=user("u2", "ok"))))  # fmt: skip
     assert store("import", "e.jsonl", url="sqlite:s.db").code == 0
@@ -155,7 +155,7 @@ def test_what_is_wiped_is_asked_about_and_gone(tab: Any, served: str) -> None:
     assert "4 entries of 1 session" in tab.inner_text("main")
     tab.get_by_role("button", name="Wipe").click()
     assert tab.url.startswith(served + "wipe?")  # the box is not ticked: the browser sends nothing
-    tab.get_by_label("Yes, take it away").check()
+    tab.get_by_label("Yes, delete it").check()
     tab.get_by_role("button", name="Wipe").click()
     assert tab.get_by_role("heading", level=1).inner_text() == "Wiped"
     tab.goto(served)

@@ -1,4 +1,4 @@
-"""Memory in stores: transactions, writers that come between, processes that die, what is gone."""
+"""Buckets in stores: transactions, concurrent writers, interrupted processes, deletion."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from helpers.storing import URLS, embedded, opened
 from lore.model.events import SessionStarted, encode
 from lore.store.base import SessionDelta, StoreError
 from lore.store.deltas import save_delta
-from lore_plugins.memory.audit import AuditRecord, audit_log, last_failure, note_audit
+from lore_plugins.memory.audit import AuditRecord, append_audit, last_failure, read_audit_log
 from lore_plugins.memory.buckets import (
-    FEW,
+    SMALL_VOLUME,
     Extracted,
     Forgotten,
     KnownMemory,
     Remembered,
     Topic,
-    change,
-    owners,
-    read,
+    agents_by_user,
+    change_bucket,
+    read_bucket,
     wipe,
 )
-from lore_plugins.memory.identities import anchor_of, bucket
+from lore_plugins.memory.identities import anchor_id, bucket
 from plugins.memory.remembering import ANN, AT, contents
 
 two = pytest.mark.parametrize("kind", ["memory", "sqlite"])
@@ -41,21 +41,21 @@ def store(kind, tmp_path):
 
 def learn(store, *texts, whose=ANN, section="facts", purge=False):
     records = [Remembered(section=section, text=text) for text in texts]
-    return change(store, whose, lambda known: records, at=AT, purge=purge)
+    return change_bucket(store, whose, lambda known: records, at=AT, purge=purge)
 
 
 def forget(store, *texts, whose=ANN):
-    return change(
+    return change_bucket(
         store, whose, lambda known: [Forgotten(section="facts", text=one) for one in texts], at=AT, purge=True
     )
 
 
 def facts(store, whose=ANN):
-    return read(store, whose).structure.facts
+    return read_bucket(store, whose).texts.facts
 
 
 def volume(store):
-    """The session that the anchor names."""
+    """Return the session that the anchor names."""
     return ANN.volume(json.loads(store.load(ANN.anchor).metadata)["volume"])
 
 
@@ -64,41 +64,41 @@ def sessions(store):
 
 
 @embedded
-def test_what_is_remembered_is_read_again_in_every_kind_of_store(kind, tmp_path, store):
+def test_every_store_keeps_memory(kind, tmp_path, store):
     learn(store, "one", "two")
-    change(store, ANN, lambda known: [Topic(topic="t", summary="s", content="c")], at=AT)
+    change_bucket(store, ANN, lambda known: [Topic(topic="t", summary="s", content="c")], at=AT)
     again = store if kind.startswith("memory") else opened(kind, tmp_path)
     assert facts(again) == ("one", "two")
-    assert [one.topic for one in read(again, ANN).visible(AT)] == ["t"]
+    assert [one.topic for one in read_bucket(again, ANN).visible_topics(AT)] == ["t"]
     assert sessions(again)[:2] == ["lore.memory/ann", "lore.memory/ann/main"]
     assert sessions(again)[2:] == [volume(again)]
 
 
 @embedded
-def test_users_and_agents_are_kept_apart(store):
+def test_users_and_agents_have_separate_memory(store):
     for whose in (ANN, bucket("ann", "helper"), bucket("Ann"), bucket("../ann")):
         learn(store, f"of {whose}", whose=whose)
     assert [len(facts(store, bucket(*one))) for one in (("ann",), ("ann", "helper"), ("Ann",), ("../ann",))] == [1] * 4
-    assert owners(store) == {"../ann": ("main",), "Ann": ("main",), "ann": ("helper", "main")}
+    assert agents_by_user(store) == {"../ann": ("main",), "Ann": ("main",), "ann": ("helper", "main")}
 
 
 @two
-def test_a_change_that_changes_nothing_writes_nothing(store):
+def test_empty_change_writes_nothing(store):
     learn(store, "one")
     before = store.list()
-    assert change(store, ANN, lambda known: (), at=AT).structure.facts == ("one",)
+    assert change_bucket(store, ANN, lambda known: (), at=AT).texts.facts == ("one",)
     assert store.list() == before
 
 
 @two
-def test_nothing_is_read_where_nothing_was_written(store):
-    assert read(store, ANN) == KnownMemory()
+def test_empty_store_has_no_memory(store):
+    assert read_bucket(store, ANN) == KnownMemory()
     assert wipe(store, "ann").agents == {}
     assert sessions(store) == []
 
 
 @embedded
-def test_what_is_forgotten_stays_nowhere_in_the_store(store):
+def test_forgotten_text_leaves_the_store(store):
     learn(store, "a secret", "one")
     before = volume(store)
     forget(store, "a secret")
@@ -108,29 +108,29 @@ def test_what_is_forgotten_stays_nowhere_in_the_store(store):
 
 
 @two
-def test_a_volume_does_not_grow_with_its_past(store):
-    for number in range(FEW * 2):
-        change(
+def test_volume_moves_when_mostly_outdated(store):
+    for number in range(SMALL_VOLUME * 2):
+        change_bucket(
             store, ANN,
             lambda known, number=number: [
-                *(Forgotten(section="facts", text=one) for one in known.structure.facts),
+                *(Forgotten(section="facts", text=one) for one in known.texts.facts),
                 Remembered(section="facts", text=f"{number}"),
             ],
             at=AT,
         )  # fmt: skip
-    assert facts(store) == (f"{FEW * 2 - 1}",)
-    assert sum(one.head.number for one in store.list()) < FEW * 2
+    assert facts(store) == (f"{SMALL_VOLUME * 2 - 1}",)
+    assert sum(one.head.number for one in store.list()) < SMALL_VOLUME * 2
 
 
 @two
-def test_what_was_extracted_and_not_dreamt_over_is_known_in_the_next_volume(store):
-    change(store, ANN, lambda known: [Remembered(section="facts", text="x"), Extracted()], at=AT, purge=True)
-    assert read(store, ANN).is_fresh
+def test_pending_dream_survives_a_move(store):
+    change_bucket(store, ANN, lambda known: [Remembered(section="facts", text="x"), Extracted()], at=AT, purge=True)
+    assert read_bucket(store, ANN).is_fresh
     assert not learn(store, "one", whose=bucket("bob"), purge=True).is_fresh
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
-def test_writers_at_once_lose_nothing_of_each_other(kind, tmp_path):
+def test_concurrent_writers_lose_nothing(kind, tmp_path):
     """Each has a connection of its own; some of what they write moves the bucket to its next volume.
 
     Volumes were numbered, and named by a digest after that: one who was late made the first one anew, another who was
@@ -157,17 +157,17 @@ def test_writers_at_once_lose_nothing_of_each_other(kind, tmp_path):
         one.close()
 
 
-def test_a_writer_that_comes_between_is_built_upon(tmp_path):
+def test_change_is_repeated_after_another_writer(tmp_path):
     store = opened("memory", tmp_path)
     asked = []
 
     def make(known):
-        asked.append(known.structure.facts)
+        asked.append(known.texts.facts)
         if len(asked) == 1:
             learn(store, "theirs")
         return [Remembered(section="facts", text="mine")]
 
-    change(store, ANN, make, at=AT)
+    change_bucket(store, ANN, make, at=AT)
     assert asked == [(), ("theirs",)]
     assert facts(store) == ("theirs", "mine")
 
@@ -177,7 +177,7 @@ class DiedError(Exception):
 
 
 class Dying:
-    """A store whose process dies before the call of a number that writes."""
+    """A store that raises DiedError before the write with a given number."""
 
     def __init__(self, store, calls):
         self._store, self.left = store, calls
@@ -197,7 +197,7 @@ class Dying:
 
 
 def die_everywhere(make, act):
-    """Yield a store for each place at which `act` may die, until it does not any more."""
+    """Yield a store for each write of `act` at which it may die."""
     for calls in range(20):
         store = make(calls)
         try:
@@ -211,7 +211,7 @@ def die_everywhere(make, act):
 
 
 @pytest.mark.parametrize("kind", list(URLS))
-def test_wherever_a_process_dies_what_is_forgotten_is_known_or_gone_and_goes_with_the_next_change(kind, tmp_path):
+def test_interrupted_forget_is_finished_by_next_change(kind, tmp_path):
     def make(calls):
         store = opened(kind, tmp_path / str(calls))
         learn(store, "a secret", "one")
@@ -239,7 +239,7 @@ def _made(make, place, number):
 
 @pytest.mark.parametrize("agent", [None, "main"])
 @pytest.mark.parametrize("kind", list(URLS))
-def test_wherever_a_wipe_dies_all_is_there_or_nothing_is_and_the_next_finishes_it(kind, agent, tmp_path):
+def test_interrupted_wipe_is_finished_by_next_wipe(kind, agent, tmp_path):
     def make(calls):
         store = opened(kind, tmp_path / str(calls))
         learn(store, "one")
@@ -265,7 +265,7 @@ def test_wherever_a_wipe_dies_all_is_there_or_nothing_is_and_the_next_finishes_i
 
 
 @embedded
-def test_a_wipe_takes_a_user_or_one_agent_and_counts_by_kind(store):
+def test_wipe_deletes_user_or_agent_and_counts(store):
     learn(store, "one", "two")
     learn(store, "three", section="tasks", whose=bucket("ann", "helper"))
     learn(store, "four", whose=bucket("bob"))
@@ -273,28 +273,28 @@ def test_a_wipe_takes_a_user_or_one_agent_and_counts_by_kind(store):
     assert facts(store) == ("one", "two")
     assert wipe(store, "ann").counts == {**KnownMemory().counts(), "facts": 2}
     assert sum(wipe(store, "ann").counts.values()) == 0
-    assert (read(store, ANN), facts(store, bucket("bob"))) == (KnownMemory(), ("four",))
+    assert (read_bucket(store, ANN), facts(store, bucket("bob"))) == (KnownMemory(), ("four",))
     assert not any("/ann" in one for one in sessions(store))
 
 
 @two
-def test_a_volume_without_its_anchor_is_not_read_and_goes_with_a_wipe(store):
-    """A writer that was under way during a wipe may leave one behind, if it dies then."""
+def test_orphaned_volume_is_ignored_and_wiped(store):
+    """A writer that dies during a wipe may leave such a volume."""
     learn(store, "one")
     store.create(encode(SessionStarted(session_id=ANN.volume("2"), parent_session_id=ANN.anchor)))
     assert facts(store) == ("one",)
     forget(store, "one")
     learn(store, "two")
     assert facts(store) == ("two",)
-    store.delete(anchor_of("ann"))
+    store.delete(anchor_id("ann"))
     store.create(encode(SessionStarted(session_id=ANN.volume("3"))))
-    assert read(store, ANN) == KnownMemory()
+    assert read_bucket(store, ANN) == KnownMemory()
     wipe(store, "ann")
     assert sessions(store) == []
 
 
 @two
-def test_lines_and_notes_of_others_are_counted_or_refused(store):
+def test_foreign_lines_and_notes_are_reported(store):
     learn(store, "one")
     odd = (
         b'{"kind":"remembered","section":"odd","text":"x"}',
@@ -303,30 +303,30 @@ def test_lines_and_notes_of_others_are_counted_or_refused(store):
         b"{}",
     )
     save_delta(store, volume(store), SessionDelta(base=store.load(volume(store)).head, new_events=odd))
-    assert (facts(store), read(store, ANN).odd) == (("one",), 4)
+    assert (facts(store), read_bucket(store, ANN).unreadable) == (("one",), 4)
     save_delta(store, ANN.anchor, SessionDelta(base=store.load(ANN.anchor).head, metadata=b'{"volume":3}'))
-    with pytest.raises(StoreError, match="notes no memory"):
-        read(store, ANN)
+    with pytest.raises(StoreError, match="are not those of a memory"):
+        read_bucket(store, ANN)
     save_delta(store, ANN.anchor, SessionDelta(base=store.load(ANN.anchor).head, metadata=b'{"volume":"x"}'))
-    for act in (lambda: read(store, ANN), lambda: learn(store, "two")):
-        with pytest.raises(StoreError, match="what was remembered is lost"):
+    for act in (lambda: read_bucket(store, ANN), lambda: learn(store, "two")):
+        with pytest.raises(StoreError, match="its memory is lost"):
             act()
     wipe(store, "ann")
     assert sessions(store) == []
 
 
 @embedded
-def test_the_audit_log_outlives_a_wipe_and_keeps_no_secret(store):
+def test_audit_log_survives_wipe_and_masks_credentials(store):
     learn(store, "one")
     entry = AuditRecord(
         at=AT, op="extract", agent="main", session_id="s1", failure="said sk-abcdefghijklmnopqrstuvwxyz\n"
     )
-    note_audit(store, "ann", entry, pytest.fail)
-    note_audit(store, "ann", msgspec.structs.replace(entry, op="wipe", agent=None, failure=None), pytest.fail)
+    append_audit(store, "ann", entry, pytest.fail)
+    append_audit(store, "ann", msgspec.structs.replace(entry, op="wipe", agent=None, failure=None), pytest.fail)
     wipe(store, "ann")
-    log = audit_log(store, "ann")
+    log = read_audit_log(store, "ann")
     assert [one.op for one in log.entries] == ["extract", "wipe"]
     assert log.entries[0].failure == "said sk-a" + "*" * 25
     assert last_failure(log, "main") == log.entries[0]
     assert last_failure(log, "helper") is None
-    assert audit_log(store, "bob") == ((), 0)
+    assert read_audit_log(store, "bob") == ((), 0)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from cli.running import Ran, lore, put
+from cli.running import Ran, lore, process, put
 from cli.storing import appended, each_store, store
 from helpers.schemas import valid
 from lore.store.registry import open_store
@@ -32,7 +34,7 @@ def answered(command: str, *args: str, url: str, schema: str = "memory", code: i
 
 
 def begun(url: str, *, settings: bytes = b'[memory]\nsystem = "structured"\n', **fields):
-    """A store with a session of Ann's, and settings that remember."""
+    """Make a store with a session of Ann's, and settings with memory."""
     put("lore.toml", settings)
     items = [user("u1", WORDS), said("a1", "Let's go with pytest."), user("u2", "ok")]
     put("s.jsonl", log(header(**{"session_id": "s1", "user_id": "ann", **fields}),
@@ -47,45 +49,42 @@ def filled(url: str):
 
 
 @each_store
-def test_a_session_is_extracted_and_dreamt_over(url):
+def test_extract_and_dream_write_topics(url):
     begun(url)
     found = answered("extract", "s1", url=url, schema="memory-extracted")
     assert (found["user"], found["agent"], found["failure"]) == ("ann", "main", None)
     assert found["added"] == {"facts": 1, "preferences": 1, "decisions": 1, "tasks": 1}
-    assert memory("extract", "s1", url=url).out == (
-        "nothing new from session s1 by agent main of user ann: nothing was said in it since it was learnt from\n"
-    )
+    skipped = "nothing was said since the session was last learned from"
+    assert memory("extract", "s1", url=url).out == f"nothing new from session s1 by agent main of user ann: {skipped}\n"
     assert memory("extract", "s1", "--again", url=url).out.startswith("remembered nothing from session s1")
     dreamt = answered("dream", "--user", "ann", url=url, schema="memory-dreamt")
     assert dreamt["topics"] == ["decisions_made", "known_facts", "open_tasks", "user_preferences"]
     assert memory("dream", "--user", "ann", url=url).out == "no dream: nothing was extracted since the last dream\n"
 
 
-def test_a_task_that_was_deleted_comes_back_only_where_it_is_asked_for():
-    """Each extraction by hand took the whole session: what a person had deleted since came back."""
+def test_deleted_task_returns_only_with_again():
     url = "sqlite:s.db"
     filled(url)
     texts = answered("show", "--user", "ann", url=url)["agents"][0]["texts"]
     assert memory("delete", *[one["id"] for one in texts], "--user", "ann", url=url).code == 0
     again = memory("extract", "s1", url=url)
-    assert again.err == "note: --again learns from all of the session, also what was closed or deleted since\n"
+    assert again.err == "note: --again learns from the whole session, including items closed or deleted since\n"
     assert answered("extract", "s1", url=url, schema="memory-extracted")["skipped"] is not None
     assert answered("extract", "s1", "--again", url=url, schema="memory-extracted")["added"]["tasks"] == 1
 
 
-def test_where_a_language_is_not_known_a_model_is_named():
-    """A session in German said "remembered nothing", and nothing of what would have helped."""
+def test_extract_without_matches_suggests_a_model():
     put("lore.toml", b'[memory]\nsystem = "structured"\n')
     put("s.jsonl", log(header(session_id="s1", user_id="ann"), record("append", item=user("u1", "Ich mag Tabs."))))
     assert store("import", "s.jsonl", url="sqlite:s.db").code == 0
     ran = memory("extract", "s1", url="sqlite:s.db")
     assert (ran.code, ran.out) == (0, "remembered nothing from session s1 by agent main of user ann\n")
-    assert ran.err.startswith("note: without a model only plain English sentences are noticed; [compaction] in lore")
+    assert ran.err.startswith("note: without a model only plain English sentences are recognised; for other languages")
     assert 'summarizer = "openai"' in ran.err
 
 
 @each_store
-def test_what_is_remembered_is_listed_and_shown(url):
+def test_list_and_show_print_memory(url):
     filled(url)
     assert answered("users", url=url, schema="memory-users")["users"] == [
         {"user": "ann", "agents": ["main"], "counts": {**ONE, "topics": 4}}
@@ -100,7 +99,7 @@ def test_what_is_remembered_is_listed_and_shown(url):
     assert memory("users", url=url).out.splitlines()[-1] == f"1 user remembered in {url}"
 
 
-def test_users_and_agents_do_not_see_each_other():
+def test_list_shows_only_the_named_user():
     url = "sqlite:s.db"
     filled(url)
     assert answered("list", url=url)["agents"] == []
@@ -110,7 +109,7 @@ def test_users_and_agents_do_not_see_each_other():
     )
 
 
-def test_users_whose_names_look_alike_are_printed_apart():
+def test_similar_user_names_print_differently():
     url = "sqlite:s.db"
     for number, name in enumerate(("ann", "ann ", "a\u0301nn", "ánn")):
         begun(url, session_id=f"s{number}", user_id=name)
@@ -122,7 +121,7 @@ def test_users_whose_names_look_alike_are_printed_apart():
 
 
 @each_store
-def test_a_text_is_deleted_and_stays_nowhere_but_in_topics_that_are_named(url):
+def test_delete_names_topics_that_contain_the_text(url):
     filled(url)
     (name,) = [one["id"] for one in answered("show", "--user", "ann", url=url)["agents"][0]["texts"]
                if one["kind"] == "facts"]  # fmt: skip
@@ -136,7 +135,7 @@ def test_a_text_is_deleted_and_stays_nowhere_but_in_topics_that_are_named(url):
 
 
 @each_store
-def test_a_wipe_prints_counts_by_kind_and_a_second_one_zeros(url):
+def test_wipe_prints_counts_then_zeros(url):
     filled(url)
     assert answered("wipe", "--yes", "--user", "ann", "--agent", "x", url=url, schema="memory-wiped")["agents"] == {}
     found = answered("wipe", "--yes", "--user", "ann", url=url, schema="memory-wiped")
@@ -152,7 +151,7 @@ def test_a_wipe_prints_counts_by_kind_and_a_second_one_zeros(url):
     ]  # fmt: skip
 
 
-def test_the_audit_log_says_which_sessions_were_deleted_since():
+def test_audit_marks_deleted_sessions():
     url = "sqlite:s.db"
     filled(url)
     store("delete", "s1", url=url)
@@ -161,7 +160,7 @@ def test_the_audit_log_says_which_sessions_were_deleted_since():
     assert "extract agent main, session s1 (deleted since): +1 fact," in memory("audit", "--user", "ann", url=url).out
 
 
-def test_an_export_has_all_of_it_to_the_letter():
+def test_export_equals_show_as_json():
     url = "sqlite:s.db"
     filled(url)
     assert memory("export", "--user", "ann", "-o", "out.json", url=url).out == ""
@@ -177,14 +176,18 @@ def test_an_export_has_all_of_it_to_the_letter():
         (b"", ("s1",), "nothing is remembered: memory is off"),
         (b'[memory]\nsystem = "structured"\nagents = ["x"]\n', ("s1",), "agent 'main' is not opted in"),
         (b'[memory]\nsystem = "structured"\n', ("s1", "--agent", "x"), "agent 'x' is not opted in"),
-        (b'[memory]\nsystem = "structured"\n', ("s1", "--user", "bob"), "session 's1' is of user 'ann'"),
-        (b'[memory]\nsystem = "structured"\n', ("s1", "--agent", "null"), "'null' is reserved, and names no agent"),
+        (b'[memory]\nsystem = "structured"\n', ("s1", "--user", "bob"), "session 's1' belongs to user 'ann'"),
+        (
+            b'[memory]\nsystem = "structured"\n',
+            ("s1", "--agent", "null"),
+            "'null' is reserved and cannot be used as agent",
+        ),
         (b'[memory]\nsystem = "structured"\n', ("none",), "the store has no session 'none'"),
-        (b'[memory]\nsystem = "structured"\n', ("lore.memory/ann",), "'lore.memory/ann' keeps memory itself"),
+        (b'[memory]\nsystem = "structured"\n', ("lore.memory/ann",), "session 'lore.memory/ann' holds memory"),
         (b'[memory]\nsystem = "other"\n', ("s1",), "memory.system"),
     ],
 )
-def test_what_is_not_opted_in_or_of_others_is_refused_in_one_line(settings, args, error):
+def test_extract_refuses_other_users_and_agents(settings, args, error):
     begun("sqlite:s.db", settings=settings)
     before = Path("s.db").read_bytes()
     ran = memory("extract", *args, url="sqlite:s.db")
@@ -194,26 +197,26 @@ def test_what_is_not_opted_in_or_of_others_is_refused_in_one_line(settings, args
 
 
 @pytest.mark.parametrize(("field", "value"), [("parent_session_id", "s0"), ("user_id", "nil")])
-def test_a_subagents_session_and_one_of_nobody_are_not_remembered(field, value):
+def test_extract_refuses_subagents_and_reserved_users(field, value):
     begun("sqlite:s.db", **{field: value})
     assert memory("extract", "s1", url="sqlite:s.db").code == 2
     assert memory("users", url="sqlite:s.db").out == "0 users remembered in sqlite:s.db\n"
 
 
-def test_a_session_without_a_user_is_the_default_users():
+def test_session_without_user_uses_the_default():
     begun("sqlite:s.db", user_id=None, agent_id="main")
     memory("extract", "s1", url="sqlite:s.db")
     assert memory("list", url="sqlite:s.db").out.splitlines()[-1] == "user default: 1 agent in sqlite:s.db"
 
 
 def summariser(*lines: str) -> str:
-    """Settings with a command that answers a question about memory."""
+    """Return settings with a summariser command that runs these lines."""
     put("answer.py", "\n".join(("import json, sys", "asked = json.load(sys.stdin)", *lines)).encode())
     command = json.dumps([sys.executable, str(Path("answer.py").resolve())])
     return f'[memory]\nsystem = "structured"\n[compaction]\nsummarizer = "command"\ncommand = {command}\n'
 
 
-def test_a_configured_summariser_is_asked_for_json():
+def test_configured_summariser_is_asked_for_json():
     answer = (
         "print('```json', json.dumps({'facts': [str(asked['tokens']), str('My name is Ann' in asked['transcript'])]}))"
     )
@@ -240,32 +243,32 @@ def test_memory_needs_no_approval_of_context_sources():
     assert memory("extract", "s1", url="sqlite:s.db").code == 0
 
 
-def test_a_summariser_that_extracts_itself_is_refused(monkeypatch):
+def test_nested_extraction_is_refused(monkeypatch):
     filled("sqlite:s.db")
     monkeypatch.setenv("LORE_NESTED", "summarizer")
     for args in (("extract", "s1"), ("dream", "--user", "ann")):
         ran = memory(*args, url="sqlite:s.db")
-        assert (ran.code, "remembers nothing itself" in ran.err) == (2, True)
+        assert (ran.code, "cannot use memory" in ran.err) == (2, True)
 
 
-def test_a_summariser_that_fails_is_visible_in_the_answer_and_in_the_list():
+def test_failing_summariser_is_shown_in_list():
     filled("sqlite:s.db")
     put("lore.toml", summariser("print('I summed it up.')").encode())
     again = ("--again", "--config", "lore.toml")
     found = answered("extract", "s1", *again, url="sqlite:s.db", schema="memory-extracted", code=3)
-    assert found["failure"] == "the answer is no JSON object, also when asked again"
+    assert found["failure"] == "the answer is not a JSON object, also when asked again"
     listed = answered("list", "--user", "ann", url="sqlite:s.db")["agents"][0]
     assert (listed["counts"], listed["last_failure"]["failure"]) == ({**ONE, "topics": 4}, found["failure"])
     assert (
-        ": the answer is no JSON object, also when asked again\n"
+        ": the answer is not a JSON object, also when asked again\n"
         in memory("list", "--user", "ann", url="sqlite:s.db").out
     )
     ran = memory("extract", "s1", *again, url="sqlite:s.db")
     assert (ran.code, ran.out.startswith("nothing was remembered ")) == (3, True)
-    assert "note: nothing was remembered by agent main of user ann" in ran.err
+    assert "note: agent main of user ann remembered nothing" in ran.err
 
 
-def test_a_store_that_takes_no_writes_is_one_line_and_nothing_is_changed(monkeypatch):
+def test_read_only_store_fails_with_one_line(monkeypatch):
     from lore.store.base import StoreError
     from lore.store.sqlite import Sqlite
 
@@ -284,11 +287,8 @@ def test_a_store_that_takes_no_writes_is_one_line_and_nothing_is_changed(monkeyp
     assert answered("list", "--user", "ann", url="sqlite:s.db")["agents"][0]["counts"] == {**ONE, "topics": 4}
 
 
-# sessions of lore's own
-
-
 @each_store
-def test_the_sessions_that_keep_memory_are_listed_and_judged_only_when_they_are_asked_for(url):
+def test_memory_sessions_are_hidden_by_default(url):
     filled(url)
     assert [one["session_id"] for one in store("list", "--json", url=url).json["sessions"]] == ["s1"]
     assert len(store("list", "--memory", "--json", url=url).json["sessions"]) == 5
@@ -299,7 +299,7 @@ def test_the_sessions_that_keep_memory_are_listed_and_judged_only_when_they_are_
 
 
 @pytest.mark.parametrize("name", ["lore.memory/ann", "lore.memory.audit/ann"])
-def test_nobody_makes_or_writes_a_session_under_such_an_id(name):
+def test_reserved_session_ids_are_refused(name):
     url = "sqlite:s.db"
     begun(url)
     memory("extract", "s1", url=url)
@@ -323,7 +323,7 @@ def test_nobody_makes_or_writes_a_session_under_such_an_id(name):
     assert store("list", "--memory", "--json", url=url).out == before
 
 
-def test_a_wipe_takes_no_session_of_a_user_along():
+def test_wipe_keeps_the_users_sessions():
     filled("sqlite:s.db")
     memory("wipe", "--yes", "--user", "ann", url="sqlite:s.db")
     with closing(open_store("sqlite:s.db")) as kept:
@@ -331,10 +331,42 @@ def test_a_wipe_takes_no_session_of_a_user_along():
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_says_what_it_does_and_answers_in_json(command):
+def test_every_command_has_json(command):
     assert ("--json" in lore("memory", command, "--help").out) == (command != "export")  # that is always JSON
 
 
-def test_a_store_that_is_not_there_is_not_made():
+def test_missing_store_is_not_created():
     assert memory("wipe", "--yes", url="sqlite:none.db").code == 2
     assert not Path("none.db").exists()
+
+
+def test_wipe_without_terminal_needs_yes():
+    filled("sqlite:s.db")
+    wipe = ("memory", "wipe", "--user", "ann", "--store", "sqlite:s.db")
+    ran = process(*wipe, stdin=b"y\n")
+    assert (ran.code, ran.out) == (2, "")
+    assert "hint: --yes wipes without a question" in ran.err
+    assert memory("users", url="sqlite:s.db").out.startswith("ann  ")
+    ran = process(*wipe, "--yes")
+    assert ran.code == 0
+    assert ran.out.startswith("wiped user ann: 8 entries of 1 session (1 fact, 1 preference, ")
+    assert memory("users", url="sqlite:s.db").out.startswith("0 users")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a terminal of POSIX")
+@pytest.mark.parametrize(("typed", "code"), [("n\n", 2), ("\n", 2), ("\x04", 2), ("y\n", 0)])
+def test_wipe_on_a_terminal_asks_first(typed, code):
+    filled("sqlite:s.db")
+    command = [sys.executable, "-m", "lore", "memory", "wipe", "--user", "ann", "--store", "sqlite:s.db"]
+    ours, theirs = os.openpty()
+    with closing(os.fdopen(ours, "r+b", buffering=0)) as terminal:
+        running = subprocess.Popen(command, stdin=theirs, stderr=theirs, stdout=subprocess.PIPE, text=True)
+        os.close(theirs)
+        shown = b""
+        while b"[y/N] " not in shown:
+            shown += terminal.read(1_000)
+        terminal.write(typed.encode())
+        out, _ = running.communicate(timeout=60)
+    assert b"wipe user ann: 8 entries of 1 session (1 fact, 1 preference, " in shown
+    assert (running.returncode, memory("users", url="sqlite:s.db").out.startswith("ann  ")) == (code, code > 0)
+    assert out.startswith("wiped user ann: 8 entries of 1 session") is (code == 0)

@@ -1,23 +1,28 @@
-"""What a compaction drops is learnt from first; enough new text is worth an extraction."""
+"""A compaction learns first from the entries that it drops; enough new text starts an extraction."""
 
 from __future__ import annotations
+
+import pytest
 
 from compaction.test_executor import firing_of, talk
 from conformance.test_openfang import Compacted
 from helpers.storing import opened
+from lore.asking import SummaryAnswer, SummaryError
 from lore.compaction.activity import Tracker
 from lore.compaction.executor import Dependencies, prepare
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
+from lore.compaction.transcripts import instructions
 from lore.model.events import MAIN
-from lore_plugins.memory.buckets import read
-from lore_plugins.memory.extraction import needs_extraction, to_learn
+from lore_plugins.memory.audit import read_audit_log
+from lore_plugins.memory.buckets import read_bucket
+from lore_plugins.memory.extraction import is_extraction_due, select_new_entries
 from model.making import ANSWER, Fold, append, said, started, user
 from plugins.memory.remembering import ANN, memory
 from plugins.memory.test_agent import Broken
 
 
-def test_a_memory_that_fails_holds_up_no_compaction(tmp_path):
+def test_failing_memory_delays_no_compaction(tmp_path):
     heard = []
     broken = memory(Broken(), tmp_path, tell=heard.append)
     state, tracker = talk(4)
@@ -27,7 +32,7 @@ def test_a_memory_that_fails_holds_up_no_compaction(tmp_path):
     assert "the disk is full" in heard[0]
 
 
-def test_what_was_said_and_is_pruned_is_known_afterwards(tmp_path):
+def test_pruned_texts_are_remembered(tmp_path):
     store = opened("memory", tmp_path)
     made, tracker = Fold(started(session_id="s1")), Tracker()
     for item in (user("u1", "I prefer tabs over spaces."), said("a1", ANSWER), user("u2", "and now?"), said("a2")):
@@ -36,31 +41,48 @@ def test_what_was_said_and_is_pruned_is_known_afterwards(tmp_path):
     settings = Compaction(keep_recent=2)
     means = Dependencies(Extractive(), memory=memory(store, tmp_path))
     prepare(made.state, MAIN, firing_of(made.state, tracker, settings, "manual"), settings, means)
-    assert read(store, ANN).structure.preferences == ("I prefer tabs over spaces.",)
+    assert read_bucket(store, ANN).texts.preferences == ("I prefer tabs over spaces.",)
     store.close()
 
 
-def test_injected_entries_are_not_learnt_from():
+def test_injected_entries_are_not_selected():
     state, _ = talk(4)
-    given = to_learn(state.chain(MAIN).entries, None, 4)
+    given = select_new_entries(state.chain(MAIN).entries, None, 4)
     assert [entry.item.uuid for entry in given.entries] == ["u1", "a1", "a2"]
 
 
-def test_enough_tokens_or_calls_are_worth_an_extraction():
-    """openfang's needs_extraction was dead code: more than 0.3 of the window, or 10 tool calls."""
+def test_extraction_is_due_after_tokens_or_calls():
+    """More than 0.3 of the window, or 10 tool calls; in openfang the function was never called."""
     made = Compacted()
     made.user("x" * 1_200)
-    assert not needs_extraction(made.entries(), 1_000)
+    assert not is_extraction_due(made.entries(), None, 1_000)
     made.answer("yyyy")
-    assert needs_extraction(made.entries(), 1_000)
+    assert is_extraction_due(made.entries(), None, 1_000)
+    assert not is_extraction_due(made.entries(), None, 0), "an unknown window has no share"
     made = Compacted()
     made.calls(9)
-    assert not needs_extraction(made.entries(), 10**9)
+    assert not is_extraction_due(made.entries(), None, 10**9)
     made.calls(1)
-    assert needs_extraction(made.entries(), 10**9)
+    assert is_extraction_due(made.entries(), None, 10**9)
 
 
-def test_unknown_window_has_no_share_to_exceed():
-    made = Compacted()
-    made.user("x" * 4_000)
-    assert not needs_extraction(made.entries(), 0)
+def test_unusable_summaries_are_counted_in_the_audit(tmp_path):
+    class Empty:
+        name, asked = "empty", ()
+
+        def summarize(self, request):
+            self.asked = (*self.asked, request)
+            return SummaryAnswer("" if len(self.asked) != 2 else "what was removed")
+
+    store, model, settings = opened("memory", tmp_path), Empty(), Compaction(keep_recent=2)
+    means = Dependencies(model, memory=memory(store, tmp_path))
+    state, tracker = talk(4)
+    firing = firing_of(state, tracker, settings, "manual")
+    assert prepare(state, MAIN, firing, settings, means).summary == "what was removed"
+    with pytest.raises(SummaryError):
+        prepare(state, MAIN, firing, settings, means)
+    assert [request.fault for request in model.asked] == ["", "the summary is empty", "", "the summary is empty"]
+    assert "could not be used: the summary is empty" in instructions(model.asked[1])
+    audited = [(one.op, one.unusable, bool(one.failure)) for one in read_audit_log(store, "ann").entries]
+    assert audited == [("summary", 1, False), ("summary", 2, True)]
+    store.close()

@@ -1,4 +1,4 @@
-"""What is transcript_of, and what is learnt from it without a model."""
+"""The words that are read from a timeline, and the texts extracted from them by rule."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import pytest
 
 from lore.model.inserts import normalised
 from lore_plugins.memory import extraction
-from lore_plugins.memory.buckets import SECTIONS, Structure
-from lore_plugins.memory.extraction import MOST, key_value_facts, noticed, transcript_of
-from lore_plugins.memory.extraction import MOST_SAID as LONGEST
+from lore_plugins.memory.buckets import SECTIONS, MemoryTexts
+from lore_plugins.memory.extraction import MOST, extract_by_rule, key_value_facts, transcript
+from lore_plugins.memory.extraction import MOST_CHARACTERS as LONGEST
 from model.making import call, user
 from plugins.memory.remembering import SAID, entries
 
 
 def learnt(*items, known=None):
-    return noticed(transcript_of(entries(*items)), known or Structure())
+    return extract_by_rule(transcript(entries(*items)), known or MemoryTexts())
 
 
 def texts(*items):
-    return [one.text for one in transcript_of(entries(*items))]
+    return [one.text for one in transcript(entries(*items))]
 
 
-def test_what_a_person_and_the_model_say_is_heard():
+def test_user_and_model_messages_are_read():
     blocks = {"type": "user_message", "uuid": "b", "blocks": [{"type": "text", "text": "in blocks"}]}
     assert texts("hi", ["hello"], blocks) == ["hi", "hello", "in blocks"]
 
 
-def test_what_a_harness_puts_in_is_not_heard_and_begins_no_exchange():
+def test_injected_messages_are_skipped():
     injected = user("i", "I prefer what is injected", source="context_injection")
     assert texts("one", injected, ["answer"]) == ["one", "answer"]
 
@@ -35,7 +35,7 @@ def test_what_a_harness_puts_in_is_not_heard_and_begins_no_exchange():
     "tick",
     [user("t", "I prefer ticks", source="tick"), "[AUTONOMOUS TICK] I prefer it", "  [SCHEDULED TICK]\nI prefer it"],
 )
-def test_a_tick_is_not_heard_nor_what_the_model_answers_to_it(tick):
+def test_ticks_and_their_answers_are_skipped(tick):
     assert texts("real", tick, ["Let's use the tick."], "again", ["yes"]) == ["real", "again", "yes"]
 
 
@@ -47,32 +47,29 @@ def test_a_tick_is_not_heard_nor_what_the_model_answers_to_it(tick):
         ("<command-name>x <command-args>y</command-args></command-name>z", "z"),
         ("<never-closed> stays </other-tag>", " stays </other-tag>"),
         ("a < b, <b>bold</b>", "a < b, <b>bold</b>"),
+        ("<task-notification>\n<task-id>x</task-id>\nTODO: x\n</task-notification>\n", None),
     ],
 )
-def test_what_a_harness_writes_between_tags_is_not_heard(text, left):
-    """Of one real session the 12 tasks were `<task-id>a22…</task-id>`, and the like."""
-    assert texts(text) == [left]
+def test_harness_tags_are_removed(text, left):
+    """One real session gave 12 tasks like `<task-id>a22…</task-id>`."""
+    assert texts(text) == ([] if left is None else [left])
 
 
-def test_a_message_that_is_a_harness_notice_is_not_heard():
-    assert texts("<task-notification>\n<task-id>x</task-id>\nTODO: x\n</task-notification>\n") == []
-
-
-def test_calls_results_and_summaries_are_not_heard():
+def test_calls_results_and_summaries_are_skipped():
     divider = {"type": "compact_divider", "uuid": "d", "trigger": "manual", "summary": "I prefer it", "pruned": 1}
     assert texts("real", call("c", "c1", status="completed", output="My name is Eve."), divider) == ["real"]
 
 
-def test_credentials_are_masked_before_anything_is_learnt():
+def test_credentials_are_masked_before_learning():
     (fact,) = learnt("Remember that the key is sk-abcdefghijklmnopqrstuvwxyz").facts
     assert "abcdef" not in fact
 
 
-def test_a_long_message_is_heard_up_to_a_bound():
+def test_long_message_is_truncated():
     assert [len(one) for one in texts("x" * (LONGEST + 1))] == [LONGEST]
 
 
-def test_each_kind_is_learnt_as_it_was_said():
+def test_each_kind_is_learned_verbatim():
     found = learnt(SAID + " Let's go with pytest. It is still unclear why.", ["We decided to ship on Friday."])
     assert found.preferences == ("I prefer tabs over spaces.",)
     assert found.facts == ("My name is Ann.",)
@@ -81,27 +78,27 @@ def test_each_kind_is_learnt_as_it_was_said():
     assert found.open_items == ("It is still unclear why.",)
 
 
-def test_only_a_user_says_facts_and_preferences():
+def test_facts_and_preferences_come_from_users():
     assert learnt("hi", ["I prefer tabs over spaces. My name is Claude."]).is_empty
 
 
-def test_code_quotations_and_long_sentences_teach_nothing():
+def test_code_quotations_and_long_sentences_are_skipped():
     assert learnt("```\nI prefer code here.\n```\n> I prefer quotes here.\nI prefer " + "x " * 200).is_empty
 
 
-def test_a_question_says_nothing():
+def test_questions_are_skipped():
     assert learnt("What do we need to populate? Do you think I prefer that?").is_empty
 
 
-def test_half_a_sentence_is_none():
-    """A line that was broken for its length began with "never matched anything"; that was no preference."""
+def test_wrapped_lines_are_joined():
+    """The second half of a wrapped line, "never matched anything", was once remembered as a preference."""
     assert learnt(
         "The parser reads what the server sends as a list of records, and it\nnever matched anything."
     ).is_empty
     assert learnt("I prefer tabs\nMy name is Ann").facts == ("My name is Ann",)
 
 
-def test_what_a_model_is_about_to_do_is_no_task_and_a_heading_says_nothing():
+def test_model_intentions_and_headings_are_skipped():
     assert learnt("hi", ["I need to confirm it first. Still open in this phase:"]).is_empty
     assert learnt("hi", ["- [ ] **TODO:** write the docs"]).tasks == ("TODO: write the docs",)
 
@@ -133,39 +130,39 @@ def test_contradicting_sentences_are_both_kept():
         ("", ()),
     ],
 )
-def test_key_value_message_is_learnt_in_any_language(text, facts):
+def test_key_value_message_is_learned_in_any_language(text, facts):
     assert key_value_facts(text) == facts
     assert learnt(text).facts == facts
 
 
-def test_what_is_done_is_closed():
+def test_finished_task_is_closed():
     known = learnt("We need to fix the login test. We need to write the docs.")
     assert learnt("The login test is fixed now.", known=known).tasks == ("We need to write the docs.",)
     assert learnt("Done: write the docs", known=known).tasks == ("We need to fix the login test.",)
 
 
-def test_what_a_user_asks_to_forget_goes_and_a_small_word_takes_nothing():
+def test_forget_needs_a_significant_word():
     known = learnt(SAID)
     assert learnt("Please forget that I prefer tabs.", known=known).preferences == ()
     assert learnt("Forget about it.", "forget the", known=known) == known
     assert learnt("hi", ["Forget about tabs."], known=known) == known
 
 
-def test_a_section_is_bounded_and_the_oldest_go():
+def test_full_section_drops_the_oldest():
     found = learnt(*(f"I prefer number {number} of them." for number in range(MOST + 5)))
     assert len(found.preferences) == MOST
     assert found.preferences[0] == "I prefer number 5 of them."
 
 
-def test_learning_twice_from_the_same_words_changes_nothing():
+def test_learning_twice_changes_nothing():
     words = (SAID, ["We decided to ship."], "The login test is done.")
     once = learnt(*words)
-    assert learnt(*words, known=once).of("decisions") == once.decisions
-    assert all(set(learnt(*words, known=once).of(one)) == set(once.of(one)) for one in SECTIONS)
+    assert learnt(*words, known=once).section("decisions") == once.decisions
+    assert all(set(learnt(*words, known=once).section(one)) == set(once.section(one)) for one in SECTIONS)
 
 
-def test_a_new_sentence_is_compared_with_those_that_are_kept_and_no_others(monkeypatch):
-    """6,000 preferences took 24 seconds: each was compared with all before it, of which 40 were kept at the end."""
+def test_new_sentence_is_compared_with_kept_ones_only(monkeypatch):
+    """Comparing each of 6,000 preferences with all earlier ones took 24 seconds; only 40 are kept."""
     compared = []
     monkeypatch.setattr(extraction, "normalised", lambda text: compared.append(text) or normalised(text))
     learnt(*(f"I prefer number {number} of them." for number in range(200)))

@@ -1,4 +1,4 @@
-"""Hooks of a harness that remembers: what is learnt when, what a session is told, and who is never asked."""
+"""Hooks of a harness with memory: when it learns, and which events a session gets."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from lore.config import MemorySettings
 from lore.session import event
 from lore.store.locks import trylock
 from lore.store.session import StoredSession
-from lore_plugins.memory.agent import remembering_of
-from lore_plugins.memory.buckets import read
+from lore_plugins.memory.agent import memory_of_session
+from lore_plugins.memory.buckets import read_bucket
 from model.making import ANSWER, call, said, user
 from plugins.memory.remembering import ANN, SAID, Model, memory, topics
 
@@ -45,7 +45,7 @@ def kept(store):
 
 
 def spoken(kept, number, at, text="hi", *, calls=0, source="user"):
-    """An exchange; returns the bytes of its prompt up to the tail."""
+    """Store an exchange; return the bytes of its prompt up to the tail."""
     kept.apply(event("append", item=user(f"u{number}", text, source=source), at=stamp(at)))
     prompt = kept.begin_turn(at=stamp(at)).prompt
     made = [call(f"c{number}.{one}", call_id=f"t{number}.{one}") for one in range(calls)] or [
@@ -63,10 +63,10 @@ def hooks(kept, place, settings=None, *, gap=300, means=None, **fields):
 
 
 def preferences(store):
-    return read(store, ANN).structure.preferences
+    return read_bucket(store, ANN).texts.preferences
 
 
-def test_what_a_pause_prunes_is_remembered_even_where_no_summary_can_be_had(kept, store, tmp_path):
+def test_gap_compaction_learns_even_without_a_summary(kept, store, tmp_path):
     spoken(kept, 1, 1, SAID)
     for number in (2, 3):
         spoken(kept, number, number)
@@ -76,7 +76,7 @@ def test_what_a_pause_prunes_is_remembered_even_where_no_summary_can_be_had(kept
     assert hooks(kept, tmp_path, GAP, gap=0).before_turn(NOW + 500).pruned == 4
 
 
-def test_what_a_cadence_prunes_is_remembered_in_the_background(kept, store, tmp_path):
+def test_cadence_compaction_learns_in_the_background(kept, store, tmp_path):
     spoken(kept, 1, 1, SAID)
     for number in (2, 3, 4):
         spoken(kept, number, number)
@@ -86,7 +86,7 @@ def test_what_a_cadence_prunes_is_remembered_in_the_background(kept, store, tmp_
     assert preferences(store) == PREFERS
 
 
-def test_ten_calls_are_learnt_from_in_the_background_and_once(kept, store, tmp_path):
+def test_ten_calls_start_one_extraction(kept, store, tmp_path):
     model = Model({"preferences": list(PREFERS)})
     continuous = hooks(kept, tmp_path, ask=model)
     spoken(kept, 1, 1, SAID, calls=9)
@@ -100,7 +100,7 @@ def test_ten_calls_are_learnt_from_in_the_background_and_once(kept, store, tmp_p
     assert (len(model.asked), preferences(store)) == (1, PREFERS)
 
 
-def test_a_harness_that_begins_anew_waits_until_as_much_is_new_again(kept, store, tmp_path):
+def test_restarted_harness_waits_for_new_calls(kept, store, tmp_path):
     for number, model in enumerate((Model({"preferences": list(PREFERS)}), Model({})), 1):
         continuous = hooks(kept, tmp_path, ask=model)
         spoken(kept, number, 10 * number, SAID, calls=10 if number == 1 else 1)
@@ -109,7 +109,7 @@ def test_a_harness_that_begins_anew_waits_until_as_much_is_new_again(kept, store
         assert len(model.asked) == (number == 1)
 
 
-def test_a_third_of_the_window_is_learnt_from(kept, store, tmp_path):
+def test_third_of_the_window_starts_extraction(kept, store, tmp_path):
     continuous = hooks(kept, tmp_path, Compaction(window=10_000))
     spoken(kept, 1, 1, "x" * 11_000)
     continuous.after_turn(NOW + 3)
@@ -120,7 +120,7 @@ def test_a_third_of_the_window_is_learnt_from(kept, store, tmp_path):
     assert preferences(store) == PREFERS
 
 
-def test_what_could_not_be_learnt_is_learnt_with_what_comes_later(kept, store, tmp_path):
+def test_failed_extraction_is_included_in_the_next(kept, store, tmp_path):
     model = Model(SummaryError("nobody is there"), {"preferences": list(PREFERS)})
     continuous = hooks(kept, tmp_path, ask=model)
     spoken(kept, 1, 1, SAID, calls=10)
@@ -135,7 +135,7 @@ def test_what_could_not_be_learnt_is_learnt_with_what_comes_later(kept, store, t
     assert preferences(store) == PREFERS
 
 
-def test_who_nobody_speaks_to_learns_and_dreams_once(kept, store, tmp_path):
+def test_idle_session_learns_and_dreams_once(kept, store, tmp_path):
     known, dreamt = {"preferences": list(PREFERS)}, topics("one", "two", "three")
     model = Model(known, dreamt, {**known, "facts": ["polite"]}, dreamt)
     continuous = hooks(kept, tmp_path, ask=model)
@@ -144,7 +144,7 @@ def test_who_nobody_speaks_to_learns_and_dreams_once(kept, store, tmp_path):
         continuous.while_idle(now)
         continuous.settle(now, wait=True)
     assert len(model.asked) == 2
-    assert set(read(store, ANN).topics) == {"one", "two", "three"}
+    assert set(read_bucket(store, ANN).topics) == {"one", "two", "three"}
     spoken(kept, 2, 900, "[AUTONOMOUS TICK] wake")  # no person spoke
     continuous.while_idle(NOW + 2_000)
     continuous.settle(NOW + 2_000, wait=True)
@@ -156,8 +156,8 @@ def test_who_nobody_speaks_to_learns_and_dreams_once(kept, store, tmp_path):
     assert "fix the login test" not in model.asked[2][1]  # what was learnt from is not given again
 
 
-def test_while_another_pass_is_at_work_for_the_user_the_rest_is_learnt_by_a_later_look(kept, store, tmp_path):
-    """A session that was silent beside another one of its user was not learnt from till somebody spoke in it again."""
+def test_idle_pass_waits_for_the_lock(kept, store, tmp_path):
+    """A session that was idle while another of its user learned was once skipped until its next message."""
     continuous = hooks(kept, tmp_path)
     spoken(kept, 1, 1, SAID)
     place = "memory:" + str(id(store)) if store.url == "memory:" else store.url
@@ -170,15 +170,15 @@ def test_while_another_pass_is_at_work_for_the_user_the_rest_is_learnt_by_a_late
     assert preferences(store) == PREFERS
 
 
-def test_a_gap_of_0_never_dreams(kept, store, tmp_path):
+def test_gap_of_0_never_dreams(kept, store, tmp_path):
     continuous = hooks(kept, tmp_path, gap=0)
     spoken(kept, 1, 1, SAID)
     continuous.before_turn(NOW + 3_000)
     continuous.settle(NOW + 3_000, wait=True)
-    assert read(store, ANN).topics == {}
+    assert read_bucket(store, ANN).topics == {}
 
 
-def test_the_first_turn_pins_what_is_known_and_no_later_one_rewrites_the_prefix(kept, store, tmp_path):
+def test_topics_never_change_the_prefix(kept, store, tmp_path):
     """A dream, another one, and a wipe: each prompt extends the one before it."""
     other = memory(store, tmp_path, session_id="before", ask=Model({"facts": ["x"]}, topics("one"), {"facts": ["y"]},
                                                                    topics("two", supersedes=["one"])))  # fmt: skip
@@ -198,16 +198,16 @@ def test_the_first_turn_pins_what_is_known_and_no_later_one_rewrites_the_prefix(
     for before, after in zip(prompts, prompts[1:], strict=False):
         assert after[: len(before)] == before
     again = StoredSession.open(store, "s1").session.state.knowledge
-    assert set(again) == {"memory.two"}  # what a session was told is stored with its turn
+    assert set(again) == {"memory.two"}  # the events are stored with the turn
 
 
-def test_nothing_remembered_tells_a_session_nothing(kept, tmp_path):
+def test_empty_memory_adds_no_events(kept, tmp_path):
     continuous = hooks(kept, tmp_path, gap=0)
     continuous.before_turn(NOW)
     assert kept.delta().new_events == ()
 
 
-def test_only_ticks_are_never_learnt_from(kept, store, tmp_path):
+def test_ticks_alone_store_nothing(kept, store, tmp_path):
     model = Model(SummaryError("asked"))
     continuous = hooks(kept, tmp_path, ask=model)
     spoken(kept, 1, 1, SAID, calls=12, source="tick")
@@ -221,7 +221,7 @@ def test_only_ticks_are_never_learnt_from(kept, store, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "fields"), [(MemorySettings(), {}), (MemorySettings(system="structured"), {"parent_session_id": "s0"})]
 )
-def test_who_is_not_opted_in_and_subagents_are_not_remembered(kept, store, settings, fields):
+def test_subagents_and_unselected_agents_are_not_remembered(kept, store, settings, fields):
     class Untouched:
         url = "memory:"
 
@@ -229,7 +229,7 @@ def test_who_is_not_opted_in_and_subagents_are_not_remembered(kept, store, setti
             raise AssertionError(name)
 
     header = event("session_started", session_id="s1", user_id="ann", **fields)
-    mine = remembering_of(Untouched(), header, settings, clock=lambda: stamp(0))
+    mine = memory_of_session(Untouched(), header, settings, clock=lambda: stamp(0))
     before = threading.active_count()
     continuous = Continuous(kept, None, Dependencies(Failing()), memory=mine)
     spoken(kept, 1, 1, SAID, calls=12)
@@ -245,7 +245,8 @@ def test_harness_of_the_readme_compacts_and_remembers(store):
     """The lines of a harness in the README run as they are written."""
     lines = [line[4:] for line in README.read_text("utf-8").splitlines() if line.startswith("    ")]
     names = {
-        "remembering_of": lore_plugins.memory.remembering_of, "MemorySettings": MemorySettings,
+        "memory_of_session": lore_plugins.memory.memory_of_session,
+        "MemorySettings": MemorySettings,
         "Continuous": Continuous, "settings": GAP, "dependencies": Dependencies(Extractive()),
         "stamp": lambda: stamp(0),
         "header": event("session_started", session_id="s1", user_id="ann", dialect="anthropic", model="m"),
@@ -261,7 +262,7 @@ def test_harness_of_the_readme_compacts_and_remembers(store):
 
 
 def test_error_of_a_background_pass_is_reported(kept, store, tmp_path, monkeypatch):
-    """An error of the thread that learns was lost: nobody asked for its result."""
+    """An error of the learning thread was once lost."""
     told = []
     continuous = hooks(kept, tmp_path, tell=told.append)
 
@@ -272,12 +273,12 @@ def test_error_of_a_background_pass_is_reported(kept, store, tmp_path, monkeypat
     spoken(kept, 1, 1, SAID, calls=10)
     continuous.after_turn(NOW + 3)
     continuous.settle(float(NOW), wait=True)
-    assert told == ["memory learnt nothing: RuntimeError('the disk is full')"]
+    assert told == ["memory learned nothing: RuntimeError('the disk is full')"]
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError()])
-def test_a_thread_that_ends_otherwise_keeps_nobody_waiting(error):
-    """Only exceptions of the ordinary kind ended the wait: a cancelled task hung the agent, with the lock held."""
+def test_background_thread_reports_every_exception(error):
+    """A cancelled task once left the agent waiting with the lock held."""
 
     def make():
         raise error

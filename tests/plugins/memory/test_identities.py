@@ -1,4 +1,4 @@
-"""Whose memory it is: ids that stay in their buckets, names that are none, who is opted in."""
+"""Owners of memory: ids of sessions, invalid names, opted-in agents."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from lore.store.reserved import DEFAULT_USER, is_reserved
 from lore_plugins.memory.identities import (
     RESERVED,
     MemoryBucket,
-    anchor_of,
-    audit_of,
+    anchor_id,
+    audit_id,
     bucket,
-    owner_of,
-    refusal,
+    memory_refusal,
+    parse_owner,
 )
 
 ON = MemorySettings(system="structured")
 NIL = "00000000-0000-0000-0000-000000000000"
 
 
-def test_where_nobody_is_named_it_is_always_the_same_user_and_the_main_agent():
+def test_missing_names_use_default_user_and_main():
     assert bucket(None) == MemoryBucket(DEFAULT_USER, "main") == bucket("default", "main")
 
 
@@ -33,7 +33,7 @@ def test_where_nobody_is_named_it_is_always_the_same_user_and_the_main_agent():
     [*sorted(RESERVED), " ", "NULL", " None ", "ｎｕｌｌ", NIL, NIL.replace("-", ""), f"{{{NIL}}}", f"urn:uuid:{NIL}",
      "a\0b", "a\nb", "\x1b[31m", "\ud800", "x" * 221, "ü" * 40],
 )  # fmt: skip
-def test_what_is_no_name_is_refused_for_users_and_agents(name):
+def test_invalid_names_are_refused(name):
     with pytest.raises(LoreError):
         bucket(name)
     with pytest.raises(LoreError):
@@ -41,43 +41,43 @@ def test_what_is_no_name_is_refused_for_users_and_agents(name):
 
 
 @pytest.mark.parametrize("name", ["../bob", "..%2Fbob", "bob/main", "bob/main/1", "/", "ann/", "a%2Fb", "~", "bob#1"])
-def test_an_id_that_tries_to_leave_its_bucket_stays_in_its_own(name):
-    assert anchor_of(name).count("/") == 1
+def test_ids_with_slashes_stay_in_their_bucket(name):
+    assert anchor_id(name).count("/") == 1
     assert MemoryBucket(name, name).volume("1").count("/") == 3
-    assert owner_of(MemoryBucket(name, name).volume("1")) == (name, name)
+    assert parse_owner(MemoryBucket(name, name).volume("1")) == (name, name)
 
 
-def test_ids_that_differ_by_case_or_by_unicode_form_are_different_users():
-    assert len({anchor_of(name) for name in ("Ann", "ann", "é", "e\u0301", "ﬁ", "fi")}) == 6
+def test_case_and_unicode_form_distinguish_users():
+    assert len({anchor_id(name) for name in ("Ann", "ann", "é", "e\u0301", "ﬁ", "fi")}) == 6
 
 
 @settings(max_examples=50)
 @given(*[st.text("aA/.%~#é\u0301 0\0", max_size=6)] * 4)
-def test_two_buckets_share_no_session(user, agent, other, another):
-    """No id is the beginning of another's, up to its `/`: so nothing that is deleted below one is below the other."""
+def test_buckets_never_share_a_session(user, agent, other, another):
+    """No id followed by `/` is a prefix of another owner's, so deleting one's sessions leaves the other's."""
     try:
         one, two = bucket(user, agent), bucket(other, another)
     except LoreError:
         return
-    mine = (anchor_of(one.user), one.anchor, one.volume("1"))
+    mine = (anchor_id(one.user), one.anchor, one.volume("1"))
     for name in mine:
         assert good_id(name) == name
         assert is_reserved(name)
     assert (one.anchor == two.anchor) == (one == two)
-    assert two.anchor.startswith(f"{anchor_of(one.user)}/") == (one.user == two.user)
-    assert audit_of(one.user) not in mine
-    assert owner_of(audit_of(one.user)) is None
+    assert two.anchor.startswith(f"{anchor_id(one.user)}/") == (one.user == two.user)
+    assert audit_id(one.user) not in mine
+    assert parse_owner(audit_id(one.user)) is None
 
 
-def test_only_agents_that_are_opted_in_are_remembered():
-    assert refusal(MemorySettings(), "main") == "memory is off"
-    assert refusal(ON, "main") == ""
-    assert "not opted in" in refusal(ON, "helper")
+def test_only_selected_agents_are_remembered():
+    assert memory_refusal(MemorySettings(), "main") == "memory is off"
+    assert memory_refusal(ON, "main") == ""
+    assert "not opted in" in memory_refusal(ON, "helper")
     named = MemorySettings(system="structured", agents=("helper",))
-    assert refusal(named, "helper") == ""
-    assert "not opted in" in refusal(named, "main")
+    assert memory_refusal(named, "helper") == ""
+    assert "not opted in" in memory_refusal(named, "main")
 
 
 def test_subagents_are_never_remembered():
-    assert "subagents" in refusal(ON, "main", chain="side")
-    assert "subagents" in refusal(ON, "main", is_forked=True)
+    assert "subagents" in memory_refusal(ON, "main", chain="side")
+    assert "subagents" in memory_refusal(ON, "main", is_forked=True)

@@ -1,4 +1,4 @@
-"""Topics reach a session as knowledge: pinned by the first turn, and durable deltas from then on."""
+"""Topics as knowledge events of a session."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import msgspec
 from helpers.storing import opened
 from lore.session import Session, event
 from lore_plugins.memory.buckets import Topic, wipe
-from lore_plugins.memory.topics import topics_events
+from lore_plugins.memory.topics import knowledge_events
 from model.making import append, said, user
 from plugins.memory.remembering import AT, SAID, entries, memory
 
@@ -22,14 +22,14 @@ def session():
 
 
 def told(one, *topics):
-    events = topics_events(topics, one.state, at=AT)
+    events = knowledge_events(topics, one.state, at=AT)
     for change in events:
         assert one.apply(change) == ()
     return [(change.op, change.id) for change in events]
 
 
 def turn(one, number):
-    """A turn of an agent, and its prompt up to the tail."""
+    """Play a turn; return its prompt up to the tail."""
     one.apply(append(user(f"u{number}", f"question {number}")))
     prompt = one.begin_turn(at=AT).prompt
     one.apply(append(said(f"a{number}", "answer")))
@@ -37,7 +37,7 @@ def turn(one, number):
     return [segment.data for segment in (*prompt.head, *prompt.messages)]
 
 
-def test_only_what_changed_is_told_in_the_order_of_names():
+def test_only_changed_topics_become_events():
     one = session()
     assert told(one, TEAM, STYLE) == [("add", "memory.style"), ("add", "memory.team")]
     assert told(one, TEAM, STYLE) == []
@@ -50,7 +50,7 @@ def test_only_what_changed_is_told_in_the_order_of_names():
     }
 
 
-def test_what_else_a_session_knows_is_left_alone():
+def test_other_knowledge_is_unchanged():
     one = session()
     one.apply(event("knowledge", op="add", id="mine", category="Memory", title="style: how to write", content="mine"))
     assert told(one, STYLE) == [("add", "memory.style")]  # of one name: it is an update of the other
@@ -60,29 +60,7 @@ def test_what_else_a_session_knows_is_left_alone():
     assert set(one.state.knowledge) == {"mine", "other"}
 
 
-def test_nothing_remembered_gives_no_section():
-    plain, empty = session(), session()
-    assert told(empty) == []
-    assert turn(empty, 1) == turn(plain, 1)
-
-
-def test_remembering_never_rewrites_the_prefix():
-    """The first turn pins the topics; what dreams change later is appended, and every prompt extends the one before."""
-    one = session()
-    changed = msgspec.structs.replace(STYLE, content="spaces, four of them")
-    prompts = []
-    for number, topics in enumerate([(STYLE,), (STYLE, TEAM), (changed, TEAM), (TEAM,), ()], 1):
-        told(one, *topics)
-        prompts.append(turn(one, number))
-    for before, after in zip(prompts, prompts[1:], strict=False):
-        assert after[: len(before)] == before
-    whole = b"\n".join(prompts[-1])
-    assert b"tabs" in b"\n".join(prompts[0])
-    assert whole.index(b"tabs") < whole.index(b"Ann and Bob") < whole.index(b"spaces, four of them")
-    assert whole.count(b'"[knowledge update ') == 4
-
-
-def test_a_memory_tells_a_session_what_it_dreamt_and_takes_back_what_was_wiped(tmp_path):
+def test_wiped_topics_are_removed_from_sessions(tmp_path):
     with_store = opened("sqlite", tmp_path)
     mine = memory(with_store, tmp_path)
     mine.learn(entries(SAID), again=True)

@@ -1,7 +1,7 @@
-"""Law of memory: any history of extractions, dreams, deletions and wipes leaves what a plain model of it says.
+"""Any history of extractions, dreams, deletions and wipes leaves the same memory as a plain model.
 
 The model is a table of texts and one of topics for each user and agent. At each moment the store has exactly these,
-a second wipe takes nothing, and nothing that was deleted or wiped stands anywhere but in the audit log's counts.
+a second wipe finds nothing, and no deleted or wiped text is in the store.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.storing import opened
-from lore_plugins.memory.actions import deleted
-from lore_plugins.memory.audit import audit_log
-from lore_plugins.memory.buckets import KINDS, SECTIONS, Structure, id_of, read, wipe
+from lore_plugins.memory.actions import delete_names
+from lore_plugins.memory.audit import read_audit_log
+from lore_plugins.memory.buckets import KINDS, SECTIONS, MemoryTexts, entry_id, read_bucket, wipe
 from lore_plugins.memory.identities import bucket
 from plugins.memory.remembering import AT, Model, contents, entries, memory, topics
 
@@ -39,7 +39,7 @@ _steps = st.lists(
 
 
 class History:
-    """A store, and what it must hold."""
+    """A store and its expected contents."""
 
     def __init__(self, kind: str, place: Path) -> None:
         self.store, self._place = opened(kind, place), place
@@ -51,24 +51,24 @@ class History:
     def play(self, whose, name, value):
         getattr(self, "_" + name.replace(" ", "_"))(whose, value)
         for one in WHOSE:
-            known = read(self.store, bucket(*one))
-            assert {section: set(known.structure.of(section)) for section in SECTIONS} == {
+            known = read_bucket(self.store, bucket(*one))
+            assert {section: set(known.texts.section(section)) for section in SECTIONS} == {
                 section: set(texts) for section, texts in self.texts[one].items()
             }
             assert set(known.topics) == self.topics[one]
             assert known.is_fresh == self.fresh[one]
-        assert sum(len(audit_log(self.store, user).entries) for user in ("ann", "../ann")) == self.done
+        assert sum(len(read_audit_log(self.store, user).entries) for user in ("ann", "../ann")) == self.done
 
     def _memory(self, whose, answer):
         return memory(self.store, self._place, bucket(*whose), ask=Model(answer))
 
     def _extract(self, whose, value):
-        """An empty answer where something is known is no answer; one that changes nothing is not audited."""
+        """An empty answer fails if texts are known; an answer that changes nothing is not audited."""
         before = self.texts[whose]
         empties = not any(value.values()) and any(before.values())
         done = self._memory(whose, value).learn(entries("hi"), again=True)
         assert bool(done.failure) == empties
-        if not empties and Structure(**{key: tuple(value[key]) for key in SECTIONS}) != Structure(**before):
+        if not empties and MemoryTexts(**{key: tuple(value[key]) for key in SECTIONS}) != MemoryTexts(**before):
             same = all(set(value[key]) == set(before[key]) for key in SECTIONS)
             self.fresh[whose] |= not same
             self.done += not same
@@ -93,12 +93,12 @@ class History:
         names = sorted(self.topics[whose])
         if number < len(held):
             section, text = held[number]
-            found = deleted(self.store, [id_of(section, text)], *whose, now=AT, tell=pytest.fail)
+            found = delete_names(self.store, [entry_id(section, text)], *whose, now=AT, tell=pytest.fail)
             self.texts[whose][section] = tuple(one for one in self.texts[whose][section] if one != text)
             self.fresh[whose] = True
         elif number - len(held) < len(names):
             name = names[number - len(held)]
-            found = deleted(self.store, [name], *whose, now=AT, tell=pytest.fail)
+            found = delete_names(self.store, [name], *whose, now=AT, tell=pytest.fail)
             self.topics[whose].discard(name)
         else:
             return
@@ -122,7 +122,7 @@ class History:
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 @settings(max_examples=15, deadline=None)
 @given(_steps)
-def test_any_history_leaves_what_the_model_of_it_says(kind, steps):
+def test_any_history_matches_a_plain_model(kind, steps):
     with tempfile.TemporaryDirectory() as folder:
         history = History(kind, Path(folder))
         for whose, (name, value) in steps:

@@ -1,7 +1,6 @@
-"""The page of `lore memory`: what it shows and does, and whom it answers.
+"""The pages of `lore memory page`, over HTTP, and attacks on them.
 
-Attacks are tried as a browser or a program would send them: without the token, under another host's name (DNS
-rebinding), from another origin (CSRF), with forms of other pages, with hostile text in what is remembered.
+Attacks: no token, another host's name (DNS rebinding), another origin (CSRF), forms of other pages, hostile texts.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ from lore.run.loopback import listening
 from lore.store.registry import open_there
 from lore_plugins.memory import actions as memory
 from lore_plugins.memory import server
-from lore_plugins.memory.html import LONGEST, MOST, policy
-from lore_plugins.memory.page import MemoryPage, getting, posting
+from lore_plugins.memory.html import LONGEST, MOST, content_policy
+from lore_plugins.memory.page import MemoryPage, get_pages, post_pages
 from lore_plugins.memory.server import LONGEST_FORM, application, site_of
 
 ODD = 'bob <b>"&'
@@ -47,7 +46,7 @@ ORIGIN = f"http://{HOST}"
 
 @pytest.fixture(scope="module")
 def remembered(tmp_path_factory):
-    """A store with what two users said, made once."""
+    """A store with memory of two users, made once."""
     before, place = Path.cwd(), tmp_path_factory.mktemp("remembered")
     os.chdir(place)
     try:
@@ -67,7 +66,7 @@ def remembered(tmp_path_factory):
 
 
 def hidden(text):
-    """What a page's form sends: its hidden fields, and the box ticked."""
+    """Return the fields that a page's form sends, with the box ticked."""
     fields = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', text)
     return [*((name, unescape(value)) for name, value in fields), ("sure", "yes")]
 
@@ -76,9 +75,9 @@ class Browser:
     """A client that knows the address, and sends what a browser sends with a form."""
 
     def __init__(self, url="sqlite:s.db"):
-        self.site, self.told = site_of(PORT, policy()), []
+        self.site, self.told = site_of(PORT, content_policy()), []
         self.pages = MemoryPage(lambda: closing(open_there(url)), b"k" * 32, url)
-        app = application(self.pages, getting, posting, self.site, self.told.append)
+        app = application(self.pages, get_pages, post_pages, self.site, self.told.append)
         self.client = TestClient(app, base_url=ORIGIN, follow_redirects=False)
 
     def get(self, path="", headers=None, **query):
@@ -92,7 +91,7 @@ class Browser:
         )
 
     def form(self, path, **query):
-        """What the form of a page sends."""
+        """Return the fields that the form of a page sends."""
         page = self.get(path, **query)
         assert page.status_code == 200, page.text
         return hidden(page.text)
@@ -106,14 +105,11 @@ def page(desk, remembered):
 
 def known(user="ann"):
     with closing(open_there("sqlite:s.db")) as memories:
-        shown = memory.everything(memories, user, None, now="2026-01-01T00:00:00Z")
+        shown = memory.read_memory(memories, user, None, now="2026-01-01T00:00:00Z")
     return [text.text for agent in shown.agents for text in agent.texts]
 
 
-# what it shows
-
-
-def test_users_are_listed_with_what_is_remembered_and_by_whom(page):
+def test_users_page_shows_counts_and_agents(page):
     text = page.get().text
     assert re.search(r'<a href="user\?user=ann">ann</a>', text)
     assert "2 facts, 1 preference, 1 decision, 1 task, 4 topics" in text
@@ -122,7 +118,7 @@ def test_users_are_listed_with_what_is_remembered_and_by_whom(page):
     assert "<b>" not in text
 
 
-def test_a_user_has_topics_texts_and_where_each_comes_from(page):
+def test_user_page_shows_topics_texts_and_sources(page):
     text = page.get("user", user="ann").text
     assert "I prefer tabs over spaces." in text
     assert '<th scope="row">user_preferences</th>' in text
@@ -130,27 +126,27 @@ def test_a_user_has_topics_texts_and_where_each_comes_from(page):
     assert "- I prefer tabs over spaces." in text
 
 
-def test_a_session_shows_what_was_learnt_from_it_and_whether_it_is_still_stored(page):
+def test_session_filter_shows_source_and_audit(page):
     text = page.get("user", user="ann", session="s1").text
-    assert "Only what was learnt from session <b>s1</b>: no project, 4 events, stored " in text
-    assert "extract" in text.partition("What changed memory by this session")[2]
+    assert "Only texts learned from session <b>s1</b>: no project, 4 events, stored " in text
+    assert "extract" in text.partition("Changes of memory by this session")[2]
     assert lore("store", "delete", "s1", "--store", "sqlite:s.db").code == 0
     assert "it was deleted from the store since." in page.get("user", user="ann", session="s1").text
     assert "My name is Ann" in page.get("user", user="ann", session="s1").text
 
 
-def test_a_session_of_which_nothing_is_remembered_says_nothing_of_the_store(page):
+def test_session_of_another_user_is_not_described(page):
     assert "4 events" not in page.get("user", user="ann", session="t1").text
 
 
-def test_texts_are_found_by_a_part_of_them(page):
+def test_search_finds_parts_of_texts(page):
     text = page.get("user", user="ann", q="TABS").text
     assert "tabs over spaces" in text
     assert "My name is Ann" not in text
     assert "Nothing of that is remembered" in page.get("user", user="ann", q="no such words").text
 
 
-def test_the_audit_log_is_that_of_the_command_the_latest_first(page):
+def test_audit_page_lists_latest_first(page):
     entries = lore("memory", "audit", "--user", "ann", "--store", "sqlite:s.db", "--json").json["entries"]
     text = page.get("audit", user="ann").text
     assert [text.index(entry["at"]) for entry in entries] == sorted(
@@ -159,33 +155,33 @@ def test_the_audit_log_is_that_of_the_command_the_latest_first(page):
     assert "+2 facts, 1 preference, 1 decision, 1 task" in text
 
 
-def test_the_export_is_what_the_command_writes(page):
+def test_page_export_equals_the_commands_output(page):
     answer = page.get("export", user="ann")
     assert answer.headers["content-disposition"] == 'attachment; filename="memory.json"'
     assert answer.headers["content-type"] == "application/json"
     assert answer.content.decode() == lore("memory", "export", "--user", "ann", "--store", "sqlite:s.db").out
 
 
-def test_an_empty_store_says_what_to_do(desk):
+def test_empty_store_page_has_a_hint(desk):
     put("s.jsonl", log(header(session_id="s1")))
     assert store("import", "s.jsonl", url="sqlite:s.db").code == 0
     assert "Nothing is remembered in this store. <code>lore memory extract</code>" in Browser().get().text
 
 
 def with_texts(monkeypatch, *texts):
-    """Have these remembered in place of what is."""
-    everything = memory.everything
+    """Replace the remembered texts."""
+    read_memory = memory.read_memory
 
     def changed(*args, **named):
-        shown = everything(*args, **named)
+        shown = read_memory(*args, **named)
         (agent,) = shown.agents
         made = [replace(agent.texts[0], id=f"facts.{number}", text=text) for number, text in enumerate(texts)]
         return replace(shown, agents=[replace(agent, texts=made)])
 
-    monkeypatch.setattr(memory, "everything", changed)
+    monkeypatch.setattr(memory, "read_memory", changed)
 
 
-def test_long_texts_and_many_are_cut_and_say_so(page, monkeypatch):
+def test_long_lists_and_texts_are_cut(page, monkeypatch):
     with_texts(monkeypatch, "x" * 1_000_000, *(f"text {number}" for number in range(MOST + 6)))
     answer = page.get("user", user="ann")
     assert f"the first {MOST}; 7 more: narrow it with Find" in answer.text
@@ -193,17 +189,14 @@ def test_long_texts_and_many_are_cut_and_say_so(page, monkeypatch):
     assert len(answer.content) < 600_000
 
 
-# hostile text
-
-
-def test_what_is_remembered_is_text_and_never_markup(page):
+def test_remembered_markup_is_escaped(page):
     for path, query in (("user", {"user": "ann"}), ("delete", {"user": "ann", "name": "known_facts"})):
         text = page.get(path, **query).text
         assert "<script" not in text
     assert "&lt;script&gt;alert(1)" in page.get("user", user="ann").text
 
 
-def test_credentials_are_masked_on_pages_and_kept_in_the_export(page, monkeypatch):
+def test_pages_mask_credentials_export_keeps_them(page, monkeypatch):
     with_texts(monkeypatch, f"my key is {KEY}", f"{'a ' * (LONGEST // 2 - 5)}{KEY}")
     for path, query in (("user", {}), ("user", {"q": "key"}), ("delete", {"name": ["facts.0", "facts.1"]})):
         text = page.get(path, user="ann", **query).text
@@ -213,7 +206,7 @@ def test_credentials_are_masked_on_pages_and_kept_in_the_export(page, monkeypatc
 
 
 @pytest.mark.parametrize("text", ["\x1b[31mred", "a\u202eb", "\"'><img src=x onerror=alert(1)>", "javascript:alert(1)"])
-def test_queries_come_back_as_text(page, text):
+def test_queries_are_escaped(page, text):
     for name in ("q", "session"):
         found = page.get("user", user="ann", **{name: text})
         assert found.status_code == 200
@@ -225,7 +218,7 @@ def test_queries_come_back_as_text(page, text):
     assert "<img" not in refused.text
 
 
-def test_the_page_allows_its_one_style_and_nothing_else(page):
+def test_every_answer_has_the_security_headers(page):
     for answer in (page.get(), page.get("nowhere"), page.client.get("/")):
         rules = answer.headers["content-security-policy"].split("; ")
         assert rules[0] == "default-src 'none'"
@@ -240,10 +233,7 @@ def test_the_page_allows_its_one_style_and_nothing_else(page):
         assert "access-control-allow-origin" not in answer.headers
 
 
-# who is answered
-
-
-def test_without_the_token_there_is_no_page(page):
+def test_requests_without_token_are_404(page):
     token = page.site.token
     for path in ("/", "/user?user=ann", f"/{token[:-1]}/", f"/{token}x/", f"/{token.lower()}/", f"//{token}/", "/%00/",
                  f"/x/{token}/", "/\u00e9/", f"/?token={token}"):  # fmt: skip
@@ -254,7 +244,7 @@ def test_without_the_token_there_is_no_page(page):
     assert site_of(PORT, "").token != token
 
 
-def test_the_token_is_compared_in_constant_time(page, monkeypatch):
+def test_token_is_compared_in_constant_time(page, monkeypatch):
     seen = []
     monkeypatch.setattr(server.hmac, "compare_digest", lambda left, right: seen.append((left, right)) or left == right)
     assert page.client.get("/guess/").status_code == 404
@@ -265,7 +255,7 @@ def test_the_token_is_compared_in_constant_time(page, monkeypatch):
     "host", ["evil.example", f"evil.example:{PORT}", "127.0.0.1", "127.0.0.1:1", f"127.0.0.1.evil.example:{PORT}",
              f"127.0.0.1:{PORT}.evil.example", f"[::1]:{PORT}", f"0.0.0.0:{PORT}", "", f"LOCALHOST@{HOST}"]
 )  # fmt: skip
-def test_another_hosts_name_is_refused_as_in_dns_rebinding(page, host):
+def test_foreign_host_header_is_refused(page, host):
     answer = page.get(headers={"host": host})
     assert answer.status_code == 421
     assert "ann" not in answer.text
@@ -274,54 +264,51 @@ def test_another_hosts_name_is_refused_as_in_dns_rebinding(page, host):
     assert known()
 
 
-def test_two_hosts_are_none(page):
+def test_two_host_headers_are_refused(page):
     answer = page.client.get(f"/{page.site.token}/", headers=[("host", HOST), ("host", HOST)])
     assert answer.status_code == 421
 
 
-def test_the_name_localhost_is_this_server(page):
+def test_localhost_is_an_allowed_host(page):
     assert page.get(headers={"host": f"localhost:{PORT}"}).status_code == 200
 
 
 @pytest.mark.parametrize("origin", [None, "null", "http://evil.example", "https://127.0.0.1:8123", "http://127.0.0.1",
                                     f"http://localhost:{PORT}", f"{ORIGIN}.evil.example", f"{ORIGIN}/"])  # fmt: skip
-def test_a_form_of_another_origin_takes_nothing_away(page, origin):
-    """Even one that knows the token and the proof."""
+def test_form_of_another_origin_is_refused(page, origin):
+    """Even if it knows the token and the proof."""
     form = page.form("wipe", user="ann")
     answer = page.post("wipe", form, origin=origin)
-    assert (answer.status_code, answer.text) == (403, "refused: the form is of another page\n")
+    assert (answer.status_code, answer.text) == (403, "refused: the form belongs to another page\n")
     assert known()
 
 
-def test_a_form_that_a_browser_says_comes_from_elsewhere_takes_nothing_away(page):
+def test_cross_site_form_is_refused(page):
     form = page.form("wipe", user="ann")
     for site in ("cross-site", "same-site", "none"):
         assert page.post("wipe", form, headers={"sec-fetch-site": site}).status_code == 403
     assert known()
 
 
-def test_a_page_is_no_picture_or_script_of_another_page(page):
+def test_cross_site_subresource_is_refused(page):
     elsewhere = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}
     assert page.get(headers=elsewhere).status_code == 403
     assert page.get(headers={**elsewhere, "sec-fetch-mode": "navigate"}).status_code == 200  # a link that was followed
 
 
-def test_other_methods_and_web_sockets_are_refused(page):
+def test_other_methods_are_refused(page):
     for method in ("PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
         assert page.client.request(method, f"/{page.site.token}/wipe").status_code == 405
     assert page.post("user", [("user", "ann")]).status_code == 405
     assert page.post("", []).status_code == 405
 
 
-# wiping and deleting
-
-
-def test_a_wipe_asks_and_then_takes_away_what_it_asked_about(page):
+def test_confirmed_wipe_deletes_the_user(page):
     asked = page.get("wipe", user="ann").text
     assert (
         "user ann: 9 entries of 1 session (2 facts, 1 preference, 1 decision, 1 task, 0 open items, 4 topics)" in asked
     )
-    assert "It cannot be restored. The sessions stay" in asked
+    assert "It cannot be restored. The sessions remain" in asked
     assert len(known()) == 5
     done = page.post("wipe", page.form("wipe", user="ann"))
     assert done.status_code == 200
@@ -329,26 +316,26 @@ def test_a_wipe_asks_and_then_takes_away_what_it_asked_about(page):
     assert known() == []
     assert known(ODD)
     assert "wipe" in page.get("audit", user="ann").text
-    assert "There is nothing to take away." in page.get("wipe", user="ann").text
+    assert "There is nothing to delete." in page.get("wipe", user="ann").text
 
 
-def test_the_odd_user_can_be_wiped_too(page):
+def test_user_name_with_markup_can_be_wiped(page):
     assert page.post("wipe", page.form("wipe", user=ODD, agent="helper")).status_code == 200
     assert known(ODD) == []
     assert known()
 
 
 @pytest.mark.parametrize("leave", ["proof", "sure"])
-def test_without_the_proof_or_the_tick_nothing_is_wiped(page, leave):
+def test_wipe_needs_proof_and_tick(page, leave):
     form = [pair for pair in page.form("wipe", user="ann") if pair[0] != leave]
     answer = page.post("wipe", form)
     assert answer.status_code == 409
-    assert "Nothing was taken away:" in answer.text
+    assert "Nothing was deleted:" in answer.text
     assert len(known()) == 5
 
 
-def test_a_proof_is_of_one_question(page):
-    """Of one action, user, agent, choice, process, and of what was there."""
+def test_proof_fits_one_question_only(page):
+    """It fits one action, user, agent, choice, process and state of memory."""
     proof = dict(page.form("wipe", user="ann"))["proof"]
     others = [("wipe", {"user": ODD}), ("wipe", {"user": "ann", "agent": "main"}),
               ("delete", {"user": "ann", "name": "known_facts"})]  # fmt: skip
@@ -362,53 +349,50 @@ def test_a_proof_is_of_one_question(page):
     assert known(ODD)
 
 
-def test_what_changed_since_it_was_asked_is_asked_again(page):
+def test_changed_memory_is_asked_again(page):
     form = page.form("wipe", user="ann")
     appended("s1", dumps(record("append", item=user("u9", "I prefer dark mode over light mode."))), url="sqlite:s.db")
     put("lore.toml", b'[memory]\nsystem = "structured"\n')
     assert lore("memory", "extract", "s1", "--store", "sqlite:s.db").code == 0
     answer = page.post("wipe", form)
     assert answer.status_code == 409
-    assert "what is remembered changed since the page was shown" in answer.text
+    assert "memory changed since the page was shown" in answer.text
     assert "I prefer dark mode over light mode." in known()
     assert page.post("wipe", hidden(answer.text)).status_code == 200
     assert known() == []
 
 
-def test_what_is_chosen_is_shown_and_deleted(page):
+def test_chosen_text_is_deleted_after_confirmation(page):
     shown = page.get("user", user="ann").text
     name = re.findall(r'name="name" value="([^"]+)".*\n<td data-label="Text">My name is Ann\.', shown)[0]
     form = page.form("delete", user="ann", agent="main", name=name)
     assert "My name is Ann." in page.get("delete", user="ann", agent="main", name=name).text
     done = page.post("delete", form)
     assert f"deleted {name}" in done.text
-    assert "topic known_facts still says it" in done.text
+    assert "topic known_facts still contains it" in done.text
     assert "My name is Ann." not in known()
     assert len(known()) == 4
     assert page.post("delete", form).status_code == 400  # it is not there any more
 
 
-def test_a_get_takes_nothing_away(page):
+def test_get_requests_delete_nothing(page):
     form = page.form("wipe", user="ann")
     assert page.get("wipe", **dict(form)).status_code == 200
     assert page.get("delete", user="ann", name="known_facts", sure="yes").status_code == 200
     assert len(known()) == 5
 
 
-# what is no page
-
-
 @pytest.mark.parametrize(
     ("path", "query", "message"),
     [
-        ("user", {"user": "*"}, "is reserved, and names no user"),
+        ("user", {"user": "*"}, "is reserved and cannot be used as user"),
         ("user", {"user": ["ann", "bob"]}, "is given more than once"),
         ("delete", {"user": "ann"}, "nothing is chosen"),
         ("delete", {"user": "ann", "name": "nothing"}, "nothing is remembered as"),
-        ("audit", {"user": "ann", "agent": "none"}, "is reserved, and names no agent"),
+        ("audit", {"user": "ann", "agent": "none"}, "is reserved and cannot be used as agent"),
     ],
 )
-def test_what_lore_refuses_is_said_on_a_page(page, path, query, message):
+def test_errors_are_shown_as_pages(page, path, query, message):
     answer = page.get(path, **query)
     assert answer.status_code == 400
     assert message in answer.text
@@ -422,21 +406,21 @@ def test_bad_addresses_and_forms_are_refused(page):
     assert page.get("user", **{f"x{number}": "1" for number in range(2_001)}).status_code == 400
     assert page.post("wipe", {"user": "a" * LONGEST_FORM}).status_code == 400
     as_json = page.post("wipe", {}, headers={"content-type": "application/json"})
-    assert (as_json.status_code, "this is no form of the page" in as_json.text) == (400, True)
+    assert (as_json.status_code, "the form does not belong to the page" in as_json.text) == (400, True)
 
 
-def test_a_store_that_is_gone_is_said(page):
+def test_missing_store_is_shown_as_page(page):
     Path("s.db").unlink()
     answer = page.get("user", user="ann")
     assert answer.status_code == 400
     assert "there is no store sqlite:s.db" in answer.text
 
 
-def test_what_nobody_foresaw_quotes_nothing(page, monkeypatch):
+def test_unexpected_error_quotes_nothing(page, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError(KEY)
 
-    monkeypatch.setattr(memory, "users", broken)
+    monkeypatch.setattr(memory, "list_users", broken)
     page.client = TestClient(page.client.app, base_url=ORIGIN, raise_server_exceptions=False)
     answer = page.get()
     assert (answer.status_code, answer.text) == (500, "a bug in lore: RuntimeError\n")
@@ -444,23 +428,23 @@ def test_what_nobody_foresaw_quotes_nothing(page, monkeypatch):
     assert answer.headers["cache-control"] == "no-store"
 
 
-def test_a_port_that_is_taken_is_said():
+def test_taken_port_is_an_error():
     with listening(0) as taken, pytest.raises(LoreError, match="cannot listen on 127.0.0.1:"):
         listening(taken.getsockname()[1])
 
 
-def test_what_is_written_in_two_pieces_does_not_wait_for_an_acknowledgement():
+def test_listener_disables_nagle():
     with listening(0) as listener:
         assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_without_the_extra_it_says_what_to_install(monkeypatch):
+def test_missing_extra_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "starlette.applications", None)
     with pytest.raises(LoreError) as caught:
-        application(MemoryPage(lambda: closing(open_there("")), b"", ""), getting, posting, site_of(1, ""), print)
+        application(MemoryPage(lambda: closing(open_there("")), b"", ""), get_pages, post_pages, site_of(1, ""), print)
     assert ".[memory-page]" in caught.value.hint
 
 
-def test_every_page_is_named_and_only_two_take_forms():
-    assert list(getting) == ["", "user", "audit", "export", "wipe", "delete"]
-    assert list(posting) == ["wipe", "delete"]
+def test_only_two_pages_take_forms():
+    assert list(get_pages) == ["", "user", "audit", "export", "wipe", "delete"]
+    assert list(post_pages) == ["wipe", "delete"]

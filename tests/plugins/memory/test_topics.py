@@ -1,4 +1,4 @@
-"""What a dream makes of what is known: topics, what they supersede, when they end."""
+"""Dreams: topics, superseded topics, expiry."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from lore.asking import SummaryError
 from lore_plugins.memory.buckets import GENERAL, KnownMemory, Remembered, Topic, has_expired
-from lore_plugins.memory.topics import CONTENT, MOST, MOST_KEPT, consolidate, snake
+from lore_plugins.memory.topics import CONTENT, MOST, MOST_KEPT, consolidate, snake_case
 from plugins.memory.remembering import AT, Model, topics
 
 
@@ -20,7 +20,7 @@ def dreamt(answer, *names, **fields):
     return consolidate(known(*names, **fields), Model(answer), at=AT)
 
 
-def test_without_a_model_each_kind_is_a_topic_the_latest_first():
+def test_without_model_each_section_is_a_topic():
     found = consolidate(known(), None, at=AT)
     assert {name: one.content for name, one in found.topics.items()} == {
         "known_facts": "- two\n- one",
@@ -29,7 +29,7 @@ def test_without_a_model_each_kind_is_a_topic_the_latest_first():
     assert "decisions_made" in found.supersedes
 
 
-def test_a_topic_holds_only_so_much():
+def test_topic_content_is_limited():
     found = consolidate(known(texts=[("facts", f"{number:03} " + "x" * 296) for number in range(40)]), None, at=AT)
     content = found.topics["known_facts"].content
     assert len(content) < CONTENT + 10
@@ -37,14 +37,14 @@ def test_a_topic_holds_only_so_much():
     assert content.endswith("- …")
 
 
-def test_a_model_makes_topics_and_says_which_they_supersede():
+def test_model_names_topics_and_superseded_ones():
     found = dreamt(topics("Code Style", "theTeam", supersedes=["old one", 3]), "old_one", "other")
     assert list(found.topics) == ["code_style", "the_team"]
     assert found.supersedes == (GENERAL, "old_one")
     assert found.topics["the_team"].content == "all of theTeam"
 
 
-def test_at_most_seven_topics_are_taken_and_of_two_with_one_name_the_later():
+def test_seven_topics_and_the_later_duplicate_win():
     answer = topics(*(f"t{number}" for number in range(9)), "t0")
     answer["topics"][-1]["content"] = "new"
     found = dreamt(answer)
@@ -52,23 +52,23 @@ def test_at_most_seven_topics_are_taken_and_of_two_with_one_name_the_later():
     assert found.topics["t0"].content == "new"
 
 
-def test_a_topic_that_is_none_is_left_out():
+def test_malformed_topics_are_skipped():
     answer = topics("good", "!!", "")
     answer["topics"] += [3, {"topic": "x"}, {"topic": "x", "content": " "}, {"topic": None, "content": "x"}]
     assert list(dreamt(answer).topics) == ["good"]
 
 
 @pytest.mark.parametrize(("ends", "kept"), [("2026-02-01T00:00:00Z", True), ("soon", False), (7, False), (None, False)])
-def test_an_expiry_is_a_time_or_none(ends, kept):
+def test_invalid_expiry_is_dropped(ends, kept):
     answer = topics("one")
     answer["topics"][0]["expires_at"] = ends
     assert dreamt(answer).topics["one"].expires_at == (ends if kept else None)
 
 
-def test_what_has_expired_is_hidden_and_goes_with_the_next_dream():
+def test_expired_topic_is_hidden_then_removed():
     late = known("late", expires_at="2026-01-02T03:04:05+00:00")
-    assert late.visible(AT) == ()
-    assert len(late.visible("2026-01-02T03:04:04Z")) == 1
+    assert late.visible_topics(AT) == ()
+    assert len(late.visible_topics("2026-01-02T03:04:04Z")) == 1
     assert "late" in consolidate(late, None, at=AT).supersedes
     assert not has_expired(Topic(topic="t", summary="", content="", expires_at="never"), AT)
 
@@ -76,14 +76,14 @@ def test_what_has_expired_is_hidden_and_goes_with_the_next_dream():
 @pytest.mark.parametrize(
     "answer", ["", "no JSON", {"topics": []}, {"topics": "x"}, {"topic": 1}, SummaryError("nobody there")]
 )
-def test_what_cannot_be_read_becomes_one_topic_and_supersedes_nothing(answer):
+def test_unusable_answer_becomes_one_topic(answer):
     found = dreamt(answer, "old")
     assert list(found.topics) == [GENERAL]
     assert found.topics[GENERAL].content == "- three\n- two\n- one"
     assert (found.supersedes, bool(found.failure)) == ((), True)
 
 
-def test_topics_do_not_grow_without_end():
+def test_oldest_topics_are_removed():
     found = dreamt(topics("new"), *(f"t{number:02}" for number in range(MOST_KEPT)))
     assert found.supersedes == (GENERAL, "t00")
 
@@ -92,10 +92,10 @@ def test_topics_do_not_grow_without_end():
     ("name", "wanted"), [("Über Café", "über_café"), ("__a--b  c__", "a_b_c"), ("HTTPServer", "httpserver"), ("", "")]
 )
 def test_names_are_snake_case(name, wanted):
-    assert snake(name) == wanted
+    assert snake_case(name) == wanted
 
 
-def test_a_model_is_shown_what_is_known_and_only_what_has_not_expired():
+def test_model_gets_texts_and_current_topics():
     model = Model(topics("new"))
     both = known("here")
     both.topics["gone"] = Topic(topic="gone", summary="", content="", expires_at="2020-01-01T00:00:00Z")

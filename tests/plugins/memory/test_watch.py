@@ -1,4 +1,4 @@
-"""A watched store remembers: what a compaction drops, and what is left once nobody speaks; scripted clocks."""
+"""`lore compact --watch` learns from pruned entries and idle sessions; clocks are scripted."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from lore.run.stored.compaction import memory_maker, watch
 from lore.session import event
 from lore.store.locks import trylock
 from lore.store.session import StoredSession
-from lore_plugins.memory.actions import wiped
+from lore_plugins.memory.actions import wipe_memory
 from lore_plugins.memory.agent import StoreMemories
-from lore_plugins.memory.audit import audit_log
-from lore_plugins.memory.buckets import read
+from lore_plugins.memory.audit import read_audit_log
+from lore_plugins.memory.buckets import read_bucket
 from lore_plugins.memory.identities import bucket
 from model.making import ANSWER, said, user
 from plugins.memory.remembering import SAID
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("state")
 
 OFF = Settings()
 ON = Settings(memory=MemorySettings(system="structured"))
-IDLE = "idle: 3 remembered, 0 taken away, 3 topics dreamt"
+IDLE = "idle: 3 remembered, 0 removed, 3 topics dreamt"
 
 
 def begun(store, name="s1", user_id="ann", **fields):
@@ -47,7 +47,7 @@ def exchange(kept, number, text="hi"):
 
 
 class Clock:
-    """A clock that stands until it is set, in seconds since the sessions began."""
+    """A clock that moves only when it is set, in seconds since the sessions began."""
 
     now = 0.0
 
@@ -55,7 +55,7 @@ class Clock:
         return BEGUN + self.now
 
     def at(self, now, act=lambda: None):
-        """Return what does a thing at a time."""
+        """Return a step that sets the time and calls `act`."""
 
         def step():
             self.now = now
@@ -78,10 +78,10 @@ def memory_of(store, hands, remembered=ON, compaction=None):
 
 
 def known(store, user_id="ann", agent=None):
-    return read(store, bucket(user_id, agent))
+    return read_bucket(store, bucket(user_id, agent))
 
 
-def test_a_session_is_learnt_from_and_dreamt_over_once_for_each_time_that_nobody_speaks():
+def test_each_idle_time_learns_and_dreams_once():
     store, clock = Counting(), Clock()
     kept = begun(store)
     exchange(kept, 1, SAID)
@@ -89,13 +89,13 @@ def test_a_session_is_learnt_from_and_dreamt_over_once_for_each_time_that_nobody
     steps += [clock.at(1_000, lambda: exchange(kept, 1_000, "[SCHEDULED TICK] wake")), clock.at(2_000)]
     steps += [clock.at(2_000, lambda: exchange(kept, 2_000, "My name is Bob.")), clock.at(2_299), clock.at(2_300)]
     said_, told = watched(store, *steps, clock=clock)
-    assert said_ == [f"s1: {IDLE}", "s1: idle: 1 remembered, 0 taken away, 3 topics dreamt"]
+    assert said_ == [f"s1: {IDLE}", "s1: idle: 1 remembered, 0 removed, 3 topics dreamt"]
     assert told == []
-    assert known(store).structure.facts == ("My name is Ann.", "My name is Bob.")
-    assert [one.op for one in audit_log(store, "ann").entries] == ["extract", "dream"] * 2
+    assert known(store).texts.facts == ("My name is Ann.", "My name is Bob.")
+    assert [one.op for one in read_audit_log(store, "ann").entries] == ["extract", "dream"] * 2
 
 
-def test_a_session_that_was_looked_through_is_not_read_again_while_nobody_speaks():
+def test_idle_session_is_read_once():
     store, clock = Counting(), Clock()
     exchange(begun(store), 1, SAID)
     looks = [clock.at(400), clock.at(401, store.loads.clear), clock.at(402), clock.at(10_000)]
@@ -103,19 +103,19 @@ def test_a_session_that_was_looked_through_is_not_read_again_while_nobody_speaks
     assert [name for name, after in store.loads if name == "s1" and after < 2**50] == []
 
 
-def test_what_was_wiped_stays_so_when_a_watch_begins_anew():
+def test_restarted_watch_keeps_a_wipe():
     store, clock = Counting(), Clock()
     kept = begun(store)
     exchange(kept, 1, SAID)
     watched(store, clock.at(400), clock=clock)
-    wiped(store, "ann", None, now="2026-09-01T00:07:00Z", tell=print)
+    wipe_memory(store, "ann", None, now="2026-09-01T00:07:00Z", tell=print)
     assert watched(store, clock.at(500), clock=clock) == ([], [])
     assert not any(known(store).counts().values())
     learns = clock.at(1_000, lambda: exchange(kept, 600, "We run on Linux."))
     assert watched(store, learns, clock.at(2_000), clock=clock)[0] == [f"s1: {IDLE.replace('3', '4', 1)}"]
 
 
-def test_a_watch_that_is_to_end_begins_no_other_session():
+def test_ending_watch_starts_no_session():
     store, clock, said_ = Counting(), Clock(), []
     for name in ("s1", "s2", "s3"):
         exchange(begun(store, name, name), 1, SAID)
@@ -125,7 +125,7 @@ def test_a_watch_that_is_to_end_begins_no_other_session():
     assert said_ == [f"s1: {IDLE}", f"s2: {IDLE}"]
 
 
-def test_what_a_watch_prunes_is_remembered_first():
+def test_watch_learns_before_it_prunes():
     store, clock = Counting(), Clock()
     kept = begun(store)
     exchange(kept, 1, SAID)
@@ -133,11 +133,11 @@ def test_what_a_watch_prunes_is_remembered_first():
         exchange(kept, number)
     said_, _ = watched(store, settings=CADENCE, clock=clock)
     assert said_ == ["s1: cadence: 6 messages pruned, 2 kept"]
-    assert known(store).structure.preferences == ("I prefer tabs over spaces.",)
+    assert known(store).texts.preferences == ("I prefer tabs over spaces.",)
     assert known(store).topics == {}
 
 
-def test_sessions_that_keep_memory_are_neither_read_nor_compacted():
+def test_memory_sessions_are_not_watched():
     store, clock = Counting(), Clock()
     exchange(begun(store), 1, SAID)
     watched(store, clock.at(400), clock=clock)
@@ -153,7 +153,7 @@ def test_sessions_that_keep_memory_are_neither_read_nor_compacted():
         (ON, {"agent_id": "other"}), (ON, {"parent_session_id": "s0"}),
     ],
 )  # fmt: skip
-def test_who_is_not_opted_in_is_not_remembered(remembered, fields):
+def test_watch_remembers_only_selected_agents(remembered, fields):
     store, clock = Counting(), Clock()
     if "parent_session_id" in fields:
         begun(store, "s0")
@@ -162,7 +162,7 @@ def test_who_is_not_opted_in_is_not_remembered(remembered, fields):
     assert all(not one.session_id.startswith("lore.memory") for one in store.list())
 
 
-def test_while_another_pass_is_at_work_for_the_agent_and_its_user_it_is_skipped_until_the_next_look():
+def test_watch_retries_a_locked_user():
     store, clock = Counting(), Clock()
     exchange(begun(store), 1, SAID)
     lock = trylock(f"memory:{id(store)}", "rest/main", "ann")
@@ -173,8 +173,8 @@ def test_while_another_pass_is_at_work_for_the_agent_and_its_user_it_is_skipped_
     assert said_ == [f"s1: {IDLE}"]
 
 
-def test_compactions_of_two_agents_do_not_lock_each_other_out():
-    """The lock once named no agent, so that one agent's compaction held up all others of a user."""
+def test_agents_have_separate_compaction_locks():
+    """The lock once named no agent, so one agent's compaction delayed the others of the user."""
     store = Counting()
     kept = begun(store, agent_id="coder")
     for number in range(1, 5):
@@ -185,7 +185,7 @@ def test_compactions_of_two_agents_do_not_lock_each_other_out():
         assert len(watched(store, settings=CADENCE)[0]) == 1
 
 
-def test_a_watch_without_any_trigger_is_refused():
+def test_watch_without_trigger_is_refused():
     hands = Hands(Script(), print, print)
     with pytest.raises(LoreError, match="nothing is configured"):
         watch(
@@ -206,12 +206,12 @@ def test_sigterm_while_memory_asks_a_model_learns_nothing(tmp_path, monkeypatch)
     exchange(begun(store), 1, SAID)
     settings = POLICY.format(interval=0) + '[memory]\nsystem = "structured"\n'
     assert b"stopped while a model or a command was asked" in stopped_while_asking(store.url, settings)
-    assert (known(store).learnt, audit_log(store, "ann").entries) == ({}, ())
+    assert (known(store).learnt, read_audit_log(store, "ann").entries) == ({}, ())
     store.close()
 
 
 def test_policy_with_memory_names_the_missing_plugin(monkeypatch):
-    """A settings file that switches memory on was once ignored in silence where nothing could remember."""
+    """Settings with memory were once ignored silently without the plug-in."""
     monkeypatch.setattr("lore.run.stored.compaction.published", lambda group: [])
     hands = Hands(Script(), print, print)
     with pytest.raises(LoreError, match="needs lore's plug-in 'memory', which this installation lacks"):

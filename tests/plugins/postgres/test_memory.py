@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from lore.store.registry import open_store
-from lore_plugins.memory.buckets import Forgotten, Remembered, change, read, wipe
+from lore_plugins.memory.buckets import Forgotten, Remembered, change_bucket, read_bucket, wipe
 from plugins.memory.remembering import ANN, AT, SAID, contents, entries, memory
 
 
@@ -17,18 +17,18 @@ def test_memory_is_changed_by_two_and_wiped(database, tmp_path):
     def write(number):
         for turn in range(3):
             one = Remembered(section="facts", text=f"{number}.{turn}")
-            change(stores[number], ANN, lambda _, one=one: [one], at=AT, purge=turn == 1)
+            change_bucket(stores[number], ANN, lambda _, one=one: [one], at=AT, purge=turn == 1)
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(2)]
     for one in threads:
         one.start()
     for one in threads:
         one.join()
-    assert set(read(stores[0], ANN).structure.facts) == {f"{one}.{turn}" for one in range(2) for turn in range(3)}
+    assert set(read_bucket(stores[0], ANN).texts.facts) == {f"{one}.{turn}" for one in range(2) for turn in range(3)}
     mine = memory(stores[1], tmp_path)
     mine.learn(entries(SAID), again=True)
     assert mine.consolidate().topics == ("known_facts", "open_tasks", "user_preferences")
-    change(stores[0], ANN, lambda _: [Forgotten(section="facts", text="My name is Ann.")], at=AT, purge=True)
+    change_bucket(stores[0], ANN, lambda _: [Forgotten(section="facts", text="My name is Ann.")], at=AT, purge=True)
     assert not any(b'"text":"My name is Ann."' in one for one in contents(stores[1]))
     assert wipe(stores[1], "ann").counts["facts"] == 6
     assert not any(wipe(stores[0], "ann").counts.values())

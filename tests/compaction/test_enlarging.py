@@ -1,0 +1,167 @@
+"""No compaction makes a prompt longer: an overflow tries its next stages, other triggers change nothing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli.compacting import compact, dry, talk
+from cli.running import put
+from helpers.waiting import Script
+from lore.asking import SummaryAnswer
+from lore.compaction.activity import Tracker
+from lore.compaction.executor import Dependencies, execute, judged
+from lore.compaction.hooks import Continuous
+from lore.compaction.settings import Compaction, ContextSource
+from lore.compaction.store_watch import Hands, Watch
+from lore.model.events import MAIN, CompactApplied, ToolResultCleared
+from lore.prompt.entries import tokens_of
+from lore.run.rules import packaged
+from lore.session import event
+from lore.store.session import StoredSession
+from lore.store.sqlite import Memory
+from lore.untrusted import SourceText
+from model.making import Fold, append, call, said, started, user
+
+NOON = 1_772_366_400.0  # 2026-03-01T12:00:00Z
+
+
+class Verbose:
+    """A summariser whose answers have a fixed length."""
+
+    name = "verbose"
+
+    def __init__(self, size=4_000):
+        self.size, self.asked = size, []
+
+    def summarize(self, request):
+        self.asked.append(request)
+        return SummaryAnswer("w" * self.size)
+
+
+def begun(*items):
+    made, tracker = Fold(started(session_id="s1")), Tracker()
+    for item in items:
+        made.take(append(item))
+        tracker.feed(append(item))
+    return made.state, tracker
+
+
+def talked(count, size=100):
+    return [
+        item for n in range(count)
+        for item in (user(f"u{size}-{n}", "x" * size), said(f"a{size}-{n}", "y" * size))
+    ]  # fmt: skip
+
+
+def add_exchanges(kept, question, answer):
+    """Store two exchanges of about 11:00."""
+    for number in (1, 2):
+        at = f"2026-03-01T11:00:0{number}Z"
+        kept.apply(event("append", item=user(f"u{number}", question), at=at))
+        kept.begin_turn(at=at)
+        kept.apply(event("append", item=said(f"a{number}", answer)), event("turn_completed", turn=kept.turns, at=at))
+        kept.save()
+
+
+def compacted(state, tracker, settings, trigger, summarizer):
+    told = []
+    firing = judged(tracker, state.chain(MAIN), settings, (trigger,), now=None)
+    done = execute(state, MAIN, firing, settings, Dependencies(summarizer, tell=told.append), at=None)
+    return done, told
+
+
+def test_compaction_that_enlarges_the_prompt_is_refused():
+    """An overflow once made a prompt of 372 tokens one of 536."""
+    state, tracker = begun(*talked(7))
+    settings = Compaction(window=372, summary_tokens=200)
+    done, told = compacted(state, tracker, settings, "overflow", Verbose(1_600))
+    applied = [one for one in done.events if isinstance(one, CompactApplied)]
+    assert [(one.pre_tokens, one.post_tokens < 350) for one in applied] == [(350, True)]
+    assert told == ["an overflow with a summary by rule: the summariser's would make the prompt longer"]
+    manual, told = compacted(state, tracker, Compaction(keep_recent=6), "manual", Verbose())
+    assert (manual.events, manual.pruned) == ((), 0)
+    assert told == []
+    assert manual.refused.startswith("the prompt would go from 350 to ")
+
+
+def test_overflow_tries_its_next_stages():
+    result = call("c1", "t1", name="read", input={}, status="completed", output="z" * 4_000)
+    state, tracker = begun(*talked(5, 800), *talked(4, 4), result, said("a9"))
+    window, model = 100 * tokens_of(state.chain(MAIN).entries) // 89, Verbose(100_000)
+    done, told = compacted(state, tracker, Compaction(window=window), "overflow", model)
+    assert [len(request.entries) for request in model.asked] == [10, 16]
+    assert [type(one) for one in done.events] == [ToolResultCleared]
+    assert [line.partition(":")[0] for line in told] == ["no overflow compaction"] * len(model.asked)
+    assert all(line.endswith("; the next stage is tried") for line in told)
+
+
+def test_full_window_falls_back_to_summary_by_rule():
+    state, tracker = begun(*talked(8, 400))
+    window = 100 * tokens_of(state.chain(MAIN).entries) // 95
+    done, _ = compacted(state, tracker, Compaction(window=window), "overflow", Verbose(900_000))
+    (applied,) = [one for one in done.events if isinstance(one, CompactApplied)]
+    assert applied.post_tokens < applied.pre_tokens
+    assert b"[System: 12 earlier messages were removed" in bytes(applied.summary)
+
+
+@pytest.mark.usefixtures("desk", "state")
+def test_dry_run_and_command_decide_alike():
+    put("p.toml", b"continuous_interval = 2\nkeep_recent = 2\n")
+    put("short.jsonl", talk(3).replace(b"x" * 400, b"x").replace(b"y" * 400, b"y"))
+    tried = dry("short.jsonl")
+    assert tried["triggers"] == []
+    assert "once a trigger was due and pruned nothing: the prompt would not have become shorter" in tried["notes"]
+    assert compact("short.jsonl", "--trigger", "cadence").out.startswith("Nothing was compacted: ")
+    put("long.jsonl", talk(6))
+    fired = [*dry("long.jsonl")["triggers"], *compact("long.jsonl", "--json").json["triggers"]]
+    assert len(fired) > 1
+    assert all(one["after_tokens"] < one["before_tokens"] for one in fired)
+
+
+@pytest.mark.usefixtures("state")
+def test_hooks_and_watch_report_a_refused_compaction(monkeypatch):
+    store, model = Memory(), Verbose()
+    kept = StoredSession.begin(store, event("session_started", session_id="s1", user_id="ada"))
+    add_exchanges(kept, "x" * 400, "y" * 400)
+    head, told = kept.head, []
+    settings = Compaction(continuous_interval=2, keep_recent=2, gap_secs=60)
+    done = Continuous(kept, settings, Dependencies(model, tell=told.append)).before_turn(NOON)
+    assert (done.events, bool(done.refused), kept.head) == ((), True, head)
+    monkeypatch.setattr("lore.compaction.store_watch.dependencies_of", lambda *_: Dependencies(model, tell=told.append))
+    watch = Watch(store, settings, packaged(), Hands(Script(), lambda _: None, told.append, lambda: NOON))
+    assert (watch.run(), store.load("s1").head) == (0, head)
+    assert [line.rpartition(": ")[0] for line in told] == ["no gap compaction", "s1: no cadence compaction"]
+
+
+@given(
+    st.lists(st.integers(0, 300), min_size=1, max_size=24), st.integers(0, 2_000), st.integers(0, 12),
+    st.integers(1, 600), st.integers(1, 3_000), st.sampled_from(["manual", "overflow", "cadence"]),
+)  # fmt: skip
+def test_no_compaction_ever_enlarges_a_prompt(sizes, answer, keep, tokens, window, trigger):
+    state, tracker = begun(*[(user, said)[n % 2](f"m{n}", "x" * size) for n, size in enumerate(sizes)])
+    settings = Compaction(keep_recent=keep, summary_tokens=tokens, window=window, continuous_interval=1)
+    firing = judged(tracker, state.chain(MAIN), settings, (trigger,), now=None)
+    if firing is None:
+        return
+    model = Verbose(max(1, answer))
+    done = execute(state, MAIN, firing, settings, Dependencies(model), at=None)
+    for one in done.events:
+        if isinstance(one, CompactApplied):
+            assert one.post_tokens < one.pre_tokens
+    assert bool(done.refused) is (not done.events)
+
+
+@pytest.mark.usefixtures("state")
+def test_refused_gap_compaction_still_adds_context():
+    store = Memory()
+    kept = StoredSession.begin(store, event("session_started", session_id="s1", user_id="ada"))
+    add_exchanges(kept, "hi", "hello")
+    source = ContextSource("mail", ("never-run",))
+    settings = Compaction(gap_secs=60, keep_recent=2, context_sources=(source,))
+    means = Dependencies(Verbose(), lambda _: [SourceText("mail", "two new")], b"a key of the store")
+    done = Continuous(kept, settings, means).before_turn(NOON)
+    assert (done.pruned, bool(done.refused), len(done.events)) == (0, True, 1)
+    kept.apply(event("append", item=user("u9")))
+    assert b"[source: mail]" in kept.session.write(kept.begin_turn().prompt)
