@@ -131,10 +131,9 @@ def test_pending_dream_survives_a_move(store):
 
 @pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
 def test_concurrent_writers_lose_nothing(kind, tmp_path):
-    """Each has a connection of its own; some of what they write moves the bucket to its next volume.
+    """Each writer has its own connection; some changes move the bucket.
 
-    Volumes were numbered, and named by a digest after that: one who was late made the first one anew, another who was
-    late, too, wrote his change there, and it was lost.
+    With predictable names of volumes a late writer created the first one again, and a second one's change was lost.
     """
     stores = [opened(kind, tmp_path) for _ in range(3)]
     stores[0].create(encode(SessionStarted(session_id="s1")))

@@ -27,7 +27,7 @@ def test_user_and_model_messages_are_read():
 
 
 def test_injected_messages_are_skipped():
-    injected = user("i", "I prefer what is injected", source="context_injection")
+    injected = user("i", "I prefer injected text", source="context_injection")
     assert texts("one", injected, ["answer"]) == ["one", "answer"]
 
 

@@ -153,7 +153,7 @@ def test_idle_session_learns_and_dreams_once(kept, store, tmp_path):
     continuous.while_idle(NOW + 2_400)
     continuous.settle(NOW + 2_400, wait=True)
     assert len(model.asked) == 4
-    assert "fix the login test" not in model.asked[2][1]  # what was learnt from is not given again
+    assert "fix the login test" not in model.asked[2][1]  # old entries are not sent again
 
 
 def test_idle_pass_waits_for_the_lock(kept, store, tmp_path):

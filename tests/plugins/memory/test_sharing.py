@@ -27,7 +27,7 @@ def agent_of(store, place, agent, session_id, *, policy=SHARING, user_id="ann", 
     return made
 
 
-def told(memory_):
+def topics_for(memory_):
     """What a new session of it is told."""
     return "\n".join(
         event_.content for event_ in memory_.events(Session(dialect="anthropic").state) if isinstance(event_, Knowledge)
@@ -40,10 +40,10 @@ def test_sharing_agents_read_one_memory(tmp_path):
     agent_of(store, tmp_path, "helper", "s2").learn(entries("My editor is helix. We run on Linux."))
     agent_of(store, tmp_path, "helper", "s2").consolidate()
     for agent in ("main", "helper"):
-        words = told(agent_of(store, tmp_path, agent, "s3"))
+        words = topics_for(agent_of(store, tmp_path, agent, "s3"))
         assert {"tabs over spaces" in words, "helix" in words, "Linux" in words} == {True}
         assert words.index("helix") < words.index("vim"), "the latest is told first"
-    assert told(agent_of(store, tmp_path, "main", "s3", user_id="bob")) == ""
+    assert topics_for(agent_of(store, tmp_path, "main", "s3", user_id="bob")) == ""
 
 
 def test_unnamed_agent_has_its_own_memory(tmp_path):
@@ -53,8 +53,8 @@ def test_unnamed_agent_has_its_own_memory(tmp_path):
     loner = agent_of(store, tmp_path, "loner", "s4")
     loner.learn(entries("I prefer tea."))
     loner.consolidate()
-    assert ("tea" in told(loner), "tabs" in told(loner)) == (True, False)
-    assert "tea" not in told(agent_of(store, tmp_path, "helper", "s5"))
+    assert ("tea" in topics_for(loner), "tabs" in topics_for(loner)) == (True, False)
+    assert "tea" not in topics_for(agent_of(store, tmp_path, "helper", "s5"))
     assert read_bucket(store, MemoryBucket("ann", SHARED)).texts.preferences == ("I prefer tabs over spaces.",)
     outside = SessionStarted(session_id="s6", user_id="ann", agent_id="other")
     assert memory_of_session(store, outside, SHARING, clock=lambda: AT) is None
@@ -69,9 +69,9 @@ def test_agent_keeps_its_memory_from_before_sharing(tmp_path):
     shared = agent_of(store, tmp_path, "main", "s1")
     assert shared.learn(said_).skipped
     shared.consolidate()
-    words = told(shared)
+    words = topics_for(shared)
     assert ("tabs over spaces" in words, "helix" in words, "vim" in words) == (True, True, True)
-    assert "tabs over spaces" not in told(agent_of(store, tmp_path, "helper", "s2"))
+    assert "tabs over spaces" not in topics_for(agent_of(store, tmp_path, "helper", "s2"))
     assert read_bucket(store, bucket("ann")).texts.preferences == ("I prefer tabs over spaces.",)
 
 
@@ -84,7 +84,7 @@ def test_all_commands_respect_shared_memory(tmp_path):
     main.learn(entries("hi"))
     main.consolidate()
     later = agent_of(store, tmp_path, "helper", "s2", at="2026-01-02T05:00:00Z")
-    assert ("all of over" in told(later), "all of stays" in told(later)) == (False, True)
+    assert ("all of over" in topics_for(later), "all of stays" in topics_for(later)) == (False, True)
     shown = {one.agent: one for one in read_memory(store, "ann", None, now="2026-01-02T05:00:00Z").agents}
     assert list(shown) == [SHARED, "loner"]
     assert [(one.topic, one.expired) for one in shown[SHARED].topics] == [("over", True), ("stays", False)]
@@ -95,7 +95,7 @@ def test_all_commands_respect_shared_memory(tmp_path):
     assert wipe_memory(store, "ann", "main", now=AT, tell=heard.append).entries == 0
     assert heard == ["the memory of user ann that agents share remains; select it with --agent '*'"]
     assert wipe_memory(store, "ann", SHARED, now=AT, tell=heard.append).agents == {SHARED: shown[SHARED].counts}
-    assert told(later) == ""
+    assert topics_for(later) == ""
     assert read_bucket(store, bucket("ann", "loner")).texts.preferences == ("I prefer tea.",)
     agent_of(store, tmp_path, "helper", "s7").learn(entries("We run on Linux."))
     assert wipe_memory(store, "ann", None, now=AT, tell=heard.append).entries == 2

@@ -218,6 +218,6 @@ def test_policy_with_memory_names_the_missing_plugin(monkeypatch):
         watch("sqlite:none.db", None, packaged(), hands, ON)
 
 
-def test_memory_settings_reach_a_plugin_by_its_entry_point():
+def test_memory_settings_reach_the_plugin():
     assert memory_maker(ON) is StoreMemories
     assert memory_maker(OFF) is None
