@@ -125,9 +125,33 @@ def lifetime(turn: Turn, before: float | None) -> float | None:
         return before
     if usage.write_1h_tokens:
         return ONE_HOUR
-    if usage.write_5m_tokens or (usage.write_tokens and _is_claudes(turn)):
+    if usage.write_5m_tokens:
         return FIVE_MINUTES
+    if usage.write_tokens and _is_claudes(turn):
+        return asked_lifetime(turn) or FIVE_MINUTES
     return before
+
+
+_TTL = re.compile(rb'"ttl"\s*:\s*"(\d{1,6})([smh])"')
+_UNIT = {b"s": 1.0, b"m": 60.0, b"h": 3600.0}
+
+
+def lifetime_of(breakpoint: bytes) -> float | None:
+    """Return the seconds that a breakpoint asks for; None if it leaves them to the provider."""
+    match = _TTL.search(breakpoint)
+    return None if match is None else int(match[1]) * _UNIT[match[2]]
+
+
+def asked_lifetime(turn: Turn) -> float | None:
+    """Return the seconds that a recorded request asks for at its last breakpoint; None if it asks for none.
+
+    A usage that does not split writes by lifetime leaves the request as the only evidence.
+    """
+    if turn.basis is not None:
+        return None
+    prompt = turn.prompt
+    last = prompt.params.get("cache_control", b"") if prompt.auto_breakpoint else b""
+    return lifetime_of(last or b"".join(prompt.breakpoint_values[-1:]))
 
 
 def expiry(left: Turn, right: Turn, lives: float | None, *, missed: bool = False) -> Paused | None:

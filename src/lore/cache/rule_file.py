@@ -12,7 +12,11 @@
     counted = 2026-11-22
     rows = [ { sign = "skill", moment = "prompt", moves = "text", before_version = "2.1.59", fell = 31, seen = 42 } ]
 
-The keys of a row are the fields of `DatedRule` and `Habit`; "unknown" is a value of any rule.
+    [[breakpoints]]                   # where requests may carry cache breakpoints
+    apis = ["bedrock"]
+    rows = [ { model = "nova-*", field = "cachePoint", sections = ["system", "messages"] } ]
+
+The keys of a row are the fields of `DatedRule`, `Habit` and `BreakpointRule`; "unknown" is a value of any rule.
 """
 
 from __future__ import annotations
@@ -26,13 +30,14 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
+from lore.cache.breakpoint_rules import BreakpointRule
 from lore.cache.habits import Habit
 from lore.cache.rules import DatedRule
 from lore.errors import LoreError, Where, did_you_mean
 from lore.model.mask import cut_masked
 
-Row = TypeVar("Row", DatedRule, Habit)
-_TOP = ("as_of", "rules", "habits")
+Row = TypeVar("Row", DatedRule, Habit, BreakpointRule)
+_TOP = ("as_of", "rules", "habits", "breakpoints")
 _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 
 
@@ -42,6 +47,7 @@ class RuleTable(NamedTuple):
     rows: tuple[DatedRule, ...]
     as_of: date | None = None  # the day on which the table was checked
     habits: tuple[Habit, ...] = ()
+    breakpoints: tuple[BreakpointRule, ...] = ()
 
 
 def read_rules(text: str, name: str) -> RuleTable:
@@ -57,7 +63,10 @@ def read_rules(text: str, name: str) -> RuleTable:
     as_of = top.get("as_of")
     if as_of is not None and type(as_of) is not date:
         raise _mistake(name, "", "as_of is not a date", "write as_of = 2026-10-24, without quotes")
-    return RuleTable(_rows(top, "rules", DatedRule, name), as_of, _rows(top, "habits", Habit, name))
+    return RuleTable(
+        _rows(top, "rules", DatedRule, name), as_of, _rows(top, "habits", Habit, name),
+        _rows(top, "breakpoints", BreakpointRule, name),
+    )  # fmt: skip
 
 
 def _rows(top: dict[str, Any], key: str, kind: type[Row], name: str) -> tuple[Row, ...]:
@@ -95,7 +104,7 @@ def _list_of_tables(
     return enumerate(cast("list[dict[str, Any]]", entries), 1)
 
 
-def _reason(error: str, kind: type[DatedRule | Habit]) -> tuple[str, str]:
+def _reason(error: str, kind: type[DatedRule | Habit | BreakpointRule]) -> tuple[str, str]:
     """Return what is wrong with a row, and a hint, from msgspec's message."""
     message, _, path = error.partition(" - at `$")
     unknown = _UNKNOWN_FIELD.fullmatch(message)

@@ -20,6 +20,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import force_setattr, replace
 
 from lore.cache.bills import lifetime
+from lore.cache.breakpoint_rules import BreakpointRule, most_specific
 from lore.cache.habits import Habit, Habits
 from lore.cache.prices import KINDS, TOOLS, Price, rates
 from lore.cache.served import PLATFORMS, WITH_BREAKPOINTS, Served, cache_of, model_pattern, normal_name, served_by
@@ -143,7 +144,10 @@ def _is_order(value: str) -> bool:
 class DatedRules:
     """The rows that hold in a run: the packaged ones, and a user's own over them."""
 
-    def __init__(self, rows: Iterable[DatedRule], as_of: date | None = None, habits: Iterable[Habit] = ()) -> None:
+    def __init__(
+        self, rows: Iterable[DatedRule], as_of: date | None = None, habits: Iterable[Habit] = (),
+        breakpoints: Iterable[BreakpointRule] = (),
+    ) -> None:  # fmt: skip
         self.rows = tuple(rows)
         self.as_of = as_of  # the newest day on which a table was checked; None: no table says
         self.habits = Habits(habits)
@@ -155,16 +159,20 @@ class DatedRules:
         self._lengths = sorted({row.above_tokens for row in self.rows if row.above_tokens is not None})
         self._matching = lru_cache(_MANY)(self._matches)
         self._prices: dict[tuple[object, ...], Price | None] = {}
+        self._breakpoints = tuple(breakpoints)
+        self._breakpoint_answers = lru_cache(_MANY)(self._breakpoint_rule)
 
     def overridden_by(
-        self, rows: Iterable[DatedRule], as_of: date | None = None, habits: Iterable[Habit] = ()
-    ) -> DatedRules:
+        self, rows: Iterable[DatedRule], as_of: date | None = None, habits: Iterable[Habit] = (),
+        breakpoints: Iterable[BreakpointRule] = (),
+    ) -> DatedRules:  # fmt: skip
         """Return these rules with a user's rows over them."""
         own, counted = [replace(row, own=True) for row in rows], [replace(row, own=True) for row in habits]
         keys = {row.key for row in (*own, *counted)}
         rest = [row for row in self.rows if row.key not in keys]
         others = [row for row in self.habits.rows if row.key not in keys]
-        return DatedRules((*own, *rest), as_of or self.as_of, (*counted, *others))
+        allowed = (*(replace(row, own=True) for row in breakpoints), *self._breakpoints)
+        return DatedRules((*own, *rest), as_of or self.as_of, (*counted, *others), allowed)
 
     def find(
         self, rule: str, provider: str, model: str | None, platform: str = "", at: float | None = None,
@@ -222,6 +230,26 @@ class DatedRules:
                 factors, listed=listed is None or listed.value is not False, implicit=implicit,
             )  # fmt: skip
         return self._prices[key]
+
+    def breakpoints(
+        self, api: str, provider: str, model: str | None, platform: str = "", at: float | None = None
+    ) -> BreakpointRule | None:
+        """Return where requests of an API (a dialect) may carry breakpoints; None if no row is about it.
+
+        `most` of the answer is filled in. Without a time the day on which the tables were checked counts.
+        """
+        when = self._now if at is None else at
+        day = math.floor(when / _DAY) * _DAY if math.isfinite(when) else when
+        return self._breakpoint_answers(api, provider, normal_name(model), platform, day)
+
+    def _breakpoint_rule(self, api: str, provider: str, model: str, platform: str, at: float) -> BreakpointRule | None:
+        rule = most_specific(self._breakpoints, api, provider, model, platform, at)
+        if rule is None or not rule.field or rule.most is not None:
+            return rule
+        makers = (provider, "anthropic") if rule.field in ("cache_control", "cachePoint") else (provider,)
+        counts = (self.number("max_breakpoints", maker, model, platform, at) for maker in makers)
+        most = next((count for count in counts if count is not None), None)
+        return rule if most is None else replace(rule, most=int(most))
 
     def is_older_than(self, at: float | None) -> bool:
         """Return whether a time is after the day on which the tables were checked."""
@@ -308,3 +336,9 @@ def lifetime_after(turn: Turn, before: Lifetime, rules: Callable[[], DatedRules]
     if billed is not None:
         return Lifetime(billed, billed=True)
     return Lifetime() if breakpoints else Lifetime(idle_lifetime(rules(), where, turn))
+
+
+def allowed_breakpoints(rules: DatedRules, turn: Turn) -> BreakpointRule | None:
+    """Return where a turn's request may carry breakpoints; None if no row is about it."""
+    where = served_by(turn)
+    return rules.breakpoints(turn.dialect, where.provider, turn.model, where.platform, turn.at)

@@ -16,19 +16,17 @@ from itertools import accumulate
 from typing import Literal, NamedTuple, TypeAlias
 
 from lore.cache.base import Breakpoint, Piece, Request
-from lore.cache.bills import NO_POSITION, kind_of
+from lore.cache.bills import NO_POSITION, kind_of, lifetime_of
 from lore.model.jsonslice import table
 from lore.model.turn import Prompt, Section, Segment, Turn
 from lore.model.vector import common_prefix
 
 Count: TypeAlias = Callable[[bytes], int]  # tokens of a text, by a tokenizer that need not be the provider's
-_TTL = re.compile(rb'"ttl"\s*:\s*"(\d{1,6})([smh])"')
 # An envelope of what the model says, and what a template does not render of it.
 _MODELS = re.compile(rb'"role"\s*:\s*"(?:assistant|model)"|"type"\s*:\s*"(?:reasoning|\w{1,40}_call)"')
 _UNRENDERED = ("id", "status", "refusal", "annotations", "audio", "phase")
 _NOTHING = (b"null", b'""', b"[]", b"{}")
 _TEXTS = (b'"text"', b'"output_text"')
-_UNIT = {b"s": 1.0, b"m": 60.0, b"h": 3600.0}
 # A block of text alone: a provider reads it like a message's own text.
 _TEXT_BLOCKS = (
     (b'{"type":"text","text":"', b'"}'), (b'{"type": "text", "text": "', b'"}'),
@@ -237,9 +235,3 @@ def automatic(request: Request) -> tuple[Breakpoint, ...]:
     pieces, lives = request.pieces, {breakpoint.place: breakpoint.lifetime for breakpoint in request.breakpoints}
     ends = [at for at in range(len(pieces) - 1) if pieces[at].section != pieces[at + 1].section]
     return tuple([Breakpoint(at, lives.get(at)) for at in sorted({*ends, _last(pieces)}) if at >= 0])
-
-
-def lifetime_of(breakpoint: bytes) -> float | None:
-    """Return the seconds that a breakpoint asks for; None where it leaves them to the provider."""
-    found = _TTL.search(breakpoint)
-    return None if found is None else int(found[1]) * _UNIT[found[2]]

@@ -22,7 +22,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from lore.cache.bills import DROP, ONE_HOUR, cached, prompt_tokens
+from lore.cache.bills import DROP, ONE_HOUR, asked_lifetime, cached, prompt_tokens
 from lore.cache.levels import Predicted
 from lore.cache.prices import MILLION, Price, bill_price
 from lore.cache.rules import DatedRules
@@ -190,11 +190,14 @@ def price_of(rules: DatedRules, turn: Turn, *, model: str | None = None, size: i
     usage, prompt = turn.usage, None if is_transcript(turn) else turn.prompt
     if usage is not None:
         size = None if usage.uncached_tokens is None else prompt_tokens(usage)
-    return bill_price(
+    price = bill_price(
         rules, billed_by(turn), turn.model, turn.at, usage, size=size, asked=None if prompt is None else prompt.params,
         endpoint=turn.call.endpoint, instead=model,
         implicit=prompt is not None and not prompt.breakpoints and not prompt.auto_breakpoint,
     )  # fmt: skip
+    if price is not None and price.write is None and asked_lifetime(turn) == ONE_HOUR:
+        return price._replace(write=price.write_1h)  # of writes that the usage does not split by lifetime
+    return price
 
 
 def paid_again(price: Price, bill: Usage | None, tokens: int | None) -> float | None:

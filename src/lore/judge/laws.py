@@ -13,13 +13,16 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.rules import DatedRules
+from lore.cache.bills import cached, prompt_tokens
+from lore.cache.rules import DatedRules, minimum_tokens
 from lore.judge.base import finding
 from lore.judge.pair import Pair
 from lore.judge.request_laws import (
+    UNPUBLISHED,
     Broken,
     below_minimum,
     missing_breakpoints,
+    needs_breakpoints,
     path_at,
     request_laws,
     volatile_head,
@@ -28,7 +31,7 @@ from lore.judge.tool_pairs import ToolPairs, ToolPart
 from lore.model.canonical import printable, text_of
 from lore.model.cause import Place
 from lore.model.codes import Code
-from lore.model.evidence import OrphanPair, ProgramText, VolatileText
+from lore.model.evidence import BreakpointsMissing, OrphanPair, ProgramText, VolatileText
 from lore.model.jsonslice import table
 from lore.model.limits import ENVELOPE_BYTES, VARYING_TEXT
 from lore.model.mask import mask
@@ -86,7 +89,8 @@ class Laws:
             elif cause.code in _VOLATILE and pair is not None and cause.position in pair.left.prompt.breakpoints:
                 marked = VolatileText(_VOLATILE[cause.code], on_breakpoint=True)
                 self._say(turn, Broken(Code.BREAKPOINT_ON_VOLATILE, cause.section or "", cause.path, marked))
-        for broken in request_laws(turn, self._rules):
+        first = len(prompt.head) + same if prompt.head is self._head else 0
+        for broken in request_laws(turn, self._rules, first):
             if broken.kind != "expected":  # advice is for who looks at one request
                 self._say(turn, broken)
         self._volatile(turn)
@@ -161,11 +165,27 @@ class Laws:
         if prompt.fidelity == "structural":  # breakpoints are not in such bodies
             return
         if any(bill is not None and (bill.read_tokens or bill.write_tokens) for bill in (turn.usage, pair.left.usage)):
+            self._history_uncached(turn, pair)
             return
         missing = missing_breakpoints(turn, pair.bytes.left, self._rules)
         if missing is not None:
             last = path_at(prompt, prompt.breakpoints[-1] if prompt.breakpoints else -1)
             self._say(turn, Broken(Code.BREAKPOINTS_MISSING, "messages", last, missing))
+
+    def _history_uncached(self, turn: Turn, pair: Pair) -> None:
+        """Find a history that is sent again and paid in full, since its only breakpoints are before it."""
+        left, prompt = pair.left.prompt, turn.prompt
+        if not prompt.breakpoints or prompt.auto_breakpoint or left.breakpoints[-1:] != prompt.breakpoints[-1:]:
+            return
+        at, usages = prompt.breakpoints[-1], (pair.left.usage, turn.usage)
+        same = len(prompt.head) + left.messages.common(prompt.messages)
+        if left.head != prompt.head or not at < same or not needs_breakpoints(turn):
+            return
+        minimum = minimum_tokens(self._rules(), turn) or UNPUBLISHED
+        if all(usage is not None and (usage.first_pass.uncached_tokens or 0) >= minimum for usage in usages):
+            tokens = prompt_tokens(turn.usage)
+            missing = BreakpointsMissing(tokens, minimum, cached(turn.usage) or 0)
+            self._say(turn, Broken(Code.BREAKPOINTS_MISSING, "messages", path_at(prompt, at), missing))
 
 
 _CALL_IDS = ((b'"tool_use"', "id", False), (b'"tool_result"', "tool_use_id", True))

@@ -13,14 +13,14 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from lore.cache.base import Prediction
-from lore.cache.bills import has_unseen
+from lore.cache.bills import has_unseen, lifetime_of
 from lore.cache.predictor import Predictor
 from lore.cache.prices import Price
 from lore.cache.registry import cache_named, takes_breakpoints
 from lore.cache.rules import DatedRules, seconds
 from lore.cache.served import Served, cache_of, served_by
 from lore.cache.tree import PrefixTree, Ruler
-from lore.cache.views import Count, View, Views, lifetime_of
+from lore.cache.views import Count, View, Views
 from lore.judge.base import price_of
 from lore.judge.request_laws import path_at
 from lore.model.events import Usage

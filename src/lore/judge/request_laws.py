@@ -19,30 +19,28 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.bills import BYTES_PER_TOKEN, FIVE_MINUTES, has_unseen, prompt_tokens
+from lore.cache.bills import BYTES_PER_TOKEN, FIVE_MINUTES, has_unseen, lifetime_of, prompt_tokens
+from lore.cache.breakpoint_rules import BreakpointRule
 from lore.cache.registry import takes_breakpoints
-from lore.cache.rules import DatedRules, minimum_tokens
+from lore.cache.rules import DatedRules, allowed_breakpoints, minimum_tokens
 from lore.cache.served import cache_of, served_by
-from lore.cache.views import lifetime_of
 from lore.model.canonical import printable, text_of
 from lore.model.codes import CauseKind, Code
 from lore.model.differences import BreakpointNotTaken, CacheSetting, LifetimesOutOfOrder, RequestSetting, Unmarkable
 from lore.model.evidence import BelowMinimum, BreakpointsCount, BreakpointsMissing, Evidence, VolatileText
-from lore.model.jsonslice import table
+from lore.model.jsonslice import array, table
 from lore.model.mask import mask
 from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix.blocks import block_of, message_start
 from lore.prefix.volatile import volatile_before_history
 
-MOST_BREAKPOINTS = 4  # breakpoints of a request: Anthropic's API refuses more
 UNDERRATED = 1.5  # an estimate from bytes may be too low by this factor
 MOST = 16_384  # tokens: no provider asks for more, so nothing is looked up
 FEWEST = 512  # tokens: no model of breakpoints caches less, so for less nothing is looked up
 UNPUBLISHED = 4096  # tokens: what any model asks for at most stands for a minimum that nobody knows
 LONGEST_KEY = 64  # characters of OpenAI's prompt_cache_key
 _DAY = 86_400
-_LIFETIMES = (300.0, 3600.0)  # seconds that Anthropic's breakpoints may ask for
 
 
 class Broken(NamedTuple):
@@ -60,16 +58,22 @@ class Broken(NamedTuple):
     start: int = 0
 
 
-def request_laws(turn: Turn, rules: Callable[[], DatedRules]) -> Iterator[Broken]:
-    """Yield what is broken in breakpoints and settings, where that is surely so."""
+def request_laws(turn: Turn, rules: Callable[[], DatedRules], first: int = 0) -> Iterator[Broken]:
+    """Yield the laws about breakpoints and settings that a request surely breaks.
+
+    The segments before `first` were looked at in an earlier request.
+    """
     prompt = turn.prompt
     number = len(prompt.breakpoints) + prompt.auto_breakpoint
-    if number > MOST_BREAKPOINTS:
-        at, count = prompt.breakpoints[-1], BreakpointsCount(number, MOST_BREAKPOINTS)
-        yield Broken(Code.TOO_MANY_BREAKPOINTS, "messages", path_at(prompt, at), count, at=at)
-    if prompt.breakpoints:
-        yield from _unmarkable(turn)
-        yield from _order(prompt)
+    if number:
+        rule = allowed_breakpoints(rules(), turn) or _ANY_API
+        if rule.most and number > rule.most:
+            at, count = prompt.breakpoints[-1], BreakpointsCount(number, rule.most)
+            yield Broken(Code.TOO_MANY_BREAKPOINTS, "messages", path_at(prompt, at), count, at=at)
+        yield from _unmarkable(turn, rule)
+        if rule.longest_first:
+            yield from _order(prompt)
+    yield from _foreign(turn, rules, first)
     yield from settings(turn, rules)
 
 
@@ -82,55 +86,111 @@ def path_at(prompt: Prompt, at: int) -> str:
 # which breakpoints count
 
 
-def _unmarkable(turn: Turn) -> Iterator[Broken]:
+# For an API and model without a row: what every known API refuses.
+_ANY_API = BreakpointRule(
+    apis=(), field="cache_control", sections=("tools", "system", "messages"), lifetimes=(300, 3600), longest_first=True,
+    most=4,
+)  # fmt: skip
+
+
+def _unmarkable(turn: Turn, rule: BreakpointRule) -> Iterator[Broken]:
+    """Yield the breakpoints of a request that do not count; those that nothing refuses are noted by lint alone."""
     prompt = turn.prompt
     for at, value in zip(prompt.breakpoints, prompt.breakpoint_values, strict=False):
         segment = prompt.at(at)
-        reason = None if segment is None else _reason(turn, segment, at, value)
+        reason = None if segment is None else _reason(turn, rule, segment, at, value)
         if segment is None or reason is None:
             continue
         shown = ""
         if reason == "lifetime":
             ttl = (table(value) or {}).get("ttl", b"")
             shown = printable(mask(ttl.decode("utf-8", "replace"))[:40])
-        # who was answered sent it through a gateway that took it out, or to another API
-        kind: CauseKind | None = "unattributable" if turn.usage is not None else None
+        elif reason == "section":
+            shown = segment.section
+        # a request that was answered went through a gateway that removed the breakpoint, or to another API
+        answered = turn.usage is not None or not rule.refuses
+        kind: CauseKind | None = "unattributable" if answered else None
         yield Broken(
             Code.BREAKPOINT_NOT_TAKEN, segment.section, segment.path, BreakpointNotTaken(reason, shown), kind, at
         )  # fmt: skip
 
 
-def _reason(turn: Turn, segment: Segment, at: int, value: bytes) -> Unmarkable | None:
-    """Say why nothing takes a breakpoint; None where something may."""
+def _reason(turn: Turn, rule: BreakpointRule, segment: Segment, at: int, value: bytes) -> Unmarkable | None:
+    """Return why a breakpoint does not count; None if it does."""
     prompt = turn.prompt
+    if not rule.field:
+        return "model" if rule.refused else None  # a cache that ignores breakpoints: `ignored_breakpoints`
     if segment.is_marked_by_message and prompt.dialect == "anthropic":
         return "message"
+    if segment.section not in rule.sections:
+        return "section"
     if segment.kind == "tool":
         deferred = b'"defer_loading"' in segment.data and (table(segment.data) or {}).get("defer_loading") == b"true"
-        return "deferred-tool" if deferred else _lifetime(prompt, value)
+        return "deferred-tool" if deferred else _lifetime(rule, value)
     block = block_of(segment)
     if block.kind == "thinking":
         return "thinking"
     if block.kind == "text" and block.own and block.text == "":
         return "empty-text"
-    if prompt.dialect.startswith("openai") and b'"mode"' in value and at >= len(prompt.head):
+    if rule.field == "prompt_cache_breakpoint" and b'"mode"' in value and at >= len(prompt.head):
         message = prompt.messages[message_start(prompt, at - len(prompt.head))]
         if (table(message.json) or {}).get("role") == b'"assistant"':
             return "not-input"
-    return _lifetime(prompt, value)
+    return _lifetime(rule, value)
 
 
-def _lifetime(prompt: Prompt, value: bytes) -> Unmarkable | None:
-    """Say that no API knows the lifetime that a breakpoint asks for."""
-    if prompt.dialect not in ("anthropic", "bedrock") or (table(value) or {}).get("ttl", b"null") == b"null":
+def _lifetime(rule: BreakpointRule, value: bytes) -> Unmarkable | None:
+    """Return that a breakpoint asks for a lifetime that cannot be asked for."""
+    if not rule.lifetimes or (table(value) or {}).get("ttl", b"null") == b"null":
         return None
-    return None if lifetime_of(value) in _LIFETIMES else "lifetime"
+    return None if lifetime_of(value) in rule.lifetimes else "lifetime"
+
+
+_FIELDS_OF_ANY = ("cache_control", "cachePoint", "cacheControl", "prompt_cache_breakpoint")
+_NEEDLES = tuple([f'"{field}"'.encode() for field in _FIELDS_OF_ANY])
+_ENDS = 512  # bytes at either end of a segment in which a breakpoint is written
+
+
+def _foreign(turn: Turn, rules: Callable[[], DatedRules], first: int) -> Iterator[Broken]:
+    """Yield the first breakpoint that is written for another API, or inside a tool's result, if it is refused."""
+    prompt = turn.prompt
+    hits = [(name, "", -1, "parameters") for name in _FIELDS_OF_ANY if prompt.params.get(name, b"null") != b"null"]
+    for at in range(first, len(prompt)):
+        segment = prompt.at(at)
+        if segment is not None and (name := _field_in(segment)):
+            hits.append((name, segment.path, at, segment.section))
+    rule = allowed_breakpoints(rules(), turn) if hits else None
+    for name, path, at, section in hits:
+        inside = name.startswith("inside ")
+        reason: Unmarkable = "inside-result" if inside else "other-api"
+        if rule is None or (rule.inside_results if inside else name not in rule.refused):
+            continue
+        kind: CauseKind | None = "unattributable" if turn.usage is not None else None
+        shown = "" if inside else name
+        yield Broken(Code.BREAKPOINT_NOT_TAKEN, section, path or name, BreakpointNotTaken(reason, shown), kind, at)
+        return
+
+
+def _field_in(segment: Segment) -> str:
+    """Return the breakpoint member that a segment's own object holds; `inside NAME` for one in a tool's result."""
+    data = segment.data
+    ends = data if len(data) <= 2 * _ENDS else data[:_ENDS] + data[-_ENDS:]
+    if not any(needle in ends for needle in _NEEDLES):
+        return ""
+    members = table(segment.json) or {}
+    for name in _FIELDS_OF_ANY:
+        if any(name in inner for inner in (members, *(table(members.get(key, b"")) or {} for key in _INNER))):
+            return name
+    result = table(members.get("toolResult", b"")) or {}
+    blocks = array(result.get("content", b""))
+    return "inside cachePoint" if any([*(table(block) or {})] == ["cachePoint"] for block in blocks) else ""
+
+
+_INNER = ("function", "toolSpec", "providerOptions")
 
 
 def _order(prompt: Prompt) -> Iterator[Broken]:
-    """Find the first breakpoint that asks to live longer than one before it."""
-    if prompt.dialect not in ("anthropic", "bedrock"):
-        return
+    """Yield the first breakpoint that asks for a longer lifetime than one before it."""
     marks = zip(prompt.breakpoints, prompt.breakpoint_values, strict=False)
     lives = [(at, lifetime_of(value) or FIVE_MINUTES) for at, value in marks]
     for (first, shorter), (at, longer) in pairwise(lives):
@@ -171,6 +231,8 @@ def needs_breakpoints(turn: Turn) -> bool:
     provider = provider_of(turn.call.endpoint, prompt.model, prompt.dialect)
     if provider == "openai" and has_exact_breakpoints(prompt.model):
         return b'"explicit"' in prompt.params.get("prompt_cache_options", b"")
+    if prompt.dialect == "bedrock" and prompt.breakpoints:
+        return True
     if "claude" not in (prompt.model or "").lower():
         return False
     return provider in ("anthropic", "bedrock", "vertex", "openrouter") or served_by(turn).provider == "anthropic"

@@ -121,7 +121,8 @@ class Code(StrEnum):
         "Keep a second breakpoint where the last one of the turn before stood, or set one after fewer blocks.",
         "Update the agent; else let it do fewer tool calls at a time, and report it to the agent's author.", "messages")
     BREAKPOINTS_MISSING = _row("LORE114", "unattributable",
-        "Set a cache breakpoint behind a prefix of at least the model's minimum, or ask for automatic caching.",
+        "Set a cache breakpoint at the end of the history in each request; on Anthropic's own API a cache_control of "
+        "the request itself does that.",
         "Switch prompt caching on in the agent or the gateway, or report that it is missing.")
     THINKING_CHANGED = _row("LORE115", "waste",
         "Send thinking back as it came, and drop it only when you compact.",
@@ -457,6 +458,10 @@ FIXES: dict[tuple[str, str], str] = {
     (Code.BREAKPOINT_NOT_TAKEN, "deferred-tool"): "Set it on the last tool that is not deferred.",
     (Code.BREAKPOINT_NOT_TAKEN, "not-input"): "Set it on an input part of a user's or system message.",
     (Code.BREAKPOINT_NOT_TAKEN, "lifetime"): 'Ask for "5m" or "1h", or leave the lifetime out.',
+    (Code.BREAKPOINT_NOT_TAKEN, "section"): "Remove it there, and set one in a section where this model accepts it.",
+    (Code.BREAKPOINT_NOT_TAKEN, "model"): "Send no cache breakpoints to this model.",
+    (Code.BREAKPOINT_NOT_TAKEN, "other-api"): "Remove it, and use the breakpoints of the API that is called.",
+    (Code.BREAKPOINT_NOT_TAKEN, "inside-result"): "Set it on the tool result itself, after its content.",
     (Code.BREAKPOINT_NOT_TAKEN, "automatic-cache"): "Leave it out: this cache takes what repeats by itself.",
     (Code.PROMPT_UNDER_MINIMUM, "unmarked"): (
         "Put more of what stays the same at the beginning, or leave it: so short a prompt costs little."

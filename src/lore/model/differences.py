@@ -228,8 +228,9 @@ Difference: TypeAlias = (
 
 # Why nothing takes a breakpoint: what it stands on, the lifetime it asks for, or that the cache has none.
 Unmarkable: TypeAlias = Literal[
-    "empty-text", "thinking", "deferred-tool", "message", "not-input", "lifetime", "automatic-cache"
-]
+    "empty-text", "thinking", "deferred-tool", "message", "not-input", "lifetime", "automatic-cache", "section",
+    "model", "other-api", "inside-result",
+]  # fmt: skip
 # Text that programs write into prompts and that is often another one in the next request, session or project.
 VaryingKind: TypeAlias = Literal[
     "date", "clock", "directory", "id", "temporary-path", "process-id", "token-count", "repository"
@@ -241,7 +242,7 @@ RequestSetting: TypeAlias = Literal[
 
 
 class BreakpointNotTaken(EvidenceFact, frozen=True):
-    """A breakpoint where none counts; `value` is the lifetime that it asks for, where that is the reason."""
+    """A breakpoint that does not count; `value` is the lifetime, section, model or member that is the reason."""
 
     reason: Unmarkable
     value: Content = ""

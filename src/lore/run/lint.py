@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from lore.cache.served import Served, served_by
 from lore.errors import LoreError
 from lore.judge.base import damage, finding
 from lore.judge.lint import Defect, Linter, is_refused
@@ -63,10 +64,11 @@ class _Asked(NamedTuple):
 
 
 class _LintFinding(NamedTuple):
-    """The finding of a kind that has most at stake, and in how many requests it was seen."""
+    """The finding of a kind that has most at stake."""
 
     finding: Finding
-    requests: int
+    requests: int  # in how many requests it was seen
+    where: Served = Served("", "")  # who serves the request
 
 
 class Lint:
@@ -115,7 +117,7 @@ class Lint:
         order = ("error", "warning", "note")
         redact = self._context.redact
         findings = [
-            worded_lint(replace(found.finding, requests=found.requests), redact=redact)
+            worded_lint(replace(found.finding, requests=found.requests), found.where, redact=redact)
             for found in sorted(self._found.values(), key=lambda found: order.index(found.finding.severity))
         ]
         sums = self.summary
@@ -167,7 +169,7 @@ class Lint:
             if made := self._ruled(made, ruling):
                 codes[made.code] = None
                 refused = refused or is_refused(made)
-                self._keep(made, defect.detail)
+                self._keep(made, defect.detail, served_by(asked.turn))
         return asked._replace(codes=tuple(codes), refused=refused)
 
     def _finding(self, defect: Defect, asked: _Asked, place: Place) -> Finding:
@@ -193,15 +195,16 @@ class Lint:
             return None
         return ruled.finding
 
-    def _keep(self, made: Finding, detail: str) -> None:
+    def _keep(self, made: Finding, detail: str, where: Served) -> None:
         """Keep the finding of its kind and place that has most at stake, and count the requests."""
         key = made.code, made.kind, detail, (made.json_path or "").translate(_NUMBERS)
         before = self._found.get(key)
         if before is None:
-            self._found[key] = _LintFinding(made, 1)
+            self._found[key] = _LintFinding(made, 1, where)
             return
         more = (made.stake_tokens or 0) > (before.finding.stake_tokens or 0)
-        self._found[key] = _LintFinding(made if more else before.finding, before.requests + 1)
+        kept = (made, where) if more else (before.finding, before.where)
+        self._found[key] = _LintFinding(kept[0], before.requests + 1, kept[1])
 
     def _row(self, asked: _Asked, place: Place) -> LintRequest:
         turn, outlook = asked.turn, self._linter.outlook(asked.turn)

@@ -32,7 +32,7 @@ def packaged() -> DatedRules:
     tables = [read_rules(folder.joinpath(name).read_text("utf-8"), name) for name in names]
     return DatedRules(
         [row for table in tables for row in table.rows], _newest(table.as_of for table in tables),
-        [habit for table in tables for habit in table.habits],
+        [habit for table in tables for habit in table.habits], [row for table in tables for row in table.breakpoints],
     )  # fmt: skip
 
 
@@ -41,7 +41,8 @@ def load(path: str | None = None) -> DatedRules:
     if path is None:
         return packaged()
     table = _read(path)
-    return packaged().overridden_by(table.rows, _newest((packaged().as_of, table.as_of)), table.habits)
+    as_of = _newest((packaged().as_of, table.as_of))
+    return packaged().overridden_by(table.rows, as_of, table.habits, table.breakpoints)
 
 
 def chosen(given: str | None, settings: Loaded) -> DatedRules:

@@ -13,6 +13,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 from rich.console import Console
 
+from lore.cache.served import Served
 from lore.judge.lint import is_refused
 from lore.model.codes import Code
 from lore.model.differences import BreakpointNotTaken, BreakpointsApart
@@ -28,7 +29,13 @@ from lore.report.sentences.findings import worded
 
 FEW = 3  # requests that are told one by one
 _MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "dim")}
-_REFUSES = {"anthropic": "Anthropic's API", "bedrock": "Bedrock", "gemini": "Gemini's API", "openai": "OpenAI's API"}
+_PLATFORMS = {"azure": "Azure", "bedrock": "Bedrock", "vertex": "Google Cloud"}
+_PROVIDERS = {
+    "anthropic": "Anthropic's API",
+    "gemini": "Gemini's API",
+    "openai": "OpenAI's API",
+    "qwen": "Model Studio",
+}
 _WHERE_VARIED = "each time it changes, about {tokens} tokens are paid again{dollars}"
 _STAKES: dict[str, str] = {
     Code.VOLATILE_BEFORE_HISTORY: _WHERE_VARIED,
@@ -40,16 +47,19 @@ _STAKES: dict[str, str] = {
 }
 
 
-def worded_lint(finding: Finding, *, redact: bool = False) -> Finding:
-    """Return a finding with its message, which says what is at stake; with `redact` without content."""
+def worded_lint(finding: Finding, where: Served, *, redact: bool = False) -> Finding:
+    """Return a finding with its message, which says what is at stake; with `redact` without content.
+
+    `where` is who serves the request.
+    """
     made = redacted_finding(finding) if redact else worded(finding)
-    return replace(made, message="; ".join(filter(None, (made.message, _stake(made)))))
+    return replace(made, message="; ".join(filter(None, (made.message, _stake(made, where)))))
 
 
-def _stake(finding: Finding) -> str:
+def _stake(finding: Finding, where: Served) -> str:
     code, evidence = finding.code, finding.evidence
     if is_refused(finding):
-        who = _REFUSES.get((finding.dialect or "").partition("-")[0])
+        who = _PLATFORMS.get(where.platform) or _PROVIDERS.get(where.provider)
         return f"{who} answers such a request with an error" if who else "it is refused, or counts for nothing"
     if code == Code.PROMPT_UNDER_MINIMUM:
         return "each request is paid in full"

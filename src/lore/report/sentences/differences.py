@@ -220,6 +220,10 @@ _TAKES_NONE: dict[d.Unmarkable, str] = {
     "not-input": "a cache breakpoint stands on what the model said",
     "lifetime": "a cache breakpoint asks for a lifetime that there is not",
     "automatic-cache": "the cache of this model takes no breakpoints: it keeps what repeats by itself",
+    "section": "this model accepts no cache breakpoint in this section",
+    "model": "this model accepts no cache breakpoints",
+    "other-api": "this member is a cache breakpoint of another API",
+    "inside-result": "a cache breakpoint is inside the content of a tool result instead of after it",
 }
 _VARIES: dict[d.VaryingKind, str] = {
     "date": "a date", "clock": "a time of day", "directory": "a path of this machine or project", "id": "an id",

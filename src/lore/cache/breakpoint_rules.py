@@ -1,0 +1,78 @@
+"""Where a request may carry cache breakpoints: dated rules by API, model and platform (`data/breakpoints.toml`).
+
+    rule = rules.breakpoints(turn.dialect, "anthropic", "claude-opus-5", at=turn.at)
+    rule.field, rule.sections, rule.most, rule.lifetimes
+
+Lint, check and whoever writes requests read the same rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from lore.cache.served import PLATFORMS, model_pattern
+from lore.errors import did_you_mean
+from lore.model.patterns import matches_shell
+
+Api: TypeAlias = Literal["anthropic", "openai-chat", "openai-responses", "gemini", "bedrock"]
+Field: TypeAlias = Literal["", "cache_control", "cachePoint", "cacheControl", "prompt_cache_breakpoint"]
+_ALWAYS = date(1970, 1, 1)
+
+
+class BreakpointRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where requests of some models may carry breakpoints."""
+
+    apis: tuple[Api, ...]  # the shapes of requests (dialects) that it holds for
+    provider: str = "*"  # the maker of the model, or "*"
+    model: str = "*"  # a shell pattern over names as `served.normal_name` spells them
+    platform: str = ""  # holds only on this cloud or gateway; empty: on all
+    valid_from: date = _ALWAYS
+    field: Field = ""  # the member that the API reads as a breakpoint; empty: it reads none
+    sections: tuple[Literal["tools", "system", "messages"], ...] = ()  # where it may be
+    inside_results: bool = True  # whether a breakpoint inside the content of a tool's result is accepted
+    lifetimes: tuple[int, ...] = ()  # seconds that a breakpoint may ask for; empty: none can be asked for
+    longest_first: bool = False  # a longer lifetime must come before a shorter one
+    automatic: bool = False  # the request itself may ask for a breakpoint on its last block
+    most: int | None = None  # breakpoints of one request; None: `max_breakpoints`, 0: any number
+    refuses: bool = True  # a misplaced breakpoint is an error; otherwise it counts for nothing
+    refused: tuple[Field, ...] = ()  # members of other APIs that are an error here
+    ignored: tuple[Field, ...] = ()  # members of other APIs that are accepted and count for nothing
+    source: str = ""
+    evidence: Literal["P", "M", "S", "?"] = "?"
+    note: str = ""
+    file: str = ""  # the file that holds the row
+    own: bool = False  # the row is the user's
+
+    def __post_init__(self) -> None:
+        if self.platform and self.platform not in PLATFORMS:
+            hint = did_you_mean(self.platform, sorted(PLATFORMS), "known platforms")
+            raise ValueError(f"platform {self.platform[:60]!r} is not known\n{hint}")
+        force_setattr(self, "model", model_pattern(self.model))
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The values that no other row of a file may share."""
+        return "breakpoints", self.apis, self.provider, self.model, self.platform, self.valid_from
+
+
+def most_specific(
+    rows: Iterable[BreakpointRule], api: str, provider: str, model: str, platform: str, at: float
+) -> BreakpointRule | None:
+    """Return the row that holds at a time; None if there is none. `model` is spelled as the tables spell it."""
+    matching = [
+        row for row in rows
+        if api in row.apis and row.provider in ("*", provider) and row.platform in ("", platform)
+        and (row.valid_from - _ALWAYS).days * 86_400 <= at and matches_shell(row.model, model)
+    ]  # fmt: skip
+    return max(matching, key=_specificity, default=None)
+
+
+def _specificity(row: BreakpointRule) -> tuple[bool, int, bool, bool, date]:
+    """Order rows: the user's, the longest literal part of the model's pattern, a provider, a platform, the date."""
+    literals = sum(char not in "*?[]" for char in row.model)
+    return row.own, literals, row.provider != "*", bool(row.platform), row.valid_from
