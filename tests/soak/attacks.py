@@ -175,7 +175,7 @@ def escapes(chance: Random, count: int) -> Attacks:
     made = [way.format(*pair) for way in ways for pair in itertools.product(subjects, attributes)]
     tables = (templates.DEEP, templates.FILES, templates.OUTPUTS, templates.SHAPES)
     sources = [source for table in tables for source in table.values()]
-    sources += ["{{ " + expression + " }}" for expression in (*templates.ATTRIBUTES, *templates.SIZES, *made)]
+    sources += ["{{ " + expression + " }}" for expression in (*templates.ATTRIBUTES, *made)]
     for source in some(sources, chance, count):
         yield Attack(source[:80], lambda source=source: _contained(source))
 

@@ -93,7 +93,5 @@ COMMAND_BYTES = 1024 * 1024  # of a command's output; a summary or a context has
 COMPLAINT_BYTES = 64 * 1024  # of a command's standard error: its end, where the reason is
 COMMANDS_AT_ONCE = 16  # each is a process of the user's
 ANSWER_BYTES = 4 * 1024 * 1024  # of a server's answer; a summary has thousands
-TEMPLATE_CHARACTERS = 65_536  # three times the longest chat template in use; compiling one takes quadratic time
 RENDERED_CHARACTERS = 1_000_000  # of what a chat template writes
 RENDERED_PER_BYTE = 16  # characters more for each byte of the prompt
-POWER_BITS = 4_096  # of a number that a chat template computes by `**`

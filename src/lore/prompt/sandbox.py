@@ -1,123 +1,114 @@
-"""Render a chat template of the user in Jinja's sandbox.
+"""Render a user's chat template in Jinja's sandbox, set up as inference engines do.
 
-A template gets its variables, and no file, clock, random choice or Python object beyond them. The length of its output
-is bounded; its work is not: a template is the user's own file, and Ctrl-C ends a loop in it that never ends.
-
-The environment is set up as engines do it: Hugging Face transformers, `apply_chat_template` (trimmed blocks, loop
-controls, `generation` blocks rendered through, `raise_exception`).
+Source: Hugging Face transformers, `apply_chat_template` (trimmed blocks, loop controls, `generation` blocks rendered
+through, `tojson` without escapes, `raise_exception`). A template reads its variables and no file; the length of its
+output is bounded. Its work is not: it is the user's own file, and Ctrl-C ends a loop in it that never ends.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, ItemsView, KeysView, Mapping, Sized, ValuesView
+from collections.abc import Callable, ItemsView, KeysView, Mapping, ValuesView
 from typing import Any, ClassVar, NoReturn, cast
 
-from jinja2 import Template, TemplateError, TemplateRuntimeError, TemplateSyntaxError, Undefined, nodes
-from jinja2.exceptions import SecurityError
+from jinja2 import (
+    DictLoader,
+    TemplateError,
+    TemplateNotFound,
+    TemplateRuntimeError,
+    TemplateSyntaxError,
+    Undefined,
+    nodes,
+)
 from jinja2.ext import Extension
-from jinja2.filters import FILTERS
 from jinja2.parser import Parser
-from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from lore.errors import LoreError, Where
-from lore.model.limits import POWER_BITS, RENDERED_CHARACTERS, TEMPLATE_CHARACTERS
+from lore.model.limits import RENDERED_CHARACTERS
 from lore.model.mask import cut_masked, mask
 
-_OTHER_FILES = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
-_FILE = "<chat template>"
-_SHOWN = 200  # characters of what a template says
-_LOOKED_AT = 1_600  # characters of a template's message, before invisible ones are left out
 _FAILURES = (
     TemplateError, ArithmeticError, AssertionError, AttributeError, BufferError, LookupError, MemoryError, NameError,
     RuntimeError, SyntaxError, TypeError, ValueError,
 )  # fmt: skip
-_QUOTED = re.compile(r"(?<=')[^'\s]{8,}(?=')")
 _UNSEEN = re.compile(r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]+")
+_SHOWN = 200  # characters of a template's message
+_MASKED = 1_600  # characters of it that are searched for credentials, before invisible ones are removed
+_DATA = (str, int, float, list, tuple, dict, range, KeysView, ValuesView, ItemsView, Undefined)
 
 
-class SandboxError(TemplateRuntimeError):
-    """A template did what the sandbox does not allow."""
-
-
-class _RaisedError(TemplateError):
-    """What a template says by `raise_exception`."""
+class _RefusedError(TemplateError):
+    """The template called `raise_exception`."""
 
 
 class Sandbox:
-    """A compiled template that may call some functions; `file` names it in errors. Raises LoreError as it compiles.
+    """A compiled template that may call some functions; `file` names it in errors.
 
-    Safe to use again and from several threads.
+    Safe to use again and from several threads. Raises LoreError for a template that does not compile.
     """
 
     def __init__(self, source: str, functions: Mapping[str, Callable[..., Any]], *, file: str | None = None) -> None:
         self._file = file or "template"
-        where = Where(self._file)
-        if len(source) > TEMPLATE_CHARACTERS:
-            raise LoreError(
-                f"the chat template has {len(source)} characters; {TEMPLATE_CHARACTERS} is the limit", where=where
-            )
-        environment = _Environment(functions)
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, finalize=_checked, loader=DictLoader({}),
+            extensions=["jinja2.ext.loopcontrols", _Generation],
+        )  # fmt: skip
+        environment.filters["tojson"] = _tojson
+        del environment.filters["random"], environment.globals["lipsum"]  # the text has to be the same every time
+        environment.globals.update(cast("dict[str, Any]", {**functions, "raise_exception": _raise}))
         try:
-            tree = environment.parse(source)
-            other = next(tree.find_all(_OTHER_FILES), None)
-            if other is not None:
-                raise TemplateSyntaxError("it asks for another file", other.lineno)  # noqa: TRY301
-            code = environment.compile(tree, filename=_FILE)
-            self._template = Template.from_code(environment, code, dict(environment.globals))
+            self._template = environment.from_string(source)
         except TemplateSyntaxError as error:
+            quotes_secret = mask(source) != source  # Jinja's message quotes words of the source
+            reason = "a syntax error" if quotes_secret else cleaned(error.message or "")
             raise LoreError(
-                f"the chat template is not sound: {cleaned(_quoting(error.message or '', source))}",
-                hint="it must be a Jinja template that stands alone",
+                f"the chat template is not valid: {reason}",
+                hint="it must be a Jinja template in a single file",
                 where=Where(self._file, error.lineno),
             ) from None
         except _FAILURES as error:
-            raise LoreError(f"the chat template does not compile: {_reason(error)}", where=where) from None
+            raise LoreError(f"the chat template does not compile: {_reason(error)}", where=Where(self._file)) from None
 
     def render(self, variables: Mapping[str, Any], max_output: int = RENDERED_CHARACTERS) -> str:
-        """Render; raises LoreError if the template fails or writes more than `max_output` characters."""
+        """Return the text; raises LoreError if the template fails or writes more than `max_output` characters."""
         pieces, size = list[str](), 0
         try:
-            for piece in self._template.root_render_func(self._template.new_context(dict(variables))):
+            for piece in self._template.generate(dict(variables)):
                 size += len(piece)
                 if size > max_output:
-                    raise SandboxError(f"it writes more than {max_output:,} characters")  # noqa: TRY301
+                    raise LoreError(
+                        f"the chat template fails: it writes more than {max_output:,} characters",
+                        where=Where(self._file),
+                    )
                 pieces.append(piece)
-            return "".join(pieces)
-        except _RaisedError as error:
+        except _RefusedError as error:
             message, hint = cleaned(str(error)) or "(no reason given)", "the chat template refuses this conversation"
             raise LoreError(message, hint=hint, where=self._where(error)) from None
         except _FAILURES as error:
-            lacks = isinstance(error, SecurityError)
-            hint = "a template renders text from its variables; lore gives it no more" if lacks else ""
-            raise LoreError(f"the chat template fails: {_reason(error)}", hint=hint, where=self._where(error)) from None
+            raise LoreError(f"the chat template fails: {_reason(error)}", where=self._where(error)) from None
+        return "".join(pieces)
 
     def _where(self, error: BaseException) -> Where:
-        """Return the template's innermost line on the way to the error."""
+        """Return the template's innermost line in the traceback, which Jinja rewrites to the template's lines."""
         line, frame = None, error.__traceback__
         while frame is not None:
-            if frame.tb_frame.f_code.co_filename == _FILE:
-                line = self._template.get_corresponding_lineno(frame.tb_lineno)
+            if frame.tb_frame.f_code.co_filename == "<template>":
+                line = frame.tb_lineno
             frame = frame.tb_next
         return Where(self._file, line)
 
 
-def _quoting(message: str, source: str) -> str:
-    """Return Jinja's message, with stars for a word of the source that it took out of a credential."""
-    masked = mask(source)
-    hidden = {word for word in _QUOTED.findall(message) if word in source and word not in masked}
-    return _QUOTED.sub(lambda found: "*" * len(found[0]) if found[0] in hidden else found[0], message)
-
-
 def cleaned(text: str) -> str:
     """Return text for a message: one line, nothing invisible, not long."""
-    shown = _UNSEEN.sub(" ", cut_masked(text, _LOOKED_AT)).strip()
+    shown = _UNSEEN.sub(" ", cut_masked(text, _MASKED)).strip()
     return shown if len(shown) <= _SHOWN else cut_masked(shown, _SHOWN - 1) + "…"
 
 
 def _reason(error: BaseException) -> str:
+    if isinstance(error, TemplateNotFound):
+        return "it asks for another file"
     if isinstance(error, RecursionError | SyntaxError):  # Python's own limits on blocks and brackets
         return "it nests too deeply"
     if isinstance(error, MemoryError):
@@ -137,7 +128,7 @@ class _Generation(Extension):
 
 
 def _raise(message: object = "") -> NoReturn:
-    raise _RaisedError(cleaned(str(message)))
+    raise _RefusedError(cleaned(str(message)))
 
 
 def _tojson(
@@ -149,47 +140,8 @@ def _tojson(
     )
 
 
-_DATA = (str, int, float, list, tuple, dict, range, KeysView, ValuesView, ItemsView, Undefined)
-
-
-def _printed(value: Any) -> object:
-    """Return a value that the template prints; anything but data would show an address."""
+def _checked(value: Any) -> object:
+    """Return a value that the template prints; one that is not data would show an address in memory."""
     if value is not None and not isinstance(value, _DATA):
-        raise SandboxError(f"it prints a {type(value).__name__} as if it were data")
+        raise TemplateRuntimeError(f"it prints a {type(value).__name__} as if it were data")
     return cast("object", value)
-
-
-class _Environment(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox, without randomness and without arithmetic that makes very large values."""
-
-    intercepted_binops = frozenset(["-", "*", "**"])
-
-    def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
-        super().__init__(
-            trim_blocks=True, lstrip_blocks=True, optimized=False, finalize=_printed, cache_size=0,
-            extensions=["jinja2.ext.loopcontrols", _Generation],
-        )  # fmt: skip
-        self.filters = {name: function for name, function in FILTERS.items() if name != "random"}
-        self.filters["tojson"] = _tojson
-        del self.globals["lipsum"]  # random
-        own: dict[str, Callable[..., Any]] = {**functions, "raise_exception": _raise}
-        self.globals.update(own)
-
-    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        numbers = isinstance(left, int | float | Undefined) and isinstance(right, int | float | Undefined)
-        if operator == "*" and not numbers:
-            for repeated, times in ((left, right), (right, left)):
-                if (
-                    isinstance(repeated, Sized)
-                    and isinstance(times, int)
-                    and len(repeated) * times > RENDERED_CHARACTERS
-                ):
-                    raise SandboxError(f"it repeats to more than {RENDERED_CHARACTERS:,}")
-        elif not numbers:  # the difference of two sets of keys has a random order
-            raise SandboxError("it computes with values that are not numbers")
-        elif operator == "**" and isinstance(left, int) and left.bit_length() * right > POWER_BITS:
-            raise SandboxError("it computes a number of more than a thousand digits")
-        return self.binop_table[operator](left, right)
-
-    def unsafe_undefined(self, obj: Any, attribute: str) -> NoReturn:
-        raise SecurityError(f"it asks for {attribute!r} of a {type(obj).__name__}, which is not allowed")

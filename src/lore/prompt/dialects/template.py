@@ -39,17 +39,6 @@ _PIECE = re.compile(
 )
 _LOOKS_AHEAD = len("<end_of_turn>")  # characters behind a piece that say where it ends
 
-_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_MONTHS = (
-    "January", "February", "March", "April", "May", "June",
-    "July", "August", "September", "October", "November", "December",
-)  # fmt: skip
-_LONG = {
-    "F": "%Y-%m-%d", "T": "%H:%M:%S", "R": "%H:%M", "D": "%m/%d/%y", "x": "%m/%d/%y", "X": "%H:%M:%S",
-    "c": "%a %b %e %H:%M:%S %Y", "h": "%b", "Z": "UTC", "z": "+0000", "n": "\n", "t": "\t",
-}  # fmt: skip
-_DIRECTIVE = re.compile(r"%(-?)(.)", re.DOTALL)
-
 _INJECTED = "context_injection"  # what an origin begins with, and the role of a place behind such a message
 
 
@@ -94,12 +83,7 @@ class JinjaTemplate(RenderedText):
     def __init__(
         self, source: str, *, bos_token: str = "", eos_token: str = "", now: str | None = None, file: str | None = None
     ) -> None:
-        time = moment(now)
-
-        def strftime_now(format: str) -> str:
-            return strftime(time, format)
-
-        self._sandbox = Sandbox(source, {"strftime_now": strftime_now}, file=file)
+        self._sandbox = Sandbox(source, {"strftime_now": moment(now).strftime}, file=file)
         self._before: tuple[str, list[int], Vector[Segment]] = ("", [], Vector())  # as the last prompt was cut
         self._tokens = {"bos_token": bos_token, "eos_token": eos_token}
         lacking = [name for name, value in self._tokens.items() if not value and re.search(rf"\b{name}\b", source)]
@@ -280,34 +264,9 @@ def _read(segment: Segment) -> Any:
 
 
 def moment(text: str | None) -> datetime:
-    """Read a date or an RFC 3339 time, as UTC; 1970-01-01 where there is none. Raises LoreError."""
+    """Parse a date or an RFC 3339 time as UTC; 1970-01-01 for None. Raises LoreError."""
     try:
-        found = datetime.fromisoformat(text or "") if text is not None else datetime(1970, 1, 1, tzinfo=UTC)
+        found = datetime(1970, 1, 1, tzinfo=UTC) if text is None else datetime.fromisoformat(text)
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):
         raise LoreError(f"{(text or '')[:40]!r} is no time", hint="write it like 2026-08-01T12:00:00Z") from None
-
-
-def strftime(now: datetime, format: str) -> str:
-    """Format a time with English names, whatever the locale and the time zone of the process are.
-
-    Raises ValueError for a directive that is not known.
-    """
-    return _DIRECTIVE.sub(lambda found: _directive(now, found[2], bare=bool(found[1])), format)
-
-
-def _directive(now: datetime, name: str, *, bare: bool) -> str:
-    if name in _LONG:
-        return strftime(now, _LONG[name])
-    day, month = _DAYS[now.weekday()], _MONTHS[now.month - 1]
-    words = {
-        "A": day, "a": day[:3], "B": month, "b": month[:3], "p": "AM" if now.hour < 12 else "PM", "%": "%",
-        "e": str(now.day) if bare else f"{now.day:2}",
-    }  # fmt: skip
-    if name in words:
-        return words[name]
-    numbers = {"Y": f"{now.year:04}", "s": str(int(now.timestamp()))}
-    digits = now.strftime(f"%{name}") if name in "mdHIMSfjuwy" else numbers.get(name)  # the same under any locale
-    if digits is None:
-        raise ValueError(f"strftime_now does not know %{name}")
-    return digits.lstrip("0") or "0" if bare else digits
