@@ -16,7 +16,7 @@ from lore.model.events import MAIN, TurnStarted
 from lore.model.state import FoldedSession
 from lore.model.turn import Memo, Prompt
 from lore.model.vector import common_prefix
-from lore.prefix.overlap import overlap
+from lore.prefix.overlap import compare_prompts
 from lore.prompt.assemble import Assembler
 from lore.prompt.dialects import DIALECTS
 
@@ -36,7 +36,7 @@ def judge(path: Path) -> int:
         prompt = dialect.parse(body, "reconstructed", Memo())
         if before is not None:
             common_prefix(before[0], body)
-            extended += overlap(before[1], prompt).common >= before[1].stable - 2  # all but the tail's message
+            extended += compare_prompts(before[1], prompt).common >= before[1].stable - 2  # all but the tail's message
         before = body, prompt
     return extended
 

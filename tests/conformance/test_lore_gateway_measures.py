@@ -17,8 +17,8 @@ from helpers.strategies import shapes
 from helpers.strategies.sessions import Agent
 from lore.model.state import Change
 from lore.model.turn import Memo
-from lore.prefix.causes import causes
-from lore.prefix.overlap import divergence, overlap
+from lore.prefix.causes import find_causes
+from lore.prefix.overlap import compare_prompts, find_divergence
 from lore.prompt.base import POLICIES, Rules
 from lore.prompt.dialects import DIALECTS
 
@@ -120,7 +120,7 @@ def _parsed(system, *texts):
 
 
 def _place(left, right):
-    found = divergence(left, right, overlap(left, right), 0)
+    found = find_divergence(left, right, compare_prompts(left, right), 0)
     return found and found.path
 
 
@@ -141,15 +141,15 @@ def test_an_earlier_message_that_was_modified_is_named():
 def test_a_rewrite_is_waste_also_where_something_was_read():
     """Any read once counted as "incremental": a spiral that rewrote 250,000 tokens a turn was never a break."""
     left, right = _parsed(["a"], "x" * 100, "y" * 9000), _parsed(["a"], "x" * 100, "z" * 9000)
-    found = overlap(left, right)
+    found = compare_prompts(left, right)
     assert found.common > 0
-    assert [one.code for one in causes(left, right, found, ())] == ["LORE100"]
+    assert [one.code for one in find_causes(left, right, found, ())] == ["LORE100"]
 
 
 @pytest.mark.parametrize("code", ["LORE125", "LORE144"])
 def test_a_reset_that_was_recorded_is_expected(code):
     left, right = _parsed(["a", "b"], "x"), _parsed(["a", "c"], "x")
-    assert [one.code for one in causes(left, right, overlap(left, right), [Change(code, "")])] == [code]
+    assert [one.code for one in find_causes(left, right, compare_prompts(left, right), [Change(code, "")])] == [code]
 
 
 @pytest.mark.parametrize("what", ["compact", "reset", "cap"])
@@ -176,5 +176,5 @@ def test_order_and_length_of_messages_tell_prompts_apart():
     joined = _parsed(["a"], "xy")
     assert list(one) != list(other)
     assert list(one) != list(joined)
-    assert not overlap(one, other).covered
-    assert not overlap(one, joined).covered
+    assert not compare_prompts(one, other).is_covered
+    assert not compare_prompts(one, joined).is_covered

@@ -13,7 +13,7 @@ from cli.running import lore, put
 from helpers.strategies import netclaw
 from lore.model import labels
 from lore.model.labels import labelled
-from lore.prefix.volatile import made_by_program, volatile_before_history, wrapping
+from lore.prefix.volatile import find_volatile_in_system, find_wrapper, is_made_by_program
 from lore.prompt import layout
 
 
@@ -28,9 +28,9 @@ def test_each_step_reads_more_than_the_one_before(desk):
 
 
 def test_a_user_who_takes_back_words_of_his_own_is_no_wrapper():
-    assert wrapping("Please. Why is it blue?", "Why is it blue?") is None
-    assert wrapping("Why?", "Why?") is None
-    assert wrapping("<note>\nx\n</note>\nWhy?", "Why?").text == "<note>\nx\n</note>"
+    assert find_wrapper("Please. Why is it blue?", "Why is it blue?") is None
+    assert find_wrapper("Why?", "Why?") is None
+    assert find_wrapper("<note>\nx\n</note>\nWhy?", "Why?").text == "<note>\nx\n</note>"
 
 
 @pytest.mark.parametrize(
@@ -44,12 +44,12 @@ def test_a_user_who_takes_back_words_of_his_own_is_no_wrapper():
     ],
 )
 def test_who_speaks_of_a_label_or_of_a_time_is_no_program(text):
-    assert not made_by_program(text)
-    assert volatile_before_history(text) is None
+    assert not is_made_by_program(text)
+    assert find_volatile_in_system(text) is None
 
 
 def test_a_system_prompt_that_speaks_of_reminders_holds_none():
-    assert volatile_before_history("Tool results may hold <system-reminder> tags.") is None
+    assert find_volatile_in_system("Tool results may hold <system-reminder> tags.") is None
 
 
 def test_what_the_layout_writes_is_in_the_table():

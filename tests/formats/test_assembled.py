@@ -17,7 +17,7 @@ from lore.model.codes import Problem
 from lore.model.results import RESETS, changes_of_reset, reset_name
 from lore.model.state import Change
 from lore.model.turn import Turn
-from lore.prefix.overlap import overlap
+from lore.prefix.overlap import compare_prompts
 from lore.prompt.dialects import DIALECTS
 from lore.recording.opening import Options
 from lore.run.assembling import Deltas
@@ -110,7 +110,7 @@ def test_what_is_kept_is_shared_so_that_comparing_it_costs_nothing():
     for before, after in zip(turns, turns[1:], strict=False):
         assert after.prompt.head is before.prompt.head
         assert all(a is b for a, b in zip(before.prompt.messages, after.prompt.messages, strict=False))
-        assert overlap(before.prompt, after.prompt).covered
+        assert compare_prompts(before.prompt, after.prompt).is_covered
 
 
 def test_twice_the_turns_make_twice_the_output(tmp_path):

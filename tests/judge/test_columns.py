@@ -35,7 +35,7 @@ WROTE, READ, FELL = Usage(3, 0, 6000), Usage(3, 6000, 40), Usage(3, 0, 6040)
 
 def test_bytes_speak_alone_where_nothing_else_is_recorded():
     found = pair(ONE, TWO)
-    three, size = found.columns, found.bytes.left
+    three, size = found.columns, found.bytes.previous
     assert three.bytes == BytesColumn(goes_on=True, shared=size, total=size)
     assert three[1:] == (BilledColumn(None, None, None), None, None, None)
     said = columns_result(three)
@@ -47,7 +47,10 @@ def test_each_column_has_its_figures():
     found = pair(ONE, EDITED, bills=(WROTE, FELL), verdict=Verdict("tools_changed", 6000, "d"))
     three = found.columns
     assert three.bytes == BytesColumn(
-        goes_on=False, shared=found.bytes.common + found.overlap.inside, total=found.bytes.left, path="tools[0].name"
+        goes_on=False,
+        shared=found.bytes.common + found.overlap.common_bytes,
+        total=found.bytes.previous,
+        path="tools[0].name",
     )
     assert three.billed == BilledColumn(0, 6000, 6000)
     assert three.verdict == ProviderSaid("tools_changed", missed_tokens=6000)

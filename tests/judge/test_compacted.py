@@ -57,7 +57,7 @@ def judged(left, right):
     chains, pairs = Chains(), Pairs()
     prompts = [parsed(one, "openai-responses") for one in (left, right)]
     names = [
-        chains.link(one, Exchange(dumps(raw), "wire")).chain for one, raw in zip(prompts, (left, right), strict=True)
+        chains.add(one, Exchange(dumps(raw), "wire")).chain for one, raw in zip(prompts, (left, right), strict=True)
     ]
     found = [pairs.advance(turn(one, n)) for n, one in enumerate(prompts, 1)][-1]
     assert found is not None

@@ -46,9 +46,9 @@ def test_an_edit_loses_what_stood_behind_it():
     found = pair(*turns(TWO, EDITED))
     assert codes(found) == ["LORE100"]
     stands = len('"Be brief."') + 2 * len('"role":"user"') + len('"role":"assistant"') + len(f'"{"one " * 10_000}"')
-    assert found.bytes.left - found.lost_bytes == stands - len('"role":"user"') + 1
+    assert found.bytes.previous - found.lost_bytes == stands - len('"role":"user"') + 1
     assert (found.is_break, found.worst) == (True, "waste")
-    assert found.reuse == pytest.approx(1 - found.lost_bytes / found.bytes.left)
+    assert found.reuse == pytest.approx(1 - found.lost_bytes / found.bytes.previous)
 
 
 def test_the_reuse_of_nothing_is_unknown():
@@ -277,7 +277,7 @@ def test_an_end_that_was_edited_is_a_note_up_to_one_block_of_the_cache_that_serv
     bodies = [{"model": model, "messages": one} for one in edited_at_the_end("x" * (lost - UNSHARED))]
     call = Call(endpoint=endpoint)
     found = pair(*(turn(parsed(one, "openai-chat"), number, call=call) for number, one in enumerate(bodies, 1)))
-    assert found.bytes.left - found.bytes.common - found.overlap.inside == lost
+    assert found.bytes.previous - found.bytes.common - found.overlap.common_bytes == lost
     assert (codes(found) == ["LORE146"], found.is_break, found.lost_bytes) == (not over, bool(over), lost * over)
     if not over:
         assert found.causes[0].also[0].evidence == WithinBlock(block, block)

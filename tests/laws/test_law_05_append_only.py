@@ -19,7 +19,7 @@ from lore.model import events as e
 from lore.model.items import ToolCall, UserMessage
 from lore.model.state import FoldedSession
 from lore.model.turn import Memo
-from lore.prefix.overlap import overlap
+from lore.prefix.overlap import compare_prompts
 from lore.prompt.assemble import Assembler
 from lore.prompt.base import POLICIES, Rules
 from lore.prompt.dialects import DIALECTS
@@ -95,7 +95,7 @@ def test_a_turn_up_to_its_tail_is_a_prefix_of_the_next(log, shape):
             continue
         size = before.stable
         assert [one.data for one in before][:size] == [one.data for one in prompt][:size], name
-        assert overlap(before, prompt).covered
+        assert compare_prompts(before, prompt).is_covered
         if shape[1].tail == "persist":  # then that is all of it
             assert not before.tail
 
@@ -187,4 +187,4 @@ def test_a_recorded_session_only_appends_unless_an_event_says_otherwise(recordin
     if reader.yields != "events":
         pytest.skip("holds bodies, not events")
     for _, chain, before, prompt, entitled in _prompts(events_of(data, reader), DIALECTS[name], RULES, reader.name):
-        assert before is None or entitled or overlap(before, prompt).covered, chain
+        assert before is None or entitled or compare_prompts(before, prompt).is_covered, chain

@@ -12,8 +12,8 @@ from helpers.strategies import NUMBERS, PLAIN, Style, bodies, styles, values, wr
 from lore.cli.main import main
 from lore.model.canonical import canonical
 from lore.model.turn import Memo
-from lore.prefix.causes import causes
-from lore.prefix.overlap import overlap, relation
+from lore.prefix.causes import find_causes
+from lore.prefix.overlap import compare_prompts, name_relation
 from lore.prompt.dialects import dialect_of
 
 SERIALISATION = {"LORE105", "LORE106", "LORE112"}
@@ -25,7 +25,7 @@ def _parsed(raw: bytes):
 
 def _codes(left: bytes, right: bytes) -> set[str]:
     one, other = _parsed(left), _parsed(right)
-    return {cause.code for cause in causes(one, other, overlap(one, other), ())}
+    return {cause.code for cause in find_causes(one, other, compare_prompts(one, other), ())}
 
 
 SPOKEN = ("anthropic", "openai-chat")  # the shapes whose messages hold text blocks or a string
@@ -44,8 +44,8 @@ def _as_texts(body: dict) -> dict:
 @given(bodies(), styles, styles)
 def test_another_spelling_differs_on_the_wire_only(body, one, other):
     left, right = _parsed(write(body, one)), _parsed(write(body, other))
-    found = overlap(left, right)
-    assert found.covered_canonical
+    found = compare_prompts(left, right)
+    assert found.is_covered_canonically
     assert found.canonical == left.stable == right.stable
 
 
@@ -83,7 +83,7 @@ def test_a_text_and_one_block_of_it_are_lore112(body, style):
 @given(bodies(), styles)
 def test_a_respelled_body_shares_its_conversation(body, style):
     left, right = _parsed(write(body)), _parsed(write(body, style))
-    assert relation(left, right, overlap(left, right)) != "unrelated"
+    assert name_relation(left, right, compare_prompts(left, right)) != "unrelated"
 
 
 @given(bodies(SPOKEN), styles, st.data())
@@ -92,7 +92,7 @@ def test_another_content_differs_in_both(body, style, data):
     where = data.draw(st.integers(0, len(changed["messages"]) - 1))
     changed["messages"][where]["content"] = [{"type": "text", "text": "something else entirely"}]
     left, right = _parsed(write(body)), _parsed(write(changed, style))
-    assert not overlap(left, right).covered_canonical
+    assert not compare_prompts(left, right).is_covered_canonically
 
 
 @given(values, styles, styles)
@@ -140,5 +140,5 @@ def test_a_recorded_body_respelled_differs_on_the_wire_only(recording):
     bodies_ = [read.value.body for read in read_all(Bodies(), data) if isinstance(read.value, Exchange)]
     for body in bodies_[:: max(1, len(bodies_) // 3)]:
         respelled = write(json.loads(body), Style(reverse=True))
-        assert overlap(_parsed(body), _parsed(respelled)).covered_canonical
+        assert compare_prompts(_parsed(body), _parsed(respelled)).is_covered_canonically
         assert _codes(body, respelled) <= SERIALISATION

@@ -23,9 +23,9 @@ from lore.cli.main import main
 from lore.formats.captures.bodies import Bodies
 from lore.formats.registry import recognise
 from lore.model.turn import Exchange, Memo
-from lore.prefix.causes import causes
+from lore.prefix.causes import find_causes
 from lore.prefix.chains import Chains
-from lore.prefix.overlap import overlap, relation
+from lore.prefix.overlap import compare_prompts, name_relation
 from lore.prompt.dialects import dialect_of
 from lore.prompt.dialects.messages import strip_breakpoints
 
@@ -51,9 +51,9 @@ def test_a_body_with_breakpoints_has_the_segments_of_the_bare_one(body, style, f
 def test_moving_breakpoints_changes_no_comparison(body, style, data):
     left = _parsed(write(with_breakpoints(body, _some(data.draw, body)), style))
     right = _parsed(write(with_breakpoints(body, _some(data.draw, body)), style))
-    found = overlap(left, right)
-    assert (found.covered, found.common, relation(left, right, found)) == (True, left.stable, "identical")
-    assert causes(left, right, found, ()) == ()
+    found = compare_prompts(left, right)
+    assert (found.is_covered, found.common, name_relation(left, right, found)) == (True, left.stable, "identical")
+    assert find_causes(left, right, found, ()) == ()
 
 
 @given(conversations(WITH_BREAKPOINTS), styles, st.data())
@@ -61,7 +61,7 @@ def test_a_conversation_whose_breakpoint_follows_its_end_stays_one_chain(made, s
     chains, memo = Chains(), Memo()
     for body in made:
         raw = write(with_breakpoints(body, _some(data.draw, body)), style)
-        assert chains.link(dialect_of(raw).parse(raw, "wire", memo)).chain == "main"
+        assert chains.add(dialect_of(raw).parse(raw, "wire", memo)).chain == "main"
 
 
 @given(bodies(WITH_BREAKPOINTS), st.data())
@@ -130,4 +130,4 @@ def test_setting_breakpoints_anew_on_a_recorded_body_changes_no_comparison(recor
     body = json.loads(found[-1])
     places = {0, len(places_for_breakpoints(body)) - 1}
     one, other = _parsed(write(body)), _parsed(write(with_breakpoints(body, places)))
-    assert overlap(one, other).covered
+    assert compare_prompts(one, other).is_covered

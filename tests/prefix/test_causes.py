@@ -11,9 +11,9 @@ from lore.model.differences import BetasChanged, ParameterChanged, ResultSentEar
 from lore.model.evidence import ModelChanged
 from lore.model.state import Change
 from lore.model.turn import Call
-from lore.prefix.causes import causes, recorded
-from lore.prefix.likeness import without_dropped
-from lore.prefix.overlap import limit_of, overlap
+from lore.prefix.causes import find_causes, recorded_causes
+from lore.prefix.likeness import drop_unrendered
+from lore.prefix.overlap import compare_prompts, count_cached_segments
 from model.making import assistant, body, dumps, parsed
 
 A = {"name": "a", "description": "da", "input_schema": {"type": "object"}}
@@ -24,7 +24,7 @@ EXPECTED = ("LORE119", "LORE125", "LORE143", "LORE144", "LORE145")
 
 def why(left, right, *changes, dialect="anthropic"):
     mine, theirs = parsed(left, dialect), parsed(right, dialect)
-    return causes(mine, theirs, overlap(mine, theirs), [Change(code, code) for code in changes])
+    return find_causes(mine, theirs, compare_prompts(mine, theirs), [Change(code, code) for code in changes])
 
 
 def codes(left, right, *changes, dialect="anthropic"):
@@ -185,7 +185,7 @@ def test_a_recorded_change_explains_a_break_and_nothing_else(code):
 
 def test_only_expected_changes_are_recorded_causes():
     changes = [Change(code, "d") for code in (*EXPECTED, "LORE117")]
-    assert [cause.code for cause in recorded(changes)] == list(EXPECTED)
+    assert [cause.code for cause in recorded_causes(changes)] == list(EXPECTED)
 
 
 def test_another_model_is_a_cause_even_where_the_bytes_are_equal():
@@ -196,7 +196,7 @@ def test_another_model_is_a_cause_even_where_the_bytes_are_equal():
 
 def test_cleared_results_have_the_detail_that_was_recorded():
     mine, theirs = parsed(body("a", result("long"))), parsed(body("a", result("gone")))
-    found = causes(mine, theirs, overlap(mine, theirs), [Change("LORE117", "3 tool results cleared")])
+    found = find_causes(mine, theirs, compare_prompts(mine, theirs), [Change("LORE117", "3 tool results cleared")])
     assert found[0].evidence.cleared == "3 tool results cleared"
 
 
@@ -261,9 +261,9 @@ def test_spelling_and_content_are_two_causes_each_at_its_place():
 
 def test_what_is_wanted_cached_ends_at_the_last_breakpoint_or_with_the_prompt():
     prompt = parsed(body(block("a", cache_control=CACHE_CONTROL), "b"))
-    assert limit_of(prompt) == 3
-    assert limit_of(msgspec.structs.replace(prompt, auto_breakpoint=True)) == prompt.stable
-    assert limit_of(parsed(body("a", "b"))) == 5
+    assert count_cached_segments(prompt) == 3
+    assert count_cached_segments(msgspec.structs.replace(prompt, auto_breakpoint=True)) == prompt.stable
+    assert count_cached_segments(parsed(body("a", "b"))) == 5
 
 
 def test_a_credential_in_the_evidence_is_masked_whole():
@@ -289,7 +289,7 @@ def test_a_result_that_came_after_its_call_was_sent_is_named(dialect):
         state = step(state, one).state
         if type(one).__name__ == "TurnStarted":
             prompts.append(assembler.assemble(state, state.main()).prompt)
-    (cause,) = causes(prompts[1], prompts[2], overlap(prompts[1], prompts[2]), ())
+    (cause,) = find_causes(prompts[1], prompts[2], compare_prompts(prompts[1], prompts[2]), ())
     assert (cause.code, type(cause.evidence)) == ("LORE147", ResultSentEarly)
 
 
@@ -313,10 +313,10 @@ def headed(value, **fields):
     [("", "expected"), ("api.anthropic.com/v1/messages", "expected"), ("gateway.example/v1/messages", "waste")],
 )
 def test_a_billing_header_is_dropped_by_anthropic_and_by_nobody_else(endpoint, kind):
-    mine, theirs = (without_dropped(parsed(headed(value)), endpoint) for value in ("a1b2c", "d3e4f"))
-    found = overlap(mine, theirs)
-    assert found.covered == (kind == "expected")
-    cause = causes(mine, theirs, found, ())[0]
+    mine, theirs = (drop_unrendered(parsed(headed(value)), endpoint) for value in ("a1b2c", "d3e4f"))
+    found = compare_prompts(mine, theirs)
+    assert found.is_covered == (kind == "expected")
+    cause = find_causes(mine, theirs, found, ())[0]
     assert (cause.code, cause.kind, cause.harmless) == ("LORE107", kind, kind == "expected")
 
 
@@ -334,14 +334,14 @@ CHOICE = {"tool_choice": {"type": "any"}}
 def test_a_changed_field_costs_what_the_provider_says(endpoint, fell, kind):
     mine, theirs = parsed(body("a")), parsed(body("a", "b", **CHOICE))
     call = Call(endpoint=endpoint)
-    cause = causes(mine, theirs, overlap(mine, theirs), (), left_call=call, right_call=call, fell=fell)[0]
+    cause = find_causes(mine, theirs, compare_prompts(mine, theirs), (), previous_call=call, current_call=call, fell=fell)[0]
     assert (cause.code, cause.kind) == ("LORE121", kind)
     assert cause.position == (len(mine.head) if "anthropic" in endpoint else 0)
 
 
 def fields(left, right, **calls):
     mine, theirs = parsed(body("a", **left)), parsed(body("a", "b", **right))
-    return [cause.evidence for cause in causes(mine, theirs, overlap(mine, theirs), (), **calls)]
+    return [cause.evidence for cause in find_causes(mine, theirs, compare_prompts(mine, theirs), (), **calls)]
 
 
 def test_a_field_that_lore_knows_is_named_and_a_member_that_it_does_not_know_is_content():
@@ -359,7 +359,7 @@ def test_a_credential_in_a_field_is_masked_before_its_value_is_cut(behind):
 
 
 def test_beta_features_that_came_and_went_are_named():
-    found = fields({}, {}, left_call=Call(betas=("a", "b")), right_call=Call(betas=("b", "d", "c")))
+    found = fields({}, {}, previous_call=Call(betas=("a", "b")), current_call=Call(betas=("b", "d", "c")))
     assert found == [BetasChanged(("c", "d"), ("a",), "claude", "unknown")]
 
 
@@ -395,10 +395,10 @@ def test_what_only_the_recorder_spelled_otherwise_loses_nothing():
     """One body stored as text, the next parsed: the same content was called a change of key order."""
     left, right = body(used({"a": 1, "b": 2}), "x"), body(used({"b": 2, "a": 1}), "x", assistant("y"), "z")
     mine, theirs = parsed(left), msgspec.structs.replace(parsed(right), fidelity="parsed")
-    found = causes(mine, theirs, overlap(mine, theirs), [])
+    found = find_causes(mine, theirs, compare_prompts(mine, theirs), [])
     assert [(one.code, one.kind, one.harmless) for one in found] == [("LORE105", "expected", True)]
     assert found[0].qualifiers == ("stored-otherwise",)
-    alike = causes(mine, parsed(right), overlap(mine, parsed(right)), [])
+    alike = find_causes(mine, parsed(right), compare_prompts(mine, parsed(right)), [])
     assert [one.kind for one in alike] == ["waste"]
 
 
@@ -412,12 +412,12 @@ def test_a_prompt_rendered_anew_after_a_pause_is_named_once():
     """What a resume rendered otherwise was told twice: as memory, and as rendered anew."""
     left, right = body("# Memory\n- a", "x", assistant("y")), body("# Memory\n- b", "x", assistant("y"), "z")
     mine, theirs = parsed(left), parsed(right)
-    (again,) = causes(mine, theirs, overlap(mine, theirs), [], pause=4000.0)
+    (again,) = find_causes(mine, theirs, compare_prompts(mine, theirs), [], pause=4000.0)
     assert (again.code, again.qualifiers, again.paused) == ("LORE123", ("after-a-pause",), 4000.0)
-    calls = {"left_call": Call(session="a"), "right_call": Call(session="b")}
-    (again,) = causes(mine, theirs, overlap(mine, theirs), [], pause=4000.0, **calls)
+    calls = {"previous_call": Call(session="a"), "current_call": Call(session="b")}
+    (again,) = find_causes(mine, theirs, compare_prompts(mine, theirs), [], pause=4000.0, **calls)
     assert (again.code, again.qualifiers, again.paused) == ("LORE123", ("another-process",), None)
-    assert [one.code for one in causes(mine, theirs, overlap(mine, theirs), [], pause=40.0)] == ["LORE126"]
+    assert [one.code for one in find_causes(mine, theirs, compare_prompts(mine, theirs), [], pause=40.0)] == ["LORE126"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ TOOLS = [{"name": "ls", "input_schema": {}}]
 
 def linked(*bodies):
     chains = Chains()
-    return [tuple(chains.link(parsed(one))) for one in bodies]
+    return [tuple(chains.add(parsed(one))) for one in bodies]
 
 
 def test_interleaved_conversations_are_told_apart():
@@ -78,7 +78,7 @@ def test_the_same_task_with_another_answer_is_another_run():
     first = parsed({"model": "m", "messages": [_said("user", "task"), _said("assistant", "one"), _said("user", "go")]})
     again = parsed({"model": "m", "messages": [_said("user", "task"), _said("assistant", "two"), _said("user", "no")]})
     chains = Chains()
-    assert [chains.link(one).chain for one in (first, again)] == ["main", "chain-2"]
+    assert [chains.add(one).chain for one in (first, again)] == ["main", "chain-2"]
 
 
 def test_a_thinking_block_that_is_dropped_is_no_other_run():
@@ -96,7 +96,7 @@ def test_an_answer_that_was_rewritten_among_much_that_was_not_is_the_same_run():
         return parsed({"model": "m", "messages": [_said("user", "task"), _said("assistant", answer), *rest]})
 
     chains = Chains()
-    assert [chains.link(run(answer)).chain for answer in ("one", "two")] == ["main", "main"]
+    assert [chains.add(run(answer)).chain for answer in ("one", "two")] == ["main", "main"]
 
 
 def _said(role, text):
@@ -106,33 +106,33 @@ def _said(role, text):
 def test_a_chain_that_was_forgotten_is_not_continued():
     bodies = [body("a" * 50_000), body("b" * 50_000), body("c" * 50_000)]
     chains = Chains(remembered=120_000)
-    names = [chains.link(parsed(one)).chain for one in bodies]
-    assert chains.forgotten() == [names[0]]
-    assert chains.forgotten() == []
+    names = [chains.add(parsed(one)).chain for one in bodies]
+    assert chains.take_forgotten() == [names[0]]
+    assert chains.take_forgotten() == []
     again = parsed(body("a" * 50_000, assistant("x"), "y"))
-    assert chains.link(again) == ("chain-4", 1)
-    assert chains.link(parsed(body("c" * 50_000, assistant("x"), "y"))) == ("chain-3", 2)
+    assert chains.add(again) == ("chain-4", 1)
+    assert chains.add(parsed(body("c" * 50_000, assistant("x"), "y"))) == ("chain-3", 2)
 
 
 def test_what_goes_on_is_not_forgotten():
     history, chains = ["a" * 20_000], Chains(remembered=300_000)
     for number in range(50):
-        assert chains.link(parsed(body(*history))) == ("main", number + 1)
+        assert chains.add(parsed(body(*history))) == ("main", number + 1)
         history += [assistant(f"answer {number}"), f"question {number}"]
-        chains.link(parsed(body(f"{number}" * 10_000)))
+        chains.add(parsed(body(f"{number}" * 10_000)))
 
 
 def test_no_more_is_kept_than_there_is_room_for():
     """Every prompt that began a chain was kept for ever, and every first message that one ever had."""
     chains = Chains(remembered=1_000_000)
     for number in range(300):
-        chains.link(parsed(body(f"{number}" * 5_000)))
-        chains.link(parsed(body(f"It is {number}. " + "x" * 5_000, *["y", assistant("z")] * (number % 7))))
+        chains.add(parsed(body(f"{number}" * 5_000)))
+        chains.add(parsed(body(f"It is {number}. " + "x" * 5_000, *["y", assistant("z")] * (number % 7))))
     kept = getattr(chains, "_chains")  # noqa: B009 - what is tested
     assert sum(len(segment.data) for chain in kept.values() for segment in chain.prompt) < 1_000_000
-    alike = getattr(chains, "_alike")  # noqa: B009
+    alike = getattr(chains, "_by_first_message")  # noqa: B009
     assert {name for names in alike.values() for name in names} == set(kept)
-    assert {name: set(chain.firsts) for name, chain in kept.items()} == {
+    assert {name: set(chain.first_messages) for name, chain in kept.items()} == {
         name: {first for first, names in alike.items() if name in names} for name in kept
     }
 
@@ -148,7 +148,7 @@ def exchange(session="", agent="", **fields):
 
 def named(*asked):
     chains = Chains()
-    return [chains.link(parsed(one), who).chain for one, who in asked]
+    return [chains.add(parsed(one), who).chain for one, who in asked]
 
 
 def test_main_loop_side_calls_and_subagents_of_one_session_are_told_apart():
@@ -189,9 +189,9 @@ def test_a_request_continues_the_response_that_it_names():
 def test_a_request_that_failed_is_not_what_the_next_one_goes_on_from():
     start, broken = body("a", assistant("b"), "c"), body("a", assistant("b"), "too much " * 50)
     chains = Chains()
-    chains.link(parsed(start), exchange())
-    assert chains.link(parsed(broken), exchange(status=429)) == ("main", 2)
-    assert chains.link(parsed(body("a", assistant("b"), "c", assistant("d"), "e")), exchange()) == ("main", 3)
+    chains.add(parsed(start), exchange())
+    assert chains.add(parsed(broken), exchange(status=429)) == ("main", 2)
+    assert chains.add(parsed(body("a", assistant("b"), "c", assistant("d"), "e")), exchange()) == ("main", 3)
 
 
 SUMMARY = "This session is being continued from a previous conversation that ran out of context."
@@ -209,11 +209,11 @@ def test_a_conversation_goes_on_behind_its_summary_and_the_request_for_it_is_bes
 
 def test_a_chain_without_tools_says_which_chain_it_gave_up():
     chains = Chains()
-    chains.link(parsed(body("a", tools=TOOLS)))
-    assert (chains.link(parsed(body("a", assistant("b"), "sum up"))).chain, chains.given_up) == ("chain-2", "main")
-    chains.link(parsed(body("a", assistant("b"), "c", tools=TOOLS)))
+    chains.add(parsed(body("a", tools=TOOLS)))
+    assert (chains.add(parsed(body("a", assistant("b"), "sum up"))).chain, chains.given_up) == ("chain-2", "main")
+    chains.add(parsed(body("a", assistant("b"), "c", tools=TOOLS)))
     assert chains.given_up == ""
-    chains.link(parsed(body("a", assistant("b"), "c", assistant("d"), "e", system="Other.")))
+    chains.add(parsed(body("a", assistant("b"), "c", assistant("d"), "e", system="Other.")))
     assert chains.given_up == ""
 
 
@@ -226,9 +226,9 @@ def test_tools_that_vanish_inside_a_tool_loop_begin_no_chain():
 def test_what_is_known_of_forgotten_chains_is_forgotten_too():
     chains = Chains(remembered=100_000)
     for number in range(200):
-        chains.link(parsed(body(f"{number} " * 5_000)), exchange(f"s{number}", response_id=f"r{number}"))
+        chains.add(parsed(body(f"{number} " * 5_000)), exchange(f"s{number}", response_id=f"r{number}"))
     kept = getattr(chains, "_chains")  # noqa: B009 - what is tested
-    responses = getattr(chains, "_responses")  # noqa: B009
+    responses = getattr(chains, "_by_response")  # noqa: B009
     assert {chain.response: chain.name for chain in kept.values()} == {
         response: chain.name for response, chain in responses.items()
     }
@@ -241,8 +241,8 @@ def test_a_body_that_another_serialiser_wrote_stays_in_its_chain():
     """With white space in every block the next request was taken for another conversation."""
     chains = Chains()
     spaced = json.dumps(body([{"type": "text", "text": "Why does it fail?"}], assistant(LONG), "c")).encode()
-    chains.link(parsed(body([{"type": "text", "text": "Why does it fail?"}])))
-    assert chains.link(parsed(spaced)).chain == "main"
+    chains.add(parsed(body([{"type": "text", "text": "Why does it fail?"}])))
+    assert chains.add(parsed(spaced)).chain == "main"
 
 
 def test_a_history_whose_beginning_was_cut_stays_in_its_chain():
@@ -258,11 +258,11 @@ def test_a_notice_before_the_system_prompt_stays_in_its_chain():
     chat = [[system, *body("a", assistant(LONG), "b")["messages"]]]
     chat.append([{"role": "user", "content": "notice"}, *chat[0], assistant("c"), {"role": "user", "content": "d"}])
     chains = Chains()
-    made = [chains.link(parsed({"model": "qwen3", "messages": one}, "openai-chat")).chain for one in chat]
+    made = [chains.add(parsed({"model": "qwen3", "messages": one}, "openai-chat")).chain for one in chat]
     assert made == ["main", "main"]
     chat[1][1] = {"role": "system", "content": "Another agent."}
     chains = Chains()
-    made = [chains.link(parsed({"model": "qwen3", "messages": one}, "openai-chat")).chain for one in chat]
+    made = [chains.add(parsed({"model": "qwen3", "messages": one}, "openai-chat")).chain for one in chat]
     assert made == ["main", "chain-2"]
 
 
@@ -283,8 +283,8 @@ DOCUMENTS = "<context>" + " ".join(f"fact {number}" for number in range(300)) + 
 
 
 def told(*asked):
-    chains = Chains(joined=lambda output: b"" if isinstance(output, bytes) else output.raw)
-    return [chains.link(parsed(one), exchange(output=Streamed(dumps(said)))).chain for one, said in asked]
+    chains = Chains(join=lambda output: b"" if isinstance(output, bytes) else output.raw)
+    return [chains.add(parsed(one), exchange(output=Streamed(dumps(said)))).chain for one, said in asked]
 
 
 def test_a_first_message_that_loses_its_documents_stays_in_its_chain():
@@ -298,18 +298,18 @@ def test_a_reply_under_another_system_prompt_or_in_another_session_is_another_co
     first = (body(DOCUMENTS + "Why?"), [assistant(LONG)])
     assert told(first, (body("Why?", assistant(LONG), "And?", system="Other."), [])) == ["main", "chain-2"]
     chains = Chains()
-    chains.link(parsed(first[0]), exchange("s", output=dumps(first[1])))
-    assert chains.link(parsed(body("Why?", assistant(LONG), "And?")), exchange("t")).chain == "chain-2"
+    chains.add(parsed(first[0]), exchange("s", output=dumps(first[1])))
+    assert chains.add(parsed(body("Why?", assistant(LONG), "And?")), exchange("t")).chain == "chain-2"
 
 
 def test_a_reply_is_looked_for_only_where_nothing_else_tells_the_chain():
     """Put together for every request, replies cost as much as all of the requests."""
     asked = []
-    chains = Chains(joined=lambda output: asked.append(output) or b"")
+    chains = Chains(join=lambda output: asked.append(output) or b"")
     history = ["a"]
     for number in range(5):
-        chains.link(parsed(body(*history)), exchange(output=Streamed(b'"x"')))
+        chains.add(parsed(body(*history)), exchange(output=Streamed(b'"x"')))
         history += [assistant(f"{LONG} {number}"), "more"]
     for number in range(5):
-        chains.link(parsed(body(f"A question of its own: {number}")), exchange(output=Streamed(b'"x"')))
+        chains.add(parsed(body(f"A question of its own: {number}")), exchange(output=Streamed(b'"x"')))
     assert asked == []

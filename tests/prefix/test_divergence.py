@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lore.model.turn import Segment
-from lore.prefix.overlap import ChainSums, divergence, excerpt, overlap, size
+from lore.prefix.overlap import ChainSums, byte_size, compare_prompts, excerpt, find_divergence
 from model.making import assistant, body, dumps, parsed
 
 TOOL = {"name": "ls", "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}}}
@@ -15,10 +15,10 @@ TOOL = {"name": "ls", "input_schema": {"type": "object", "properties": {"path": 
 
 def where(left, right, dialect="anthropic"):
     mine, theirs = parsed(left, dialect), parsed(right, dialect)
-    found = overlap(mine, theirs)
-    measure = ChainSums(size)
+    found = compare_prompts(mine, theirs)
+    measure = ChainSums(byte_size)
     measure.advance(mine, 0)
-    return divergence(mine, theirs, found, measure.upto(found.common))
+    return find_divergence(mine, theirs, found, measure.sum_before(found.common))
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from lore.model.turn import Call
-from lore.prefix.causes import causes
-from lore.prefix.overlap import overlap
+from lore.prefix.causes import find_causes
+from lore.prefix.overlap import compare_prompts
 from model.making import parsed
 from prefix.test_causes import result, used
 
@@ -63,8 +63,13 @@ def bedrock(**fields):
 
 def found(left, right, endpoint=""):
     mine, theirs = parsed(left[1], left[0]), parsed(right[1], right[0])
-    return causes(
-        mine, theirs, overlap(mine, theirs), (), left_call=Call(endpoint=endpoint), right_call=Call(endpoint=endpoint)
+    return find_causes(
+        mine,
+        theirs,
+        compare_prompts(mine, theirs),
+        (),
+        previous_call=Call(endpoint=endpoint),
+        current_call=Call(endpoint=endpoint),
     )
 
 

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from lore.model.limits import ENDED_REQUESTS
 from lore.model.turn import Call
-from lore.prefix import overlap as module
-from lore.prefix.overlap import Ends
+from lore.prefix import request_ends as module
+from lore.prefix.request_ends import RequestEnds
 from model.making import assistant, body, parsed, turn
 
 TOOLS = [{"name": "ls", "description": "List.", "input_schema": {}}]
@@ -20,8 +20,8 @@ def on(number, upto, *, tools=None, chain="main", **fields):
 
 
 def taken(*turns):
-    ends = Ends()
-    return [ends.take(one) for one in turns]
+    ends = RequestEnds()
+    return [ends.add(one) for one in turns]
 
 
 def test_the_last_request_of_a_chain_is_not_named():
@@ -47,13 +47,13 @@ def test_the_first_request_of_a_chain_goes_on_from_none():
 
 
 def test_only_the_latest_ends_are_kept():
-    ends = Ends()
+    ends = RequestEnds()
     first = on(1, 1, tools=TOOLS)
-    ends.take(first)
+    ends.add(first)
     for number in range(ENDED_REQUESTS):
-        ends.take(replace(turn(parsed(body(f"task {number}"))), chain=f"chain-{number}"))
-    ends.take(on(2, 1))
-    assert ends.take(on(3, 3, tools=TOOLS)) is None
+        ends.add(replace(turn(parsed(body(f"task {number}"))), chain=f"chain-{number}"))
+    ends.add(on(2, 1))
+    assert ends.add(on(3, 3, tools=TOOLS)) is None
 
 
 def test_what_a_chain_sent_before_is_not_hashed_again(monkeypatch):
@@ -64,7 +64,7 @@ def test_what_a_chain_sent_before_is_not_hashed_again(monkeypatch):
         hashed.append(len(found))
         return found
 
-    module_since = module.since
-    monkeypatch.setattr(module, "since", counted)
+    module_since = module.iterate_from
+    monkeypatch.setattr(module, "iterate_from", counted)
     taken(*(on(number, upto) for number, upto in enumerate(range(1, 8, 2), 1)))
     assert len(set(hashed[1:])) == 1  # an answer and a question, however long the history

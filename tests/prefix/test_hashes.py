@@ -6,7 +6,7 @@ import pytest
 
 from lore.model.differences import HashesMoved
 from lore.model.events import PromptHashes
-from lore.prefix.tools import NAMED, hash_causes
+from lore.prefix.tools import NAMED, explain_hashes
 
 TOOLS = (("bash", "a1"), ("view", "b1"), ("grep", "c1"))
 SYSTEM = (("identity", "s1"), ("environment_context", "s2"))
@@ -16,7 +16,7 @@ WHOLE = PromptHashes(TOOLS, SYSTEM, POINTS)
 
 def moved(right, left=WHOLE, turns=2):
     """What moved: code and evidence of each cause."""
-    return [(cause.code.value, cause.evidence) for cause in hash_causes(left, right, turns)]
+    return [(cause.code.value, cause.evidence) for cause in explain_hashes(left, right, turns)]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_what_goes_on_moved_nothing():
 
 def test_causes_stand_in_the_order_of_the_prompt_and_are_strong():
     right = PromptHashes((("bash", "a2"), *TOOLS[1:], ("edit", "d")), SYSTEM[:1], ((0, "x"),))
-    found = hash_causes(WHOLE, right, 1)
+    found = explain_hashes(WHOLE, right, 1)
     assert [cause.section for cause in found] == ["tools", "tools", "system", "messages"]
     assert {cause.strength for cause in found} == {"strong"}
 

@@ -7,14 +7,14 @@ import json
 import pytest
 
 from lore.model.turn import Call, Exchange
-from lore.prefix.likeness import Identity, identity_of, without_dropped
+from lore.prefix.likeness import Identity, drop_unrendered, identify_sender
 from model.making import body, parsed
 
 HEADER = "x-anthropic-billing-header: cc_version=2.1.195.d67; cc_prev_req=req_011; cch=aec51;"
 
 
 def identity(call=Call(), **fields):  # noqa: B008 - a frozen record
-    return identity_of(parsed(body("a", **fields)), Exchange(b"{}", "wire", call=call))
+    return identify_sender(parsed(body("a", **fields)), Exchange(b"{}", "wire", call=call))
 
 
 @pytest.mark.parametrize(
@@ -41,17 +41,17 @@ def test_the_clients_header_names_the_request_before():
 
 
 def test_what_only_one_of_them_says_does_not_tell_two_apart():
-    assert Identity("s").may_be(Identity())
-    assert Identity(agent="a").may_be(Identity("s"))
-    assert not Identity("s").may_be(Identity("t"))
-    assert not Identity("s").may_be(Identity("s", "a"))
-    assert not Identity(agent="a").may_be(Identity(agent="b"))
-    assert Identity(endpoint="h/p").same_place(Identity())
-    assert not Identity(endpoint="h").same_place(Identity(endpoint="i"))
+    assert Identity("s").may_share_conversation(Identity())
+    assert Identity(agent="a").may_share_conversation(Identity("s"))
+    assert not Identity("s").may_share_conversation(Identity("t"))
+    assert not Identity("s").may_share_conversation(Identity("s", "a"))
+    assert not Identity(agent="a").may_share_conversation(Identity(agent="b"))
+    assert Identity(endpoint="h/p").may_share_endpoint(Identity())
+    assert not Identity(endpoint="h").may_share_endpoint(Identity(endpoint="i"))
 
 
 def test_a_header_that_the_provider_drops_names_the_request_before_too():
     """At Anthropic the header is no part of the head; `cc_prev_req` was lost with it."""
-    prompt = without_dropped(parsed(body("a", model="claude-x", system=[{"type": "text", "text": HEADER}])), "")
+    prompt = drop_unrendered(parsed(body("a", model="claude-x", system=[{"type": "text", "text": HEADER}])), "")
     assert prompt.dropped
-    assert identity_of(prompt, None).previous == "req_011"
+    assert identify_sender(prompt, None).previous == "req_011"

@@ -6,7 +6,7 @@ import pytest
 
 from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector
-from lore.prefix.overlap import overlap, relation
+from lore.prefix.overlap import compare_prompts, name_relation
 from model.making import assistant, body, parsed
 
 BASE = body("one", assistant("two"), "three")
@@ -15,8 +15,8 @@ BASE = body("one", assistant("two"), "three")
 def compare(left, right, dialect="anthropic"):
     mine = left if isinstance(left, Prompt) else parsed(left, dialect)
     theirs = right if isinstance(right, Prompt) else parsed(right, dialect)
-    found = overlap(mine, theirs)
-    return found, relation(mine, theirs, found)
+    found = compare_prompts(mine, theirs)
+    return found, name_relation(mine, theirs, found)
 
 
 def prompt(head=(), messages=(), tail=()):
@@ -29,22 +29,28 @@ def prompt(head=(), messages=(), tail=()):
 
 def test_equal_prompts_are_identical():
     found, how = compare(BASE, BASE)
-    assert (found.covered, found.common, how) == (True, 7, "identical")
+    assert (found.is_covered, found.common, how) == (True, 7, "identical")
 
 
 def test_a_prompt_that_goes_on_is_an_extension():
     found, how = compare(BASE, body("one", assistant("two"), "three", assistant("four")))
-    assert (found.covered, found.covered_canonical, found.common, found.inside, how) == (True, True, 7, 0, "extension")
+    assert (found.is_covered, found.is_covered_canonically, found.common, found.common_bytes, how) == (
+        True,
+        True,
+        7,
+        0,
+        "extension",
+    )
 
 
 def test_a_prompt_that_stops_earlier_has_shrunk():
     found, how = compare(BASE, body("one", assistant("two")))
-    assert (found.covered, found.common, how) == (False, 5, "shrunk")
+    assert (found.is_covered, found.common, how) == (False, 5, "shrunk")
 
 
 def test_an_edited_prompt_has_diverged_at_the_byte_that_differs():
     found, how = compare(BASE, body("one", assistant("twx"), "three"))
-    assert (found.common, found.inside, how) == (4, len('"tw'), "diverged")
+    assert (found.common, found.common_bytes, how) == (4, len('"tw'), "diverged")
 
 
 def test_prompts_without_a_message_in_common_are_unrelated():
@@ -76,12 +82,12 @@ def test_prompts_without_messages_relate_by_their_heads():
 )
 def test_heads_of_different_length_end_the_prefix(left, right, common, covered):
     found, _ = compare(prompt(left, ["m"]), prompt(right, ["m", "n"]))
-    assert (found.common, found.covered) == (common, covered)
+    assert (found.common, found.is_covered) == (common, covered)
 
 
 def test_segments_of_two_sections_share_no_bytes():
     found, _ = compare(prompt(["a"], ["same"]), prompt(["a", "same"], ["x"]))
-    assert (found.common, found.inside) == (1, 0)
+    assert (found.common, found.common_bytes) == (1, 0)
 
 
 # tails
@@ -89,7 +95,7 @@ def test_segments_of_two_sections_share_no_bytes():
 
 def test_the_lefts_tail_is_not_compared():
     found, how = compare(prompt(["a"], ["m"], ["noon"]), prompt(["a"], ["m", "n"], ["one"]))
-    assert (found.covered, found.common, how) == (True, 2, "extension")
+    assert (found.is_covered, found.common, how) == (True, 2, "extension")
 
 
 def test_another_tail_alone_is_an_extension_and_the_same_tail_identical():
@@ -100,7 +106,7 @@ def test_another_tail_alone_is_an_extension_and_the_same_tail_identical():
 
 def test_history_that_stands_in_the_rights_tail_is_reused():
     found, _ = compare(prompt(["a"], ["m", "n"]), prompt(["a"], ["m"], ["n", "o"]))
-    assert (found.common, found.covered) == (3, True)
+    assert (found.common, found.is_covered) == (3, True)
 
 
 # canonical form
@@ -118,7 +124,7 @@ def test_history_that_stands_in_the_rights_tail_is_reused():
 def test_what_is_only_spelled_differently_is_equal_in_canonical_form(left, right):
     made = [b'{"system":"S","messages":[{"role":"user","content":' + content + b"}]}" for content in (left, right)]
     found, how = compare(*made)
-    assert (found.common, found.canonical, found.covered, found.covered_canonical) == (2, 3, False, True)
+    assert (found.common, found.canonical, found.is_covered, found.is_covered_canonically) == (2, 3, False, True)
     assert how == "diverged"
 
 

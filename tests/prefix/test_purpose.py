@@ -9,7 +9,7 @@ from lore.prefix.purpose import (
     asks_to_compact,
     begins_user_turn,
     begins_with_summary,
-    is_beside,
+    is_side_call,
     last_user_texts,
 )
 from model.making import assistant, body, parsed
@@ -20,7 +20,7 @@ RESULT = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t"
 
 
 def beside(*messages, call=Call(), **fields):  # noqa: B008 - a frozen record
-    return is_beside(parsed(body(*messages, **fields)), call)
+    return is_side_call(parsed(body(*messages, **fields)), call)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lore.model.turn import Memo, Streamed
-from lore.prefix.likeness import Replies, latest_answer
+from lore.prefix.likeness import Replies, latest_answer_keys
 from lore.prompt.dialects import DIALECTS
 from model.making import assistant, body, dumps, parsed
 
@@ -21,8 +21,8 @@ def replied(*said):
 
 def knows(prompt, output):
     replies = Replies(lambda given: given)
-    replies.note("main", output)
-    return bool(latest_answer(prompt) & replies.of("main"))
+    replies.remember("main", output)
+    return bool(latest_answer_keys(prompt) & replies.keys_of("main"))
 
 
 def test_an_answer_is_known_by_its_text_however_it_is_sent_back():
@@ -77,23 +77,23 @@ def test_a_reply_is_put_together_once_and_only_when_it_is_asked_for():
     asked = []
     replies = Replies(lambda given: asked.append(given) or b"[]")
     streams = [Streamed(b'"%d"' % number) for number in range(3)]
-    replies.note("main", streams[0])
-    replies.note("main", streams[1])
-    replies.note("other", streams[2])
+    replies.remember("main", streams[0])
+    replies.remember("main", streams[1])
+    replies.remember("other", streams[2])
     assert asked == []
-    replies.of("main")
-    replies.of("main")
+    replies.keys_of("main")
+    replies.keys_of("main")
     assert asked == [streams[1]]
 
 
 def test_what_is_not_read_is_bounded_and_the_oldest_goes_first():
     replies = Replies(lambda given: given, room=3000)
     for number in range(50):
-        replies.note(f"c{number}", replied(f"{number:1000}"))
+        replies.remember(f"c{number}", replied(f"{number:1000}"))
     assert list(getattr(replies, "_unread")) == ["c48", "c49"]  # noqa: B009 - what is tested
-    replies.note("large", b"x" * 5000)
+    replies.remember("large", b"x" * 5000)
     assert getattr(replies, "_unread") == {}  # noqa: B009
-    replies.note("large", replied(LONG))
-    assert replies.of("large")
+    replies.remember("large", replied(LONG))
+    assert replies.keys_of("large")
     replies.forget("large")
-    assert (replies.of("large"), getattr(replies, "_room")) == (frozenset(), 3000)  # noqa: B009
+    assert (replies.keys_of("large"), getattr(replies, "_room")) == (frozenset(), 3000)  # noqa: B009

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.prefix.texts import of_texts, of_values
+from lore.prefix.texts import name_text_spelling, name_value_spelling
 from model.making import assistant, body, dumps
 from prefix.test_causes import codes, result, used, why
 
@@ -26,24 +26,24 @@ ENTITIES = "if a &lt; b &amp;&amp; c &gt; &#39;d&#39;:\n    say(&quot;yes&quot;)
 )
 def test_entities_are_a_spelling_of_their_characters(mine, theirs):
     for one, other in ((mine, theirs), (theirs, mine)):
-        assert of_texts(one, other) == ("LORE106", "entities", "waste")
+        assert name_text_spelling(one, other) == ("LORE106", "entities", "waste")
 
 
 @pytest.mark.parametrize(
     ("mine", "theirs"), [("a &lt; b", "a > b"), ("R&D", "R&B"), ("&copy right", "© right"), ("a &lt; b", "a < c")]
 )
 def test_other_characters_are_another_text(mine, theirs):
-    assert of_texts(mine, theirs) is None
+    assert name_text_spelling(mine, theirs) is None
 
 
 def test_values_are_equal_where_all_their_texts_are():
     mine = {"path": "a.py", "edits": [{"old": PLAIN, "n": 1}]}
-    said = of_values(dumps(mine), dumps({"path": "a.py", "edits": [{"old": ENTITIES, "n": 1}]}))
+    said = name_value_spelling(dumps(mine), dumps({"path": "a.py", "edits": [{"old": ENTITIES, "n": 1}]}))
     assert said is not None
     assert said.code == "LORE106"
-    assert of_values(dumps(mine), dumps({"path": "b.py", "edits": [{"old": ENTITIES, "n": 1}]})) is None
-    assert of_values(dumps(mine), dumps({"path": "a.py", "edits": [{"old": ENTITIES, "n": 2}]})) is None
-    assert of_values(dumps(mine), dumps(mine)) is None
+    assert name_value_spelling(dumps(mine), dumps({"path": "b.py", "edits": [{"old": ENTITIES, "n": 1}]})) is None
+    assert name_value_spelling(dumps(mine), dumps({"path": "a.py", "edits": [{"old": ENTITIES, "n": 2}]})) is None
+    assert name_value_spelling(dumps(mine), dumps(mine)) is None
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.prefix.purpose import is_headed, is_placeholder, is_summary, retells
+from lore.prefix.purpose import has_summary_heading, is_placeholder, is_summary, retells
 from model.making import assistant, body, parsed
 
 
@@ -45,8 +45,10 @@ def test_a_users_own_words_are_no_summary(said):
 
 @pytest.mark.parametrize("said", ["Here is a recap of what we did:\n…", "## Zusammenfassung\nEs geht.", "## Summary"])
 def test_a_heading_alone_is_weaker(said):
-    assert is_headed(text(said))
-    assert not is_headed(text("Please look at the summary that the tests print, and mend what is wrong with it."))
+    assert has_summary_heading(text(said))
+    assert not has_summary_heading(
+        text("Please look at the summary that the tests print, and mend what is wrong with it.")
+    )
 
 
 def test_a_short_text_stands_for_what_was_cut():

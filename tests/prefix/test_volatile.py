@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.prefix.volatile import varying
+from lore.prefix.volatile import find_varying_text
 
 
 @pytest.mark.parametrize(
@@ -31,8 +31,8 @@ from lore.prefix.volatile import varying
     ],
 )
 def test_a_kind_of_text_that_varies(text, kinds):
-    assert [word.kind for word in varying(text)] == kinds
+    assert [word.kind for word in find_varying_text(text)] == kinds
 
 
 def test_a_text_that_is_too_long_is_looked_at_in_its_first_part():
-    assert varying("x " * 40_000 + "pid: 4711") == []
+    assert find_varying_text("x " * 40_000 + "pid: 4711") == []

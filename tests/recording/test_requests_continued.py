@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lore.model.turn import Exchange, Memo
-from lore.prefix.overlap import overlap, relation
+from lore.prefix.overlap import compare_prompts, name_relation
 from lore.prompt.dialects import DIALECTS
 from lore.recording.requests import Continuations
 from model.making import dumps
@@ -83,7 +83,7 @@ def test_what_was_sent_ahead_without_a_message_is_extended():
     talk = Talk()
     ahead = talk.ask([], "r1", output=[]).prompt
     after, missing = talk.ask([system("s"), user("a")], "r2", after="r1")
-    assert (missing, relation(ahead, after, overlap(ahead, after))) == ("", "extension")
+    assert (missing, name_relation(ahead, after, compare_prompts(ahead, after))) == ("", "extension")
     assert shown(after) == shown(whole([system("s"), user("a")]))
 
 
@@ -97,7 +97,7 @@ def test_where_the_answer_is_not_recorded_the_prompt_is_partial():
     first = talk.ask([user("a")], "r1").prompt
     made, missing = talk.ask([result(1)], "r2", after="r1")
     assert (made.partial, missing) == (True, "r1")
-    assert overlap(first, made).covered
+    assert compare_prompts(first, made).is_covered
 
 
 def test_what_continues_a_partial_prompt_is_partial_and_said_once():

@@ -252,7 +252,7 @@ def _edited(context: PairContext) -> Cause | None:
         params = right.prompt.params
         management = params.get("context_management", b"")
         shortens = params.get("truncation") == b'"auto"' or b'"compact' in management or b'"clear_' in management
-        if fewer > bills.TOLERANCE_TOKENS and context.found.covered and shortens:
+        if fewer > bills.TOLERANCE_TOKENS and context.found.is_covered and shortens:
             found = e.EditedByProvider("cut", tokens=fewer)
     return None if found is None else Cause(Code.COMPACTION, "messages", found, strength="strong" if edits else "weak")
 

@@ -36,7 +36,7 @@ from lore.model.evidence import Damage, Evidence, Paused
 from lore.model.jsonslice import table
 from lore.model.results import Finding, SecondaryCause
 from lore.model.turn import Turn
-from lore.prefix.overlap import PromptPlace, place_of
+from lore.prefix.overlap import PromptPlace, locate_difference
 
 WORSE = ("expected", "unattributable", "waste")  # kinds of causes, the worst last
 
@@ -282,9 +282,9 @@ def _is_pinned(turn: Turn) -> bool:
 
 def _where(pair: Pair, cause: Cause) -> PromptPlace | None:
     """Return where the two prompts part; None where they do not, or a later cause has a place of its own."""
-    if pair.overlap.covered or (cause.path and cause.position != pair.overlap.common):
+    if pair.overlap.is_covered or (cause.path and cause.position != pair.overlap.common):
         return None
-    return place_of(pair.left.prompt, pair.right.prompt, max(cause.position, pair.overlap.common))
+    return locate_difference(pair.left.prompt, pair.right.prompt, max(cause.position, pair.overlap.common))
 
 
 def _also(cause: Cause) -> SecondaryCause:

@@ -38,8 +38,8 @@ from lore.model.evidence import ColdCompaction, NothingRead, TailReplaced
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Turn
 from lore.model.vector import Vector
-from lore.prefix.overlap import Ends
-from lore.prefix.purpose import compacts, held_in
+from lore.prefix.purpose import asks_for_summary, quoted_share
+from lore.prefix.request_ends import RequestEnds
 
 DAY = 86_400.0  # seconds
 PACE = 600.0  # seconds that a chain has to last before what it costs a day is said
@@ -180,7 +180,7 @@ def cacheable(pair: Pair, rules: Callable[[], DatedRules]) -> Pair:
     """
     if not pair.is_break:
         return pair
-    there, sides = cached(pair.left.usage), ((pair.left, pair.bytes.left), (pair.right, pair.bytes.right))
+    there, sides = cached(pair.left.usage), ((pair.left, pair.bytes.previous), (pair.right, pair.bytes.current))
     if there and prompt_tokens(pair.left.usage) < (minimum_tokens(rules(), pair.left) or 0):
         return pair
     for turn, size in sides:
@@ -223,7 +223,7 @@ class Chained:
         self._chains: dict[str, Pairs] = {}
         self._latest: dict[str, Turn] = {}  # of chains of recorded requests: what a restart gives up
         self._starts: deque[Turn] = deque(maxlen=SIBLINGS)
-        self._ends = Ends()  # of recorded requests: what a later one may go on from
+        self._ends = RequestEnds()  # of recorded requests: what a later one may go on from
         self._known: OrderedDict[tuple[str, float, int], str] = OrderedDict()  # the latest calls, and their chains
         self.seen = self.turns = 0
 
@@ -244,7 +244,7 @@ class Chained:
             if original != turn.chain:
                 pairs.advance(turn)  # what comes next may go on from it
             return None
-        pair = pairs.advance(turn, look, self._ends.take(turn))
+        pair = pairs.advance(turn, look, self._ends.add(turn))
         cold = self._cold(turn)
         return pair if cold is None else cold
 
@@ -293,11 +293,11 @@ class Chained:
         bill = turn.usage
         if bill is None or bill.read_tokens is None:
             return None
-        if len(self._latest) < 2 or not compacts(turn.prompt, turn.call):
+        if len(self._latest) < 2 or not asks_for_summary(turn.prompt, turn.call):
             return None
         others = [other for chain, other in self._latest.items() if chain != turn.chain and _may_read(other, turn)]
-        held = max(others[-SIBLINGS:], key=lambda other: held_in(other.prompt, turn.prompt), default=None)
-        if held is None or held_in(held.prompt, turn.prompt) <= HELD:
+        held = max(others[-SIBLINGS:], key=lambda other: quoted_share(other.prompt, turn.prompt), default=None)
+        if held is None or quoted_share(held.prompt, turn.prompt) <= HELD:
             return None
         pairs = Pairs()
         pairs.advance(held)
@@ -322,7 +322,7 @@ def _may_read(left: Turn, right: Turn) -> bool:
     """Tell whether a request could read what another one left in the cache, did it begin alike."""
     calls = [(turn.call.endpoint, turn.call.account, turn.call.answered_by) for turn in (left, right)]
     alike = left.model == right.model and calls[0] == calls[1]
-    return alike and (cached(left.usage) or 0) > TOLERANCE_TOKENS and not compacts(left.prompt, left.call)
+    return alike and (cached(left.usage) or 0) > TOLERANCE_TOKENS and not asks_for_summary(left.prompt, left.call)
 
 
 def _head_of(turn: Turn) -> Turn:

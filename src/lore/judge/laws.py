@@ -38,7 +38,7 @@ from lore.model.mask import mask
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix.blocks import block_of
-from lore.prefix.volatile import made_by_program
+from lore.prefix.volatile import is_made_by_program
 
 _VOLATILE: dict[str, str] = {
     Code.DATE_IN_PREFIX: "a date or time",
@@ -141,7 +141,7 @@ class Laws:
         if block.kind != "text" or block.text is None:
             return
         text = block.text[:VARYING_TEXT]
-        if made_by_program(text, self._labels):
+        if is_made_by_program(text, self._labels):
             shown = ProgramText(printable(mask(text)[:60]))
             self._say(turn, Broken(Code.TEXT_AFTER_TOOL_RESULT, "messages", segment.path, shown))
 
@@ -167,7 +167,7 @@ class Laws:
         if any(bill is not None and (bill.read_tokens or bill.write_tokens) for bill in (turn.usage, pair.left.usage)):
             self._history_uncached(turn, pair)
             return
-        missing = missing_breakpoints(turn, pair.bytes.left, self._rules)
+        missing = missing_breakpoints(turn, pair.bytes.previous, self._rules)
         if missing is not None:
             last = path_at(prompt, prompt.breakpoints[-1] if prompt.breakpoints else -1)
             self._say(turn, Broken(Code.BREAKPOINTS_MISSING, "messages", last, missing))

@@ -32,8 +32,8 @@ from lore.model.mask import mask
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix.blocks import block_of
-from lore.prefix.tools import name_of
-from lore.prefix.volatile import varying
+from lore.prefix.tools import tool_name
+from lore.prefix.volatile import find_varying_text
 
 FEWEST_TEXT = 256  # tokens behind an image: for less nothing is gained
 DOUBT = 2.0  # an estimate is off by less than this factor
@@ -223,7 +223,7 @@ def _varying(head: tuple[Segment, ...], surely: list[laws.Broken]) -> Iterator[l
     for at, segment in enumerate(head):
         if segment.kind == "envelope":
             continue
-        words = varying(text := _text_of(segment))
+        words = find_varying_text(text := _text_of(segment), in_tool=segment.section == "tools")
         hidden = mask(text) if words else ""
         for word in words:
             shown = hidden[word.start : word.start + len(word.text)]
@@ -242,7 +242,7 @@ def _varying(head: tuple[Segment, ...], surely: list[laws.Broken]) -> Iterator[l
 
 def _unsorted(head: tuple[Segment, ...]) -> Iterator[laws.Broken]:
     """Find the first tool that stands behind one of a later name."""
-    tools = [(at, name_of(part)) for at, part in enumerate(head) if part.section == "tools" and part.kind == "tool"]
+    tools = [(at, tool_name(part)) for at, part in enumerate(head) if part.section == "tools" and part.kind == "tool"]
     for (_, before), (at, name) in zip(tools, tools[1:], strict=False):
         if name.casefold() < before.casefold():
             evidence = ToolsUnsorted(len(tools), before, name)

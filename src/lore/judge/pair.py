@@ -21,7 +21,7 @@ from lore.model.cause import Cause
 from lore.model.codes import UNEXPLAINED, Code
 from lore.model.evidence import Disputed, ProviderSaid
 from lore.model.turn import Turn
-from lore.prefix.overlap import Overlap, PairSums, limit_of, place_of
+from lore.prefix.overlap import Overlap, PairSums, count_cached_segments, locate_difference
 
 # Causes that only bills and clocks show, so that no bytes say what they cost.
 BY_BILL = frozenset((
@@ -73,8 +73,8 @@ class Pair(Struct, frozen=True):
     @property
     def reuse(self) -> float | None:
         """Common bytes as a share of the left without its tail; None where that is empty."""
-        stable = self.bytes.left - self.left_tail_bytes
-        return None if stable <= 0 else (self.bytes.common + self.overlap.inside) / stable
+        stable = self.bytes.previous - self.left_tail_bytes
+        return None if stable <= 0 else (self.bytes.common + self.overlap.common_bytes) / stable
 
     @property
     def worst(self) -> str:
@@ -169,10 +169,10 @@ def _bytes(context: PairContext, sizes: Sizes | None) -> BytesColumn:
     left, right, found = context.left, context.right, context.found
     if sizes is None:
         return BytesColumn(goes_on=True)
-    if found.covered:
+    if found.is_covered:
         return BytesColumn(goes_on=True, shared=sizes.left, total=sizes.left)
-    where = place_of(left.prompt, right.prompt, found.common)
-    behind = found.common >= limit_of(left.prompt)
+    where = locate_difference(left.prompt, right.prompt, found.common)
+    behind = found.common >= count_cached_segments(left.prompt)
     return BytesColumn(False, sizes.shared, sizes.left, "" if where is None else where.path, behind)  # noqa: FBT003
 
 
@@ -185,7 +185,7 @@ def dispute(context: PairContext, causes: tuple[Cause, ...], sizes: Sizes, *, br
         return None
     if any(cause.code in _OTHER for cause in causes):  # one witness speaks of another request, or of nothing
         return None
-    bytes_part = broken and not context.found.covered
+    bytes_part = broken and not context.found.is_covered
     return (_against_bill(context, sizes) if bytes_part else None) or _against_verdict(context, bytes_part=bytes_part)
 
 
@@ -200,7 +200,7 @@ def _against_bill(context: PairContext, sizes: Sizes) -> Disputed | None:
     read, there = context.read, cached(context.left.usage)
     if context.fell != 0 or not read or not there or there < TOLERANCE_TOKENS:
         return None
-    if context.found.common >= limit_of(context.left.prompt):
+    if context.found.common >= count_cached_segments(context.left.prompt):
         return None
     held = sizes.shared / sizes.per_token
     if read <= held * ESTIMATED + TOLERANCE_TOKENS:
@@ -223,7 +223,7 @@ def _against_verdict(context: PairContext, *, bytes_part: bool) -> Disputed | No
         return Disputed("no-change-in-bytes", verdict.reason)
     if context.fell == 0 and missed > TOLERANCE_TOKENS and cached(context.left.usage):
         return Disputed("nothing-missed", verdict.reason, tokens=missed)
-    where = place_of(left, right, found.common)
-    if where is not None and where.section != section and found.common < limit_of(left):
+    where = locate_difference(left, right, found.common)
+    if where is not None and where.section != section and found.common < count_cached_segments(left):
         return Disputed("other-section", verdict.reason, section=where.section, path=where.path)
     return None

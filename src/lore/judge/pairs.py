@@ -26,9 +26,17 @@ from lore.model.codes import Code
 from lore.model.events import PromptHashes
 from lore.model.evidence import BillUnlikeBody, LifetimeLost, VolatileText, WithinBlock
 from lore.model.turn import Turn
-from lore.prefix.causes import causes, recorded
-from lore.prefix.overlap import ChainSums, End, Overlap, PairSums, limit_of, overlap, size
-from lore.prefix.tools import hash_causes
+from lore.prefix.causes import find_causes, recorded_causes
+from lore.prefix.overlap import (
+    ChainSums,
+    Overlap,
+    PairSums,
+    byte_size,
+    compare_prompts,
+    count_cached_segments,
+)
+from lore.prefix.request_ends import RequestEnd
+from lore.prefix.tools import explain_hashes
 
 MODELS = 8  # of a chain, whose last turns are remembered
 _REWRITES = (Code.COMPACTION, Code.REWIND, Code.TOOL_RESULT_REWRITTEN)
@@ -58,7 +66,7 @@ class Pairs:
         self._shown: dict[str, Tally] = {}
         self._last: Turn | None = None
         self._of_models: dict[tuple[str | None, str], Turn] = {}  # the last billed turn of each cache of a transcript
-        self._sizes = ChainSums(size)
+        self._sizes = ChainSums(byte_size)
         self._measured: Turn | None = None
         self._lives: float | None = None
         self._positions: tuple[int, ...] = ()  # tokens at the last breakpoint of the turn before the last one
@@ -85,7 +93,7 @@ class Pairs:
         short = bills.shortfall(left, turn) if self._billed else None
         fell = bills.fall(left, short)
         moved = self._moved(turn)
-        if (fell or moved) and recorded(turn.changes):
+        if (fell or moved) and recorded_causes(turn.changes):
             return None
         pair = None
         if fell or (moved and fell is None):
@@ -101,7 +109,7 @@ class Pairs:
         before = None if right.hashes is None else self._hashed.get(_cache_of(right))
         if right.hashes is None or before is None:
             return ()
-        moved = hash_causes(before.hashes, right.hashes, right.number - before.turn)
+        moved = explain_hashes(before.hashes, right.hashes, right.number - before.turn)
         rewritten = before.rewritten or _rewrites(right)
         return tuple([cause for cause in moved if not (rewritten and cause.section == "messages")])
 
@@ -136,7 +144,7 @@ class Pairs:
         return replace(pair, causes=(cause, *pair.causes), lost=(0, *pair.lost), fell=made.fell, short=short,
                        columns=three)  # fmt: skip
 
-    def advance(self, turn: Turn, look: Look = unknown, end: End | None = None) -> Pair | None:
+    def advance(self, turn: Turn, look: Look = unknown, end: RequestEnd | None = None) -> Pair | None:
         """Take the next turn; None for the first, and for one that failed.
 
         `end` is where it goes on from, where that is not its chain's last turn.
@@ -221,24 +229,26 @@ class Pairs:
     def _pair(self, left: Turn, right: Turn, look: Look, used: Turn | None = None) -> Pair:
         before = self._measured
         if before is not left:  # turns passed since the last one that was measured
-            self._sizes.advance(left.prompt, 0 if before is None else overlap(before.prompt, left.prompt).common)
-        found = overlap(left.prompt, right.prompt)
+            self._sizes.advance(
+                left.prompt, 0 if before is None else compare_prompts(before.prompt, left.prompt).common
+            )
+        found = compare_prompts(left.prompt, right.prompt)
         tail = None
-        if not found.covered and not right.is_rebuilt and right.fidelity != "rendered":
+        if not found.is_covered and not right.is_rebuilt and right.fidelity != "rendered":
             tail = replaced_tail(left.prompt, right.prompt)
             if tail is not None:
                 whole, left = left.prompt, replace(left, source=without_tail(left.prompt, tail))
                 self._sizes.advance(left.prompt, min(len(whole), left.prompt.stable))
-                found = overlap(left.prompt, right.prompt)
-        tail_bytes, wanted = self._sizes.tail, self._sizes.upto(limit_of(left.prompt))
+                found = compare_prompts(left.prompt, right.prompt)
+        tail_bytes, wanted = self._sizes.tail, self._sizes.sum_before(count_cached_segments(left.prompt))
         short = bills.shortfall(left, right) if self._billed else None
         context = self._context(left, right, found, bills.fall(left, short), look, used)
         why = _with_hashes(context, limited(context, self._causes(context)))
-        begins = [self._sizes.upto(cause.position) for cause in why]
+        begins = [self._sizes.sum_before(cause.position) for cause in why]
         sums = self._sizes.advance(right.prompt, found.common)
         self._measured = right
-        ratio = bills.bytes_per_token(right, sums.right)
-        sizes = Sizes(sums.left - tail_bytes, wanted, sums.common + found.inside, ratio)
+        ratio = bills.bytes_per_token(right, sums.current)
+        sizes = Sizes(sums.previous - tail_bytes, wanted, sums.common + found.common_bytes, ratio)
         why = self._at_the_end(context, why, begins, sizes)
         why = (*why, *self._remarks(context, why, sums, sizes))
         if short == 0 and bills.read_again(left, right):
@@ -294,17 +304,17 @@ class Pairs:
         if shape is not None:
             return (shape,)
         pause = None if left.at is None or right.at is None else right.at - left.at
-        why = causes(
+        why = find_causes(
             left.prompt, right.prompt, found, right.changes,
-            left_call=left.call, right_call=right.call, pause=pause, fell=fell if bills.testifies(left) else None,
-            reread=self._billed and bills.read_again(left, right),
+            previous_call=left.call, current_call=right.call, pause=pause, fell=fell if bills.testifies(left) else None,
+            all_read=self._billed and bills.read_again(left, right),
         )  # fmt: skip
         if why and why[0].kind == "expected" and not is_remark(why[0]):
             return why
         broken = any(not is_remark(cause) for cause in why)
         if not broken and not fell:
             return (*why, *self._gone_elsewhere(context))
-        if not why and (known := recorded(right.changes)):
+        if not why and (known := recorded_causes(right.changes)):
             return tuple(replace(cause, position=found.common) for cause in known)
         if not broken:
             return (*why, *self._of_bill(context))
@@ -334,7 +344,7 @@ class Pairs:
         broken = any(not is_remark(cause) for cause in why)
         if self._billed:
             if Code.BILL_CONTRADICTS_BODY not in self._noted:
-                unlike = bills.contradiction(left, sums.left) or bills.contradiction(right, sums.right)
+                unlike = bills.contradiction(left, sums.previous) or bills.contradiction(right, sums.current)
                 found += self._once(Code.BILL_CONTRADICTS_BODY, unlike)
             hour = self._hour or _wrote_for_an_hour(right)
             found += self._once(
@@ -356,7 +366,7 @@ class Pairs:
         return [Cause(code, None, evidence)]
 
 
-_COVERED = Overlap(0, 0, 0, covered=True, covered_canonical=True)
+_COVERED = Overlap(0, 0, 0, is_covered=True, is_covered_canonically=True)
 
 
 def _pair_of_bills(context: PairContext, why: tuple[Cause, ...], short: int | None) -> Pair:
@@ -395,7 +405,7 @@ def _cache_of(turn: Turn) -> tuple[str | None, str]:
 
 def _goes_on(left: Turn, right: Turn) -> bool:
     """Tell whether all of a prompt stands at the beginning of the other."""
-    return right.extends(left) if right.basis is not None else overlap(left.prompt, right.prompt).covered
+    return right.extends(left) if right.basis is not None else compare_prompts(left.prompt, right.prompt).is_covered
 
 
 def _reads_nothing(left: Turn, right: Turn) -> bool:
@@ -447,4 +457,4 @@ def _lost(context: PairContext, cause: Cause, begins: int, wanted: int) -> int:
 
 def _inside(context: PairContext, cause: Cause) -> int:
     """Count the bytes that both share of the segment in which a cause begins."""
-    return context.found.inside if cause.position == context.found.common else 0
+    return context.found.common_bytes if cause.position == context.found.common else 0

@@ -33,7 +33,7 @@ from lore.model.mask import mask
 from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix.blocks import block_of, message_start
-from lore.prefix.volatile import volatile_before_history
+from lore.prefix.volatile import find_volatile_in_system
 
 UNDERRATED = 1.5  # an estimate from bytes may be too low by this factor
 MOST = 16_384  # tokens: no provider asks for more, so nothing is looked up
@@ -130,7 +130,7 @@ def _reason(turn: Turn, rule: BreakpointRule, segment: Segment, at: int, value: 
     block = block_of(segment)
     if block.kind == "thinking":
         return "thinking"
-    if block.kind == "text" and block.own and block.text == "":
+    if block.kind == "text" and block.members and block.text == "":
         return "empty-text"
     if rule.field == "prompt_cache_breakpoint" and b'"mode"' in value and at >= len(prompt.head):
         message = prompt.messages[message_start(prompt, at - len(prompt.head))]
@@ -211,7 +211,7 @@ def volatile_head(prompt: Prompt, labels: tuple[str, ...] = ()) -> Iterator[Brok
         if segment.section != "system" or segment.kind == "envelope":
             continue
         text = block_of(segment).text or ""
-        found = volatile_before_history(text, labels)
+        found = find_volatile_in_system(text, labels)
         if found is None:
             continue
         start = max(0, text.find(found.text))

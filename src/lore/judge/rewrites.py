@@ -33,8 +33,8 @@ from lore.model.limits import USER_SEGMENTS
 from lore.model.turn import Prompt, Segment
 from lore.prefix import purpose
 from lore.prefix.blocks import block_of
-from lore.prefix.likeness import is_models, keeps_system, nearly_same, same_head
-from lore.prefix.volatile import surely_varies, topic
+from lore.prefix.likeness import has_kept_system, has_same_head, is_model_message, is_nearly_equal
+from lore.prefix.volatile import find_topic, find_volatile_word
 
 _OPENING = 8  # segments behind the divergence in which a summary would stand
 _ROLES = frozenset(("user", "system", "developer", "tool", "function"))  # another one is a text of the recording
@@ -43,8 +43,8 @@ _CLOCK = re.compile(r"(?<![\d:.])(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\d:]
 
 def sealed(left: Prompt, right: Prompt, begin: int) -> Cause | None:
     """Return the compaction that a new summary of the provider's own shows; `begin` is where the messages part."""
-    new = [segment for segment in right.messages.since(begin) if purpose.is_sealed(segment)]
-    sent = {segment.data for segment in left.messages if purpose.is_sealed(segment)} if new else set[bytes]()
+    new = [segment for segment in right.messages.since(begin) if purpose.is_sealed_summary(segment)]
+    sent = {segment.data for segment in left.messages if purpose.is_sealed_summary(segment)} if new else set[bytes]()
     item = next((segment for segment in new if segment.data not in sent), None)
     if item is None:
         return None
@@ -58,9 +58,9 @@ def rewritten(left: Prompt, right: Prompt, common: int) -> Cause | None:
     begin = left.messages.common(right.messages)
     if begin == len(left.messages):
         return None
-    if not same_head(left, right):  # a compaction may put the same instructions behind the messages that it keeps
+    if not has_same_head(left, right):  # a compaction may put the same instructions behind the messages that it keeps
         summary = _behind_kept(left, right, 0) if _shrank(left, right, 0) else None
-        if summary is None or not keeps_system(left, right):
+        if summary is None or not has_kept_system(left, right):
             return None
         return replace(_caused(left, right, 0, summary.path, "is-summary"), position=common)
     return _summed_up(left, right, begin) or _rewound(left, right, begin) or _replaced(left, right, begin)
@@ -73,7 +73,7 @@ def _rewound(left: Prompt, right: Prompt, begin: int) -> Cause | None:
         return None
     rest = [segment for segment in right.messages.since(start) if segment.kind == "envelope"]
     gone = [segment for segment in left.messages.since(start) if segment.kind == "envelope"]
-    if any(map(is_models, rest)) or not any(map(is_models, gone)):
+    if any(map(is_model_message, rest)) or not any(map(is_model_message, gone)):
         return None
     if not _sent(left, start).isdisjoint(_sent(right, start)):
         return None
@@ -114,9 +114,11 @@ def _behind_kept(left: Prompt, right: Prompt, begin: int) -> Segment | None:
     So Codex compacts: a text of its own, or an item that only the API can read; its instructions may have moved, too.
     """
     summaries = [
-        segment for segment in purpose.before_answer(right.messages.since(begin)) if purpose.is_summary(segment)
+        segment
+        for segment in purpose.segments_before_answer(right.messages.since(begin))
+        if purpose.is_summary(segment)
     ]
-    sealed = [segment for segment in right.messages.since(begin) if purpose.is_sealed(segment)]
+    sealed = [segment for segment in right.messages.since(begin) if purpose.is_sealed_summary(segment)]
     sent = {segment.data for segment in left.messages} if summaries or sealed else set[bytes]()
     summary = next((segment for segment in summaries if segment.data not in sent), None)
     if summary is None:
@@ -131,7 +133,7 @@ def _answers(prompt: Prompt, begin: int) -> set[bytes]:
     speaks = False
     for segment in prompt.messages.since(begin):
         if segment.kind == "envelope":
-            speaks = is_models(segment)
+            speaks = is_model_message(segment)
         elif speaks:
             found.add(segment.data)
     return found
@@ -143,14 +145,14 @@ def _replaced(left: Prompt, right: Prompt, begin: int) -> Cause | None:
     if new is None or new.by_model or not _shrank(left, right, begin) or _goes_on_alike(left, right, begin):
         return None
     gone = _gone(left, right, begin)
-    if not any(segment.kind == "envelope" and is_models(segment) for segment in gone):
+    if not any(segment.kind == "envelope" and is_model_message(segment) for segment in gone):
         return None
     if not begin and _sent(left).isdisjoint(_sent(right)):  # another conversation, perhaps
         return None
     if purpose.is_placeholder(new.segment):
         return None
     path = new.segment.path
-    if purpose.is_headed(new.segment) or purpose.retells(new.segment, gone):
+    if purpose.has_summary_heading(new.segment) or purpose.retells(new.segment, gone):
         return _caused(left, right, begin, path, "sums-up")
     return replace(_caused(left, right, begin, path, "unclear"), override="unattributable")
 
@@ -173,7 +175,7 @@ def _new_texts(left: Prompt, right: Prompt, begin: int) -> Iterator[_Text]:
         elif segment.data in sent:
             return
         elif block_of(segment, envelope.data if envelope else b"").kind in ("text", "other"):
-            yield _Text(segment, envelope is not None and is_models(envelope))
+            yield _Text(segment, envelope is not None and is_model_message(envelope))
 
 
 def _message_at(prompt: Prompt, place: int) -> int:
@@ -206,7 +208,7 @@ def _goes_on_alike(left: Prompt, right: Prompt, begin: int) -> bool:
     )
     if len(before) > 1 and len(after) > 1:
         return before[1] == after[1]
-    return bool(before and after) and nearly_same(before[0], after[0])
+    return bool(before and after) and is_nearly_equal(before[0], after[0])
 
 
 def _shrank(left: Prompt, right: Prompt, begin: int) -> bool:
@@ -221,7 +223,7 @@ def _shrank(left: Prompt, right: Prompt, begin: int) -> bool:
             kept = messages if segment.data in sent else kept
             continue
         messages += 1
-        models = is_models(segment)
+        models = is_model_message(segment)
         answers += models and not spoke
         spoke = models
     known = sum(segment.kind == "envelope" for segment in islice(left.messages, begin))
@@ -255,7 +257,7 @@ def replaced_tail(left: Prompt, right: Prompt) -> ReplacedTail | None:
         return None
     start, end = _users_run(left), _users_run(right)
     segments = list(islice(left.messages.since(start), USER_SEGMENTS + 1))
-    if not segments or len(segments) > USER_SEGMENTS or segments[0].kind != "envelope" or is_models(segments[0]):
+    if not segments or len(segments) > USER_SEGMENTS or segments[0].kind != "envelope" or is_model_message(segments[0]):
         return None
     found = _begin(left, right, start, end)
     if found is None:
@@ -310,7 +312,7 @@ def _gives_way(left: Prompt, right: Prompt, begin: int, place: int, end: int) ->
     follows = right.messages[place]
     if place > end:
         return _messages(left, begin) == _messages(right, place)
-    return follows.kind == "envelope" and is_models(follows)
+    return follows.kind == "envelope" and is_model_message(follows)
 
 
 def _messages(prompt: Prompt, place: int = 0) -> int:
@@ -323,7 +325,7 @@ def _users_run(prompt: Prompt) -> int:
     start = len(prompt.messages)
     for place in range(start - 1, max(-1, start - USER_SEGMENTS - 2), -1):
         if prompt.messages[place].kind in ("envelope", "opaque"):
-            if is_models(prompt.messages[place]):
+            if is_model_message(prompt.messages[place]):
                 break
             start = place
     return start
@@ -366,10 +368,10 @@ def _volatile(segments: Sequence[Segment]) -> list[str]:
         if segment.kind == "envelope":
             continue
         text = block_of(segment, b"").text or ""
-        varies = surely_varies(text)
+        varies = find_volatile_word(text)
         clock = varies is None and _CLOCK.search(text) is not None  # it need not vary surely: it was replaced
         labels = labelled(text)
-        about = None if labels else topic("", text, "")
+        about = None if labels else find_topic("", text, "")
         found += [
             *[label.holds for label in labels],
             *([varies.what] if varies is not None else ["a clock"] if clock else ()),

@@ -103,7 +103,7 @@ def _breaks(pair: Pair) -> Iterator[Break]:
     """Yield every cause that broke the prefix of a pair, or would have without the others."""
     leading = TurnVerdict(pair.right, pair).leading
     most = pair.lost_bytes
-    parted = pair.bytes.left - pair.left_tail_bytes - pair.bytes.common  # bytes behind where the two part
+    parted = pair.bytes.previous - pair.left_tail_bytes - pair.bytes.common  # bytes behind where the two part
     behind = max(0, round(parted / pair.bytes_per_token))
     for number, cause in enumerate(pair.causes):
         if is_remark(cause):

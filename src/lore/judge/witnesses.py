@@ -30,9 +30,9 @@ from lore.model.codes import Code
 from lore.model.events import Usage
 from lore.model.providers import named_provider, place_in, provider_by_id
 from lore.model.turn import Segment, Turn
-from lore.prefix.likeness import is_models
-from lore.prefix.overlap import Overlap, size
-from lore.prefix.purpose import compacts
+from lore.prefix.likeness import is_model_message
+from lore.prefix.overlap import Overlap, byte_size
+from lore.prefix.purpose import asks_for_summary
 
 # Anthropic's verdicts on a miss, and the section that each is about.
 SECTIONS = {"tools_changed": "tools", "system_changed": "system", "messages_changed": "messages"}
@@ -88,7 +88,7 @@ def by_shape(context: PairContext) -> Cause | None:
         return Cause(Code.CHAIN_RESTARTED, "tools", e.ChainRestarted(number), found.common)
     if left.chain != right.chain and (cold := _cold(context)) is not None:
         return cold
-    if found.covered or right.changes or right.is_rebuilt or right.fidelity == "rendered":
+    if found.is_covered or right.changes or right.is_rebuilt or right.fidelity == "rendered":
         return None
     begin = left.prompt.messages.common(right.prompt.messages)
     return sealed(left.prompt, right.prompt, begin) or rewritten(left.prompt, right.prompt, found.common)
@@ -100,12 +100,12 @@ def _cold(context: PairContext) -> Cause | None:
     It begins otherwise and reads no more than both share, or its last breakpoint stands in front of the conversation's.
     """
     left, right, usage = context.left, context.right, context.right.usage
-    if not context.fell or usage is None or right.basis is not None or not compacts(right.prompt, right.call):
+    if not context.fell or usage is None or right.basis is not None or not asks_for_summary(right.prompt, right.call):
         return None
     read, marks = met_read(usage), (left.prompt.breakpoints, right.prompt.breakpoints)
     if all(marks) and context.found.common > marks[0][-1]:  # all that was to be cached stands in this one, too
         differs = ("breakpoints",) if marks[1][-1] < marks[0][-1] else ()
-    elif context.found.covered or not _reads_little(context, usage, read or 0):
+    elif context.found.is_covered or not _reads_little(context, usage, read or 0):
         return None
     else:
         differs = _differing(left, right)
@@ -128,9 +128,9 @@ def _reads_little(context: PairContext, usage: Usage, read: int) -> bool:
         return False
     if read <= TOLERANCE_TOKENS or 2 * read < warm:
         return True
-    head = sum(map(size, left.prompt.head))
-    shared = sum(map(size, left.prompt.head[: context.found.common]))
-    tokens = prompt_tokens(left.usage) / max(1, head + sum(map(size, left.prompt.messages)))
+    head = sum(map(byte_size, left.prompt.head))
+    shared = sum(map(byte_size, left.prompt.head[: context.found.common]))
+    tokens = prompt_tokens(left.usage) / max(1, head + sum(map(byte_size, left.prompt.messages)))
     return read <= shared * tokens * ESTIMATED + TOLERANCE_TOKENS
 
 
@@ -252,7 +252,7 @@ def routed(context: PairContext) -> Cause | None:
         found = e.RoutedElsewhere(deployment_before=before.deployment, deployment_after=after.deployment)
     if found is not None:
         return Cause(Code.ROUTED_ELSEWHERE, "outside", found, strength="strong")
-    if context.right.basis is not None or not context.found.covered or not context.billed:
+    if context.right.basis is not None or not context.found.is_covered or not context.billed:
         return None
     return _between(context)
 
@@ -281,7 +281,7 @@ def _answers(segments: Iterable[Segment]) -> Iterator[list[str]]:
     ids: list[str] | None = None
     for segment in segments:
         if segment.kind == "envelope":
-            if not is_models(segment):
+            if not is_model_message(segment):
                 if ids is not None:
                     yield ids
                 ids = None

@@ -1,12 +1,9 @@
-"""Name why a prompt did not extend the one before it: every cause, not the first alone.
+"""Name why a prompt did not extend the previous one: every cause, each at the place from which it costs.
 
-In: two prompts, their overlap, the changes that the session recorded between them, what is known of both calls.
-Out: causes, each at the place from which it costs. Rules: an expected cause explains the whole break; each section
-is explained apart (tools as a set, system and messages aligned), so that a change of tools does not hide one of
-messages; one cause a code, at its first place; what no rule explains is `prefix-moved`. What stands behind the last
-breakpoint, and a changed field that costs nothing there, is told and harmless.
-
-Source of the causes and their numbers: the catalogue of known cache breaks (public issue threads).
+An expected cause (another model, a recorded compaction) explains the whole break. Otherwise each section is explained
+by itself, tools as a set and system and messages by alignment, so that a change of tools does not hide one of messages.
+Each code is reported once, at its first place; what no rule explains is `prefix-moved`. The causes and their numbers
+follow the catalogue of known cache breaks (public issue threads).
 """
 
 from __future__ import annotations
@@ -26,90 +23,92 @@ from lore.model.evidence import ModelChanged, RecordedChange
 from lore.model.limits import RESPELLED_SEGMENTS
 from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.state import Change
-from lore.model.turn import Call, Prompt, Segment
-from lore.prefix.align import grouped, mismatches
-from lore.prefix.block_changes import BlockChanges, PromptContext
+from lore.model.turn import Call, Prompt
 from lore.prefix.blocks import message_start
-from lore.prefix.overlap import Overlap, limit_of, since
-from lore.prefix.params import param_causes
-from lore.prefix.texts import of_segments
-from lore.prefix.tools import tool_causes
+from lore.prefix.changes import PromptContext, explain_section
+from lore.prefix.overlap import Overlap, count_cached_segments, first_section, iterate_from
+from lore.prefix.params import explain_params
+from lore.prefix.texts import name_segment_spelling
+from lore.prefix.tools import explain_tools
 
+# Causes that a session which was loaded again may have instead of a fault of its own.
 _RENDERED = frozenset((Code.PREFIX_MOVED, Code.REMINDER_MOVED, Code.MEMORY_IN_PREFIX, Code.FIRST_MESSAGE_REWRITTEN))
 _RENDERED_TOOLS = frozenset(
     (Code.TOOLS_REORDERED, Code.TOOLS_ADDED_OR_REMOVED, Code.TOOL_DEFINITION_CHANGED, Code.DEFERRED_TOOLS_LOADED)
 )
-_SAID_LAST = frozenset(
+_TAIL_CONTENT = frozenset(  # what a last message that is replaced in each request holds
     (*_RENDERED, Code.DATE_IN_PREFIX, Code.ID_IN_PREFIX, Code.TOKEN_REMINDER_IN_PREFIX, Code.GIT_STATUS_IN_PREFIX)
-)  # a tail's own
-_APIS = frozenset(("anthropic", "openai", "azure", "gemini", "vertex", "bedrock"))
+)
+_EXPECTED = frozenset((Code.MODEL_CHANGED, Code.COMPACTION, Code.REWIND, Code.CACHE_RESET, Code.SESSION_CHANGED))
+_APIS = frozenset(("anthropic", "openai", "azure", "gemini", "vertex", "bedrock"))  # they read empty members as absent
+_RELOAD_SECONDS = 600.0  # a pause after which the client has often loaded the session again
 _UNKNOWN = Call()
-RESUMED = 600.0  # seconds: who comes back after so long has often loaded the session anew
 
 
-def causes(
-    left: Prompt, right: Prompt, found: Overlap, changes: Sequence[Change], *,
-    left_call: Call = _UNKNOWN, right_call: Call = _UNKNOWN, pause: float | None = None, fell: int | None = None,
-    reread: bool = False,
+def find_causes(
+    previous: Prompt, current: Prompt, overlap: Overlap, changes: Sequence[Change], *,
+    previous_call: Call = _UNKNOWN, current_call: Call = _UNKNOWN, pause: float | None = None,
+    fell: int | None = None, all_read: bool = False,
 ) -> tuple[Cause, ...]:  # fmt: skip
-    """Return the causes of a cache break; empty where the left is reused up to its tail and no field changed.
+    """Return the causes of a cache break; empty if the previous prompt is reused up to its tail and no field changed.
 
-    `pause` is the time between the two in seconds, `fell` the tokens that the bill fell by: 0 says that all that
-    was cached was read, whatever changed in the request's fields. `reread` says that the bill read all that the left
-    sent: what is only spelled otherwise lost nothing.
+    Args:
+        previous: the prompt that was sent before.
+        current: the prompt that should have extended it.
+        overlap: what the two have in common.
+        changes: what the session recorded between them.
+        previous_call: what is known of the previous call.
+        current_call: what is known of the current call.
+        pause: seconds between the two requests.
+        fell: by how many tokens the cached reads fell; 0: all that was cached was read, whatever field changed.
+        all_read: usage shows that all of the previous prompt was read, so that another spelling cost nothing.
     """
-    if left.dialect != right.dialect:  # two request shapes: nothing one says explains the other
+    if previous.dialect != current.dialect:  # two request shapes cannot explain one another
         return ()
-    expected = _expected(left, right, found, changes)
+    expected = _find_expected(previous, current, overlap, changes)
     if expected:
         return expected
-    fields = _fields(left, right, left_call, right_call, fell)
-    if found.covered:
+    fields = _explain_fields(previous, current, previous_call, current_call, fell)
+    if overlap.is_covered:
         return fields
-    if (left.partial or right.partial) and found.common >= len(left.head):
-        return (Cause(Code.CONTINUATION, "messages", PartialPrompt(), found.common),)
-    if found.common >= limit_of(left):
-        section = _section(left, right, found.common)
-        behind = Cause(Code.CHANGE_AFTER_LAST_BREAKPOINT, section, BehindBreakpoint(), found.common)
-        return (*fields, behind, *_tail(left, right, found, right_call))
-    resumed = _resumed(left_call, right_call, pause)
-    serves = provider_of(right_call.endpoint, right.model, right.dialect)
-    templated = right.dialect == "openai-chat" and serves not in _APIS
-    content = _explained(left, right, found, changes, resumed, templated=templated)
-    if reread:
-        content = tuple([_costless(cause) for cause in content])
-    tail = _tail(left, right, found, right_call)
-    own = [cause for cause in content if cause.code in _SAID_LAST]
-    if tail and own:  # a tail's own text: at an end that is meant to change, it is no other fault
-        content = tuple([cause for cause in content if cause not in own])
-        tail = (replace(tail[0], also=(own[0],)),)
+    if (previous.partial or current.partial) and overlap.common >= len(previous.head):
+        return (Cause(Code.CONTINUATION, "messages", PartialPrompt(), overlap.common),)
+    tail = _explain_tail(previous, current, overlap, current_call)
+    if overlap.common >= count_cached_segments(previous):
+        section = first_section(previous, current, overlap.common)
+        after_breakpoint = Cause(Code.CHANGE_AFTER_LAST_BREAKPOINT, section, BehindBreakpoint(), overlap.common)
+        return (*fields, after_breakpoint, *tail)
+    reload = _find_reload(previous_call, current_call, pause)
+    provider = provider_of(current_call.endpoint, current.model, current.dialect)
+    has_template = current.dialect == "openai-chat" and provider not in _APIS
+    content = _explain_content(previous, current, overlap, changes, reload, has_template=has_template)
+    if all_read:
+        content = [_mark_costless(cause) for cause in content]
+    in_tail = [cause for cause in content if cause.code in _TAIL_CONTENT]
+    if tail and in_tail:  # at an end that is meant to change they are no faults of their own
+        content = [cause for cause in content if cause not in in_tail]
+        tail = (replace(tail[0], also=(in_tail[0],)),)
     return tuple(sorted((*content, *tail, *fields), key=_order))
-
-
-def _expected(left: Prompt, right: Prompt, found: Overlap, changes: Sequence[Change]) -> tuple[Cause, ...]:
-    """Return what entitles the right prompt to be another; another model reads nothing of this cache."""
-    moved = left.model != right.model and left.model is not None and right.model is not None
-    if found.covered and not moved:
-        return ()
-    model = Code.MODEL_CHANGED
-    known = [cause for cause in recorded(changes) if moved or cause.code != model]  # not where it changed back
-    if moved and all(cause.code != model for cause in known):
-        known.append(Cause(model, "model", ModelChanged(left.model, right.model)))
-    return tuple([replace(cause, position=0 if cause.code == model else found.common) for cause in known])
-
-
-def _costless(cause: Cause) -> Cause:
-    """Say of another spelling that the bill read all the same: the provider makes tokens of what it decoded."""
-    if cause.code not in SPELLINGS or cause.kind == "expected":
-        return cause
-    return replace(cause, qualifiers=(*cause.qualifiers, "read-all-the-same"), override="expected")
 
 
 def _order(cause: Cause) -> tuple[bool, int, str]:
     return cause.harmless, cause.position, cause.code
 
 
-def recorded(changes: Iterable[Change]) -> tuple[Cause, ...]:
+def _find_expected(previous: Prompt, current: Prompt, overlap: Overlap, changes: Sequence[Change]) -> tuple[Cause, ...]:
+    """Return the causes that entitle the current prompt to differ; another model reads nothing of this cache."""
+    has_other_model = previous.model != current.model and previous.model is not None and current.model is not None
+    if overlap.is_covered and not has_other_model:
+        return ()
+    expected = [cause for cause in recorded_causes(changes) if has_other_model or cause.code != Code.MODEL_CHANGED]
+    if has_other_model and all(cause.code != Code.MODEL_CHANGED for cause in expected):
+        expected.append(Cause(Code.MODEL_CHANGED, "model", ModelChanged(previous.model, current.model)))
+    return tuple(
+        [replace(cause, position=0 if cause.code == Code.MODEL_CHANGED else overlap.common) for cause in expected]
+    )
+
+
+def recorded_causes(changes: Iterable[Change]) -> tuple[Cause, ...]:
     """Return the expected causes among the changes that a session recorded."""
     return tuple(
         Cause(change.cause, CODES[change.cause].section, RecordedChange(change.cause, change.detail))
@@ -118,116 +117,136 @@ def recorded(changes: Iterable[Change]) -> tuple[Cause, ...]:
     )
 
 
-_EXPECTED = frozenset((Code.MODEL_CHANGED, Code.COMPACTION, Code.REWIND, Code.CACHE_RESET, Code.SESSION_CHANGED))
+def _mark_costless(cause: Cause) -> Cause:
+    """Mark another spelling as expected, as all was read: the provider makes tokens of what it decoded."""
+    if cause.code not in SPELLINGS or cause.kind == "expected":
+        return cause
+    return replace(cause, qualifiers=(*cause.qualifiers, "read-all-the-same"), override="expected")
 
 
-def _section(left: Prompt, right: Prompt, position: int) -> str | None:
-    sections = [segment.section for segment in (left.at(position), right.at(position)) if segment is not None]
-    return min(sections, key=("tools", "system", "messages").index, default=None)
-
-
-def _fields(left: Prompt, right: Prompt, left_call: Call, right_call: Call, fell: int | None) -> tuple[Cause, ...]:
-    """Return what changed beside the content; harmless where the bill or the last breakpoint says so."""
-    found: list[Cause] = []
-    limit = limit_of(left)
-    for cause in param_causes(left, right, left_call, right_call):
+def _explain_fields(
+    previous: Prompt, current: Prompt, previous_call: Call, current_call: Call, fell: int | None
+) -> tuple[Cause, ...]:
+    """Return what changed beside the content; harmless if it costs only after the last breakpoint or nothing fell."""
+    causes: list[Cause] = []
+    limit = count_cached_segments(previous)
+    for cause in explain_params(previous, current, previous_call, current_call):
         if fell == 0 and cause.override != "expected":
-            found.append(replace(cause, override="expected", qualifiers=("nothing-lost",)))
+            causes.append(replace(cause, override="expected", qualifiers=("nothing-lost",)))
         else:
-            found.append(replace(cause, override="expected") if cause.position >= limit else cause)
-    if left.dropped != right.dropped:
+            causes.append(replace(cause, override="expected") if cause.position >= limit else cause)
+    if previous.dropped != current.dropped:
         evidence = HeaderChanged(dropped=True)
-        found.append(Cause(Code.BILLING_HEADER_CHANGED, "system", evidence, limit, "expected", "system[0]"))
-    return tuple(found)
+        causes.append(Cause(Code.BILLING_HEADER_CHANGED, "system", evidence, limit, "expected", "system[0]"))
+    return tuple(causes)
 
 
-def _explained(
-    left: Prompt, right: Prompt, found: Overlap, changes: Sequence[Change], resumed: Reloaded | None, *,
-    templated: bool,
-) -> tuple[Cause, ...]:  # fmt: skip
-    """Explain what is only spelled otherwise, then each section from where its content parts."""
-    limit = limit_of(left)
-    causes = _spelled(left, right, found)
-    if not found.covered_canonical and found.canonical < limit:
-        causes += _content(left, right, found, changes, templated=templated)
+def _explain_tail(previous: Prompt, current: Prompt, overlap: Overlap, call: Call) -> tuple[Cause, ...]:
+    """Return the cause of a rewritten last message if the API reads only marked prefixes and none is before it."""
+    if overlap.common < len(previous.head) or not previous.messages or not has_exact_breakpoints(current.model):
+        return ()
+    if current.fidelity not in ("wire", "parsed"):  # a normalised body has lost its breakpoints
+        return ()
+    if provider_of(call.endpoint, current.model, current.dialect) not in ("openai", "azure"):
+        return ()
+    if current.breakpoints or b'"explicit"' in current.params.get("prompt_cache_options", b""):
+        return ()
+    last = len(previous.head) + message_start(previous, len(previous.messages))
+    if overlap.is_covered_canonically or overlap.canonical < last:
+        return ()
+    return (Cause(Code.TAIL_WITHOUT_BREAKPOINT, "messages", TailWithoutBreakpoint(), 0),)
+
+
+# Content
+
+
+def _explain_content(
+    previous: Prompt, current: Prompt, overlap: Overlap, changes: Sequence[Change], reload: ReloadSign | None, *,
+    has_template: bool,
+) -> list[Cause]:  # fmt: skip
+    """Explain the segments that are only spelled differently, then each section from where its content differs."""
+    limit = count_cached_segments(previous)
+    causes = _explain_spelling(previous, current, overlap)
+    if not overlap.is_covered_canonically and overlap.canonical < limit:
+        causes += _explain_sections(previous, current, overlap, changes, has_template=has_template)
         if not any(cause.position < limit for cause in causes):
-            section = _section(left, right, found.canonical) or "messages"
-            missing = left.stable - found.canonical if right.at(found.canonical) is None else 0
-            causes.append(Cause(Code.PREFIX_MOVED, section, PromptParted(missing), found.canonical))
-    if left.fidelity != right.fidelity:
-        causes = [replace(cause, override="expected", qualifiers=("stored-otherwise",)) if cause.respelled else cause
-                  for cause in causes]  # fmt: skip
-    return _merged([cause for cause in causes if cause.position < limit], left, resumed)
+            section = first_section(previous, current, overlap.canonical) or "messages"
+            is_shorter = current.at(overlap.canonical) is None
+            evidence = PromptParted(previous.stable - overlap.canonical if is_shorter else 0)
+            causes.append(Cause(Code.PREFIX_MOVED, section, evidence, overlap.canonical))
+    if previous.fidelity != current.fidelity:
+        causes = [
+            replace(cause, override="expected", qualifiers=("stored-otherwise",)) if cause.respelled else cause
+            for cause in causes
+        ]
+    causes = [cause for cause in causes if cause.position < limit]
+    causes = [_name_first_message(cause, causes, previous) for cause in causes]
+    if reload is not None:
+        causes = _name_reload(causes, previous, reload)
+    return _merge_by_code(causes)
 
 
-def _spelled(left: Prompt, right: Prompt, found: Overlap) -> list[Cause]:
-    """Explain the segments up to where the content parts, which differ in bytes alone."""
-    pairs = zip(since(left, found.common, tail=False), since(right, found.common, tail=True), strict=False)
-    numbered = enumerate(islice(pairs, found.canonical - found.common), found.common)
-    differing = ((at, *pair) for at, pair in numbered if pair[0].data != pair[1].data)
+def _explain_spelling(previous: Prompt, current: Prompt, overlap: Overlap) -> list[Cause]:
+    """Explain the segments before the first difference in content that differ in bytes."""
+    starts = iterate_from(previous, overlap.common, tail=False), iterate_from(current, overlap.common, tail=True)
+    pairs = islice(zip(*starts, strict=False), overlap.canonical - overlap.common)
+    differing = ((at, *pair) for at, pair in enumerate(pairs, overlap.common) if pair[0].data != pair[1].data)
     return [
-        of_segments(old, new).cause(old.section, at, old.path) for at, old, new in islice(differing, RESPELLED_SEGMENTS)
+        name_segment_spelling(old, new).cause(old.section, at, old.path)
+        for at, old, new in islice(differing, RESPELLED_SEGMENTS)
     ]
 
 
-def _content(left: Prompt, right: Prompt, found: Overlap, changes: Sequence[Change], *, templated: bool) -> list[Cause]:
-    cleared = next((change.detail for change in changes if change.cause == Code.TOOL_RESULT_REWRITTEN), None)
-    start, causes = found.canonical, list[Cause]()
-    new = Counter(segment.data for segment in right if segment.kind != "envelope")  # what moved is among them
-    new.subtract(segment.data for segment in islice(left, left.stable) if segment.kind != "envelope")
-    context = PromptContext(+new, cleared, _relocated(left, right), templated)
-    tools, right_tools = left.tools, right.tools
-    if start < tools or tools != right_tools:
-        causes += tool_causes(left.head[:tools], right.head[:right_tools], _discovered(left, right))
-    if start < len(left.head) or len(left.head) - tools != len(right.head) - right_tools:
-        causes += _of_section(context, "system", left.head[tools:], right.head[right_tools:], tools)
-    same = max(0, start - len(left.head)) if len(left.head) == len(right.head) else 0
-    same = max(same, left.messages.common(right.messages))
-    same = min(message_start(left, same), message_start(right, same))  # what one side's message gained at its end
-    wanted = max(0, limit_of(left) - len(left.head) - same)
-    before, after = list(left.messages.since(same))[:wanted], [*right.messages.since(same), *right.tail]
-    return [*causes, *_of_section(context, "messages", before, after, len(left.head) + same)]
-
-
-def _of_section(
-    context: PromptContext, section: str, left: Sequence[Segment], right: Sequence[Segment], begin: int
+def _explain_sections(
+    previous: Prompt, current: Prompt, overlap: Overlap, changes: Sequence[Change], *, has_template: bool
 ) -> list[Cause]:
-    grows, size = section == "messages", len(left)
-    if left == right[:size] and (size == len(right) or (grows and right[size].kind in ("envelope", "opaque"))):
-        return []  # at most whole messages came
-    found = mismatches(grouped(left, begin), grouped(right, begin), grows=grows)
-    return BlockChanges(section, found, context).causes()
+    cleared = next((change.detail for change in changes if change.cause == Code.TOOL_RESULT_REWRITTEN), None)
+    start, head = overlap.canonical, len(previous.head)
+    new_blocks = Counter(segment.data for segment in current if segment.kind != "envelope")
+    new_blocks.subtract(segment.data for segment in islice(previous, previous.stable) if segment.kind != "envelope")
+    context = PromptContext(+new_blocks, cleared, _find_relocated(previous, current), has_template)
+    causes: list[Cause] = []
+    tools, new_tools = previous.tools, current.tools
+    if start < tools or tools != new_tools:
+        discovered = _find_discovered(previous, current)
+        causes += explain_tools(previous.head[:tools], current.head[:new_tools], discovered)
+    if start < head or head - tools != len(current.head) - new_tools:
+        causes += explain_section(context, "system", previous.head[tools:], current.head[new_tools:], tools)
+    same = max(0, start - head) if head == len(current.head) else 0
+    same = max(same, previous.messages.common(current.messages))
+    same = min(message_start(previous, same), message_start(current, same))  # a message may have grown at its end
+    wanted = max(0, count_cached_segments(previous) - head - same)
+    messages = list(previous.messages.since(same))[:wanted]
+    new_messages = [*current.messages.since(same), *current.tail]
+    return [*causes, *explain_section(context, "messages", messages, new_messages, head + same)]
 
 
-def _relocated(left: Prompt, right: Prompt) -> frozenset[bytes]:
-    """Return the blocks that one side has in its system prompt, and the other in its messages."""
-    before, after = ({segment.data for segment in side.head if segment.kind != "envelope"} for side in (left, right))
-    went, came = before - after, after - before
-    if not went and not came:
+def _find_relocated(previous: Prompt, current: Prompt) -> frozenset[bytes]:
+    """Return the blocks that one prompt has in its system prompt and the other in its messages."""
+    heads = [{segment.data for segment in side.head if segment.kind != "envelope"} for side in (previous, current)]
+    left_head, entered_head = heads[0] - heads[1], heads[1] - heads[0]
+    if not left_head and not entered_head:
         return frozenset()
     return frozenset((
-        *(segment.data for segment in right.messages if segment.data in went),
-        *(segment.data for segment in left.messages if segment.data in came),
+        *(segment.data for segment in current.messages if segment.data in left_head),
+        *(segment.data for segment in previous.messages if segment.data in entered_head),
     ))  # fmt: skip
 
 
-_REFERENCE = re.compile(rb'"tool_name"\s*:\s*"([^"\\]{1,200})"')
+_TOOL_REFERENCE = re.compile(rb'"tool_name"\s*:\s*"([^"\\]{1,200})"')
 
 
-def _discovered(left: Prompt, right: Prompt) -> frozenset[str]:
-    """Name the tools that searches in the history have found, and those that one of two prompts only announces."""
-    names = {*left.deferred, *right.deferred}
-    for segment in right.messages:
+def _find_discovered(previous: Prompt, current: Prompt) -> frozenset[str]:
+    """Return the names of tools that searches in the history found, or that either prompt only announces."""
+    names = {*previous.deferred, *current.deferred}
+    for segment in current.messages:
         if b'"tool_reference"' in segment.data:
-            names.update(name.decode("utf-8", "replace") for name in _REFERENCE.findall(segment.data))
+            names.update(name.decode("utf-8", "replace") for name in _TOOL_REFERENCE.findall(segment.data))
     return frozenset(names)
 
 
-def _merged(causes: list[Cause], left: Prompt, resumed: Reloaded | None) -> tuple[Cause, ...]:
-    """Return one cause a code, at its first place; count how many more there are."""
-    causes = [_first_message(cause, causes, left) for cause in causes]
-    if resumed is not None:
-        causes = _rendered_again(causes, left, resumed)
+def _merge_by_code(causes: list[Cause]) -> list[Cause]:
+    """Return one cause for each code, at its first place, with the number of further places."""
     by_code: dict[Code, list[Cause]] = {}
     for cause in sorted(causes, key=lambda cause: cause.position):
         by_code.setdefault(cause.code, []).append(cause)
@@ -238,73 +257,54 @@ def _merged(causes: list[Cause], left: Prompt, resumed: Reloaded | None) -> tupl
         )
         for same in by_code.values()
     ]  # fmt: skip
-    return tuple(sorted(merged, key=_order))
+    return sorted(merged, key=_order)
 
 
-def _rendered_again(causes: list[Cause], left: Prompt, resumed: Reloaded) -> list[Cause]:
-    """Say that tools or the first message were rendered anew as the session was loaded.
-
-    That names what nothing else did; a clock or an id among it has a name of its own.
-    """
-    first_end = len(left.head) + _second_message(left)
-    found: list[Cause] = []
-    for cause in causes:
-        first = cause.code in _RENDERED and len(left.head) <= cause.position < first_end
-        if not first:
-            found.append(cause)
-        if first or (cause.code in _RENDERED_TOOLS and cause.section == "tools"):
-            qualifiers = (resumed.qualifier, *cause.qualifiers)
-            found.append(
-                replace(cause, code=Code.RESUME_RERENDERED, qualifiers=qualifiers, paused=resumed.seconds)
-            )  # fmt: skip
-    return found
+# The first message, and sessions that were loaded again
 
 
-def _first_message(cause: Cause, causes: list[Cause], left: Prompt) -> Cause:
-    """Name what nothing explains in the first message, where a later one is as it was."""
+def _name_first_message(cause: Cause, causes: list[Cause], previous: Prompt) -> Cause:
+    """Name an unexplained change of the first message if a later message is unchanged."""
     if cause.code != Code.PREFIX_MOVED or cause.section != "messages" or not cause.differs:
         return cause
-    second = _second_message(left)
-    if second == len(left.messages) or cause.position >= len(left.head) + second:
+    second = _second_message(previous)
+    if second == len(previous.messages) or cause.position >= len(previous.head) + second:
         return cause
     changed = {cause.position for cause in causes}
-    rest = enumerate(islice(left.messages, second, None), len(left.head) + second)
-    if any(at not in changed and segment.kind != "envelope" for at, segment in rest):
+    later = enumerate(islice(previous.messages, second, None), len(previous.head) + second)
+    if any(at not in changed and segment.kind != "envelope" for at, segment in later):
         return replace(cause, code=Code.FIRST_MESSAGE_REWRITTEN)
     return cause
 
 
-def _second_message(left: Prompt) -> int:
-    """Return where the second message begins; the number of segments where there is none."""
-    rest = enumerate(islice(left.messages, 1, None), 1)
-    return next((at for at, segment in rest if segment.kind in ("envelope", "opaque")), len(left.messages))
+def _second_message(previous: Prompt) -> int:
+    """Return where the second message begins; the number of segments if there is none."""
+    later = enumerate(islice(previous.messages, 1, None), 1)
+    return next((at for at, segment in later if segment.kind in ("envelope", "opaque")), len(previous.messages))
 
 
-class Reloaded(NamedTuple):
-    """What shows that a session was loaded anew, and the seconds of a pause."""
+class ReloadSign(NamedTuple):
+    """What shows that the client loaded the session again."""
 
     qualifier: Qualifier
-    seconds: float | None = None
+    pause: float | None = None  # seconds
 
 
-def _resumed(left_call: Call, right_call: Call, pause: float | None) -> Reloaded | None:
-    """Tell what shows that the session was loaded anew; None where nothing does."""
-    if left_call.session and right_call.session and left_call.session != right_call.session:
-        return Reloaded("another-process")
-    return Reloaded("after-a-pause", pause) if pause is not None and pause >= RESUMED else None
+def _find_reload(previous_call: Call, current_call: Call, pause: float | None) -> ReloadSign | None:
+    if previous_call.session and current_call.session and previous_call.session != current_call.session:
+        return ReloadSign("another-process")
+    return ReloadSign("after-a-pause", pause) if pause is not None and pause >= _RELOAD_SECONDS else None
 
 
-def _tail(left: Prompt, right: Prompt, found: Overlap, call: Call) -> tuple[Cause, ...]:
-    """Find a last message that was rewritten where only exact breakpoints are read, and none stands before it."""
-    if found.common < len(left.head) or not left.messages or not has_exact_breakpoints(right.model):
-        return ()
-    if right.fidelity not in ("wire", "parsed"):  # breakpoints are not in what a tool normalised
-        return ()
-    if provider_of(call.endpoint, right.model, right.dialect) not in ("openai", "azure"):
-        return ()
-    if right.breakpoints or b'"explicit"' in right.params.get("prompt_cache_options", b""):
-        return ()
-    last = len(left.head) + message_start(left, len(left.messages))
-    if found.covered_canonical or found.canonical < last:
-        return ()
-    return (Cause(Code.TAIL_WITHOUT_BREAKPOINT, "messages", TailWithoutBreakpoint(), 0),)
+def _name_reload(causes: list[Cause], previous: Prompt, reload: ReloadSign) -> list[Cause]:
+    """Report changed tools or an unexplained first message as rendered again when the session was loaded."""
+    first_end = len(previous.head) + _second_message(previous)
+    named: list[Cause] = []
+    for cause in causes:
+        is_first = cause.code in _RENDERED and len(previous.head) <= cause.position < first_end
+        if not is_first:
+            named.append(cause)
+        if is_first or (cause.code in _RENDERED_TOOLS and cause.section == "tools"):
+            qualifiers = (reload.qualifier, *cause.qualifiers)
+            named.append(replace(cause, code=Code.RESUME_RERENDERED, qualifiers=qualifiers, paused=reload.pause))
+    return named

@@ -1,22 +1,11 @@
-"""Chains: which recorded request continues which.
+"""Which recorded request continues which: each request belongs to a chain of turns.
 
-In: requests in the order they were recorded. Out: the chain of each. Rules, the first that fits: a request
-continues the chain of the response that it names; the one of the same session, agent and endpoint whose
-messages are the longest prefix of its own (system, tools and breakpoints aside); the latest that begins with the
-same first message and then says something else (another answer of the model, with little of the rest the
-same, is another run of the same task); in another session or at another endpoint, one whose messages, the
-model's among them, are a prefix; where it begins with a summary, the latest conversation that asks under
-the same system prompt; the one whose latest answer it holds (its beginning is gone), as its latest request or, where
-that is recorded, the response to it says it; the latest that it resembles.
+Calls beside a conversation (`purpose.py`) and subagents are chains of their own. A request that only repeats the
+beginning of a chain begins another one (a fork). So does one that drops all tools at the beginning of a user's turn;
+if its system prompt is unchanged, it also names the chain that it left.
 
-Calls beside a conversation (`purpose.py`) and subagents are chains of their own. A request that only
-repeats the beginning of a chain starts another (a fork); so does one that drops all tools as a user's turn
-begins: where its system prompt is unchanged, it says which chain it left.
-
-Cost: O(chains compared) comparisons of shared messages a request; at most 64 chains are compared.
-
-Memory: the latest prompts of the chains touched last are remembered, up to `CHAIN_PROMPT_BYTES` bytes. A chain
-that was forgotten is not continued: what would have been its next request begins another.
+Cost: O(compared chains) comparisons of shared messages for each request, at most 64. Memory: the latest prompts of the
+chains used last, up to `CHAIN_PROMPT_BYTES` bytes. A forgotten chain is not continued: its next request begins another.
 """
 
 from __future__ import annotations
@@ -32,336 +21,351 @@ from lore.model.limits import ANSWER_SEGMENTS, CHAIN_PROMPT_BYTES, CHAINS_COMPAR
 from lore.model.turn import Call, Exchange, Prompt, Streamed
 from lore.prefix import likeness, purpose
 
-OVERHEAD = 256  # bytes that a segment costs apart from its data
-ANY = 12  # a chain costs as much as so many empty segments
-OPENING = 4  # segments behind the divergence in which a summary would stand
-FAILED = 400  # the first status that says that a request was not answered
-_NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_SEGMENT_BYTES = 256  # that a segment costs besides its data
+_CHAIN_SEGMENTS = 12  # a chain costs as much as this many empty segments
+_SUMMARY_SEGMENTS = 4  # after the first difference in which a summary would be
+_FIRST_ERROR = 400  # HTTP status from which a request was not answered
+_AGENT_NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
 class ChainTurn(NamedTuple):
-    """A request's chain and its number in it, from 1."""
+    """A request's place in its chain."""
 
     chain: str
-    turn: int
+    turn: int  # from 1
 
 
 class _Request(NamedTuple):
-    """A request as it is looked for: its prompt, a hash of its first message, who asks, and whether beside."""
+    """A request whose chain is looked for."""
 
     prompt: Prompt
-    first: int
-    who: likeness.Identity
-    beside: bool
+    first_message: int  # a hash of its content
+    sender: likeness.Identity
+    is_side_call: bool
 
 
 @dataclass(slots=True, eq=False)
-class _KnownChain:
-    """The latest request of a chain, what it costs, and by what else it is found: first messages, response, answer."""
+class _Chain:
+    """A chain, by its latest request."""
 
     name: str
     latest: _Request
-    size: int = 0
+    size: int = 0  # bytes that it costs
     turns: int = 0
-    firsts: dict[int, None] = field(default_factory=dict[int, None])
-    response: str = ""
-    answer: int | None = None
+    first_messages: dict[int, None] = field(default_factory=dict[int, None])  # hashes; the latest last
+    response: str = ""  # the id of the latest response
+    answer: int | None = None  # a hash of the latest answer that the latest request holds
 
     @property
     def prompt(self) -> Prompt:
-        """The prompt of its latest request."""
         return self.latest.prompt
 
     def may_continue(self, request: _Request) -> bool:
-        """Tell whether a request could continue this chain, whatever their messages."""
+        """Return whether a request could continue this chain, whatever their messages."""
         return (
             self.prompt.dialect == request.prompt.dialect
-            and self.latest.beside == request.beside
+            and self.latest.is_side_call == request.is_side_call
             and not _drops_tools(self.prompt, request.prompt)
         )
 
     def is_near(self, request: _Request) -> bool:
-        """Tell whether both may be of one conversation, at one endpoint."""
-        return self.latest.who.may_be(request.who) and self.latest.who.same_place(request.who)
+        """Return whether both may be of one conversation, at one endpoint."""
+        sender = self.latest.sender
+        return sender.may_share_conversation(request.sender) and sender.may_share_endpoint(request.sender)
 
 
 class Chains:
-    """Follow the chains of one recording; `remembered` bounds the bytes of prompts that are kept for it.
+    """The chains of one recording.
 
-    `joined` puts an output together that came in pieces; it is asked only where nothing else tells the chain.
+    Args:
+        remembered: bytes of prompts that are kept.
+        join: puts a response together that came in pieces; called only if nothing else tells the chain.
     """
 
     def __init__(
-        self, remembered: int = CHAIN_PROMPT_BYTES, *, joined: Callable[[Streamed], bytes] = lambda _: b""
+        self, remembered: int = CHAIN_PROMPT_BYTES, *, join: Callable[[Streamed], bytes] = lambda _: b""
     ) -> None:
-        self._chains: dict[str, _KnownChain] = {}  # the latest touched last
-        self._alike: dict[int, dict[str, _KnownChain]] = {}  # by a hash of the first message; the latest last
-        self._responses: dict[str, _KnownChain] = {}  # by a chain's latest response
-        self._answers: dict[int, _KnownChain] = {}  # by a hash of the latest answer that a chain's latest request holds
+        self._chains: dict[str, _Chain] = {}  # the latest used last
+        self._by_first_message: dict[int, dict[str, _Chain]] = {}  # the latest used last
+        self._by_response: dict[str, _Chain] = {}
+        self._by_answer: dict[int, _Chain] = {}
         self._room = remembered
-        self._replies = likeness.Replies(joined)
-        self._gone: list[str] = []
-        self._main: likeness.Identity | None = None
-        self.given_up = ""  # the chain that the latest request left to begin its own without tools; mostly none
+        self._replies = likeness.Replies(join)
+        self._forgotten: list[str] = []
+        self._main: likeness.Identity | None = None  # the sender of the main chain
         self._numbers = count(2)
+        self.given_up = ""  # the chain that the latest request left to begin its own without tools
 
-    def forgotten(self) -> list[str]:
-        """Name the chains that were forgotten since this was asked last."""
-        gone, self._gone = self._gone, []
-        return gone
+    def take_forgotten(self) -> list[str]:
+        """Return the chains that were forgotten since the last call."""
+        forgotten, self._forgotten = self._forgotten, []
+        return forgotten
 
-    def link(self, prompt: Prompt, exchange: Exchange | None = None) -> ChainTurn:
-        """Take the next request."""
+    def add(self, prompt: Prompt, exchange: Exchange | None = None) -> ChainTurn:
+        """Add the next request, and return its place."""
         call = Call() if exchange is None else exchange.call
-        first = hash(_first_message(prompt))
-        request = _Request(prompt, first, likeness.identity_of(prompt, exchange), purpose.is_beside(prompt, call))
-        chain, self.given_up = self._continued(request), ""
-        known = chain is not None
+        sender = likeness.identify_sender(prompt, exchange)
+        request = _Request(prompt, hash(_first_message(prompt)), sender, purpose.is_side_call(prompt, call))
+        chain, self.given_up = self._find_chain(request), ""
+        is_new = chain is None
         if chain is None:
-            self.given_up = self._restarted(request)
-            chain = _KnownChain(self._new(request), request)
-        if not known or (call.status or 0) < FAILED:  # what failed wrote nothing that the next one could go on from
+            self.given_up = self._find_given_up(request)
+            chain = _Chain(self._name_chain(request), request)
+        if is_new or (call.status or 0) < _FIRST_ERROR:  # a failed request wrote nothing that could be continued
             self._remember(chain, request, exchange)
         chain.turns += 1
         while self._room < 0 and len(self._chains) > 1:
             self._forget(next(iter(self._chains.values())))
         return ChainTurn(chain.name, chain.turns)
 
-    def _remember(self, chain: _KnownChain, request: _Request, exchange: Exchange | None) -> None:
-        """Keep a chain's latest request, and what answered it."""
+    # Memory
+
+    def _remember(self, chain: _Chain, request: _Request, exchange: Exchange | None) -> None:
         name, chain.latest = chain.name, request
-        alike = self._alike.setdefault(request.first, {})
-        for known in (self._chains, alike):
-            known.pop(name, None)
-            known[name] = chain
-        chain.firsts.pop(request.first, None)
-        chain.firsts[request.first] = None
-        if len(chain.firsts) > CHAINS_COMPARED:  # a first message that is another one every time
-            self._unlist(chain, next(iter(chain.firsts)))
-        self._unanswer(chain)
-        answer = next(_answers(request.prompt, backwards=True), None)
+        for chains in (self._chains, self._by_first_message.setdefault(request.first_message, {})):
+            chains.pop(name, None)
+            chains[name] = chain
+        chain.first_messages.pop(request.first_message, None)
+        chain.first_messages[request.first_message] = None
+        if len(chain.first_messages) > CHAINS_COMPARED:  # its first message differs in every request
+            self._forget_first_message(chain, next(iter(chain.first_messages)))
+        self._forget_answer(chain)
+        answer = next(_find_answers(request.prompt, backwards=True), None)
         if answer is not None:
             chain.answer = hash(answer)
-            self._answers[chain.answer] = chain
-        size = sum(len(segment.data) for segment in request.prompt) + OVERHEAD * (len(request.prompt) + ANY)
+            self._by_answer[chain.answer] = chain
+        segments = len(request.prompt) + _CHAIN_SEGMENTS
+        size = sum(len(segment.data) for segment in request.prompt) + _SEGMENT_BYTES * segments
         self._room += chain.size - size
         chain.size = size
         if exchange is not None and exchange.response_id:
-            self._responses.pop(chain.response, None)
-            self._responses[exchange.response_id] = chain
+            self._by_response.pop(chain.response, None)
+            self._by_response[exchange.response_id] = chain
             chain.response = exchange.response_id
-        self._replies.note(name, b"" if exchange is None else exchange.output)
+        self._replies.remember(name, b"" if exchange is None else exchange.output)
 
-    def _forget(self, chain: _KnownChain) -> None:
-        """Forget a chain, where there is no room for all."""
+    def _forget(self, chain: _Chain) -> None:
         self._room += chain.size
-        for first in list(chain.firsts):
-            self._unlist(chain, first)
-        self._unanswer(chain)
-        self._responses.pop(chain.response, None)
+        for first in list(chain.first_messages):
+            self._forget_first_message(chain, first)
+        self._forget_answer(chain)
+        self._by_response.pop(chain.response, None)
         self._replies.forget(chain.name)
         del self._chains[chain.name]
-        self._gone.append(chain.name)
+        self._forgotten.append(chain.name)
 
-    def _unanswer(self, chain: _KnownChain) -> None:
-        """Forget a chain's latest answer, where no other chain ends with the same."""
+    def _forget_answer(self, chain: _Chain) -> None:
         answer, chain.answer = chain.answer, None
-        if answer is not None and self._answers.get(answer) is chain:
-            del self._answers[answer]
+        if answer is not None and self._by_answer.get(answer) is chain:
+            del self._by_answer[answer]
 
-    def _unlist(self, chain: _KnownChain, first: int) -> None:
-        del chain.firsts[first], self._alike[first][chain.name]
-        if not self._alike[first]:
-            del self._alike[first]
+    def _forget_first_message(self, chain: _Chain, first: int) -> None:
+        del chain.first_messages[first], self._by_first_message[first][chain.name]
+        if not self._by_first_message[first]:
+            del self._by_first_message[first]
 
-    def _new(self, request: _Request) -> str:
-        """Name a new chain.
-
-        A request without tools asks for something else, beside a session that works with them.
-        """
-        who, main = request.who, self._main
-        before = None if MAIN not in self._chains else self._chains[MAIN].prompt
-        own = main is not None and bool(who.session) and who.session == main.session
-        other = own and before is not None and not likeness.same_system(before, request.prompt)
-        if request.beside or (
-            other and before is not None and purpose.has_tools(before) and not purpose.has_tools(request.prompt)
-        ):
+    def _name_chain(self, request: _Request) -> str:
+        """Name a new chain. In a session that works with tools, a request without them is a side call."""
+        sender, main = request.sender, self._main
+        before = self._chains[MAIN].prompt if MAIN in self._chains else None
+        is_in_session = main is not None and bool(sender.session) and sender.session == main.session
+        has_other_system = (
+            is_in_session and before is not None and not likeness.has_same_system(before, request.prompt)
+        )  # fmt: skip
+        lacks_tools = before is not None and purpose.has_tools(before) and not purpose.has_tools(request.prompt)
+        if request.is_side_call or (has_other_system and lacks_tools):
             return f"utility-{next(self._numbers)}"
-        if who.agent and who.agent != MAIN:
-            named = _NAME.fullmatch(who.agent) and who.agent not in self._chains
-            return who.agent if named else f"agent-{next(self._numbers)}"
+        if sender.agent and sender.agent != MAIN:
+            is_name = _AGENT_NAME.fullmatch(sender.agent) and sender.agent not in self._chains
+            return sender.agent if is_name else f"agent-{next(self._numbers)}"
         if main is None:
-            self._main = who
+            self._main = sender
             return MAIN
-        return f"{'agent' if other else 'chain'}-{next(self._numbers)}"
+        return f"{'agent' if has_other_system else 'chain'}-{next(self._numbers)}"
 
-    def _continued(self, request: _Request) -> _KnownChain | None:
-        alike = [chain for chain in self._begin_alike(request) if chain.may_continue(request)]
-        near = [chain for chain in alike if chain.is_near(request)]
-        found = self._named(request, near) or self._by_messages(request.prompt, near) or self._elsewhere(request, alike)
-        if found is None and not request.beside:
-            found = self._summarised(request) or self._shortened(request) or self._replied(request)
-        alike = (chain for chain in self._recent(request) if likeness.resembles(chain.prompt, request.prompt))
-        found = found or next(alike, None)
-        return found if found is not None or request.beside else self._unwrapped(request)
+    # Which chain a request continues: the first rule that finds one
 
-    def _begin_alike(self, request: _Request) -> Iterator[_KnownChain]:
-        return islice(reversed(self._alike.get(request.first, {}).values()), CHAINS_COMPARED)
+    def _find_chain(self, request: _Request) -> _Chain | None:
+        candidates = [chain for chain in self._begins_alike(request) if chain.may_continue(request)]
+        near = [chain for chain in candidates if chain.is_near(request)]
+        chain = (
+            self._find_by_response(request, near)
+            or self._find_by_messages(request.prompt, near)
+            or self._find_elsewhere(request, candidates)
+        )
+        if chain is None and not request.is_side_call:
+            chain = self._find_by_summary(request) or self._find_by_answer(request) or self._find_by_reply(request)
+        chain = chain or self._find_rewritten(request)
+        return chain if chain is not None or request.is_side_call else self._find_unwrapped(request)
 
-    def _recent(self, request: _Request, *, alike: bool = False) -> Iterator[_KnownChain]:
-        """Iterate over the chains touched last that a request may continue; `alike`: under its own system prompt."""
+    def _begins_alike(self, request: _Request) -> Iterator[_Chain]:
+        """Iterate over the chains with the same first message, the latest used first."""
+        return islice(reversed(self._by_first_message.get(request.first_message, {}).values()), CHAINS_COMPARED)
+
+    def _recent(self, request: _Request, *, same_system: bool = False) -> Iterator[_Chain]:
+        """Iterate over the chains used last that a request may continue."""
         for chain in islice(reversed(self._chains.values()), CHAINS_COMPARED):
             fits = chain.may_continue(request) and chain.is_near(request)
-            if fits and (not alike or likeness.same_system(chain.prompt, request.prompt)):
+            if fits and (not same_system or likeness.has_same_system(chain.prompt, request.prompt)):
                 yield chain
 
-    def _named(self, request: _Request, near: list[_KnownChain]) -> _KnownChain | None:
-        """Return the chain of the response that a request says it continues, where its messages agree."""
-        chain = self._responses.get(request.who.previous)
-        if chain is None or not chain.may_continue(request) or not chain.latest.who.may_be(request.who):
+    def _find_by_response(self, request: _Request, near: list[_Chain]) -> _Chain | None:
+        """Return the chain of the response that a request says it continues, if their messages agree."""
+        chain = self._by_response.get(request.sender.previous)
+        if chain is None or not chain.may_continue(request):
             return None
-        fits = request.prompt.partial or chain in near or purpose.begins_with_summary(request.prompt)
-        return chain if fits or not len(chain.prompt.messages) else None
+        if not chain.latest.sender.may_share_conversation(request.sender):
+            return None
+        agrees = request.prompt.partial or chain in near or purpose.begins_with_summary(request.prompt)
+        return chain if agrees or not len(chain.prompt.messages) else None
 
-    def _by_messages(self, prompt: Prompt, near: list[_KnownChain]) -> _KnownChain | None:
-        latest: _KnownChain | None = None
+    @staticmethod
+    def _find_by_messages(prompt: Prompt, near: list[_Chain]) -> _Chain | None:
+        """Return the chain whose messages are the longest prefix of a prompt's, else the latest that it rewrote."""
+        rewritten: _Chain | None = None
         longest, best = (-1, False), None
         for chain in near:
             before = chain.prompt
             shared = before.messages.common(prompt.messages)
             if shared == len(before.messages) and shared >= longest[0]:
-                fits = (
-                    shared,
-                    likeness.same_head(before, prompt),
-                )  # of several as long, one with the same tools and system
-                longest, best = (fits, chain) if fits > longest else (longest, best)
+                fit = shared, likeness.has_same_head(before, prompt)  # among equals the one with the same head
+                longest, best = (fit, chain) if fit > longest else (longest, best)
             differs = shared < min(len(prompt.messages), len(before.messages))
-            if latest is None and differs and self._rewritten(before, prompt, shared):
-                latest = chain
-        return best or latest
+            if rewritten is None and differs and _is_rewritten(before, prompt, shared):
+                rewritten = chain
+        return best or rewritten
 
     @staticmethod
-    def _rewritten(before: Prompt, prompt: Prompt, shared: int) -> bool:
-        """Tell whether a history was rewritten, or summed up, and no other conversation begins alike."""
-        near_by = any(purpose.is_summary(segment) for segment in islice(prompt.messages.since(shared), OPENING))
-        summed = near_by or any(
-            purpose.is_summary(block) for block in purpose.before_answer(prompt.messages.since(shared))
-        )
-        return summed or not likeness.is_another_run(before, prompt, shared)
-
-    def _elsewhere(self, request: _Request, alike: list[_KnownChain]) -> _KnownChain | None:
+    def _find_elsewhere(request: _Request, candidates: list[_Chain]) -> _Chain | None:
         """Return the chain that is continued in another session (it was resumed) or at another endpoint.
 
-        In another session a first message alone is none: many begin alike.
+        In another session an answer of the model must be among the shared messages: many conversations begin alike.
         """
         messages = request.prompt.messages
-        for chain in alike:
-            before, who = chain.prompt.messages, chain.latest.who
+        for chain in candidates:
+            before, sender = chain.prompt.messages, chain.latest.sender
             if before.common(messages) != len(before) or len(before) >= len(messages):
                 continue
-            known = bool(who.session) and who.may_be(request.who)
-            if known or any(segment.kind == "envelope" and likeness.is_models(segment) for segment in before):
+            is_session = bool(sender.session) and sender.may_share_conversation(request.sender)
+            if is_session or any(part.kind == "envelope" and likeness.is_model_message(part) for part in before):
                 return chain
         return None
 
-    def _summarised(self, request: _Request) -> _KnownChain | None:
+    def _find_by_summary(self, request: _Request) -> _Chain | None:
         """Return the conversation whose summary a request begins with."""
         prompt = request.prompt
-        sure = purpose.begins_with_summary(prompt)
-        headed = None if sure else next(filter(purpose.is_headed, purpose.opening(prompt)), None)
-        if not sure and headed is None:
+        says_so = purpose.begins_with_summary(prompt)
+        opening = list(purpose.opening_segments(prompt))
+        headed = None if says_so else next(filter(purpose.has_summary_heading, opening), None)
+        if not says_so and headed is None:
             return None
-        found: list[_KnownChain] = []
+        is_sealed = any(map(purpose.is_sealed_summary, opening))
+        candidates: list[_Chain] = []
         for chain in self._recent(request):
             before = chain.prompt
             grew = len(before.messages) < len(prompt.messages)
-            named = bool(request.who.session) and chain.latest.who.session == request.who.session
-            sealed = named and any(map(purpose.is_sealed, purpose.opening(prompt)))
-            if (grew and not sealed) or not likeness.keeps_system(before, prompt):
+            session = request.sender.session
+            is_session = bool(session) and chain.latest.sender.session == session
+            if (grew and not (is_session and is_sealed)) or not likeness.has_kept_system(before, prompt):
                 continue
-            if sure or (headed is not None and purpose.retells(headed, before.messages)):
-                found.append(chain)
-        kept = {segment.data for segment in purpose.before_answer(prompt.messages) if segment.kind != "envelope"}
+            if says_so or (headed is not None and purpose.retells(headed, before.messages)):
+                candidates.append(chain)
+        kept = {part.data for part in purpose.segments_before_answer(prompt.messages) if part.kind != "envelope"}
         return max(
-            found, key=lambda chain: len(kept & {segment.data for segment in chain.prompt.messages}), default=None
+            candidates, key=lambda chain: len(kept & {part.data for part in chain.prompt.messages}), default=None
         )
 
-    def _shortened(self, request: _Request) -> _KnownChain | None:
-        """Return the conversation whose latest answer stands in a request that lacks something before it."""
-        for answer in _answers(request.prompt):
-            chain = self._answers.get(hash(answer))
+    def _find_by_answer(self, request: _Request) -> _Chain | None:
+        """Return the conversation whose latest answer is in a request that lacks something before it."""
+        for answer in _find_answers(request.prompt):
+            chain = self._by_answer.get(hash(answer))
             if chain is None or not chain.may_continue(request) or not chain.is_near(request):
                 continue
             before, messages = chain.prompt, request.prompt.messages
-            if before.messages.common(messages) < len(messages) and likeness.keeps_system(before, request.prompt):
+            if before.messages.common(messages) < len(messages) and likeness.has_kept_system(before, request.prompt):
                 return chain
         return None
 
-    def _replied(self, request: _Request) -> _KnownChain | None:
-        """Return the conversation whose latest reply is the latest answer that a request holds.
+    def _find_by_reply(self, request: _Request) -> _Chain | None:
+        """Return the conversation whose recorded reply is the latest answer that a request holds.
 
-        So a request is known whose first message lost the documents that it brought when it was asked.
+        This finds a request whose first message lost the documents that it had when it was sent first.
         """
-        keys = likeness.latest_answer(request.prompt)
-        alike = self._recent(request, alike=True) if keys else ()
-        return next((chain for chain in alike if keys & self._replies.of(chain.name)), None)
+        keys = likeness.latest_answer_keys(request.prompt)
+        candidates = self._recent(request, same_system=True) if keys else ()
+        return next((chain for chain in candidates if keys & self._replies.keys_of(chain.name)), None)
 
-    def _unwrapped(self, request: _Request) -> _KnownChain | None:
+    def _find_rewritten(self, request: _Request) -> _Chain | None:
+        """Return the latest chain that a request resembles, its first message aside."""
+        candidates = self._recent(request)
+        return next((one for one in candidates if likeness.is_rewritten_successor(one.prompt, request.prompt)), None)
+
+    def _find_unwrapped(self, request: _Request) -> _Chain | None:
         """Return the conversation whose first message lost what a program had put around it, if its reply is unknown.
 
-        A reply that is known and stands not in the request shows another conversation.
+        A known reply that is not in the request shows another conversation.
         """
-        for chain in self._recent(request, alike=True):
-            if likeness.loses_wrapper(chain.prompt, request.prompt) and not self._replies.of(chain.name):
+        for chain in self._recent(request, same_system=True):
+            if likeness.has_lost_wrapper(chain.prompt, request.prompt) and not self._replies.keys_of(chain.name):
                 return chain
         return None
 
-    def _restarted(self, request: _Request) -> str:
-        """Name the chain that a request restarts without tools; empty where it restarts none."""
+    def _find_given_up(self, request: _Request) -> str:
+        """Return the name of the chain that a request restarts without tools; empty if it restarts none."""
         prompt = request.prompt
-        if request.beside or purpose.has_tools(prompt):
+        if request.is_side_call or purpose.has_tools(prompt):
             return ""
-        for chain in self._begin_alike(request):
+        for chain in self._begins_alike(request):
             before = chain.prompt
             if (
                 before.dialect == prompt.dialect
-                and not chain.latest.beside
+                and not chain.latest.is_side_call
                 and chain.is_near(request)
                 and _drops_tools(before, prompt)
-                and likeness.same_system(before, prompt)
+                and likeness.has_same_system(before, prompt)
                 and before.messages.common(prompt.messages) == len(before.messages) < len(prompt.messages)
             ):
                 return chain.name
         return ""
 
 
+def _is_rewritten(before: Prompt, prompt: Prompt, shared: int) -> bool:
+    """Return whether a history was rewritten or summarised, rather than another conversation begins alike."""
+    changed = prompt.messages.since(shared)
+    if any(purpose.is_summary(segment) for segment in islice(changed, _SUMMARY_SEGMENTS)):
+        return True
+    if any(purpose.is_summary(block) for block in purpose.segments_before_answer(prompt.messages.since(shared))):
+        return True
+    return not likeness.is_another_run(before, prompt, shared)
+
+
 def _drops_tools(before: Prompt, prompt: Prompt) -> bool:
-    """Tell whether a request that begins a user's turn has none of the tools that were there before."""
+    """Return whether a request begins a user's turn without any of the previous tools."""
     return purpose.has_tools(before) and not purpose.has_tools(prompt) and purpose.begins_user_turn(prompt)
 
 
-def _answers(prompt: Prompt, *, backwards: bool = False) -> Iterator[bytes]:
-    """Iterate over what the model said that is long enough to be known by: the first such block of each answer."""
+def _find_answers(prompt: Prompt, *, backwards: bool = False) -> Iterator[bytes]:
+    """Yield the first block of each answer of the model that is long enough to identify it."""
     size = len(prompt.messages)
     last = min(size, ANSWER_SEGMENTS)
     for place in range(size - 1, size - 1 - last, -1) if backwards else range(last):
         segment = prompt.messages[place]
-        if segment.kind != "envelope" or not likeness.is_models(segment):
+        if segment.kind != "envelope" or not likeness.is_model_message(segment):
             continue
-        for peer in islice(prompt.messages.since(place), 1, 4):
-            if peer.kind == "envelope":
+        for block in islice(prompt.messages.since(place), 1, 4):
+            if block.kind == "envelope":
                 break
-            if len(peer.data) >= likeness.DISTINCT:
-                yield peer.data
+            if len(block.data) >= likeness.DISTINCT:
+                yield block.data
                 break
 
 
 def _first_message(prompt: Prompt) -> tuple[bytes, ...]:
-    """The first message's content, as bytes; its envelope ends where the next one begins."""
-    found: list[bytes] = []
+    """Return the blocks of the first message."""
+    blocks: list[bytes] = []
     for place, segment in enumerate(prompt.messages):
         if segment.kind != "envelope":
-            found.append(segment.data)
+            blocks.append(segment.data)
         elif place:
             break
-    return tuple(found)
+    return tuple(blocks)

@@ -1,18 +1,15 @@
-"""Whether two requests may be of one conversation: who asks, how alike they are, and whose reply one of them holds.
+"""Whether two requests may belong to one conversation: who sends them, how alike they are, whose reply they hold.
 
-In: prompts, what is known of their calls, the output of each response. Rules: nothing that both say differs; a history
-that was rewritten keeps most of what it had. Claude Code's billing header, a line of its own that opens its system
-prompt, is no likeness: it is another one with every request. The Claude API takes it out of a prompt before it caches
-(public threads, 2026-02); vLLM, llama.cpp, Ollama, gateways and a host that nobody knows keep it, as content like all
-other.
+Claude Code's billing header, a line that opens its system prompt, differs in every request and counts for no likeness.
+The Claude API drops it before it caches (public threads, 2026-02); vLLM, llama.cpp, Ollama, gateways and unknown hosts
+keep it, as content like all other.
 
-What the model said is known where responses are recorded: by ids of its calls, and by texts that no other reply has. A
-reply is read when it is first asked for, at most once; those that nobody asks for are never put together. Memory: what
-was not read, up to `CHAIN_REPLY_BYTES` bytes, the oldest forgotten first; a few hashes of what was.
+What the model answered is known if responses are recorded: by the ids of its calls, and by texts that no other reply
+has. A reply is decoded when it is first asked for, at most once. Memory: undecoded replies up to `CHAIN_REPLY_BYTES`
+bytes, the oldest dropped first, and a few hashes of decoded ones.
 
-Sources: headers and ids as readers found them; `metadata.user_id` of Claude Code's bodies, which holds the
-session as JSON or behind `_session_`; `cc_prev_req` in the billing header.
-Cost: O(segments behind the first that differs), and each is compared once.
+Sources of identities: headers and ids as readers found them; `metadata.user_id` of Claude Code's bodies, which holds
+the session as JSON or after `_session_`; `cc_prev_req` in the billing header.
 """
 
 from __future__ import annotations
@@ -32,253 +29,272 @@ from lore.model.providers import place_in, provider_of
 from lore.model.turn import Exchange, Output, Prompt, Segment, Streamed
 from lore.model.vector import common_prefix, common_suffix
 from lore.prefix.blocks import HEADER, block_of, is_header
-from lore.prefix.overlap import same_content
-from lore.prefix.tools import is_deferred, name_of
-from lore.prefix.volatile import wrapping
+from lore.prefix.overlap import has_same_content
+from lore.prefix.tools import is_deferred, tool_name
+from lore.prefix.volatile import find_wrapper
 
-DISTINCT = 48  # bytes or characters of a text by which an answer is known: "Done." is said in many conversations
-_ID = 16  # of a name that a provider makes up; some servers count their calls
-_MOST = 64  # texts by which a reply is recognised
-_IDS = ("id", "call_id", "toolUseId")
+DISTINCT = 48  # bytes or characters of a text that identifies an answer: "Done." occurs in many conversations
+_DISTINCT_ID = 16  # characters of an id that identifies an answer: some servers count their calls
+_MOST_KEYS = 64  # texts and ids by which a reply is recognised
+_ID_MEMBERS = ("id", "call_id", "toolUseId")
 
-Keys: TypeAlias = frozenset[int]
+ReplyKeys: TypeAlias = frozenset[int]
 
-SIMILAR = 0.8
-_LOOKED_AT = 8  # blocks compared by content: where these are equal, so is the rest
-_BEGINNING = 512  # bytes of a block whose words are compared before its content is
-_FIRST = 256  # bytes of a block in which the header begins, white space of a pretty recording among them
-_WITHIN = 4096  # bytes of a block in which a header stands
-_QUOTED = b'"' + HEADER
+_SIMILAR = 0.8  # share of a text that is unchanged in a nearly equal one
+_COMPARED_BLOCKS = 8  # if their contents are equal, so are those of the rest
+_COMPARED_WORDS = 512  # bytes of a block whose words are compared before its content
+_HEADER_START = 256  # bytes of a block in which the header begins, white space of a pretty-printed body included
+_HEADER_BYTES = 4096  # of a block in which a header ends
+_QUOTED_HEADER = b'"' + HEADER
 _WORD = re.compile(rb"[A-Za-z]{4,}")
-_MODELS = (b'"assistant"', b'"model"', b'"function_call"', b'"reasoning"')  # how an envelope says that the model spoke
+_MODEL_SIGNS = (b'"assistant"', b'"model"', b'"function_call"', b'"reasoning"')  # in the envelope of a model's message
 _SESSION = re.compile(r'"session_id"\s*:\s*"([^"\\]{1,128})"|_session_([0-9A-Za-z-]{8,128})$')
-_PREVIOUS = re.compile(rb"cc_prev_req=([\w-]{1,128})")
+_PREVIOUS_REQUEST = re.compile(rb"cc_prev_req=([\w-]{1,128})")
+
+
+# Who sends a request
 
 
 class Identity(NamedTuple):
-    """Session, agent, endpoint, and the response that a request continues; empty where the recording does not say.
-
-    `endpoint` is without model and way of delivery.
-    """
+    """Who sends a request; a field is empty if the recording does not say it."""
 
     session: str = ""
     agent: str = ""
-    endpoint: str = ""
-    previous: str = ""
+    endpoint: str = ""  # without the model and the way of delivery
+    previous: str = ""  # the response that the request continues
 
-    def may_be(self, other: Identity) -> bool:
-        """Tell whether two requests may be of one conversation: nothing that both say differs."""
+    def may_share_conversation(self, other: Identity) -> bool:
+        """Return whether no session or agent that both requests name differs."""
         if self.session and other.session:
             return self.session == other.session and self.agent == other.agent
         return not (self.agent and other.agent) or self.agent == other.agent
 
-    def same_place(self, other: Identity) -> bool:
-        """Tell whether two requests may have gone to one endpoint."""
+    def may_share_endpoint(self, other: Identity) -> bool:
+        """Return whether two requests may have been sent to one endpoint."""
         return not self.endpoint or not other.endpoint or self.endpoint == other.endpoint
 
 
-def identity_of(prompt: Prompt, exchange: Exchange | None) -> Identity:
-    """Read who asks."""
-    session, previous = _session(prompt), _previous(prompt)
+def identify_sender(prompt: Prompt, exchange: Exchange | None) -> Identity:
+    """Return who sent a request, from what its reader found and from its body."""
+    session, previous = _session_in_body(prompt), _previous_in_header(prompt)
     if exchange is None:
         return Identity(session, previous=previous)
     call = exchange.call
     return Identity(call.session or session, call.agent, place_in(call.endpoint), call.previous or previous)
 
 
-def _session(prompt: Prompt) -> str:
+def _session_in_body(prompt: Prompt) -> str:
     raw = prompt.params.get("metadata", b"")
     if b"session_" not in raw:
         return ""
-    found = _SESSION.search(text_of((table(raw) or {}).get("user_id", b'""')))
-    return "" if found is None else found[1] or found[2]
+    match = _SESSION.search(text_of((table(raw) or {}).get("user_id", b'""')))
+    return "" if match is None else match[1] or match[2]
 
 
-def _previous(prompt: Prompt) -> str:
+def _previous_in_header(prompt: Prompt) -> str:
     first = prompt.dropped or next((segment.data for segment in prompt.head if segment.section == "system"), b"")
-    found = _PREVIOUS.search(first) if _QUOTED in first[:_WITHIN] else None
-    return "" if found is None else found[1].decode()
+    match = _PREVIOUS_REQUEST.search(first) if _QUOTED_HEADER in first[:_HEADER_BYTES] else None
+    return "" if match is None else match[1].decode()
 
 
-def without_dropped(prompt: Prompt, endpoint: str) -> Prompt:
-    """Return the prompt without what its provider does not render: the header that it drops, tools that are deferred.
+def drop_unrendered(prompt: Prompt, endpoint: str) -> Prompt:
+    """Return the prompt without what its provider does not render: the billing header that it drops, deferred tools.
 
-    `dropped` then holds the header's text, `deferred` the names of the tools: they stand outside of the prefix until a
-    search finds them, and then in a message (the documentation of Anthropic and of OpenAI).
+    `dropped` then holds the header's text, `deferred` the names of the tools: they are outside the prefix until a
+    search finds them, and then in a message (documentation of Anthropic and OpenAI).
     """
     head = prompt.head
-    tools = {at for at, segment in enumerate(head) if segment.section == "tools" and is_deferred(segment)}
-    header = next((at for at, segment in enumerate(head) if segment.section == "system"), None)
-    if header is not None and not (
-        is_header(head[header]) and provider_of(endpoint, prompt.model, prompt.dialect) == "anthropic"
-    ):
-        header = None
-    gone = tools if header is None else {*tools, header}
-    if not gone:
+    dropped = {at for at, segment in enumerate(head) if segment.section == "tools" and is_deferred(segment)}
+    deferred = tuple([tool_name(head[at]) for at in sorted(dropped)])
+    header = next((at for at, segment in enumerate(head) if segment.section == "system"), -1)
+    has_header = header >= 0 and is_header(head[header])
+    has_header = has_header and provider_of(endpoint, prompt.model, prompt.dialect) == "anthropic"
+    if has_header:
+        dropped.add(header)
+    if not dropped:
         return prompt
     breakpoints = zip(prompt.breakpoints, prompt.breakpoint_values, strict=True)
-    kept = [(place - sum(at < place for at in gone), value) for place, value in breakpoints if place not in gone]
+    kept = [(place - sum(at < place for at in dropped), value) for place, value in breakpoints if place not in dropped]
     return replace(
         prompt,
-        head=tuple([segment for at, segment in enumerate(head) if at not in gone]),
+        head=tuple([segment for at, segment in enumerate(head) if at not in dropped]),
         breakpoints=tuple([place for place, _ in kept]),
         breakpoint_values=tuple([value for _, value in kept]),
-        dropped=b"" if header is None else head[header].data,
-        deferred=tuple([name_of(head[at]) for at in sorted(tools)]),
+        dropped=head[header].data if has_header else b"",
+        deferred=deferred,
     )
 
 
-def is_models(envelope: Segment) -> bool:
-    """Tell whether a message is the model's own."""
-    return any(sign in envelope.data for sign in _MODELS)
+# How alike two requests are
 
 
-def is_another_run(left: Prompt, right: Prompt, shared: int) -> bool:
-    """Tell whether two requests part at an answer of the model, and little of what follows is the same.
+def is_model_message(envelope: Segment) -> bool:
+    """Return whether a message is the model's, by its envelope."""
+    return any(sign in envelope.data for sign in _MODEL_SIGNS)
 
-    The same task that was run again gets another answer; a history that was rewritten keeps the rest.
+
+def is_another_run(previous: Prompt, current: Prompt, shared: int) -> bool:
+    """Return whether two prompts differ from an answer of the model on, and most of what follows differs.
+
+    The same task that is run again gets another answer; a history that is rewritten keeps the rest.
+    `shared` is the number of their equal leading message segments.
     """
-    place, envelope = shared, left.messages[shared]
+    place, envelope = shared, previous.messages[shared]
     while envelope.kind != "envelope" and place > 0:
         place -= 1
-        envelope = left.messages[place]
-    if not is_models(envelope):
+        envelope = previous.messages[place]
+    if not is_model_message(envelope):
         return False
     before, after = (
         Counter(segment.data for segment in side.messages.since(shared) if segment.kind != "envelope")
-        for side in (left, right)
+        for side in (previous, current)
     )
-    return 2 * (before & after).total() < before.total()  # wherever it stands: a dropped block moves the others
+    return 2 * (before & after).total() < before.total()  # at any place: a dropped block moves the others
 
 
-def resembles(left: Prompt, right: Prompt) -> bool:
-    """Tell whether the right request is the next one of a conversation whose first message was rewritten."""
-    if len(right.messages) <= len(left.messages):
+def is_rewritten_successor(previous: Prompt, current: Prompt) -> bool:
+    """Return whether a prompt continues a conversation whose first message was rewritten."""
+    if len(current.messages) <= len(previous.messages):
         return False
-    pairs = [pair for pair in zip(left.messages, right.messages, strict=False) if pair[0].kind != "envelope"]
+    pairs = _block_pairs(previous, current)
     if not pairs:
         return False
     if len(pairs) > 1 and 2 * sum(old == new for old, new in pairs) >= len(pairs):
         return True
-    if all(_alike_words(*pair) and same_content(*pair) for pair in pairs[:_LOOKED_AT]):
+    if all(_share_words(*pair) and has_same_content(*pair) for pair in pairs[:_COMPARED_BLOCKS]):
         return True  # another serialiser wrote it
-    return len(pairs) == 1 and nearly_same(*pairs[0])
+    return len(pairs) == 1 and is_nearly_equal(*pairs[0])
 
 
-def loses_wrapper(left: Prompt, right: Prompt) -> bool:
-    """Tell whether the right goes on from the left's only text, without what a program had put around it."""
-    pairs = [pair for pair in zip(left.messages, right.messages, strict=False) if pair[0].kind != "envelope"]
-    if len(right.messages) <= len(left.messages) or len(pairs) != 1:
+def _block_pairs(previous: Prompt, current: Prompt) -> list[tuple[Segment, Segment]]:
+    """Return the previous prompt's blocks with the segments at the same places of the current one."""
+    pairs = zip(previous.messages, current.messages, strict=False)
+    return [(old, new) for old, new in pairs if old.kind != "envelope"]
+
+
+def has_lost_wrapper(previous: Prompt, current: Prompt) -> bool:
+    """Return whether a prompt continues the previous one's only text without what a program had put around it."""
+    pairs = _block_pairs(previous, current)
+    if len(current.messages) <= len(previous.messages) or len(pairs) != 1:
         return False
     old, new = pairs[0]
     if not DISTINCT <= len(new.data) < len(old.data):
         return False
-    before, after = (block_of(side, b"").text for side in (old, new))
-    return before is not None and after is not None and wrapping(before, after) is not None
+    before, after = block_of(old).text, block_of(new).text
+    return before is not None and after is not None and find_wrapper(before, after) is not None
 
 
-def _alike_words(left: Segment, right: Segment) -> bool:
-    """Tell cheaply whether two segments may have one content, however it is spelled."""
-    before, after = (set(_WORD.findall(side.data[:_BEGINNING])) for side in (left, right))
+def _share_words(previous: Segment, current: Segment) -> bool:
+    """Return whether two blocks may have one content in different spellings: a quick test."""
+    before, after = (set(_WORD.findall(side.data[:_COMPARED_WORDS])) for side in (previous, current))
     return 2 * len(before & after) >= min(len(before), len(after))
 
 
-def nearly_same(left: Segment, right: Segment) -> bool:
-    """Tell whether two texts differ in one place that is less than a fifth of the longer one."""
-    if same_content(left, right):
+def is_nearly_equal(previous: Segment, current: Segment) -> bool:
+    """Return whether two texts differ at one place that is less than a fifth of the longer one."""
+    if has_same_content(previous, current):
         return True
-    sizes = len(left.data), len(right.data)
-    front = common_prefix(left.data, right.data)
-    return SIMILAR * max(sizes) <= front + common_suffix(left.data, right.data, min(sizes) - front)
+    sizes = len(previous.data), len(current.data)
+    front = common_prefix(previous.data, current.data)
+    return _SIMILAR * max(sizes) <= front + common_suffix(previous.data, current.data, min(sizes) - front)
 
 
-def same_system(left: Prompt, right: Prompt) -> bool:
-    """Tell whether two requests have one system prompt, a client's own header line aside."""
-    return _system(left) == _system(right)
+def has_same_system(previous: Prompt, current: Prompt) -> bool:
+    """Return whether two requests have the same system prompt, except for a billing header."""
+    return _system_of(previous) == _system_of(current)
 
 
-def keeps_system(left: Prompt, right: Prompt) -> bool:
-    """Tell whether what the left's system prompt says stands in the right, there or among its messages.
+def has_kept_system(previous: Prompt, current: Prompt) -> bool:
+    """Return whether the previous system prompt is in the current one or among its messages, with the same tools.
 
-    An agent that compacts may put the same instructions behind the messages that it keeps. Both bring the same tools.
+    An agent that compacts may put the same instructions after the messages that it keeps.
     """
-    if same_system(left, right):
+    if has_same_system(previous, current):
         return True
-    tools = [[segment for segment in side.head if segment.section == "tools"] for side in (left, right)]
-    if tools[0] != tools[1]:
+    tools, new_tools = ([part for part in side.head if part.section == "tools"] for side in (previous, current))
+    if tools != new_tools:
         return False
-    before, after = ({block.data for block in _system(side) if block.kind != "envelope"} for side in (left, right))
-    return after <= before and before - after <= {
-        segment.data for segment in right.messages if segment.kind != "envelope"
-    }
+    before, after = (
+        {block.data for block in _system_of(side) if block.kind != "envelope"} for side in (previous, current)
+    )
+    in_messages = {segment.data for segment in current.messages if segment.kind != "envelope"}
+    return after <= before and before - after <= in_messages
 
 
-def same_head(left: Prompt, right: Prompt) -> bool:
-    """Tell whether two requests have the same tools and one system prompt, a client's own header line aside."""
-    return left.head is right.head or _without_header(left.head) == _without_header(right.head)
+def has_same_head(previous: Prompt, current: Prompt) -> bool:
+    """Return whether two requests have the same tools and system prompt, except for a billing header."""
+    return previous.head is current.head or _without_header(previous.head) == _without_header(current.head)
 
 
-def _system(prompt: Prompt) -> list[Segment]:
+def _system_of(prompt: Prompt) -> list[Segment]:
     return [segment for segment in _without_header(prompt.head) if segment.section == "system"]
 
 
 def _without_header(head: Iterable[Segment]) -> list[Segment]:
-    return [segment for segment in head if segment.section != "system" or _QUOTED not in segment.data[:_FIRST]]
+    return [part for part in head if part.section != "system" or _QUOTED_HEADER not in part.data[:_HEADER_START]]
+
+
+# What the model replied
 
 
 class Replies:
-    """The latest reply of each chain; `joined` puts one together that came in pieces."""
+    """The latest reply of each chain, known by hashes of its texts and ids.
 
-    def __init__(self, joined: Callable[[Streamed], bytes], room: int = CHAIN_REPLY_BYTES) -> None:
-        self._joined = joined
+    Args:
+        join: puts a reply together that was recorded in pieces.
+        room: bytes of replies that are kept undecoded.
+    """
+
+    def __init__(self, join: Callable[[Streamed], bytes], room: int = CHAIN_REPLY_BYTES) -> None:
+        self._join = join
         self._room = room
         self._unread: dict[str, Output] = {}  # by chain, the oldest first
-        self._read: dict[str, Keys] = {}
+        self._keys: dict[str, ReplyKeys] = {}
 
-    def note(self, chain: str, output: Output) -> None:
-        """Take a chain's latest reply; the one before it is nobody's any more."""
+    def remember(self, chain: str, output: Output) -> None:
+        """Replace a chain's latest reply."""
         self.forget(chain)
         if output:
             self._unread[chain] = output
-            self._room -= _size(output)
+            self._room -= _output_size(output)
         while self._room < 0:
             self.forget(next(iter(self._unread)))
 
     def forget(self, chain: str) -> None:
-        """Forget a chain's reply."""
-        self._read.pop(chain, None)
+        """Drop a chain's reply."""
+        self._keys.pop(chain, None)
         unread = self._unread.pop(chain, None)
-        self._room += 0 if unread is None else _size(unread)
+        self._room += 0 if unread is None else _output_size(unread)
 
-    def of(self, chain: str) -> Keys:
-        """Return what a chain's reply is known by."""
+    def keys_of(self, chain: str) -> ReplyKeys:
+        """Return the keys of a chain's reply; empty if it is unknown."""
         unread = self._unread.get(chain)
         if unread is not None:
             self.forget(chain)
-            raw = unread if isinstance(unread, bytes) else self._joined(unread)
-            self._read[chain] = frozenset(islice(_keys(raw), _MOST))
-        return self._read.get(chain, frozenset())
+            raw = unread if isinstance(unread, bytes) else self._join(unread)
+            self._keys[chain] = frozenset(islice(_find_keys(raw), _MOST_KEYS))
+        return self._keys.get(chain, frozenset())
 
 
-def latest_answer(prompt: Prompt) -> Keys:
-    """Return what the latest answer that a request holds is known by."""
-    size, found = len(prompt.messages), set[int]()
+def latest_answer_keys(prompt: Prompt) -> ReplyKeys:
+    """Return the keys of the latest answer of the model that a request holds."""
+    size, keys = len(prompt.messages), set[int]()
     blocks: list[Segment] = []
     for place in range(size - 1, max(-1, size - 1 - ANSWER_SEGMENTS), -1):
         segment = prompt.messages[place]
         blocks.append(segment)
         if segment.kind != "envelope":
             continue
-        if is_models(segment):
-            found.update(*(islice(_keys(block.json), _MOST) for block in blocks))
-        elif found:
+        if is_model_message(segment):
+            keys.update(*(islice(_find_keys(block.json), _MOST_KEYS) for block in blocks))
+        elif keys:
             break
         blocks = []
-    return frozenset(found)
+    return frozenset(keys)
 
 
-def _keys(raw: bytes) -> Iterator[int]:
-    """Yield hashes of the texts and ids by which a reply is known, wherever they stand in it."""
+def _find_keys(raw: bytes) -> Iterator[int]:
+    """Yield hashes of the texts and ids in JSON that are long enough to identify a reply."""
     try:
         waiting: list[tuple[str, object]] = [("", decode(raw))]
     except (ValueError, RecursionError):
@@ -289,9 +305,11 @@ def _keys(raw: bytes) -> Iterator[int]:
             waiting += cast("dict[str, object]", value).items()
         elif isinstance(value, list):
             waiting += [(key, element) for element in cast("list[object]", value)]
-        elif isinstance(value, str) and len(text := value.strip()) >= (_ID if key in _IDS else DISTINCT):
-            yield hash(text)
+        elif isinstance(value, str):
+            text = value.strip()
+            if len(text) >= (_DISTINCT_ID if key in _ID_MEMBERS else DISTINCT):
+                yield hash(text)
 
 
-def _size(output: Output) -> int:
+def _output_size(output: Output) -> int:
     return len(output if isinstance(output, bytes) else output.raw)

@@ -1,9 +1,8 @@
-"""Explain how a request's other fields changed: what is no content, and yet decides what a cache serves.
+"""Explain changes of a request's other fields: they are not content, but decide what a cache serves.
 
-In: the parameters of two prompts, the beta features of their calls, who serves. Out: causes, each where it begins
-to cost there. Rules: a field that is left out equals its default; what a provider documents as harmless is
-`expected`; where nothing is documented, it is `unattributable`. Source: the providers' caching guides as of 2026-10
-("what invalidates which level"); sampling (temperature, limits, streaming) is no part of any cache's key.
+A field that is left out equals its default. What a provider documents as harmless is `expected`; if nothing is
+documented, the cause is `unattributable`. Source: the providers' caching guides as of 2026-10 ("what invalidates which
+level"). Sampling (temperature, limits, streaming) is part of no cache's key.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from lore.model.jsonslice import table
 from lore.model.mask import mask
 from lore.model.providers import provider_of
 from lore.model.turn import Call, Prompt
-from lore.prefix.blocks import without_empty
-from lore.prefix.overlap import WIDE
+from lore.prefix.blocks import drop_empty_members
+from lore.prefix.overlap import MASKED_BYTES
 
-# Fields, by the code that a change of them has; those with a point stand inside another one.
+# The code of a changed field; a dot marks a member of another field.
 _FIELDS: dict[str, Code] = {
     **dict.fromkeys((
         "thinking", "effort", "reasoning", "reasoning_effort", "verbosity", "service_tier", "serviceTier", "speed",
@@ -54,9 +53,9 @@ _DEFAULTS = frozenset((
     b'{"functionCallingConfig":{"mode":"AUTO"}}', b'{"toolChoice":{"auto":{}}}', b"{}", b"[]", b'"text/plain"',
     b'{"latency":"standard"}',
 ))  # fmt: skip
-_ON = frozenset(("parallel_tool_calls",))  # on where it is left out
+_ON_BY_DEFAULT = frozenset(("parallel_tool_calls",))
 
-# Where a change begins to cost: by who serves, by code or by field; unknown where no row says it.
+# From where a change costs, by code or field; without a row it is unknown.
 _COSTS: dict[ModelFamily, dict[str, CostsFrom]] = {
     "claude": {
         Code.GENERATION_SETTINGS_CHANGED: "messages",
@@ -81,104 +80,104 @@ _SETTINGS: dict[str, Setting] = {
     Code.OUTPUT_SCHEMA_CHANGED: "output-schema",
 }
 _RANK: dict[CauseKind | None, int] = {"expected": 0, "unattributable": 1, "waste": 2, None: 2}
-_SHOWN = 60  # characters of a value
+_SHOWN_CHARACTERS = 60  # of a value
 
 
 class FieldChange(NamedTuple):
-    """A field that is not what it was, as JSON; None where it was left out."""
+    """A field whose value changed, as JSON."""
 
     field: str
-    left: bytes | None
-    right: bytes | None
+    previous: bytes | None  # None: it was left out
+    current: bytes | None
 
 
-def param_causes(left: Prompt, right: Prompt, left_call: Call, right_call: Call) -> list[Cause]:
-    """Return what changed in the request's other fields, one cause a code."""
-    changed = _changes(left.params, right.params)
-    before, after = left_call.betas, right_call.betas
-    betas = before is not None and after is not None and set(before) != set(after)
-    if not changed and not betas:
+def explain_params(previous: Prompt, current: Prompt, previous_call: Call, current_call: Call) -> list[Cause]:
+    """Return what changed in the requests' fields beside the content, one cause for each code."""
+    changes = _find_field_changes(previous.params, current.params)
+    betas, new_betas = set(previous_call.betas or ()), set(current_call.betas or ())
+    are_betas_known = previous_call.betas is not None and current_call.betas is not None
+    if not changes and not (are_betas_known and betas != new_betas):
         return []
-    family = _family(right, right_call)
-    found = [_of_field(change, family, right) for change in changed]
-    if before is not None and after is not None and betas:
-        added, removed = tuple(sorted({*after} - {*before})), tuple(sorted({*before} - {*after}))
-        evidence = BetasChanged(added, removed, family, _level(family, Code.REQUEST_FEATURES_CHANGED, ""))
-        found.append(_costing(Code.REQUEST_FEATURES_CHANGED, "beta headers", evidence, right))
+    family = _model_family(current, current_call)
+    found = [_explain_field(change, family, current) for change in changes]
+    if are_betas_known and betas != new_betas:
+        level = _cost_level(family, Code.REQUEST_FEATURES_CHANGED, "")
+        evidence = BetasChanged(tuple(sorted(new_betas - betas)), tuple(sorted(betas - new_betas)), family, level)
+        found.append(_cause_of(Code.REQUEST_FEATURES_CHANGED, "beta headers", evidence, current))
     causes: dict[Code, Cause] = {}
     for cause in found:
-        held = causes.setdefault(cause.code, cause)
-        if _RANK[cause.override] > _RANK[held.override]:
-            causes[cause.code] = replace(cause, position=min(cause.position, held.position))
+        kept = causes.setdefault(cause.code, cause)
+        if _RANK[cause.override] > _RANK[kept.override]:
+            causes[cause.code] = replace(cause, position=min(cause.position, kept.position))
     return list(causes.values())
 
 
-def _changes(left: dict[str, bytes], right: dict[str, bytes]) -> list[FieldChange]:
-    """Return the fields that a cache may care about and that changed; equal values cost one comparison."""
-    if left == right:
+def _find_field_changes(previous: dict[str, bytes], current: dict[str, bytes]) -> list[FieldChange]:
+    """Return the changed fields that a cache may depend on."""
+    if previous == current:
         return []
     found: list[FieldChange] = []
-    for name in dict.fromkeys((*left, *right)):
-        before, after = left.get(name), right.get(name)
+    for name in dict.fromkeys((*previous, *current)):
+        before, after = previous.get(name), current.get(name)
         if before == after:
             continue
-        fields = [FieldChange(name, before, after)]
+        changes = [FieldChange(name, before, after)]
         if name in _NESTED:
             old, new = table(before or b"") or {}, table(after or b"") or {}
-            fields = [FieldChange(f"{name}.{key}", old.get(key), new.get(key)) for key in dict.fromkeys((*old, *new))]
-        found += [field for field in fields if (name in _FIELDS or field.field in _FIELDS)
-                  and _plain(field.field, field.left) != _plain(field.field, field.right)]  # fmt: skip
+            changes = [FieldChange(f"{name}.{key}", old.get(key), new.get(key)) for key in dict.fromkeys((*old, *new))]
+        cached = [change for change in changes if name in _FIELDS or change.field in _FIELDS]
+        found += [one for one in cached if _effective(one.field, one.previous) != _effective(one.field, one.current)]
     return found
 
 
-def _plain(name: str, raw: bytes | None) -> bytes:
-    """Return a field's canonical value; empty for its default, and for one that holds nothing."""
+def _effective(name: str, raw: bytes | None) -> bytes:
+    """Return a field's canonical value; empty for its default and for a value that holds nothing."""
     if raw is None:
         return b""
-    made = canonical(without_empty(raw))
-    return b"" if made in _DEFAULTS or (name in _ON and made == b"true") else made
+    value = canonical(drop_empty_members(raw))
+    return b"" if value in _DEFAULTS or (name in _ON_BY_DEFAULT and value == b"true") else value
 
 
-def _family(prompt: Prompt, call: Call) -> ModelFamily:
-    """Name whose rules hold: Claude's on every cloud that serves it, OpenAI's on its own and Azure."""
+def _model_family(prompt: Prompt, call: Call) -> ModelFamily:
+    """Return whose rules apply: Claude's on every cloud that serves it, OpenAI's on its own API and Azure."""
     provider = provider_of(call.endpoint, prompt.model, prompt.dialect)
     if provider == "anthropic" or (provider in ("bedrock", "vertex") and "claude" in (prompt.model or "")):
         return "claude"
     return "openai" if provider in ("openai", "azure") else ""
 
 
-def _of_field(change: FieldChange, family: ModelFamily, right: Prompt) -> Cause:
+def _explain_field(change: FieldChange, family: ModelFamily, current: Prompt) -> Cause:
     field, _, member = change.field.partition(".")
-    known = change.field in _FIELDS
+    is_known = change.field in _FIELDS
     code = _FIELDS.get(change.field) or _FIELDS.get(field, Code.REQUEST_FEATURES_CHANGED)
     evidence = ParameterChanged(
-        change.field if known else field, _shown(change.left), _shown(change.right), _SETTINGS[code], family,
-        _level(family, code, change.field), None if known else member,
+        change.field if is_known else field, _shorten(change.previous), _shorten(change.current), _SETTINGS[code],
+        family, _cost_level(family, code, change.field), None if is_known else member,
     )  # fmt: skip
-    return _costing(code, change.field, evidence, right)
+    return _cause_of(code, change.field, evidence, current)
 
 
-def _level(family: ModelFamily, code: Code, field: str) -> CostsFrom:
+def _cost_level(family: ModelFamily, code: Code, field: str) -> CostsFrom:
     return _COSTS[family].get(field) or _COSTS[family].get(code, "unknown")
 
 
-def _costing(code: Code, path: str, evidence: ParameterChanged | BetasChanged, right: Prompt) -> Cause:
-    """Say it of the section and the place from which it costs."""
+def _cause_of(code: Code, path: str, evidence: ParameterChanged | BetasChanged, current: Prompt) -> Cause:
+    """Return the cause, at the section and position from which the change costs."""
     levels: dict[CostsFrom, tuple[str, int, CauseKind | None]] = {
         "all": ("tools", 0, None),
         "unknown": ("tools", 0, "unattributable"),
-        "system": ("system", right.tools, None),
-        "messages": ("messages", len(right.head), None),
-        "nothing": ("messages", right.stable, "expected"),
+        "system": ("system", current.tools, None),
+        "messages": ("messages", len(current.head), None),
+        "nothing": ("messages", current.stable, "expected"),
     }
-    section, begins, kind = levels[evidence.level]
-    return Cause(code, section, evidence, begins, kind, path)
+    section, position, kind = levels[evidence.level]
+    return Cause(code, section, evidence, position, kind, path)
 
 
-def _shown(raw: bytes | None) -> str | None:
-    """Return the beginning of a value, credentials masked; None where it was left out."""
+def _shorten(raw: bytes | None) -> str | None:
+    """Return the beginning of a value, credentials masked; None if it was left out."""
     if raw is None:
         return None
-    text = printable(text_of(raw) if raw[:1] == b'"' else raw[:WIDE].decode("utf-8", "replace"))
-    hidden = mask(text[:WIDE])
-    return hidden if len(hidden) <= _SHOWN else hidden[:_SHOWN] + "…"
+    text = printable(text_of(raw) if raw[:1] == b'"' else raw[:MASKED_BYTES].decode("utf-8", "replace"))
+    masked = mask(text[:MASKED_BYTES])
+    return masked if len(masked) <= _SHOWN_CHARACTERS else masked[:_SHOWN_CHARACTERS] + "…"

@@ -1,11 +1,10 @@
-"""Explain how one text became another, and equal content in other bytes.
+"""Explain how one text became another, and how equal content came to have other bytes.
 
-In: two segments, JSON values or decoded texts. Out: what is spelled otherwise; or each reason once, in the order in
-which they are met. Rules: what a server decodes away (escapes, white space between tokens, a number's digits) is
-perhaps harmless; newlines, Unicode forms and HTML entities are other characters, and so is JSON inside a text: they
-break the prefix, and are waste. Texts are compared line by line, sentence by sentence: what is equal once words that
-vary are taken out is named by these words, the rest by what it is about; what nothing explains has no code.
-Cost: O(text), and nothing of it is looked at twice.
+A server decodes JSON before it makes tokens, so escapes, white space between tokens and the digits of a number probably
+cost nothing. Newlines, Unicode forms, HTML entities and JSON inside a text are different characters: they break the
+prefix. Texts are compared line by line, then sentence by sentence. Pieces that differ only in words known to vary
+(dates, ids, counts) are named by these words, others by their topic, and the rest gets no code.
+Cost: O(text).
 """
 
 from __future__ import annotations
@@ -14,7 +13,9 @@ import html
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 from lore.model.canonical import canonical, decode, encode, letters
@@ -30,14 +31,14 @@ from lore.model.limits import (
 )
 from lore.model.turn import Segment
 from lore.model.vector import common_prefix, common_suffix
-from lore.prefix.align import DifferingRanges, gaps
-from lore.prefix.volatile import numbered, topic, varied
+from lore.prefix.volatile import find_changed_words, find_topic, find_volatile_addition, name_changed_numbers
 
-_LOOKED_AT = 2_048  # characters of each side of a difference, read for what it is about
-_MOST_LINE = 400  # characters of a line read or shown
-_MOST_CONTEXT = 4_000  # characters before a sentence, searched for its heading
-_EACH = 64  # characters that a look costs by itself
-_SENTENCES = re.compile(r"(?<=[.!?;>|])[ \t]+|(?<=>)(?=[^\s<])|(?<=[^\s>])(?=<)|[\t|]")
+_TOPIC_CHARACTERS = 2_048  # of each piece, searched for its topic
+_LINE_CHARACTERS = 400  # of a line that is read as context or shown
+_CONTEXT_CHARACTERS = 4_000  # before a sentence, searched for its heading
+_CONTEXT_LINES, _CONTEXT_SENTENCES = 60, 20
+_STEP_COST = 64  # characters that one comparison costs beside its texts
+_SENTENCE_END = re.compile(r"(?<=[.!?;>|])[ \t]+|(?<=>)(?=[^\s<])|(?<=[^\s>])(?=<)|[\t|]")
 
 TOPICS: dict[str, tuple[Code, Varies]] = {
     "git": (Code.GIT_STATUS_IN_PREFIX, "repository"),
@@ -45,192 +46,258 @@ TOPICS: dict[str, tuple[Code, Varies]] = {
 }
 
 
-class Spelled(NamedTuple):
-    """A code, what is spelled otherwise, and the kind where it is not the code's own."""
+# Differences of two sequences
+
+
+class Gap(NamedTuple):
+    """Ranges of both sequences in which no member corresponds to one of the other."""
+
+    previous: range
+    current: range
+    reaches_end: bool  # both ranges end with their sequences
+
+
+def find_gaps(previous: Sequence[Hashable], current: Sequence[Hashable], *, grows: bool = False) -> list[Gap]:
+    """Return where two sequences differ, in order. `grows`: the current one may continue after the previous one's end.
+
+    Anchors are the members that occur once on each side, as far as their order agrees (patience sorting). The result
+    need not be the shortest difference; the cost is O(n log n) however much differs.
+    """
+    i = j = common_prefix(previous, current)
+    same_end = 0 if grows else common_suffix(previous, current, min(len(previous), len(current)) - i)
+    inner = previous[i : len(previous) - same_end], current[j : len(current) - same_end]
+    anchors = [(m + i, n + i) for m, n in _find_anchors(*inner)]
+    gaps: list[Gap] = []
+    for m, n in [*anchors, (len(previous), len(current))]:
+        if m < i or n < j:  # an anchor inside the equal run after the anchor before it
+            continue
+        is_last = m == len(previous) and n == len(current)
+        while i < m and j < n and previous[i] == current[j]:
+            i, j = i + 1, j + 1
+        end, stop = m, n
+        while not (is_last and grows) and end > i and stop > j and previous[end - 1] == current[stop - 1]:
+            end, stop = end - 1, stop - 1
+        if i < end or j < stop:
+            gaps.append(Gap(range(i, end), range(j, stop), is_last))
+        i, j = (m, n) if is_last else (m + 1, n + 1)
+    return gaps
+
+
+def _find_anchors(previous: Sequence[Hashable], current: Sequence[Hashable]) -> list[tuple[int, int]]:
+    """Return the longest run of members, unique on both sides, whose order agrees: their places on each side."""
+    counts, current_counts = Counter(previous), Counter(current)
+    places = {member: n for n, member in enumerate(current) if current_counts[member] == 1}
+    pairs = [(m, places[member]) for m, member in enumerate(previous) if counts[member] == 1 and member in places]
+    tops: list[int] = []  # of each pile: the place of its top member in `current`
+    top_pairs: list[int] = []  # the number of that pair
+    predecessors: list[int] = []
+    for number, (_, place) in enumerate(pairs):
+        pile = bisect_left(tops, place)
+        predecessors.append(top_pairs[pile - 1] if pile else -1)
+        tops[pile : pile + 1], top_pairs[pile : pile + 1] = [place], [number]
+    run: list[tuple[int, int]] = []
+    number = top_pairs[-1] if top_pairs else -1
+    while number >= 0:
+        run.append(pairs[number])
+        number = predecessors[number]
+    return run[::-1]
+
+
+# Equal content in other bytes
+
+
+class SpellingChange(NamedTuple):
+    """How content that is equal after normalisation differs in bytes."""
 
     code: Code
     spelling: Spelling
-    override: CauseKind | None = None
+    override: CauseKind | None = None  # the kind of the cause if it is not the code's own
 
     def cause(self, section: str, position: int, path: str) -> Cause:
-        """Say it of the segment at a position."""
-        stored = self.spelling in ("shape", "member-order", "json", "number")
-        return Cause(
-            self.code, section, Respelled(path, self.spelling), position, self.override, path, respelled=stored
-        )
+        """Return the cause for the segment at a position of the previous prompt."""
+        by_recorder = self.spelling in ("shape", "member-order", "json", "number")
+        evidence = Respelled(path, self.spelling)
+        return Cause(self.code, section, evidence, position, self.override, path, respelled=by_recorder)
 
 
-def of_segments(left: Segment, right: Segment) -> Spelled:
-    """Name how two segments of the same content differ."""
-    if (left.data[:1] == b'"') != (right.data[:1] == b'"') and left.kind != "envelope":
-        return Spelled(Code.CONTENT_SHAPE_CHANGED, "shape")
-    if _in_order(left.json) != _in_order(right.json):
-        return Spelled(Code.KEY_ORDER_CHANGED, "member-order")
-    return Spelled(Code.SERIALISATION_CHANGED, "json")
+def name_segment_spelling(previous: Segment, current: Segment) -> SpellingChange:
+    """Return how two segments of equal content differ."""
+    if (previous.data[:1] == b'"') != (current.data[:1] == b'"') and previous.kind != "envelope":
+        return SpellingChange(Code.CONTENT_SHAPE_CHANGED, "shape")
+    if _reencode(previous.json) != _reencode(current.json):
+        return SpellingChange(Code.KEY_ORDER_CHANGED, "member-order")
+    return SpellingChange(Code.SERIALISATION_CHANGED, "json")
 
 
-def _in_order(raw: bytes) -> bytes:
+def _reencode(raw: bytes) -> bytes:
+    """Write JSON in lore's spelling, with its members in the order that they have."""
     try:
         return encode(decode(raw))
     except (ValueError, RecursionError):
         return raw
 
 
-def of_texts(left: str, right: str) -> Spelled | None:
-    """Name how two decoded texts differ that are equal once normalised; None where they are not."""
-    at = common_prefix(left, right)
-    escaped = any("&" in text[max(0, at - _ENTITY_LENGTH) : at + 1] for text in (left, right))
-    if escaped and _characters(left) == _characters(right):
-        return Spelled(Code.SERIALISATION_CHANGED, "entities", "waste")
-    if abs(len(left) - len(right)) > len(left) + len(right) >> 1:
+def name_text_spelling(previous: str, current: str) -> SpellingChange | None:
+    """Return how two decoded texts differ that are equal once normalised; None if their content differs."""
+    at = common_prefix(previous, current)
+    has_entity = any("&" in text[max(0, at - _ENTITY_LENGTH) : at + 1] for text in (previous, current))
+    if has_entity and _decode_entities(previous) == _decode_entities(current):
+        return SpellingChange(Code.SERIALISATION_CHANGED, "entities", "waste")
+    if abs(len(previous) - len(current)) > len(previous) + len(current) >> 1:
         return None
-    there = left[at : at + 1] + right[at : at + 1]  # what a form could make equal shows at the first place already
-    if not there or there.isspace() or not there.isascii() or any(map(str.isspace, there)):
-        for spelling, normal in _FORMS:
-            if normal(left) == normal(right):
-                return Spelled(Code.SERIALISATION_CHANGED, spelling, "waste")
-    if not all(text.lstrip()[:1] in ("{", "[") for text in (left, right)):
+    first = previous[at : at + 1] + current[at : at + 1]  # a form that makes all equal makes these equal, too
+    if not first or first.isspace() or not first.isascii() or any(map(str.isspace, first)):
+        for spelling, normalise in _FORMS:
+            if normalise(previous) == normalise(current):
+                return SpellingChange(Code.SERIALISATION_CHANGED, spelling, "waste")
+    if not all(text.lstrip()[:1] in ("{", "[") for text in (previous, current)):
         return None
-    inside = [text.encode("utf-8", "surrogatepass") for text in (left, right)]  # JSON: a call's arguments, a result
-    if letters(inside[0]) == letters(inside[1]) and canonical(inside[0]) == canonical(inside[1]):
-        if _in_order(inside[0]) != _in_order(inside[1]):
-            return Spelled(Code.KEY_ORDER_CHANGED, "inner-order")
-        return Spelled(Code.SERIALISATION_CHANGED, "inner-json", "waste")
+    raw = [text.encode("utf-8", "surrogatepass") for text in (previous, current)]  # a call's arguments, or a result
+    if letters(raw[0]) == letters(raw[1]) and canonical(raw[0]) == canonical(raw[1]):
+        if _reencode(raw[0]) != _reencode(raw[1]):
+            return SpellingChange(Code.KEY_ORDER_CHANGED, "inner-order")
+        return SpellingChange(Code.SERIALISATION_CHANGED, "inner-json", "waste")
     return None
 
 
-def _lines(text: str) -> str:
+def _use_lf(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _composed(text: str) -> str:
-    return _lines(text) if text.isascii() else unicodedata.normalize("NFC", _lines(text))
+def _compose(text: str) -> str:
+    return _use_lf(text) if text.isascii() else unicodedata.normalize("NFC", _use_lf(text))
 
 
-def _trimmed(text: str) -> str:
-    return "\n".join([line.rstrip() for line in _composed(text).strip().split("\n")])
+def _trim_lines(text: str) -> str:
+    return "\n".join([line.rstrip() for line in _compose(text).strip().split("\n")])
 
 
 _FORMS: tuple[tuple[Spelling, Callable[[str], str]], ...] = (
-    ("newlines", _lines), ("unicode", _composed), ("white-space", _trimmed)
+    ("newlines", _use_lf), ("unicode", _compose), ("white-space", _trim_lines)
 )  # fmt: skip
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
 _ENTITY_LENGTH = 10
 
 
-def _characters(text: str) -> str:
-    """Return a text with the characters that entities stand for; what was escaped twice is `&lt;` after one round."""
-    for _ in range(2):
+def _decode_entities(text: str) -> str:
+    for _ in range(2):  # text that was escaped twice holds `&lt;` after the first round
         if "&" in text:
-            text = _ENTITY.sub(lambda found: html.unescape(found.group()), text)
-    return _lines(text)
+            text = _ENTITY.sub(lambda match: html.unescape(match.group()), text)
+    return _use_lf(text)
 
 
-def of_values(left: bytes, right: bytes) -> Spelled | None:
-    """Name how two JSON values differ that are equal once numbers and texts are normalised; None where they are not."""
+def name_value_spelling(previous: bytes, current: bytes) -> SpellingChange | None:
+    """Return how two JSON values differ that are equal once numbers and texts are normalised; None if they are not."""
     try:
-        values = decode(left), decode(right)
-        if left != right and encode(_numbers(values[0])) == encode(_numbers(values[1])):
-            return Spelled(Code.SERIALISATION_CHANGED, "number")
-        pairs = list(_texts(*values)) if len(left) + len(right) <= DIFFERING_TEXT_BYTES else []
+        values = decode(previous), decode(current)
+        if previous != current and encode(_normalise_numbers(values[0])) == encode(_normalise_numbers(values[1])):
+            return SpellingChange(Code.SERIALISATION_CHANGED, "number")
+        small = len(previous) + len(current) <= DIFFERING_TEXT_BYTES
+        pairs = list(_differing_texts(*values)) if small else []
     except (ValueError, RecursionError):
         return None
-    found = [None if pair is None else of_texts(*pair) for pair in pairs]
-    return found[0] if found and None not in found else None
+    changes = [None if pair is None else name_text_spelling(*pair) for pair in pairs]
+    return changes[0] if changes and None not in changes else None
 
 
-def _texts(left: Any, right: Any) -> Iterator[tuple[str, str] | None]:
-    """Iterate over the texts that differ at one place of two values; None where anything else does."""
-    match left, right:
+def _differing_texts(previous: Any, current: Any) -> Iterator[tuple[str, str] | None]:
+    """Yield the texts that differ at the same place of two values; None if anything else differs."""
+    match previous, current:
         case str(), str():
-            if left != right:
-                yield left, right
-        case dict(), dict() if left.keys() == right.keys():
-            for key, value in cast("dict[str, Any]", left).items():
-                yield from _texts(value, right[key])
-        case list(), list() if len(cast("list[Any]", left)) == len(cast("list[Any]", right)):
-            for value, other in zip(cast("list[Any]", left), cast("list[Any]", right), strict=True):
-                yield from _texts(value, other)
+            if previous != current:
+                yield previous, current
+        case dict(), dict() if previous.keys() == current.keys():
+            for key, value in cast("dict[str, Any]", previous).items():
+                yield from _differing_texts(value, current[key])
+        case list(), list() if len(cast("list[Any]", previous)) == len(cast("list[Any]", current)):
+            for value, other in zip(cast("list[Any]", previous), cast("list[Any]", current), strict=True):
+                yield from _differing_texts(value, other)
         case _:
-            if encode(left) != encode(right):
+            if encode(previous) != encode(current):
                 yield None
 
 
-def _numbers(value: Any) -> Any:
-    """Return a value in which 1.0 and 1 are one number, and members stand in one order."""
+def _normalise_numbers(value: Any) -> Any:
+    """Return a value in which 1.0 is written 1 and members are sorted by key."""
     match value:
         case dict():
-            table = cast("dict[str, Any]", value)
-            return {key: _numbers(table[key]) for key in sorted(table)}
+            members = cast("dict[str, Any]", value)
+            return {key: _normalise_numbers(members[key]) for key in sorted(members)}
         case list():
-            return [_numbers(element) for element in cast("list[Any]", value)]
+            return [_normalise_numbers(element) for element in cast("list[Any]", value)]
         case float() if math.isfinite(value) and value.is_integer() and abs(value) < 2**53:
             return int(value)
         case _:
             return value
 
 
-class Reason(NamedTuple):
-    """A code (None: nothing explains it), what varies or is spelled otherwise, and the texts that differ."""
-
-    code: Code | None
-    what: Varies | Spelled = ""
-    left: str = ""
-    right: str = ""
+# Why a text changed
 
 
-class Room:
-    """How many characters may still be looked through: a pair in which all is different is not worth more."""
+class TextReason(NamedTuple):
+    """One reason why a text changed."""
 
-    def __init__(self, left: int = DIFFERENCE_CHARACTERS) -> None:
-        self.left = left
+    code: Code | None  # None: no reason found
+    what: Varies | SpellingChange = ""  # the kind of words that vary, or how the text is spelled
+    previous: str = ""  # the piece that differs
+    current: str = ""
 
-    def take(self, *texts: str) -> bool:
-        """Take the room for some texts; False where there is too little: then smaller ones may still find some."""
-        size = sum(map(len, texts))
-        fits = size + _EACH < self.left
-        self.left -= size + _EACH if fits else _EACH
+
+class SearchBudget:
+    """How many characters may still be searched for reasons: a pair in which all differs is not worth more."""
+
+    def __init__(self, characters: int = DIFFERENCE_CHARACTERS) -> None:
+        self.characters = characters
+
+    def spend(self, *texts: str) -> bool:
+        """Return whether the budget covers these texts, and charge them; smaller ones may still fit afterwards."""
+        cost = sum(map(len, texts)) + _STEP_COST
+        fits = cost < self.characters
+        self.characters -= cost if fits else _STEP_COST
         return fits
 
 
-def reasons(left: str, right: str, room: Room) -> list[Reason]:
-    """Return why two texts differ; empty where they are equal."""
-    if left == right:
+def explain_text(previous: str, current: str, budget: SearchBudget) -> list[TextReason]:
+    """Return why two texts differ, each reason once, in the order of the text; empty if they are equal."""
+    if previous == current:
         return []
-    spelled = of_texts(left, right)
-    if spelled is not None:
-        return [Reason(spelled.code, spelled, left, right)]
-    found: list[Reason] = []
-    lines = _cut(left, right)
-    parts = gaps(lines.left, lines.right)
-    if lines.more and len(parts) > 1:  # where the windows end, the lines of both need not be the same
-        parts.pop()
-    for number, gap in enumerate(parts):
-        if number == DIFFERING_LINES:
-            found.append(Reason(None))
-            break
-        found += _of_lines(lines, gap, room)
-    return list({(reason.code, reason.what): reason for reason in reversed(found)}.values())[::-1]
+    spelling = name_text_spelling(previous, current)
+    if spelling is not None:
+        return [TextReason(spelling.code, spelling, previous, current)]
+    added = find_volatile_addition(previous, current)
+    if added is not None:
+        return [TextReason(*added, previous, current)]
+    reasons: list[TextReason] = []
+    lines = _cut_lines(previous, current)
+    gaps = find_gaps(lines.previous, lines.current)
+    if lines.is_cut and len(gaps) > 1:  # the last gap ends where the windows end, at unrelated lines
+        gaps.pop()
+    for gap in gaps[:DIFFERING_LINES]:
+        reasons += _explain_lines(lines, gap, budget)
+    if len(gaps) > DIFFERING_LINES:
+        reasons.append(TextReason(None))
+    return list({(reason.code, reason.what): reason for reason in reversed(reasons)}.values())[::-1]
 
 
-class _LinePair(NamedTuple):
-    """The lines of both texts around where they differ; `more` says that they go on differing behind."""
+class _Lines(NamedTuple):
+    """The lines of both texts around their differences."""
 
-    left: list[str]
-    right: list[str]
-    more: bool
+    previous: list[str]
+    current: list[str]
+    is_cut: bool  # the texts still differ after these lines
 
 
-def _cut(left: str, right: str) -> _LinePair:
-    """Cut both texts into lines, from some before the first difference to some behind the last, or to enough."""
-    front = common_prefix(left, right)
-    back = common_suffix(left, right, min(len(left), len(right)) - front)
-    begin = left.rfind("\n", 0, max(0, front - HEADING_CHARACTERS)) + 1
-    ends = [_line_end(text, max(front, len(text) - back)) for text in (left, right)]
-    cut = [min(end, _line_end(text, front + DIFFERENCE_WINDOW)) for text, end in zip((left, right), ends, strict=True)]
+def _cut_lines(previous: str, current: str) -> _Lines:
+    """Cut both texts into lines, from some before the first difference to the last difference or the window's end."""
+    front = common_prefix(previous, current)
+    back = common_suffix(previous, current, min(len(previous), len(current)) - front)
+    begin = previous.rfind("\n", 0, max(0, front - HEADING_CHARACTERS)) + 1
+    texts = previous, current
+    ends = [_line_end(text, max(front, len(text) - back)) for text in texts]
+    cut = [min(end, _line_end(text, front + DIFFERENCE_WINDOW)) for text, end in zip(texts, ends, strict=True)]
     if all(end <= front + 2 * DIFFERENCE_WINDOW for end in ends):
         cut = ends
-    return _LinePair(left[begin : cut[0]].split("\n"), right[begin : cut[1]].split("\n"), cut != ends)
+    return _Lines(previous[begin : cut[0]].split("\n"), current[begin : cut[1]].split("\n"), cut != ends)
 
 
 def _line_end(text: str, at: int) -> int:
@@ -238,59 +305,62 @@ def _line_end(text: str, at: int) -> int:
     return len(text) if end < 0 else end
 
 
-def _of_lines(lines: _LinePair, gap: DifferingRanges, room: Room) -> list[Reason]:
-    left, right = ("\n".join(lines.left[gap.left.start : gap.left.stop]),
-                   "\n".join(lines.right[gap.right.start : gap.right.stop]))  # fmt: skip
-    whole = _known(left, right, room)
-    if whole:
-        return whole
-    if room.left <= 0:
-        return [Reason(None, "", left[:_MOST_LINE], right[:_MOST_LINE])]
-    before = "".join([line[:_MOST_LINE] + "\n" for line in lines.left[max(0, gap.left.start - 60) : gap.left.start]])
-    if len(gap.left) == len(gap.right) <= DIFFERING_LINES:
-        found: list[Reason] = []
-        for at, other in zip(gap.left, gap.right, strict=True):
-            left, right = lines.left[at], lines.right[other]
-            if left != right:
-                found += _known(left, right, room) or _of_sentences(before, left, right, room)
-        return found
-    return [_about(before, left, right, room)]
+def _explain_lines(lines: _Lines, gap: Gap, budget: SearchBudget) -> list[TextReason]:
+    previous = "\n".join(lines.previous[gap.previous.start : gap.previous.stop])
+    current = "\n".join(lines.current[gap.current.start : gap.current.stop])
+    reasons = _explain_piece(previous, current, budget)
+    if reasons:
+        return reasons
+    if budget.characters <= 0:
+        return [TextReason(None, "", previous[:_LINE_CHARACTERS], current[:_LINE_CHARACTERS])]
+    above = lines.previous[max(0, gap.previous.start - _CONTEXT_LINES) : gap.previous.start]
+    context = "".join([line[:_LINE_CHARACTERS] + "\n" for line in above])
+    if not len(gap.previous) == len(gap.current) <= DIFFERING_LINES:
+        return [_name_topic(context, previous, current, budget)]
+    for at, other in zip(gap.previous, gap.current, strict=True):
+        line, new_line = lines.previous[at], lines.current[other]
+        if line != new_line:
+            reasons += _explain_piece(line, new_line, budget) or _explain_sentences(context, line, new_line, budget)
+    return reasons
 
 
-def _known(left: str, right: str, room: Room) -> list[Reason]:
-    if not room.take(left, right):
-        return []
-    words = varied(left, right)
-    if words:
-        return [Reason(code, what, left, right) for code, what in words]
-    spelled = of_texts(left, right)
-    return [] if spelled is None else [Reason(spelled.code, spelled, left, right)]
-
-
-def _of_sentences(before: str, left: str, right: str, room: Room) -> list[Reason]:
-    """Explain one line, sentence by sentence: a system prompt is often one long line."""
-    sentences, others = _SENTENCES.split(left), _SENTENCES.split(right)
-    if len(sentences) == len(others) == 1:
-        return [_about(before, left, right, room)]
-    found: list[Reason] = []
-    for gap in gaps(sentences, others):
-        left = " ".join(sentences[gap.left.start : gap.left.stop])
-        right = " ".join(others[gap.right.start : gap.right.stop])
-        known = _known(left, right, room)
-        if not known and len(gap.left) == len(gap.right) <= DIFFERING_LINES:
-            for at, to in zip(gap.left, gap.right, strict=True):
-                left, right = sentences[at], others[to]
-                if left != right:
-                    context = before + " ".join(sentences[max(0, at - 20) : at])[-_MOST_CONTEXT:] + "\n"
-                    found += _known(left, right, room) or [_about(context, left, right, room)]
+def _explain_sentences(context: str, previous: str, current: str, budget: SearchBudget) -> list[TextReason]:
+    """Explain how one line changed, sentence by sentence: a system prompt is often one long line."""
+    sentences, new_sentences = _SENTENCE_END.split(previous), _SENTENCE_END.split(current)
+    if len(sentences) == len(new_sentences) == 1:
+        return [_name_topic(context, previous, current, budget)]
+    reasons: list[TextReason] = []
+    for gap in find_gaps(sentences, new_sentences):
+        piece = " ".join(sentences[gap.previous.start : gap.previous.stop])
+        new_piece = " ".join(new_sentences[gap.current.start : gap.current.stop])
+        found = _explain_piece(piece, new_piece, budget)
+        if found or not len(gap.previous) == len(gap.current) <= DIFFERING_LINES:
+            reasons += found or [_name_topic(context, piece, new_piece, budget)]
             continue
-        found += known or [_about(before, left, right, room)]
-    return found
+        for at, other in zip(gap.previous, gap.current, strict=True):
+            old, new = sentences[at], new_sentences[other]
+            if old != new:
+                above = " ".join(sentences[max(0, at - _CONTEXT_SENTENCES) : at])[-_CONTEXT_CHARACTERS:]
+                reasons += _explain_piece(old, new, budget) or [_name_topic(f"{context}{above}\n", old, new, budget)]
+    return reasons
 
 
-def _about(before: str, left: str, right: str, room: Room) -> Reason:
-    if not room.take(left[:_LOOKED_AT], right[:_LOOKED_AT], before[-_LOOKED_AT:]):
-        return Reason(None, "", left, right)
-    about = topic(before, left, right)
-    code, what = TOPICS[about] if about is not None else numbered(left, right) or (None, "")
-    return Reason(code, what, left, right)
+def _explain_piece(previous: str, current: str, budget: SearchBudget) -> list[TextReason]:
+    """Return the kinds of varying words in which two pieces differ, or how they are spelled; empty for neither."""
+    if not budget.spend(previous, current):
+        return []
+    words = find_changed_words(previous, current)
+    if words:
+        return [TextReason(code, what, previous, current) for code, what in words]
+    spelling = name_text_spelling(previous, current)
+    return [] if spelling is None else [TextReason(spelling.code, spelling, previous, current)]
+
+
+def _name_topic(context: str, previous: str, current: str, budget: SearchBudget) -> TextReason:
+    """Return the topic of two pieces that follow the text `context`, as a reason."""
+    pieces = previous[:_TOPIC_CHARACTERS], current[:_TOPIC_CHARACTERS]
+    if not budget.spend(*pieces, context[-_TOPIC_CHARACTERS:]):
+        return TextReason(None, "", previous, current)
+    topic = find_topic(context, previous, current)
+    code, what = TOPICS[topic] if topic is not None else name_changed_numbers(previous, current) or (None, "")
+    return TextReason(code, what, previous, current)

@@ -1,18 +1,14 @@
-"""Explain how a list of tools became another: order, members, definitions, spelling, deferred loading; and how two
-prompts differ of which a client noted hashes, and no text.
+"""Explain how one list of tools became another: order, members, definitions, spelling, deferred loading.
 
-In: the tools of both prompts; or the hashes of two requests of one conversation and model, and how many requests the
-second comes behind the first. Out: causes, each at the place where it begins to cost; by hash a cause for each section
-of which one moved, in the order of the prompt. Rules: tools are known by their names (of one name, by their number);
-each of the reasons is found, whatever else changed. By hash, a section that either of the two says nothing of is not
-compared; of messages, the first point that both name and hash otherwise is where they part.
+Tools are known by their names. Each reason is reported, whatever else changed, at the place of the previous list from
+which it costs. Also here: how two prompts differ of which the client recorded hashes and no text.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import replace
@@ -24,188 +20,223 @@ from lore.model.differences import EmptyMember, HashesMoved, Own, ToolsChanged
 from lore.model.events import PromptHashes
 from lore.model.jsonslice import table
 from lore.model.turn import Segment
-from lore.prefix.blocks import say_the_same, says_nothing
-from lore.prefix.overlap import same_content
-from lore.prefix.texts import of_segments, of_values
+from lore.prefix.blocks import differ_in_empty_members, is_empty
+from lore.prefix.overlap import has_same_content
+from lore.prefix.texts import name_segment_spelling, name_value_spelling
 
-NAMED = 64  # tools of one change, or segments, that are named
-_SERVER = re.compile(r"mcp__(.+?)__.")
-_Key: TypeAlias = tuple[str, int]
+NAMED = 64  # tools of one change, or segments, that evidence names
+_MCP_SERVER = re.compile(r"mcp__(.+?)__.")
+_ToolKey: TypeAlias = tuple[str, int]  # the name, and how many tools of that name precede it
 
 
-def tool_causes(left: Sequence[Segment], right: Sequence[Segment], found: frozenset[str]) -> list[Cause]:
-    """Return why two lists of tools differ; `found` are the names that the right prompt's messages have discovered."""
-    if list(left) == list(right):
+class _ToolChange(NamedTuple):
+    """A tool that only one list has."""
+
+    position: int  # in the previous list; of an added tool: after the tool that it follows
+    tool: Segment
+    is_added: bool
+
+
+def explain_tools(previous: Sequence[Segment], current: Sequence[Segment], discovered: frozenset[str]) -> list[Cause]:
+    """Return why two lists of tools differ; `discovered` are the tools that searches in the history found."""
+    if list(previous) == list(current):
         return []
-    known, there = ({key: at for at, key in enumerate(_keys(tools))} for tools in (left, right))
-    causes = _members(left, right, known, there, found)
-    kept = [(at, there[key]) for key, at in known.items() if key in there]
-    moved = [pair[0] for pair, other in zip(kept, sorted(kept, key=lambda pair: pair[1]), strict=True) if pair != other]
+    places, new_places = ({key: at for at, key in enumerate(_tool_keys(tools))} for tools in (previous, current))
+    causes = _explain_members(previous, _find_tool_changes(previous, current, places, new_places), discovered)
+    kept = [(at, new_places[key]) for key, at in places.items() if key in new_places]
+    in_new_order = sorted(kept, key=lambda pair: pair[1])
+    moved = [pair[0] for pair, other in zip(kept, in_new_order, strict=True) if pair != other]
     if moved:
-        causes.append(_at(left, moved[0], Code.TOOLS_REORDERED, ToolsChanged(reordered=len(kept))))
-    return [*causes, *_definitions(left, right, kept)]
+        causes.append(_cause_at(previous, moved[0], Code.TOOLS_REORDERED, ToolsChanged(reordered=len(kept))))
+    return [*causes, *_explain_definitions(previous, current, kept)]
 
 
-def _at(left: Sequence[Segment], at: int, code: Code, evidence: ToolsChanged) -> Cause:
-    return Cause(code, "tools", evidence, at, path=left[at].path if at < len(left) else "")
+def _cause_at(previous: Sequence[Segment], at: int, code: Code, evidence: ToolsChanged) -> Cause:
+    return Cause(code, "tools", evidence, at, path=previous[at].path if at < len(previous) else "")
 
 
-def _keys(tools: Sequence[Segment]) -> list[_Key]:
+def _tool_keys(tools: Sequence[Segment]) -> list[_ToolKey]:
     seen: Counter[str] = Counter()
-    found: list[_Key] = []
-    for name in map(name_of, tools):
-        found.append((name, seen[name]))
+    keys: list[_ToolKey] = []
+    for name in map(tool_name, tools):
+        keys.append((name, seen[name]))
         seen[name] += 1
-    return found
+    return keys
 
 
-def _members(
-    left: Sequence[Segment], right: Sequence[Segment], known: dict[_Key, int], there: dict[_Key, int],
-    found: frozenset[str],
-) -> list[Cause]:  # fmt: skip
-    """Tell what came, what went, and what was only loaded; each with where it begins to cost on the left."""
-    removed = [(at, left[at]) for key, at in known.items() if key not in there]
-    added: list[tuple[int, Segment]] = []
-    begins = 0  # where what comes next in the right list begins to cost: behind the one before it
-    for key, at in there.items():
-        if key in known:
-            begins = known[key] + 1
+def _find_tool_changes(
+    previous: Sequence[Segment], current: Sequence[Segment], places: dict[_ToolKey, int],
+    new_places: dict[_ToolKey, int],
+) -> list[_ToolChange]:  # fmt: skip
+    changes = [_ToolChange(at, previous[at], is_added=False) for key, at in places.items() if key not in new_places]
+    position = 0
+    for key, at in new_places.items():
+        if key in places:
+            position = places[key] + 1
         else:
-            added.append((begins, right[at]))
+            changes.append(_ToolChange(position, current[at], is_added=True))
+    return changes
+
+
+def _explain_members(
+    previous: Sequence[Segment], changes: list[_ToolChange], discovered: frozenset[str]
+) -> list[Cause]:
+    """Return the causes of tools that came or went: empty, deferred, loaded after a search, or really other tools."""
     causes: list[Cause] = []
-    empty = next(((at, tool) for at, tool in (*removed, *added) if says_nothing(tool)), None)
-    if empty is not None:
-        causes.append(_empty(*empty))
-        removed, added = ([change for change in some if not says_nothing(change[1])] for some in (removed, added))
-    put_off = [change for change in (*removed, *added) if is_deferred(change[1])]
-    if put_off:
-        names = [[name_of(tool) for _, tool in some if is_deferred(tool)] for some in (added, removed)]
-        evidence = tools_changed(added=names[0], removed=names[1])
-        cause = _at(left, min(at for at, _ in put_off), Code.DEFERRED_TOOLS_LOADED, evidence)
-        causes.append(replace(cause, override="expected", qualifiers=("outside-the-prefix",)))  # they move nothing
-    removed, added = ([change for change in some if change not in put_off] for some in (removed, added))
-    loaded = [change for change in (*removed, *added) if name_of(change[1]) in found]
+    empty, changes = _split(changes, lambda change: is_empty(change.tool))
+    if empty:
+        causes.append(_empty_tool(empty[0].position, empty[0].tool))
+    deferred, changes = _split(changes, lambda change: is_deferred(change.tool))
+    if deferred:
+        cause = _members_cause(previous, Code.DEFERRED_TOOLS_LOADED, deferred)
+        causes.append(replace(cause, override="expected", qualifiers=("outside-the-prefix",)))
+    loaded, changes = _split(changes, lambda change: tool_name(change.tool) in discovered)
     if loaded:
-        evidence = tools_changed(loaded=[name_of(tool) for _, tool in loaded])
-        causes.append(_at(left, min(at for at, _ in loaded), Code.DEFERRED_TOOLS_LOADED, evidence))
-    removed, added = ([change for change in some if change not in loaded] for some in (removed, added))
-    if removed or added:
-        names = [[name_of(tool) for _, tool in some] for some in (added, removed)]
-        evidence = tools_changed(added=names[0], removed=names[1])
-        causes.append(_at(left, min(at for at, _ in (*removed, *added)), Code.TOOLS_ADDED_OR_REMOVED, evidence))
+        evidence = _tools_evidence(loaded=[tool_name(change.tool) for change in loaded])
+        first = min(change.position for change in loaded)
+        causes.append(_cause_at(previous, first, Code.DEFERRED_TOOLS_LOADED, evidence))
+    if changes:
+        causes.append(_members_cause(previous, Code.TOOLS_ADDED_OR_REMOVED, changes))
     return causes
 
 
-def tools_changed(**names: Sequence[str]) -> ToolsChanged:
-    """Name tools by what became of them, with the MCP servers that they belong to."""
-    servers = [found[1] for some in names.values() for name in some if (found := _SERVER.match(name))]
-    unnamed = sum(max(0, len(some) - NAMED) for some in names.values())
-    made = ToolsChanged(servers=tuple(dict.fromkeys(servers))[:NAMED], unnamed=unnamed)
-    return replace(made, **{change: tuple(some[:NAMED]) for change, some in names.items()})
+def _split(
+    changes: list[_ToolChange], belongs: Callable[[_ToolChange], bool]
+) -> tuple[list[_ToolChange], list[_ToolChange]]:
+    chosen = [change for change in changes if belongs(change)]
+    return chosen, [change for change in changes if change not in chosen]
 
 
-def _empty(at: int, tool: Segment) -> Cause:
+def _members_cause(previous: Sequence[Segment], code: Code, changes: list[_ToolChange]) -> Cause:
+    added, removed = _split(changes, lambda change: change.is_added)
+    evidence = _tools_evidence(
+        added=[tool_name(change.tool) for change in added], removed=[tool_name(change.tool) for change in removed]
+    )
+    return _cause_at(previous, min(change.position for change in changes), code, evidence)
+
+
+def _tools_evidence(**names: Sequence[str]) -> ToolsChanged:
+    """Return evidence that names tools by what became of them, and the MCP servers that they belong to."""
+    matches = [_MCP_SERVER.match(name) for changed in names.values() for name in changed]
+    servers = dict.fromkeys(match[1] for match in matches if match)
+    unnamed = sum(max(0, len(changed) - NAMED) for changed in names.values())
+    evidence = ToolsChanged(servers=tuple(servers)[:NAMED], unnamed=unnamed)
+    return replace(evidence, **{change: tuple(changed[:NAMED]) for change, changed in names.items()})
+
+
+def _empty_tool(at: int, tool: Segment) -> Cause:
     evidence = EmptyMember(tool.path, whole=True)
     return Cause(Code.SERIALISATION_CHANGED, "tools", evidence, at, "expected", tool.path, respelled=True)
 
 
-def _definitions(left: Sequence[Segment], right: Sequence[Segment], kept: list[tuple[int, int]]) -> list[Cause]:
+def _explain_definitions(
+    previous: Sequence[Segment], current: Sequence[Segment], kept: list[tuple[int, int]]
+) -> list[Cause]:
+    """Return how tools differ that both lists have: in spelling, in content, or in being deferred."""
     changed: list[int] = []
-    flipped: list[int] = []
-    spelled: dict[Code, Cause] = {}
+    deferral_changed: list[int] = []
+    spelling: dict[Code, Cause] = {}
     for at, other in kept:
-        if left[at] == right[other]:
+        old, new = previous[at], current[other]
+        if old == new:
             continue
-        cause = _respelled(left[at], right[other], at)
+        cause = _explain_spelling(old, new, at)
         if cause is not None:
-            spelled.setdefault(cause.code, cause)
+            spelling.setdefault(cause.code, cause)
         else:
-            (flipped if is_deferred(left[at]) != is_deferred(right[other]) else changed).append(at)
-    causes = list(spelled.values())
+            (deferral_changed if is_deferred(old) != is_deferred(new) else changed).append(at)
+    causes = list(spelling.values())
     if changed:
-        evidence = tools_changed(changed=[name_of(left[at]) for at in changed])
-        causes.append(_at(left, changed[0], Code.TOOL_DEFINITION_CHANGED, evidence))
-    if flipped:
-        evidence = tools_changed(put_off=[name_of(left[at]) for at in flipped])
-        causes.append(_at(left, flipped[0], Code.DEFERRED_TOOLS_LOADED, evidence))
+        evidence = _tools_evidence(changed=[tool_name(previous[at]) for at in changed])
+        causes.append(_cause_at(previous, changed[0], Code.TOOL_DEFINITION_CHANGED, evidence))
+    if deferral_changed:
+        evidence = _tools_evidence(put_off=[tool_name(previous[at]) for at in deferral_changed])
+        causes.append(_cause_at(previous, deferral_changed[0], Code.DEFERRED_TOOLS_LOADED, evidence))
     return causes
 
 
-def _respelled(left: Segment, right: Segment, at: int) -> Cause | None:
-    """Find a definition that says the same; None for one that does not."""
-    if same_content(left, right):
-        return of_segments(left, right).cause("tools", at, left.path)
-    if say_the_same(left, right):
-        return _empty(at, left)
-    if is_deferred(left) != is_deferred(right):
+def _explain_spelling(old: Segment, new: Segment, at: int) -> Cause | None:
+    """Return the cause if two definitions have equal content; else None."""
+    if has_same_content(old, new):
+        return name_segment_spelling(old, new).cause("tools", at, old.path)
+    if differ_in_empty_members(old, new):
+        return _empty_tool(at, old)
+    if is_deferred(old) != is_deferred(new):
         return None
-    found = of_values(left.data, right.data)
-    return None if found is None else found.cause("tools", at, left.path)
+    spelling = name_value_spelling(old.data, new.data)
+    return None if spelling is None else spelling.cause("tools", at, old.path)
 
 
-def _inner(own: dict[str, bytes]) -> dict[str, bytes]:
-    """Return the members of a tool's definition, which OpenAI and Bedrock put into another object."""
-    return table(own.get("function", b"null")) or table(own.get("toolSpec", b"null")) or own
+def _definition(members: dict[str, bytes]) -> dict[str, bytes]:
+    """Return the members of a tool's definition, which OpenAI and Bedrock nest in another object."""
+    return table(members.get("function", b"null")) or table(members.get("toolSpec", b"null")) or members
 
 
 def is_deferred(tool: Segment) -> bool:
-    """Tell whether a tool is only announced, and loaded when it is searched for."""
+    """Return whether a tool is only announced, and loaded when a search finds it."""
     if b'"defer_loading"' not in tool.data:
         return False
-    own = table(tool.data) or {}
-    return b"true" in (own.get("defer_loading"), _inner(own).get("defer_loading"))
+    members = table(tool.data) or {}
+    return b"true" in (members.get("defer_loading"), _definition(members).get("defer_loading"))
 
 
-def name_of(tool: Segment) -> str:
-    """Name a tool of any provider's shape."""
-    own = table(tool.json) or {}
-    inner = _inner(own)
-    if "name" not in inner and "type" not in inner and len(own) == 1:  # one of the provider's own: its only member
-        return printable(next(iter(own)))
-    return printable(text_of(inner.get("name", inner.get("type", b'"(unnamed)"'))))
+def tool_name(tool: Segment) -> str:
+    """Return the name of a tool of any provider's shape."""
+    members = table(tool.json) or {}
+    definition = _definition(members)
+    if "name" not in definition and "type" not in definition and len(members) == 1:  # one of the provider's own tools
+        return printable(next(iter(members)))
+    return printable(text_of(definition.get("name", definition.get("type", b'"(unnamed)"'))))
 
 
-# prompts by hash
+# Prompts by hash
 
 
-def hash_causes(left: PromptHashes, right: PromptHashes, turns: int) -> tuple[Cause, ...]:
-    """Return what moved between two requests; what is seen by hash is strong, and not where a prompt's bytes parted."""
-    found: list[Cause] = []
-    if left.tools and right.tools:
-        added, removed, changed, reordered = _moved(left.tools, right.tools)
-        if added or removed:
-            found.append(_cause(Code.TOOLS_ADDED_OR_REMOVED, HashesMoved("tools", turns, added, removed)))
-        if changed:
-            found.append(_cause(Code.TOOL_DEFINITION_CHANGED, HashesMoved("tools", turns, changed=changed)))
-        if reordered:
-            found.append(_cause(Code.TOOLS_REORDERED, HashesMoved("tools", turns, reordered=reordered)))
-    if left.system and right.system and any(moved := _moved(left.system, right.system)):
-        found.append(_cause(Code.PREFIX_MOVED, HashesMoved("system", turns, *moved)))
-    known = dict(left.points)
-    parted = next((index for index, value in sorted(right.points) if known.get(index, value) != value), None)
-    if parted is not None:
-        found.append(_cause(Code.PREFIX_MOVED, HashesMoved("messages", turns, message=parted)))
-    return tuple(found)
+def explain_hashes(previous: PromptHashes, current: PromptHashes, turns: int) -> tuple[Cause, ...]:
+    """Return what changed between two requests of one conversation, by the hashes that the client recorded.
+
+    `turns` is how many requests lie between them. A section is compared if both requests have hashes of it. Messages
+    differ from the first point that both name with another hash. The strength is `strong`: the bytes are not known.
+    """
+    causes: list[Cause] = []
+    if previous.tools and current.tools:
+        moved = _compare_hashes(previous.tools, current.tools)
+        if moved.added or moved.removed:
+            evidence = HashesMoved("tools", turns, moved.added, moved.removed)
+            causes.append(_strong_cause(Code.TOOLS_ADDED_OR_REMOVED, evidence))
+        if moved.changed:
+            evidence = HashesMoved("tools", turns, changed=moved.changed)
+            causes.append(_strong_cause(Code.TOOL_DEFINITION_CHANGED, evidence))
+        if moved.reordered:
+            evidence = HashesMoved("tools", turns, reordered=moved.reordered)
+            causes.append(_strong_cause(Code.TOOLS_REORDERED, evidence))
+    if previous.system and current.system and any(moved := _compare_hashes(previous.system, current.system)):
+        causes.append(_strong_cause(Code.PREFIX_MOVED, HashesMoved("system", turns, *moved)))
+    points = dict(previous.points)
+    message = next((place for place, value in sorted(current.points) if points.get(place, value) != value), None)
+    if message is not None:
+        causes.append(_strong_cause(Code.PREFIX_MOVED, HashesMoved("messages", turns, message=message)))
+    return tuple(causes)
 
 
-class _Moved(NamedTuple):
-    """Names of what came, went and has another hash; `reordered` counts what stayed, where that changed its order."""
+class _HashChanges(NamedTuple):
+    """How named hashes differ."""
 
     added: tuple[str, ...]
     removed: tuple[str, ...]
     changed: tuple[str, ...]
-    reordered: int
+    reordered: int  # how many names both sides have, if their order differs; else 0
 
 
-def _moved(left: Sequence[tuple[str, str]], right: Sequence[tuple[str, str]]) -> _Moved:
-    before, after = dict(left), dict(right)
-    came, went = [name for name in after if name not in before], [name for name in before if name not in after]
+def _compare_hashes(previous: Sequence[tuple[str, str]], current: Sequence[tuple[str, str]]) -> _HashChanges:
+    before, after = dict(previous), dict(current)
+    added, removed = [name for name in after if name not in before], [name for name in before if name not in after]
     changed = [name for name, value in after.items() if before.get(name, value) != value]
-    kept = [[name for name in side if name in before and name in after] for side in (before, after)]
-    named = [tuple(names[:NAMED]) for names in (came, went, changed)]
-    return _Moved(*named, reordered=len(kept[0]) if kept[0] != kept[1] else 0)
+    kept, new_order = [name for name in before if name in after], [name for name in after if name in before]
+    named = [tuple(names[:NAMED]) for names in (added, removed, changed)]
+    return _HashChanges(*named, reordered=len(kept) if kept != new_order else 0)
 
 
-def _cause(code: Code, evidence: HashesMoved) -> Cause:
+def _strong_cause(code: Code, evidence: HashesMoved) -> Cause:
     section: Own = evidence.section
     return Cause(code, section, evidence, strength="strong")

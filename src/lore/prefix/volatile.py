@@ -1,11 +1,7 @@
-"""Words that agents and clocks put into text: what varies with time or request, and what a text is about.
+"""Find text that changes with time or request, and name what a text is about.
 
-In: text. Out: the kinds of the words in which two texts differ; what is surely made anew for each request, even where
-it did not change yet; a topic. Rules: patterns are without nested repetition, so cost is O(text), and text longer than
-`VARYING_TEXT` is not searched; markers of a topic are those that agents write (git's own output, trees, tags and
-headings of memory and of reminders), and nothing is guessed from plain words.
-
-Source of the forms: public threads about broken caches (the catalogue of causes).
+Only forms and markers that clocks, agents and programs write count (`volatile_patterns.py`); plain words prove nothing.
+Text longer than `VARYING_TEXT` characters is not searched. Cost: O(text).
 """
 
 from __future__ import annotations
@@ -17,114 +13,35 @@ from itertools import islice, takewhile, zip_longest
 from typing import NamedTuple
 
 from lore.model.codes import Code
-from lore.model.deferred import pattern
 from lore.model.differences import Varies, VaryingKind
 from lore.model.labels import MEMORY_RECALL, Holds, labelled
 from lore.model.limits import CLOCK_SIGNS, VARYING_TEXT
 from lore.model.vector import common_prefix, common_suffix
+from lore.prefix import volatile_patterns as p
 
-_NAMES: dict[str, tuple[Code, Varies]] = {
-    "date": (Code.DATE_IN_PREFIX, "date"),
-    "place": (Code.DATE_IN_PREFIX, "directory"),
-    "count": (Code.TOKEN_REMINDER_IN_PREFIX, "token-count"),
-    "id": (Code.ID_IN_PREFIX, "id"),
-    "temporary": (Code.ID_IN_PREFIX, "temporary-path"),
-    "process": (Code.ID_IN_PREFIX, "process-id"),
-    "counter": (Code.ID_IN_PREFIX, "counter"),
-}
-
-_MONTH = (
-    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?"
-    r"|Nov(?:ember)?|Dec(?:ember)?)"
-)
-# Months and days as other languages write them: taken for a date beside a number, days also alone.
-_MOIS = (
-    r"(?i:janvier|f[ée]vrier|mars|avril|mai|juin|juillet|ao[ûu]t|septembre|octobre|novembre|d[ée]cembre"
-    r"|januar|februar|m[äa]rz|juni|juli|oktober|dezember|januari|februari|maart|mei|augustus|augusti|december"
-    r"|enero|febrero|marzo|abril|mayo|junio|julio|agosto|sep?tiembre|octubre|noviembre|diciembre"
-    r"|janeiro|fevereiro|mar[çc]o|maio|junho|julho|setembro|outubro|novembro|dezembro"
-    r"|gennaio|febbraio|aprile|maggio|giugno|luglio|settembre|ottobre|dicembre"
-    r"|января|февраля|марта|апреля|мая|июня|июля|августа|сентября|октября|ноября|декабря)"
-)
-_JOUR = (
-    r"(?i:montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonnabend|sonntag"
-    r"|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|lunes|martes|mi[ée]rcoles|jueves|viernes|s[áa]bado|domingo"
-    r"|luned[ìi]|marted[ìi]|mercoled[ìi]|gioved[ìi]|venerd[ìi]|sabato|domenica|[月火水木金土日]曜日?|星期[一二三四五六日天])"
-)
-_CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?: ?[AaPp]\.?[Mm]\b\.?)?"
-_ZONE = r"(?:Z|[+-]\d{2}:?\d{2})?"
-NUMBER = r"\d[\d,_.]{0,24}+[kKmM]?"
-_DAY = r"(?:Mon|Tues?|Wed(?:nes)?|Thu(?:rs?)?|Fri|Sat(?:ur)?|Sun)(?:day)?"
-
-# The order counts: a longer form stands before those that are parts of it.
-_FORMS: tuple[tuple[str, str], ...] = (
-    ("count", (rf"<total_tokens>[^<]{{0,200}}</total_tokens>|[Tt]oken usage: ?{NUMBER} ?/ ?{NUMBER}"
-              rf"(?:; ?{NUMBER} remaining)?|\b{NUMBER} ?(?:tokens? |% |percent )(?:of )?(?:context |the context )?"
-              rf"(?:window )?(?:left|remaining|remain|available)\b"
-              rf"|\b(?i:(?:remaining|available|used|context|budget)[ _-](?:tokens|window|left)"
-              rf"|tokens[ _-](?:left|remaining|used|available)|token[ _-](?:budget|count)|context[ _-]usage)\b"
-              rf"[\"']?[ \t]{{0,4}}[:=]?[ \t]{{0,4}}{NUMBER}%?(?: ?/ ?{NUMBER})?"
-              rf"|\$\d[\d.,]*/\$\d[\d.,]*; \$\d[\d.,]* remaining")),
-    ("id", (r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")),
-    ("temporary", (r"(?:/private)?(?:/tmp|/var/tmp|/var/folders|/dev/shm|/run/user/\d{1,9})/[\w./+@-]+"
-                  r"|[A-Za-z]:\\(?:[^\\\s\"<>|]{1,64}\\){0,8}Temp\\[\w.\\+@-]+")),
-    ("process", (r"\b(?i:pid|process id|ppid)[\"']?[ \t]{0,4}[=:#]?[ \t]{0,4}\d+"
-                r"|\b(?:localhost|127\.0\.0\.1|\[::1\]):\d{2,5}\b")),
-    ("place", (r"(?i:\b(?:(?:current |primary |your )?(?:working director(?:y|ies)|workspace(?: root| folder)?)|cwd|pwd"
-              r"|(?:project|repo(?:sitory)?|workspace)[ _]?(?:root|path|director(?:y|ies)|folder)))"
-              r"[\"'`*]{0,3}[ \t]{0,4}(?:[:=]|is|>)[ \t]{0,4}[\"'`*]{0,3}[~/\\\w][^\s\"'`<>*]{0,512}"
-              r"|<cwd>[^<]{0,512}</cwd>")),
-    ("counter", (r"\b(?i:turn|step|iteration|request|attempt|round|message|counter|sequence|seq|call|tick|invocation)"
-                r"(?i:[ _-](?:no\.?|number|count|index|id))?"
-                r"[\"']?[ \t]{0,4}[:=#]{0,2}[ \t]{0,4}\d+(?:(?: of | ?/ ?)\d+)?\b")),
-    ("date", (rf"\b\d{{4}}-\d{{2}}-\d{{2}}(?:[T _]{_CLOCK} ?{_ZONE})?(?![\w-])"
-             r"|\b20\d{6}(?:[T_-]?\d{4,6}Z?)?\b|\b\d{4}-W\d{2}(?:-\d)?\b"
-             r"|\b\d{4}[/.]\d{1,2}[/.]\d{1,2}\b|\b\d{1,2}/\d{1,2}/\d{2,4}\b"
-             r"|\b\d{1,2}[.-]\d{1,2}[.-]\d{4}\b"
-             r"|\d{2,4} ?[年년] ?\d{1,2} ?[月월] ?\d{1,2} ?[日일号]"
-             r"|\d{1,2} ?[月월] ?\d{1,2} ?[日일号]|\d{1,2} ?[时時시] ?\d{1,2} ?[分분]"
-             rf"|\b\d{{1,2}}[-/ ]{_MONTH}[-/ ]\d{{2,4}}(?::{_CLOCK})?"
-             rf"|\b\d{{1,2}}(?:\.|er|º)? ?(?:de |d'|di )?{_MOIS}(?: (?:de )?\d{{4}}\b)?|\b{_JOUR}\b"
-             r"|\b\d{1,2} ?(?:[AaPp]\.?[Mm]\b\.?|o'clock\b)|\b\d{1,2} ?[hH.]\d{2} ?(?:Uhr\b|(?<=[hH]\d{2})\b)"
-             rf"|\b{_CLOCK}(?: ?(?:UTC|GMT|CE?S?T|[ECMP][SD]T)\b)?(?:[+-]\d{{2}}:?\d{{2}})?"
-             rf"|\b{_DAY}\b"
-             rf"|\b(?:\d{{1,2}}(?:st|nd|rd|th|\.)? (?:of )?)?{_MONTH}\b\.?"
-             r"(?: \d{1,2}(?:st|nd|rd|th)?\b)?(?:,? \d{4}\b)?"
-             r"|\b1[5-9]\d{8}(?:\d{3})?(?:\.\d{1,9})?\b"
-             r"|\b\d{1,6} ?(?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?) ago\b"
-             r"|\b(?i:uptime|elapsed)[ \t]{0,4}[:=]?[ \t]{0,4}\d[\w.:, ]{0,24}")),
-    ("id", (r"\b(?:req|msg|run|sess|session|trace|resp|thread|call|toolu|conv|evt|span|job|task|user|org)[_-]"
-           r"(?=[A-Za-z_-]{0,32}\d)[0-9A-Za-z_-]{4,128}\b"
-           r"|\b(?i:(?:request|session|trace|run|correlation|message|conversation|thread|span|build|instance|invocation"
-           r"|prompt|turn|job|task)[ _-]?(?:id|uuid|token|key)|nonce|uuid|cch|request|fingerprint|salt|etag)"
-           r"[\"'`*]{0,3}[ \t]{0,4}[:=#][ \t]{0,4}[\"'`*]{0,3}[\w./+=-]{3,256}"
-           r"|\b[0-9a-f]{12,}\b")),
-    ("word", (r"[0-9A-Za-z_-]{16,}")),
-)  # fmt: skip
-# Words begin where no other word goes on: most characters are passed over after one look.
-_VARIES = pattern(
-    "(?:(?<![^\\W_])|(?=[</$])|(?<=[^\x00-\x7f])(?=\\d))(?:" + "|".join(f"({form})" for _, form in _FORMS) + ")"
-)
-_MAY = pattern(r"\d|/|\\|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
-                  rf"|(?i:cwd|pwd|director|workspace|nonce|token|uuid| id\b|key)|{_JOUR}")  # fmt: skip
-_MOST_OPENING = 300  # characters at a text's beginning that say that no user wrote it
-_LONG_WORD = 1_024  # characters behind a difference in which a word that varies is still seen to have begun
-_AROUND = 200  # characters around a difference in which a word that varies may have begun
-_KINDS = tuple(kind for kind, _ in _FORMS)
-_DIGITS_OF_AN_ID = 4  # a long word with so many digits is no name
+_AROUND = 200  # characters before a difference in which a word that varies may have begun
+_LONGEST_WORD = 1_024  # characters after it, read to see whether such a word has begun
+_FEWEST_DIGITS = 4  # of a long word that is an id and not a name
+_LONGEST_LINE = 2_000  # characters: in a longer line, a word somewhere says nothing about a number
+_LINE = 400  # characters of a line around a word
+_BEFORE_SIGN, _AFTER_SIGN = 96, 160  # characters around a sign that are searched
+_BEFORE_VALUE = frozenset("\"'`* \t:=#")  # what separates the name of an id from its value
+_CONTEXT = 4_096  # characters before a difference, searched for its heading
+_OPENING = 300  # characters at a text's beginning that show who wrote it
+_LONGEST_ADDITION = 2_000  # characters that a program adds to the end of a text
 
 
-def varying_words(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield each word that is known to vary: the text before it, its kind, the word; at last the rest, without a word.
+# Words that vary
 
-    Text longer than `VARYING_TEXT` has no such words.
-    """
+
+def split_varying_words(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield for each word that varies the text before it, its kind and the word; then the rest, with an empty word."""
     end = 0
-    for match in _VARIES.finditer(text) if len(text) <= VARYING_TEXT else ():
-        kind = _KINDS[(match.lastindex or 1) - 1]
+    for match in p.WORDS.finditer(text) if len(text) <= VARYING_TEXT else ():
+        kind = p.WORD_KINDS[(match.lastindex or 1) - 1]
         word = match.group()
         if kind == "word":
-            if sum(map(str.isdigit, word)) < _DIGITS_OF_AN_ID:
+            if sum(map(str.isdigit, word)) < _FEWEST_DIGITS:
                 continue
             kind = "id"
         yield text[end : match.start()], kind, word
@@ -132,321 +49,256 @@ def varying_words(text: str) -> Iterator[tuple[str, str, str]]:
     yield text[end:], "", ""
 
 
-def varied(left: str, right: str) -> list[tuple[Code, Varies]]:
-    """Name the words in which two texts differ, each kind once; nothing where they differ in more than that.
-
-    What is equal is cut off both texts, but for what a word at the difference may reach into.
-    """
-    front = common_prefix(left, right)
-    back = common_suffix(left, right, min(len(left), len(right)) - front)
+def find_changed_words(previous: str, current: str) -> list[tuple[Code, Varies]]:
+    """Return the kinds of the words that vary in which two texts differ; empty if they differ in anything else."""
+    front = common_prefix(previous, current)
+    back = common_suffix(previous, current, min(len(previous), len(current)) - front)
     begin, end = max(0, front - _AROUND), max(0, back - _AROUND)
-    left, right = left[begin : len(left) - end], right[begin : len(right) - end]
-    if _MAY.search(left) is None and _MAY.search(right) is None:
+    previous, current = previous[begin : len(previous) - end], current[begin : len(current) - end]
+    if p.MAY_VARY.search(previous) is None and p.MAY_VARY.search(current) is None:
         return []
-    if _VARIES.search(min(left, right, key=len)) is None:  # both have as many words: a placeholder has none
+    if p.WORDS.search(min(previous, current, key=len)) is None:  # both have the same number of words
         return []
     place = front - begin
-    begun = takewhile(lambda match: match.start() <= place, _VARIES.finditer(left[: place + _LONG_WORD]))
-    if not any(match.end() >= place for match in begun):
+    words = p.WORDS.finditer(previous[: place + _LONGEST_WORD])
+    if not any(match.end() >= place for match in takewhile(lambda match: match.start() <= place, words)):
         return []
     kinds: dict[str, None] = {}
-    for (old_text, kind, old), (new_text, _, new) in zip_longest(
-        varying_words(left), varying_words(right), fillvalue=("", "", "")
-    ):
-        if old_text != new_text or bool(old) != bool(new):
+    pairs = zip_longest(split_varying_words(previous), split_varying_words(current), fillvalue=("", "", ""))
+    for (text, kind, word), (new_text, _, new_word) in pairs:
+        if text != new_text or bool(word) != bool(new_word):
             return []
-        if old != new:
+        if word != new_word:
             kinds[kind] = None
-    return [_NAMES[kind] for kind in kinds]
+    return [p.KINDS[kind] for kind in kinds]
 
 
-# What a line is about in which numbers alone changed, in the words that stand beside them.
-LABELS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("count", pattern(r"(?i)\b(?:tokens?|context (?:window|usage|left|used))\b[^\n:=]{0,24}[:=]")),
-    ("process", pattern(r"(?i)\b(?:pid|process|port)\b[^\n:=]{0,24}[:=]")),
-    ("date", pattern(
-        r"(?i)\b(?:date|time|datetime|today|now|week|clock|uptime|elapsed|updated|refreshed|timestamp|epoch|datum|uhrzeit"
-        r"|heute|jetzt|stand|fecha|hora|hoy|ahora|aujourd'hui|heure|oggi|ora|hoje|agora|сегодня|время)\b"
-        r"|[日时時]付?[期间間刻]?[：:]|今[日天]|现在|現在|当前|오늘|현재")),
-    ("counter", pattern(
-        r"(?i)\b(?:turns?|steps?|iterations?|attempts?|rounds?|messages|calls|requests|invocations?)\b[^\n:=]{0,24}[:=]")),
-)  # fmt: skip
-_DIGITS = pattern(r"\d+(?:[.,:]\d+)*")
-_LONG_LINE = 2_000  # characters: of a longer one, a word somewhere in it says nothing of a number
-
-
-def numbered(left: str, right: str) -> tuple[Code, Varies] | None:
-    """Name what two lines are about in which numbers alone differ, by the words beside; None where none says it."""
-    if max(len(left), len(right)) > _LONG_LINE or _DIGITS.sub("0", left) != _DIGITS.sub("0", right):
+def name_changed_numbers(previous: str, current: str) -> tuple[Code, Varies] | None:
+    """Return what two lines are about that differ only in numbers, by their other words; None if no word says it."""
+    if max(len(previous), len(current)) > _LONGEST_LINE or p.DIGITS.sub("0", previous) != p.DIGITS.sub("0", current):
         return None
-    return next((_NAMES[kind] for kind, label in LABELS if label.search(left)), None)
+    return next((p.KINDS[kind] for kind, label in p.LABELS if label.search(previous)), None)
 
 
-_BEFORE, _AFTER = 96, 160  # characters around a sign that belong to what it is a sign of
-
-# Signs begin with a letter that stands for itself, so that they are found at the speed of a search for it.
-_MINUTES, _EPOCH = pattern(r":[0-9][0-9]"), pattern(r"1[5-9][0-9]{8}")
-_NOW = pattern(
-    r"\b(?:(?:current|present|local|server|request|system)[ _-](?:date and |date/|date & |date[_-]?)?(?:time|utc)"
-    r"|time now|time of day|time is|right now|now is|(?:now|utc)[_-](?:utc|now)|timestamp|generated at|as of now"
-    r"|clock)\b[^\n]{0,40}?(?<!\d)"
-    r"(?:\d{1,2}:\d{2}(?::\d{2})?|1[5-9]\d{8}(?:\d{3})?\b)",
-    re.IGNORECASE,
-)
-# A date with a time of day that fills a line, alone or behind what it is the time of.
-_ISO = pattern(
-    r"^[ \t>*#(\[-]{0,8}(?:<[\w-]{1,40}>|(?:now|utc|today|date|time|datetime|date and time)[ \t]*[:=]?[ \t]*)?"
-    r"\d{4}-\d{2}-\d{2}[t ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?:[ ]?(?:z|utc|gmt)|[+-]\d{2}:?\d{2})?"
-    r"(?:</[\w-]{1,40}>)?[)\].,;]{0,2}[ \t\r]*$",
-    re.IGNORECASE | re.MULTILINE,
-)
-_TAGGED = pattern(r"<([A-Za-z][\w:.-]{0,60})\b[^>\n]{0,200}>.*</\1>", re.DOTALL)
-_STAMPED = pattern(r"[\s(\[]{0,4}\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(?::\d{2})?")
-EXAMPLE = pattern(r"\b(?:e\.g\.|for example|example|such as|format|like)", re.IGNORECASE)
-_ID_SIGNS = (pattern(r"id"), pattern(r"token"), pattern(r"nonce"))
-_DIGIT = pattern(r"\d")
-_VALUE_FOLLOWS = frozenset("\"'`* \t:=#")
-_REQUEST_ID = pattern(
-    r"\b(?:(?:request|trace|correlation|prompt|message|invocation|turn|span)[ _-]?(?:id|uuid|token)|nonce)"
-    r"[\"'`*]{0,3}[ \t]{0,4}[:=#][ \t]{0,4}[\"'`*]{0,3}(?=[A-Za-z_-]{0,32}\d)[\w-]{6,}",
-    re.IGNORECASE,
-)
-_LEFT = pattern(
-    rf"<total_tokens>[^<\d]{{0,40}}\d[^<]{{0,100}}</total_tokens>|[Tt]oken usage: ?{NUMBER} ?/ ?{NUMBER}"
-    rf"|\b{NUMBER} tokens (?:left|remaining)\b|\b(?i:remaining tokens|tokens remaining|tokens left)[ \t]*[:=][ \t]*\d"
-)
+# Text that is new in each request
 
 
 class VolatileWord(NamedTuple):
-    """What varies, and the words themselves."""
+    """Text that is new in each request, or that belongs after the history."""
 
-    what: str
+    what: str  # in words for the user: "a clock"
     text: str
 
 
-def surely_varies(text: str) -> VolatileWord | None:
-    """Find text that is made anew for each request, whether or not it changed yet; None where there is none."""
-    low = text[:VARYING_TEXT].lower()
-    for what, signs, form in _SURE:
-        for at in islice(signs(low), CLOCK_SIGNS):
-            match = form.search(text, max(0, at - _BEFORE), at + _AFTER)
-            if match is not None and not (form is _NOW and EXAMPLE.search(match.group())):
+def find_volatile_word(text: str) -> VolatileWord | None:
+    """Return the first clock, request id or count of tokens left, whether or not it changed yet; else None."""
+    lowered = text[:VARYING_TEXT].lower()
+    for what, find_signs, form in _VOLATILE:
+        for at in islice(find_signs(lowered), CLOCK_SIGNS):
+            match = form.search(text, max(0, at - _BEFORE_SIGN), at + _AFTER_SIGN)
+            if match is not None and not (form is p.CURRENT_TIME and p.EXAMPLE.search(match.group())):
                 return VolatileWord(what, match.group())
     return None
 
 
-def _clocks(low: str) -> Iterator[int]:
-    """Find hours and minutes, and seconds since 1970."""
-    yield from (found.start() for found in _MINUTES.finditer(low) if low[found.start() - 1 : found.start()].isdigit())
-    yield from (found.start() for found in _EPOCH.finditer(low))
+def _find_clocks(lowered: str) -> Iterator[int]:
+    minutes = (match.start() for match in p.MINUTES.finditer(lowered))
+    yield from (at for at in minutes if lowered[at - 1 : at].isdigit())
+    yield from (match.start() for match in p.EPOCH.finditer(lowered))
 
 
-def _ids(low: str) -> Iterator[int]:
-    """Find what is named an id, and has a value behind it."""
-    for name in _ID_SIGNS:
-        for found in name.finditer(low):
-            if low[found.end() : found.end() + 1] in _VALUE_FOLLOWS:
-                yield found.start()
+def _find_ids(lowered: str) -> Iterator[int]:
+    for sign in p.ID_SIGNS:
+        for match in sign.finditer(lowered):
+            if lowered[match.end() : match.end() + 1] in _BEFORE_VALUE:
+                yield match.start()
 
 
-def _tokens(low: str) -> Iterator[int]:
-    places = ((found.start(), found.end()) for found in _ID_SIGNS[1].finditer(low))
-    return (start for start, end in places if _DIGIT.search(low, max(0, start - 16), end + 48))
+def _find_token_counts(lowered: str) -> Iterator[int]:
+    places = ((match.start(), match.end()) for match in p.ID_SIGNS[1].finditer(lowered))
+    return (start for start, end in places if p.DIGIT.search(lowered, max(0, start - 16), end + 48))
 
 
-_SURE: tuple[tuple[str, Callable[[str], Iterator[int]], re.Pattern[str]], ...] = (
-    ("a clock", _clocks, _NOW),
-    ("a clock", _clocks, _ISO),
-    ("the id of one request", _ids, _REQUEST_ID),
-    ("a count of tokens left", _tokens, _LEFT),
+_VOLATILE: tuple[tuple[str, Callable[[str], Iterator[int]], re.Pattern[str]], ...] = (
+    ("a clock", _find_clocks, p.CURRENT_TIME),
+    ("a clock", _find_clocks, p.TIME_LINE),
+    ("the id of one request", _find_ids, p.REQUEST_ID),
+    ("a count of tokens left", _find_token_counts, p.TOKENS_LEFT),
 )
-
-_LOOK_BACK = 4_096  # characters before a difference, searched for its heading
-
-_GIT_LINE = pattern(
-    r"(?m)^(?:[ \t]*[MADRCU?!]{1,2}[ \t]+[\w./-]+[\w/.][ \t]*$|##? ?[\w./-]{1,80}\.\.\.|On branch |Your branch is "
-    r"|(?:Current |Main |Git )?[Bb]ranch(?: \([^)\n]{0,80}\))?: |(?:Git )?[Ss]tatus: "
-    r"|[ \t]*(?:modified|new file|deleted|renamed):"
-    r"|[0-9a-f]{7,40} \S|commit [0-9a-f]{7,40}|Recent commits|(?:HEAD|Last commit|Commit)\b[^\n]{0,20}[:=]"
-    r"|(?:\d+ )?(?:un)?(?:staged|tracked|committed) (?:changes|files)|nothing to commit)"
-)
-_GIT_WORDS = pattern(r"(?i)\b(?:git ?status|working (?:tree|copy))\b")
-_TREE_LINE = pattern(r"(?m)^[ \t│|]*(?:├──|└──|\|--|`--|\+--)|(?:├|└)─")
-_GIT_HEAD = pattern(
-    r"(?i)git ?status|git[ -](?:state|info|branch|log|diff)|recent commits|current branch"
-    r"|directory (?:structure|tree|listing)"
-    r"|(?:file|project|folder|repo(?:sitory)?|workspace|source) (?:structure|tree|listing|map|layout)"
-)
-_MEMORY_HEAD = pattern(
-    r"(?i)\bmemor(?:y|ies)\b|\bknowledge(?: base)?\b|\bretriev(?:ed|al)\b|\brecall(?:ed)?\b|\bremembered\b|\brag\b"
-    r"|\b(?:relevant|additional|provided|reference|background|project|user|search|session|loaded|working)[ _-]"
-    r"(?:context|documents?|snippets?|notes|results|passages|facts|preferences)\b|^<?/?(?:context|documents?|facts|notes)\b"
-    r"|\bclaude\.?md\b|\bagents\.md\b|\b(?:context|documents|passages) *$"
-)
-_HEADING = pattern(r"(?m)^(?:#{1,6} [^\n]{1,120}|<(/?)([A-Za-z][\w:.-]{0,60})[^>\n]{0,120}>|\[[^\]\n]{1,60}\][ \t]*$"
-                      r"|[A-Za-z][\w -]{0,60}:[ \t]*(?=\n|$)|(?:gitStatus|git_status):[^\n]{0,200}"
-                      r"|[^\n]{1,100}:[ \t]*$)")  # fmt: skip
-_LABEL = pattern(r"[A-Za-z][\w -]{0,60}: ")
-_JOINED = pattern(r"[_-]+|(?<=[a-z])(?=[A-Z])")  # however a name is put together: gitStatus, memory-bank
-_REMINDER = pattern(
-    r"(?i)<(?:system[-_ ]?(?:reminder|warning|notice|note|message)|reminder|notice|ide_\w{1,40}|environment_details"
-    r"|environment_context|total_tokens|user-prompt-submit-hook|hook|todo\w{0,20}|attached?_?\w{0,20})\b"
-    r"|^\W{0,4}(?:system[ -])?reminder\b|^\W{0,4}\[?system\b[\]:]"
-)
+_VOLATILE_KINDS = {"a clock": "date", "the id of one request": "id", "a count of tokens left": "count"}
 
 
-def topic(before: str, left: str, right: str) -> str | None:
-    """Name what a difference is about: `git`, `memory`, or nothing that is known.
+def find_volatile_addition(previous: str, current: str) -> tuple[Code, Varies] | None:
+    """Return the kind of volatile text that was added to the end of a text, or is gone from it; None for other text."""
+    shorter, longer = (previous, current) if len(previous) < len(current) else (current, previous)
+    size = len(longer) - len(shorter)
+    if size > _LONGEST_ADDITION or not longer.startswith(shorter):
+        return None
+    added = longer[len(shorter) :].strip()
+    word = find_volatile_word(added)
+    if word is None:
+        return None
+    varying = sum(len(word) for _, _, word in split_varying_words(added))
+    is_all = "\n" not in added or 2 * varying >= len(added)
+    return p.KINDS[_VOLATILE_KINDS[word.what]] if is_all else None
 
-    It stands under the text `before`; its own first line may be a heading, too. What a program recalled says so,
-    whatever lines it has.
+
+def find_volatile_in_system(text: str, labels: tuple[str, ...] = ()) -> VolatileWord | None:
+    """Return what a system prompt holds that belongs after the history: volatile text, or what a tail holds.
+
+    `labels` are those of the settings.
     """
-    for text in (left[:_LOOK_BACK], right[:_LOOK_BACK]):
+    word = find_volatile_word(text)
+    if word is None and (label := next(iter(labelled(text, labels)), None)) is not None:
+        word = VolatileWord(label.holds, label.line)
+    return word
+
+
+# What a text is about, and who wrote it
+
+
+def find_topic(context: str, previous: str, current: str) -> str | None:
+    """Return what a difference is about: `git`, `memory`, or None if no marker says it.
+
+    `context` is the text before it. Headings in both count, and so does the first line of either side.
+    """
+    for text in (previous[:_CONTEXT], current[:_CONTEXT]):
         if MEMORY_RECALL in text and any(label.holds == "recalled memory" for label in labelled(text)):
             return "memory"
-    for text in (left, right):
-        if any(sign.search(text, 0, _LOOK_BACK) for sign in (_GIT_LINE, _GIT_WORDS, _TREE_LINE)):
+    for text in (previous, current):
+        if any(sign.search(text, 0, _CONTEXT) for sign in (p.GIT_LINE, p.GIT_WORDS, p.TREE_LINE)):
             return "git"
-    firsts = [text.lstrip()[:200].partition("\n")[0] for text in (left, right)]
-    own = [line for line in firsts if _HEADING.match(line) or _LABEL.match(line)]
-    for heading in (*own, *_headings(before[-_LOOK_BACK:])):
-        words = _JOINED.sub(" ", heading.strip("<># :[]")).strip()
-        if _GIT_HEAD.search(words):
+    first_lines = [text.lstrip()[:200].partition("\n")[0] for text in (previous, current)]
+    own_headings = [line for line in first_lines if p.HEADING.match(line) or p.LABEL.match(line)]
+    for heading in (*own_headings, *_open_headings(context[-_CONTEXT:])):
+        words = p.WORD_BREAK.sub(" ", heading.strip("<># :[]")).strip()
+        if p.GIT_HEADING.search(words):
             return "git"
-        if _MEMORY_HEAD.search(words):
+        if p.MEMORY_HEADING.search(words):
             return "memory"
     return None
 
 
-def _headings(before: str) -> list[str]:
-    """Return the headings that the end of a text stands under: the last label and heading, and open tags."""
+def _open_headings(context: str) -> list[str]:
+    """Return the headings that apply after a text: the last label and title, and tags that are still open."""
     tags: list[tuple[str, str]] = []
     title, label = "", ""
-    for match in _HEADING.finditer(before):
-        heading, (closing, name) = match.group(), match.groups()
+    for match in p.HEADING.finditer(context):
+        heading, (slash, name) = match.group(), match.groups()
         if name is None:
             title, label = (heading, "") if heading.startswith("#") else (title, heading)
-        elif not closing:
+        elif not slash:
             tags.append((name, heading))
         else:
             while tags and tags.pop()[0] != name:
                 pass
             title = label = ""
-    if "\n\n" in before[before.rfind(label) :]:
+    if "\n\n" in context[context.rfind(label) :]:
         label = ""
     return [text for text in (label, title, *(text for _, text in reversed(tags))) if text]
 
 
-class Wrapped(NamedTuple):
-    """What a program put around a user's text: the text itself, and what it holds, as far as its labels say."""
+class TextWrapper(NamedTuple):
+    """What a program put before or after a text."""
 
     text: str
-    holds: tuple[Holds, ...] = ()
+    holds: tuple[Holds, ...] = ()  # what its labels say that it holds
 
 
-def wrapping(left: str, right: str) -> Wrapped | None:
-    """Return what a program put before or behind a text that stands alone on the right; None where there is no such.
+def find_wrapper(previous: str, current: str, *, any_end: bool = False) -> TextWrapper | None:
+    """Return what is gone before or after a text that the current prompt holds alone; None if a user may have cut it.
 
-    It is known by a tag around it, or by labels: a user's own words that are gone show neither.
+    A tag around it or labels show that a program wrote it. `any_end`: no user can have cut the end of this text.
     """
-    own = right.strip()
-    if not own or len(right) >= len(left) or len(left) > VARYING_TEXT:
+    kept = current.strip()
+    if not kept or len(current) >= len(previous) or len(previous) > VARYING_TEXT:
         return None
-    whole = left.strip()
-    if whole.endswith(own):
-        rest = whole[: -len(own)].strip()
-    elif whole.startswith(own):
-        rest = whole[len(own) :].strip()
+    whole = previous.strip()
+    if whole.endswith(kept):
+        gone, is_end = whole[: -len(kept)], False
+    elif whole.startswith(kept):
+        gone, is_end = whole[len(kept) :], True
     else:
         return None
-    holds: tuple[Holds, ...] = tuple([label.holds for label in labelled(rest)])
-    return Wrapped(rest, holds) if holds or is_reminder(rest) or _TAGGED.fullmatch(rest) else None
+    is_addition = is_end and gone[0] in "\n\r\t <[" and len(gone) <= _LONGEST_ADDITION
+    gone = gone.strip()
+    holds: tuple[Holds, ...] = tuple([label.holds for label in labelled(gone)])
+    by_program = bool(holds) or is_reminder(gone) or p.TAGGED.fullmatch(gone) is not None
+    return TextWrapper(gone, holds) if by_program or (any_end and is_addition) else None
 
 
 def is_reminder(text: str) -> bool:
-    """Tell whether a text says that no user wrote it: a reminder, the state of an environment, a hook's output."""
-    return _REMINDER.search(text.lstrip()[:_MOST_OPENING]) is not None
+    """Return whether a text opens as a program's: a reminder, the state of an environment, a hook's output."""
+    return p.REMINDER.search(text.lstrip()[:_OPENING]) is not None
 
 
-def made_by_program(text: str, more: tuple[str, ...] = ()) -> bool:
-    """Tell whether a text in the user's role shows that no user wrote it: a reminder, a label, a clock.
+def is_made_by_program(text: str, labels: tuple[str, ...] = ()) -> bool:
+    """Return whether a program wrote a text of the user's role: it has a reminder, a label, a clock or a timestamp.
 
-    A time that it opens with is one, too, as programs stamp what they say. `more` are labels of the settings.
+    `labels` are those of the settings.
     """
     return (
         is_reminder(text)
-        or bool(labelled(text, more))
-        or _STAMPED.match(text) is not None
-        or surely_varies(text) is not None
+        or bool(labelled(text, labels))
+        or p.TIMESTAMPED.match(text) is not None
+        or find_volatile_word(text) is not None
     )
 
 
-def volatile_before_history(text: str, more: tuple[str, ...] = ()) -> VolatileWord | None:
-    """Find what a system prompt holds that belongs behind the history: what surely varies, else what a tail says."""
-    found = surely_varies(text)
-    if found is None and (label := next(iter(labelled(text, more)), None)) is not None:
-        found = VolatileWord(label.holds, label.line)
-    return found
+# Text of one prompt that often differs in the next
 
-
-_DATED = dict(LABELS)["date"]
-
-# Text of one prompt that is often another one in the next request, session or project.
-_REPOSITORY = pattern(
-    r"(?m)\bgit ?[Ss]tatus\b[^\n]{0,40}:|^(?:On branch |Your branch is |## [\w./-]{1,80}\.\.\.)"
-    r"|^(?:Current|Main) branch(?: \([^)\n]{0,80}\))?: |^Recent commits:|^nothing to commit\b"
-)
-_UUID = pattern(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_TIME = pattern(r"\d:\d")
-_LABELLED = pattern(r"[:=#][ \t\"'`*]{0,8}(?=\D{0,64}\d\D{0,64}\d)")
-MOST = 16  # findings of one prompt: the first places that vary are named
-_LINE = 400  # characters of a line around a word that are looked at
+_DATE_LABEL = dict(p.LABELS)["date"]
+_MOST_OF_A_KIND = 16  # words of one prompt
 
 
 class VaryingWord(NamedTuple):
-    """What is found, where it begins in the text (in characters), and the words."""
+    """A word that often differs in the next request, session or project."""
 
     kind: VaryingKind
-    start: int
+    start: int  # in characters of the text
     text: str
 
 
-def varying(text: str) -> list[VaryingWord]:
-    """Return the first `MOST` words of each kind that often vary, in the order of their places, before they changed.
+def find_varying_text(text: str, *, in_tool: bool = False) -> list[VaryingWord]:
+    """Return words of one prompt that often differ in the next, in order, the first 16 of each kind.
 
-    A word alone says nothing (documentation is full of dates and ids): a date stands in a line that says what it is the
-    date of, an id has a label or is a UUID, a path is the working directory or a temporary one with digits; a line that
-    gives an example is none. Cost O(text), and text behind `VARYING_TEXT` characters is not looked through.
+    Documentation is full of dates and ids. So a date counts in a line that says what it is the date of, an id with a
+    label or as a UUID, a path as the working directory or with digits in a temporary folder; examples and quoted
+    sentences never count, nor does a date in a tool's description (`in_tool`), except as the current one.
     """
     text = text[:VARYING_TEXT]
-    found: list[VaryingWord] = []
+    words: list[VaryingWord] = []
     counts: Counter[VaryingKind] = Counter()
     at = 0
-    for before, form, word in varying_words(text):
+    for before, form, word in split_varying_words(text):
         at += len(before)
-        kind = _kind(form, word, _line(text, at))
-        if kind is not None and counts[kind] < MOST:
+        kind = _varying_kind(form, word, *_line_around(text, at, len(word)), in_tool=in_tool)
+        if kind is not None and counts[kind] < _MOST_OF_A_KIND:
             counts[kind] += 1
-            found.append(VaryingWord(kind, at, word))
+            words.append(VaryingWord(kind, at, word))
         at += len(word)
-    repository = _REPOSITORY.search(text)
+    repository = p.REPOSITORY.search(text)
     if repository is not None:
-        found.append(VaryingWord("repository", repository.start(), repository.group()))
-    return sorted(found, key=lambda word: word.start)
+        words.append(VaryingWord("repository", repository.start(), repository.group()))
+    return sorted(words, key=lambda word: word.start)
 
 
-def _kind(form: str, word: str, line: str) -> VaryingKind | None:
-    if not word or EXAMPLE.search(line):
+def _varying_kind(form: str, word: str, before: str, after: str, *, in_tool: bool) -> VaryingKind | None:
+    """Return the kind of a word by its line; None if it is part of documentation."""
+    if not word or p.EXAMPLE.search(before + word + after):
         return None
     digits = sum(map(str.isdigit, word))
     match form:
-        case "date" if digits and _DATED.search(line):
-            return "clock" if _TIME.search(word) else "date"
+        case "date" if digits and _DATE_LABEL.search(before + word + after):
+            is_quoted = any(before.count(mark) % 2 and mark in after and before[-1] != mark for mark in '"`')
+            if (in_tool or is_quoted) and p.CURRENT.search(before) is None:
+                return None
+            return "clock" if p.TIME.search(word) else "date"
         case "place":
             return "directory"
-        case "id" if _UUID.fullmatch(word) or _LABELLED.search(word):
+        case "id" if p.UUID.fullmatch(word) or p.LABELLED.search(word):
             return "id"
-        case "temporary" if digits >= 2:  # noqa: PLR2004 - `/tmp` and `/tmp/1` stand in documentation
+        case "temporary" if digits >= 2:  # noqa: PLR2004 - `/tmp` and `/tmp/1` occur in documentation
             return "temporary-path"
         case "process" if word[:1] in "pP":
             return "process-id"
@@ -456,7 +308,8 @@ def _kind(form: str, word: str, line: str) -> VaryingKind | None:
             return None
 
 
-def _line(text: str, at: int) -> str:
+def _line_around(text: str, at: int, size: int) -> tuple[str, str]:
+    """Return what its line holds before and after a word."""
     start = max(text.rfind("\n", 0, at) + 1, at - _LINE)
     end = text.find("\n", at, at + _LINE)
-    return text[start : end if end >= 0 else at + _LINE]
+    return text[start:at], text[at + size : end if end >= 0 else at + _LINE]

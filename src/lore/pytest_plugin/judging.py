@@ -218,7 +218,7 @@ class _RequestVerdicts:
 def _counts(finding: Finding, pair: Pair) -> bool:
     if finding.kind != "unattributable":
         return finding.kind == "waste"
-    return not pair.overlap.covered and (bool(finding.lost_bytes) or pair.uncacheable)
+    return not pair.overlap.is_covered and (bool(finding.lost_bytes) or pair.uncacheable)
 
 
 _LIST = 'give a list: allow=["date-in-prefix", "tools-reordered"]'

@@ -27,7 +27,7 @@ from lore.model.results.measured import Measurement
 from lore.model.state import Chain, FoldedSession
 from lore.model.turn import Basis, Call, Exchange, Fidelity, Prompt, Turn, TurnPrompt
 from lore.model.vector import Vector
-from lore.prefix.likeness import without_dropped
+from lore.prefix.likeness import drop_unrendered
 from lore.prompt.assemble import Assembler, Unsaid, rated
 from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
 from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
@@ -245,7 +245,7 @@ class EventRecording(Recording):
             turn.unsaid = self._unsaid.setdefault(turn.chain, Unsaid()).of(chain.entries)
             prompt = rated(prompt, whole=self.is_whole(chain), left_out=len(turn.unsaid) + len(turn.omitted))
         if self._is_of_requests and not self.watchful:
-            prompt = without_dropped(prompt, turn.call.endpoint)
+            prompt = drop_unrendered(prompt, turn.call.endpoint)
         turn.source = partial(_finished, assembler, prompt, turn.omitted) if assembler.finishes else prompt
 
     def is_whole(self, chain: Chain) -> bool:

@@ -38,7 +38,7 @@ from lore.model.providers import model_in
 from lore.model.turn import Exchange, Memo, Output, Prompt, Segment, Turn
 from lore.model.vector import Vector
 from lore.prefix.chains import Chains
-from lore.prefix.likeness import without_dropped
+from lore.prefix.likeness import drop_unrendered
 from lore.prompt.base import Dialect, Rules
 from lore.prompt.dialects import DIALECTS, dialect_of
 from lore.prompt.dialects.messages import Body
@@ -93,12 +93,12 @@ class RequestRecording(Recording):
         self._memos = memos  # by dialect: each slices messages its own way
         self._sorted = not growing and is_by_time(reader.name)
         self._forced = forced
-        self._chains = Chains(joined=output_items)
+        self._chains = Chains(join=output_items)
         self._continuations = Continuations()
 
     def forgotten(self) -> list[str]:
         """Name the chains that no turn will continue any more, each once."""
-        return self._chains.forgotten()
+        return self._chains.take_forgotten()
 
     def turns(self) -> Iterator[Turn]:
         """Yield recorded requests; a file that is whole JSON and holds none was no recording after all."""
@@ -130,7 +130,7 @@ class RequestRecording(Recording):
         prompt = self._prompt(read, exchange)
         if prompt is None:
             return None
-        link = self._chains.link(prompt, exchange)
+        link = self._chains.add(prompt, exchange)
         return Turn(
             link.chain, link.turn, prompt, sent=exchange.at, answered=exchange.answered,
             usage=exchange.usage, verdict=exchange.verdict, call=exchange.call, line=read.line, byte=read.byte,
@@ -152,7 +152,7 @@ class RequestRecording(Recording):
         if missing:
             text = f"a request continues {missing}, which is not recorded whole: its prompt is partial"
             self._odd(read, Code.CONTINUATION, text)
-        return without_dropped(whole, exchange.call.endpoint)
+        return drop_unrendered(whole, exchange.call.endpoint)
 
     def _odd(self, read: Read, code: str, message: str) -> None:
         self.problems.add(Problem(code, message), self.shown, read.line, read.byte)

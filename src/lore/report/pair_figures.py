@@ -14,7 +14,14 @@ from lore.model import results
 from lore.model.cause import Place
 from lore.model.codes import Problem
 from lore.model.turn import Turn
-from lore.prefix.overlap import ChainSums, CommonCanonical, PairSums, divergence, relation, shared_segments
+from lore.prefix.overlap import (
+    CanonicalSums,
+    ChainSums,
+    PairSums,
+    count_shared_segments,
+    find_divergence,
+    name_relation,
+)
 from lore.report.redacted.findings import REDACTED, redacted_finding
 from lore.report.sentences.findings import cause_result, columns_result, worded
 
@@ -37,7 +44,7 @@ class PairFigures:
     def __init__(self, first: Turn, counter: Counter | None = None, *, redact: bool = False) -> None:
         self._counter = counter
         self._redact = redact
-        self._canonical = CommonCanonical(first.prompt)
+        self._canonical = CanonicalSums(first.prompt)
         self._tokens = None if counter is None else ChainSums(lambda segment: counter.count(segment.data))
         self._latest = first
         if self._tokens is not None:
@@ -58,8 +65,8 @@ class PairFigures:
             right=right,
             file=file,
             prompt=self._lengths(pair),
-            relation=relation(pair.left.prompt, pair.right.prompt, pair.overlap),
-            divergence=divergence(pair.left.prompt, pair.right.prompt, pair.overlap, pair.bytes.common),
+            relation=name_relation(pair.left.prompt, pair.right.prompt, pair.overlap),
+            divergence=find_divergence(pair.left.prompt, pair.right.prompt, pair.overlap, pair.bytes.common),
             reuse_ratio=None if pair.reuse is None else round(pair.reuse, 6),
             causes=causes_of((found for _, found in findings_of(pair, place)), redact=self._redact),
             caches=list(caches),
@@ -75,9 +82,9 @@ class PairFigures:
         """Go back to a turn that is not the one that was weighed last: a request may go on from an earlier one."""
         if (left.chain, left.number) == (self._latest.chain, self._latest.number):
             return
-        self._canonical = CommonCanonical(left.prompt)
+        self._canonical = CanonicalSums(left.prompt)
         if self._tokens is not None:
-            self._tokens.advance(left.prompt, shared_segments(self._latest.prompt, left.prompt))
+            self._tokens.advance(left.prompt, count_shared_segments(self._latest.prompt, left.prompt))
 
     def _lengths(self, pair: Pair) -> results.PromptLengths:
         self._begin_at(pair.left)
@@ -85,14 +92,14 @@ class PairFigures:
         canonical = self._canonical.advance(pair.left.prompt, pair.right.prompt, pair.overlap)
         tokens = self._token_counts(pair)
         return results.PromptLengths(
-            left_bytes=pair.bytes.left,
-            right_bytes=pair.bytes.right,
-            common_prefix_bytes=pair.bytes.common + pair.overlap.inside,
+            left_bytes=pair.bytes.previous,
+            right_bytes=pair.bytes.current,
+            common_prefix_bytes=pair.bytes.common + pair.overlap.common_bytes,
             common_prefix_segments=pair.overlap.common,
             left_tail_bytes=pair.left_tail_bytes,
             canonical_common_prefix_bytes=canonical,
-            left_tokens=None if tokens is None else tokens.left,
-            right_tokens=None if tokens is None else tokens.right,
+            left_tokens=None if tokens is None else tokens.previous,
+            right_tokens=None if tokens is None else tokens.current,
             common_prefix_tokens=None if tokens is None else tokens.common,
             tokenizer=None if self._counter is None else self._counter.name,
         )
@@ -102,6 +109,6 @@ class PairFigures:
             return None
         sums, place = self._tokens.advance(pair.right.prompt, pair.overlap.common), pair.overlap.common
         left, right = pair.left.prompt.at(place), pair.right.prompt.at(place)
-        if not pair.overlap.inside or left is None or right is None:
+        if not pair.overlap.common_bytes or left is None or right is None:
             return sums
         return sums._replace(common=sums.common + self._counter.common(left.data, right.data))

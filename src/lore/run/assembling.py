@@ -23,7 +23,7 @@ from lore.model.items import is_absent
 from lore.model.jsonslice import table
 from lore.model.state import FoldedSession
 from lore.model.turn import Prompt, Segment, Turn
-from lore.prefix.overlap import ChainSums, overlap, since, size
+from lore.prefix.overlap import ChainSums, byte_size, compare_prompts, iterate_from
 from lore.prompt.assemble import Assembler, Unsaid, rated
 from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
 from lore.prompt.dialects import DIALECTS
@@ -102,15 +102,16 @@ class Deltas:
     def line(self, turn: Turn) -> bytes:
         """Write the next turn of a chain."""
         prompt = turn.prompt
-        before, measure = self._chains.get(turn.chain, (None, ChainSums(size)))
+        before, measure = self._chains.get(turn.chain, (None, ChainSums(byte_size)))
         kept = 0 if before is None else _kept(before, prompt)
         measured = measure.advance(prompt, kept)
         self._chains[turn.chain] = prompt, measure
         values = dict(zip(prompt.breakpoints, map(Raw, prompt.breakpoint_values), strict=True))
+        new_segments = iterate_from(prompt, kept, tail=True)
         line = results.AssembledTurn(
             turn=turn.number, chain=turn.chain, dialect=prompt.dialect, keep_segments=kept,
             keep_bytes=measured.common, tail_segments=len(prompt.tail), tail_bytes=measure.tail,
-            append=tuple([_shown(new, values.get(at)) for at, new in enumerate(since(prompt, kept, tail=True), kept)]),
+            append=tuple([_shown(new, values.get(at)) for at, new in enumerate(new_segments, kept)]),
             reset=results.reset_name(turn.changes), model=prompt.model, fidelity=prompt.fidelity,
             breakpoints=tuple(values.items()),
             params=_params(before, prompt),  # pyright: ignore[reportArgumentType] - an object, written already
@@ -127,7 +128,7 @@ def _kept(before: Prompt, prompt: Prompt) -> int:
     """
     if before.dialect != prompt.dialect:
         return 0
-    kept = place = min(overlap(before, prompt).common, prompt.stable)
+    kept = place = min(compare_prompts(before, prompt).common, prompt.stable)
     while place > 0:
         place -= 1
         left, right = before.at(place), prompt.at(place)
@@ -235,12 +236,12 @@ def explained(made: Assembly, rules: Rules) -> results.AssembleExplanation:
     breakpoints = dict(zip(prompt.breakpoints, map(Raw, prompt.breakpoint_values), strict=True))
     segments = [
         results.copy_fields(
-            results.SegmentResult, segment, number=place, bytes=size(segment), stable=place < prompt.stable,
+            results.SegmentResult, segment, number=place, bytes=byte_size(segment), stable=place < prompt.stable,
             breakpoint=breakpoints.get(place), origin=segment.origin or None,
         )
         for place, segment in enumerate(prompt)
     ]  # fmt: skip
-    tail_bytes = sum(map(size, prompt.tail))
+    tail_bytes = sum(map(byte_size, prompt.tail))
     placed = placement(prompt.model, made.dialect, rules)
     return results.AssembleExplanation(
         session=made.shown, chain=made.chain, turn=made.turn, dialect=prompt.dialect, model=prompt.model,

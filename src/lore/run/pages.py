@@ -29,7 +29,7 @@ from lore.model.results import UsageResult
 from lore.model.results.page import PageChain, PageSession, PageSide, PageTurn, PartName, PromptPart
 from lore.model.state import UTILITY
 from lore.model.turn import Turn
-from lore.prefix.overlap import excerpt, place_of
+from lore.prefix.overlap import excerpt, locate_difference
 from lore.recording import corpus
 from lore.recording.agents.companions import companions, session_of
 from lore.recording.agents.projects import project_of
@@ -153,11 +153,11 @@ class _Page:
     def _with_break(self, made: PageTurn, verdict: TurnVerdict, pair: Pair) -> PageTurn:
         """Add what stood before and after, and what the prompt is made of."""
         left, right, texts, path = pair.left, verdict.turn, ["", ""], ""
-        where = None if pair.overlap.covered else place_of(left.prompt, right.prompt, pair.overlap.common)
+        where = None if pair.overlap.is_covered else locate_difference(left.prompt, right.prompt, pair.overlap.common)
         if where is not None:
             path = where.path
             texts = [
-                excerpt(side.prompt.at(pair.overlap.common), pair.overlap.inside, BEFORE, AFTER)
+                excerpt(side.prompt.at(pair.overlap.common), pair.overlap.common_bytes, BEFORE, AFTER)
                 for side in (left, right)
             ]
         return replace(
@@ -206,10 +206,10 @@ def _parts(turn: Turn, pair: Pair | None, missing: int) -> tuple[PromptPart, ...
     say nothing of their tokens, so a part that holds one is estimated too large.
     """
     prompt = turn.prompt
-    common = len(prompt) if pair is None or pair.overlap.covered else pair.overlap.common
+    common = len(prompt) if pair is None or pair.overlap.is_covered else pair.overlap.common
     sizes: dict[PartName, int] = dict.fromkeys(("tools", "system", "kept", "messages"), 0)
     for place, segment in enumerate(prompt):
-        kept = segment.section == "messages" and pair is not None and not pair.overlap.covered and place < common
+        kept = segment.section == "messages" and pair is not None and not pair.overlap.is_covered and place < common
         sizes["kept" if kept else segment.section] += len(segment.data)
     billed = None if turn.usage is None else total(turn.usage.first_pass)
     known, missing = sum(sizes.values()), min(missing, billed or 0)

@@ -1,0 +1,609 @@
+"""Explain what changed between one section of two prompts: which messages and blocks correspond, and why each differs.
+
+Messages with equal bytes correspond, then those with equal content, then those that hold the same calls, then those at
+the same place. What a block is decides which reasons fit: a result is rewritten, thinking is dropped, an image is
+encoded again; a text is explained piece by piece (`texts.py`). A block that is gone at one place and present at another
+has moved. What nothing explains is `LORE100`.
+
+Positions are those of segments in the previous prompt. Cost: O(n log n) of the messages; content is decoded only where
+it differs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from msgspec.structs import replace
+
+from lore.model import differences as d
+from lore.model.canonical import canonical, text_of
+from lore.model.cause import Cause
+from lore.model.codes import CauseKind, Code
+from lore.model.jsonslice import table
+from lore.model.limits import DIFFERING_TEXT_BYTES, EXPLAINED_DIFFERENCES
+from lore.model.turn import NO_RESULT, Segment
+from lore.model.vector import common_prefix
+from lore.prefix import blocks
+from lore.prefix.overlap import canonical_of, excerpt, has_same_content, outline
+from lore.prefix.texts import (
+    TOPICS,
+    Gap,
+    SearchBudget,
+    SpellingChange,
+    TextReason,
+    explain_text,
+    find_gaps,
+    name_segment_spelling,
+    name_value_spelling,
+)
+from lore.prefix.volatile import find_topic, find_volatile_word, find_wrapper, is_reminder
+
+_OUTLINED = 256  # bytes: longer blocks are compared by their outline, which differs for different content
+_COMPARED_WORDS = 2048  # bytes at a text's beginning whose words are compared
+_SEARCHED_MESSAGES = 8  # in which the counterpart of a message is looked for
+
+# Codes of text that programs insert; a model that writes about git or memory is not one.
+_INSERTED = frozenset(code for code, _ in TOPICS.values())
+_ITEM_IDS = frozenset(("id", "status"))  # members that name an item of the Responses API
+_CALL_IDS = frozenset(("id", "tool_use_id", "tool_call_id", "call_id"))
+_TEXT_MEMBERS = frozenset(("type", "text"))
+_RESULT_CODES = (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.TOKEN_REMINDER_IN_PREFIX)
+_THOUGHT = frozenset(("reasoning_content", "reasoning", "reasoning_details", "encrypted_content", "summary", "thinking",
+                      "thinking_blocks"))  # fmt: skip
+_SIGNATURES = frozenset(("thoughtSignature", "thought_signature", "signature"))
+# Members that the APIs define; the name of any other one is content.
+_API_MEMBERS = _THOUGHT | _SIGNATURES | _ITEM_IDS | _CALL_IDS | frozenset((
+    "type", "role", "name", "content", "parts", "tool_calls", "function_call", "arguments", "input", "output", "action",
+    "refusal", "annotations", "audio", "phase", "execution", "tools",
+))  # fmt: skip
+
+
+class PromptContext(NamedTuple):
+    """What is known of two prompts beside the differences of one section."""
+
+    new_blocks: Counter[bytes]  # blocks that only the current prompt has, with their number
+    cleared: str | None  # what the session recorded of tool results that it cleared
+    relocated: frozenset[bytes]  # blocks that went from the messages into the system prompt, or back
+    has_template: bool  # a chat template may print members that hold nothing
+
+
+def explain_section(
+    context: PromptContext, section: str, previous: Sequence[Segment], current: Sequence[Segment], start: int
+) -> list[Cause]:
+    """Return the causes of the differences of a section, by place; `start` is the position of its first segment.
+
+    Messages that follow the last one of the previous prompt are no difference.
+    """
+    grows, size = section == "messages", len(previous)
+    if previous == current[:size] and (size == len(current) or (grows and _begins_message(current[size]))):
+        return []
+    mismatches = find_mismatches(_split_messages(previous, start), _split_messages(current, start), grows=grows)
+    return _SectionExplainer(section, mismatches, context).causes()
+
+
+# Which segments correspond
+
+
+class _Message(NamedTuple):
+    """A message, or a part of one."""
+
+    segments: tuple[Segment, ...]  # the first one may be its envelope
+    position: int  # of the first segment
+
+    @property
+    def envelope(self) -> bytes:
+        first = self.segments[0]
+        return first.data if first.kind == "envelope" else b""
+
+    @property
+    def end(self) -> int:
+        return self.position + len(self.segments)
+
+    @property
+    def bytes(self) -> tuple[bytes, ...]:
+        return tuple([segment.data for segment in self.segments])
+
+    @property
+    def content(self) -> tuple[Hashable, ...]:
+        """What is equal for equal content, however it is spelled."""
+        outlines = ((segment, outline(segment) if len(segment.data) > _OUTLINED else None) for segment in self.segments)
+        return tuple([canonical_of(segment) if known is None else known for segment, known in outlines])
+
+    @property
+    def call_ids(self) -> tuple[bytes, ...]:
+        """The ids of its calls and results."""
+        ids = (blocks.call_id_of(segment, self.envelope) for segment in self.segments)
+        return tuple([call_id for call_id in ids if call_id is not None])
+
+
+class Mismatch(NamedTuple):
+    """Two corresponding segments that differ, or a segment without a counterpart."""
+
+    previous: Segment | None
+    current: Segment | None
+    position: int  # in the previous prompt; of an inserted segment: that of the one before which it was inserted
+    envelope: bytes  # of the message that holds it
+    in_kept_message: bool = False  # the message around it is on both sides
+    is_followed: bool = False  # the current prompt continues after this message
+
+    @property
+    def segment(self) -> Segment:
+        """The previous segment; the current one if there is no previous one."""
+        segment = self.previous or self.current
+        assert segment is not None
+        return segment
+
+
+_MessagePair: TypeAlias = tuple[_Message | None, _Message | None]
+
+
+def _begins_message(segment: Segment) -> bool:
+    return segment.kind in ("envelope", "opaque")
+
+
+def _split_messages(segments: Iterable[Segment], start: int) -> list[_Message]:
+    split: list[list[Segment]] = []
+    for segment in segments:
+        if _begins_message(segment) or not split:
+            split.append([])
+        split[-1].append(segment)
+    messages: list[_Message] = []
+    for message in split:
+        messages.append(_Message(tuple(message), start))
+        start += len(message)
+    return messages
+
+
+def find_mismatches(previous: Sequence[_Message], current: Sequence[_Message], *, grows: bool) -> list[Mismatch]:
+    """Return where messages differ; if they grow, messages after the previous prompt's last one are no difference."""
+    mismatches: list[Mismatch] = []
+    for old, new in _pair_messages(previous, current, grows=grows):
+        if old is not None and new is not None:
+            is_followed = new.position != current[-1].position
+            mismatches += _compare_messages(old, new, is_last=grows and old is previous[-1], is_followed=is_followed)
+        elif new is not None:
+            inserted = [segment for segment in new.segments if segment.kind != "envelope"] or new.segments
+            mismatches += [Mismatch(None, segment, new.position, new.envelope) for segment in inserted]
+        elif old is not None:
+            mismatches += [
+                Mismatch(segment, None, position, old.envelope)
+                for position, segment in enumerate(old.segments, old.position)
+                if segment.kind != "envelope" or len(old.segments) == 1
+            ]
+    return sorted(mismatches, key=lambda mismatch: mismatch.position)
+
+
+def _pair_messages(previous: Sequence[_Message], current: Sequence[_Message], *, grows: bool) -> list[_MessagePair]:
+    """Pair the messages that differ. An inserted one gets the position before which it was inserted."""
+    pairs: list[_MessagePair] = []
+    for gap in find_gaps([message.bytes for message in previous], [message.bytes for message in current], grows=grows):
+        old, new = previous[gap.previous.start : gap.previous.stop], current[gap.current.start : gap.current.stop]
+        may_grow = grows and gap.reaches_end
+        if may_grow and len(old) == 1 and new and _may_correspond(old[0], new[0], {}):
+            pairs.append((old[0], new[0]))  # the last message changed, and the others followed it
+            continue
+        end = previous[gap.previous.start].position if gap.previous.start < len(previous) else 0
+        if previous and gap.previous.start == len(previous):
+            end = previous[-1].end
+        i = j = 0
+        parts = find_gaps([message.content for message in old], [message.content for message in new], grows=may_grow)
+        for part in [*parts, Gap(range(len(old), len(old)), range(len(new), len(new)), reaches_end=True)]:
+            pairs += zip(old[i : part.previous.start], new[j : part.current.start], strict=False)  # equal content
+            i, j = part.previous.stop, part.current.stop
+        for part in parts:
+            begin = old[part.previous.start].position if part.previous.start < len(old) else end
+            pairs += _pair_different(
+                old[part.previous.start : part.previous.stop], new[part.current.start : part.current.stop], begin,
+                grows=may_grow and part.reaches_end,
+            )  # fmt: skip
+    return pairs
+
+
+def _pair_different(
+    previous: Sequence[_Message], current: Sequence[_Message], end: int, *, grows: bool
+) -> list[_MessagePair]:
+    """Pair messages of which no two have equal content: by their calls, else by place, role and words."""
+    if len(previous) == len(current):
+        return list(zip(previous, current, strict=False))
+    call_ids, new_ids = [message.call_ids for message in previous], [message.call_ids for message in current]
+    if grows and len(previous) <= len(current) and any(call_ids) and call_ids == new_ids[: len(call_ids)]:
+        return list(zip(previous, current, strict=False))
+    pairs: list[_MessagePair] = []
+    words: dict[bytes, frozenset[bytes]] = {}
+    places = {ids: n for n, ids in reversed(list(enumerate(new_ids))) if ids}
+    done = 0
+    for old, ids in zip(previous, call_ids, strict=True):
+        place = places.get(ids, -1) if ids else -1
+        if place < done:
+            nearby = range(done, min(done + _SEARCHED_MESSAGES, len(current)))
+            similar = (n for n in nearby if bool(ids) == bool(new_ids[n]))
+            place = next((n for n in similar if _may_correspond(old, current[n], words)), -1)
+        if place < 0:
+            pairs.append((old, None))
+            continue
+        pairs += [(None, _Message(new.segments, old.position)) for new in current[done:place]]
+        pairs.append((old, current[place]))
+        done = place + 1
+    if not grows:
+        pairs += [(None, _Message(new.segments, previous[-1].end if previous else end)) for new in current[done:]]
+    return pairs
+
+
+def _may_correspond(old: _Message, new: _Message, words: dict[bytes, frozenset[bytes]]) -> bool:
+    """Return whether one message may have become the other: same role, and an equal block or mostly equal words."""
+    before, after = ([segment.data for segment in side.segments if segment.kind != "envelope"] for side in (old, new))
+    if not before or not after or blocks.is_by_model(old.envelope) != blocks.is_by_model(new.envelope):
+        return old.envelope == new.envelope
+    if any(part in after for part in before):
+        return True
+    return _share_words(before[0], after[0], words) or _share_words(before[-1], after[-1], words)
+
+
+def _share_words(previous: bytes, current: bytes, words: dict[bytes, frozenset[bytes]]) -> bool:
+    """Return whether two texts share half of their words; `words` remembers those of earlier texts."""
+    for text in (previous, current):
+        if text not in words:
+            words[text] = frozenset(text[:_COMPARED_WORDS].split())
+    before, after = words[previous], words[current]
+    return 2 * len(before & after) >= max(1, min(len(before), len(after)))
+
+
+def _compare_messages(old: _Message, new: _Message, *, is_last: bool, is_followed: bool) -> list[Mismatch]:
+    """Return how one message became another; blocks that the last one gained at its end are no difference."""
+    mismatches: list[Mismatch] = []
+    envelope = new.envelope or old.envelope
+    for gap in find_gaps(old.bytes, new.bytes, grows=is_last):
+        pairs = _pair_segments(
+            old.segments[gap.previous.start : gap.previous.stop], new.segments[gap.current.start : gap.current.stop],
+            envelope,
+        )  # fmt: skip
+        while is_last and gap.reaches_end and pairs and pairs[-1][0] is None:
+            pairs.pop()
+        position = old.position + gap.previous.start
+        for segment, new_segment in pairs:
+            mismatch = Mismatch(segment, new_segment, position, envelope, in_kept_message=True, is_followed=is_followed)
+            mismatches.append(mismatch)
+            position += segment is not None
+    return mismatches
+
+
+def _pair_segments(
+    previous: Sequence[Segment], current: Sequence[Segment], envelope: bytes
+) -> list[tuple[Segment | None, Segment | None]]:
+    if len(previous) == len(current):
+        return list(zip(previous, current, strict=True))
+    unpaired = list(current)
+    pairs: list[tuple[Segment | None, Segment | None]] = []
+    for old in previous:
+        place = next((n for n, new in enumerate(unpaired) if _have_same_role(old, new, envelope)), None)
+        if place is None:
+            pairs.append((old, None))
+            continue
+        pairs += [(None, new) for new in unpaired[:place]]
+        pairs.append((old, unpaired[place]))
+        unpaired = unpaired[place + 1 :]
+    return [*pairs, *((None, new) for new in unpaired)]
+
+
+def _have_same_role(old: Segment, new: Segment, envelope: bytes) -> bool:
+    if old.kind != new.kind:
+        return False
+    ids = blocks.call_id_of(old, envelope), blocks.call_id_of(new, envelope)
+    if ids != (None, None):
+        return ids[0] == ids[1] and old.path.count(".") == new.path.count(".")
+    return _share_words(old.data, new.data, {})
+
+
+# Why each pair differs
+
+
+class _BlockPair:
+    """Two corresponding segments that differ, and what each of them is."""
+
+    def __init__(self, previous: Segment, current: Segment, mismatch: Mismatch) -> None:
+        self.previous, self.current, self.mismatch = previous, current, mismatch
+        self.before = blocks.block_of(previous, mismatch.envelope)
+        self.after = blocks.block_of(current, mismatch.envelope)
+        self.path = previous.path
+        self.kinds = {self.before.kind, self.after.kind}
+        self.is_small = len(previous.data) + len(current.data) <= DIFFERING_TEXT_BYTES
+
+    def changed_members(self) -> set[str]:
+        before, after = self.before.members, self.after.members
+        return {key for key in (*before, *after) if before.get(key) != after.get(key)}
+
+    def excerpts(self, reason: TextReason | None = None) -> tuple[str, str]:
+        """Return both sides around the first byte in which the segments, or the pieces of `reason`, differ."""
+        if reason is None:
+            at = common_prefix(self.previous.data, self.current.data)
+            return excerpt(self.previous, at, 24, 24), excerpt(self.current, at, 24, 24)
+        pieces = [text.encode("utf-8", "replace") for text in (reason.previous, reason.current)]
+        at = common_prefix(*pieces)
+        return (
+            _excerpt_piece(self.previous, self.before.text, pieces[0], at),
+            _excerpt_piece(self.current, self.after.text, pieces[1], at),
+        )
+
+
+def _excerpt_piece(segment: Segment, text: str | None, piece: bytes, at: int) -> str:
+    """Return an excerpt around a byte of a piece, with what surrounds the piece in its segment or decoded text."""
+    for data in (segment.data, (text or "").encode("utf-8", "replace")):
+        if piece and (start := data.find(piece)) >= 0:
+            return excerpt(Segment(segment.section, "", data), start + at, 24, 24)
+    return excerpt(Segment(segment.section, "", piece or segment.data), at, 24, 24)
+
+
+class _SectionExplainer:
+    """Explains the mismatches of one section."""
+
+    def __init__(self, section: str, mismatches: Sequence[Mismatch], context: PromptContext) -> None:
+        self._section = section
+        self._mismatches = mismatches
+        self._context = context
+        self._budget = SearchBudget()
+        gone = [mismatch for mismatch in mismatches if mismatch.current is None]
+        self._gone = {mismatch.segment.data for mismatch in gone}
+        self._answer_gone = any(blocks.is_by_model(one.envelope) and not one.in_kept_message for one in gone)
+
+    def causes(self) -> list[Cause]:
+        """Return the causes by place. Of each kind of difference the first `EXPLAINED_DIFFERENCES` are explained."""
+        causes: list[Cause] = []
+        seen: Counter[tuple[str, bool, bool]] = Counter()
+        first_cause: dict[tuple[str, bool, bool], int] = {}
+        for run in _join_gone(self._mismatches):
+            cut = self._explain_cut(run)
+            if cut is not None:
+                causes.append(cut)
+                continue
+            for mismatch in run:
+                name = blocks.kind_name(mismatch.segment, mismatch.envelope)
+                kind = name, mismatch.previous is None, mismatch.current is None
+                seen[kind] += 1
+                first_cause.setdefault(kind, len(causes))
+                if seen[kind] <= EXPLAINED_DIFFERENCES:
+                    causes += self._explain(mismatch)
+        for kind, number in seen.items():
+            skipped, at = number - EXPLAINED_DIFFERENCES, first_cause[kind]
+            if skipped > 0 and at < len(causes):
+                causes[at] = replace(causes[at], skipped=causes[at].skipped + skipped)
+        return causes
+
+    def _cause(
+        self, mismatch: Mismatch, code: Code, evidence: d.Difference, *, override: CauseKind | None = None,
+        respelled: bool = False, differs: bool = False,
+    ) -> Cause:  # fmt: skip
+        path = mismatch.segment.path
+        return Cause(
+            code, self._section, evidence, mismatch.position, override, path, respelled=respelled, differs=differs
+        )
+
+    def _explain_cut(self, run: Sequence[Mismatch]) -> Cause | None:
+        """Return the cause of adjacent messages that are gone, an answer of the model among them: history was cut.
+
+        The reminders, thinking and images that they held are no causes of their own.
+        """
+        gone = [mismatch.previous for mismatch in run if mismatch.previous is not None]
+        paths = list(dict.fromkeys([segment.path.partition("]")[0] + "]" for segment in gone]))
+        if len(paths) < 2 or not any(blocks.is_by_model(mismatch.envelope) for mismatch in run):
+            return None
+        if any(self._context.new_blocks[segment.data] > 0 for segment in gone):
+            return None
+        evidence = d.MessagesGone(len(paths), paths[0], paths[-1], excerpt(run[0].previous, 0, 0, 60))
+        return self._cause(run[0], Code.PREFIX_MOVED, evidence)
+
+    def _explain(self, mismatch: Mismatch) -> list[Cause]:
+        previous, current = mismatch.previous, mismatch.current
+        if previous is None or current is None:
+            return [self._explain_unpaired(mismatch)]
+        pair = _BlockPair(previous, current, mismatch)
+        before, after, path = pair.before, pair.after, pair.path
+        if before.text == after.text and has_same_content(previous, current):
+            return [name_segment_spelling(previous, current).cause(self._section, mismatch.position, path)]
+        if previous.kind == current.kind and blocks.differ_in_empty_members(previous, current):
+            return [self._explain_empty(mismatch, whole=False)]
+        if blocks.is_header(previous) and blocks.is_header(current):
+            return [self._cause(mismatch, Code.BILLING_HEADER_CHANGED, d.HeaderChanged())]
+        renamed = self._explain_renaming(mismatch, pair)
+        if renamed is not None:
+            return [renamed]
+        if "envelope" in (previous.kind, current.kind):
+            return [self._explain_envelope(mismatch, pair)]
+        if "thinking" in pair.kinds:
+            return [self._cause(mismatch, Code.THINKING_CHANGED, d.ThinkingChanged(path, "changed"))]
+        if "image" in pair.kinds:
+            change = "replaced" if len(pair.kinds) > 1 else "bytes"
+            return [self._cause(mismatch, Code.IMAGE_CHANGED, d.ImageChanged(path, change))]
+        if pair.kinds == {"result"}:
+            return self._explain_result(mismatch, pair)
+        if len(pair.kinds) == 1 and before.text is not None and after.text is not None and before.text != after.text:
+            return self._explain_text(mismatch, pair, before.text, after.text)
+        return [self._explain_other(mismatch, pair)]
+
+    def _explain_empty(self, mismatch: Mismatch, *, whole: bool) -> Cause:
+        """Return the cause of members that hold nothing; whether a chat template prints them, only usage can tell."""
+        has_template = self._context.has_template
+        evidence = d.EmptyMember(mismatch.segment.path, whole=whole, templated=has_template)
+        override = "unattributable" if has_template else "expected"
+        return self._cause(mismatch, Code.SERIALISATION_CHANGED, evidence, override=override, respelled=True)
+
+    def _explain_unpaired(self, mismatch: Mismatch) -> Cause:
+        """Return the cause of a segment that the other side lacks or has elsewhere."""
+        segment, is_gone, context = mismatch.segment, mismatch.current is None, self._context
+        path = segment.path
+        if (mismatch.in_kept_message or not blocks.is_in_message(segment)) and blocks.is_empty(segment):
+            return self._explain_empty(mismatch, whole=True)
+        block = blocks.block_of(segment, mismatch.envelope)
+        change = "gone" if is_gone else "added"
+        has_moved = context.new_blocks[segment.data] > 0 if is_gone else segment.data in self._gone
+        has_moved = has_moved or segment.data in context.relocated
+        if blocks.is_header(segment):
+            return self._cause(mismatch, Code.BILLING_HEADER_CHANGED, d.HeaderChanged(change=change))
+        is_reasoning_item = segment.kind == "envelope" and block.members.get("type") == b'"reasoning"'
+        if block.kind == "thinking" or is_reasoning_item:
+            evidence = d.ThinkingChanged(path, "moved" if has_moved else change)
+            return self._cause(mismatch, Code.THINKING_CHANGED, evidence)
+        if block.kind == "image":
+            return self._cause(mismatch, Code.IMAGE_CHANGED, d.ImageChanged(path, change))
+        code, what = Code.PREFIX_MOVED, ""
+        if block.kind == "text" and (has_moved or not blocks.is_by_model(mismatch.envelope)):
+            code, what = self._name_unpaired_text(mismatch, block.text or "", has_moved=has_moved)
+        moved = d.BlockMoved(path, block.kind, "moved" if has_moved else change, excerpt(segment, 0, 0, 60), what)
+        return self._cause(mismatch, code, moved)
+
+    def _name_unpaired_text(self, mismatch: Mismatch, text: str, *, has_moved: bool) -> tuple[Code, d.Varies]:
+        """Return the code and topic of a text block that the other side lacks."""
+        if has_moved or is_reminder(text):
+            return Code.REMINDER_MOVED, ""
+        topic = find_topic("", text, "")
+        if topic is not None:
+            return TOPICS[topic]
+        was_sent = mismatch.current is None and self._section == "messages"
+        if was_sent and (mismatch.in_kept_message or not self._answer_gone):
+            was_last = not mismatch.in_kept_message and mismatch is self._mismatches[-1]  # nothing equal follows it
+            if not was_last or find_volatile_word(excerpt(mismatch.segment, 0, 0, 60)) is not None:
+                return Code.REMINDER_MOVED, ""
+        return Code.PREFIX_MOVED, ""
+
+    def _explain_renaming(self, mismatch: Mismatch, pair: _BlockPair) -> Cause | None:
+        """Return the cause if only the id of an item or call differs."""
+        changed = pair.changed_members()
+        members = tuple(sorted(changed))
+        if changed and changed <= _ITEM_IDS and pair.path.startswith("input[") and pair.previous.kind == "envelope":
+            evidence = d.IdChanged(pair.path, "item", members)
+            return self._cause(
+                mismatch, Code.SERIALISATION_CHANGED, evidence, override="unattributable", respelled=True
+            )  # fmt: skip
+        in_both = pair.before.members.keys() & pair.after.members.keys()
+        if len(changed) == 1 and changed <= _CALL_IDS and changed <= in_both:
+            return self._cause(mismatch, Code.ID_IN_PREFIX, d.IdChanged(pair.path, "call", members))
+        return None
+
+    def _explain_envelope(self, mismatch: Mismatch, pair: _BlockPair) -> Cause:
+        before, after, path = pair.before.members, pair.after.members, pair.path
+        changed = [key for key in dict.fromkeys((*before, *after))
+                   if canonical(before.get(key, b"")) != canonical(after.get(key, b""))]  # fmt: skip
+        members = tuple([key for key in changed if key in _API_MEMBERS])
+        unknown = tuple([key for key in changed if key not in _API_MEMBERS])
+        if b'"reasoning"' in (before.get("type"), after.get("type")) or (changed and _THOUGHT.issuperset(changed)):
+            return self._cause(mismatch, Code.THINKING_CHANGED, d.ThinkingChanged(path, "changed", members, unknown))
+        return self._cause(mismatch, Code.PREFIX_MOVED, d.BlockChanged(path, *pair.excerpts(), members, unknown))
+
+    def _explain_result(self, mismatch: Mismatch, pair: _BlockPair) -> list[Cause]:
+        before, after, path = pair.before, pair.after, pair.path
+        if NO_RESULT in pair.previous.data:
+            return [self._cause(mismatch, Code.LATE_TOOL_RESULT, d.ResultSentEarly(path))]
+        causes: list[Cause] = []
+        if blocks.images_in(before) != blocks.images_in(after):
+            causes.append(self._cause(mismatch, Code.IMAGE_CHANGED, d.ImageChanged(path, "in-result")))
+            if before.text == after.text or _has_text_for_image(before, after):
+                return causes
+        rest = _without_only_text(before)
+        if rest is not None and before.text == after.text and rest == _without_only_text(after):
+            return [self._cause(mismatch, Code.CONTENT_SHAPE_CHANGED, d.Respelled(path, "shape"))]
+        wrapper = self._explain_wrapper(mismatch, pair, before.text or "", after.text or "")
+        if wrapper is not None:
+            return [*causes, wrapper]
+        evidence = d.ResultRewritten(path, *pair.excerpts(), self._context.cleared or None)
+        rewritten = self._cause(mismatch, Code.TOOL_RESULT_REWRITTEN, evidence)
+        by_code: dict[Code, Cause] = {}
+        reasons = explain_text(before.text or "", after.text or "", self._budget) if pair.is_small else []
+        for reason in reasons[:16]:
+            if reason.code is not None and reason.code in _RESULT_CODES:
+                by_code.setdefault(reason.code, self._reason_cause(mismatch, pair, reason))
+            else:
+                by_code.setdefault(Code.TOOL_RESULT_REWRITTEN, rewritten)
+        return [*causes, *(by_code.values() or [rewritten])]
+
+    def _explain_wrapper(self, mismatch: Mismatch, pair: _BlockPair, before: str, after: str) -> Cause | None:
+        """Return the cause if text that a program had put before or after a text is gone."""
+        if self._section != "messages" or blocks.is_by_model(mismatch.envelope):
+            return None
+        is_result = pair.kinds == {"result"}  # the end of a result may be cut, by its tool or to save tokens
+        wrapper = find_wrapper(before, after, any_end=mismatch.is_followed and not is_result)
+        if wrapper is None or (is_result and not is_reminder(wrapper.text)):
+            return None
+        shown = excerpt(Segment("messages", "", wrapper.text.encode("utf-8", "replace")), 0, 0, 60)
+        return self._cause(mismatch, Code.REMINDER_MOVED, d.WrapperGone(pair.path, shown, wrapper.holds))
+
+    def _explain_text(self, mismatch: Mismatch, pair: _BlockPair, before: str, after: str) -> list[Cause]:
+        wrapper = self._explain_wrapper(mismatch, pair, before, after)
+        if wrapper is not None:
+            return [wrapper]
+        reasons = explain_text(before, after, self._budget) if pair.is_small else [TextReason(None)]
+        causes = [self._reason_cause(mismatch, pair, reason) for reason in reasons]
+        if (pair.previous.data[:1] == b'"') != (pair.current.data[:1] == b'"') and (
+            _share_words(before.encode("utf-8", "replace"), after.encode("utf-8", "replace"), {})
+            or any(reason.code is not None for reason in reasons)
+        ):
+            causes.append(self._cause(mismatch, Code.CONTENT_SHAPE_CHANGED, d.Respelled(pair.path, "shape")))
+        return causes
+
+    def _reason_cause(self, mismatch: Mismatch, pair: _BlockPair, reason: TextReason) -> Cause:
+        path, code, what, shown = pair.path, reason.code, reason.what, pair.excerpts(reason)
+        if isinstance(what, SpellingChange):
+            return self._cause(mismatch, what.code, d.Respelled(path, what.spelling, *shown), override=what.override)
+        if code is None or (code in _INSERTED and blocks.is_by_model(mismatch.envelope)):
+            return self._cause(mismatch, Code.PREFIX_MOVED, d.TextChanged(path, "", *shown), differs=True)
+        return self._cause(mismatch, code, d.TextChanged(path, what, *shown))
+
+    def _explain_other(self, mismatch: Mismatch, pair: _BlockPair) -> Cause:
+        """Return the cause for calls, results in place of texts, and blocks of unknown kinds."""
+        changed = pair.changed_members()
+        if changed and changed <= _SIGNATURES:
+            return self._cause(mismatch, Code.THINKING_CHANGED, d.ThinkingChanged(pair.path, "signature"))
+        arguments = _differing_arguments(pair.before, pair.after)
+        if arguments is not None:
+            reasons = explain_text(*arguments, self._budget)
+            if len(reasons) == 1 and reasons[0].code in (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED):
+                return self._reason_cause(mismatch, pair, reasons[0])
+        spelling = name_value_spelling(pair.previous.data, pair.current.data)
+        if spelling is not None:
+            return spelling.cause(self._section, mismatch.position, pair.path)
+        return self._cause(mismatch, Code.PREFIX_MOVED, d.BlockChanged(pair.path, *pair.excerpts()), differs=True)
+
+
+def _join_gone(mismatches: Sequence[Mismatch]) -> list[list[Mismatch]]:
+    """Put adjacent messages that are gone into one run; every other mismatch is a run of its own."""
+    runs: list[list[Mismatch]] = []
+    for mismatch in mismatches:
+        last = runs[-1][-1] if runs else None
+        is_adjacent = last is not None and mismatch.position - last.position <= 2  # an envelope lies between messages
+        if last is None or not is_adjacent or any(one.current or one.in_kept_message for one in (last, mismatch)):
+            runs.append([mismatch])
+        else:
+            runs[-1].append(mismatch)
+    return runs
+
+
+def _without_only_text(block: blocks.BlockParts) -> tuple[bytes, ...] | None:
+    """Return the members of a result other than its content, if that is one text, plain or in a block; else None."""
+    content = block.members.get("content") or block.members.get("output") or b""
+    if content[:1] == b"[":
+        parts = blocks.blocks_in(content)
+        if len(parts) != 1 or not _TEXT_MEMBERS.issuperset(parts[0]):
+            return None
+    elif content[:1] != b'"':
+        return None
+    return tuple(sorted(key.encode() + canonical(raw) for key, raw in block.members.items() if raw is not content))
+
+
+def _has_text_for_image(before: blocks.BlockParts, after: blocks.BlockParts) -> bool:
+    """Return whether a result has a text instead of an image, and its other texts are the same."""
+    if len(blocks.images_in(after)) >= len(blocks.images_in(before)):
+        return False
+    texts, new_texts = (
+        {part["text"] for part in blocks.blocks_in(block.members.get("content", b"")) if "text" in part}
+        for block in (before, after)
+    )
+    return texts <= new_texts
+
+
+def _differing_arguments(before: blocks.BlockParts, after: blocks.BlockParts) -> tuple[str, str] | None:
+    """Return the arguments of two calls that are written as text, if nothing else differs."""
+    functions = [table(block.members.get("function", b"")) or {} for block in (before, after)]
+    raw = [function.pop("arguments", b"") for function in functions]
+    if functions[0] != functions[1] or any(arguments[:1] != b'"' for arguments in raw):
+        return None
+    return text_of(raw[0]), text_of(raw[1])
