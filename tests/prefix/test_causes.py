@@ -334,7 +334,10 @@ CHOICE = {"tool_choice": {"type": "any"}}
 def test_a_changed_field_costs_what_the_provider_says(endpoint, fell, kind):
     mine, theirs = parsed(body("a")), parsed(body("a", "b", **CHOICE))
     call = Call(endpoint=endpoint)
-    cause = find_causes(mine, theirs, compare_prompts(mine, theirs), (), previous_call=call, current_call=call, fell=fell)[0]
+    found = find_causes(
+        mine, theirs, compare_prompts(mine, theirs), (), previous_call=call, current_call=call, fell=fell
+    )
+    cause = found[0]
     assert (cause.code, cause.kind) == ("LORE121", kind)
     assert cause.position == (len(mine.head) if "anthropic" in endpoint else 0)
 
