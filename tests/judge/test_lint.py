@@ -273,7 +273,7 @@ def test_a_request_that_continues_another_one_is_not_measured():
 
 def test_a_head_is_read_once_for_all_requests_that_have_it(monkeypatch):
     read = []
-    monkeypatch.setattr(lint, "varying", lambda words: read.append(words) or [])
+    monkeypatch.setattr(lint, "find_varying_text", lambda words, **_: read.append(words) or [])
     linter = Linter(RULES)
     for number in range(20):
         linter.defects(claude(said("user", text(str(number)))))
