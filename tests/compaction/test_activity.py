@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lore import event
-from lore.compaction.activity import Tracker
+from lore.compaction.activity import SessionActivity
 from model.making import append, user
 from model.making import said as spoke
 
@@ -35,14 +35,14 @@ def compact(at=None, keep=()):
 
 
 def tracked(*events):
-    return Tracker(events).chain()
+    return SessionActivity(events).chain()
 
 
 def test_an_exchange_is_counted_with_its_message_and_finished_with_its_answer():
-    seen = Tracker([said("u1")])
+    seen = SessionActivity([said("u1")])
     assert (seen.chain().exchanges, seen.chain().finished) == (1, 0)
     for one in (started(1), answer("a1")):
-        seen.feed(one)
+        seen.add(one)
     assert (seen.chain().exchanges, seen.chain().finished, seen.requests) == (1, 1, 1)
 
 
@@ -66,18 +66,22 @@ def test_a_message_that_was_taken_back_is_counted_once_when_it_comes_again():
 def test_a_message_that_was_taken_back_ends_no_pause():
     """It was written anew, and the pause before it was measured from what had been taken back."""
     events = [said("u1", T0), answer("a1"), said("u2", T1), event("remove", uuids=["u2"])]
-    assert tracked(*events).heard(None, None) == tracked(*events, said("u3", T2)).heard(None, None) == (True, AT[T0])
-    assert tracked(said("u1", T0), event("remove", uuids=["u1"])).heard(None, None) == (False, None)
+    assert (
+        tracked(*events).last_spoken(None, None)
+        == tracked(*events, said("u3", T2)).last_spoken(None, None)
+        == (True, AT[T0])
+    )
+    assert tracked(said("u1", T0), event("remove", uuids=["u1"])).last_spoken(None, None) == (False, None)
 
 
 def test_who_spoke_before_what_waits_now_is_told():
     events = [said("u1", T0), answer("a1"), said("u2", T1)]
-    assert tracked().heard(None, None) == (False, None)
-    assert tracked(*events[:1]).heard(None, None) == (False, None), "the first message ever follows none"
-    assert tracked(*events[:2]).heard(None, None) == (True, AT[T0])
-    assert tracked(*events).heard(None, None) == (True, AT[T0])
-    assert tracked(*events, said("u3", T2)).heard(None, None) == (True, AT[T0]), "more words, same return"
-    assert tracked(*events, answer("a2")).heard(None, None) == (True, AT[T1])
+    assert tracked().last_spoken(None, None) == (False, None)
+    assert tracked(*events[:1]).last_spoken(None, None) == (False, None), "the first message ever follows none"
+    assert tracked(*events[:2]).last_spoken(None, None) == (True, AT[T0])
+    assert tracked(*events).last_spoken(None, None) == (True, AT[T0])
+    assert tracked(*events, said("u3", T2)).last_spoken(None, None) == (True, AT[T0]), "more words, same return"
+    assert tracked(*events, answer("a2")).last_spoken(None, None) == (True, AT[T1])
 
 
 def test_a_compaction_without_a_time_has_the_last_turns():
@@ -89,7 +93,7 @@ def test_a_session_without_times_says_that_gaps_cannot_be_judged(at):
     events = [said("u1", at), started(1, at), answer("a1")]
     assert tracked().is_timed
     assert not tracked(*events).is_timed
-    assert tracked(*events).heard(None, None) == (True, None)
+    assert tracked(*events).last_spoken(None, None) == (True, None)
     assert tracked(*events, said("u2", T0)).is_timed
 
 
@@ -97,13 +101,13 @@ def test_each_agent_and_user_has_a_clock_of_its_own():
     header = event("session_started", session_id="s", user_id="ann")
     other = event("append", agent_id="b", at=T1, item={"type": "user_message", "uuid": "u2", "text": "x"})
     seen = tracked(header, said("u1", T0), answer("a1"), other, answer("a2"))
-    assert seen.heard(None, None) == seen.heard(None, "ann") == (True, AT[T0])
-    assert seen.heard("b", None) == (True, AT[T1])
-    assert seen.heard(None, "bob") == (False, None)
+    assert seen.last_spoken(None, None) == seen.last_spoken(None, "ann") == (True, AT[T0])
+    assert seen.last_spoken("b", None) == (True, AT[T1])
+    assert seen.last_spoken(None, "bob") == (False, None)
 
 
 def fed(*events):
-    seen = Tracker(events)
+    seen = SessionActivity(events)
     return seen.moves, seen.moved_at
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from helpers.strategies.compacting import Compacted
-from lore.compaction.base import Firing, Shortened, TimelineCut
-from lore.compaction.executor import compacted
+from lore.compaction.base import Firing, ShortenedResult, TimelineCut
+from lore.compaction.executor import compaction_events
 from lore.model import events as e
 from lore.model.items import CompactDivider
 
@@ -18,7 +18,7 @@ def agent_of(count=4):
 
 
 def events_of(agent, firing, summary="so far", context=None):
-    return compacted(agent.session.state, "main", firing, summary, context, at=AT)
+    return compaction_events(agent.session.state, "main", firing, summary, context, at=AT)
 
 
 def test_a_compaction_starts_and_is_applied():
@@ -57,7 +57,9 @@ def test_results_are_cut_even_where_no_message_goes():
     agent.do("patch_tool_call", call_id="c3", status="failed", error="y" * 9_000)
     agent.take(
         events_of(
-            agent, Firing("overflow", TimelineCut(0), shortened=(Shortened("c3", "cut"), Shortened("gone", "x"))), ""
+            agent,
+            Firing("overflow", TimelineCut(0), shortened=(ShortenedResult("c3", "cut"), ShortenedResult("gone", "x"))),
+            "",
         )
     )
     assert [type(one) for one in agent.made[0][0]] == [e.ToolResultCleared, e.PatchToolCall]

@@ -10,8 +10,8 @@ from cli.compacting import compact, dry, talk
 from cli.running import put
 from helpers.waiting import Script
 from lore.asking import SummaryAnswer
-from lore.compaction.activity import Tracker
-from lore.compaction.executor import Dependencies, execute, judged
+from lore.compaction.activity import SessionActivity
+from lore.compaction.executor import Dependencies, execute, judge_chain
 from lore.compaction.hooks import Continuous
 from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.store_watch import Hands, Watch
@@ -41,10 +41,10 @@ class Verbose:
 
 
 def begun(*items):
-    made, tracker = Fold(started(session_id="s1")), Tracker()
+    made, tracker = Fold(started(session_id="s1")), SessionActivity()
     for item in items:
         made.take(append(item))
-        tracker.feed(append(item))
+        tracker.add(append(item))
     return made.state, tracker
 
 
@@ -67,7 +67,7 @@ def add_exchanges(kept, question, answer):
 
 def compacted(state, tracker, settings, trigger, summarizer):
     told = []
-    firing = judged(tracker, state.chain(MAIN), settings, (trigger,), now=None)
+    firing = judge_chain(tracker, state.chain(MAIN), settings, (trigger,), now=None)
     done = execute(state, MAIN, firing, settings, Dependencies(summarizer, tell=told.append), at=None)
     return done, told
 
@@ -79,7 +79,7 @@ def test_compaction_that_enlarges_the_prompt_is_refused():
     done, told = compacted(state, tracker, settings, "overflow", Verbose(1_600))
     applied = [one for one in done.events if isinstance(one, CompactApplied)]
     assert [(one.pre_tokens, one.post_tokens < 350) for one in applied] == [(350, True)]
-    assert told == ["an overflow with a summary by rule: the summariser's would make the prompt longer"]
+    assert told == ["an overflow with a rule-based summary: the summariser's would make the prompt longer"]
     manual, told = compacted(state, tracker, Compaction(keep_recent=6), "manual", Verbose())
     assert (manual.events, manual.pruned) == ((), 0)
     assert told == []
@@ -142,7 +142,7 @@ def test_hooks_and_watch_report_a_refused_compaction(monkeypatch):
 def test_no_compaction_ever_enlarges_a_prompt(sizes, answer, keep, tokens, window, trigger):
     state, tracker = begun(*[(user, said)[n % 2](f"m{n}", "x" * size) for n, size in enumerate(sizes)])
     settings = Compaction(keep_recent=keep, summary_tokens=tokens, window=window, continuous_interval=1)
-    firing = judged(tracker, state.chain(MAIN), settings, (trigger,), now=None)
+    firing = judge_chain(tracker, state.chain(MAIN), settings, (trigger,), now=None)
     if firing is None:
         return
     model = Verbose(max(1, answer))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lore.asking import SummaryAnswer, SummaryError
-from lore.compaction.activity import Tracker
-from lore.compaction.executor import Dependencies, judged, prepare, scale_of
+from lore.compaction.activity import SessionActivity
+from lore.compaction.executor import Dependencies, judge_chain, prepare, token_scale
 from lore.compaction.settings import Compaction
 from lore.model.events import MAIN
 from lore.prompt.entries import tokens_of
@@ -33,17 +33,17 @@ class Noting:
 
 
 def talk(count, *, size=400):
-    made, tracker = Fold(started(session_id="s1")), Tracker()
+    made, tracker = Fold(started(session_id="s1")), SessionActivity()
     for number in range(1, count + 1):
         source = {"source": "context_injection"} if number == 2 else {}
         for item in (user(f"u{number}", "x" * size, **source), said(f"a{number}", "y" * size)):
             made.take(append(item))
-            tracker.feed(append(item))
+            tracker.add(append(item))
     return made.state, tracker
 
 
 def firing_of(state, tracker, settings, trigger):
-    return judged(tracker, state.chain(MAIN), settings, (trigger,), now=None)
+    return judge_chain(tracker, state.chain(MAIN), settings, (trigger,), now=None)
 
 
 def prepared(state, tracker, noting, settings, trigger="manual"):
@@ -93,12 +93,12 @@ def test_an_overflow_that_does_not_make_room_enough_is_told():
     for window in (400, 500):
         firing = firing_of(state, tracker, Compaction(window=window, summary_tokens=10), "overflow")
         prepare(state, MAIN, firing, Compaction(), Dependencies(Noting(), tell=told.append))
-    assert told == ["what stays fills more than 90 % of the window even so: nothing more can go"]
+    assert told == ["the messages that stay fill more than 90 % of the window: nothing more can be removed"]
 
 
 def billed_as(*bills):
     """Fold and track a session with these bills."""
-    made, tracker = Fold(started(session_id="s1")), Tracker()
+    made, tracker = Fold(started(session_id="s1")), SessionActivity()
     for number, billed in enumerate(bills, 1):
         usage = {"uncached_tokens": billed, "read_tokens": 0, "output_tokens": 1}
         for one in (
@@ -106,14 +106,14 @@ def billed_as(*bills):
             append(said(f"a{number}")), event("turn_completed", turn=number, usage=usage),
         ):  # fmt: skip
             made.take(one)
-            tracker.feed(one)
+            tracker.add(one)
     return made.state.chain(MAIN), tracker
 
 
 def test_what_stays_is_measured_in_tokens_as_they_were_billed():
     """All that an estimate fell short of was taken for what stands first: a compaction seemed to save half of it."""
     chain, tracker = billed_as(1_100, 1_300, 1_500)
-    scale, estimate = scale_of(tracker, chain), tokens_of(chain.entries)
+    scale, estimate = token_scale(tracker, chain), tokens_of(chain.entries)
     assert scale.head <= 1_100
     assert scale.rate > 1
     assert scale.prompt(estimate) == pytest.approx(1_500, abs=20)
@@ -123,16 +123,16 @@ def test_what_stays_is_measured_in_tokens_as_they_were_billed():
 def test_a_bill_that_cannot_be_measures_nothing(bills):
     """A turn that was billed as nothing made the window four times as wide, and an overflow was not seen."""
     chain, tracker = billed_as(*bills)
-    assert scale_of(tracker, chain).rate == 1
+    assert token_scale(tracker, chain).rate == 1
     settings = Compaction(window=360, keep_recent=2, summary_tokens=50)
-    assert (firing := judged(tracker, chain, settings, ("overflow",), now=None)) is not None
+    assert (firing := judge_chain(tracker, chain, settings, ("overflow",), now=None)) is not None
     assert firing.trigger == "overflow"
 
 
 @pytest.mark.parametrize(("bills", "rate"), [((600, 19_000_000), 4.0), ((600, 601, 40), 0.25)])
 def test_a_bill_far_from_its_estimate_is_believed_within_bounds(bills, rate):
     chain, tracker = billed_as(*bills)
-    assert scale_of(tracker, chain).rate == rate
+    assert token_scale(tracker, chain).rate == rate
 
 
 @pytest.mark.parametrize(("window", "fires"), [(2_300, True), (3_000, False)])
@@ -140,4 +140,4 @@ def test_a_window_is_held_against_what_was_billed(window, fires):
     """Estimates ran at a third of the bills, so that the window seemed a third full when it was at 83 %."""
     chain, tracker = billed_as(1_100, 1_500, 1_900)
     settings = Compaction(window=window, summary_tokens=10)
-    assert (judged(tracker, chain, settings, ("overflow",), now=None) is not None) is fires
+    assert (judge_chain(tracker, chain, settings, ("overflow",), now=None) is not None) is fires

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from helpers.strategies.talks import call, said, talk, user
 from lore.asking import GivenUpError, SummaryAnswer, SummaryError, SummaryRequest
 from lore.compaction.extractive import Extractive
-from lore.compaction.passes import FEWEST, TRIES, summarized
+from lore.compaction.passes import FEWEST, TRIES, summarize_in_passes
 from lore.compaction.settings import Compaction
 from lore.compaction.transcripts import TRUNCATED, transcript, transcript_request
 
@@ -37,7 +37,7 @@ class Scripted:
 def ask(summarizer, entries=None, settings=WINDOW, tell=None, **more):
     """The summary of a short talk, or of other entries."""
     request = SummaryRequest(talk(6) if entries is None else tuple(entries), tokens=200, **more)
-    return summarized(summarizer, request, settings, tell=tell or (lambda _: None))
+    return summarize_in_passes(summarizer, request, settings, tell=tell or (lambda _: None))
 
 
 def test_a_long_history_is_cut_between_messages_into_parts_and_joined():
@@ -185,4 +185,4 @@ def test_without_a_model_a_history_is_summed_up_at_once_and_nothing_is_tried_aga
     text = ask(Extractive(), talk(300, 900))
     assert text.startswith("Rule-based summary of 300 earlier messages")
     with pytest.raises(SummaryError, match="the summary is empty"):
-        summarized(Extractive(), SummaryRequest(talk(6), tokens=0), WINDOW)
+        summarize_in_passes(Extractive(), SummaryRequest(talk(6), tokens=0), WINDOW)

@@ -7,10 +7,10 @@ from msgspec import structs
 
 from helpers.strategies.compacting import Compacted
 from lore import event
-from lore.compaction.activity import Tracked, Tracker
+from lore.compaction.activity import ChainActivity, SessionActivity
 from lore.compaction.base import TimelineCut, Window
-from lore.compaction.executor import compacted
-from lore.compaction.policy import AFTER_TURN, BEFORE_TURN, due, window
+from lore.compaction.executor import compaction_events
+from lore.compaction.policy import AFTER_TURN, BEFORE_TURN, find_due, source_window
 from lore.compaction.settings import Compaction, ContextSource
 
 SOURCE = ContextSource("mail", ("mail",))
@@ -34,8 +34,8 @@ class Dated(Compacted):
         return [entry.item.uuid for entry in self.entries()][-count:]
 
     def due(self, settings, minute=0, **more):
-        seen = Tracker(self.events).chain()
-        return due(seen, self.entries(), settings, now=clock(minute), **more)
+        seen = SessionActivity(self.events).chain()
+        return find_due(seen, self.entries(), settings, now=clock(minute), **more)
 
 
 def stamp(minute):
@@ -54,16 +54,16 @@ def test_cadence_fires_once_for_the_exchange_that_ends():
     agent, seen = Dated(), []
     for minute in range(6):
         agent.ask(minute)
-        seen.append(trigger(agent.due(ANY, minute, ask=AFTER_TURN)))
+        seen.append(trigger(agent.due(ANY, minute, triggers=AFTER_TURN)))
         agent.turn()
         agent.calls()
-        seen.append(trigger(agent.due(ANY, minute, ask=AFTER_TURN)))
+        seen.append(trigger(agent.due(ANY, minute, triggers=AFTER_TURN)))
         agent.turn()
         agent.answer()
-        seen.append(trigger(agent.due(ANY, minute, ask=AFTER_TURN)))
+        seen.append(trigger(agent.due(ANY, minute, triggers=AFTER_TURN)))
         if seen[-1]:
             agent.squeeze(2)
-            seen.append(trigger(agent.due(ANY, minute, ask=AFTER_TURN)))
+            seen.append(trigger(agent.due(ANY, minute, triggers=AFTER_TURN)))
     quiet, fired = [None, None, None], [None, None, "cadence", None]
     assert seen == (quiet + fired) * 3
 
@@ -84,7 +84,7 @@ def test_a_log_of_one_turn_an_exchange_without_response_ids_meets_its_cadence(st
         }
         agent.item("main", **call, status="completed", output="found")
         agent.item("main", type="assistant_message", uuid=agent.new_id("a"), text="done", stop_reason=stopped)
-    assert (trigger(agent.due(ANY, 1, ask=AFTER_TURN)) == "cadence") is fires
+    assert (trigger(agent.due(ANY, 1, triggers=AFTER_TURN)) == "cadence") is fires
 
 
 def test_a_gap_fires_when_somebody_speaks_again_and_not_in_a_long_job():
@@ -92,10 +92,10 @@ def test_a_gap_fires_when_somebody_speaks_again_and_not_in_a_long_job():
     for minute in range(3):
         agent.exchange(minute)
     agent.ask(30)
-    assert trigger(agent.due(ANY, 30, ask=BEFORE_TURN)) == "gap"
+    assert trigger(agent.due(ANY, 30, triggers=BEFORE_TURN)) == "gap"
     agent.turn()
     agent.calls()
-    assert agent.due(ANY, 300, ask=BEFORE_TURN) is None
+    assert agent.due(ANY, 300, triggers=BEFORE_TURN) is None
 
 
 def test_who_speaks_as_soon_as_the_answer_is_there_was_not_away():
@@ -107,9 +107,9 @@ def test_who_speaks_as_soon_as_the_answer_is_there_was_not_away():
     agent.turn()
     agent.answer()
     agent.do("turn_completed", turn=4, at=stamp(30))
-    assert agent.due(ANY, 30, ask=BEFORE_TURN) is None
-    assert agent.due(ANY, 30, agent="other", ask=BEFORE_TURN) is None
-    assert trigger(agent.due(ANY, 31, ask=BEFORE_TURN)) == "gap"
+    assert agent.due(ANY, 30, triggers=BEFORE_TURN) is None
+    assert agent.due(ANY, 30, agent="other", triggers=BEFORE_TURN) is None
+    assert trigger(agent.due(ANY, 31, triggers=BEFORE_TURN)) == "gap"
 
 
 def test_a_pause_is_over_once_it_was_compacted_in():
@@ -118,27 +118,27 @@ def test_a_pause_is_over_once_it_was_compacted_in():
     for minute in range(3):
         agent.exchange(minute)
     agent.ask(30)
-    assert trigger(agent.due(ANY, 30, ask=BEFORE_TURN)) == "gap"
+    assert trigger(agent.due(ANY, 30, triggers=BEFORE_TURN)) == "gap"
     agent.take(
         [event("compact_applied", uuid="d1", trigger="gap", preserved_uuids=agent.last(5), at=stamp(30))], "main"
     )
     agent.ask(31)
-    assert agent.due(ANY, 30, ask=BEFORE_TURN) is None
-    assert trigger(agent.due(ANY, 31, ask=BEFORE_TURN)) == "gap", "a pause of its own"
+    assert agent.due(ANY, 30, triggers=BEFORE_TURN) is None
+    assert trigger(agent.due(ANY, 31, triggers=BEFORE_TURN)) == "gap", "a pause of its own"
 
 
 def test_a_clock_that_goes_back_is_no_gap():
     agent = Dated()
     for minute in range(10, 13):
         agent.exchange(minute)
-    assert agent.due(ANY, 0, ask=BEFORE_TURN) is None
+    assert agent.due(ANY, 0, triggers=BEFORE_TURN) is None
 
 
 def test_without_a_clock_or_times_there_is_no_gap():
     agent = Dated().play([("exchange", "main", None)] * 3)
     agent.user("back")
-    assert agent.due(ANY, 999, ask=BEFORE_TURN) is None
-    assert due(Tracked(), agent.entries(), ANY, now=None, ask=BEFORE_TURN) is None
+    assert agent.due(ANY, 999, triggers=BEFORE_TURN) is None
+    assert find_due(ChainActivity(), agent.entries(), ANY, now=None, triggers=BEFORE_TURN) is None
 
 
 def test_ticks_fire_no_cadence_and_no_gap_but_may_overflow():
@@ -162,18 +162,18 @@ def test_a_loop_whose_request_was_compacted_away_is_still_a_persons():
     agent.answer()
     agent.answer()
     every = Compaction(continuous_interval=1, keep_recent=1)
-    seen = Tracker(
+    seen = SessionActivity(
         [one for one in agent.events if not isinstance(one, type(event("compact_applied", uuid="d", trigger="x")))]
     )
-    assert trigger(due(seen.chain(), agent.entries(), every, ask=AFTER_TURN)) == "cadence"
+    assert trigger(find_due(seen.chain(), agent.entries(), every, triggers=AFTER_TURN)) == "cadence"
 
 
 def test_manual_is_due_when_asked_for_first_of_all():
     agent = Dated()
     for minute in range(4):
         agent.exchange(minute)
-    assert trigger(agent.due(Compaction(keep_recent=2), ask=("cadence", "manual"))) == "manual"
-    assert agent.due(Compaction(keep_recent=20), ask=("manual",)) is None
+    assert trigger(agent.due(Compaction(keep_recent=2), triggers=("cadence", "manual"))) == "manual"
+    assert agent.due(Compaction(keep_recent=20), triggers=("manual",)) is None
 
 
 def test_an_overflow_is_asked_before_a_gap():
@@ -214,9 +214,9 @@ def test_an_overflow_that_cannot_help_is_silent_and_one_that_is_not_enough_says_
     ],
 )
 def test_the_window_is_since_the_last_compaction_within_the_look_back(compacted_at, now, expected):
-    seen = Tracked()
+    seen = ChainActivity()
     seen.compacted_at = compacted_at
-    assert window(seen, Compaction(), now) == expected
+    assert source_window(seen, Compaction(), now) == expected
 
 
 def test_a_window_is_fixed_where_sources_are_to_be_asked_and_only_there():
@@ -225,21 +225,21 @@ def test_a_window_is_fixed_where_sources_are_to_be_asked_and_only_there():
         agent.exchange(minute)
     asking = Compaction(continuous_interval=2, keep_recent=2, context_sources=(SOURCE,))
     assert agent.due(asking, 5).window == Window(clock(5) - DAY, clock(5))
-    assert agent.due(ANY, 3, ask=AFTER_TURN).window is None
-    assert due(Tracker(agent.events).chain(), agent.entries(), asking, now=None).window is None
+    assert agent.due(ANY, 3, triggers=AFTER_TURN).window is None
+    assert find_due(SessionActivity(agent.events).chain(), agent.entries(), asking, now=None).window is None
 
 
 def test_a_gap_with_nothing_to_prune_asks_the_sources_alone_and_once():
     """Who came back to a short session after a day was told nothing of what had happened meanwhile."""
     agent, asking = Dated(), Compaction(gap_secs=60, keep_recent=6, context_sources=(SOURCE,))
     agent.exchange(0)
-    assert agent.due(Compaction(gap_secs=60, keep_recent=6), 10, ask=BEFORE_TURN) is None
-    assert agent.due(structs.replace(asking, context_token_cap=0), 10, ask=BEFORE_TURN) is None
-    firing = agent.due(asking, 10, ask=BEFORE_TURN)
+    assert agent.due(Compaction(gap_secs=60, keep_recent=6), 10, triggers=BEFORE_TURN) is None
+    assert agent.due(structs.replace(asking, context_token_cap=0), 10, triggers=BEFORE_TURN) is None
+    firing = agent.due(asking, 10, triggers=BEFORE_TURN)
     assert (firing.trigger, firing.cut, firing.window) == ("gap", TimelineCut(0), Window(clock(10) - DAY, clock(10)))
-    for one in compacted(agent.session.state, "main", firing, "", "news", at=stamp(10)):
+    for one in compaction_events(agent.session.state, "main", firing, "", "news", at=stamp(10)):
         agent.write(one)
         agent.session.apply(one)
-    assert agent.due(asking, 10, ask=BEFORE_TURN) is None
+    assert agent.due(asking, 10, triggers=BEFORE_TURN) is None
     agent.exchange(10)
-    assert agent.due(asking, 20, ask=BEFORE_TURN).window == Window(clock(10), clock(20))
+    assert agent.due(asking, 20, triggers=BEFORE_TURN).window == Window(clock(10), clock(20))

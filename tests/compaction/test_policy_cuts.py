@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from helpers.strategies.compacting import Compacted
 from lore.compaction.base import TimelineCut
-from lore.compaction.policy import cut, kept, opening, pruned
+from lore.compaction.policy import find_cut, kept_entries, opening_entries, pruned_entries
 
 
 def names(entries):
@@ -17,9 +17,12 @@ def exchanges(count):
 
 def test_the_last_messages_stay():
     entries = exchanges(4).entries()
-    made = cut(entries, 4)
+    made = find_cut(entries, 4)
     assert made == TimelineCut(4)
-    assert (names(pruned(entries, made)), names(kept(entries, made))) == (names(entries)[:4], names(entries)[4:])
+    assert (names(pruned_entries(entries, made)), names(kept_entries(entries, made))) == (
+        names(entries)[:4],
+        names(entries)[4:],
+    )
 
 
 def test_a_cut_inside_an_exchange_says_where_it_begins():
@@ -27,9 +30,9 @@ def test_a_cut_inside_an_exchange_says_where_it_begins():
     agent.user("do it")
     for _ in range(4):
         agent.calls(1)
-    made = cut(agent.entries(), 2)
+    made = find_cut(agent.entries(), 2)
     assert made == TimelineCut(5, (), 2)
-    assert names(opening(agent.entries(), made)) == names(agent.entries())[2:5]
+    assert names(opening_entries(agent.entries(), made)) == names(agent.entries())[2:5]
 
 
 def test_a_long_exchange_that_is_cut_again_begins_where_its_rest_does():
@@ -41,9 +44,9 @@ def test_a_long_exchange_that_is_cut_again_begins_where_its_rest_does():
     agent.squeeze(2)
     for _ in range(3):
         agent.calls(1)
-    made = cut(agent.entries(), 2)
+    made = find_cut(agent.entries(), 2)
     assert made == TimelineCut(4, (), 1)
-    assert names(opening(agent.entries(), made)) == names(agent.entries())[1:4]
+    assert names(opening_entries(agent.entries(), made)) == names(agent.entries())[1:4]
 
 
 def test_parallel_calls_stay_together_with_the_text_before_them():
@@ -55,17 +58,17 @@ def test_parallel_calls_stay_together_with_the_text_before_them():
         call = {"type": "tool_call", "uuid": f"t-{number}", "call_id": f"c-{number}", "name": "read", "input": {}}
         agent.item("main", **call, status="completed", output="x", response_id="r-1")
     agent.answer()
-    made = cut(agent.entries(), 2)
-    assert names(kept(agent.entries(), made))[0] == "a-text"
+    made = find_cut(agent.entries(), 2)
+    assert names(kept_entries(agent.entries(), made))[0] == "a-text"
 
 
 def test_a_running_call_is_held_with_its_response():
     agent = exchanges(1)
     agent.calls(2, finish=False)
     agent.play([("exchange", "main", None)] * 3)
-    made = cut(agent.entries(), 2)
+    made = find_cut(agent.entries(), 2)
     assert made.held == (2, 3)
-    assert names(kept(agent.entries(), made))[:2] == names(agent.entries())[2:4]
+    assert names(kept_entries(agent.entries(), made))[:2] == names(agent.entries())[2:4]
 
 
 def test_what_nobody_has_answered_stays():
@@ -73,14 +76,14 @@ def test_what_nobody_has_answered_stays():
     agent.user("first")
     agent.inject()
     agent.user("second")
-    assert cut(agent.entries(), 0) == TimelineCut(6)
+    assert find_cut(agent.entries(), 0) == TimelineCut(6)
 
 
 def test_results_that_no_model_has_seen_stay():
     agent = exchanges(3)
     agent.user("do it")
     agent.calls(3)
-    assert cut(agent.entries(), 1) == TimelineCut(7, (), 6)
+    assert find_cut(agent.entries(), 1) == TimelineCut(7, (), 6)
 
 
 def test_opaque_items_are_not_counted_and_go_with_what_is_before_them():
@@ -88,7 +91,7 @@ def test_opaque_items_are_not_counted_and_go_with_what_is_before_them():
     agent.item("main", type="opaque", uuid="o1", record=1)
     agent.play([("exchange", "main", None)])
     agent.item("main", type="opaque", uuid="o2", record=2)
-    made = cut(agent.entries(), 2)
-    assert names(kept(agent.entries(), made))[-1] == "o2"
-    assert len(kept(agent.entries(), made)) == 3
-    assert "o1" in names(pruned(agent.entries(), made))
+    made = find_cut(agent.entries(), 2)
+    assert names(kept_entries(agent.entries(), made))[-1] == "o2"
+    assert len(kept_entries(agent.entries(), made)) == 3
+    assert "o1" in names(pruned_entries(agent.entries(), made))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from helpers.strategies.compacting import Compacted
-from lore.compaction.policy import RESULT_KEPT, pruned, shortened, stages
+from lore.compaction.policy import RESULT_KEPT, plan_overflow, pruned_entries, shorten_result
 from lore.prompt.entries import messages, tokens_of
 
 
@@ -21,15 +21,15 @@ def texts(*said):
 
 
 def test_a_result_is_cut_by_characters_not_bytes():
-    assert shortened(call("\u00e9" * 2_000)) is None
-    cut = shortened(call("\U0001f469" * 2_001))
+    assert shorten_result(call("\u00e9" * 2_000)) is None
+    cut = shorten_result(call("\U0001f469" * 2_001))
     assert cut == "\U0001f469" * RESULT_KEPT + "\n[OVERFLOW RECOVERY: truncated from 2001 to 1920 chars]"
 
 
 def test_a_result_in_blocks_is_cut_as_text_and_one_with_an_image_is_left():
     image = {"type": "image", "media_type": "image/png", "data": "aGk="}
-    assert shortened(call(texts("a" * 1_500, "b" * 1_500))).endswith("truncated from 3001 to 1920 chars]")
-    assert shortened(call([*texts("a" * 3_000), image])) is None
+    assert shorten_result(call(texts("a" * 1_500, "b" * 1_500))).endswith("truncated from 3001 to 1920 chars]")
+    assert shorten_result(call([*texts("a" * 3_000), image])) is None
 
 
 def test_of_calls_with_one_id_the_most_recent_is_cut():
@@ -39,7 +39,7 @@ def test_of_calls_with_one_id_the_most_recent_is_cut():
     for number in range(2):
         call = {"type": "tool_call", "uuid": f"t{number}", "call_id": "same", "name": "read", "input": {}}
         agent.item("main", **call, output="x" * 4_000, status="completed")
-    plan = stages(agent.entries(), 1_000)
+    plan = plan_overflow(agent.entries(), 1_000)
     assert [one.call_id for one in plan.shortened] == ["same"]
     assert plan.final
     assert plan.tokens > 1_000
@@ -52,9 +52,9 @@ def test_room_is_kept_for_a_summary(reserve):
         agent.user("x" * 400)
         agent.answer("y" * 40)
     entries = agent.entries()
-    plan = stages(entries, 2_000, reserve=reserve)
+    plan = plan_overflow(entries, 2_000, reserve=reserve)
     assert plan.tokens == 550 + max(reserve, 37)
-    assert messages(pruned(entries, plan.cut)) == 20
+    assert messages(pruned_entries(entries, plan.cut)) == 20
 
 
 @pytest.mark.parametrize(("overhead", "fires"), [(9_000, False), (10_500, True)])
@@ -64,7 +64,7 @@ def test_where_the_head_fills_the_window_little_goes_only_when_it_must(overhead,
     for _ in range(4):
         agent.user("x" * 400)
         agent.answer("y" * 400)
-    plan = stages(agent.entries(), 12_000, overhead=overhead)
+    plan = plan_overflow(agent.entries(), 12_000, overhead=overhead)
     assert (plan is not None) is fires
     assert plan is None or plan.full
 
@@ -76,5 +76,7 @@ def test_what_frees_less_than_a_twentieth_of_the_window_stays_until_it_is_full(s
         agent.user("x" * size)
         agent.answer("y" * size)
     entries = agent.entries()
-    plan = stages(entries, 12_000, overhead=8_500 - tokens_of(entries))  # 71 %, and below 70 % without two messages
-    assert (None if plan is None else len(entries) - messages(pruned(entries, plan.cut))) == stay
+    plan = plan_overflow(
+        entries, 12_000, overhead=8_500 - tokens_of(entries)
+    )  # 71 %, and below 70 % without two messages
+    assert (None if plan is None else len(entries) - messages(pruned_entries(entries, plan.cut))) == stay

@@ -10,10 +10,19 @@ import pytest
 
 from helpers.strategies.compacting import Compacted
 from lore import event
-from lore.compaction.activity import Tracker
+from lore.compaction.activity import SessionActivity
 from lore.compaction.base import Firing, TimelineCut, Window
-from lore.compaction.executor import compacted
-from lore.compaction.policy import AFTER_TURN, BEFORE_TURN, cut, due, kept, needs_continuous, pruned, stages
+from lore.compaction.executor import compaction_events
+from lore.compaction.policy import (
+    AFTER_TURN,
+    BEFORE_TURN,
+    find_cut,
+    find_due,
+    is_cadence,
+    kept_entries,
+    plan_overflow,
+    pruned_entries,
+)
 from lore.compaction.settings import Compaction, ContextSource
 from lore.config import Sessions
 from lore.model.items import ToolCall, UserMessage
@@ -33,23 +42,23 @@ def every(interval, keep=6):
 @pytest.mark.parametrize("exchanges", [0, 1, 5, 100])
 def test_an_interval_of_0_is_off(exchanges):
     assert Compaction().continuous_interval == 0
-    assert not needs_continuous(exchanges, 1_000, every(0))
+    assert not is_cadence(exchanges, 1_000, every(0))
 
 
 def test_a_cadence_fires_on_multiples_of_its_interval():
     """exchange_count is taken after the exchange is counted."""
-    assert [count for count in range(1, 13) if needs_continuous(count, 50, every(4))] == [4, 8, 12]
+    assert [count for count in range(1, 13) if is_cadence(count, 50, every(4))] == [4, 8, 12]
 
 
 def test_a_cadence_needs_more_messages_than_are_kept():
     """keep_recent boundary: the docs said 6 and the runtime took 10; lore has one default."""
     assert Compaction().keep_recent == 6
-    assert [size for size in (5, 6, 7) if needs_continuous(3, size, every(3))] == [7]
+    assert [size for size in (5, 6, 7) if is_cadence(3, size, every(3))] == [7]
 
 
 def test_without_a_compaction_block_nothing_is_probed():
     """A first draft defaulted gap_secs to 900 and was caught in review."""
-    assert due(None, None, None, now=NOON) is None
+    assert find_due(None, None, None, now=NOON) is None
     assert Compaction().gap_secs == 0
     assert Sessions().gap_secs == 300, "a different knob"
 
@@ -86,7 +95,9 @@ GAP = Compaction(gap_secs=900, keep_recent=2, context_sources=(ContextSource("ma
 
 
 def gap(made, settings=GAP, **more):
-    return due(Tracker(made.events).chain(), made.entries(), settings, now=NOON, ask=BEFORE_TURN, **more)
+    return find_due(
+        SessionActivity(made.events).chain(), made.entries(), settings, now=NOON, triggers=BEFORE_TURN, **more
+    )
 
 
 @pytest.mark.parametrize(("pause", "fires"), [(899, False), (900, True), (7_200, True)])
@@ -123,7 +134,7 @@ def test_the_window_is_fixed_before_compaction_begins():
     """from_ts was read after the compaction had moved it, and nothing had happened since."""
     made = session(9_000, 8_000, 7_000, back=0)
     firing = gap(made)
-    made.take(compacted(made.session.state, "main", firing, "so far", at="2026-03-01T12:00:00Z"))
+    made.take(compaction_events(made.session.state, "main", firing, "so far", at="2026-03-01T12:00:00Z"))
     assert firing.window == Window(NOON - DAY, NOON)
 
 
@@ -159,7 +170,7 @@ def test_a_session_without_real_activity_is_skipped(case):
     """96.9 % of what was stored was scheduler ticks."""
     made = told(ACTIVITY[case][0] * 9)
     settings = Compaction(continuous_interval=1, keep_recent=1, gap_secs=1)
-    assert due(Tracker(made.events).chain(), made.entries(), settings, now=NOON) is None
+    assert find_due(SessionActivity(made.events).chain(), made.entries(), settings, now=NOON) is None
 
 
 def test_tool_calls_are_counted_one_by_one():
@@ -184,22 +195,22 @@ def filled(count, size, *, output=0):
 
 def drained(entries, plan):
     """How many messages an overflow takes away."""
-    return messages(pruned(entries, plan.cut))
+    return messages(pruned_entries(entries, plan.cut))
 
 
 def test_up_to_70_percent_nothing_happens():
-    assert stages(filled(14, 50), 1_000) is None
-    assert stages(filled(14, 50), 999) is not None
+    assert plan_overflow(filled(14, 50), 1_000) is None
+    assert plan_overflow(filled(14, 50), 999) is not None
 
 
 def test_stage_1_keeps_the_last_10_where_that_is_enough():
-    plan = stages(filled(16, 50), 1_000)
+    plan = plan_overflow(filled(16, 50), 1_000)
     assert (drained(filled(16, 50), plan), plan.cut, plan.shortened, plan.final) == (6, TimelineCut(6), (), False)
     assert plan.tokens <= 700
 
 
 def test_stage_2_keeps_the_last_4_with_a_marker():
-    plan = stages(filled(12, 70), 1_000)
+    plan = plan_overflow(filled(12, 70), 1_000)
     assert (drained(filled(12, 70), plan), plan.cut) == (8, TimelineCut(8))
     assert plan.marker == (
         "[System: 8 earlier messages were removed due to context overflow. The conversation continues from here. "
@@ -208,11 +219,11 @@ def test_stage_2_keeps_the_last_4_with_a_marker():
 
 
 def test_above_90_percent_stage_1_is_passed_over():
-    assert drained(filled(20, 46), stages(filled(20, 46), 1_000)) == 16
+    assert drained(filled(20, 46), plan_overflow(filled(20, 46), 1_000)) == 16
 
 
 def test_stage_3_cuts_long_results():
-    plan = stages(filled(8, 50, output=9_000), 1_000)
+    plan = plan_overflow(filled(8, 50, output=9_000), 1_000)
     assert [one.text for one in plan.shortened] == [
         "r" * 1_920 + "\n[OVERFLOW RECOVERY: truncated from 9000 to 1920 chars]"
     ]
@@ -221,25 +232,25 @@ def test_stage_3_cuts_long_results():
 
 
 def test_what_is_too_full_even_then_is_final():
-    assert stages(filled(8, 300), 1_000).final
+    assert plan_overflow(filled(8, 300), 1_000).final
 
 
 def test_a_few_messages_under_90_percent_are_not_final():
     """Defect (a): 4 messages at 71 to 90 % without a long result ended in FinalError."""
-    assert stages(filled(4, 200), 1_000) is None
+    assert plan_overflow(filled(4, 200), 1_000) is None
 
 
 def test_what_stage_2_drops_is_counted_as_drained():
     """Defect (b): the drain count knew stage 1 alone, so what stage 2 dropped was never extracted."""
     entries = filled(12, 70)
-    plan = stages(entries, 1_000)
-    stay = {entry.item.uuid for entry in kept(entries, plan.cut)}
+    plan = plan_overflow(entries, 1_000)
+    stay = {entry.item.uuid for entry in kept_entries(entries, plan.cut)}
     assert drained(entries, plan) == sum(one.item.uuid not in stay for one in entries) == 8
 
 
 def test_the_marker_counts_all_that_was_removed():
     """Defect (c): N was what stage 2 removed after stage 1 had removed more."""
-    assert "[System: 9 earlier messages" in stages(filled(13, 69), 1_000).marker
+    assert "[System: 9 earlier messages" in plan_overflow(filled(13, 69), 1_000).marker
 
 
 def test_2_000_is_a_limit_of_characters():
@@ -247,7 +258,7 @@ def test_2_000_is_a_limit_of_characters():
     made = Compacted()
     made.user("x" * 3_700)
     made.calls(1, output="\u3042" * 2_000)
-    assert stages(made.entries(), 1_000).shortened == ()
+    assert plan_overflow(made.entries(), 1_000).shortened == ()
 
 
 def test_a_boundary_inside_a_response_moves_back_over_all_of_it():
@@ -261,13 +272,13 @@ def test_a_boundary_inside_a_response_moves_back_over_all_of_it():
     made.calls(6)
     made.answer()
     entries = made.entries()
-    stay = [entry.item for entry in kept(entries, cut(entries, 4))]
+    stay = [entry.item for entry in kept_entries(entries, find_cut(entries, 4))]
     assert [type(one) for one in stay].count(ToolCall) == 6
 
 
 def test_a_tool_pair_is_never_split():
     entries = filled(9, 50, output=40)
-    assert isinstance(kept(entries, cut(entries, 1))[0].item, ToolCall)
+    assert isinstance(kept_entries(entries, find_cut(entries, 1))[0].item, ToolCall)
 
 
 # who said it
@@ -282,7 +293,7 @@ def test_injection_carries_its_tag():
         turn = made.turn()
         origins = [one for one, data in turn.texts if b"number 1" in data]
         assert origins == ["context_injection: outside context of turn 4"]
-    assert Tracker(made.events).chain().exchanges == 4
+    assert SessionActivity(made.events).chain().exchanges == 4
 
 
 def test_a_source_is_left_out_where_it_is_the_user():
@@ -296,8 +307,8 @@ def test_what_overflows_is_dropped_from_the_view_and_kept_in_the_log():
     for _ in range(8):
         made.user("x" * 400)
         made.answer("x" * 400)
-    plan = stages(made.entries(), 2_000)
+    plan = plan_overflow(made.entries(), 2_000)
     before = made.log
-    made.take(compacted(made.session.state, "main", Firing("overflow", plan.cut, marker=plan.marker), ""))
+    made.take(compaction_events(made.session.state, "main", Firing("overflow", plan.cut, marker=plan.marker), ""))
     assert made.log.startswith(before)
     assert tokens_of(made.entries()) == plan.tokens

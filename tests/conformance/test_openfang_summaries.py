@@ -16,7 +16,7 @@ from lore.asking import SummaryAnswer, SummaryError, SummaryRequest
 from lore.compaction.base import Window
 from lore.compaction.commands import SECONDS, ContextRequest, outside_context
 from lore.compaction.extractive import Extractive
-from lore.compaction.passes import FEWEST, summarized
+from lore.compaction.passes import FEWEST, summarize_in_passes
 from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.transcripts import truncated
 from lore.untrusted import SourceText, context_refresh, wrapped
@@ -72,7 +72,7 @@ def test_a_source_that_fails_is_skipped_and_the_compaction_completes(tmp_path):
         "context source 'hand 0' is skipped: exit code 1: PermissionError: not yours",
         "context source 'hand 2' is skipped: it said nothing",
     ]
-    text = summarized(Extractive(), SummaryRequest(talk(8)), settings)
+    text = summarize_in_passes(Extractive(), SummaryRequest(talk(8)), settings)
     assert text.startswith("Rule-based summary of 8 earlier messages")
 
 
@@ -147,13 +147,13 @@ REQUEST = SummaryRequest(LONG, tokens=200)
 
 def test_a_history_that_fits_is_one_pass():
     model = Scripted(SummaryAnswer("whole"))
-    assert summarized(model, SummaryRequest(talk(8), tokens=200), SMALL) == "whole"
+    assert summarize_in_passes(model, SummaryRequest(talk(8), tokens=200), SMALL) == "whole"
     assert len(model.asked) == 1
 
 
 def test_a_history_that_does_not_is_cut_into_chunks_of_five_messages_or_more_and_merged():
     model = Scripted(SummaryAnswer("part"))
-    assert summarized(model, REQUEST, SMALL) == "part"
+    assert summarize_in_passes(model, REQUEST, SMALL) == "part"
     *chunks, merged = model.asked
     assert [len(one.entries) >= FEWEST for one in chunks] == [True] * len(chunks)
     assert len(merged.entries) == len(chunks)
@@ -161,7 +161,7 @@ def test_a_history_that_does_not_is_cut_into_chunks_of_five_messages_or_more_and
 
 def test_a_chunk_that_fails_leaves_a_placeholder_that_is_part_of_the_text():
     model = Scripted(*[SummaryError("down")] * 3, SummaryAnswer("rest"))
-    text = summarized(model, REQUEST, SMALL)
+    text = summarize_in_passes(model, REQUEST, SMALL)
     assert text.startswith("rest\n\n[Messages 1 to ")
     assert "have none: down, 3 times" in text
 
@@ -169,22 +169,22 @@ def test_a_chunk_that_fails_leaves_a_placeholder_that_is_part_of_the_text():
 def test_where_summaries_are_unavailable_nothing_takes_their_place():
     """openfang pruned all the same and left `[Session compacted: N messages removed. …]`."""
     with pytest.raises(SummaryError):
-        summarized(Scripted(SummaryError("down")), REQUEST, SMALL)
+        summarize_in_passes(Scripted(SummaryError("down")), REQUEST, SMALL)
 
 
 def test_a_budget_that_cuts_answers_off_grows_to_16384_tokens_and_then_fails_aloud():
     """1,024 tokens truncated the answer; three identical retries disabled the feature without a word."""
     model = Scripted(SummaryAnswer("{", cut_off=True))
     with pytest.raises(SummaryError, match="16,384"):
-        summarized(model, SummaryRequest(talk(8), tokens=1_024), Compaction())
+        summarize_in_passes(model, SummaryRequest(talk(8), tokens=1_024), Compaction())
     assert [one.tokens for one in model.asked] == [1_024, 2_048, 4_096, 8_192, 16_384]
 
 
 def test_an_empty_answer_is_no_summary():
     with pytest.raises(SummaryError, match="empty"):
-        summarized(Scripted(SummaryAnswer(" ")), REQUEST, SMALL)
+        summarize_in_passes(Scripted(SummaryAnswer(" ")), REQUEST, SMALL)
 
 
 def test_without_a_model_nothing_is_retried_and_the_same_comes_out():
-    made = {summarized(Extractive(), REQUEST, SMALL) for _ in range(3)}
+    made = {summarize_in_passes(Extractive(), REQUEST, SMALL) for _ in range(3)}
     assert len(made) == 1

@@ -11,7 +11,7 @@ import pytest
 
 from helpers.states import dump_state
 from lore.compaction.base import Firing, TimelineCut
-from lore.compaction.executor import compacted
+from lore.compaction.executor import compaction_events
 from lore.prompt.base import Rules
 from lore.session import Session, event
 from lore.store.registry import open_store
@@ -112,7 +112,7 @@ def test_outside_context_stands_before_the_users_next_message_wherever_the_divid
     ask = event("append", item={"type": "user_message", "uuid": "ask", "text": "and now?"})
     session = Session.restore([*log, ask], rules=rules)
     firing = Firing("manual", TimelineCut(2))
-    made = compacted(session.state, "main", firing, "so far", "news")
+    made = compaction_events(session.state, "main", firing, "so far", "news")
     for each in made:
         session.apply(each)
     (outside,) = session.state.main().outside

@@ -10,9 +10,19 @@ from hypothesis import strategies as st
 
 from helpers.strategies.compacting import OUTSIDE, Compacted, plots
 from helpers.strategies.sessions import scripts, setups
-from lore.compaction.activity import Tracker
-from lore.compaction.executor import compacted
-from lore.compaction.policy import AFTER_TURN, BEFORE_TURN, TRIGGERS, cut, due, kept, opening, pruned, stages
+from lore.compaction.activity import SessionActivity
+from lore.compaction.executor import compaction_events
+from lore.compaction.policy import (
+    AFTER_TURN,
+    BEFORE_TURN,
+    TRIGGERS,
+    find_cut,
+    find_due,
+    kept_entries,
+    opening_entries,
+    plan_overflow,
+    pruned_entries,
+)
 from lore.compaction.settings import Compaction
 from lore.model import events as e
 from lore.model.items import CompactDivider, ToolCall
@@ -131,10 +141,10 @@ keeps = st.integers(0, 8)
 @given(scripts(), keeps)
 def test_a_cut_keeps_the_last_messages_and_whole_responses(script, keep):
     entries = timeline(script)
-    made = cut(entries, keep)
+    made = find_cut(entries, keep)
     if made is None:
         return
-    stay, gone = kept(entries, made), pruned(entries, made)
+    stay, gone = kept_entries(entries, made), pruned_entries(entries, made)
     assert sorted([*stay, *gone], key=list(entries).index) == list(entries)
     last = [entry for entry in entries if is_message(entry.item)][-keep:] if keep else []
     assert all(entry in stay for entry in last)
@@ -146,14 +156,14 @@ def test_a_cut_keeps_the_last_messages_and_whole_responses(script, keep):
 @given(scripts(), keeps)
 def test_a_cut_inside_an_exchange_says_where_that_begins(script, keep):
     entries = timeline(script)
-    made = cut(entries, keep)
+    made = find_cut(entries, keep)
     if made is None or made.exchange is None:
-        assert made is None or opening(entries, made) == ()
+        assert made is None or opening_entries(entries, made) == ()
         return
     assert is_real(entries[made.exchange].item) or isinstance(entries[made.exchange - 1].item, CompactDivider)
     between = [entries[at] for at in range(made.exchange + 1, min(made.place + 1, len(entries)))]
     assert not any(is_real(entry.item) for entry in between)
-    assert set(map(id, opening(entries, made))) <= set(map(id, pruned(entries, made)))
+    assert set(map(id, opening_entries(entries, made))) <= set(map(id, pruned_entries(entries, made)))
 
 
 ODD = [("exchange", "main", None), ("compact", "main", 3), *[("exchange", "main", None)] * 3]
@@ -166,16 +176,16 @@ def test_an_overflows_plan_is_what_happens(script, window, overhead):
     for number in range(3):
         agent.calls(2, output="result " * 400 * (number % 2))
     entries = agent.entries()
-    plan = stages(entries, window, overhead=overhead)
+    plan = plan_overflow(entries, window, overhead=overhead)
     if plan is None:
         assert overhead + tokens_of(entries) <= window * 0.9
         return
-    agent.take(compacted(agent.session.state, "main", plan, ""))
+    agent.take(compaction_events(agent.session.state, "main", plan, ""))
     after = agent.entries()
     assert overhead + tokens_of(after) == plan.tokens
     assert plan.final == (plan.tokens > window * 0.9)
     left = {entry.item.uuid for entry in after}
-    drained = [entry.item.uuid for entry in pruned(entries, plan.cut) if is_message(entry.item)]
+    drained = [entry.item.uuid for entry in pruned_entries(entries, plan.cut) if is_message(entry.item)]
     assert drained == [entry.item.uuid for entry in entries if is_message(entry.item) and entry.item.uuid not in left]
     assert not drained or f"{len(drained)} earlier messages" in plan.marker
 
@@ -183,9 +193,9 @@ def test_an_overflows_plan_is_what_happens(script, window, overhead):
 @given(scripts(), st.floats(0, 1e10))
 def test_nothing_is_due_without_being_asked_for(script, now):
     agent = Compacted().play(script)
-    tracked = Tracker(agent.events).chain()
-    assert due(tracked, agent.entries(), None, now=now, ask=tuple(TRIGGERS)) is None
-    assert due(tracked, agent.entries(), Compaction(), now=now) is None
+    tracked = SessionActivity(agent.events).chain()
+    assert find_due(tracked, agent.entries(), None, now=now, triggers=tuple(TRIGGERS)) is None
+    assert find_due(tracked, agent.entries(), Compaction(), now=now) is None
 
 
 @given(st.lists(scripts(max_size=4), max_size=4))
@@ -200,7 +210,7 @@ def test_an_estimate_that_is_carried_on_is_the_same_as_one_made_anew(parts):
 def test_a_real_recording_is_compacted_wherever_it_is_due(recording):
     """Asked before and after every turn; what fires is applied, and the session goes on."""
     settings = Compaction(continuous_interval=2, gap_secs=600, window=60_000, summary_tokens=100)
-    read, tracker, fired, applied = Options().open(str(recording)), Tracker(), 0, 0
+    read, tracker, fired, applied = Options().open(str(recording)), SessionActivity(), 0, 0
     if not read.events:
         pytest.skip("requests, and no session")
 
@@ -208,15 +218,15 @@ def test_a_real_recording_is_compacted_wherever_it_is_due(recording):
         nonlocal fired, applied
         chain = settled(read.state.chain(event.chain))
         seen, at = tracker.chain(event.chain), parse_timestamp(event.at)
-        firing = due(seen, chain.entries, settings, now=at, agent=event.agent_id, ask=when)
+        firing = find_due(seen, chain.entries, settings, now=at, agent=event.agent_id, triggers=when)
         if firing is None:
             return
         fired += 1
-        stay, gone = kept(chain.entries, firing.cut), pruned(chain.entries, firing.cut)
+        stay, gone = kept_entries(chain.entries, firing.cut), pruned_entries(chain.entries, firing.cut)
         assert not {entry.group for entry in stay} & {entry.group for entry in gone}
-        for one in compacted(read.state, event.chain, firing, "so far", at=event.at):
+        for one in compaction_events(read.state, event.chain, firing, "so far", at=event.at):
             assert read._folding.apply(one) == ()
-            tracker.feed(one)
+            tracker.add(one)
             applied += isinstance(one, e.CompactApplied)
         after = read.state.chain(event.chain).entries
         assert [entry.item.uuid for entry in after.since(1)] == [entry.item.uuid for entry in stay] or not gone
@@ -226,7 +236,7 @@ def test_a_real_recording_is_compacted_wherever_it_is_due(recording):
         if isinstance(event, e.TurnStarted):
             ask(event, BEFORE_TURN)
         read.apply(one, event)
-        tracker.feed(event)
+        tracker.add(event)
         applied += isinstance(event, e.CompactApplied)
         if isinstance(event, e.TurnCompleted):
             ask(event, AFTER_TURN)

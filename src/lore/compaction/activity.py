@@ -1,8 +1,8 @@
-"""What a session's events told: how many exchanges there were, who spoke when, how often requests went out.
+"""Track what a session's events say of its rhythm: exchanges, who spoke when, how often requests were made.
 
-`Tracker` follows the events, O(1) each. An exchange is counted when its message comes; a compaction takes none away,
-and a message that was taken back (or comes again under its uuid) is counted once at most. Times are seconds since 1970,
-of the event itself, else of the turn that it was first sent with; None is unknown.
+`SessionActivity` follows events at O(1) each. An exchange is counted when its message comes; a compaction removes none,
+and a message that was taken back, or that is logged again under its uuid, is counted at most once. Times are seconds
+since 1970: the event's own, otherwise those of the turn that first sent it; None is unknown.
 """
 
 from __future__ import annotations
@@ -29,196 +29,190 @@ from lore.prompt.entries import is_injected
 from lore.prompt.layout import is_real
 
 UNTIMED = "gap triggers cannot be judged: the session holds no times"
-ENDS = (TurnCompleted, TurnFailed, TurnCanceled)
+TURN_ENDS = (TurnCompleted, TurnFailed, TurnCanceled)
 
 
-class _Clock:
-    """When the user spoke to one agent: the times of the last message that was answered, and of what `waits`."""
+class _SpeakingTimes:
+    """When the user spoke to one agent: the last answered message, and the one that waits for an answer."""
 
     def __init__(self) -> None:
         self.times: list[float | None] = []
-        self.waits = False
+        self.is_waiting = False
 
-    def speak(self, at: float | None) -> None:
+    def add_message(self, at: float | None) -> None:
         """Note a message; a second one before an answer does not start another exchange."""
-        self.times = [*(self.times[:-1] if self.waits else self.times[-1:]), at]
-        self.waits = True
+        self.times = [*(self.times[:-1] if self.is_waiting else self.times[-1:]), at]
+        self.is_waiting = True
 
-    def take_back(self) -> None:
-        """Forget what waits, as if it had not been said: it is said again, or nothing is."""
+    def remove_waiting(self) -> None:
+        """Forget the waiting message, as if it had not been sent."""
         self.times.pop()
-        self.waits = False
+        self.is_waiting = False
 
 
-class Tracked:
-    """What was seen of one chain. `exchanges` counts real user messages, `compacted` what was finished by the last
-    compaction (-1: there was none), `compacted_at` is its time, or when outside context came, `rested_at` too until
-    the next turn begins; `ended_at` when each agent's last turn ended, or what it answered last came. `least_billed`
-    are the tokens of the shortest prompt that was billed.
-    """
+class ChainActivity:
+    """The activity of one chain; it changes with the events that follow."""
 
     def __init__(self, user: str | None = None) -> None:
         self.user = user
-        self.exchanges = self.timed = 0
-        self.least_billed: int | None = None
-        self.compacted = -1
-        self.compacted_at: float | None = None
-        self.rested_at: float | None = None
-        self.ended_at: dict[str | None, float] = {}
-        self._at: float | None = None
-        self._real: set[str] = set()
-        self._latest = ""
-        self._clocks: dict[str | None, _Clock] = {}  # by agent, the latest addressed last
-        self._unsent: list[_Clock] = []
+        self.exchanges = 0  # real user messages
+        self.timed = 0  # those whose time is known
+        self.least_billed: int | None = None  # tokens of the shortest prompt whose usage is known
+        self.compacted = -1  # exchanges that were finished at the last compaction; -1: there was none
+        self.compacted_at: float | None = None  # when that was, or when outside context was added
+        self.rested_at: float | None = None  # the same, until the next turn begins
+        self.ended_at: dict[str | None, float] = {}  # by agent: when its last turn or answer ended
+        self._turn_at: float | None = None
+        self._real_uuids: set[str] = set()
+        self._latest_uuid = ""
+        self._speaking: dict[str | None, _SpeakingTimes] = {}  # by agent, the latest addressed last
+        self._untimed: list[_SpeakingTimes] = []  # messages without a time that no turn has sent yet
 
     @property
-    def _waiting(self) -> list[_Clock]:
-        return [clock for clock in self._clocks.values() if clock.waits]
+    def _waiting(self) -> list[_SpeakingTimes]:
+        return [times for times in self._speaking.values() if times.is_waiting]
 
     @property
     def finished(self) -> int:
-        """How many exchanges were answered, the one that is being answered among them."""
+        """The number of exchanges without the one that waits for an answer."""
         return self.exchanges - bool(self._waiting)
 
     @property
     def is_timed(self) -> bool:
-        """Whether gaps can be judged: no message came, or the time of one is known."""
+        """Whether gaps can be judged: the time of a message is known, or there are no messages."""
         return self.timed > 0 or not self.exchanges
 
-    def heard(self, agent: str | None, user: str | None = None) -> tuple[bool, float | None]:
-        """Tell whether this user spoke to this agent before the pending message, and when last (seconds, or None)."""
+    def last_spoken(self, agent: str | None, user: str | None = None) -> tuple[bool, float | None]:
+        """Return whether this user spoke to this agent before the waiting message, and when last."""
         if user not in (None, self.user):
             return False, None
-        clock = self._clocks.get(self.meant(agent), _Clock())
-        answered = clock.times[:-1] if clock.waits else clock.times
+        speaking = self._speaking.get(self.resolve_agent(agent), _SpeakingTimes())
+        answered = speaking.times[:-1] if speaking.is_waiting else speaking.times
         return bool(answered), answered[-1] if answered else None
 
-    def meant(self, agent: str | None) -> str | None:
+    def resolve_agent(self, agent: str | None) -> str | None:
         """Return the agent that None stands for: the unnamed one if it was addressed, else the latest addressed."""
-        return agent if agent is not None or None in self._clocks else next(reversed(self._clocks), None)
+        return agent if agent is not None or None in self._speaking else next(reversed(self._speaking), None)
 
-    def feed(self, event: Event) -> None:
-        """Take the chain's next event."""
+    def add(self, event: Event) -> None:
+        """Add the chain's next event."""
         match event:
             case Append():
-                self._append(event)
+                self._add_item(event)
             case TurnStarted():
-                self._begin(event)
+                self._begin_turn(event)
             case TurnCompleted() | TurnFailed() | TurnCanceled():
-                self._end(event.agent_id, event.at)
-                whole = None if event.usage is None or unbelievable(event.usage) else total(event.usage)
-                if whole is not None:
-                    self.least_billed = whole if self.least_billed is None else min(whole, self.least_billed)
+                self._note_end(event.agent_id, event.at)
+                tokens = None if event.usage is None or unbelievable(event.usage) else total(event.usage)
+                if tokens is not None:
+                    self.least_billed = tokens if self.least_billed is None else min(tokens, self.least_billed)
             case CompactApplied():
                 self.compacted = self.finished
-                self._rest(event.at)
+                self._note_rest(event.at)
             case ContextPersisted(outside=True):
-                self._rest(event.at)
+                self._note_rest(event.at)
             case Remove():
-                for uuid in self._real.intersection(event.uuids):
-                    for clock in self._waiting if uuid == self._latest else ():
-                        clock.take_back()
-                    self._real.remove(uuid)
+                for uuid in self._real_uuids.intersection(event.uuids):
+                    for speaking in self._waiting if uuid == self._latest_uuid else ():
+                        speaking.remove_waiting()
+                    self._real_uuids.remove(uuid)
                     self.exchanges -= 1
             case _:
                 pass
 
-    def _append(self, event: Append) -> None:
+    def _add_item(self, event: Append) -> None:
         item = event.item
         if isinstance(item, AssistantMessage | ToolCall):
-            for clock in self._waiting:
-                clock.waits = False
-            self._end(event.agent_id, event.at)  # some logs say that a turn has ended once the next begins
-        elif is_real(item) and item.uuid not in self._real:
-            self._real.add(item.uuid)
-            self._latest = item.uuid
+            for speaking in self._waiting:
+                speaking.is_waiting = False
+            self._note_end(event.agent_id, event.at)  # some logs write the end of a turn when the next one begins
+        elif is_real(item) and item.uuid not in self._real_uuids:
+            self._real_uuids.add(item.uuid)
+            self._latest_uuid = item.uuid
             self.exchanges += 1
-            clock, at = self._clocks.pop(event.agent_id, _Clock()), parse_timestamp(event.at)
-            self._clocks[event.agent_id] = clock
-            clock.speak(at)
+            speaking, at = self._speaking.pop(event.agent_id, _SpeakingTimes()), parse_timestamp(event.at)
+            self._speaking[event.agent_id] = speaking
+            speaking.add_message(at)
             self.timed += at is not None
             if at is None:
-                self._unsent.append(clock)
+                self._untimed.append(speaking)
 
-    def _begin(self, event: TurnStarted) -> None:
+    def _begin_turn(self, event: TurnStarted) -> None:
         self.rested_at = None
         at = parse_timestamp(event.at)
-        self._at = self._at if at is None else at
-        for clock in self._unsent if at is not None else ():
-            if clock.times[-1:] == [None]:
-                clock.times[-1] = at
+        self._turn_at = self._turn_at if at is None else at
+        for speaking in self._untimed if at is not None else ():
+            if speaking.times[-1:] == [None]:
+                speaking.times[-1] = at
                 self.timed += 1
-        self._unsent.clear()
+        self._untimed.clear()
 
-    def _end(self, agent: str | None, at: str | None) -> None:
-        """Note when an agent answered; a turn's end may be written with the time of its first words."""
+    def _note_end(self, agent: str | None, at: str | None) -> None:
+        """Note when an agent answered; some logs give a turn's end the time of its first words."""
         ended = parse_timestamp(at)
         if ended is not None:
             self.ended_at[agent] = max(ended, self.ended_at.get(agent, ended))
 
-    def _rest(self, at: str | None) -> None:
+    def _note_rest(self, at: str | None) -> None:
         rested = parse_timestamp(at)
-        self.compacted_at = self.rested_at = self._at if rested is None else rested
+        self.compacted_at = self.rested_at = self._turn_at if rested is None else rested
 
 
-class Tracker:
-    """Follows all chains of one session; `user` and `agent` are its header's. Not safe between threads.
-
-    `requests` counts those that went out. `moves` is how often a person's exchange has moved on the main chain, and
-    `moved_at` when last.
-    """
+class SessionActivity:
+    """The activity of all chains of one session. Not safe between threads."""
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
-        self.user: str | None = None
-        self.agent: str | None = None
-        self.requests = self.moves = 0
-        self.moved_at: float | None = None
-        self._chains: dict[str, Tracked] = {}
+        self.user: str | None = None  # of the session's header
+        self.agent: str | None = None  # of the session's header
+        self.requests = 0
+        self.moves = 0  # items that a person's exchange added to the main chain
+        self.moved_at: float | None = None  # when the last of them was added
+        self._chains: dict[str, ChainActivity] = {}
         self._pauses: list[float] = []
-        self._last: float | None = None
-        self._is_real = False
+        self._last_turn: float | None = None
+        self._is_personal = False  # whether the latest user message was a person's
         for event in events:
-            self.feed(event)
+            self.add(event)
 
-    def chain(self, name: str = MAIN) -> Tracked:
-        """Return what was seen of a chain; it goes on to change."""
-        return self._chains.get(name) or self._chains.setdefault(name, Tracked(self.user))
+    def chain(self, name: str = MAIN) -> ChainActivity:
+        """Return the activity of a chain; it changes with the events that follow."""
+        return self._chains.get(name) or self._chains.setdefault(name, ChainActivity(self.user))
 
-    def feed(self, event: Event) -> None:
-        """Take the session's next event."""
+    def add(self, event: Event) -> None:
+        """Add the session's next event."""
         if isinstance(event, SessionStarted) and self.user is None:
             self.user, self.agent = event.user_id, event.agent_id
-            for tracked in self._chains.values():
-                tracked.user = self.user
-        elif isinstance(event, (Append, TurnStarted, *ENDS, CompactApplied, ContextPersisted, Remove)):
-            self.chain(event.chain).feed(event)
-            if isinstance(event, (TurnStarted, *ENDS)):
-                self._turn(event)
+            for chain in self._chains.values():
+                chain.user = self.user
+        elif isinstance(event, (Append, TurnStarted, *TURN_ENDS, CompactApplied, ContextPersisted, Remove)):
+            self.chain(event.chain).add(event)
+            if isinstance(event, (TurnStarted, *TURN_ENDS)):
+                self._add_turn(event)
             if event.chain == MAIN and isinstance(event, Append | TurnStarted | TurnCompleted):
-                self._move(event)
+                self._add_move(event)
 
-    def _turn(self, event: TurnStarted | TurnCompleted | TurnFailed | TurnCanceled) -> None:
+    def pause(self, now: float) -> float | None:
+        """Return the seconds since a request last began or ended; None if no time is known."""
+        return None if self._last_turn is None else now - self._last_turn
+
+    def requests_until_pause(self, lifetime: float) -> int:
+        """Return how many requests are made, on average, before a pause longer than `lifetime` seconds; at least 1."""
+        return max(1, self.requests // (1 + sum(pause > lifetime for pause in self._pauses)))
+
+    def _add_turn(self, event: TurnStarted | TurnCompleted | TurnFailed | TurnCanceled) -> None:
         at = parse_timestamp(event.at)
         if isinstance(event, TurnStarted):
             self.requests += 1
             pause = None if at is None else self.pause(at)
             self._pauses += [] if pause is None else [pause]
-        self._last = self._last if at is None else at
+        self._last_turn = self._last_turn if at is None else at
 
-    def pause(self, now: float) -> float | None:
-        """Return how long no request began or ended by now, in seconds; None where no time is known."""
-        return None if self._last is None else now - self._last
-
-    def until(self, lives: float) -> int:
-        """Return how many requests come, on average, before a pause that is longer than entries live; at least 1."""
-        return max(1, self.requests // (1 + sum(pause > lives for pause in self._pauses)))
-
-    def _move(self, event: Append | TurnStarted | TurnCompleted) -> None:
+    def _add_move(self, event: Append | TurnStarted | TurnCompleted) -> None:
         if isinstance(event, Append):
             if is_injected(event.item):
                 return
             if isinstance(event.item, UserMessage):
-                self._is_real = is_real(event.item)
-            self.moves += self._is_real
-        at = parse_timestamp(event.at) if self._is_real else None
+                self._is_personal = is_real(event.item)
+            self.moves += self._is_personal
+        at = parse_timestamp(event.at) if self._is_personal else None
         self.moved_at = self.moved_at if at is None else at

@@ -1,8 +1,8 @@
-"""Words of continuous compaction, and what its parts hand to each other.
+"""Types that the parts of continuous compaction pass to each other.
 
-A user exchange is a real user message (`layout.is_real`) and all turns up to the next; a message is an item of the
-timeline (a tool call with its result is one). Only `commands` and `summarizers` touch the outside world; the others are
-pure: clock, tokens and texts are arguments.
+An exchange is a real user message (`layout.is_real`) and all turns up to the next one. A message is one item of the
+timeline; a tool call with its result is one message. Only `commands` and `summarizers` start processes or use the
+network. The other modules are pure: clock, token counts and texts are arguments.
 """
 
 from __future__ import annotations
@@ -18,65 +18,53 @@ BYTES_PER_TOKEN = 4  # estimates: UTF-8 bytes of what is sent
 
 
 class TimelineCut(NamedTuple):
-    """Which entries stay: those from `place` on (and `held`, places before it whose calls are still running).
+    """Where a compaction cuts the timeline."""
 
-    `exchange` is the place where the user exchange begins that the cut falls into (or what an
-    earlier compaction left of it); None where it falls between two.
-    """
-
-    place: int
-    held: tuple[int, ...] = ()
-    exchange: int | None = None
+    place: int  # entries from here on are kept
+    held: tuple[int, ...] = ()  # places before it that are kept as well, since their calls still run
+    exchange: int | None = None  # where the exchange begins that the cut divides; None: it is between two exchanges
 
 
 class Window(NamedTuple):
-    """The time that outside context is asked about: seconds since 1970, fixed before compaction begins."""
+    """The time span about which sources of outside context are asked, in seconds since 1970."""
 
     begin: float
     end: float
 
 
-class Shortened(NamedTuple):
-    """A tool's result that an overflow cuts: what the most recent call of this id says from then on."""
+class ShortenedResult(NamedTuple):
+    """The shorter text that replaces the result of the most recent call with this id."""
 
     call_id: str
     text: str
 
 
 class Firing(NamedTuple):
-    """A trigger that is due, and the cut that it makes. `window` where outside context is asked for.
-
-    The rest is of an overflow (`policy.stages`; its `cut` is at 0 where no message goes): the `marker` stands in for
-    a summary that could not be had, the results that are `shortened`, whether it is too `full` to wait for a summary
-    (more than 90 % were used) and even then (`final`), and the estimate of the prompt afterwards, in `tokens`.
-    """
+    """A trigger that is due, and what its compaction does. The fields from `marker` on are those of an overflow."""
 
     trigger: Trigger
-    cut: TimelineCut
-    window: Window | None = None
-    marker: str = ""
-    shortened: tuple[Shortened, ...] = ()
-    final: bool = False
-    full: bool = False
-    tokens: int = 0
+    cut: TimelineCut  # at 0 if no message is removed
+    window: Window | None = None  # None: no outside context is asked for
+    marker: str = ""  # replaces a summary that cannot be had
+    shortened: tuple[ShortenedResult, ...] = ()
+    final: bool = False  # the prompt is above 90 % of the window even after this
+    full: bool = False  # the prompt is above 90 % now: it cannot wait for a summary
+    tokens: int = 0  # estimated prompt afterwards
 
 
-class Done(NamedTuple):
-    """The events of a compaction (none: nothing was to be done), how many messages go and stay, tokens of context.
-
-    `refused` says why nothing is pruned where something was due: the prompt would not have become shorter.
-    """
+class CompactionOutcome(NamedTuple):
+    """What a compaction did, or why it did nothing."""
 
     trigger: Trigger
-    events: tuple[Event, ...]
-    pruned: int
-    kept: int
-    context_tokens: int
-    refused: str = ""
+    events: tuple[Event, ...]  # empty if nothing was done
+    pruned: int  # messages removed
+    kept: int  # messages that remain
+    context_tokens: int  # estimated tokens of outside context that was added
+    refused: str = ""  # why nothing was pruned although it was due: the prompt would not have become shorter
 
     @property
-    def rewrites(self) -> bool:
-        """Whether anything that was sent goes or changes: else only what sources said was added."""
+    def changes_history(self) -> bool:
+        """Whether anything that was already sent is removed or changed; adding outside context changes nothing."""
         return not all(isinstance(event, ContextPersisted) for event in self.events)
 
 

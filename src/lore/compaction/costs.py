@@ -61,7 +61,7 @@ class Cache(NamedTuple):
         return price.of(Usage(0, read, write, 0, None, hour))
 
 
-class BillScale(NamedTuple):
+class TokenScale(NamedTuple):
     """How a session's bills differ from estimates: its prompts have `head` tokens before the timeline, and `rate`
     tokens for each estimated one of it. Estimates stay estimates: a window is measured in them.
     """
@@ -70,7 +70,7 @@ class BillScale(NamedTuple):
     rate: float = 1.0
 
     @classmethod
-    def of(cls, whole: int, estimate: int, head: int | None = None) -> BillScale:
+    def of(cls, whole: int, estimate: int, head: int | None = None) -> TokenScale:
         """Return the scale of a prompt that was billed as `whole`; `head` where it is known from earlier ones."""
         head = max(0, whole - estimate) if head is None else min(head, whole)
         return cls(head, min(MOST, max(LEAST, (whole - head) / estimate)) if estimate else 1.0)

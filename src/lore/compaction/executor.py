@@ -1,11 +1,11 @@
-"""Execute a firing: learn from what goes, have a summary made, ask outside sources, make the events.
+"""Carry out a firing: learn from the messages that go, get a summary, ask outside sources, create the events.
 
-A summary that fails raises, and the caller prunes nothing, except in an overflow above 90 %, which has to make room:
-its marker and the built-in summary are used instead, and `tell` hears why. A compaction that would not make the prompt
-shorter is not made: `Done.refused` says so, and an overflow tries its next stage. May run in another thread than the
-session's: states are immutable. The same session, firing and texts give the same events: `compact_started`,
-`compact_applied`, the results that an overflow cuts, and outside context as `context_persisted`, directly before the
-next real user message.
+If the summariser fails, SummaryError is raised and the caller prunes nothing. An overflow above 90 % has to make room,
+so it uses its marker and a rule-based summary instead, and `tell` reports why. A compaction that would not make the
+prompt shorter is not made: `CompactionOutcome.refused` says so, and an overflow tries its next stage. `prepare` may run
+in another thread than the session: states are immutable. The same session, firing and texts give the same events:
+`compact_started`, `compact_applied`, the shortened results, and outside context as `context_persisted`, directly before
+the next real user message.
 """
 
 from __future__ import annotations
@@ -20,12 +20,21 @@ from msgspec import Raw, structs
 
 from lore.asking import Summarizer, SummaryError, SummaryRequest, Waiting
 from lore.cache.bills import total, unbelievable
-from lore.compaction.activity import Tracker
-from lore.compaction.base import Done, Firing, TimelineCut, Trigger, Window
-from lore.compaction.costs import BillScale, Cache, PromptSizes, cheapest
+from lore.compaction.activity import SessionActivity
+from lore.compaction.base import CompactionOutcome, Firing, TimelineCut, Trigger, Window
+from lore.compaction.costs import Cache, PromptSizes, TokenScale, cheapest
 from lore.compaction.extractive import Extractive
-from lore.compaction.passes import summarized
-from lore.compaction.policy import due, kept, latest, next_stage, opening, pruned, summary_room, with_results
+from lore.compaction.passes import summarize_in_passes
+from lore.compaction.policy import (
+    find_due,
+    kept_entries,
+    latest_calls,
+    next_stage,
+    opening_entries,
+    pruned_entries,
+    replace_results,
+    summary_room,
+)
 from lore.compaction.settings import Compaction
 from lore.compaction.transcripts import summary_in
 from lore.model.canonical import encode
@@ -42,8 +51,37 @@ from lore.untrusted import SourceText, context_refresh
 if TYPE_CHECKING:
     from lore.compaction.base import SessionMemory
 
+LEAST_ROOM = 48  # tokens: a summary with less room says nothing (the first line of the rule-based one takes 20)
 
-def compacted(
+
+class Dependencies(NamedTuple):
+    """What a compaction works with."""
+
+    summarizer: Summarizer
+    ask: Callable[[Window], Sequence[SourceText]] | None = None  # asks the sources, as `commands.outside_context` does
+    key: bytes = b""  # of boundary lines around outside context
+    tell: Tell = silent  # receives notes for the user
+    memory: SessionMemory | None = None
+    waiting: Waiting = nullcontext  # surrounds each wait for a model or a command, and may raise there
+
+
+class Prepared(NamedTuple):
+    """A firing that makes the prompt shorter, with the texts that it needs."""
+
+    firing: Firing
+    summary: str = ""
+    refused: str = ""  # why nothing is pruned; the cut is then at 0
+    context: str = ""  # outside context between boundary lines
+    ids: tuple[str, ...] = ()  # uuids of the entries before the cut
+
+
+class _Sizes(NamedTuple):
+    before: int  # estimated tokens of the prompt
+    after: int
+    summary: Raw  # text of the divider as JSON
+
+
+def compaction_events(
     session: FoldedSession,
     chain: str,
     firing: Firing,
@@ -52,89 +90,88 @@ def compacted(
     *,
     at: str | None = None,
 ) -> tuple[Event, ...]:
-    """Return the events of a compaction. `chain` names the chain that `firing` was judged on, as it is now.
+    """Return the events of a compaction of `chain`, which must be as `firing` was judged on. Costs O(entries).
 
-    `context` is outside context, wrapped already; None or empty for none. `at` is the time, RFC 3339. Costs
-    O(entries).
+    `context` is outside context between boundary lines, None for none; `at` the time, RFC 3339.
     """
-    held = settled(session.chain(chain))
-    gone, stay = pruned(held.entries, firing.cut), kept(held.entries, firing.cut)
+    folded = settled(session.chain(chain))
+    pruned, kept = pruned_entries(folded.entries, firing.cut), kept_entries(folded.entries, firing.cut)
     events: list[Event] = []
     if firing.cut.place:
-        before, after, text = _sizes(held, firing, summary)
-        # What is pruned holds the previous divider, so every uuid differs.
-        parts = [session.id, chain, *[entry.item.uuid for entry in gone], "", *[entry.item.uuid for entry in stay]]
+        before, after, text = _measure(folded, firing, summary)
+        # The pruned entries include the previous divider, so every compaction has a uuid of its own.
+        parts = [session.id, chain, *[entry.item.uuid for entry in pruned], "", *[entry.item.uuid for entry in kept]]
         digest = hashlib.sha256(b"\0".join(encode(part) for part in parts)).hexdigest()
-        made = CompactApplied(
+        applied = CompactApplied(
             uuid=f"compact-{digest[:32]}", trigger=firing.trigger, pre_tokens=before, post_tokens=after,
-            preserved_uuids=tuple([entry.item.uuid for entry in stay]) or None, summary=text, chain=chain, at=at,
+            preserved_uuids=tuple([entry.item.uuid for entry in kept]) or None, summary=text, chain=chain, at=at,
         )  # fmt: skip
-        events += (CompactStarted(trigger=firing.trigger, pre_tokens=made.pre_tokens, chain=chain, at=at), made)
-    calls = latest(stay) if firing.shortened else {}
-    for call_id, text in firing.shortened:  # as cleared ones, which says why the next prompt differs
+        events += (CompactStarted(trigger=firing.trigger, pre_tokens=before, chain=chain, at=at), applied)
+    calls = latest_calls(kept) if firing.shortened else {}
+    for call_id, text in firing.shortened:  # as cleared results, which explains why the next prompt differs
         call, result = calls.get(call_id), Raw(encode(text))
         if call is not None:
             events.append(ToolResultCleared(call_ids=(call_id,), placeholder=result, chain=chain, at=at))
-            if not is_absent(call.error):  # an error is read instead of a result
+            if not is_absent(call.error):  # an error is shown instead of a result
                 events.append(PatchToolCall(call_id=call_id, status=call.status, error=result, chain=chain, at=at))
-    outside = [*_unheard(held, firing), *([Raw(encode([{"role": "user", "text": context}]))] if context else [])]
-    turn = 1 if held.turn is None else held.turn.turn + 1
-    place = _place(held, firing, leading=session.divider == "before")
+    contexts = [
+        *_unsent_context(folded, firing),
+        *([Raw(encode([{"role": "user", "text": context}]))] if context else []),
+    ]
+    turn = 1 if folded.turn is None else folded.turn.turn + 1
+    place = _context_place(folded, firing, divider_first=session.divider == "before")
     events += [
-        ContextPersisted(turn=turn, insert_at=place, content=text, outside=True, chain=chain, at=at) for text in outside
+        ContextPersisted(turn=turn, insert_at=place, content=text, outside=True, chain=chain, at=at)
+        for text in contexts
     ]
     return tuple(events)
 
 
-class _Sizes(NamedTuple):
-    """Estimates of a prompt in tokens, as compactions are decided by and logged, and the divider's text as JSON."""
-
-    before: int
-    after: int
-    summary: Raw
-
-
-def _sizes(chain: Chain, firing: Firing, summary: str) -> _Sizes:
-    """Measure a compaction, outside context left out: who asks for it wants more to be said. Costs O(entries)."""
-    head, stay = overhead(chain), kept(chain.entries, firing.cut)
+def _measure(chain: Chain, firing: Firing, summary: str) -> _Sizes:
+    """Estimate the prompt before and after a compaction, without outside context. Costs O(entries)."""
+    head, kept = overhead(chain), kept_entries(chain.entries, firing.cut)
     text = Raw(encode(summary or firing.marker)) if summary or firing.marker else NULL
     divider = [Entry(CompactDivider("", firing.trigger, summary=text), 0, 0)] if firing.cut.place else []
-    after = tokens_of([*divider, *with_results(stay, firing.shortened)])
+    after = tokens_of([*divider, *replace_results(kept, firing.shortened)])
     return _Sizes(head + tokens_of(chain.entries), head + after, text)
 
 
-LEAST = 48  # tokens: a summary that has less room says nothing (the first line of the built-in one takes 27)
+def _unsent_context(chain: Chain, firing: Firing) -> Iterator[Raw]:
+    """Yield outside context that the compaction would remove before any request carried it."""
+    if chain.outside:
+        last = max((place for place, entry in enumerate(chain.entries) if is_real(entry.item)), default=-1)
+        for context in chain.outside:
+            if last < context.place < firing.cut.place and context.place not in firing.cut.held:
+                yield context.content
 
 
-class Prepared(NamedTuple):
-    """A firing that makes the prompt shorter, with what it needs from outside: its summary, and what sources said,
-    wrapped. `ids` are those of the entries before the cut; `refused`: why nothing is pruned (the cut is at 0).
-    """
-
-    firing: Firing
-    summary: str = ""
-    refused: str = ""
-    context: str = ""
-    ids: tuple[str, ...] = ()
+def _context_place(chain: Chain, firing: Firing, *, divider_first: bool) -> int:
+    """Return the place of the next real user message after the compaction; the end if there is none yet."""
+    cut = firing.cut  # at 0 if nothing is removed: then no divider is added
+    places = (*cut.held, *range(cut.place, len(chain.entries)))
+    for new, old in enumerate(places, int(divider_first and cut.place > 0)):
+        if old >= chain.sent and is_real(chain.entries[old].item):
+            return new
+    return int(cut.place > 0) + len(places)
 
 
-def shorter(
+def find_shorter_stage(
     chain: Chain, firing: Firing, settings: Compaction, summaries: Callable[[Firing, SummaryRequest], Iterable[str]], *,
     tell: Tell,
 ) -> Prepared:  # fmt: skip
-    """Return the first stage of a firing that makes the prompt shorter; `tell` hears of each that another one follows.
+    """Return the first stage of a firing that makes the prompt shorter; `tell` reports each stage that does not.
 
-    `summaries` are tried in turn, as few as it takes, and never asked for where there is no room for one.
+    `summaries` yields the summaries to try, as few as needed; it is not called if there is no room for one.
     """
     stage, refused = firing, ""
     while stage is not None and stage.cut.place:
-        request = request_of(chain, stage, settings)
-        fits = request.tokens >= min(LEAST, settings.summary_tokens)
-        if not fits:
-            gone = tokens_of(pruned(chain.entries, stage.cut))
-            refused = f"the messages that would go are too short for a summary ({gone:,} tokens)"
-        for summary in summaries(stage, request) if fits else ():
-            sizes = _sizes(chain, stage, summary)
+        request = summary_request(chain, stage, settings)
+        has_room = request.tokens >= min(LEAST_ROOM, settings.summary_tokens)
+        if not has_room:
+            tokens = tokens_of(pruned_entries(chain.entries, stage.cut))
+            refused = f"the messages that would go are too short for a summary ({tokens:,} tokens)"
+        for summary in summaries(stage, request) if has_room else ():
+            sizes = _measure(chain, stage, summary)
             if sizes.after < sizes.before:
                 return Prepared(stage, summary)
             refused = f"the prompt would go from {sizes.before:,} to {sizes.after:,} tokens"
@@ -143,94 +180,60 @@ def shorter(
             tell(f"no {firing.trigger} compaction: {refused}; the next stage is tried")
     if stage is not None and stage.shortened:
         return Prepared(stage)
-    window = None if firing.trigger == "cadence" else firing.window  # of sources alone: a cadence comes again
+    window = None if firing.trigger == "cadence" else firing.window  # a cadence alone asks no sources: it comes again
     return Prepared(Firing(firing.trigger, TimelineCut(0), window), refused=refused)
-
-
-def _unheard(chain: Chain, firing: Firing) -> Iterator[Raw]:
-    """Yield outside context that would be pruned before any request has carried it."""
-    if chain.outside:
-        came = max((place for place, entry in enumerate(chain.entries) if is_real(entry.item)), default=-1)
-        for context in chain.outside:
-            if came < context.place < firing.cut.place and context.place not in firing.cut.held:
-                yield context.content
-
-
-def _place(chain: Chain, firing: Firing, *, leading: bool) -> int:
-    """Return the place of the next real user message once this is applied; the end where it has not come yet.
-
-    `leading` says that the divider comes before what stays.
-    """
-    cut = firing.cut  # of place 0 where nothing goes, and no divider comes
-    places = (*cut.held, *range(cut.place, len(chain.entries)))
-    for new, old in enumerate(places, int(leading and cut.place > 0)):
-        if old >= chain.sent and is_real(chain.entries[old].item):
-            return new
-    return int(cut.place > 0) + len(places)
-
-
-class Dependencies(NamedTuple):
-    """What a compaction works with: who sums up, who asks the sources about a window (what each said, harmless and cut
-    already, as `commands.outside_context` returns it), the key of boundary lines, who remembers what goes. `waiting`
-    surrounds each wait for a model or a command, and may raise there; the built-in summariser never waits.
-    """
-
-    summarizer: Summarizer
-    ask: Callable[[Window], Sequence[SourceText]] | None = None
-    key: bytes = b""
-    tell: Tell = silent
-    memory: SessionMemory | None = None
-    waiting: Waiting = nullcontext
 
 
 def execute(
     session: FoldedSession, chain: str, firing: Firing, settings: Compaction, dependencies: Dependencies, *,
     at: float | None,
-) -> Done:  # fmt: skip
-    """Return the events of a firing that was judged on a chain as it is here; raises SummaryError, LoreError."""
-    done = finish(session, chain, prepare(session, chain, firing, settings, dependencies), at=at)
-    assert done is not None, "nothing has changed since it was judged"
-    return done
+) -> CompactionOutcome:  # fmt: skip
+    """Carry out a firing on the chain that it was judged on; raises SummaryError, LoreError."""
+    outcome = finish(session, chain, prepare(session, chain, firing, settings, dependencies), at=at)
+    assert outcome is not None, "the session is the one that the firing was judged on"
+    return outcome
 
 
 def prepare(
     session: FoldedSession, chain: str, firing: Firing, settings: Compaction, dependencies: Dependencies
 ) -> Prepared:
-    """Learn from what is pruned, ask the sources and the summariser: slow. Raises SummaryError, LoreError."""
-    held, tell = settled(session.chain(chain)), dependencies.tell
+    """Learn from what is pruned, ask the summariser and the sources: slow. Raises SummaryError, LoreError."""
+    folded, tell = settled(session.chain(chain)), dependencies.tell
     if firing.final:
-        tell("what stays fills more than 90 % of the window even so: nothing more can go")
+        tell("the messages that stay fill more than 90 % of the window: nothing more can be removed")
 
     def summaries(stage: Firing, request: SummaryRequest) -> Iterator[str]:
-        if dependencies.memory is not None:  # learns from all that this stage drops
-            dependencies.memory.before_drop(held.entries, stage.cut.place)
+        if dependencies.memory is not None:
+            dependencies.memory.before_drop(folded.entries, stage.cut.place)
         why = "the summariser's would make the prompt longer"
         try:
-            yield _audited(dependencies, request, settings)
+            yield _ask_summarizer(dependencies, request, settings)
         except SummaryError as error:
             if not stage.marker:
                 raise
             why = error.message
         if stage.marker:  # room has to be made
-            tell(f"an overflow with a summary by rule: {why}")
+            tell(f"an overflow with a rule-based summary: {why}")
             most = max(0, request.tokens - in_tokens(len(stage.marker)) - 1)
             yield f"{stage.marker}\n\n{Extractive().summarize(request._replace(tokens=most)).text}".strip()
 
-    made, context = shorter(held, firing, settings, summaries, tell=tell), ""
-    window = made.firing.window
+    prepared, context = find_shorter_stage(folded, firing, settings, summaries, tell=tell), ""
+    window = prepared.firing.window
     if window is not None and dependencies.ask is not None:
         with dependencies.waiting():
             answers = dependencies.ask(window)
         context = context_refresh(answers, session_id=session.id, key=dependencies.key, at=window.end)
-    return made._replace(context=context, ids=_ids(held, made.firing))
+    return prepared._replace(context=context, ids=_ids_before_cut(folded, prepared.firing))
 
 
-def _audited(dependencies: Dependencies, request: SummaryRequest, settings: Compaction) -> str:
-    """Have a summary made, and note answers that could not be used; raises SummaryError."""
+def _ask_summarizer(dependencies: Dependencies, request: SummaryRequest, settings: Compaction) -> str:
+    """Return a summary, and report unusable answers to the memory; raises SummaryError."""
     faults, failure, summarizer = list[str](), "", dependencies.summarizer
     try:
         with nullcontext() if isinstance(summarizer, Extractive) else dependencies.waiting():
-            return summarized(summarizer, request, settings, tell=dependencies.tell, unusable=faults.append)
+            return summarize_in_passes(
+                summarizer, request, settings, tell=dependencies.tell, unusable=faults.append
+            )  # fmt: skip
     except SummaryError as error:
         failure = error.message
         raise
@@ -239,80 +242,82 @@ def _audited(dependencies: Dependencies, request: SummaryRequest, settings: Comp
             dependencies.memory.note_summary(len(faults), failure)
 
 
-def finish(session: FoldedSession, chain: str, prepared: Prepared, *, at: float | None) -> Done | None:
-    """Make the events of what was prepared, on the session as it is by now; None where what was to go has changed."""
-    held, firing = settled(session.chain(chain)), prepared.firing
-    if len(held.entries) < firing.cut.place or _ids(held, firing) != prepared.ids:
+def finish(session: FoldedSession, chain: str, prepared: Prepared, *, at: float | None) -> CompactionOutcome | None:
+    """Create the events on the session as it is now; None if the entries that would be removed have changed."""
+    folded, firing = settled(session.chain(chain)), prepared.firing
+    if len(folded.entries) < firing.cut.place or _ids_before_cut(folded, firing) != prepared.ids:
         return None
     stamp = None if at is None else format_timestamp(at)
-    events = compacted(session, chain, firing, prepared.summary, prepared.context, at=stamp)
-    gone, stay = messages(pruned(held.entries, firing.cut)), messages(kept(held.entries, firing.cut))
+    events = compaction_events(session, chain, firing, prepared.summary, prepared.context, at=stamp)
+    pruned = messages(pruned_entries(folded.entries, firing.cut))
+    kept = messages(kept_entries(folded.entries, firing.cut))
     context = in_tokens(len(prepared.context.encode("utf-8", "replace")))
-    return Done(firing.trigger, events, gone, stay, context, prepared.refused)
+    return CompactionOutcome(firing.trigger, events, pruned, kept, context, prepared.refused)
 
 
-def _ids(chain: Chain, firing: Firing) -> tuple[str, ...]:
+def _ids_before_cut(chain: Chain, firing: Firing) -> tuple[str, ...]:
     return tuple([entry.item.uuid for entry in islice(chain.entries, firing.cut.place)])
 
 
-def scale_of(tracker: Tracker, chain: Chain) -> BillScale:
-    """Return how a chain's latest bill differs from the estimate of what was sent. Costs O(entries).
+def token_scale(activity: SessionActivity, chain: Chain) -> TokenScale:
+    """Return how the usage of a chain's latest request differs from the estimate of what it sent. Costs O(entries).
 
-    What stands before the timeline is no longer than the shortest prompt that was billed; the rest of the difference
-    is how many tokens an estimated one is. A bill from before the latest compaction says nothing of what is there now.
+    The part of a prompt before the timeline is at most as long as the shortest billed prompt; the rest of the
+    difference says how many tokens an estimated token is. Usage from before the latest compaction is ignored.
     """
-    usage, least = None if chain.last is None else chain.last.usage, tracker.chain(chain.id).least_billed
-    whole = None if usage is None or unbelievable(usage) else total(usage)
+    usage, least = None if chain.last is None else chain.last.usage, activity.chain(chain.id).least_billed
+    billed = None if usage is None or unbelievable(usage) else total(usage)
     turn = chain.turn
     is_compacted = turn is not None and any(
         isinstance(entry.item, CompactDivider) and entry.item.pruned and entry.turn == turn.turn
         for entry in chain.entries
     )
-    if whole is None or least is None or not chain.sent or is_compacted:
-        return BillScale(overhead(chain))
+    if billed is None or least is None or not chain.sent or is_compacted:
+        return TokenScale(overhead(chain))
     sent = tokens_of(tuple(islice(chain.entries, chain.sent)))
-    return BillScale.of(whole, sent, min(max(0, whole - sent), least))
+    return TokenScale.of(billed, sent, min(max(0, billed - sent), least))
 
 
-def judged(
-    tracker: Tracker, chain: Chain, settings: Compaction, ask: Collection[Trigger], *, now: float | None,
-    agent: str | None = None, scale: BillScale | None = None, tokens: int | None = None,
+def judge_chain(
+    activity: SessionActivity, chain: Chain, settings: Compaction, triggers: Collection[Trigger], *,
+    now: float | None, agent: str | None = None, scale: TokenScale | None = None, tokens: int | None = None,
 ) -> Firing | None:  # fmt: skip
-    """Ask the policy about a chain, its window and what stands before the timeline as they were billed.
+    """Return what is due on a chain, with its window and its head measured by the usage of its requests.
 
-    `scale` and `tokens`, the estimate of its timeline, where they are known.
+    `scale` and `tokens`, the estimate of its timeline, are computed if they are not given.
     """
-    before = 0
-    if settings.window and "overflow" in ask:
-        scale = scale_of(tracker, chain) if scale is None else scale
-        before = max(overhead(chain), scale.estimated(scale.head))
+    head = 0
+    if settings.window and "overflow" in triggers:
+        scale = token_scale(activity, chain) if scale is None else scale
+        head = max(overhead(chain), scale.estimated(scale.head))
         settings = structs.replace(settings, window=max(1, scale.estimated(settings.window)))
-    return due(
-        tracker.chain(chain.id), chain.entries, settings, now=now, agent=agent, overhead=before, tokens=tokens, ask=ask,
+    return find_due(
+        activity.chain(chain.id), chain.entries, settings, now=now, agent=agent, overhead=head, tokens=tokens,
+        triggers=triggers,
     )  # fmt: skip
 
 
-def waits(
-    firing: Firing, tracker: Tracker, chain: Chain, settings: Compaction, cache: Cache | None, now: float,
+def should_wait(
+    firing: Firing, activity: SessionActivity, chain: Chain, settings: Compaction, cache: Cache | None, now: float,
 ) -> bool:  # fmt: skip
-    """Tell whether a cadence had better wait until the cache has gone cold anyway: `when = "cheapest"`.
+    """Return whether a cadence costs less once the cache has expired anyway (`when = "cheapest"`).
 
-    As far as can be foreseen: so many requests come before a pause as did on average, and as many behind it.
+    Predicts as many requests before the next long pause as there were on average, and as many after it.
     """
     if settings.when != "cheapest" or firing.trigger != "cadence" or cache is None or cache.lives is None:
         return False
-    if not cache.is_warm(tracker.pause(now)):
+    if not cache.is_warm(activity.pause(now)):
         return False
-    until, scale = tracker.until(cache.lives), scale_of(tracker, chain)
-    after = tokens_of(kept(chain.entries, firing.cut)) + request_of(chain, firing, settings).tokens
+    until, scale = activity.requests_until_pause(cache.lives), token_scale(activity, chain)
+    after = tokens_of(kept_entries(chain.entries, firing.cut)) + summary_request(chain, firing, settings).tokens
     before = tokens_of(chain.entries)
-    grown = before // max(1, tracker.requests)
-    sizes = PromptSizes(scale.prompt(before), scale.prompt(after), scale.head, grown)
+    growth = before // max(1, activity.requests)
+    sizes = PromptSizes(scale.prompt(before), scale.prompt(after), scale.head, growth)
     return cheapest(sizes, cache, 2 * until, until, warm=True).moment == "later"
 
 
-def request_of(chain: Chain, firing: Firing, settings: Compaction) -> SummaryRequest:
-    """Return what a summariser is asked for a firing; the summary among the pruned entries is the previous one."""
-    gone = pruned(chain.entries, firing.cut)
-    room = summary_room(gone, settings.summary_tokens)
-    return SummaryRequest(gone, opening(chain.entries, firing.cut), summary_in(gone), room)
+def summary_request(chain: Chain, firing: Firing, settings: Compaction) -> SummaryRequest:
+    """Return the request for a firing's summary; a summary among the pruned entries is the previous one."""
+    pruned = pruned_entries(chain.entries, firing.cut)
+    room = summary_room(pruned, settings.summary_tokens)
+    return SummaryRequest(pruned, opening_entries(chain.entries, firing.cut), summary_in(pruned), room)

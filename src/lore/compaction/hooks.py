@@ -34,11 +34,11 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from lore.asking import SummaryError
-from lore.compaction.activity import UNTIMED, Tracker
-from lore.compaction.base import Done, SessionMemory, Trigger
+from lore.compaction.activity import UNTIMED, SessionActivity
+from lore.compaction.base import CompactionOutcome, SessionMemory, Trigger
 from lore.compaction.commands import is_nested
 from lore.compaction.costs import Cache
-from lore.compaction.executor import Dependencies, Prepared, finish, judged, prepare, waits
+from lore.compaction.executor import Dependencies, Prepared, finish, judge_chain, prepare, should_wait
 from lore.compaction.policy import AFTER_TURN, BEFORE_TURN
 from lore.compaction.settings import Compaction
 from lore.errors import LoreError
@@ -112,9 +112,9 @@ class Continuous:
 
     def _forget(self) -> None:
         self._session: Session = self._stored.session
-        self._tracker, self._fed = Tracker(), 0
+        self._tracker, self._fed = SessionActivity(), 0
 
-    def before_turn(self, now: float) -> Done | None:
+    def before_turn(self, now: float) -> CompactionOutcome | None:
         """Compact after a pause or when the window is full, and tell the session what is remembered.
 
         Returns what was compacted, None for nothing. What the session is told waits for the harness' next save.
@@ -150,9 +150,9 @@ class Continuous:
             return False
         self._catch_up()
         state, chain, tracked = self._stored.session.state, self._chain(), self._tracker.chain(MAIN)
-        named = self._agent and tracked.heard(self._agent)[0]
+        named = self._agent and tracked.last_spoken(self._agent)[0]
         agent = self._agent if named else None  # a harness of one agent need not name it in its events
-        judge = partial(judged, self._tracker, chain, settings, now=now, agent=agent)
+        judge = partial(judge_chain, self._tracker, chain, settings, now=now, agent=agent)
         firing = judge(ask)
         if ask == BEFORE_TURN:
             if settings.gap_secs and not self._told and not tracked.is_timed:
@@ -162,7 +162,7 @@ class Continuous:
             if firing is None and self._waits and cold and (waited := judge(("manual",))) is not None:
                 firing = waited._replace(trigger="cadence")
             self._waits = self._waits and firing is None
-        elif firing is not None and waits(firing, self._tracker, chain, settings, self._cache, now):
+        elif firing is not None and should_wait(firing, self._tracker, chain, settings, self._cache, now):
             self._waits, firing = True, None
         lock = ExitStack()
         if firing is None or not self._alone(lock):
@@ -171,7 +171,7 @@ class Continuous:
         self._work = _Work(lock, prepared)
         return True
 
-    def after_turn(self, now: float) -> Done | None:
+    def after_turn(self, now: float) -> CompactionOutcome | None:
         """Start what is due after a turn in the background; returns what an earlier call's work did, or None."""
         if self._off:
             return None
@@ -184,7 +184,7 @@ class Continuous:
             self._memory.after_turn(self._chain().entries, window, now)
         return done
 
-    def settle(self, now: float, *, wait: bool = False) -> Done | None:
+    def settle(self, now: float, *, wait: bool = False) -> CompactionOutcome | None:
         """Apply what the background has made, if it has; with `wait`, when it has: at the end of a session."""
         work, tell = self._work, self._dependencies.tell
         if wait and work is not None:
@@ -239,5 +239,5 @@ class Continuous:
         saved = stored.store.load(stored.session_id, after=self._fed).events if head > self._fed else ()
         lines = (*saved[: max(0, head - self._fed)], *lines_of(stored.delta())[max(0, self._fed - head) :])
         for event in Session.events_of(b"".join(line + b"\n" for line in lines)):
-            self._tracker.feed(event)
+            self._tracker.add(event)
         self._fed += len(lines)

@@ -42,7 +42,7 @@ LOST = 3  # parts in a row that are given up before all is
 _AROUND = 140  # bytes of a message's first line, and of what a transcript puts around it
 
 
-def summarized(
+def summarize_in_passes(
     summarizer: Summarizer,
     request: SummaryRequest,
     settings: Compaction,

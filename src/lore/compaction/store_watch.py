@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 from lore.asking import Waiting
 from lore.cache.rules import DatedRules
-from lore.compaction.activity import UNTIMED, Tracker
+from lore.compaction.activity import UNTIMED, SessionActivity
 from lore.compaction.base import Firing, SessionMemory, StoreMemory, is_idle
 from lore.compaction.costs import cache_of
-from lore.compaction.executor import execute, judged, waits
+from lore.compaction.executor import execute, judge_chain, should_wait
 from lore.compaction.policy import AFTER_TURN, AUTOMATIC
 from lore.compaction.settings import Compaction
 from lore.compaction.summarizers import dependencies_of
@@ -97,7 +97,7 @@ class _Log:
     def __init__(self, data: SessionData, divider: DividerPlace) -> None:
         self.session = Session.read(data.log, rules=Assembly(divider=divider))
         events = Session.events_of(data.log)
-        self.tracker = Tracker(events)
+        self.tracker = SessionActivity(events)
         header = next((event for event in events if isinstance(event, SessionStarted)), None)
         if header is None:  # no store takes such a one: somebody else wrote it
             raise StoreError("the log has no header", hint="`lore store verify` says what is wrong")
@@ -113,7 +113,7 @@ class _Log:
         """Take events that are stored behind what was read."""
         for event in events:
             self.session.apply(event)
-            self.tracker.feed(event)
+            self.tracker.add(event)
         self.head = head
 
 
@@ -261,9 +261,9 @@ class Watch:
         if spoke and settings.gap_secs and not seen.is_untimed and not tracker.chain(MAIN).is_timed:
             seen.is_untimed = True
             self._hands.tell(f"{session_id}: {UNTIMED}")
-        firing = judged(tracker, chain, settings, AUTOMATIC if spoke else AFTER_TURN, now=now)
+        firing = judge_chain(tracker, chain, settings, AUTOMATIC if spoke else AFTER_TURN, now=now)
         cache = None if firing is None else cache_of(log.session.state, chain, self._rules, now)
-        seen.waits = firing is not None and waits(firing, tracker, chain, settings, cache, now)
+        seen.waits = firing is not None and should_wait(firing, tracker, chain, settings, cache, now)
         return None if seen.waits else firing
 
     def _compact(self, settings: Compaction, log: _Log, chain: Chain, firing: Firing, now: float) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from lore.cache.rules import DatedRules
-from lore.compaction.activity import ENDS
+from lore.compaction.activity import TURN_ENDS
 from lore.compaction.costs import Moment
 from lore.compaction.policy import AFTER_TURN
 from lore.compaction.settings import Compaction
@@ -41,8 +41,8 @@ def ended_first(reads: Iterable[Read]) -> Iterator[PlacedEvent]:
         event, chain = placed.event, placed.event.chain
         item = event.item if isinstance(event, Append) else None
         answers = isinstance(item, AssistantMessage | ToolCall)
-        if held and chain == held[0].event.chain and (answers or isinstance(event, (TurnStarted, *ENDS))):
-            yield from (placed, *held) if isinstance(event, ENDS) else (*held, placed)
+        if held and chain == held[0].event.chain and (answers or isinstance(event, (TurnStarted, *TURN_ENDS))):
+            yield from (placed, *held) if isinstance(event, TURN_ENDS) else (*held, placed)
             held = []
         elif held or (is_answered.get(chain) and item is not None and is_real(item)):
             held.append(placed)
@@ -50,7 +50,7 @@ def ended_first(reads: Iterable[Read]) -> Iterator[PlacedEvent]:
             yield placed
         if isinstance(event, TurnStarted) or (isinstance(item, AssistantMessage) and chain in is_answered):
             is_answered[chain] = item is not None
-        elif isinstance(item, ToolCall) or isinstance(event, ENDS):
+        elif isinstance(item, ToolCall) or isinstance(event, TURN_ENDS):
             is_answered.pop(chain, None)
     yield from held
 
@@ -121,7 +121,7 @@ class Trial:
             request = self._side.open(event, self._chain())
             for plan in self._plans:
                 plan.open(request, event.chain)
-        elif isinstance(event, ENDS):
+        elif isinstance(event, TURN_ENDS):
             self._is_finished = True
             self._side.answered(parse_timestamp(event.at))
 

@@ -23,23 +23,23 @@ from msgspec.structs import replace
 from lore.cache.bills import ONE_HOUR, total, unbelievable
 from lore.cache.prices import Price
 from lore.cache.rules import DatedRules
-from lore.compaction.activity import Tracker
+from lore.compaction.activity import SessionActivity
 from lore.compaction.base import Firing, Trigger
 from lore.compaction.costs import (
     FREE,
-    BillScale,
     Cache,
     Moment,
     Prices,
     PromptSizes,
+    TokenScale,
     cost_of,
     dollars,
     known_sum,
     summary_price,
 )
-from lore.compaction.executor import compacted, judged, shorter
+from lore.compaction.executor import compaction_events, find_shorter_stage, judge_chain
 from lore.compaction.extractive import Extractive
-from lore.compaction.policy import FULL, PolicyInput, kept, pruned, silence
+from lore.compaction.policy import FULL, PolicyInput, kept_entries, pause_before_message, pruned_entries
 from lore.compaction.settings import Compaction
 from lore.fold.step import Folding
 from lore.judge.base import added
@@ -133,7 +133,7 @@ class RecordedSide:
     def __init__(self, rules: DatedRules, window: int) -> None:
         self.ledger = TrialLedger(window)
         self.turn = self.turns = self.unbilled = self.unpriced = 0
-        self.cache, self.scale = Cache(None), BillScale()
+        self.cache, self.scale = Cache(None), TokenScale()
         self.last: float | None = None
         self._prices, self._sizes = Prices(rules), TimelineSizes()
         self._open: TrialRequest | None = None
@@ -174,12 +174,12 @@ class RecordedSide:
         whole = None if bill is None or unbelievable(bill) else total(bill)
         if bill is None or whole is None:
             self.unbilled += 1
-            self.scale = self.scale if known else BillScale(overhead(chain))
+            self.scale = self.scale if known else TokenScale(overhead(chain))
             whole = self.scale.prompt(opened.tokens)
             lives = self._prices.cache(opened.model, opened.at, whole).lives
             bill = foreseen(whole, self._previous, opened.pause, lives)
         else:
-            self.scale = BillScale.of(whole, opened.tokens, self.scale.head if known else None)
+            self.scale = TokenScale.of(whole, opened.tokens, self.scale.head if known else None)
             self._prices.learn(bill)
         self._grown += max(0, whole - (self._previous or whole))
         self._previous = whole
@@ -250,7 +250,7 @@ class TrialPlan:
         self, empty: FoldedSession, settings: Compaction, rules: DatedRules, recorded: RecordedSide, moment: Moment
     ) -> None:  # fmt: skip
         self.moment: Moment = moment
-        self.tracker, self.ledger = Tracker(), TrialLedger(settings.window)
+        self.tracker, self.ledger = SessionActivity(), TrialLedger(settings.window)
         self.firings: list[TrialFiring] = []
         self.refused = 0
         self.pause: float | None = None
@@ -263,7 +263,7 @@ class TrialPlan:
 
     def take(self, event: Event) -> None:
         """Apply an event of the recording. What it says of items that are gone here changes nothing."""
-        self.tracker.feed(event)
+        self.tracker.add(event)
         if isinstance(event, CompactApplied):
             self._added = self._context = 0
             if self._gone:  # of what is kept nothing may be left, and then it keeps nothing
@@ -289,9 +289,9 @@ class TrialPlan:
         """Ask the policy about a chain, and apply what is due; `called` is the trigger's name in the results."""
         chain, settings = settled(self._folding.chain(name)), self._settings
         if "gap" in triggers:
-            pause = silence(PolicyInput(self.tracker.chain(name), chain.entries, settings, at, agent))
+            pause = pause_before_message(PolicyInput(self.tracker.chain(name), chain.entries, settings, at, agent))
             self.pause = max((length for length in (self.pause, pause) if length is not None), default=None)
-        firing = judged(
+        firing = judge_chain(
             self.tracker, chain, settings, triggers, now=at, agent=agent, scale=self._recorded.scale,
             tokens=self._tokens(name),
         )  # fmt: skip
@@ -305,19 +305,19 @@ class TrialPlan:
 
     def _fire(self, firing: Firing, chain: Chain, at: float | None) -> None:
         recorded, settings, scale = self._recorded, self._settings, self._recorded.scale
-        firing, summary, refused, *_ = shorter(
+        firing, summary, refused, *_ = find_shorter_stage(
             chain, firing, settings, lambda _, request: (EXTRACTIVE.summarize(request).text,), tell=silent
         )
         self.refused += bool(refused)
         if not (firing.cut.place or firing.shortened or firing.window):
             return
-        gone, stay = pruned(chain.entries, firing.cut), kept(chain.entries, firing.cut)
+        gone, stay = pruned_entries(chain.entries, firing.cut), kept_entries(chain.entries, firing.cut)
         before = self._tokens(chain.id)
         # Sources that are asked alone leave one event, whatever they say: a space stands for it.
         unsaid = " " if firing.window is not None and not gone else None
         stamp = None if at is None else format_timestamp(at)
-        for event in compacted(self._folding.state(), chain.id, firing, summary, unsaid, at=stamp):
-            self.tracker.feed(event)
+        for event in compaction_events(self._folding.state(), chain.id, firing, summary, unsaid, at=stamp):
+            self.tracker.add(event)
             self._folding.apply(event)
         context = most_context(settings) if settings.context_sources and firing.window is not None else 0
         self._gone.update(entry.item.uuid for entry in gone)

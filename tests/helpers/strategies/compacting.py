@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from helpers.strategies.sessions import Agent, scripts
-from lore.compaction.activity import Tracked
-from lore.compaction.executor import compacted
-from lore.compaction.policy import due
+from lore.compaction.activity import ChainActivity
+from lore.compaction.executor import compaction_events
+from lore.compaction.policy import find_due
 from lore.compaction.settings import Compaction
 from lore.model import events as e
 from lore.model.state import settled
@@ -27,10 +27,10 @@ class Compacted(Agent):
 
     def squeeze(self, keep=2, context=None, chain="main", *, summary="what was before", way=""):
         """Compact by hand, with outside context or without; `way` restarts the agent behind it."""
-        firing = due(Tracked(), self.entries(chain), Compaction(keep_recent=keep), ask=("manual",))
+        firing = find_due(ChainActivity(), self.entries(chain), Compaction(keep_recent=keep), triggers=("manual",))
         if firing is not None:
             text = None if context is None else OUTSIDE.format(context)
-            self.take(compacted(self.session.state, chain, firing, summary, text), chain)
+            self.take(compaction_events(self.session.state, chain, firing, summary, text), chain)
         if way:
             self.restart(way)
 

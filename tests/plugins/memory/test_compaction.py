@@ -8,7 +8,7 @@ from compaction.test_executor import firing_of, talk
 from conformance.test_openfang import Compacted
 from helpers.storing import opened
 from lore.asking import SummaryAnswer, SummaryError
-from lore.compaction.activity import Tracker
+from lore.compaction.activity import SessionActivity
 from lore.compaction.executor import Dependencies, prepare
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
@@ -34,10 +34,10 @@ def test_failing_memory_delays_no_compaction(tmp_path):
 
 def test_pruned_texts_are_remembered(tmp_path):
     store = opened("memory", tmp_path)
-    made, tracker = Fold(started(session_id="s1")), Tracker()
+    made, tracker = Fold(started(session_id="s1")), SessionActivity()
     for item in (user("u1", "I prefer tabs over spaces."), said("a1", ANSWER), user("u2", "and now?"), said("a2")):
         made.take(append(item))
-        tracker.feed(append(item))
+        tracker.add(append(item))
     settings = Compaction(keep_recent=2)
     means = Dependencies(Extractive(), memory=memory(store, tmp_path))
     prepare(made.state, MAIN, firing_of(made.state, tracker, settings, "manual"), settings, means)

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from lore.asking import Waiting
 from lore.cache.rules import DatedRules
-from lore.compaction.activity import UNTIMED, Tracker
-from lore.compaction.base import Done, SessionMemory, StoreMemory, Trigger
+from lore.compaction.activity import UNTIMED, SessionActivity
+from lore.compaction.base import CompactionOutcome, SessionMemory, StoreMemory, Trigger
 from lore.compaction.costs import PromptSizes, cache_of, cost_of, summary_price
-from lore.compaction.executor import execute, judged, scale_of, waits
+from lore.compaction.executor import execute, judge_chain, should_wait, token_scale
 from lore.compaction.settings import TRIED, WINDOWS, Compaction
 from lore.compaction.store_watch import Hands, Watch
 from lore.compaction.summarizers import dependencies_of, refuse_nested
@@ -94,13 +94,13 @@ class Compacting:
         self._problems = Problems()
         opened = options.open(path, self._problems)
         recording = session_log(opened, "events: there is no session to compact", hint=HINT_CONVERT)
-        self._tracker, self._header = Tracker(), None
+        self._tracker, self._header = SessionActivity(), None
         for read in recording.reads():
             event: Event = read.value  # pyright: ignore[reportAssignmentType]
             recording.apply(read, event)
             if self._header is None and isinstance(event, SessionStarted):
                 self._header: SessionStarted | None = event
-            self._tracker.feed(event)
+            self._tracker.add(event)
         self._session = recording.state
         self._chain = self._session.main()
 
@@ -129,18 +129,18 @@ class Compacting:
             )
             yield memory.of_session(self._header)
 
-    def made(self, memory: SessionMemory | None = None) -> Done | str:
+    def made(self, memory: SessionMemory | None = None) -> CompactionOutcome | str:
         """Return what is to be written, or why nothing is; `SummaryError` leaves as it is."""
         session, chain, tracker, settings = self._session, self._chain, self._tracker, self._settings
         trigger, tell, now = self._request.trigger, self._request.tell, self._request.clock()
         dependencies = dependencies_of(settings, tell, session.id, tracker.agent or "", tracker.user or "")
-        firing = judged(tracker, chain, settings, (trigger,), now=now)
+        firing = judge_chain(tracker, chain, settings, (trigger,), now=now)
         few = f"Nothing was compacted: there are no messages besides the last {settings.keep_recent} that stay"
         if firing is None:
             if trigger == "gap" and settings.gap_secs and not tracker.chain(chain.id).is_timed:
                 return f"Nothing was compacted: {UNTIMED}."
             return f"{few}." if trigger == "manual" else f"Nothing was compacted: no {trigger} is due."
-        if waits(firing, tracker, chain, settings, cache_of(session, chain, self._rules, now), now):
+        if should_wait(firing, tracker, chain, settings, cache_of(session, chain, self._rules, now), now):
             why = "the cache is warm, and waiting until it is cold costs less"
             return f'Nothing was compacted: {why} (when = "cheapest").'
         done = execute(session, chain.id, firing, settings, dependencies._replace(memory=memory), at=now)
@@ -149,7 +149,7 @@ class Compacting:
         why = f"Nothing was compacted: {done.refused}" if done.refused else few
         return f"{why}, and no source had anything to say." if firing.window is not None else f"{why}."
 
-    def result(self, made: Done | str, place: str) -> CompactResult:
+    def result(self, made: CompactionOutcome | str, place: str) -> CompactResult:
         """Return what was done: the events are written to `place`, or nothing is."""
         if isinstance(made, str):
             return _result(self._path, made, problems=self._problems)
@@ -162,14 +162,14 @@ class Compacting:
             written=written, notes=[f"nothing was pruned: {made.refused}"] if made.refused else [],
         )  # fmt: skip
 
-    def _fired(self, made: Done) -> FiredTrigger:
+    def _fired(self, made: CompactionOutcome) -> FiredTrigger:
         """Describe what was made, with its cost as far as the prices of the chain's model are known."""
         session, chain, now = self._session, self._chain, self._request.clock()
-        folding, scale = Folding(session), scale_of(self._tracker, chain)
+        folding, scale = Folding(session), token_scale(self._tracker, chain)
         for event in made.events:
             folding.apply(event)
         before, after = (scale.prompt(tokens_of(held.entries)) for held in (chain, folding.chain(chain.id)))
-        sizes = PromptSizes(before, after + made.context_tokens, scale.head if made.rewrites else before)
+        sizes = PromptSizes(before, after + made.context_tokens, scale.head if made.changes_history else before)
         cache = cache_of(session, chain, self._rules, now, before)
         read = max(0, before - scale.head) if made.pruned else 0
         end = None if chain.last is None else parse_timestamp(chain.last.at)
@@ -201,7 +201,7 @@ def compact(
         compacting = Compacting(path, options, settings, rules, request)
         with compacting.alone(), compacting.learning() as memory:
             made = compacting.made(memory)
-            if isinstance(made, Done) and appender.append(made.events):
+            if isinstance(made, CompactionOutcome) and appender.append(made.events):
                 request.tell("note: the last line of the log was torn; it stays as it is, with a line end")
     return compacting.result(made, path)
 
@@ -218,7 +218,7 @@ def _to_file(
     compacting = Compacting(path, options, settings, rules, request)
     with compacting.alone():
         made = compacting.made()
-        if isinstance(made, Done):
+        if isinstance(made, CompactionOutcome):
             inputs = () if address_of(path) is not None else (path,)
             with written(output, force=request.force, inputs=inputs) as file:
                 file.write(data if data.endswith(b"\n") or not data else data + b"\n")
