@@ -14,7 +14,7 @@ from hostile.wrong import WRONG
 from lore.formats.lore_log import AssembledLog
 from lore.formats.registry import recognise
 from lore.model.codes import Problem
-from lore.model.results import RESETS, changes_of_reset, reset_name
+from lore.model.results.assemble import RESETS, changes_of_reset, reset_name
 from lore.model.state import Change
 from lore.model.turn import Turn
 from lore.prefix.overlap import compare_prompts

@@ -18,11 +18,12 @@ from lore.model.evidence import Told
 from lore.model.items import AssistantMessage, CompactDivider, OpaqueItem, ToolCall, UserMessage
 from lore.model.ledger import Ledger
 from lore.model.results import CauseResult, CheckResult, DiffResult, Finding
+from lore.model.results.compact import DryRunResult
 from lore.model.results.found import FoundSessions
 from lore.model.results.lint import LintRequest
 from lore.model.results.overview import Comparison, Overview
 from lore.model.results.page import PageSession
-from lore.model.results.simulate import DryRunResult, SimulateResult
+from lore.model.results.simulate import SimulateResult
 from lore.model.results.store import FoldResult
 from lore.model.running import RunningTotals
 from lore.report.redacted.results import OF_FIELDS, SHOWN, redacted, redacted_fold

@@ -101,7 +101,7 @@ def schemas() -> dict[str, type[Struct]]:
     """Return every result by the name under which its schema is printed, those of plug-ins included."""
     from lore.cli.commands import commands
     from lore.model import results
-    from lore.model.results import found, lint, live, overview, simulate, store, trust
+    from lore.model.results import assemble, compact, found, lint, live, overview, simulate, store, trust
     from lore.report import trace
 
     known: dict[str, type[Struct]] = {
@@ -111,15 +111,15 @@ def schemas() -> dict[str, type[Struct]]:
         "lint": lint.LintResult,
         "fold": store.FoldResult,
         "follow": store.FollowedLine,
-        "assemble-all": results.AssembledTurn,
-        "assemble-full": results.WholeTurn,
-        "assemble-explain": results.AssembleExplanation,
+        "assemble-all": assemble.AssembledTurn,
+        "assemble-full": assemble.WholeTurn,
+        "assemble-explain": assemble.AssembleExplanation,
         "knowledge": store.KnowledgeResult,
         "knowledge-written": store.KnowledgeWritten,
         "simulate": simulate.SimulateResult,
         "simulate-rules": simulate.RulesResult,
-        "compact": simulate.DryRunResult,
-        "compact-written": simulate.CompactResult,
+        "compact": compact.DryRunResult,
+        "compact-written": compact.CompactResult,
         "formats": found.FormatsResult,
         "sessions": found.FoundSessions,
         "statusline": live.RunningSession,
@@ -157,9 +157,8 @@ def schema(
     ] = None,
 ) -> int:
     """Print the JSON Schema of a result."""
-    import msgspec
-
     from lore.errors import LoreError, did_you_mean
+    from lore.run.schema import json_schema
 
     known = schemas()
     if name is None:
@@ -167,8 +166,8 @@ def schema(
         return 0
     if name not in known:
         raise LoreError(f"no result is called {name!r}", hint=did_you_mean(name, known, "results"))
-    schema = msgspec.json.schema(known[name])
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"lore {name}", **schema}
+    uri = "https://json-schema.org/draft/2020-12/schema"
+    schema = {"$schema": uri, "title": f"lore {name}", **json_schema(known[name])}
     sys.stdout.write(json.dumps(schema, indent=2) + "\n")
     return 0
 

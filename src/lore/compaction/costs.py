@@ -21,7 +21,7 @@ from lore.model.events import Usage
 from lore.model.items import NULL, is_absent
 from lore.model.jsonslice import table
 from lore.model.providers import provider_of
-from lore.model.results.simulate import CompactionCost
+from lore.model.results.compact import CompactionCost
 from lore.model.state import Chain, FoldedSession
 
 Moment = Literal["now", "later"]

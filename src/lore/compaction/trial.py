@@ -19,7 +19,7 @@ from lore.compaction.trial_plan import RecordedSide, TrialPlan, totals_of
 from lore.formats.base import Read
 from lore.model.events import MAIN, Append, CompactApplied, Event, TurnStarted
 from lore.model.items import AssistantMessage, ToolCall
-from lore.model.results.simulate import CompactedTotals, FiredTrigger
+from lore.model.results.compact import CompactedTotals, FiredTrigger
 from lore.model.state import Chain, FoldedSession
 from lore.model.times import parse_timestamp
 from lore.prompt.layout import is_real

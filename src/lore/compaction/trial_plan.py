@@ -46,7 +46,8 @@ from lore.judge.base import added
 from lore.model.canonical import encode
 from lore.model.events import SUMMED_COUNTS, Append, CompactApplied, Event, TurnStarted, Usage
 from lore.model.results import UsageResult
-from lore.model.results.simulate import CompactedSide, CompactedTotals, Figures, FiredTrigger
+from lore.model.results.compact import CompactedSide, CompactedTotals, FiredTrigger
+from lore.model.results.simulate import Figures
 from lore.model.state import Chain, FoldedSession, settled
 from lore.model.times import format_timestamp, parse_timestamp
 from lore.prompt.entries import TimelineSizes, in_tokens, messages, overhead

@@ -26,7 +26,7 @@ from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
 from lore.model.jsonslice import array, parts, table
 from lore.model.mask import cut_masked
-from lore.model.results import AssembledTurn, changes_of_reset
+from lore.model.results.assemble import AssembledTurn, changes_of_reset
 from lore.model.turn import Prompt, Segment, Turn
 
 _DECODER = msgspec.json.Decoder(e.Event)

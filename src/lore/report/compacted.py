@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 
 from lore.model.codes import Problem
-from lore.model.results.simulate import CompactedSide, CompactionCost, CompactResult, DryRunResult, FiredTrigger
+from lore.model.results.compact import CompactedSide, CompactionCost, CompactResult, DryRunResult, FiredTrigger
 from lore.report.console import line
 from lore.report.plain import counted, when
 from lore.report.sentences.evidence import money_of

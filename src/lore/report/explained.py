@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from lore.model.results import AssembleExplanation, SegmentResult
+from lore.model.results.assemble import AssembleExplanation, SegmentResult
 from lore.report.console import line
 from lore.report.plain import counted, turn_of
 from lore.report.table import aligned

@@ -16,11 +16,12 @@ from msgspec import UNSET, Raw
 
 from lore.errors import LoreError
 from lore.fold import inserts
-from lore.model import results
 from lore.model.canonical import encode
 from lore.model.events import Event, TurnStarted
 from lore.model.items import is_absent
 from lore.model.jsonslice import table
+from lore.model.results import assemble as results
+from lore.model.results import copy_fields
 from lore.model.state import FoldedSession
 from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix.overlap import ChainSums, byte_size, compare_prompts, iterate_from
@@ -235,7 +236,7 @@ def explained(made: Assembly, rules: Rules) -> results.AssembleExplanation:
     prompt = made.prompt
     breakpoints = dict(zip(prompt.breakpoints, map(Raw, prompt.breakpoint_values), strict=True))
     segments = [
-        results.copy_fields(
+        copy_fields(
             results.SegmentResult, segment, number=place, bytes=byte_size(segment), stable=place < prompt.stable,
             breakpoint=breakpoints.get(place), origin=segment.origin or None,
         )

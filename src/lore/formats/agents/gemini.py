@@ -93,7 +93,7 @@ class Changes(Struct, frozen=True, gc=False, rename="camel"):
 
 
 decode = lenient.decoding(GeminiRecord)
-changes_of_reset = lenient.decoding(Changes)
+changes_of = lenient.decoding(Changes)
 
 
 def billed(tokens: GeminiTokens | None) -> e.Usage | None:
@@ -445,7 +445,7 @@ class GeminiCli(_Chats, TranscriptLines[GeminiMemory]):
         elif record.id is not None:
             self._message(record)
         elif not is_absent(record.changes):
-            changes = changes_of_reset(bytes(record.changes))
+            changes = changes_of(bytes(record.changes))
             if changes.messages is not None:
                 self._rewrite(changes.messages)
             elif changes.session_id is not None:  # written when a chat goes on

@@ -1,7 +1,4 @@
-"""Results of `lore sessions` and `lore formats`.
-
-Unknown is None, never 0; times are in UTC.
-"""
+"""Results of `lore sessions` and `lore formats`. Times are in UTC."""
 
 from __future__ import annotations
 
@@ -15,91 +12,75 @@ Holds: TypeAlias = Literal["yes", "some", "no", "unknown"]
 
 
 class FoundSession(Struct, frozen=True):
-    """A session of an agent: where it is, when it was last written, its size with its subagents' files (None: it lies
-    in a database, and was not read).
-
-    `counted`: it was read for this answer; else its counts are None. `billed_requests` say what they read; of them
-    `read_tokens` were billed as read from a cache, `paid_again_tokens` were paid again without need,
-    `unexplained_tokens` paid again for no reason that is sure; `paid_again_dollars` as far as prices are known.
-    `problems` counts what is wrong with it, `message` says the first that makes it unreadable, or why it was not
-    counted.
-    """
+    """A recorded session of an agent. The counts are null unless it is `counted`."""
 
     agent: str
     path: str
     written_at: str | None
-    bytes: int | None
+    bytes: int | None  # with the files of its subagents; null for a session in a database
     project: str | None = None
     format: str | None = None
     session_id: str | None = None
     model: str | None = None
-    counted: bool = False
+    counted: bool = False  # whether it was read for this answer
     requests: int | None = None
-    billed_requests: int | None = None
+    billed_requests: int | None = None  # requests whose usage has the number of tokens read
     read_tokens: int | None = None
-    paid_again_tokens: int | None = None
-    paid_again_dollars: float | None = None
-    unexplained_tokens: int | None = None
+    paid_again_tokens: int | None = None  # re-billed without need
+    paid_again_dollars: float | None = None  # as far as prices are known
+    unexplained_tokens: int | None = None  # re-billed without a certain cause
     problems: int = 0
-    message: str | None = None
+    message: str | None = None  # the first problem that makes it unreadable, or why it was not counted
 
 
 class UnreadLogs(Struct, frozen=True):
-    """Logs of an agent that lore does not read: where they are, how many files, and why."""
+    """Logs of an agent in a format that lore does not read."""
 
     agent: str
     title: str
     path: str
     files: int
-    message: str
+    message: str  # the reason
 
 
 class FoundSessions(CommandResult, frozen=True, kw_only=True):
-    """`lore sessions --json`: the newest first.
+    """`lore sessions --json`."""
 
-    `found` are all sessions that there are, `bytes` their size; `read_bytes` were read for this answer. `looked` are
-    the places of logs that lore reads and that are there; `failed` those that could not be listed, and why.
-    """
-
-    sessions: list[FoundSession]
-    found: int
-    bytes: int
-    read_bytes: int
+    sessions: list[FoundSession]  # the newest first
+    found: int  # sessions on this machine
+    bytes: int  # their size
+    read_bytes: int  # how much of it was read for this answer
     unread: list[UnreadLogs]
-    looked: list[str]
-    failed: list[str]
+    looked: list[str]  # places of logs that exist
+    failed: list[str]  # places that could not be listed, with the reason
 
 
 class FormatResult(Struct, frozen=True):
-    """A format that lore reads: whose it is, what one file of it holds, how near its prompts are to what was sent.
-
-    `requests` each request can be told, `bills` what each read and wrote, `system_prompt`, `tools` (their schemas) and
-    `compaction` (what replaced the history, and when): whether the format records them. `lacks` says what is missing.
-    """
+    """A format that lore reads, and whether it records certain things."""
 
     name: str
     title: str
-    holds: str
+    holds: str  # what one file contains
     fidelity: str
-    requests: Holds
-    bills: Holds
+    requests: Holds  # whether single requests can be distinguished
+    bills: Holds  # tokens read and written by each request
     system_prompt: Holds
-    tools: Holds
-    compaction: Holds
-    lacks: str | None = None
+    tools: Holds  # schemas of the tools
+    compaction: Holds  # what replaced the history, and when
+    lacks: str | None = None  # parts of prompts that are not recorded
     agents: list[str] = []
 
 
 class UnreadFormat(Struct, frozen=True):
-    """Files of an agent that lore names and does not judge, and why."""
+    """Files of an agent that lore recognises and does not judge."""
 
     agent: str
     what: str
-    message: str
+    message: str  # the reason
 
 
 class FormatsResult(CommandResult, frozen=True, kw_only=True):
-    """`lore formats --json`: what lore reads, those of plug-ins last; what it only names."""
+    """`lore formats --json`."""
 
-    formats: list[FormatResult]
+    formats: list[FormatResult]  # those of plug-ins last
     unread: list[UnreadFormat]

@@ -1,4 +1,4 @@
-"""What `lore lint` answers: of each conversation's latest request, whether a cache would keep it; and findings."""
+"""Results of `lore lint`: what a cache would keep of each conversation's latest request, and findings."""
 
 from __future__ import annotations
 
@@ -9,24 +9,16 @@ from lore.model.results import CommandResult, CostlyCause, Finding, UnrecordedPa
 
 
 class LintBreakpoint(Struct, frozen=True, kw_only=True):
-    """A cache breakpoint: the path and the byte in the body of what it stands on, tokens up to it, seconds it lives."""
+    """A cache breakpoint."""
 
-    path: str
-    body_offset: int | None
-    tokens: int
-    lifetime: float | None
+    path: str  # of the block that carries it
+    body_offset: int | None  # first byte of that block in the request body
+    tokens: int  # of the prompt up to the breakpoint
+    lifetime: float | None  # in seconds
 
 
 class LintRequest(Struct, frozen=True, kw_only=True):
-    """A request, and what it would come to if it were sent and sent again. Tokens are estimated, money in US dollars.
-
-    `provider` made the model, `platform` serves it (None: its maker), by `cache` (None: nobody knows); `platform` and
-    prices as far as they are known. `cached_tokens` is what the second request would read (None: not known), up to
-    and with `cached_to`; `sure` is False where the size is too near to `minimum_tokens` to tell from bytes, or the
-    prompt holds what its bytes do not show. `lifetime` in seconds is that of the last breakpoint, or the cache's own.
-    `uncached_dollars` is the price without any cache. `refused`: a finding says that the provider refuses it as it is,
-    and the rest holds once that is mended. `codes` are what was found in this very request.
-    """
+    """A request, and the cost of sending it twice. Tokens are estimated, money is in US dollars."""
 
     path: str
     line: int | None
@@ -34,64 +26,59 @@ class LintRequest(Struct, frozen=True, kw_only=True):
     turn: int
     dialect: str
     model: str | None
-    provider: str | None
-    platform: str | None
-    cache: str | None
+    provider: str | None  # the maker of the model
+    platform: str | None  # who serves the model; null for its maker
+    cache: str | None  # null if the cache is unknown
     tokens: int
-    cached_tokens: int | None
-    cached_to: str | None
-    sure: bool
-    minimum_tokens: int | None
-    lifetime: float | None
+    cached_tokens: int | None  # what the second request would read
+    cached_to: str | None  # the last block that it would read
+    sure: bool  # False if the size is too close to `minimum_tokens`, or if bytes do not show all of the prompt
+    minimum_tokens: int | None  # shorter prompts are not cached
+    lifetime: float | None  # seconds; of the last breakpoint, else of the cache
     breakpoints: list[LintBreakpoint]
-    automatic: bool
-    refused: bool
+    automatic: bool  # the request asks for automatic caching
+    refused: bool  # the provider refuses the request as it is; the figures hold once that is fixed
     confidence: str
     first_dollars: float | None
     second_dollars: float | None
-    uncached_dollars: float | None
-    codes: list[str]
+    uncached_dollars: float | None  # the price without a cache
+    codes: list[str]  # findings in this request
 
 
 class LintSummary(Struct):
-    """The counts of `lore lint`: of the latest request of each conversation (`shown`) how many a cache would keep.
-
-    `cached`, `uncached`, `refused` and `unknown` add up to them. `errors`, `warnings` and `notes` count findings, each
-    once however many requests have it; `ignored` and `exempted` those that settings take out. `skipped`: files in a
-    folder that hold no requests.
-    """
+    """The counts of `lore lint`."""
 
     files: int = 0
     requests: int = 0
-    shown: int = 0
+    shown: int = 0  # conversations; the latest request of each is one of the next four
     cached: int = 0
     uncached: int = 0
     refused: int = 0
     unknown: int = 0
-    errors: int = 0
+    errors: int = 0  # findings of this severity; one that many requests have counts once
     warnings: int = 0
     notes: int = 0
-    ignored: int = 0
-    exempted: int = 0
-    skipped: int = 0
+    ignored: int = 0  # findings that settings remove
+    exempted: int = 0  # findings that exemptions remove
+    skipped: int = 0  # files in folders that hold no requests
     problems: int = 0
 
 
 class LintResult(CommandResult, frozen=True, kw_only=True):
-    """`lore lint --json`; `rules` is the day on which the tables of rules were checked."""
+    """`lore lint --json`."""
 
     summary: LintSummary
-    rules: str | None
+    rules: str | None  # the day on which the rules were checked
     requests: list[LintRequest]
     findings: list[Finding]
     problems: list[Problem]
 
     @property
     def top(self) -> list[CostlyCause]:
-        """No costs were summed: one request has lost nothing yet."""
+        """Always empty: a single request has lost nothing yet."""
         return []
 
     @property
     def unseen(self) -> list[UnrecordedParts]:
-        """Request bodies hold all that was sent."""
+        """Always empty: request bodies hold the whole prompt."""
         return []

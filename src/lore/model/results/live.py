@@ -1,6 +1,4 @@
-"""What `lore statusline --json` answers, of the session that runs, and `lore record --json`: what passed to which
-server, and what of it commands can read. Unknown is None, never 0.
-"""
+"""The result of `lore statusline --json`."""
 
 from __future__ import annotations
 
@@ -12,51 +10,42 @@ from lore.model.running import RunningTotals
 
 
 class RunningBreak(Struct, frozen=True, kw_only=True):
-    """The last request that did not read all that stood before it; `says` is the leading cause in words.
-
-    `at` is in seconds since the epoch; `dollars` is what it cost beyond reading.
-    """
+    """The last cache break of a session."""
 
     code: str
     kind: CauseKind
     turn: int
-    at: float | None
+    at: float | None  # seconds since the epoch
     lost_tokens: int
-    dollars: float | None
-    says: str
+    dollars: float | None  # beyond the price of reading the lost tokens
+    says: str  # the leading cause in words
     fix: str
 
 
 class RunningSession(CommandResult, frozen=True, kw_only=True):
-    """A session up to its last request.
-
-    Size, read and time are of its main chain, sums of all chains of its log. `expires_at` (seconds since the epoch) is
-    when what stands in the cache is forgotten unless it is used before; `lifetime` (seconds) is how long it is kept,
-    `billed` if a bill says so, else by a dated rule. What was paid again without a sure cause is
-    `unexplained_tokens` alone.
-    """
+    """A session up to its last request. Sizes and times are of its main chain, sums are of all its chains."""
 
     path: str
     format: str
     session_id: str | None
     model: str | None
     turn: int
-    used_at: float | None
-    expires_at: float | None
-    lifetime: float | None
-    billed: bool
+    used_at: float | None  # when the last response began, in seconds since the epoch
+    expires_at: float | None  # when the cached prompt expires unless a request reads it
+    lifetime: float | None  # seconds that the cache keeps the prompt
+    billed: bool  # the lifetime is from the usage, not from a dated rule
     prompt_tokens: int | None
     read_tokens: int | None
     requests: int
     breaks: int
-    paid_again_tokens: int
+    paid_again_tokens: int  # re-billed, with a certain cause
     paid_again_dollars: float | None
-    unexplained_tokens: int
+    unexplained_tokens: int  # re-billed, without a certain cause
     last_break: RunningBreak | None
 
 
 def running_session(running: RunningTotals, path: str) -> RunningSession:
-    """Return a session as JSON shows it."""
+    """Return the totals of a session as its JSON result."""
     last = running.last_break
     shown = None if last is None else copy_fields(RunningBreak, last)
     return copy_fields(RunningSession, running, path=path, session_id=running.session or None, last_break=shown)

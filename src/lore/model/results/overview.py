@@ -1,4 +1,4 @@
-"""What was spent: what bare `lore` and `lore compare` answer. Money is in US dollars; unknown is None, never 0."""
+"""Results of bare `lore` and of `lore compare`: spending in US dollars. Unknown values are null, never 0."""
 
 from __future__ import annotations
 
@@ -14,68 +14,56 @@ GroupBy: TypeAlias = Literal["day", "session", "model", "project", "agent"]
 
 
 class Spending(Struct, frozen=True, kw_only=True):
-    """What requests came to. `name` says which: a day, a model, an agent, the path of a session.
+    """Tokens and cost of a group of requests. `dollars` is the sum of the six amounts that follow it."""
 
-    `requests` of `sessions`; of them `unbilled` have no bill, and of those with one `unpriced` have no known price:
-    neither is in the sums of money. Tokens are those of every pass. `dollars` is the sum of its parts: `reading` from
-    a cache (what was lost counted as read), `context` that was new, `output`, `tools` that the provider ran,
-    `paid_again` for tokens that stood in the prompt before, and `unexplained`, paid again where nothing surely says
-    why. `median_prompt_tokens` and `largest_prompt_tokens` are of single requests; `subagent_dollars` is what chains
-    beside the main one cost; `appends` and `appends_read` say how reliably the provider read what only it could lose.
-    """
-
-    name: str
+    name: str  # a day, a model, an agent, a project, or the path of a session
     sessions: int
     requests: int
-    unbilled: int
-    unpriced: int
-    uncached_tokens: int
+    unbilled: int  # requests without usage
+    unpriced: int  # requests with usage and without a known price; neither is in the amounts
+    uncached_tokens: int  # tokens of all passes of all responses
     read_tokens: int
     write_tokens: int
     output_tokens: int
-    paid_again_tokens: int
-    unexplained_tokens: int
+    paid_again_tokens: int  # re-billed, with a certain cause
+    unexplained_tokens: int  # re-billed, without a certain cause
     dollars: float | None
-    reading: float | None
-    context: float | None
+    reading: float | None  # tokens read from a cache, and lost ones as if they had been read
+    context: float | None  # new input
     output: float | None
-    tools: float | None
-    paid_again: float | None
-    unexplained: float | None
+    tools: float | None  # tools that the provider ran
+    paid_again: float | None  # what `paid_again_tokens` cost beyond the price of reading
+    unexplained: float | None  # what `unexplained_tokens` cost beyond the price of reading
     breaks: int
     compactions: int
-    median_prompt_tokens: int | None
+    median_prompt_tokens: int | None  # of single requests
     largest_prompt_tokens: int | None
-    subagent_requests: int
+    subagent_requests: int  # in chains other than the main one
     subagent_dollars: float | None
-    appends: int
-    appends_read: int
+    appends: int  # requests whose prefix only the provider could lose
+    appends_read: int  # how many of them were read
 
 
 class SpendingCause(Struct, frozen=True, kw_only=True):
-    """What one cause cost: of one code, and what it names (`names`; `lifetime` in seconds, where pauses were longer).
-
-    `says` is the cause in words, `fix` what to do, `command` what to run next to see it.
-    """
+    """The cost of one cause."""
 
     code: str
     name: str
     kind: CauseKind
     actor: Actor
-    names: list[str]
-    lifetime: float | None
+    names: list[str]  # what the evidence names: hooks, servers, tools, models
+    lifetime: float | None  # seconds that the cache lives, if pauses were longer
     sessions: int
     turns: int
     tokens: int
     dollars: float | None
-    says: str
+    says: str  # the cause in words
     fix: str
-    command: str
+    command: str  # the command that shows it
 
 
 class SpendingSession(Struct, frozen=True, kw_only=True):
-    """The session that cost most. `saving` is what `compactions` of a trial would have saved of it, an estimate;
-    `command` shows them, else its turns."""
+    """The session that cost most."""
 
     path: str
     agent: str
@@ -85,38 +73,32 @@ class SpendingSession(Struct, frozen=True, kw_only=True):
     dollars: float | None
     largest_prompt_tokens: int | None
     paid_again: float | None
-    command: str
-    saving: float | None = None
-    compactions: int | None = None
+    command: str  # the command that shows its compactions, else its turns
+    saving: float | None = None  # what earlier compactions would have saved in a trial, an estimate
+    compactions: int | None = None  # how many these are
 
 
 class Overview(CommandResult, frozen=True, kw_only=True):
-    """`lore --json`: what was spent between two times, in seconds since the epoch, and what was paid again.
+    """`lore --json`: spending and re-billed tokens in a span of time."""
 
-    `agents` and `groups` (by `by`) stand in the order of what they cost, days in theirs; `causes` are those whose loss
-    is waste or expected, `unexplained` the others; `before` is the same length of time before that. `looked` are the
-    places where recordings were looked for; `files` were read, or `kept` since the last time; `copied` requests stand
-    in several files and count once.
-    """
-
-    since: float | None
+    since: float | None  # seconds since the epoch
     until: float | None
     total: Spending
-    agents: list[Spending]
-    causes: list[SpendingCause]
+    agents: list[Spending]  # the costliest first
+    causes: list[SpendingCause]  # of waste and of expected losses
     unexplained: list[SpendingCause]
     biggest: SpendingSession | None
-    by: GroupBy | None
-    groups: list[Spending]
-    before: Spending | None
+    by: GroupBy | None  # what `groups` are
+    groups: list[Spending]  # days in their order, others by cost
+    before: Spending | None  # the span of the same length before `since`
     before_causes: list[SpendingCause]
-    files: int
-    kept: int
-    copied: int
+    files: int  # files read
+    kept: int  # files whose figures were kept from an earlier run
+    copied: int  # requests that several files hold; they count once
     problems: int
     failed: list[str]
     unread: list[UnreadLogs]
-    looked: list[str]
+    looked: list[str]  # places where recordings were looked for
     notes: list[str]
 
 
@@ -124,43 +106,39 @@ Outcome: TypeAlias = Literal["higher", "lower", "no-difference", "too-few", "unk
 
 
 class Interval(Struct, frozen=True):
-    """Where a value lies with 95 % confidence, by what was counted `over`: sessions, or requests of few sessions."""
+    """A 95 % confidence interval."""
 
     low: float
     high: float
-    over: Literal["sessions", "requests"]
+    over: Literal["sessions", "requests"]  # the sample; requests if there are few sessions
 
 
 class MeasureSide(Struct, frozen=True):
-    """A ratio of one side: `events` of `trials`, in `sessions` of which both are known; None: nothing is known."""
+    """A ratio on one side of a comparison."""
 
     value: float | None
     events: float
     trials: int
-    sessions: int
+    sessions: int  # in which both are known
     interval: Interval | None
 
 
 class Measure(Struct, frozen=True, kw_only=True):
-    """A measure of both sides. `difference` is the right one's value less the left's, `interval` where that lies.
+    """One measure of both sides."""
 
-    `share_read`: of all tokens of prompts, those read from a cache; `breaks`: of billed requests, those that lost
-    something; `reliability`: of appends that only the provider could lose, those that were read; `prompt`, `output`
-    (tokens), `money`, `paid_again` (dollars, what is unexplained included): a billed request. `outcome` says what the
-    right side is; `too-few`: the counts are too small to say.
-    """
-
+    # `share_read`: tokens read of all prompt tokens; `breaks`: billed requests that lost something; `reliability`:
+    # appends that were read; `prompt`, `output`: tokens, `money`, `paid_again`: dollars of a billed request.
     name: str
     unit: str
     left: MeasureSide
     right: MeasureSide
-    difference: float | None
-    interval: Interval | None
-    outcome: Outcome
+    difference: float | None  # right value minus left value
+    interval: Interval | None  # of the difference
+    outcome: Outcome  # what the right side is
 
 
 class ComparedCause(Struct, frozen=True, kw_only=True):
-    """How often a cause was met on each side, of the billed requests, and what it cost."""
+    """How often a cause occurred on each side, of the billed requests, and its cost."""
 
     code: str
     name: str
@@ -175,10 +153,10 @@ class ComparedCause(Struct, frozen=True, kw_only=True):
 
 
 class ComparedSide(Struct, frozen=True, kw_only=True):
-    """One side: as it was asked for, when its requests were sent (seconds since the epoch), what they came to."""
+    """One side of a comparison."""
 
-    name: str
-    first: float | None
+    name: str  # as it was asked for
+    first: float | None  # when its first and last request were sent, in seconds since the epoch
     last: float | None
     clients: list[str]
     models: list[str]
@@ -186,12 +164,12 @@ class ComparedSide(Struct, frozen=True, kw_only=True):
 
 
 class Comparison(CommandResult, frozen=True, kw_only=True):
-    """`lore compare --json`: two sides, measures of both, and causes, those first that differ most in money."""
+    """`lore compare --json`."""
 
     left: ComparedSide
     right: ComparedSide
     measures: list[Measure]
-    causes: list[ComparedCause]
+    causes: list[ComparedCause]  # the largest difference in money first
     files: int
     kept: int
     copied: int

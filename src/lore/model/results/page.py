@@ -1,7 +1,7 @@
-"""What a page shows of a session: its chains turn by turn, what happened at which turn, what it cost.
+"""What an HTML page shows of a session; made by `lore.run.pages`, drawn by `lore.report.html`.
 
-Values that are made of verdicts (`lore.run.pages`) and drawn (`lore.report.html`). Tokens are counts as billed unless
-said otherwise, times seconds since the epoch, money US dollars; what is unknown is None, never 0.
+Tokens are counts of the usage unless the field says otherwise, times are seconds since the epoch, money is in US
+dollars. Unknown values are None.
 """
 
 from __future__ import annotations
@@ -15,92 +15,80 @@ from lore.model.results import ColumnsResult, UsageResult
 from lore.model.results.overview import Spending, SpendingCause
 from lore.model.results.simulate import SimulatedTurn
 
+# `unrecorded`: billed but not in the log; `kept`: messages of the previous prompt; `messages`: those after them.
 PartName: TypeAlias = Literal["unrecorded", "tools", "system", "kept", "messages"]
 
 
 class PromptPart(Struct, frozen=True):
-    """A part of a prompt, in the order in which a provider reads it; `tokens` are estimated from its bytes.
-
-    `unrecorded`: what the bill counts beyond what the log holds; `kept`: messages that stood in the prompt before,
-    `messages`: those behind them.
-    """
+    """A part of a prompt, in the provider's order."""
 
     name: PartName
-    tokens: int
+    tokens: int  # estimated from bytes
 
 
 class PageSide(Struct, frozen=True):
-    """One of two successive turns; `text` is what stands at the first difference, empty where there is none."""
+    """One of two successive turns."""
 
     turn: int
     chain: str
     at: float | None
     model: str | None
     billed: UsageResult | None
-    text: str = ""
+    text: str = ""  # around the first difference, if there is one
 
 
 class PageTurn(Struct, frozen=True):
-    """A turn, and what stands out in it.
-
-    `pause` is how long the chain had stood still; `before` the turn that it was compared with and `after` itself, of a
-    cache break alone; `path` is where they part, `shared` how many characters at the beginning of both texts are equal.
-    `parts` make up the prompt, where they were looked at.
-    """
+    """A turn, and what stands out in it."""
 
     played: SimulatedTurn
-    pause: float | None = None
+    pause: float | None = None  # seconds since the chain's previous request, if that is long
     compacted: bool = False
-    model_before: str | None = None
-    before: PageSide | None = None
-    after: PageSide | None = None
-    path: str = ""
-    shared: int = 0
+    model_before: str | None = None  # the previous model, if it differs
+    before: PageSide | None = None  # of a cache break: the turn that it was compared with
+    after: PageSide | None = None  # of a cache break: this turn
+    path: str = ""  # of the first difference
+    shared: int = 0  # equal characters at the beginning of both texts
     columns: ColumnsResult | None = None
-    parts: tuple[PromptPart, ...] = ()
+    parts: tuple[PromptPart, ...] = ()  # of the prompt, if it was examined
 
 
 class PageChain(Struct, frozen=True):
-    """A chain and its turns, in order; `subagent`: it is one beside the main one."""
+    """A chain and its turns, in order."""
 
     name: str
-    subagent: bool
+    subagent: bool  # it is not the main chain
     turns: list[PageTurn]
 
 
 class EarlierCompaction(Struct, frozen=True):
-    """What a trial of compacting at a `window` of tokens would have `saved`, in US dollars, by so many compactions."""
+    """What compacting at a smaller window would have saved in a trial."""
 
-    window: int
+    window: int  # in tokens
     saved: float
     compactions: int
 
 
 class PageSession(Struct, frozen=True):
-    """A session with its subagents. `lacks` is what such logs do not hold of their prompts.
-
-    `causes` are those whose loss is waste or expected, `unexplained` the others, those that cost most first; `earlier`
-    is there where compacting sooner was tried, and would have paid; `message` says why it could not be read on.
-    """
+    """A session with its subagents."""
 
     path: str
     format: str
     project: str | None
     chains: list[PageChain]
     spending: Spending
-    causes: list[SpendingCause]
+    causes: list[SpendingCause]  # of waste and of expected losses, the costliest first
     unexplained: list[SpendingCause]
-    lacks: str = ""
+    lacks: str = ""  # parts of prompts that logs of this format do not record
     problems: list[Problem] = []
-    earlier: EarlierCompaction | None = None
-    message: str | None = None
+    earlier: EarlierCompaction | None = None  # if a trial of compacting sooner would have saved money
+    message: str | None = None  # why it could not be read to its end
 
     @property
     def turns(self) -> list[PageTurn]:
-        """Every turn of every chain."""
+        """The turns of all chains."""
         return [turn for chain in self.chains for turn in chain.turns]
 
     @property
     def began(self) -> float | None:
-        """When its first turn was sent."""
+        """When the first turn was sent."""
         return min((turn.played.at for turn in self.turns if turn.played.at is not None), default=None)

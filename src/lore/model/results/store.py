@@ -1,8 +1,4 @@
-"""What is answered of sessions, by `lore fold`, `lore knowledge` and `lore store`.
-
-Stores are named by their URLs, without passwords. Counts of what is remembered are by kind: facts, preferences,
-decisions, tasks, open_items, topics.
-"""
+"""Results of `lore fold`, `lore knowledge` and `lore store`. Stores are named by their URLs, without passwords."""
 
 from __future__ import annotations
 
@@ -24,7 +20,7 @@ class ChainResult(Struct, frozen=True):
 
 
 class SessionResult(Struct, frozen=True):
-    """What a folded session is."""
+    """A folded session."""
 
     id: str
     format: str
@@ -40,17 +36,13 @@ class SessionUsage(UsageResult, frozen=True):
 
 
 class TurnResult(Struct, frozen=True):
-    """One request of a folded session, with its times as they were recorded and what was billed for it.
-
-    `state` is `open` where no end of it was recorded. `ended_at` is when its response came: its end, or its first line
-    where a format has no other time. The counts sum the passes of a response; unknown is null.
-    """
+    """One request of a folded session. The counts sum the passes of its response."""
 
     chain: str
     turn: int
-    state: Literal["open", "completed", "failed", "canceled"]
+    state: Literal["open", "completed", "failed", "canceled"]  # open: no end was recorded
     started_at: str | None = None
-    ended_at: str | None = None
+    ended_at: str | None = None  # when the response ended, or began if the format records no other time
     uncached_tokens: int | None = None
     read_tokens: int | None = None
     write_tokens: int | None = None
@@ -58,145 +50,123 @@ class TurnResult(Struct, frozen=True):
 
 
 class InjectedResult(Struct, frozen=True):
-    """Text that was put between the items: a durable delta, a turn's context, context from outside.
-
-    `number` is a delta's seq, a context's turn; `before_turn` counts the requests up to the one that it came before,
-    `insert_at` the items before it. `content` is as the log spells it; `saved`: the log holds it, lore has not only
-    derived it.
-    """
+    """Text between the items of a timeline: a durable delta, the context of a turn, or context from outside."""
 
     kind: Literal["delta", "context", "outside"]
-    number: int
-    before_turn: int
-    insert_at: int
-    saved: bool
+    number: int  # the seq of a delta, the turn of a context
+    before_turn: int  # the first turn whose prompt holds it
+    insert_at: int  # items before it
+    saved: bool  # the log holds it; otherwise lore derived it
     content: Raw
 
 
 class FoldResult(CommandResult, frozen=True, kw_only=True):
-    """`lore fold --json`; `timeline` holds the items of the main chain as lore's log spells them.
-
-    `item_turns` has for each of them the turn that was under way when it came (0: none yet), `injected` what stands
-    between them. `turns` are the requests of all chains, in the order in which they began.
-    """
+    """`lore fold --json`."""
 
     session: SessionResult
-    timeline: list[Raw]
-    item_turns: list[int]
+    timeline: list[Raw]  # items of the main chain, as lore's log writes them
+    item_turns: list[int]  # for each item, the turn under way when it was added; 0 before the first
     injected: list[InjectedResult]
     pruned: list[str]
-    turns: list[TurnResult]
+    turns: list[TurnResult]  # of all chains, in the order in which they began
     usage: SessionUsage
     problems: list[Problem]
 
 
 class FollowedLine(CommandResult, frozen=True, kw_only=True):
-    """One line of `lore fold --follow --json`: an event, as lore's log spells it, or a snapshot.
+    """`lore fold --follow --json`: one line, with an event or a snapshot."""
 
-    `cursor` is EPOCH:N, with N events of the log folded: the one on this line, or all in the snapshot.
-    """
-
-    cursor: str
-    event: Raw | UnsetType = UNSET
+    cursor: str  # EPOCH:N, with N events of the log folded
+    event: Raw | UnsetType = UNSET  # as lore's log writes it
     snapshot: FoldResult | UnsetType = UNSET
 
 
+# lore store
+
+
 class StoreResult(CommandResult, frozen=True, kw_only=True):
-    """An answer about a store."""
+    """The base of answers about a store."""
 
     store: str
 
 
 class StoredHead(Struct, frozen=True):
-    """How far a session is stored: its last event's number, the digest of all events, that of its notes."""
+    """How far a session is stored."""
 
-    number: int
-    digest: str
-    note: str
+    number: int  # of its last event
+    digest: str  # of all events
+    note: str  # digest of leaf and metadata
 
 
 class SessionRow(Struct, frozen=True, kw_only=True):
-    """One stored session; `bytes` is the size of its log, `events` the number of its last event.
-
-    `user_id` and `agent_id` are its header's. `turns` counts the model requests that it began, of all chains, and
-    `used_at` is the last time that an event carries, else that of the last save; null where the store does not know.
-    """
+    """One stored session. Null: the store does not record it."""
 
     session_id: str
-    events: int
-    bytes: int
+    events: int  # the number of its last event
+    bytes: int  # size of its log
     project_id: str | None
     parent_session_id: str | None
     leaf_id: str | None
     created_at: str | None
     updated_at: str | None
-    user_id: str | None
+    user_id: str | None  # of its header
     agent_id: str | None
-    turns: int | None
-    used_at: str | None
+    turns: int | None  # model requests begun in all chains
+    used_at: str | None  # time of the last event that has one, else of the last save
     head: StoredHead
 
 
 class StoreList(StoreResult, frozen=True, kw_only=True):
-    """`lore store list --json`; sessions in the order of their ids."""
+    """`lore store list --json`."""
 
-    sessions: list[SessionRow]
+    sessions: list[SessionRow]  # in the order of their ids
 
 
 class StoreShown(StoreResult, frozen=True, kw_only=True):
-    """`lore store show --json`; `forks` are the sessions that would be deleted with it."""
+    """`lore store show --json`."""
 
     session: SessionRow
     metadata: Raw
     prompt_deltas: int
-    forks: list[str]
+    forks: list[str]  # sessions that would be deleted with it
 
 
 class ImportedSession(Struct, frozen=True, kw_only=True):
-    """What came of one input.
-
-    `state`: `created`, `extended`, `unchanged`, `conflict` (what is stored differs), `failed`; with the last two
-    `message` says why. `new_events` were stored by this run, `events` are stored now; both null with the last two.
-    """
+    """The outcome of importing one input."""
 
     path: str
     session_id: str | None
-    state: str
-    new_events: int | None
-    events: int | None
-    message: str | None = None
+    state: str  # created, extended, unchanged, conflict (the stored session differs) or failed
+    new_events: int | None  # stored by this run; null after a conflict or failure
+    events: int | None  # stored now; null after a conflict or failure
+    message: str | None = None  # the reason of a conflict or failure
 
 
 class StoreImported(StoreResult, frozen=True, kw_only=True):
-    """`lore store import --json`.
-
-    `requests` counts files below folders that hold prompts and make no session (assembled ones, and recorded requests
-    where prompts are to be completed), `skipped` those that are no
-    recordings, `joined` the subagents' files that became chains of their sessions.
-    """
+    """`lore store import --json`."""
 
     sessions: list[ImportedSession]
-    requests: int
-    skipped: int
-    joined: int
+    requests: int  # files in folders that hold prompts and are not sessions
+    skipped: int  # files in folders that are not recordings
+    joined: int  # files of subagents that became chains of their sessions
     problems: list[Problem]
 
 
 class StoreAppended(Struct, frozen=True):
-    """One line of `lore store append`: the number under which an event is stored, durably."""
+    """`lore store append`: one line for each event that is stored durably."""
 
     session_id: str
-    id: int
+    id: int  # the number of the event
 
 
 class StoreWritten(StoreResult, frozen=True, kw_only=True):
-    """`lore store delete, move, bind --json`: the sessions that it was done to; with `dry_run` it was not done."""
+    """`lore store delete, move, bind --json`."""
 
     op: str
     session_ids: list[str]
     project_id: str | None = None
     client_key: str | None = None
-    dry_run: bool = False
+    dry_run: bool = False  # nothing was written
 
 
 class StoreResolved(StoreResult, frozen=True, kw_only=True):
@@ -207,58 +177,54 @@ class StoreResolved(StoreResult, frozen=True, kw_only=True):
 
 
 class StoredDamage(Struct, frozen=True):
-    """Something stored that is not as it was written: where, what, what of it can be recovered.
+    """Stored data that differs from the data that was saved."""
 
-    `session_id` is null where all of the store is meant, `number` where it is not one event's.
-    """
-
-    session_id: str | None
-    number: int | None
+    session_id: str | None  # null if it concerns the whole store
+    number: int | None  # of the event, if it concerns one
     place: str
     message: str
     recoverable: str
 
 
 class StoreVerified(StoreResult, frozen=True, kw_only=True):
-    """`lore store verify --json`: what was looked at, and what is damaged; `notes` are no damage."""
+    """`lore store verify --json`."""
 
-    sessions: int
+    sessions: int  # how many were verified
     events: int
     damage: list[StoredDamage]
-    notes: list[str]
+    notes: list[str]  # findings that are not damage
 
 
 class StoreVacuumed(StoreResult, frozen=True, kw_only=True):
-    """`lore store vacuum --json`: by how many bytes the store became smaller."""
+    """`lore store vacuum --json`."""
 
     freed_bytes: int
 
 
-class KnowledgeEntry(Struct, frozen=True):
-    """One entry of what a session knows.
+# lore knowledge
 
-    `state`: `pinned` in the prompt, told by a `delta`, or `waiting` for a turn that tells it; None where the
-    chain's prompt holds no knowledge of lore's.
-    """
+
+class KnowledgeEntry(Struct, frozen=True):
+    """One entry of what a session knows."""
 
     id: str
     category: str
     title: str
     content: str
-    state: str | None
+    state: str | None  # pinned, delta (sent later) or waiting (for a turn); null if the chain's prompt has no knowledge
 
 
 class KnowledgeResult(CommandResult, frozen=True, kw_only=True):
-    """`lore knowledge list --json`; entries in the order in which prompts show them."""
+    """`lore knowledge list --json`."""
 
     session: str
-    knowledge: list[KnowledgeEntry]
+    knowledge: list[KnowledgeEntry]  # in the order of prompts
     problems: list[Problem]
 
 
 class KnowledgeWritten(CommandResult, frozen=True, kw_only=True):
-    """`lore knowledge add, update, remove --json`: the entries, whole ids; `written` counts the records appended."""
+    """`lore knowledge add, update, remove --json`."""
 
     op: str
-    ids: list[str]
-    written: int
+    ids: list[str]  # whole ids of the entries
+    written: int  # records appended

@@ -14,10 +14,11 @@ from msgspec import UNSET
 from rich.console import Console
 
 from lore.model.results import CheckResult, Finding
+from lore.model.results.compact import CompactedSide, DryRunResult, FiredTrigger
 from lore.model.results.lint import LintResult
 from lore.model.results.overview import Comparison, Overview, Spending
 from lore.model.results.page import PageSession
-from lore.model.results.simulate import CompactedSide, DryRunResult, FiredTrigger, Saving, SimulateResult
+from lore.model.results.simulate import Saving, SimulateResult
 from lore.report.compacted import side_in_words, signed
 from lore.report.comparison import about_side, cause_in_cells, conclusions, measure_in_words
 from lore.report.forms import terminal

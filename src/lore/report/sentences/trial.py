@@ -8,7 +8,7 @@ from lore.compaction.activity import UNTIMED
 from lore.compaction.policy import CALM
 from lore.compaction.trial import TrialOutcome
 from lore.compaction.trial_plan import most_context
-from lore.model.results.simulate import CompactedTotals
+from lore.model.results.compact import CompactedTotals
 from lore.report.plain import counted
 from lore.report.sentences.evidence import money_of
 

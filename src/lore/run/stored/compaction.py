@@ -30,8 +30,8 @@ from lore.errors import LoreError, lacks_plug_in
 from lore.fold.step import Folding
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Event, SessionStarted, encode
+from lore.model.results.compact import CompactResult, DryRunResult, FiredTrigger
 from lore.model.results.page import EarlierCompaction
-from lore.model.results.simulate import CompactResult, DryRunResult, FiredTrigger
 from lore.model.times import parse_timestamp
 from lore.plugins import published
 from lore.prompt.entries import tokens_of
