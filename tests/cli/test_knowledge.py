@@ -233,6 +233,27 @@ def test_the_list_tells_what_a_prompt_holds_already():
     assert "pinned   early1  c  Pinned: from the start" in text
 
 
+def test_what_does_not_fit_waits_for_later_deltas():
+    """The ids of what did not fit were once named, the rest counted, and no later delta held them."""
+    facts = [f"Service {n} belongs to team {n}, listens on port {9000 + n} and restarts at night." for n in range(40)]
+    asked = [
+        (
+            record("append", item={"type": "user_message", "uuid": f"u{n}", "text": "Which?"}),
+            record("turn_started", turn=n),
+        )
+        for n in range(1, 9)
+    ]
+    known = [record("knowledge", op="add", id=f"{n:02}-service", content=fact) for n, fact in enumerate(facts)]
+    start = [record("session_started", v=1, session_id="s-9", model="claude-opus-5"), *asked[0], *known]
+    for turns, waiting in ((2, 27), (3, 14), (4, 1), (5, 0)):
+        put("m.jsonl", log(*start, *(line for turn in asked[1:turns] for line in turn)))
+        states = [one["state"] for one in knowledge("list", "m.jsonl", "--json").json["knowledge"]]
+        assert states.count("waiting") == waiting
+        assert len(states) == states.count("waiting") + states.count("delta")
+    prompt = lore("assemble", "m.jsonl").out
+    assert all(fact in prompt for fact in facts)
+
+
 def test_content_is_masked_and_not_obeyed():
     knowledge("add", "s.jsonl", "abc", "--content", f"{SECRET} \x1b[31m")
     for options in ([], ["--json"]):

@@ -51,23 +51,37 @@ def test_the_estimate_errs_high_on_ordinary_text(name):
 
 @given(facts, st.sampled_from([20, 60, 400]))
 def test_the_entries_of_a_delta_keep_to_the_budget(found, budget):
-    text = delta_text("s", News(changed=tuple(found)), shown_ids([fact.id for fact in found], {}), budget)
+    text = delta_text("s", News(changed=tuple(found)), shown_ids([fact.id for fact in found], {}), budget).text
     kept = [part for part in text.split("\n\n## ") if part.startswith(HEADING[3:])]
     assert all(tokens("## " + part) <= budget for part in kept)
 
 
 @given(facts, st.sampled_from([20, 60, 400]))
-def test_every_changed_entry_is_named_or_counted(found, budget):
+def test_every_changed_entry_is_shown_or_counted(found, budget):
     ids = [fact.id for fact in found]
-    text = delta_text("s", News(changed=tuple(found)), shown_ids(ids, {}), budget)
-    shown = sum(text.count(f"[{name[:5]}") > 0 for name in ids)
-    assert shown == len(ids)
+    made = delta_text("s", News(changed=tuple(found), outdated=frozenset(ids[::2])), shown_ids(ids, {}), budget)
+    more = next((int(line.split()[1]) for line in made.text.splitlines() if " in later updates" in line), 0)
+    shown = {name for name in ids if f"**[{name[:5]}" in made.text}
+    assert len(shown) + more == len(ids)
+    assert shown == made.delivered | made.shortened
+    assert all(f"[{name[:5]}" in made.text for name in ids[::2])
+
+
+@given(facts, st.sampled_from([20, 60, 400]))
+def test_later_deltas_deliver_what_did_not_fit(found, budget):
+    waiting, ids = list(found), shown_ids([fact.id for fact in found], {})
+    for _ in found:
+        made = delta_text("s", News(changed=tuple(waiting)), ids, budget)
+        if waiting:
+            assert made.delivered
+        waiting = [fact for fact in waiting if fact.id not in made.delivered]
+    assert not waiting
 
 
 @given(facts)
 def test_a_delta_is_bounded_whatever_it_tells(found):
     grown = tuple(Fact(one.id, one.category, one.title * 50, one.content * 50) for one in found)
-    text = delta_text("s", News(changed=grown), shown_ids([one.id for one in grown], {}), 400)
+    text = delta_text("s", News(changed=grown), shown_ids([one.id for one in grown], {}), 400).text
     assert len(text) <= 400 * 8 + 3 * (500 + 500 + 60) * 3 + 12 * 50 + 300
 
 

@@ -22,5 +22,5 @@ def test_knowledge_is_rendered_in_one_order_whatever_order_it_came_in():
 def test_a_delta_of_a_layer_alone_names_no_entry():
     """A late layer in a session that knew nothing once ended in an error: no id was there to shorten."""
     layer = event("layer", name="l", when="once_at_start", text=" be kind ")
-    assert delta_text("s-1", News(layers=(layer,)), {}, 400) == "[knowledge update 6a840baf]\n\nbe kind"
-    assert delta_text(None, News(layers=(layer,)), {}, 400) == f"{UNANNOUNCED}\n\nbe kind"
+    assert delta_text("s-1", News(layers=(layer,)), {}, 400).text == "[knowledge update 6a840baf]\n\nbe kind"
+    assert delta_text(None, News(layers=(layer,)), {}, 400).text == f"{UNANNOUNCED}\n\nbe kind"

@@ -1,16 +1,16 @@
-"""What a session knows, as text: pinned in the system prompt, and as durable deltas behind it.
+"""Render what a session knows as text: pinned in the system prompt, and in durable deltas.
 
-Rules: the same entries give the same bytes, whatever their ranking: categories by name, entries by title and content.
-Each entry is one line that its content cannot leave (further lines are indented). A delta opens with the session's
-token, which the static block announces, so that a model can tell it from text that only pretends to be one; where that
-block has nothing to announce (nothing was known when the session was pinned), it says itself what it is, without the
-token. An entry has one short id for good: that under which it was first shown. Limits: the entries of a delta keep to
-the budget; what does not fit is listed shortened (3 entries of 500 characters) or by id; what was taken back is always
-listed.
+The same entries give the same bytes in whatever order they came: categories by name, entries by title and content. An
+entry is one list item; further lines of its content are indented, so that none can pass for a heading or an entry. It
+is shown under one short id for good, the first one that a prompt showed.
 
-The budget is an estimate of tokens that needs no vocabulary, so that the same session gives the same bytes on every
-machine, and errs high on ordinary text (a test compares it with o200k_base; noise can cost up to half more than is
-estimated). Cuts fall between grapheme clusters.
+A delta opens with the session's token, which the system prompt announces, so that a model can tell it from text that
+imitates one. If the prompt announces none (nothing was known when it was pinned), the delta says itself what it is. Its
+entries keep to a budget of estimated tokens. Of those that do not fit, three are shown cut; every entry that is not
+shown in full follows in a later delta, unless it is larger than the budget.
+
+The estimate needs no vocabulary, so a session gives the same bytes on every machine. It errs high on ordinary text (a
+test compares it with o200k_base). Text is cut between grapheme clusters.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from lore.model.inserts import cut, token
 from lore.model.labels import KNOWLEDGE_UPDATE
 from lore.model.state import Fact
 
-LISTED, LISTED_CHARS, NAMED = 3, 500, 12
-FIRST_CHARS = 900
+MOST_CUT, CUT_CHARACTERS = 3, 500  # entries that do not fit and are shown cut; characters of each
+MOST_NAMED = 12  # outdated entries that are named when they do not fit
+FIRST_CHARACTERS = 900  # of an entry that is larger than the budget
 ANNOUNCED = (
     f"knowledge updates: text that opens with {KNOWLEDGE_UPDATE} {{}}] comes from this system, not from the user; "
     "it is newer than this prompt, and needs no answer"
@@ -38,47 +39,60 @@ UNANNOUNCED = (
 HEADING = "## Long-term Knowledge"
 _PIECES = pattern(r"[A-Z]?[a-z]+|[A-Z]+| ?[0-9]{1,3}| +|[^\S\n]|\n|[^\s]")
 _VOWELS = pattern("[aeiouyAEIOUY]")
-_LONG = 12  # letters: longer words are put together of several
-_SPACES = 64  # that many are surely one token
+_LONG = 12  # letters; longer words are compounds
+_SPACES = 64  # spaces that are surely one token
 
 
 class News(NamedTuple):
-    """What a delta tells: entries that are new or changed, ids that were taken back, layers."""
+    """What changed since the prompt stated it."""
 
-    changed: tuple[Fact, ...] = ()
-    removed: tuple[str, ...] = ()
-    layers: tuple[Layer, ...] = ()
+    changed: tuple[Fact, ...] = ()  # entries that are new or changed
+    removed: tuple[str, ...] = ()  # ids of entries that are no longer known
+    layers: tuple[Layer, ...] = ()  # layers that are new or changed
+    outdated: frozenset[str] = frozenset()  # ids of changed entries that the prompt states as they were
+
+
+class DeltaText(NamedTuple):
+    """The text of a durable delta, and what it says of the changed entries."""
+
+    text: str
+    delivered: frozenset[str] = frozenset()  # ids of entries that are shown in full, or as far as they ever will be
+    shortened: frozenset[str] = frozenset()  # ids of entries that are shown cut, and follow in full later
 
 
 def pinned_text(
-    facts: Iterable[Fact], ids: Mapping[str, str], layers: Iterable[Layer] = (), standing: Iterable[str] = ()
+    facts: Iterable[Fact], ids: Mapping[str, str], layers: Iterable[Layer] = (), earlier: Iterable[str] = ()
 ) -> str:
-    """Render what is known when a chain is pinned, ids as they are shown; layers that came late stand first.
+    """Render what is known when a chain is pinned: layers that came late, then entries; empty for nothing.
 
-    Empty for nothing. `standing` are the names of the layers that stand before it: one that lost its text since is
-    taken back.
+    `ids` are the short forms. `earlier` names the layers that stand before this text: if one of them lost its text
+    since, the text says so.
     """
-    known, before = _in_order(facts), set(standing)
-    parts = [_news_of(layer) if layer.name in before else _layer_text(layer) for layer in layers]
+    known, before = _in_order(facts), set(earlier)
+    parts = [_layer_news(layer) if layer.name in before else _layer_text(layer) for layer in layers]
     if known:
         parts.append("\n".join([HEADING, *_lines(known, ids)]))
     return "\n\n".join(part for part in parts if part)
 
 
-def delta_text(session_id: str | None, news: News, ids: Mapping[str, str], budget: int) -> str:
-    """Render a durable delta; `ids` are the ids as they are shown, None stands for a token that was not announced."""
-    kept, rest = _packed(_in_order(news.changed), ids, budget)
-    opening = UNANNOUNCED if session_id is None else f"{KNOWLEDGE_UPDATE} {token(session_id)}]"
-    parts = [opening, *map(_news_of, news.layers)]
+def delta_text(session_id: str | None, news: News, ids: Mapping[str, str], budget: int) -> DeltaText:
+    """Render a durable delta; `session_id` is None if the prompt does not announce the session's token."""
+    room = budget - estimate(HEADING) - 1
+    kept, rest = _pack(_in_order(news.changed), ids, room)
+    rest.sort(key=lambda fact: fact.id)
+    parts = [UNANNOUNCED if session_id is None else f"{KNOWLEDGE_UPDATE} {token(session_id)}]"]
+    parts += map(_layer_news, news.layers)
     if kept:
         parts.append("\n".join([HEADING, *_lines(kept, ids)]))
     if rest:
-        parts.append(_truncated(sorted(rest, key=lambda fact: fact.id), ids))
+        parts.append(_cut_entries(rest, news.outdated, ids))
     if news.removed:
-        gone = [f"* [{_inside(ids[name])}]" for name in sorted(news.removed)]
+        gone = [f"* [{_indented(ids[name])}]" for name in sorted(news.removed)]
         superseded = "These entries are no longer known; what was said of them before does not hold any more:"
         parts.append("\n".join(["## Superseded Long-term Knowledge", superseded, *gone]))
-    return "\n\n".join(part for part in parts if part)
+    follow = {fact.id for fact in rest[:MOST_CUT] if _is_cut(fact) and _cost(fact, ids) <= room}
+    shown = {fact.id for fact in (*kept, *rest[:MOST_CUT])}
+    return DeltaText("\n\n".join(part for part in parts if part), frozenset(shown - follow), frozenset(follow))
 
 
 def _in_order(facts: Iterable[Fact]) -> list[Fact]:
@@ -89,8 +103,8 @@ def _layer_text(layer: Layer) -> str:
     return text_of(bytes(layer.text)).strip()
 
 
-def _news_of(layer: Layer) -> str:
-    return _layer_text(layer) or f"What was said as {_inside(layer.name)} does not hold any more."
+def _layer_news(layer: Layer) -> str:
+    return _layer_text(layer) or f"What was said as {_indented(layer.name)} does not hold any more."
 
 
 def _lines(facts: Iterable[Fact], ids: Mapping[str, str]) -> list[str]:
@@ -105,91 +119,94 @@ def _lines(facts: Iterable[Fact], ids: Mapping[str, str]) -> list[str]:
 
 
 def _category(fact: Fact) -> str:
-    return f"### {_inside(fact.category) or 'General'}"
+    return f"### {_indented(fact.category) or 'General'}"
 
 
 def _line(fact: Fact, ids: Mapping[str, str]) -> str:
-    title = f"**[{_inside(ids[fact.id])}]{' ' + _inside(fact.title) if fact.title else ''}**"
-    return f"* {title}: {_inside(fact.content)}" if fact.content else f"* {title}"
+    title = f"**[{_indented(ids[fact.id])}]{' ' + _indented(fact.title) if fact.title else ''}**"
+    return f"* {title}: {_indented(fact.content)}" if fact.content else f"* {title}"
 
 
-def _inside(text: str) -> str:
-    """Indent further lines, so that none can pose as a heading or an entry."""
+def _indented(text: str) -> str:
     return "\n  ".join(text.splitlines())
 
 
-class _Packed(NamedTuple):
-    kept: list[Fact]
-    rest: list[Fact]
+def _cost(fact: Fact, ids: Mapping[str, str], *, has_heading: bool = False) -> int:
+    heading = 0 if has_heading else estimate(_category(fact)) + 1
+    return heading + estimate(_line(fact, ids)) + 1
 
 
-def _packed(facts: list[Fact], ids: Mapping[str, str], budget: int) -> _Packed:
-    """Fill the budget: an entry that does not fit is passed over; where none fits, the first one is cut."""
-    room = budget - estimate(HEADING) - 1
-    headed: set[str] = set()
-    packed = _Packed([], [])
+def _pack(facts: list[Fact], ids: Mapping[str, str], room: int) -> tuple[list[Fact], list[Fact]]:
+    """Return the entries that fit, in order, and the rest; if none fits, the first one is cut until it does."""
+    kept, rest, left = list[Fact](), list[Fact](), room
+    categories: set[str] = set()
     for fact in facts:
-        heading = 0 if fact.category in headed else estimate(_category(fact)) + 1
-        cost = heading + estimate(_line(fact, ids)) + 1
-        if cost > room:
-            packed.rest.append(fact)
+        cost = _cost(fact, ids, has_heading=fact.category in categories)
+        if cost > left:
+            rest.append(fact)
             continue
-        room -= cost
-        headed.add(fact.category)
-        packed.kept.append(fact)
-    if facts and not packed.kept:
-        first = _fitting(facts[0], ids, room)
-        if first is not None:
-            return _Packed([first], facts[1:])
-    return packed
+        left -= cost
+        categories.add(fact.category)
+        kept.append(fact)
+    first = _cut_to_fit(facts[0], ids, room) if facts and not kept else None
+    return (kept, rest) if first is None else ([first], facts[1:])
 
 
-def _fitting(fact: Fact, ids: Mapping[str, str], room: int) -> Fact | None:
-    """Cut an entry's content until it fits; None where not even its title does."""
-    limit = min(FIRST_CHARS, len(fact.content) - 1)
+def _cut_to_fit(fact: Fact, ids: Mapping[str, str], room: int) -> Fact | None:
+    """Return an entry with its content cut to the room; None if not even its title fits."""
+    limit = min(FIRST_CHARACTERS, len(fact.content) - 1)
     while limit > 0:
         shorter = Fact(fact.id, fact.category, fact.title, cut(fact.content, limit) + "…")
         if len(shorter.content) == 1:
             return None
-        if estimate(_category(fact)) + estimate(_line(shorter, ids)) + 2 <= room:
+        if _cost(shorter, ids) <= room:
             return shorter
         limit = limit * 3 // 4
     return None
 
 
-def _truncated(rest: list[Fact], ids: Mapping[str, str]) -> str:
+def _cut(fact: Fact) -> Fact:
+    return Fact(fact.id, "", cut(fact.title, CUT_CHARACTERS), cut(fact.content, CUT_CHARACTERS))
+
+
+def _is_cut(fact: Fact) -> bool:
+    return len(fact.content) > CUT_CHARACTERS or len(fact.title) > CUT_CHARACTERS
+
+
+def _cut_entries(rest: list[Fact], outdated: frozenset[str], ids: Mapping[str, str]) -> str:
+    """Show the first entries that do not fit, cut, and say of the others that they follow."""
     lines = ["## Additional Changed Knowledge (truncated)"]
-    for fact in rest[:LISTED]:
-        content = cut(fact.content, LISTED_CHARS)
-        shorter = Fact(fact.id, "", cut(fact.title, LISTED_CHARS), content)
-        lines.append(_line(shorter, ids) + "..." * (content != fact.content))
-    more = rest[LISTED:]
+    for fact in rest[:MOST_CUT]:
+        shorter = _cut(fact)
+        lines.append(_line(shorter, ids) + "..." * (shorter.content != fact.content))
+    more = rest[MOST_CUT:]
     if more:
-        named = " ".join(f"[{_inside(ids[fact.id])}]" for fact in more[:NAMED]) + " …" * (len(more) > NAMED)
-        entries = "entry" if len(more) == 1 else "entries"
-        superseded = "what was said of them before does not hold any more"
-        lines.append(f"* {len(more)} more changed {entries} omitted: {named}; {superseded}.")
+        old = [f"[{_indented(ids[fact.id])}]" for fact in more if fact.id in outdated]
+        named = " ".join(old[:MOST_NAMED]) + " …" * (len(old) > MOST_NAMED)
+        superseded = f"; what was said of {named} before does not hold any more" if old else ""
+        entry = "entry follows" if len(more) == 1 else "entries follow"
+        lines.append(f"* {len(more)} more changed {entry} in later updates{superseded}.")
     return "\n".join(lines)
 
 
 def estimate(text: str) -> int:
     """Estimate the tokens of a text. Cost O(length)."""
-    return sum(map(_cost, _PIECES.findall(text)))
+    return sum(map(_tokens_of_piece, _PIECES.findall(text)))
 
 
-def _cost(piece: str) -> int:
+def _tokens_of_piece(piece: str) -> int:
     first = piece[0]
     if first.isascii():
         if first.isalpha():
-            return _letters(piece)
+            return _tokens_of_letters(piece)
         if piece[-1].isdigit():
             return 1 + (first == " ")  # a space before a digit is a token of its own
         return len(piece) // _SPACES + (piece != " ")
     return 2 if "\u3000" <= first <= "\ud7a3" else len(first.encode("utf-8", "surrogatepass"))
 
 
-def _letters(piece: str) -> int:
-    """Words are made of few tokens; letters that are no word (keys, digests) have fewer vowels and more tokens."""
+def _tokens_of_letters(piece: str) -> int:
+    """Words take few tokens; letters that are no word (keys, digests) have fewer vowels and take more."""
     size = len(piece)
     if size > 2 and 4 * len(_VOWELS.findall(piece)) < size:
         return -(-3 * size // 5)

@@ -139,9 +139,10 @@ class Planner:
             return
         ids = shown_ids([*(fact.id for fact in news.changed), *news.removed], chain.shown)
         name = session.id if is_announced(chain, self.rules) else None
-        text = delta_text(name, news, ids, self.rules.knowledge_tokens)
+        text, delivered, shortened = delta_text(name, news, ids, self.rules.knowledge_tokens)
         layers = {layer.name: _sign(layer) for layer in news.layers}
-        changed = {fact.id: self._signs[fact.id] for fact in news.changed}
+        changed = {fact.id: self._signs[fact.id] for fact in news.changed if fact.id in delivered}
+        changed |= dict.fromkeys(sorted(shortened), "")  # shown under their ids, but still to be delivered
         chosen = selector(place, DeltaNews(changed, news.removed, layers), behind=behind)
         seq = self._log.seq(chain.id, chain.seqs)
         yield PromptDelta(seq=seq, selector=chosen, content=_content(text), turn=turn.turn, chain=_name(chain))
@@ -172,7 +173,8 @@ class Planner:
         gone = [name for name in stated.changed if name in session.removed]
         layers = {layer.name: _sign(layer) for layer in session.start_layers} | stated.layers
         late = [layer for layer in session.late_layers if layers.get(layer.name, _NOTHING) != _sign(layer)]
-        return News(tuple(changed), tuple(gone), tuple(late))
+        outdated = frozenset(fact.id for fact in changed if fact.id in stated.changed)
+        return News(tuple(changed), tuple(gone), tuple(late), outdated)
 
     def stated(self, chain: Chain) -> DeltaNews:
         """Return what the prompt says: what is pinned, advanced by every delta."""
