@@ -330,7 +330,7 @@ class Conversation(ABC):
     def _fresh(self, letter: str, chain: str) -> str:
         """Return a uuid that the chain does not have."""
         state = self.state.chain(chain)
-        known, begin = index_of(state).uuids, "" if chain == MAIN else f"{chain}-"
+        known, begin = index_of(state).numbers, "" if chain == MAIN else f"{chain}-"
         number = state.groups + 1
         while f"{begin}{letter}{number}" in known:
             number += 1

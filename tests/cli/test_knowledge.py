@@ -119,7 +119,7 @@ def test_entries_are_removed_each_once_by_the_beginnings_of_their_ids():
         ("abcdfe1", "the nearest id is abcdef1"),
         ("", "the session knows no entry ''"),
         # The beginning of an id that was too short was said to be unknown, as if nothing were like it.
-        ("zzzz", "'zzzz' is too little of an id: at least 5 characters are needed, or all of it"),
+        ("zzzz", "'zzzz' is too short: give at least 5 characters of an id, or all of it"),
     ],
 )
 def test_an_entry_that_is_not_known_is_an_error_and_nothing_is_written(words, name, said):
@@ -135,7 +135,7 @@ def test_an_entry_is_meant_by_the_short_id_that_the_prompt_shows_it_under():
     assert knowledge("update", "k.jsonl", "abcde", "--content", "new").out == "abcdef1\n"
     assert knowledge("remove", "k.jsonl", "abcde").out == "abcdef1\n"
     gone = knowledge("remove", "k.jsonl", "abcde")  # the prefix of abcdef2 alone, and shown as another entry
-    assert (gone.code, "'abcde' was the entry abcdef1, which was taken back" in gone.err) == (2, True)
+    assert (gone.code, "'abcde' was the entry abcdef1, which was removed" in gone.err) == (2, True)
 
 
 # Any name at all was told the nearest id, however far that was.
@@ -275,14 +275,11 @@ def test_no_line_of_the_help_is_cut(words):
     assert (ran.code, "..." in ran.out.partition("Commands:")[2]) == (0, False)
 
 
-def test_an_entry_that_is_known_by_its_title_is_updated_under_its_own_id():
-    """`add` once printed an id under which the list knew nothing."""
-    ran = knowledge("add", "k.jsonl", "--category", "c", "--title", "one", "--content", "second")
-    assert ran.out == "abcdef1\n"
-    assert "abcdef1  c  One: first" not in knowledge("list", "k.jsonl").out
-    assert {one["id"] for one in knowledge("list", "k.jsonl", "--json").json["knowledge"]} == {
-        "abcdef1", "abcdef2", "zzzzz-9",
-    }  # fmt: skip
+def test_add_with_a_known_title_adds_another_entry():
+    """It overwrote the entry of the same title: "Bob is allergic to nuts" became "the door code is 12"."""
+    ran = knowledge("add", "k.jsonl", "--category", "c", "--title", "One", "--content", "second")
+    entries = {one["id"]: one["content"] for one in knowledge("list", "k.jsonl", "--json").json["knowledge"]}
+    assert (entries["abcdef1"], entries[ran.out.strip()], len(entries)) == ("first", "second", 4)
 
 
 @pytest.mark.parametrize("url", ["sqlite:sessions.db", "jsonl:sessions"])

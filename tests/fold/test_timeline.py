@@ -1,4 +1,4 @@
-"""Append, patches, cleared results, tombstones."""
+"""Items are appended, patched, cleared and removed; text that streams in is joined once."""
 
 from __future__ import annotations
 
@@ -21,97 +21,95 @@ def groups(fold):
     return [entry.group for entry in fold.state.main().entries]
 
 
-def test_items_stand_in_the_order_in_which_they_came():
-    assert Fold(started(), append(user("b")), append(said("a"))).uuids == ["b", "a"]
+def causes(fold):
+    return [change.cause for change in fold.state.main().since]
 
 
-def test_of_a_duplicated_uuid_the_first_place_and_the_last_content_hold():
+def patch(call_id, status="completed", **fields):
+    return event("patch_tool_call", call_id=call_id, status=status, **fields)
+
+
+def stream(uuid, text):
+    return event("patch_text", uuid=uuid, delta_text=text)
+
+
+# append
+
+
+def test_repeated_uuid_keeps_the_first_place_and_the_last_content():
     fold = Fold(started(), append(user("u", "1")), append(user("v")), append(user("u", "2")))
     assert (fold.uuids, bytes(fold.item(0).text), fold.codes) == (["u", "v"], b'"2"', ["LORE205"])
 
 
-def test_a_duplicate_with_the_same_content_leaves_the_state_as_it_was():
+def test_repeated_item_leaves_the_timeline_as_it_was():
     fold = Fold(started(), append(user("u")))
-    chain = fold.state.main()
-    assert fold.take(append(user("u"))).state.main().entries is chain.entries
+    entries = fold.state.main().entries
+    assert fold.take(append(user("u"))).state.main().entries is entries
     assert fold.codes == ["LORE205"]
 
 
-def test_a_call_that_comes_again_keeps_its_outcome():
+def test_repeated_call_keeps_its_outcome():
     """A copied line of a call took its result away, and the prompt seemed to have been rewritten."""
-    fold = Fold(started(), append(call("t", "c")))
-    fold.take(event("patch_tool_call", call_id="c", status="failed", output="o", error="e"))
+    fold = Fold(started(), append(call("t", "c")), patch("c", "failed", output="o", error="e"))
     before = fold.item(0)
     fold.take(append(call("t", "c")))
     assert (fold.item(0), fold.codes) == (before, ["LORE205"])
 
 
 @pytest.mark.parametrize("again", [call("t", "d"), call("t", "c", output="p"), call("t", "c", status="failed")])
-def test_a_call_that_comes_again_with_an_outcome_or_another_id_is_taken_as_it_is(again):
-    fold = Fold(started(), append(call("t", "c")))
-    fold.take(event("patch_tool_call", call_id="c", status="completed", output="o"), append(again))
+def test_repeated_call_with_an_outcome_or_another_id_replaces_it(again):
+    fold = Fold(started(), append(call("t", "c")), patch("c", output="o"), append(again))
     assert b"o" not in bytes(fold.item(0).output)
 
 
-# groups: what one response said
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([append(user("u")), append(user("v")), append(said("a"))], [1, 2, 3]),
+        ([append(said("a", response_id="r")), append(said("b", response_id="q"))], [1, 2]),
+        (
+            [event("turn_started", turn=1), append(said("a", response_id="r")), append(call("t", "c", response_id="r")),
+             append(call("v", "d", response_id="r"))],
+            [1, 1, 1],
+        ),
+        (
+            [event("turn_started", turn=1), append(said("a")), append(call("t", "c")), event("turn_started", turn=2),
+             append(said("b"))],
+            [1, 1, 2],
+        ),
+        (
+            [append(said("a")), append(call("t", "c")), append(call("v", "d")), patch("d", output="o"),
+             append(said("b"))],
+            [1, 1, 1, 2],
+        ),
+    ],
+    ids=["users", "two responses", "one response", "without ids: a turn", "without turns: up to a result"],
+)  # fmt: skip
+def test_items_of_one_response_are_one_group(events, expected):
+    assert groups(Fold(started(), *events)) == expected
 
 
-def test_text_and_parallel_calls_of_one_response_are_one_group():
-    fold = Fold(started(), event("turn_started", turn=1))
-    fold.take(
-        append(said("a", response_id="r")),
-        append(call("t", "c", response_id="r")),
-        append(call("v", "d", response_id="r")),
-    )
-    assert len(set(groups(fold))) == 1
+def test_call_joins_its_response_after_what_came_between():
+    late = append(call("t", "c", response_id="r"))
+    fold = Fold(started(), event("turn_started", turn=1), append(said("a", response_id="r")), append(user("u")), late)
+    assert (fold.uuids, groups(fold)) == (["a", "t", "u"], [1, 1, 2])
 
 
-def test_another_response_begins_another_group():
-    fold = Fold(started(), append(said("a", response_id="r")), append(said("b", response_id="q")))
-    assert len(set(groups(fold))) == 2
-
-
-def test_a_response_without_an_id_is_what_came_within_a_turn():
-    fold = Fold(started(), event("turn_started", turn=1), append(said("a")), append(call("t", "c")))
-    fold.take(event("turn_started", turn=2), append(said("b")))
-    assert groups(fold) == [1, 1, 2]
-
-
-def test_without_turns_a_finished_call_ends_the_response():
-    fold = Fold(started(), append(said("a")), append(call("t", "c")), append(call("v", "d")))
-    fold.take(event("patch_tool_call", call_id="d", status="completed", output="o"), append(said("b")))
-    assert groups(fold) == [1, 1, 1, 2]
-
-
-def test_users_never_join():
-    assert groups(Fold(started(), append(user("u")), append(user("v")), append(said("a")))) == [1, 2, 3]
-
-
-def test_a_call_joins_the_response_that_stands_before_it_after_something_was_taken_back():
-    fold = Fold(started(), event("turn_started", turn=1), append(said("a", response_id="r")), append(user("u")))
-    fold.take(event("remove", uuids=["u"]), append(call("t", "c", response_id="r")))
-    assert groups(fold)[0] == groups(fold)[1]
-
-
-def test_a_call_joins_its_response_across_a_compaction_that_kept_it():
+@pytest.mark.parametrize(
+    "between",
+    [
+        event("remove", uuids=["u"]),
+        event("compact_applied", uuid="d", trigger="overflow", preserved_uuids=["a"], summary="S"),
+    ],
+    ids=["a removal", "a compaction that keeps it"],
+)
+def test_call_joins_its_response_across(between):
     fold = Fold(started(), append(user("u")), event("turn_started", turn=1), append(said("a", response_id="r")))
-    fold.take(event("compact_applied", uuid="d", trigger="overflow", preserved_uuids=["a"], summary="S"))
-    fold.take(append(call("t", "c", response_id="r")))
-    assert groups(fold)[1] == groups(fold)[2]
+    fold.take(between, append(call("t", "c", response_id="r")))
+    assert groups(fold)[-1] == groups(fold)[-2]
 
 
-# patch_text
-
-
-def test_a_text_patch_is_added_behind_the_text():
-    fold = Fold(started(), append(said("a", "one")), event("patch_text", uuid="a", delta_text=" two\n"))
-    assert bytes(fold.item(0).text) == b'"one two\\n"'
-
-
-def test_a_text_patch_to_a_message_without_text_is_its_text():
-    item = {"type": "assistant_message", "uuid": "a"}
-    fold = Fold(started(), append(item), event("patch_text", uuid="a", delta_text="x"))
-    assert bytes(fold.item(0).text) == b'"x"'
+# patches
 
 
 @pytest.mark.parametrize(
@@ -122,175 +120,138 @@ def test_a_text_patch_to_a_message_without_text_is_its_text():
         ([], [b'"x"']),
     ],
 )
-def test_a_text_patch_to_blocks_reaches_the_last_text_or_adds_one(blocks, texts):
+def test_text_is_added_to_the_last_text_block(blocks, texts):
     item = {"type": "assistant_message", "uuid": "a", "blocks": blocks}
-    fold = Fold(started(), append(item), event("patch_text", uuid="a", delta_text="x"))
+    fold = Fold(started(), append(item), stream("a", "x"))
     assert [bytes(block.text) for block in fold.item(0).blocks] == texts
 
 
-@pytest.mark.parametrize("uuid", ["u", "t", "none"])
-def test_a_text_patch_to_what_is_no_assistant_message_changes_nothing(uuid):
+@pytest.mark.parametrize(("fields", "text"), [({"text": "one"}, b'"one x\\n"'), ({}, b'" x\\n"')])
+def test_text_is_added_to_the_text(fields, text):
+    fold = Fold(started(), append({"type": "assistant_message", "uuid": "a", **fields}), stream("a", " x\n"))
+    assert bytes(fold.item(0).text) == text
+
+
+@pytest.mark.parametrize("unfit", [stream("u", "x"), stream("t", "x"), stream("none", "x"), patch("u")])
+def test_patch_of_an_unknown_item_changes_nothing(unfit):
     fold = Fold(started(), append(user("u")), append(call("t", "c")))
     before = dump_state(fold.state)
-    fold.take(event("patch_text", uuid=uuid, delta_text="x"))
+    fold.take(unfit)
     assert (dump_state(fold.state), fold.codes) == (before, ["LORE204"])
 
 
-# patch_tool_call
-
-
-def test_a_tool_patch_sets_what_it_carries_and_keeps_the_rest():
+def test_tool_patch_keeps_what_it_does_not_carry():
     fold = Fold(started(), append(call("t", "c", detail={"d": 1}, response_id="r")))
-    fold.take(event("patch_tool_call", call_id="c", status="completed", output="o"))
-    fold.take(event("patch_tool_call", call_id="c", status="failed", error="e"))
+    fold.take(patch("c", output="o"), patch("c", "failed", error="e"))
     item = fold.item(0)
-    said = [bytes(content) for content in (item.output, item.error, item.detail)]
-    assert (item.status, said) == ("failed", [b'"o"', b'"e"', b'{"d":1}'])
-    assert (item.response_id, item.name) == ("r", "ls")
+    contents = [bytes(content) for content in (item.output, item.error, item.detail)]
+    assert (item.status, contents, item.response_id) == ("failed", [b'"o"', b'"e"', b'{"d":1}'], "r")
 
 
-def test_a_tool_patch_reaches_the_most_recent_call_of_its_id():
-    fold = Fold(started(), append(call("t", "c")), append(call("v", "c")))
-    fold.take(event("patch_tool_call", call_id="c", status="completed", output="o"))
-    assert [fold.item(n).status for n in (0, 1)] == ["running", "completed"]
+def test_tool_patch_reaches_the_last_call_of_its_id():
+    fold = Fold(started(), append(call("t", "c")), append(call("v", "c")), patch("c", output="o"))
+    assert [fold.item(place).status for place in (0, 1)] == ["running", "completed"]
+    again = Fold(started(), append(call("t", "c")), append(call("v", "c")), event("remove", uuids=["v"]), patch("c"))
+    assert (again.item(0).status, again.problems) == ("completed", [])
 
 
-def test_a_tool_patch_for_an_unknown_call_changes_nothing():
-    fold = Fold(started(), append(user("c")))
-    before = dump_state(fold.state)
-    fold.take(event("patch_tool_call", call_id="c", status="completed"))
-    assert (dump_state(fold.state), fold.codes) == (before, ["LORE204"])
-
-
-def test_a_call_that_a_duplicate_renamed_is_unknown_by_its_old_id():
-    fold = Fold(started(), append(call("t", "c")), append(call("t", "d")))
-    fold.take(event("patch_tool_call", call_id="c", status="completed", output="o"))
-    assert (fold.item(0).status, fold.codes) == ("running", ["LORE205", "LORE204"])
-
-
-def test_a_patch_for_a_renamed_call_that_was_taken_back_is_a_problem():
-    fold = Fold(started(), append(call("t", "c")), append(call("t", "d")), event("remove", uuids=["t"]))
-    fold.take(event("patch_tool_call", call_id="c", status="completed", output="o"))
+@pytest.mark.parametrize("more", [[], [event("remove", uuids=["t"])]], ids=["present", "removed"])
+def test_renamed_call_is_unknown_by_its_old_id(more):
+    fold = Fold(started(), append(call("t", "c")), append(call("t", "d")), *more, patch("c", output="o"))
     assert fold.codes == ["LORE205", "LORE204"]
 
 
-# tool_result_cleared
+# cleared results
 
 
-def test_cleared_results_become_the_placeholder_and_are_noted():
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [({"placeholder": "[gone]"}, b'"[gone]"'), ({}, b'"[Old tool result content cleared]"')],
+)
+def test_cleared_result_becomes_the_placeholder(fields, text):
     fold = Fold(started(), append(call("t", "c", output="long", status="completed")))
-    fold.take(event("tool_result_cleared", call_ids=["c"], placeholder="[gone]"))
-    assert bytes(fold.item(0).output) == b'"[gone]"'
-    assert [one.cause for one in fold.state.main().since] == ["LORE117"]
-
-
-def test_cleared_results_have_a_placeholder_of_their_own_where_none_is_given():
-    fold = Fold(started(), append(call("t", "c", output="long")), event("tool_result_cleared", call_ids=["c"]))
-    assert bytes(fold.item(0).output) == b'"[Old tool result content cleared]"'
-
-
-def test_clearing_unknown_calls_is_a_problem_and_clears_the_others():
-    fold = Fold(
-        started(), append(call("t", "c", output="long")), event("tool_result_cleared", call_ids=["c", "x", "y"])
-    )
+    fold.take(event("tool_result_cleared", call_ids=["c", "x", "y"], **fields))
+    assert (bytes(fold.item(0).output), causes(fold)) == (text, ["LORE117"])
     assert [problem.message for problem in fold.problems] == ["tool_result_cleared names 2 unknown calls"]
-    assert b"cleared" in bytes(fold.item(0).output)
 
 
-def test_clearing_only_unknown_calls_entitles_to_nothing():
+def test_clearing_unknown_calls_is_not_noted():
     fold = Fold(started(), event("tool_result_cleared", call_ids=["x"]))
-    assert (fold.codes, fold.state.main().since) == (["LORE204"], ())
+    assert (fold.codes, causes(fold)) == (["LORE204"], [])
 
 
-# remove
+# removal
 
 
-def test_removed_items_are_gone_and_what_follows_can_still_be_patched():
-    fold = Fold(started(), *[append(user(f"u{n}")) for n in range(5)], event("turn_started", turn=1))
-    fold.take(append(call("t", "c")), append(said("a")))
-    fold.take(event("remove", uuids=["u1", "u3"]), event("patch_text", uuid="a", delta_text="!"))
-    fold.take(event("patch_tool_call", call_id="c", status="completed"))
-    assert fold.uuids == ["u0", "u2", "u4", "t", "a"]
+def test_items_after_removed_ones_can_be_patched():
+    fold = Fold(started(), *[append(user(f"u{number}")) for number in range(5)], event("turn_started", turn=1))
+    fold.take(append(call("t", "c")), append(said("a")), event("remove", uuids=["u1", "u3"]), stream("a", "!"))
+    fold.take(patch("c"))
+    assert (fold.uuids, causes(fold)) == (["u0", "u2", "u4", "t", "a"], ["LORE143"])
     assert (bytes(fold.item(4).text), fold.item(3).status) == (b'"hi!"', "completed")
-    assert [one.cause for one in fold.state.main().since] == ["LORE143"]
 
 
-def test_a_removed_repeat_of_a_call_id_uncovers_the_one_before():
-    fold = Fold(started(), append(call("t", "c")), append(call("v", "c")), event("remove", uuids=["v"]))
-    fold.take(event("patch_tool_call", call_id="c", status="completed"))
-    assert (fold.item(0).status, fold.problems) == ("completed", [])
-
-
-def test_what_was_never_sent_can_be_taken_back_without_a_rewind():
-    """A prompt that nobody sent was taken back, and passed for the reason why the next bill fell."""
+def test_only_removal_of_sent_items_is_a_rewind():
+    """A prompt that nobody sent was removed, and was taken for the cause of the next cache break."""
     fold = Fold(started(), append(user("u")), event("turn_started", turn=1), append(user("v")))
-    assert [one.cause for one in fold.take(event("remove", uuids=["v"])).state.main().since] == []
-    assert [one.cause for one in fold.take(event("remove", uuids=["u"])).state.main().since] == ["LORE143"]
+    assert causes(fold.take(event("remove", uuids=["v"]))) == []
+    assert causes(fold.take(event("remove", uuids=["u"]))) == ["LORE143"]
 
 
-def test_removing_unknown_items_is_a_problem_and_no_rewind():
+def test_removal_of_unknown_items_is_a_problem():
     fold = Fold(started(), append(user("u")), event("remove", uuids=["x"]))
-    assert (fold.uuids, fold.codes, fold.state.main().since) == (["u"], ["LORE204"], ())
+    assert (fold.uuids, fold.codes, causes(fold)) == (["u"], ["LORE204"], [])
 
 
-def test_an_older_state_that_is_folded_again_gives_the_same():
+def test_older_state_folds_again_to_the_same():
     fold = Fold(started(), append(call("t", "c")))
-    older = fold.state
-    fold.take(append(call("v", "c")), event("remove", uuids=["t"]))
     again = Fold()
-    again.state = older
-    again.take(append(call("v", "c")), event("remove", uuids=["t"]))
+    again.state = fold.state
+    for one in (fold, again):
+        one.take(append(call("v", "c")), event("remove", uuids=["t"]))
     assert dump_state(again.state) == dump_state(fold.state)
 
 
 # streamed text
 
 
-def _copied(deltas):
-    """How many bytes are joined while a message arrives in pieces and then is read."""
-    fold = Fold(started(), append(said("a", "")), *[event("patch_text", uuid="a", delta_text="x" * 20)] * deltas)
-    return len(bytes(fold.item(0).text)), len(fold.state.chains["main"].stream.deltas)
+def test_streamed_text_is_joined_once_when_it_is_read():
+    """Each piece was joined at once: 40,000 of them took 16 seconds."""
+    fold = Fold(started(), append(said("a", "")), *[stream("a", "x" * 20)] * 300)
+    assert (len(bytes(fold.item(0).text)), len(fold.state.chains["main"].stream.deltas)) == (300 * 20 + 2, 300)
 
 
-def test_a_text_in_many_pieces_is_joined_once():
-    """Each delta was joined at once: 40,000 of them took 16 seconds."""
-    assert _copied(300) == (300 * 20 + 2, 300)
-
-
-def test_pieces_are_joined_before_something_else_moves_the_message():
-    fold = Fold(started(), append(said("a", "x")), append(said("b", "y")))
-    fold.take(event("patch_text", uuid="b", delta_text="z"), event("remove", uuids=["a"]))
+def test_streamed_text_is_joined_before_its_message_moves():
+    fold = Fold(started(), append(said("a", "x")), append(said("b", "y")), stream("b", "z"))
+    fold.take(event("remove", uuids=["a"]))
     assert (fold.state.chains["main"].stream, bytes(fold.item(0).text)) == (None, b'"yz"')
 
 
-def test_pieces_for_two_messages_in_turn_reach_both():
-    fold = Fold(started(), append(said("a", "")), append(said("b", "")))
-    for uuid in ("a", "b", "a", "b"):
-        fold.take(event("patch_text", uuid=uuid, delta_text=uuid))
+def test_streams_of_two_messages_reach_both():
+    fold = Fold(started(), append(said("a", "")), append(said("b", "")), *[stream(uuid, uuid) for uuid in "abab"])
     assert [bytes(fold.item(place).text) for place in (0, 1)] == [b'"aa"', b'"bb"']
 
 
-def test_reading_a_state_while_text_arrives_costs_the_next_event_no_new_index():
-    """Reading moved the index to a chain that nobody kept: each event after it built another."""
-    fold = Fold(started(), append(said("a", "")), event("patch_text", uuid="a", delta_text="x"))
+def test_reading_while_text_streams_costs_no_new_index():
+    """Reading moved the index to a chain that was thrown away: each event after it built another."""
+    fold = Fold(started(), append(said("a", "")), stream("a", "x"))
     index = fold.state.chains["main"].index
     assert bytes(fold.item(0).text) == b'"x"'
-    fold.take(event("patch_text", uuid="a", delta_text="y"), event("turn_started", turn=1), append(user("u")))
+    fold.take(stream("a", "y"), event("turn_started", turn=1), append(user("u")))
     assert fold.state.chains["main"].index is index
 
 
 @settings(max_examples=60)
 @given(st.data())
-def test_positions_behind_removals_are_those_of_an_index_built_anew(data):
-    """An index that follows removals, insertions and appends says what one of the timeline itself says."""
+def test_index_follows_every_change_of_the_timeline(data):
     chain = Chain()
     chain.turn = SimpleNamespace(turn=1)  # within one turn calls join their response, in the middle
     for number in range(data.draw(st.integers(1, 40))):
         known = [entry.item.uuid for entry in chain.entries]
         kind = data.draw(st.sampled_from(["user", "call", "said", "remove", "patch"]))
         if kind == "remove":
-            gone = data.draw(st.lists(st.sampled_from(known), max_size=4)) if known else ["?"]
-            timeline.remove(chain, e.Remove(uuids=tuple(gone)))
+            removed = data.draw(st.lists(st.sampled_from(known), max_size=4)) if known else ["?"]
+            timeline.remove(chain, e.Remove(uuids=tuple(removed)))
         elif kind == "patch":
             uuid = data.draw(st.sampled_from(known)) if known else "?"
             timeline.patch_text(chain, e.PatchText(uuid=uuid, delta_text=Raw(b'"y"')))
@@ -303,7 +264,7 @@ def test_positions_behind_removals_are_those_of_an_index_built_anew(data):
                 "said": AssistantMessage(f"a{number}", text=Raw(b'"x"'), response_id=response),
             }[kind]
             timeline.append(chain, e.Append(item=item))
-        timeline.settle(chain)
-        index, anew = timeline.index_of(chain), Index(chain.entries)
-        assert {uuid: index.place(uuid) for uuid in index.uuids} == anew.uuids
-        assert {name: index.call(name) for name in index.calls} == anew.calls
+        timeline.join_stream(chain)
+        index, fresh = timeline.index_of(chain), Index(chain.entries)
+        assert {uuid: index.place(uuid) for uuid in index.numbers} == fresh.numbers
+        assert {name: index.call(name) for name in index.call_numbers} == fresh.call_numbers

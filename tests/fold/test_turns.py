@@ -1,4 +1,4 @@
-"""Turns: they open, they end in one of three ways, and their bills add up."""
+"""Turns start, end in one of three ways, and their usage adds up."""
 
 from __future__ import annotations
 
@@ -7,91 +7,76 @@ import pytest
 from model.making import Fold, append, event, started, user
 
 
-def usage(**counts):
-    return {f"{name}_tokens": count for name, count in counts.items()}
+def start(turn, **fields):
+    return event("turn_started", turn=turn, **fields)
 
 
-def test_a_turn_takes_the_changes_noted_before_it():
-    fold = Fold(started(), event("cache_reset", reason="r"), event("turn_started", turn=1, at="t", context={"a": 1}))
+def end(turn, kind="turn_completed", **counts):
+    return event(kind, turn=turn, at="t", usage={f"{name}_tokens": count for name, count in counts.items()})
+
+
+def totals(fold):
+    return fold.state.main().totals
+
+
+def test_turn_takes_the_changes_noted_before_it():
+    fold = Fold(started(), event("cache_reset", reason="r"), start(1, at="t", context={"a": 1}))
     turn = fold.state.main().turn
-    assert turn is not None
-    assert ([one.cause for one in turn.since], turn.at, bytes(turn.context)) == (["LORE144"], "t", b'{"a":1}')
+    assert ([change.cause for change in turn.since], turn.at, bytes(turn.context)) == (["LORE144"], "t", b'{"a":1}')
     assert fold.state.main().since == ()
 
 
-def test_a_turn_number_that_does_not_rise_is_a_problem():
-    assert Fold(started(), event("turn_started", turn=2), event("turn_started", turn=2)).codes == ["LORE213"]
+def test_turn_number_that_does_not_rise_is_a_problem():
+    assert Fold(started(), start(2), start(2)).codes == ["LORE213"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "state"), [("turn_completed", "completed"), ("turn_failed", "failed"), ("turn_canceled", "canceled")]
-)
-def test_a_turn_ends_in_one_of_three_ways(kind, state):
-    fold = Fold(started(), event("turn_started", turn=1), event(kind, turn=1, usage=usage(read=5), at="t"))
+@pytest.mark.parametrize("state", ["completed", "failed", "canceled"])
+def test_turn_ends_in_one_of_three_ways(state):
+    fold = Fold(started(), start(1), end(1, f"turn_{state}", read=5))
     last = fold.state.main().last
-    assert last is not None
-    assert (last.state, last.at, fold.state.main().totals.read_tokens) == (state, "t", 5)
+    assert (last.state, last.at, totals(fold).read_tokens) == (state, "t", 5)
 
 
-@pytest.mark.parametrize("events", [[], [event("turn_started", turn=2)]], ids=["none", "another"])
-def test_the_end_of_a_turn_that_is_not_under_way_is_a_problem(events):
-    fold = Fold(started(), *events, event("turn_completed", turn=1, usage=usage(read=5)))
+@pytest.mark.parametrize("events", [[], [start(2)]], ids=["no turn", "another turn"])
+def test_end_of_a_turn_that_is_not_under_way_is_a_problem(events):
+    fold = Fold(started(), *events, end(1, read=5))
     assert (fold.codes, fold.state.main().last) == (["LORE213"], None)
 
 
-def test_bills_add_up_and_unknown_counts_stay_unknown():
-    fold = Fold(started())
-    for number in (1, 2):
-        fold.take(
-            event("turn_started", turn=number), event("turn_completed", turn=number, usage=usage(read=5, uncached=1))
-        )
-    totals = fold.state.main().totals
-    assert (totals.turns, totals.read_tokens, totals.uncached_tokens, totals.write_tokens) == (2, 10, 2, None)
+def test_usage_adds_up_and_unknown_counts_stay_unknown():
+    sums = totals(Fold(started(), start(1), end(1, read=5, uncached=1), start(2), end(2, read=5, uncached=1)))
+    assert (sums.turns, sums.read_tokens, sums.uncached_tokens, sums.write_tokens) == (2, 10, 2, None)
 
 
-def test_a_turn_that_ends_twice_is_billed_once():
-    fold = Fold(started(), event("turn_started", turn=1), event("turn_completed", turn=1, usage=usage(read=5)))
-    fold.take(event("turn_completed", turn=1, usage=usage(read=7)))
-    assert fold.state.main().totals.read_tokens == 7
+def test_second_end_of_a_turn_replaces_the_first():
+    fold = Fold(started(), start(1), end(1, read=5), end(1, read=7))
+    assert totals(fold).read_tokens == 7
+    assert totals(fold.take(event("turn_failed", turn=1))).read_tokens is None
 
 
-def test_a_bill_that_is_taken_back_is_unknown_again_not_zero():
-    fold = Fold(started(), event("turn_started", turn=1), event("turn_completed", turn=1, usage=usage(read=5)))
-    fold.take(event("turn_failed", turn=1))
-    assert fold.state.main().totals.read_tokens is None
+def test_repeated_turn_number_keeps_the_usage_of_the_first():
+    sums = totals(Fold(started(), start(1), end(1, read=5), start(1), end(1, read=5)))
+    assert (sums.turns, sums.read_tokens) == (2, 10)
 
 
-def test_a_turn_number_that_starts_anew_does_not_take_back_the_bill_of_the_first():
-    fold = Fold(started())
-    for _ in range(2):
-        fold.take(event("turn_started", turn=1), event("turn_completed", turn=1, usage=usage(read=5)))
-    assert (fold.state.main().totals.turns, fold.state.main().totals.read_tokens) == (2, 10)
-
-
-def test_turns_of_chains_are_counted_apart():
-    fold = Fold(started(), event("turn_started", turn=1), event("turn_started", turn=1, chain="side"))
+def test_turns_are_counted_for_each_chain():
+    fold = Fold(started(), start(1), start(1, chain="side"))
     assert (fold.codes, fold.state.main().turns, fold.state.chain("side").turns) == ([], 1, 1)
 
 
-def test_an_item_knows_the_turn_during_which_it_came():
-    fold = Fold(started(), append(user("u")), event("turn_started", turn=3), append(user("v")))
+def test_item_records_the_turn_during_which_it_came():
+    fold = Fold(started(), append(user("u")), start(3), append(user("v")))
     assert [entry.turn for entry in fold.state.main().entries] == [0, 3]
 
 
-def test_counts_that_no_request_can_have_are_unknown():
+def test_impossible_counts_are_unknown_and_a_problem():
     """A read of -5 tokens was shown as 18 quintillion tokens lost."""
-    fold = Fold(started(), event("turn_started", turn=1))
-    fold.take(
-        event("turn_completed", turn=1, usage={"read_tokens": -5, "write_tokens": 10**9 + 1, "uncached_tokens": 7})
-    )
+    fold = Fold(started(), start(1), end(1, read=-5, write=10**9 + 1, uncached=7))
     usage = fold.state.main().last.usage
     assert (usage.read_tokens, usage.write_tokens, usage.uncached_tokens, fold.codes) == (None, None, 7, ["LORE207"])
 
 
-def test_a_late_bill_of_the_turn_before_is_in_the_sums_at_once():
-    fold = Fold(started(), event("turn_started", turn=1), event("turn_completed", turn=1, usage={"output_tokens": 1}))
-    fold.take(event("turn_started", turn=2))
-    fold.take(event("turn_completed", turn=1, usage={"output_tokens": 9}))
-    assert fold.state.main().totals.output_tokens == 9
-    fold.take(event("turn_completed", turn=2, usage={"output_tokens": 2}))
-    assert (fold.state.main().totals.output_tokens, fold.problems) == (11, [])
+def test_late_usage_of_the_previous_turn_corrects_the_sums():
+    fold = Fold(started(), start(1), end(1, output=1), start(2), end(1, output=9))
+    assert totals(fold).output_tokens == 9
+    assert (totals(fold.take(end(2, output=2))).output_tokens, fold.problems) == (11, [])

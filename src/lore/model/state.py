@@ -146,80 +146,76 @@ class Totals(Struct, frozen=True, gc=False):
 
 
 class Index:
-    """Positions by uuid and by call id, of one version of a timeline. A cache, never saved.
+    """The places of items by uuid and by call id, in one version of a timeline. A cache: it is never saved.
 
-    It belongs to the newest version; an older one that is stepped again builds its own. Entries are known by ordinals,
-    which stay when an earlier entry is taken back: a position is the ordinal less those in `gone` before it.
+    It belongs to the newest version; folding an older one again builds another. Items are numbered as they come, and
+    keep their number when an earlier item is removed: a place is the number less the removed numbers before it.
     """
 
-    __slots__ = ("calls", "gone", "owner", "repeats", "uuids")
+    __slots__ = ("call_numbers", "has_repeated_calls", "numbers", "owner", "removed")
 
     def __init__(self, entries: Vector[Entry]) -> None:
-        self.owner = entries
+        self.owner = entries  # the version that this index belongs to
         items = [entry.item for entry in entries]
-        calls = [(item.call_id, place) for place, item in enumerate(items) if isinstance(item, ToolCall)]
-        self.uuids = {item.uuid: place for place, item in enumerate(items)}
-        self.calls = dict(calls)
-        self.repeats = len(self.calls) < len(calls)
-        self.gone: list[int] = []
+        calls = [(item.call_id, number) for number, item in enumerate(items) if isinstance(item, ToolCall)]
+        self.numbers = {item.uuid: number for number, item in enumerate(items)}
+        self.call_numbers = dict(calls)  # of a repeated call id the last one
+        self.has_repeated_calls = len(self.call_numbers) < len(calls)
+        self.removed: list[int] = []  # numbers of removed items, ascending
 
     def place(self, uuid: str) -> int | None:
-        """Return where the item of this uuid stands."""
-        return self._place(self.uuids.get(uuid))
+        """Return the place of the item of this uuid."""
+        return self._place(self.numbers.get(uuid))
 
     def call(self, call_id: str) -> int | None:
-        """Return where the call of this id stands; of several, the most recent."""
-        return self._place(self.calls.get(call_id))
+        """Return the place of the call of this id; of several the last one."""
+        return self._place(self.call_numbers.get(call_id))
 
-    def _place(self, ordinal: int | None) -> int | None:
-        return ordinal if ordinal is None or not self.gone else ordinal - bisect_left(self.gone, ordinal)
+    def _place(self, number: int | None) -> int | None:
+        return number if number is None or not self.removed else number - bisect_left(self.removed, number)
 
-    def add(self, item: Item, entries: Vector[Entry]) -> None:
-        """Follow an item that was put behind all others."""
-        self._note(item, len(entries) - 1 + len(self.gone))
-        self.owner = entries
+    def add(self, item: Item, after: Vector[Entry]) -> None:
+        """Follow an item that was put at the end; `after` is the timeline with it."""
+        self._set_number(item, len(after) - 1 + len(self.removed))
+        self.owner = after
 
-    def _note(self, item: Item, ordinal: int) -> None:
-        self.uuids[item.uuid] = ordinal
+    def _set_number(self, item: Item, number: int) -> None:
+        self.numbers[item.uuid] = number
         if isinstance(item, ToolCall):
-            known = self.calls.get(item.call_id, ordinal)
-            self.repeats = self.repeats or known != ordinal
-            self.calls[item.call_id] = max(known, ordinal)
+            known = self.call_numbers.get(item.call_id, number)
+            self.has_repeated_calls = self.has_repeated_calls or known != number
+            self.call_numbers[item.call_id] = max(known, number)
 
-    def put(self, before: Item, after: Item, entries: Vector[Entry]) -> None:
-        """Follow an item that was replaced by another of its uuid."""
-        renamed = isinstance(before, ToolCall) and (not isinstance(after, ToolCall) or before.call_id != after.call_id)
-        if renamed and self.repeats:
-            self.__init__(entries)
-            return
-        if isinstance(before, ToolCall) and renamed:
-            self.calls.pop(before.call_id, None)
-        self._note(after, self.uuids[before.uuid])
-        self.owner = entries
+    def replace(self, item: Item, new: Item, after: Vector[Entry]) -> None:
+        """Follow an item that was replaced by another one of its uuid."""
+        if isinstance(item, ToolCall) and not (isinstance(new, ToolCall) and new.call_id == item.call_id):
+            if self.has_repeated_calls:  # an earlier call of this id may be the last one now
+                self.__init__(after)
+                return
+            self.call_numbers.pop(item.call_id, None)
+        self._set_number(new, self.numbers[item.uuid])
+        self.owner = after
 
-    def insert(self, after: Vector[Entry], first: int) -> None:
-        """Follow an entry that was inserted at `first`; costs O(entries from there on), O(all) behind a removal."""
-        if self.repeats or self.gone:
+    def insert(self, after: Vector[Entry], place: int) -> None:
+        """Follow an item that was inserted at `place`. Costs O(items from there on), after a removal O(all)."""
+        if self.has_repeated_calls or self.removed:
             self.__init__(after)
             return
-        for place, entry in enumerate(after.since(first), first):
+        for number, entry in enumerate(after.since(place), place):
             if isinstance(entry.item, ToolCall):
-                self.calls.pop(entry.item.call_id, None)
-            self._note(entry.item, place)
+                self.call_numbers.pop(entry.item.call_id, None)
+            self._set_number(entry.item, number)
         self.owner = after
 
     def remove(self, items: Iterable[Item], after: Vector[Entry]) -> None:
-        """Follow items that were taken back; costs little for each, O(all) where as many are gone as there were.
-
-        A call id that occurred twice may have an earlier place that only a new index finds.
-        """
-        if self.repeats or len(self.gone) > len(after) + 1024:
+        """Follow items that were removed. Costs O(log n) for each; O(all) once as many were removed as are left."""
+        if self.has_repeated_calls or len(self.removed) > len(after) + 1024:
             self.__init__(after)
             return
         for item in items:
-            insort(self.gone, self.uuids.pop(item.uuid))
+            insort(self.removed, self.numbers.pop(item.uuid))
             if isinstance(item, ToolCall):
-                self.calls.pop(item.call_id, None)
+                self.call_numbers.pop(item.call_id, None)
         self.owner = after
 
 
@@ -311,8 +307,7 @@ def _joined(text: Raw, deltas: list[Raw]) -> Raw:
 class FoldedSession(Struct, frozen=True):
     """The state of a whole session.
 
-    `aliases` maps ids of known entries to the ids that they are known under, `titles` what identifies an
-    entry to its id, `removed` holds the ids that were taken back; `adopted` says that a log which another
+    `removed` holds the ids of knowledge that was removed; `adopted` says that a log which another
     tool recorded went on with events of lore's own, `at` is when the session began, as it was recorded.
     `divider` is the setting that the session and its chains are folded with: where a compaction's divider stands,
     before or after the items that are kept.
@@ -334,8 +329,6 @@ class FoldedSession(Struct, frozen=True):
     late_layers: tuple[Layer, ...] = ()
     turn_layers: tuple[Layer, ...] = ()
     knowledge: dict[str, Fact] = {}
-    aliases: dict[str, str] = {}
-    titles: dict[str, str] = {}
     removed: dict[str, None] = {}
     chains: dict[str, Chain] = {}
     opaque: int = 0

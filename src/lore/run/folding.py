@@ -16,12 +16,12 @@ from msgspec import UNSET, Raw
 
 from lore.cache.prices import is_partial
 from lore.errors import LoreError
-from lore.fold.step import MOST_TOKENS
+from lore.fold.turns import MOST_TOKENS
 from lore.formats.base import Read
 from lore.model import events as e
 from lore.model.items import CompactDivider, Item
 from lore.model.results import store as results
-from lore.model.state import Chain, Entry, FoldedSession
+from lore.model.state import Chain, Entry, FoldedSession, settled
 from lore.model.vector import Vector
 from lore.recording.base import Problems, Recording, collected_seldom
 from lore.recording.events import session_log
@@ -125,7 +125,7 @@ class LogFold:
                 duration_ms=event.duration_ms,
             )  # fmt: skip
             taken = e.Append(item=divider, chain=event.chain, at=event.at)
-        before = self.recording.state.chain(event.chain)
+        before = settled(self.recording.state.chain(event.chain))  # with the text that was streamed until here
         self.recording.apply(read, taken)
         state = self.recording.state
         if taken is event and event.chain == main_name(state):

@@ -440,7 +440,7 @@ def _uuids(held: Sequence[Event], stored: FoldedSession, taken: set[tuple[str, s
         chain, uuid = event.chain, event.item.uuid
         state = stored.chain(chain)
         index = index_of(state)
-        known, place = index.uuids, index.place(uuid)
+        known, place = index.numbers, index.place(uuid)
         if place is None or state.entries[place].item == event.item:
             continue
         number = 2

@@ -172,7 +172,7 @@ def knowledge_events(topics: Iterable[Topic], state: FoldedSession, *, at: str |
     for name in sorted(wanted):
         topic, summary, content = wanted[name].topic, wanted[name].summary, wanted[name].content
         title = f"{topic}: {summary}" if summary else topic
-        fact = state.knowledge.get(state.aliases.get(name, name))
+        fact = state.knowledge.get(name)
         if fact is None:
             events.append(Knowledge(op="add", id=name, category=CATEGORY, title=title, content=content, at=at))
         elif (fact.title, fact.content) != (title, content):

@@ -11,9 +11,8 @@ from lore.cli import flags
 from lore.cli.common import answer, branch, log, quiet_pipe, say_problems, tell, write_json
 
 if TYPE_CHECKING:
-    from lore.fold.knowledge import Fields
     from lore.recording.opening import Options
-    from lore.run.stored.knowledge import WrittenKnowledge
+    from lore.run.stored.knowledge import Fields, WrittenKnowledge
 
 app = branch("List and change what a session knows.\n\nChanges become durable deltas of its prompts.")
 
@@ -109,7 +108,7 @@ def _options(format: str | None, verbose: bool) -> Options:
 
 def _fields(category: str | None, title: str | None, content: str | None, file: str | None) -> Fields:
     from lore.errors import LoreError
-    from lore.fold.knowledge import Fields
+    from lore.run.stored.knowledge import Fields
 
     if content is not None and file is not None:
         raise LoreError("--content and --content-file both say what is known", hint="choose one")

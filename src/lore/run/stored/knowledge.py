@@ -7,14 +7,17 @@ error and nothing is written; what would change nothing is not written either. N
 
 from __future__ import annotations
 
+import difflib
+import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from lore.errors import LoreError
-from lore.fold.knowledge import Fields, chosen_id, derived_id, find, identity, refuse_bad_text, updated
+from lore.fold.knowledge import changed
 from lore.model.events import Event, Knowledge
 from lore.model.inserts import SHORTEST_ID, signature
+from lore.model.mask import mask
 from lore.model.results.store import KnowledgeEntry, KnowledgeResult, KnowledgeWritten
 from lore.model.state import Chain, Fact, FoldedSession
 from lore.prompt.base import Rules
@@ -27,6 +30,17 @@ from lore.recording.writing import HINT_CONVERT, appending
 from lore.store.base import ConflictError
 
 ATTEMPTS = 100  # times that a stored session is read again after another writer's event
+DERIVED_ID = 12  # hex digits of an id that is derived from an entry's words
+LONGEST_ID = 200  # characters of an entry's id: it is written with each change of the entry
+SIMILAR = 0.6  # share of a name that an id must have in common with it to be proposed
+
+
+class Fields(NamedTuple):
+    """The fields of an entry that a user gave; None leaves a field as it is."""
+
+    category: str | None = None
+    title: str | None = None
+    content: str | None = None
 
 
 class WrittenKnowledge(NamedTuple):
@@ -38,45 +52,39 @@ class WrittenKnowledge(NamedTuple):
 
 
 def add(path: str, options: Options, name: str | None, fields: Fields) -> WrittenKnowledge:
-    """Add an entry; without a name its id is derived from what it says. An `add` of a known entry updates it."""
-    refuse_bad_text(fields)
+    """Add an entry; without a name its id is derived from what it says. Adding a known id updates its entry."""
+    _refuse_bad_text(fields)
     if not any(fields):
         raise LoreError("an entry without words", hint="say what is known with --content or --title")
-    chosen = derived_id(fields) if name is None else chosen_id(name)
-
-    def known_as(state: FoldedSession) -> str:
-        if chosen in state.knowledge:
-            return chosen
-        same = state.titles.get(identity(*(value or "" for value in fields)))
-        return state.aliases.get(chosen, chosen) if same is None else same
+    entry_id = _derived_id(fields) if name is None else _chosen_id(name)
 
     def events(state: FoldedSession) -> list[Event]:
-        known = state.knowledge.get(known_as(state))
-        if known is not None and updated(known, fields) == known:
+        known = state.knowledge.get(entry_id)
+        if known is not None and changed(known, *fields) == known:
             return []
-        return [Knowledge(op="add", id=known_as(state), **fields._asdict())]
+        return [Knowledge(op="add", id=entry_id, **fields._asdict())]
 
-    return _write(path, options, "add", events, lambda state: [known_as(state)])
+    return _write(path, options, "add", events, lambda _: [entry_id])
 
 
 def update(path: str, options: Options, name: str, fields: Fields) -> WrittenKnowledge:
     """Change the fields of a known entry that are given."""
-    refuse_bad_text(fields)
+    _refuse_bad_text(fields)
     if all(value is None for value in fields):
         raise LoreError("nothing to update", hint="give --category, --title or --content")
 
     def events(state: FoldedSession) -> list[Event]:
-        known = state.knowledge[find(state, name, SHORTEST_ID)]
-        return [] if updated(known, fields) == known else [Knowledge(op="update", id=known.id, **fields._asdict())]
+        known = state.knowledge[_find(state, name)]
+        return [] if changed(known, *fields) == known else [Knowledge(op="update", id=known.id, **fields._asdict())]
 
-    return _write(path, options, "update", events, lambda state: [find(state, name, SHORTEST_ID)])
+    return _write(path, options, "update", events, lambda state: [_find(state, name)])
 
 
 def remove(path: str, options: Options, names: Sequence[str]) -> WrittenKnowledge:
     """Take known entries away: all that are named, or none."""
 
     def ids(state: FoldedSession) -> list[str]:
-        return list(dict.fromkeys(find(state, name, SHORTEST_ID) for name in names))
+        return list(dict.fromkeys(_find(state, name) for name in names))
 
     def events(state: FoldedSession) -> list[Event]:
         return [Knowledge(op="remove", id=fact_id) for fact_id in ids(state)]
@@ -160,3 +168,58 @@ def _state(session: FoldedSession, chain: Chain, fact: Fact, stated: dict[str, s
         if any(pinned.id == fact.id and signature(pinned.title, pinned.content) == sign for pinned in chain.pinned)
         else "delta"
     )
+
+
+# entries as users name them
+
+
+def _find(state: FoldedSession, name: str) -> str:
+    """Return the id that a user means: the id, the short form that prompts show, or a prefix that no other id has."""
+    known = list(state.knowledge)
+    if name in known:
+        return name
+    for shown_id, form in state.main().shown.items():
+        if form == name and shown_id in known:
+            return shown_id
+        if form == name:
+            raise LoreError(f"{name!r} was the entry {shown_id}, which was removed", hint=_nearest(name, known))
+    begun = sorted(known_id for known_id in known if name and known_id.startswith(name))
+    if len(begun) == 1 and len(name) >= SHORTEST_ID:
+        return begun[0]
+    if begun and len(name) >= SHORTEST_ID:
+        listed = ", ".join(begun[:5]) + (", …" if len(begun) > 5 else "")
+        raise LoreError(f"{name!r} is the beginning of {len(begun)} ids", hint=f"give more of it: {listed}")
+    if begun:
+        message = f"{name!r} is too short: give at least {SHORTEST_ID} characters of an id, or all of it"
+        raise LoreError(message, hint=_nearest(name, known))
+    raise LoreError(f"the session knows no entry {name!r}", hint=_nearest(name, known))
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    if not known:
+        return "it knows nothing yet: `lore knowledge add`"
+    listing = "`lore knowledge list` shows all"
+    begun = sorted(known_id for known_id in known if name and known_id.startswith(name))
+    near = begun or difflib.get_close_matches(name[:LONGEST_ID], known, n=1, cutoff=SIMILAR)
+    return f"the nearest id is {near[0]}; {listing}" if near else listing
+
+
+def _derived_id(fields: Fields) -> str:
+    """Return the id of an entry that was given none: the same words always have the same id."""
+    words = "\0".join(value or "" for value in fields)
+    return hashlib.sha256(words.encode()).hexdigest()[:DERIVED_ID]
+
+
+def _chosen_id(name: str) -> str:
+    _refuse_bad_text(Fields(title=name))
+    if not name or len(name) > LONGEST_ID or not name.isprintable() or " " in name:
+        raise LoreError(f"{mask(name)[:60]!r} is no id", hint=f"1 to {LONGEST_ID} characters without white space")
+    return name
+
+
+def _refuse_bad_text(fields: Fields) -> None:
+    for field, value in fields._asdict().items():
+        try:
+            (value or "").encode("utf-8")
+        except UnicodeEncodeError:
+            raise LoreError(f"the {field} is not UTF-8 text", hint="give text") from None
