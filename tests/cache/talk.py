@@ -12,7 +12,7 @@ from lore.cache.levels import Levels
 from lore.model.events import Usage, Verdict
 from lore.model.items import AssistantMessage, CompactDivider, Item, TextBlock, ToolCall, UserMessage
 from lore.model.state import Change, Entry, Sign
-from lore.model.turn import Basis, Prompt, Turn
+from lore.model.turn import Prompt, PromptBasis, Turn
 from lore.model.vector import Vector
 from lore.run.rules import packaged
 
@@ -78,7 +78,7 @@ class Talk:
         at = None if after is None else self.time
         turn = Turn(
             chain, self.number, Prompt("anthropic", "reconstructed"), changes, at, at, usage,
-            Verdict(verdict) if verdict else None, basis=Basis(self.entries, "anthropic", (self.model, None, None)),
+            Verdict(verdict) if verdict else None, basis=PromptBasis(self.entries, "anthropic", self.model),
             response_id=response, signs=tuple(Sign(one) if isinstance(one, str) else one for one in signs),
         )  # fmt: skip
         prediction = self.levels.predict(turn)

@@ -14,7 +14,7 @@ from lore.cache.levels import Levels
 from lore.cache.predictor import Predictor
 from lore.model.events import Usage
 from lore.model.state import Change, Sign
-from lore.model.turn import Basis, Prompt, Turn
+from lore.model.turn import Prompt, PromptBasis, Turn
 from lore.recording.opening import Options
 from lore.run.rules import packaged
 
@@ -293,7 +293,7 @@ def test_another_system_prompt_leaves_what_others_keep():
     talk = Talk()
     for system, usage, read in (("a", bill(3_000, 5_000), None), ("b", bill(3_000, 5_000), 3_000)):
         one = Turn("main", 1, Prompt("anthropic", "reconstructed"), usage=usage,
-                   basis=Basis(talk.entries, "anthropic", ("claude-x", system)))  # fmt: skip
+                   basis=PromptBasis(talk.entries, "anthropic", "claude-x", (system, None)))  # fmt: skip
         assert talk.levels.predict(one).read == read
         talk.levels.learn(one)
 

@@ -18,7 +18,7 @@ from lore.formats.contents import Content, content_of
 from lore.formats.outputs import items_of_events, output_items
 from lore.formats.registry import recognise
 from lore.model.limits import BODY_BYTES
-from lore.model.turn import Streamed
+from lore.model.turn import StreamedOutput
 
 BLOCKS = [{"type": "thinking", "thinking": "Hm.", "signature": "sig"}, {"type": "text", "text": "it is 😀"},
           {"type": "tool_use", "id": "toolu_1", "name": "ls", "input": {"path": "/a"}}]  # fmt: skip
@@ -98,11 +98,12 @@ def test_items_stand_in_where_the_end_leaves_them_out_or_does_not_come():
 
 
 @pytest.mark.parametrize("output", [
-    Streamed(b"5"), Streamed(b'"'), Streamed(b""), Streamed(b"{}"), Streamed(b"[1]", "events"),
-    Streamed(b"x", "events"),
-    Streamed(b'"%%%"', "base64"), Streamed(b'"data: {"'), Streamed(b'"data: 5"'), Streamed(b"{}", "elsewhere"),
-    Streamed(dumps("\x1f\x8bnot gzip")), Streamed(b'"' + b"x" * BODY_BYTES + b'"'), Streamed(b"[[[[", "json"),
-    Streamed(dumps(base64.b64encode(b"\xff" * 9).decode()), "base64", "br"),
+    StreamedOutput(b"5"), StreamedOutput(b'"'), StreamedOutput(b""), StreamedOutput(b"{}"),
+    StreamedOutput(b"[1]", "events"), StreamedOutput(b"x", "events"), StreamedOutput(b'"%%%"', "base64"),
+    StreamedOutput(b'"data: {"'), StreamedOutput(b'"data: 5"'), StreamedOutput(b"{}", "elsewhere"),
+    StreamedOutput(dumps("\x1f\x8bnot gzip")), StreamedOutput(b'"' + b"x" * BODY_BYTES + b'"'),
+    StreamedOutput(b"[[[[", "json"),
+    StreamedOutput(dumps(base64.b64encode(b"\xff" * 9).decode()), "base64", "br"),
 ])  # fmt: skip
 def test_what_cannot_be_read_says_nothing(output):
     assert output_items(output) == b""
@@ -113,7 +114,7 @@ def test_a_stream_that_is_compressed_stays_so_until_it_is_asked_for():
     counted = " ".join(map(str, range(40_000)))
     kept = based(gzip.compress(sse(anthropic([{"type": "text", "text": counted}], [50]))))
     found = exchange(response=kept)
-    assert isinstance(found.output, Streamed)
+    assert isinstance(found.output, StreamedOutput)
     assert len(found.output.raw) < 200_000 < len(output_items(found.output))
 
 
@@ -122,7 +123,7 @@ def test_reading_a_capture_puts_nothing_together(monkeypatch):
         raise AssertionError(events)
 
     monkeypatch.setattr("lore.formats.outputs.items_of_events", refuse)
-    assert isinstance(exchange(response=text(sse(EVENTS).decode())).output, Streamed)
+    assert isinstance(exchange(response=text(sse(EVENTS).decode())).output, StreamedOutput)
     assert not hasattr(http, "output_items")
 
 
@@ -170,7 +171,7 @@ def test_an_answer_of_a_real_stream_is_what_the_next_request_sends_back(corpus, 
 
 def _streams(found):
     """The messages that streams say; items of the Responses API are no messages."""
-    told = [json.loads(output_items(one.output) or b"[]") for one in found if isinstance(one.output, Streamed)]
+    told = [json.loads(output_items(one.output) or b"[]") for one in found if isinstance(one.output, StreamedOutput)]
     return [one for listed in told for one in listed if "content" in one and "type" not in one]
 
 

@@ -1,4 +1,4 @@
-"""What a memo of messages keeps."""
+"""Messages that are parsed once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from lore.model.turn import Memo, Segment
 
 
 def built(memo: Memo, texts: list[bytes]) -> int:
-    """Count the messages at one place that had to be sliced."""
+    """Return how many messages at one position had to be sliced."""
     found: list[bytes] = []
 
     def segments(text: bytes) -> tuple[Segment, ...]:
@@ -18,12 +18,12 @@ def built(memo: Memo, texts: list[bytes]) -> int:
     return len(found)
 
 
-def test_messages_of_conversations_that_alternate_are_sliced_once():
+def test_messages_of_alternating_conversations_are_sliced_once():
     assert built(Memo(), [b"a", b"b", b"c", b"d"] * 3) == 4
 
 
-# Four prompts of five megabytes were held for their messages, and as much again of what was sliced of them.
-def test_of_long_messages_at_one_place_the_latest_alone_is_kept():
+# Holding four messages of five megabytes, and their segments, took too much memory.
+def test_memo_keeps_only_latest_long_message():
     long, other = (letter * (Memo.LONG + 1) for letter in (b"x", b"y"))
     assert built(Memo(), [long, long, long]) == 1
     assert built(Memo(), [long, other, long]) == 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from lore.model.limits import CHAINS_COMPARED
-from lore.model.turn import Call, Exchange, Streamed
+from lore.model.turn import Call, Exchange, StreamedOutput
 from lore.prefix.chains import Chains
 from model.making import assistant, body, dumps, parsed
 
@@ -284,7 +284,7 @@ DOCUMENTS = "<context>" + " ".join(f"fact {number}" for number in range(300)) + 
 
 def told(*asked):
     chains = Chains(join=lambda output: b"" if isinstance(output, bytes) else output.raw)
-    return [chains.add(parsed(one), exchange(output=Streamed(dumps(said)))).chain for one, said in asked]
+    return [chains.add(parsed(one), exchange(output=StreamedOutput(dumps(said)))).chain for one, said in asked]
 
 
 def test_a_first_message_that_loses_its_documents_stays_in_its_chain():
@@ -308,8 +308,8 @@ def test_a_reply_is_looked_for_only_where_nothing_else_tells_the_chain():
     chains = Chains(join=lambda output: asked.append(output) or b"")
     history = ["a"]
     for number in range(5):
-        chains.add(parsed(body(*history)), exchange(output=Streamed(b'"x"')))
+        chains.add(parsed(body(*history)), exchange(output=StreamedOutput(b'"x"')))
         history += [assistant(f"{LONG} {number}"), "more"]
     for number in range(5):
-        chains.add(parsed(body(f"A question of its own: {number}")), exchange(output=Streamed(b'"x"')))
+        chains.add(parsed(body(f"A question of its own: {number}")), exchange(output=StreamedOutput(b'"x"')))
     assert asked == []

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lore.model.turn import Memo, Streamed
+from lore.model.turn import Memo, StreamedOutput
 from lore.prefix.likeness import Replies, latest_answer_keys
 from lore.prompt.dialects import DIALECTS
 from model.making import assistant, body, dumps, parsed
@@ -76,7 +76,7 @@ def test_only_the_latest_answer_of_a_request_counts():
 def test_a_reply_is_put_together_once_and_only_when_it_is_asked_for():
     asked = []
     replies = Replies(lambda given: asked.append(given) or b"[]")
-    streams = [Streamed(b'"%d"' % number) for number in range(3)]
+    streams = [StreamedOutput(b'"%d"' % number) for number in range(3)]
     replies.remember("main", streams[0])
     replies.remember("main", streams[1])
     replies.remember("other", streams[2])

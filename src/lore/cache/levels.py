@@ -183,7 +183,7 @@ def _situation(chain: ChainLevels, turn: Turn, *, breakpoints: bool) -> tuple[Mo
     new = lane is None
     if lane is None:
         lane = chain.lanes[model] = ModelLane(breakpoints=breakpoints)
-    before, entries, rest = lane.entries, basis.entries, basis.rest[1:]
+    before, entries, rest = lane.entries, basis.entries, basis.head
     size, same = len(before), len(before) if entries.begins_with(before) else before.common(entries)
     moved_head = not new and rest != lane.rest
     if turn.changes and any(change.cause == Code.COMPACTION for change in turn.changes):
@@ -310,7 +310,7 @@ def _follow(tallies: Tallies, chain: ChainLevels, turn: Turn) -> bool:
     slack = 0 if lane.breakpoints else DROP  # elsewhere the last block of what stands is not read
     met = usage.first_pass
     read, at, before = met.read_tokens, turn.at, lane.entries
-    if read is None or read < stood - slack or unbelievable(usage) or basis.rest[1:] != lane.rest:
+    if read is None or read < stood - slack or unbelievable(usage) or basis.head != lane.rest:
         return False
     pause = None if at is None or lane.used is None else at - lane.used
     top = lane.anchors[-1]

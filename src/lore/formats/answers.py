@@ -30,7 +30,7 @@ from lore.model.jsonslice import array, first_element, parts, table
 from lore.model.mask import cut_masked
 from lore.model.providers import GATEWAYS, LLAMA_CPP, provider_by_id, provider_of
 from lore.model.times import decode_time
-from lore.model.turn import Call, Exchange, Output, Streamed, parse_verdict
+from lore.model.turn import Call, Exchange, Output, StreamedOutput, parse_verdict
 
 _USAGE = ("usage", "usageMetadata", "usage_metadata")
 _IDS = ("id", "responseId", "response_id")
@@ -60,7 +60,7 @@ def answer_of(raw: bytes) -> ParsedAnswer:
     if raw[:1] == b"[":
         chunks = array(raw)
         last = parts(chunks[-1]) if chunks else {}
-        return replace(answer_in(last), output=Streamed(raw, "json")) if last else NOTHING
+        return replace(answer_in(last), output=StreamedOutput(raw, "json")) if last else NOTHING
     return answer_in(parts(raw)) if raw else NOTHING
 
 

@@ -32,7 +32,7 @@ from lore.model.canonical import encode, text_of
 from lore.model.jsonslice import array, check_text, object_of, parts, table
 from lore.model.limits import BODY_BYTES, INFLATION
 from lore.model.mask import mask
-from lore.model.turn import Fidelity, Form
+from lore.model.turn import ContentForm, Fidelity
 
 _PIECE = 2 * 1024 * 1024
 _CUT = re.compile(rb"[^\\]{6}(?=[^\x80-\xbf\\])")  # the longest escape has six bytes
@@ -54,7 +54,7 @@ class Content(Struct, frozen=True, gc=False):
     """
 
     raw: bytes = b""
-    form: Form = "nothing"
+    form: ContentForm = "nothing"
     members: dict[str, bytes] = {}
 
     @property

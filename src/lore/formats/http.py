@@ -43,7 +43,7 @@ from lore.model.jsonslice import Sliced, array, first_element, parts, table
 from lore.model.limits import BODY_BYTES
 from lore.model.mask import cut_masked, mask
 from lore.model.times import parse_http_date
-from lore.model.turn import Call, Exchange, Streamed
+from lore.model.turn import Call, Exchange, StreamedOutput
 
 Judged: TypeAlias = Exchange | Problem
 Headers: TypeAlias = dict[str, str]  # names in lower case
@@ -151,7 +151,7 @@ def content_answer(content: Content, encoding: str = "") -> ParsedAnswer:
             found = answer_of(body)
             if isinstance(found.output, bytes):
                 return found
-    return replace(found, output=Streamed(content.raw, content.form, encoding))
+    return replace(found, output=StreamedOutput(content.raw, content.form, encoding))
 
 
 def headers_of(raw: bytes) -> Headers:

@@ -433,7 +433,7 @@ def unseen_tokens(turn: Turn) -> int | None:
     messages = [item for item in items if isinstance(item, UserMessage)]
     if len(messages) < len(items):  # it goes on with another log's history
         return None
-    system, tools = basis.rest[1:3]
+    system, tools = basis.head
     texts = [block.text for item in messages for block in item.blocks or () if isinstance(block, TextBlock)]
     texts += [system] if isinstance(system, Raw) and not is_absent(system) else []
     known = sum(len(text_of(bytes(text)).encode("utf-8", "surrogatepass")) for text in texts)

@@ -1,8 +1,9 @@
-"""A ledger: of one recording a row a request, in numbers and names alone: what it was, cost, read, and paid again.
+"""A ledger: one row for each request of a recording, with its tokens, its cost and what it lost.
 
-What sums over many recordings are made of (the overview, comparisons of two sides), and what is kept of a recording
-between two runs. No text of a recording is in it but names: of models, projects, tools, servers, hooks. Tokens are
-counts as billed, of every pass of a response; money is in US dollars; what is unknown is None, never 0.
+Sums over many recordings are made from ledgers (the overview, comparisons), and ledgers are kept between runs. They
+hold numbers and names (of models, projects, tools, servers, hooks), no text of a recording. Tokens are counts of the
+usage, over all passes of a response; money is in US dollars; times are seconds since the epoch; unknown values are
+None, never 0.
 """
 
 from __future__ import annotations
@@ -14,55 +15,41 @@ from lore.model.results import UnrecordedParts
 
 
 class CostParts(Struct, frozen=True, array_like=True, gc=False):
-    """What a request cost, in US dollars, each part once: their sum is its bill.
+    """The cost of a request in parts that add up to the whole."""
 
-    `reading` is what was read from a cache, and what had been read if nothing had been lost; `again` what was paid
-    beyond that for tokens that stood in the prompt before; `context` what was new, whether it was written to a cache
-    or not; `tools` are requests of tools that the provider ran.
-    """
-
-    reading: float
-    context: float
+    reading: float  # tokens read from a cache, and lost ones as if they had been read
+    context: float  # new input, written to a cache or not
     output: float
-    tools: float
-    again: float
+    tools: float  # tools that the provider ran
+    again: float  # what re-billed tokens cost beyond the price of reading
 
     @property
     def total(self) -> float:
-        """The whole bill."""
+        """The cost of the request."""
         return self.reading + self.context + self.output + self.tools + self.again
 
 
 class Loss(Struct, frozen=True, array_like=True, gc=False):
-    """What the next request did not read again, and the leading cause of it.
-
-    `names` are what the evidence names: hooks, servers, tools, models, a field; at most three. `lifetime` is how long
-    the cache lives, in seconds, where a pause was longer.
-    """
+    """Cached tokens that a request did not read, and the leading cause."""
 
     code: str
     kind: CauseKind
     tokens: int
-    names: tuple[str, ...] = ()
-    lifetime: float | None = None
+    names: tuple[str, ...] = ()  # at most three that the evidence names: hooks, servers, tools, models, a field
+    lifetime: float | None = None  # seconds that the cache lives, if the pause was longer
 
 
 class LedgerRow(Struct, frozen=True, array_like=True, gc=False):
-    """One request. `at` is when it was sent, `answered` when its response began, in seconds since the epoch.
-
-    `number` and `line` say where the recording holds it; `prompt_tokens` is the size of what was sent; `appended`:
-    None where anything but the provider may have moved the prefix, else whether all that stood in the cache was read;
-    `compacted`: what was sent before was compacted away. `response_id` is empty where it is not known.
-    """
+    """One request."""
 
     chain: str
     number: int
-    line: int | None
-    at: float | None
+    line: int | None  # where the recording holds it
+    at: float | None  # when it was sent
     model: str | None
     client: str
     gateway: str
-    response_id: str
+    response_id: str  # empty if unknown
     prompt_tokens: int | None
     uncached_tokens: int | None
     read_tokens: int | None
@@ -71,26 +58,21 @@ class LedgerRow(Struct, frozen=True, array_like=True, gc=False):
     billed: bool
     spent: CostParts | None
     loss: Loss | None
-    appended: bool | None
-    compacted: bool
-    answered: float | None = None
+    appended: bool | None  # whether everything cached was read; None if more than the provider may have lost the prefix
+    compacted: bool  # a compaction removed earlier messages
+    answered: float | None = None  # when the response began
 
 
 class Ledger(Struct, frozen=True):
-    """The rows of one recording, in the order of its turns.
-
-    `session` is its id, `project` the folder that it was about; `written` is when it was written last (seconds since
-    the epoch), `bytes` how long it is. `problems` counts what is wrong with it, `message` says the first that makes
-    requests of it unreadable; `unseen` is what such logs lack of their prompts.
-    """
+    """The rows of one recording, in the order of its turns."""
 
     path: str
     format: str = ""
-    session: str = ""
-    project: str | None = None
-    written: float | None = None
+    session: str = ""  # its id
+    project: str | None = None  # the folder that it is about
+    written: float | None = None  # when it was last written
     bytes: int = 0
     rows: tuple[LedgerRow, ...] = ()
     problems: int = 0
-    message: str | None = None
+    message: str | None = None  # the first problem that makes requests unreadable
     unseen: UnrecordedParts | None = None

@@ -1,11 +1,8 @@
-"""A request: its content (`Prompt`), as a reader of requests gives it (`Exchange`), and as the judge sees it (`Turn`).
+"""One model request: its content (`Prompt`), as readers of captures return it (`Exchange`), as it is judged (`Turn`).
 
-A prompt is the content in the provider's render order, as segments: tools, system, messages, tail. Rules: a segment
-holds exact bytes and a path; a cache breakpoint is a fact about it and never part of its bytes; JSON punctuation
-between segments counts nowhere.
-
-In: a body, or a prompt or what makes it; what is known of the call; what was billed, when. Out: values; times as
-seconds since the epoch, however a recorder writes them.
+A prompt is a list of segments in the provider's render order: tools, system, messages, tail. A segment holds exact
+bytes and a path. Cache breakpoints are facts about segments, never part of their bytes. JSON punctuation between
+segments is not counted anywhere.
 """
 
 from __future__ import annotations
@@ -24,26 +21,26 @@ from lore.model.vector import Vector
 
 Fidelity: TypeAlias = Literal["wire", "parsed", "structural", "reconstructed", "hashed", "rendered"]
 Section: TypeAlias = Literal["tools", "system", "messages"]
+# One tool, one text of the system prompt, the envelope of a message, one content block, or a whole message of unknown
+# shape.
 Kind: TypeAlias = Literal["tool", "text", "envelope", "block", "opaque"]
 
-NO_RESULT = b'"[no result recorded]"'  # what stands for the result of a call that was sent without one
+NO_RESULT = b'"[no result recorded]"'  # the result of a call in a prompt that was sent without one
 
 
 class Segment(Struct, eq=False, gc=False):
-    """The smallest piece that diverges or not.
+    """The smallest piece that is equal in two prompts or not.
 
-    `section`, `path` (`messages[3].content[0]`) and `data` (its exact bytes); `kind` says whether it is
-    one tool, text of the system prompt, a message's envelope, a content block, or a whole message of no
-    known shape; `breakpoint` is the cache breakpoint set on it, as JSON. Segments are equal when section, kind
-    and bytes are: the path moves when history is pruned, and a breakpoint is not content.
+    Segments are equal if section, kind and bytes are: the path changes when history is pruned, and a breakpoint is not
+    content.
     """
 
     section: Section
-    path: str
-    data: bytes
+    path: str  # such as `messages[3].content[0]`
+    data: bytes  # exact bytes; of an envelope the members without braces
     kind: Kind = "block"
-    breakpoint: bytes | None = None
-    origin: str = ""
+    breakpoint: bytes | None = None  # the cache breakpoint on it, as JSON
+    origin: str = ""  # what an assembled segment was made from
     is_marked_by_message: bool = False  # the breakpoint is a member of the message, not of this block
 
     def __eq__(self, other: object) -> bool:
@@ -54,14 +51,14 @@ class Segment(Struct, eq=False, gc=False):
         return self.data == other.data and self.kind == other.kind and self.section == other.section
 
     def __ne__(self, other: object) -> bool:
-        return not self == other  # a Struct's own knows nothing of __eq__ above
+        return not self == other  # Struct's __ne__ does not call __eq__
 
     def __hash__(self) -> int:
         return hash((self.data, self.kind, self.section))
 
     @property
     def json(self) -> bytes:
-        """Its bytes as JSON: what an envelope holds are members."""
+        """Its bytes as a JSON value."""
         return b"{" + self.data + b"}" if self.kind == "envelope" else self.data
 
     def __repr__(self) -> str:
@@ -69,28 +66,21 @@ class Segment(Struct, eq=False, gc=False):
 
 
 class Prompt(Struct, frozen=True):
-    """One request's content. `head` is tools and system; `tail` is the volatile end lore added.
-
-    `breakpoints` are the positions of segments with a breakpoint, counted over head and messages, `breakpoint_values`
-    the breakpoints themselves, as JSON; `auto_breakpoint` says that the request asks for automatic caching; `params`
-    are the request's other fields, as JSON; `partial` says that the request continues others which the recording does
-    not hold, so that its beginning is missing; `dropped` is text that the provider takes out, so that it is no part of
-    the head, as are tools that are announced alone (`deferred`: their names).
-    """
+    """The content of one request."""
 
     dialect: str
     fidelity: Fidelity
     model: str | None = None
-    head: tuple[Segment, ...] = ()
+    head: tuple[Segment, ...] = ()  # tools, then system
     messages: Vector[Segment] = Vector()
-    tail: tuple[Segment, ...] = ()
-    breakpoints: tuple[int, ...] = ()
-    breakpoint_values: tuple[bytes, ...] = ()
-    auto_breakpoint: bool = False
-    params: dict[str, bytes] = {}
-    partial: bool = False
-    dropped: bytes = b""
-    deferred: tuple[str, ...] = ()
+    tail: tuple[Segment, ...] = ()  # the volatile end that lore added
+    breakpoints: tuple[int, ...] = ()  # positions, over head and messages, of segments with a breakpoint
+    breakpoint_values: tuple[bytes, ...] = ()  # these breakpoints, as JSON
+    auto_breakpoint: bool = False  # the request asks for automatic caching
+    params: dict[str, bytes] = {}  # the other fields of the request, as JSON
+    partial: bool = False  # the request continues others that are not recorded, so the beginning is missing
+    dropped: bytes = b""  # text that the provider removes before it reads the prompt; not in `head`
+    deferred: tuple[str, ...] = ()  # names of tools that are only announced; not in `head`
 
     def __len__(self) -> int:
         return len(self.head) + len(self.messages) + len(self.tail)
@@ -108,20 +98,20 @@ class Prompt(Struct, frozen=True):
 
     @property
     def tools(self) -> int:
-        """Count the tools, which stand first."""
+        """The number of tools."""
         return sum(1 for segment in self.head if segment.section == "tools")
 
     @property
     def stable(self) -> int:
-        """Count the segments before the tail."""
+        """The number of segments before the tail."""
         return len(self.head) + len(self.messages)
 
 
 class Memo:
-    """Messages already parsed, so that a history which is sent again is parsed once and shared.
+    """Segments of parsed messages, so that a history which is sent again is parsed once and shared.
 
-    Holds, for each position, the few latest messages seen there, of long ones the latest: memory is a few prompts,
-    whatever the length of the recording. Compared by bytes; nothing is hashed.
+    For each position it keeps the latest `KEEP` messages seen there, of long messages only the latest. So memory is
+    that of a few prompts, whatever the length of the recording. Messages are compared by their bytes.
     """
 
     KEEP = 4
@@ -131,7 +121,7 @@ class Memo:
         self._seen: dict[int, list[tuple[bytes, tuple[Segment, ...]]]] = {}
 
     def get(self, index: int, raw: bytes, build: Callable[[], tuple[Segment, ...]]) -> tuple[Segment, ...]:
-        """Return the segments of the message at `index`, built only if its bytes are new there."""
+        """Return the segments of the message at `index`; `build` makes them if its bytes are new there."""
         seen = self._seen.setdefault(index, [])
         for known, segments in seen:
             if known == raw:
@@ -142,106 +132,80 @@ class Memo:
         return segments
 
 
-Form: TypeAlias = Literal["nothing", "json", "text", "base64", "events", "elsewhere"]  # how a content is kept
+# How a recording keeps the content of a response.
+ContentForm: TypeAlias = Literal["nothing", "json", "text", "base64", "events", "elsewhere"]
 
 
-class Streamed(Struct, frozen=True, gc=False):
-    """An answer that came in pieces, as the recording keeps it; `lore.formats.outputs` puts it together when asked.
+class StreamedOutput(Struct, frozen=True, gc=False):
+    """A response that came in pieces, as the recording keeps it; `lore.formats.outputs` joins them."""
 
-    `raw` is JSON: a string where `form` is text or base64, an array of events or of what is one; `encoding` is
-    what the response's headers say of its bytes.
-    """
-
-    raw: bytes
-    form: Form = "text"
-    encoding: str = ""
+    raw: bytes  # JSON: a string if `form` is text or base64, else an array of events
+    form: ContentForm = "text"
+    encoding: str = ""  # the content encoding in the response's headers
 
 
-Output: TypeAlias = bytes | Streamed
+Output: TypeAlias = bytes | StreamedOutput
 
 
 class Exchange(Struct, frozen=True):
-    """One request with what is known of its response.
-
-    `at` is when it was asked, `answered` when its response began and `ended` when that was whole, in seconds since the
-    epoch; `output` is what the model said, as a JSON array of the dialect's own items or messages (empty: unknown),
-    or the stream in which it said it.
-    """
+    """One recorded request and its response. Times are seconds since the epoch."""
 
     body: bytes
     fidelity: Fidelity
-    at: float | None = None
+    at: float | None = None  # when the request was sent
     usage: Usage | None = None
     verdict: Verdict | None = None
-    answered: float | None = None
+    answered: float | None = None  # when the response began
     response_id: str = ""
-    output: Output = b""
+    output: Output = b""  # a JSON array of the dialect's items or messages, or a stream of them; empty: unknown
     call: Call = Call()
-    ended: float | None = None
+    ended: float | None = None  # when the response was complete
 
 
 class TurnPrompt(NamedTuple):
-    """A prompt, and the blocks that its dialect could not express."""
+    """A prompt, and the blocks that its dialect cannot express."""
 
     prompt: Prompt
     omitted: Vector[str] = Vector()
 
 
-class Basis(NamedTuple):
-    """What a prompt will be made of: its timeline, and `rest`, all else that it depends on, the model first.
+class PromptBasis(NamedTuple):
+    """Everything that a prompt will be made from."""
 
-    `fidelity` is that of the prompt: `structural` where the log holds all of it but the tools that its client has.
-    """
-
-    entries: Vector[Entry]
+    entries: Vector[Entry]  # the timeline
     dialect: str
-    rest: tuple[object, ...]
-    fidelity: Fidelity = "reconstructed"
-
-    @property
-    def model(self) -> str | None:
-        """The name of the model; None where it is not known."""
-        first = self.rest[0] if self.rest else None
-        return first if isinstance(first, str) else None
+    model: str | None = None
+    head: tuple[object, object] = (None, None)  # system prompt and tools
+    fidelity: Fidelity = "reconstructed"  # of the prompt; structural if the log lacks only the client's own tools
 
 
-Source: TypeAlias = Prompt | Callable[[], TurnPrompt]
+PromptSource: TypeAlias = Prompt | Callable[[], TurnPrompt]
 
 
 class Turn(Struct):
-    """One model request. `sent` and `answered` (the response's first line) are times as they were recorded.
-
-    `source` is the prompt, or makes it when it is first looked at; `basis` then says what of. `changes`
-    are the events since the turn before that entitle the prompt to differ, `signs` what else was seen;
-    `line` and `byte` say where the recording holds the turn; `omitted` (known once the prompt is) names what
-    the dialect could not express, `unsaid` (where asked for) the types of the records in the timeline that
-    no prompt can hold; `response_id` is the provider's name for the response, by which a copy of the turn is
-    known; `call` is what a recorded request says besides its body; `file` names the file that holds the
-    turn, where the recording has several; `hashes` are what the client noted of the prompt by hash; `generated`, where
-    the response is recorded, slices it as it would stand in the next prompt, and `ended` is when it was whole.
-    """
+    """One model request. Its prompt may be made only when it is first used; `basis` then tells what from."""
 
     chain: str
     number: int
-    source: Source
-    changes: tuple[Change, ...] = ()
-    sent: str | float | None = None
-    answered: str | float | None = None
+    source: PromptSource  # the prompt, or a function that makes it
+    changes: tuple[Change, ...] = ()  # events since the previous turn that entitle the prompt to differ
+    sent: str | float | None = None  # as recorded
+    answered: str | float | None = None  # when the response began, as recorded
     usage: Usage | None = None
     verdict: Verdict | None = None
-    line: int | None = None
+    line: int | None = None  # where the recording holds the turn
     byte: int | None = None
-    omitted: Vector[str] = Vector()
-    response_id: str | None = None
-    unsaid: Vector[str] = Vector()
-    basis: Basis | None = None
-    call: Call = Call()
-    file: str = ""
-    given_up: str = ""
-    signs: tuple[Sign, ...] = ()
-    hashes: PromptHashes | None = None
-    generated: Callable[[], Sequence[Segment]] | None = None
-    ended: float | None = None
+    omitted: Vector[str] = Vector()  # blocks that the dialect cannot express; empty until the prompt is made
+    response_id: str | None = None  # the provider's name for the response; copies of a turn have the same
+    unexpressed: Vector[str] = Vector()  # types of records in the timeline that no prompt can hold, if asked for
+    basis: PromptBasis | None = None
+    call: Call = Call()  # what a recorded request says besides its body
+    file: str = ""  # the file that holds the turn, if the recording has several
+    given_up: str = ""  # the chain from which this one restarted
+    signs: tuple[Sign, ...] = ()  # other signals in the log since the previous turn
+    hashes: PromptHashes | None = None  # what the client recorded of the prompt by hash
+    generated: Callable[[], Sequence[Segment]] | None = None  # the response as segments of the next prompt, if recorded
+    ended: float | None = None  # when the response was complete
 
     @property
     def failed(self) -> bool:
@@ -259,24 +223,24 @@ class Turn(Struct):
 
     @property
     def model(self) -> str | None:
-        """The name of the model that was asked; the prompt need not be made for it."""
+        """The model that was asked. Does not make the prompt."""
         return self.prompt.model if self.basis is None else self.basis.model
 
     @property
     def answering_model(self) -> str | None:
-        """The name of the model that answered: a fallback's where the one that was asked declined."""
+        """The model that answered: a fallback if the one that was asked declined."""
         return (self.usage and self.usage.model) or self.model
 
     @property
     def dialect(self) -> str:
-        """The name of the prompt's dialect; the prompt need not be made for it."""
+        """The dialect of the prompt. Does not make the prompt."""
         return self.prompt.dialect if self.basis is None else self.basis.dialect
 
     @property
     def fidelity(self) -> Fidelity:
-        """How close the prompt is to what was sent; it need not be made for that.
+        """How close the prompt is to the bytes that were sent. Does not make the prompt.
 
-        `hashed`: it is rebuilt, and the client noted hashes of what was sent, by which it is compared.
+        `hashed`: the prompt is rebuilt, and compared by hashes that the client recorded of the sent one.
         """
         if self.hashes is not None and self.basis is not None:
             return "hashed"
@@ -284,26 +248,26 @@ class Turn(Struct):
 
     @property
     def is_rebuilt(self) -> bool:
-        """Whether the prompt is put together from a log's events, and is not all that was sent."""
+        """Whether the prompt is made from the events of a log, which may lack parts of the sent one."""
         return self.basis is not None or self.prompt.fidelity == "reconstructed"
 
     @property
     def at(self) -> float | None:
-        """When it was sent, in seconds since the epoch; None where that is not known."""
+        """When it was sent, in seconds since the epoch; None if unknown."""
         return parse_timestamp(self.sent)
 
     @property
     def answered_at(self) -> float | None:
-        """When the response began, in seconds since the epoch; None where that is not known."""
+        """When the response began, in seconds since the epoch; None if unknown."""
         return parse_timestamp(self.answered)
 
-    def extends(self, left: Turn) -> bool:
-        """Tell whether this prompt surely begins with all of the other, without making either.
+    def extends(self, previous: Turn) -> bool:
+        """Return whether this prompt certainly begins with all of the previous one, without making either.
 
-        So it is where the other's timeline is the beginning of this one's, and no response of it went on.
+        True if its timeline begins with the previous timeline and adds nothing to the last response there.
         """
-        basis, before = self.basis, left.basis
-        if basis is None or before is None or basis.rest != before.rest or basis.dialect != before.dialect:
+        basis, before = self.basis, previous.basis
+        if basis is None or before is None or basis[1:4] != before[1:4]:
             return False
         entries, last, size = basis.entries, before.entries.last(), len(before.entries)
         if not entries.begins_with(before.entries):
@@ -312,7 +276,7 @@ class Turn(Struct):
 
 
 def parse_verdict(raw: bytes) -> Verdict | None:
-    """Read `diagnostics`: why the provider says that its cache was missed."""
+    """Return the provider's verdict in `diagnostics`, or None."""
     if raw[:1] != b"{" or b"cache_miss_reason" not in raw:
         return None
     try:
@@ -321,7 +285,7 @@ def parse_verdict(raw: bytes) -> Verdict | None:
         return None
     missed: Any = None
     if isinstance(reason, dict):
-        found = cast("dict[str, Any]", reason)
-        missed, reason = found.get("cache_missed_input_tokens"), found.get("type")
+        fields = cast("dict[str, Any]", reason)
+        missed, reason = fields.get("cache_missed_input_tokens"), fields.get("type")
     counted = missed if isinstance(missed, int) and not isinstance(missed, bool) else None
     return Verdict(reason, counted, "diagnostics") if isinstance(reason, str) and reason else None

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from lore.model.events import MAIN
 from lore.model.limits import ANSWER_SEGMENTS, CHAIN_PROMPT_BYTES, CHAINS_COMPARED
-from lore.model.turn import Call, Exchange, Prompt, Streamed
+from lore.model.turn import Call, Exchange, Prompt, StreamedOutput
 from lore.prefix import likeness, purpose
 
 _SEGMENT_BYTES = 256  # that a segment costs besides its data
@@ -83,7 +83,7 @@ class Chains:
     """
 
     def __init__(
-        self, remembered: int = CHAIN_PROMPT_BYTES, *, join: Callable[[Streamed], bytes] = lambda _: b""
+        self, remembered: int = CHAIN_PROMPT_BYTES, *, join: Callable[[StreamedOutput], bytes] = lambda _: b""
     ) -> None:
         self._chains: dict[str, _Chain] = {}  # the latest used last
         self._by_first_message: dict[int, dict[str, _Chain]] = {}  # the latest used last

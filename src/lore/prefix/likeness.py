@@ -26,7 +26,7 @@ from lore.model.canonical import decode, text_of
 from lore.model.jsonslice import table
 from lore.model.limits import ANSWER_SEGMENTS, CHAIN_REPLY_BYTES
 from lore.model.providers import place_in, provider_of
-from lore.model.turn import Exchange, Output, Prompt, Segment, Streamed
+from lore.model.turn import Exchange, Output, Prompt, Segment, StreamedOutput
 from lore.model.vector import common_prefix, common_suffix
 from lore.prefix.blocks import HEADER, block_of, is_header
 from lore.prefix.overlap import has_same_content
@@ -245,7 +245,7 @@ class Replies:
         room: bytes of replies that are kept undecoded.
     """
 
-    def __init__(self, join: Callable[[Streamed], bytes], room: int = CHAIN_REPLY_BYTES) -> None:
+    def __init__(self, join: Callable[[StreamedOutput], bytes], room: int = CHAIN_REPLY_BYTES) -> None:
         self._join = join
         self._room = room
         self._unread: dict[str, Output] = {}  # by chain, the oldest first

@@ -25,7 +25,7 @@ from lore.model.codes import Code, Problem
 from lore.model.items import is_absent
 from lore.model.results.measured import Measurement
 from lore.model.state import Chain, FoldedSession
-from lore.model.turn import Basis, Call, Exchange, Fidelity, Prompt, Turn, TurnPrompt
+from lore.model.turn import Call, Exchange, Fidelity, Prompt, PromptBasis, Turn, TurnPrompt
 from lore.model.vector import Vector
 from lore.prefix.likeness import drop_unrendered
 from lore.prompt.assemble import Assembler, Unsaid, rated
@@ -231,7 +231,7 @@ class EventRecording(Recording):
             turn.call = Call(answered_by=session.provider)
         if not session.is_own and not self.watchful and not self.is_whole(chain):
             fidelity: Fidelity = "structural" if whole else "reconstructed"
-            turn.basis = Basis(chain.entries, dialect.name, (chain.model, chain.system, chain.tools), fidelity)
+            turn.basis = PromptBasis(chain.entries, dialect.name, chain.model, (chain.system, chain.tools), fidelity)
         else:
             self._make(turn, assembler, chain, read)
         return turn
@@ -242,8 +242,8 @@ class EventRecording(Recording):
         for problem in problems:
             self.problems.add(problem, self.reading, read.line, read.byte)
         if self.watchful or self.is_whole(chain):
-            turn.unsaid = self._unsaid.setdefault(turn.chain, Unsaid()).of(chain.entries)
-            prompt = rated(prompt, whole=self.is_whole(chain), left_out=len(turn.unsaid) + len(turn.omitted))
+            turn.unexpressed = self._unsaid.setdefault(turn.chain, Unsaid()).of(chain.entries)
+            prompt = rated(prompt, whole=self.is_whole(chain), left_out=len(turn.unexpressed) + len(turn.omitted))
         if self._is_of_requests and not self.watchful:
             prompt = drop_unrendered(prompt, turn.call.endpoint)
         turn.source = partial(_finished, assembler, prompt, turn.omitted) if assembler.finishes else prompt

@@ -73,7 +73,7 @@ def assemble(name: Name, options: Options) -> Assembly:
     if turn is not None:
         dialect = DIALECTS.get(turn.dialect) or dialect
         chain = state.chain(turn.chain)
-        prompt, omitted, unsaid = turn.prompt, turn.omitted, turn.unsaid
+        prompt, omitted, unsaid = turn.prompt, turn.omitted, turn.unexpressed
     else:
         begun = state.main().id
         recording.begin(TurnStarted(turn=1, chain=begun))  # as it stands: what is known is pinned as in a first turn
@@ -200,7 +200,7 @@ class AssembledAll:
         """Say what the latest turns of the chains leave out, each thing once."""
         notes: dict[str, None] = {}
         for turn in self._last.values():
-            every = _notes(self._recording, turn.chain, turn.prompt, turn.omitted, turn.unsaid)
+            every = _notes(self._recording, turn.chain, turn.prompt, turn.omitted, turn.unexpressed)
             notes.update(dict.fromkeys(every))
         if not self.turns:
             notes[f"{NO_TURN}: there is none to assemble"] = None

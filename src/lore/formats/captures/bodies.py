@@ -31,7 +31,7 @@ from lore.model.codes import Code, Problem
 from lore.model.events import MAIN
 from lore.model.jsonslice import Sliced, parts, table
 from lore.model.times import decode_time
-from lore.model.turn import Exchange, Form
+from lore.model.turn import ContentForm, Exchange
 
 
 class Bodies(RecordReader):
@@ -185,7 +185,7 @@ def _answer(record: dict[str, bytes]) -> ParsedAnswer:
     response = record.get("response", record.get("response_body", b"null"))
     if response in _NONE:
         response = record.get("response_sse", b"null")
-    form: Form = "text" if response[:1] == b'"' else "events" if response[:1] == b"[" else "json"
+    form: ContentForm = "text" if response[:1] == b'"' else "events" if response[:1] == b"[" else "json"
     found = content_answer(Content(response, form))
     beside = next((record[key] for key in _USAGE if record.get(key, b"null") != b"null"), b"null")
     usage = billed_of(beside)
