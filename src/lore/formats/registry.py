@@ -24,7 +24,7 @@ from lore.formats.folders import OPENING
 from lore.formats.http import is_plain_request
 from lore.formats.lines import each
 from lore.formats.unrecognised import members
-from lore.model.deferred import Places
+from lore.model.deferred import Registry
 from lore.model.jsonslice import Sliced, table
 from lore.model.results.found import FormatResult, Holds
 
@@ -188,7 +188,7 @@ _BROUGHT = (
     *_engine("llama-log", "a log of llama-server", b"slot print_timing: id ", b"slot update_slots: id ",
              b"slot launch_slot_: id "),
 )  # fmt: skip
-READERS: Places[type[Reader]] = Places("lore.formats", {name: row.place for name, row in FORMATS.items()})
+READERS = Registry[type[Reader]]({name: f"lore.formats.{row.place}" for name, row in FORMATS.items()})
 _NEITHER = "the system prompt and the schemas of tools"
 _BY_PURPOSE = {"events": "reconstructed", "exchanges": "parsed", "turns": "as written"}
 
@@ -198,7 +198,7 @@ def add_format(name: str, added: Format | type[Reader]) -> None:
     if not isinstance(added, Format):
         READERS[name] = added
         return
-    READERS.add_place(name, added.place)
+    READERS.data[name] = added.place  # pyright: ignore[reportArgumentType]
     first_after = added.before if added.before in FORMATS else next(known for known in FORMATS if known in LAST)
     rows: dict[str, Format] = {}
     for known, row in FORMATS.items():

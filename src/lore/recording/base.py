@@ -23,7 +23,7 @@ from lore.errors import LoreError
 from lore.formats.base import Read, Reader
 from lore.formats.registry import add_format
 from lore.model.codes import Problem
-from lore.model.deferred import Places
+from lore.model.deferred import Registry
 from lore.model.results.measured import Measurement
 from lore.model.state import FoldedSession
 from lore.model.turn import Turn
@@ -174,14 +174,13 @@ def collected_seldom() -> Generator[None]:
 
 # A cache model is published as what makes one; a dialect or rule is made by calling what is published. Stores are
 # loaded by `lore.store.registry`, when a URL has their scheme.
-PLUGIN_GROUPS: Places[MutableMapping[str, Any]] = Places(
-    "lore",
+PLUGIN_GROUPS = Registry[MutableMapping[str, Any]](
     {
-        "lore.formats": "formats.registry:READERS",
-        "lore.dialects": "prompt.dialects:DIALECTS",
-        "lore.rules": "judge.base:RULES",
-        "lore.caches": "cache.registry:CACHES",
-        "lore.usage": "recording.agents.usage_stores:USAGE_STORES",
+        "lore.formats": "lore.formats.registry:READERS",
+        "lore.dialects": "lore.prompt.dialects:DIALECTS",
+        "lore.rules": "lore.judge.base:RULES",
+        "lore.caches": "lore.cache.registry:CACHES",
+        "lore.usage": "lore.recording.agents.usage_stores:USAGE_STORES",
     },
 )
 CALLED = frozenset(("lore.dialects", "lore.rules"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from lore.model.deferred import Places
+from lore.model.deferred import Registry
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,17 +22,16 @@ class Report(Protocol):
         ...
 
 
-REPORTS: Places[Report] = Places(
-    "lore.report",
+REPORTS = Registry[Report](
     {
-        "terminal": "forms.terminal:Terminal",
-        "json": "forms.json_report:Json",
-        "jsonl": "forms.json_report:JsonLines",
-        "markdown": "forms.markdown:Markdown",
-        "junit": "forms.junit:Junit",
-        "sarif": "forms.sarif:Sarif",
-        "github": "forms.github:GitHub",
-        "html": "html.intros:Html",
+        "terminal": "lore.report.forms.terminal:Terminal",
+        "json": "lore.report.forms.json_report:Json",
+        "jsonl": "lore.report.forms.json_report:JsonLines",
+        "markdown": "lore.report.forms.markdown:Markdown",
+        "junit": "lore.report.forms.junit:Junit",
+        "sarif": "lore.report.forms.sarif:Sarif",
+        "github": "lore.report.forms.github:GitHub",
+        "html": "lore.report.html.intros:Html",
     },
-    made=lambda report: report(),
+    make=lambda report: report(),
 )
