@@ -62,6 +62,32 @@ def test_what_was_persisted_is_assembled_under_other_settings(tail):
     assert lore("check", "p.jsonl").code == 0
 
 
+@pytest.mark.parametrize("tail", ["system", "persist"])
+@pytest.mark.parametrize("end", ["reset", "compact"])
+def test_what_was_sent_before_a_reset_is_persisted(tail, end):
+    """Deltas and contexts that a reset or a compaction ended were not appended: other settings gave other bytes."""
+    agent = Agent(rules=Rules(tail=tail))
+    agent.know("parser-1", "The parser is hand-written.")
+    agent.user()
+    agent.turn({"current_time": "10:00"})
+    agent.know("parser-1", "The parser was replaced by tomllib. " * 20)
+    agent.user()
+    agent.turn({"current_time": "10:01"})
+    agent.reset() if end == "reset" else agent.compact()
+    agent.user()
+    agent.turn({"current_time": "10:02"})
+    agent.restart("lost")
+    put("p.jsonl", agent.log)
+    put("lore.toml", f'[assemble]\ntail = "{tail}"\n'.encode())
+    sent = [turn.body.decode() for turn in agent.turns]
+    assert lore("assemble", "p.jsonl", "--persist").out.strip() == sent[-1]
+    grown = Path("p.jsonl").read_bytes()
+    put("lore.toml", b"[assemble]\nknowledge_tokens = 60\n")
+    assert [json.dumps(one["body"], separators=(",", ":")) for one in bodies()] == sent
+    lore("assemble", "p.jsonl", "--persist")
+    assert Path("p.jsonl").read_bytes() == grown != agent.log
+
+
 def test_what_a_loop_was_told_is_assembled_under_other_settings():
     """The deltas behind results that were appended to the log once stand where they were derived."""
     agent = Agent(rules=Rules(max_loop_turns=2))

@@ -38,6 +38,8 @@ def add_delta(chain: Chain, event: PromptDelta) -> Problems:
     known = chain.deltas.get(event.seq)
     if known is not None:
         return _repeat_delta(chain, event, known, wanted)
+    if _mark_saved(chain, lambda other: isinstance(other, PromptDelta) and other.seq == event.seq):
+        return ()  # it was sent, and a reset ended it before it was saved
     if insert_texts(event.content) is None:
         return _unreadable(f"prompt_delta {event.seq}: unreadable content, skipped")
     if len(chain.deltas) >= SESSION_DELTAS:
@@ -78,11 +80,12 @@ def add_context(chain: Chain, event: ContextPersisted) -> Problems:
     """Write the context of a turn into the history: once for each turn, in the order of turns."""
     if event.outside:
         return _add_outside_context(chain, event)
+    if _mark_saved(chain, lambda other: isinstance(other, ContextPersisted) and other.turn == event.turn):
+        return ()
     latest = chain.persisted.last()
     if latest is not None and event.turn <= latest.number:
         at = bisect_left(range(len(chain.persisted)), event.turn, key=lambda at: chain.persisted[at].number)
         if chain.persisted[at].number == event.turn:
-            _mark_saved(chain, lambda other: isinstance(other, ContextPersisted) and other.turn == event.turn)
             return ()
         return _unreadable(f"context_persisted of turn {event.turn} comes after that of {latest.number}, skipped")
     if insert_texts(event.content) is None or event.insert_at < 0:
@@ -156,7 +159,9 @@ def unsaved(chain: Chain) -> tuple[Event, ...]:
     return tuple(events)
 
 
-def _mark_saved(chain: Chain, is_same: Callable[[Event], bool]) -> None:
+def _mark_saved(chain: Chain, is_same: Callable[[Event], bool]) -> bool:
+    """Remove a derived event that the log holds from the unsaved ones; return whether there was one."""
     at = next((number for number, event in enumerate(chain.unsaved) if is_same(event)), None)
     if at is not None:
         chain.unsaved = chain.unsaved[:at] + chain.unsaved[at + 1 :]
+    return at is not None

@@ -264,7 +264,6 @@ def _divider(chain: Chain, event: e.CompactApplied, pruned: int) -> Entry:
 def end_deltas(chain: Chain) -> None:
     """End all deltas and what is pinned."""
     chain.pinned, chain.deltas = None, {}
-    chain.unsaved = tuple([event for event in chain.unsaved if not isinstance(event, e.PromptDelta)])
 
 
 def _move_inserts(chain: Chain, place_of: Callable[[int], int | None]) -> None:
@@ -287,15 +286,8 @@ def _drop_inserts(chain: Chain, removed: Container[int]) -> None:
 def _set_contexts(chain: Chain, change: Callable[[Iterable[Insert]], list[Insert]]) -> None:
     if chain.outside:
         chain.outside = _sharing(chain.outside, change(chain.outside))
-    if not chain.persisted:
-        return
-    before = chain.persisted
-    chain.persisted = _sharing(before, change(before))
-    if chain.persisted is not before and any(isinstance(event, e.ContextPersisted) for event in chain.unsaved):
-        numbers = {insert.number for insert in chain.persisted}
-        chain.unsaved = tuple(
-            [event for event in chain.unsaved if not isinstance(event, e.ContextPersisted) or event.turn in numbers]
-        )
+    if chain.persisted:
+        chain.persisted = _sharing(chain.persisted, change(chain.persisted))
 
 
 def _sharing(before: Vector[Insert], inserts: list[Insert]) -> Vector[Insert]:
