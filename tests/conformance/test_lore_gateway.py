@@ -261,3 +261,29 @@ def test_rows_are_read_from_list_lines_and_database(desk):
     (written,) = {lore("convert", "capture.jsonl", "--deltas", name).out for name in names}
     assert "caf\u00e9" in written
     assert Path("gateway.db").read_bytes() == before
+
+
+def _row(session, text):
+    selector, content = '{"target":"messages","insertAt":1}', f'{{"role":"user","content":"{text}"}}'
+    return {"session_id": session, "seq": 0, "project_id": "p", "selector": selector, "content": content}
+
+
+def _capture(*requests, **fields):
+    talk = [{"role": role, "content": f"{role} {n}"} for n in range(3) for role in ("user", "assistant")]
+    return [{"model": "claude-sonnet-4-6", "messages": talk[:size], **fields} for size in requests]
+
+
+def test_rows_of_several_sessions_are_refused_for_requests_that_name_none(desk):
+    put("rows.jsonl", _row("ses-1", "new"), _row("ses-2", "other"))
+    put("capture.jsonl", *_capture(1, 3, max_tokens=4096))
+    ran = lore("convert", "capture.jsonl", "--deltas", "rows.jsonl")
+    assert (ran.code, ran.out) == (2, "")
+    assert "hint: name one: --deltas ROWS#SESSION" in ran.err
+    assert "new" in lore("convert", "capture.jsonl", "--deltas", "rows.jsonl#ses-1").out
+
+
+def test_small_answers_make_no_probe_of_a_request_with_history(desk):
+    put("rows.jsonl", _row("ses-1", "new"))
+    put("capture.jsonl", *_capture(1, 3, 5, max_tokens=10))
+    _, *lines = lore("convert", "capture.jsonl", "--deltas", "rows.jsonl").lines
+    assert [line["messages"][1]["content"] for line in lines] == ["new", "new"]

@@ -61,7 +61,7 @@ def is_side_call(prompt: Prompt, call: Call) -> bool:
     return (
         call.endpoint.lower().endswith(_ENDPOINTS)
         or _PURPOSES.search(call.purpose.lower()) is not None
-        or (call.purpose != REPLAY and _asks_for_few_tokens(prompt))
+        or (call.purpose != REPLAY and _asks_for_few_tokens(prompt) and not _has_answer(prompt))
         or any(_SCHEMAS.search(prompt.params.get(name, b"")) for name in ("output_config", "response_format", "text"))
         or _is_about_conversation(prompt)
         or asks_to_compact(prompt)
@@ -75,6 +75,11 @@ def _asks_for_few_tokens(prompt: Prompt) -> bool:
         if raw.isdigit() and len(raw) < 9 and int(raw) <= _SIDE_CALL_TOKENS:
             return True
     return False
+
+
+def _has_answer(prompt: Prompt) -> bool:
+    """Return whether the messages hold an answer of the model: the request continues a conversation."""
+    return any(segment.kind == "envelope" and is_model_message(segment) for segment in prompt.messages)
 
 
 def _is_about_conversation(prompt: Prompt) -> bool:

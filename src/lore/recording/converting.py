@@ -253,8 +253,10 @@ class DeltaReplay:
         return [row for row in self.rows if (row.session, row.seq) not in self.counts]
 
     def _replayed(self, exchange: Exchange, turn: Turn | None) -> bytes:
-        session = self._session(exchange)
         listed = messages_of(exchange.body)
+        if listed and turn is not None and not _is_beside(exchange, turn):
+            self._refuse_ambiguous(exchange)
+        session = self._session(exchange)
         if turn is None or session is None or not listed or not self._belongs(exchange, turn, session, listed[0]):
             return exchange.body
         size = len(listed)
@@ -271,7 +273,7 @@ class DeltaReplay:
 
     def _belongs(self, exchange: Exchange, turn: Turn, session: str, first: bytes) -> bool:
         """Tell whether a request is of the session's conversation, by its own word, its chain, or how it begins."""
-        if turn.chain.startswith("utility-") or exchange.call.agent:
+        if _is_beside(exchange, turn):
             return False
         chains = self._chains.setdefault(session, set())
         is_own = exchange.call.session == session or self._opening.setdefault(session, first) == first
@@ -279,12 +281,27 @@ class DeltaReplay:
             chains.add(turn.chain)
         return is_own or turn.chain in chains
 
+    def _refuse_ambiguous(self, exchange: Exchange) -> None:
+        """Raise LoreError for a request without a session if the rows are of several."""
+        names = list(dict.fromkeys(row.session for row in self.rows))
+        if len(names) > 1 and not exchange.call.session:
+            shown = ", ".join(cut_masked(name, 40) for name in names[:3])
+            raise LoreError(
+                f"the rows are of {len(names)} sessions ({shown}), and the requests do not name theirs",
+                hint="name one: --deltas ROWS#SESSION",
+            )
+
     def _session(self, exchange: Exchange) -> str | None:
         """Return the session whose rows a request gets: its own, or that of all rows."""
         names = dict.fromkeys(row.session for row in self.rows)
         if exchange.call.session in names:
             return exchange.call.session
         return next(iter(names)) if len(names) == 1 else None
+
+
+def _is_beside(exchange: Exchange, turn: Turn) -> bool:
+    """Return whether a request is a call beside the conversation, or a subagent's."""
+    return turn.chain.startswith("utility-") or bool(exchange.call.agent)
 
 
 def converted_requests(name: corpus.Name, options: Options, problems: Problems, replay: DeltaReplay) -> Conversion:
