@@ -5,32 +5,20 @@ from typing import TYPE_CHECKING
 from lore.exports import public_names
 
 if TYPE_CHECKING:
-    from lore.compaction.base import SessionMemory as SessionMemory
-    from lore.compaction.base import StoreMemory as StoreMemory
-    from lore.compaction.base import is_idle as is_idle
-    from lore.compaction.commands import NESTED as NESTED
-    from lore.compaction.commands import is_nested as is_nested
+    # isort: off
+    from lore.compaction.base import SessionMemory as SessionMemory, StoreMemory as StoreMemory, is_idle as is_idle
+    from lore.compaction.commands import NESTED as NESTED, is_nested as is_nested
     from lore.compaction.hooks import run_in_thread as run_in_thread
     from lore.compaction.settings import Compaction as Compaction
     from lore.compaction.summarizers import summarizer_of as summarizer_of
 
-__all__ = [
-    "Compaction",
-    "NESTED",
-    "SessionMemory",
-    "StoreMemory",
-    "is_idle",
-    "is_nested",
-    "run_in_thread",
-    "summarizer_of",
-]
 __getattr__ = public_names(
     __name__,
     {
-        "base": ("SessionMemory", "StoreMemory", "is_idle"),
-        "commands": ("NESTED", "is_nested"),
-        "hooks": ("run_in_thread",),
-        "settings": ("Compaction",),
-        "summarizers": ("summarizer_of",),
+        "base": "SessionMemory StoreMemory is_idle",
+        "commands": "NESTED is_nested",
+        "hooks": "run_in_thread",
+        "settings": "Compaction",
+        "summarizers": "summarizer_of",
     },
 )

@@ -5,7 +5,12 @@ from typing import TYPE_CHECKING
 from lore.exports import public_names
 
 if TYPE_CHECKING:
+    # isort: off
     from lore.fold.step import Folding as Folding
 
-__all__ = ["Folding"]
-__getattr__ = public_names(__name__, {"step": ("Folding",)})
+__getattr__ = public_names(
+    __name__,
+    {
+        "step": "Folding",
+    },
+)

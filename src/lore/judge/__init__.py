@@ -11,21 +11,17 @@ from typing import TYPE_CHECKING, Any
 from lore.exports import public_names
 
 if TYPE_CHECKING:
-    from lore.judge.base import TurnVerdict as TurnVerdict
-    from lore.judge.base import findings_of as findings_of
+    # isort: off
+    from lore.judge.base import TurnVerdict as TurnVerdict, findings_of as findings_of
     from lore.judge.ledger import RunningSums as RunningSums
     from lore.judge.totals import FileResult as FileResult
 
-__all__ = ["FileResult", "RunningSums", "TurnVerdict", "findings_of"]
 __getattr__ = public_names(
     __name__,
     {
-        "base": (
-            "TurnVerdict",
-            "findings_of",
-        ),
-        "ledger": ("RunningSums",),
-        "totals": ("FileResult",),
+        "base": "TurnVerdict findings_of",
+        "ledger": "RunningSums",
+        "totals": "FileResult",
     },
 )
 

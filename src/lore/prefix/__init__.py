@@ -5,14 +5,12 @@ from typing import TYPE_CHECKING
 from lore.exports import public_names
 
 if TYPE_CHECKING:
+    # isort: off
     from lore.prefix.purpose import REPLAY as REPLAY
 
-__all__ = [
-    "REPLAY",
-]
 __getattr__ = public_names(
     __name__,
     {
-        "purpose": ("REPLAY",),
+        "purpose": "REPLAY",
     },
 )

@@ -5,40 +5,22 @@ from typing import TYPE_CHECKING
 from lore.exports import public_names
 
 if TYPE_CHECKING:
-    from lore.prompt.base import POLICIES as POLICIES
-    from lore.prompt.base import Policy as Policy
+    # isort: off
+    from lore.prompt.base import POLICIES as POLICIES, Policy as Policy
     from lore.prompt.dialects import DIALECTS as DIALECTS
     from lore.prompt.dialects.messages import Body as Body
-    from lore.prompt.entries import BYTES_PER_TOKEN as BYTES_PER_TOKEN
-    from lore.prompt.entries import Entries as Entries
-    from lore.prompt.entries import has_real_activity as has_real_activity
-    from lore.prompt.entries import is_injected as is_injected
-    from lore.prompt.entries import tokens_of as tokens_of
-    from lore.prompt.entries import tool_calls as tool_calls
-    from lore.prompt.layout import TICKS as TICKS
-    from lore.prompt.layout import is_real as is_real
+    from lore.prompt.entries import BYTES_PER_TOKEN as BYTES_PER_TOKEN, Entries as Entries
+    from lore.prompt.entries import has_real_activity as has_real_activity, is_injected as is_injected
+    from lore.prompt.entries import tokens_of as tokens_of, tool_calls as tool_calls
+    from lore.prompt.layout import TICKS as TICKS, is_real as is_real
 
-__all__ = [
-    "BYTES_PER_TOKEN",
-    "Body",
-    "DIALECTS",
-    "Entries",
-    "POLICIES",
-    "Policy",
-    "TICKS",
-    "has_real_activity",
-    "is_injected",
-    "is_real",
-    "tokens_of",
-    "tool_calls",
-]
 __getattr__ = public_names(
     __name__,
     {
-        "base": ("POLICIES", "Policy"),
-        "dialects": ("DIALECTS",),
-        "dialects.messages": ("Body",),
-        "entries": ("BYTES_PER_TOKEN", "Entries", "has_real_activity", "is_injected", "tokens_of", "tool_calls"),
-        "layout": ("TICKS", "is_real"),
+        "base": "POLICIES Policy",
+        "dialects": "DIALECTS",
+        "dialects.messages": "Body",
+        "entries": "BYTES_PER_TOKEN Entries has_real_activity is_injected tokens_of tool_calls",
+        "layout": "TICKS is_real",
     },
 )

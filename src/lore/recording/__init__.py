@@ -5,95 +5,34 @@ from typing import TYPE_CHECKING
 from lore.exports import public_names
 
 if TYPE_CHECKING:
+    # isort: off
     from lore.recording.agents import databases as databases
     from lore.recording.agents.usage_stores import UsageStore as UsageStore
-    from lore.recording.base import HINT_MEASURED as HINT_MEASURED
-    from lore.recording.base import Problems as Problems
-    from lore.recording.base import Recording as Recording
-    from lore.recording.base import UnrecognisedError as UnrecognisedError
-    from lore.recording.base import load_plugins as load_plugins
+    from lore.recording.base import HINT_MEASURED as HINT_MEASURED, Problems as Problems, Recording as Recording
+    from lore.recording.base import UnrecognisedError as UnrecognisedError, load_plugins as load_plugins
     from lore.recording.converting import converted as converted
-    from lore.recording.corpus import Opened as Opened
-    from lore.recording.corpus import is_same as is_same
-    from lore.recording.corpus import is_stream as is_stream
-    from lore.recording.corpus import open_head as open_head
-    from lore.recording.corpus import show as show
-    from lore.recording.filesystem import FolderEntry as FolderEntry
-    from lore.recording.filesystem import RemoteFiles as RemoteFiles
-    from lore.recording.filesystem import Status as Status
-    from lore.recording.inputs import Input as Input
-    from lore.recording.inputs import list_inputs as list_inputs
-    from lore.recording.opening import Options as Options
-    from lore.recording.opening import kind_of as kind_of
+    from lore.recording.corpus import Opened as Opened, is_same as is_same, is_stream as is_stream
+    from lore.recording.corpus import open_head as open_head, show as show
+    from lore.recording.filesystem import FolderEntry as FolderEntry, RemoteFiles as RemoteFiles, Status as Status
+    from lore.recording.inputs import Input as Input, list_inputs as list_inputs
+    from lore.recording.opening import Options as Options, kind_of as kind_of
     from lore.recording.request_session import session_of as session_of
     from lore.recording.requests import RequestRecording as RequestRecording
-    from lore.recording.tailing import INTERVAL as INTERVAL
-    from lore.recording.tailing import Live as Live
+    from lore.recording.tailing import INTERVAL as INTERVAL, Live as Live
 
-__all__ = [
-    "FolderEntry",
-    "HINT_MEASURED",
-    "INTERVAL",
-    "Input",
-    "Live",
-    "Opened",
-    "Options",
-    "Problems",
-    "Recording",
-    "RemoteFiles",
-    "RequestRecording",
-    "Status",
-    "UnrecognisedError",
-    "UsageStore",
-    "converted",
-    "databases",
-    "is_same",
-    "is_stream",
-    "kind_of",
-    "list_inputs",
-    "load_plugins",
-    "open_head",
-    "session_of",
-    "show",
-]
 __getattr__ = public_names(
     __name__,
     {
-        "agents.usage_stores": ("UsageStore",),
-        "base": (
-            "HINT_MEASURED",
-            "Problems",
-            "Recording",
-            "UnrecognisedError",
-            "load_plugins",
-        ),
-        "converting": ("converted",),
-        "corpus": (
-            "Opened",
-            "is_same",
-            "is_stream",
-            "open_head",
-            "show",
-        ),
-        "filesystem": (
-            "FolderEntry",
-            "RemoteFiles",
-            "Status",
-        ),
-        "inputs": (
-            "Input",
-            "list_inputs",
-        ),
-        "opening": (
-            "Options",
-            "kind_of",
-        ),
-        "request_session": ("session_of",),
-        "requests": ("RequestRecording",),
-        "tailing": (
-            "INTERVAL",
-            "Live",
-        ),
+        "agents.usage_stores": "UsageStore",
+        "base": "HINT_MEASURED Problems Recording UnrecognisedError load_plugins",
+        "converting": "converted",
+        "corpus": "Opened is_same is_stream open_head show",
+        "filesystem": "FolderEntry RemoteFiles Status",
+        "inputs": "Input list_inputs",
+        "opening": "Options kind_of",
+        "request_session": "session_of",
+        "requests": "RequestRecording",
+        "tailing": "INTERVAL Live",
     },
     {"databases": "agents.databases"},
 )

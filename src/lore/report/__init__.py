@@ -5,113 +5,45 @@ from typing import TYPE_CHECKING
 from lore.exports import public_names
 
 if TYPE_CHECKING:
+    # isort: off
     from lore.report.commands import in_shell as in_shell
     from lore.report.console import line as line
     from lore.report.forms.json_report import render as render
-    from lore.report.html.blocks import PageBlock as PageBlock
-    from lore.report.html.blocks import count as count
+    from lore.report.html.blocks import PageBlock as PageBlock, count as count
     from lore.report.html.intros import Intro as Intro
-    from lore.report.html.measured import LISTED as LISTED
-    from lore.report.html.measured import ReadRow as ReadRow
-    from lore.report.html.measured import measured_strips as measured_strips
-    from lore.report.html.measured import read_bar as read_bar
-    from lore.report.html.measured import rows_not_drawn as rows_not_drawn
+    from lore.report.html.measured import LISTED as LISTED, ReadRow as ReadRow, measured_strips as measured_strips
+    from lore.report.html.measured import read_bar as read_bar, rows_not_drawn as rows_not_drawn
     from lore.report.html.measured import table_of_cells as table_of_cells
-    from lore.report.plain import counted as counted
-    from lore.report.plain import local_time as local_time
-    from lore.report.plain import named as named
-    from lore.report.plain import turn_of as turn_of
-    from lore.report.plain import visible as visible
-    from lore.report.plain import when as when
+    from lore.report.plain import counted as counted, local_time as local_time, named as named, turn_of as turn_of
+    from lore.report.plain import visible as visible, when as when
     from lore.report.redacted.results import redacted_result as redacted_result
     from lore.report.sentences.evidence import money_of as money_of
-    from lore.report.sentences.findings import not_in_logs as not_in_logs
-    from lore.report.sentences.findings import worded as worded
+    from lore.report.sentences.findings import not_in_logs as not_in_logs, worded as worded
     from lore.report.sentences.running import worded_break as worded_break
-    from lore.report.simulated_turns import billed_reads as billed_reads
-    from lore.report.simulated_turns import draw as draw
-    from lore.report.simulation import agreement_lines as agreement_lines
-    from lore.report.simulation import write_simulated as write_simulated
+    from lore.report.simulated_turns import billed_reads as billed_reads, draw as draw
+    from lore.report.simulation import agreement_lines as agreement_lines, write_simulated as write_simulated
     from lore.report.status_line import percent as percent
     from lore.report.table import aligned as aligned
     from lore.report.timeline import short as short
 
-__all__ = [
-    "Intro",
-    "LISTED",
-    "PageBlock",
-    "ReadRow",
-    "agreement_lines",
-    "aligned",
-    "billed_reads",
-    "count",
-    "counted",
-    "draw",
-    "in_shell",
-    "line",
-    "local_time",
-    "measured_strips",
-    "money_of",
-    "named",
-    "not_in_logs",
-    "percent",
-    "read_bar",
-    "redacted_result",
-    "render",
-    "rows_not_drawn",
-    "short",
-    "table_of_cells",
-    "turn_of",
-    "visible",
-    "when",
-    "worded",
-    "worded_break",
-    "write_simulated",
-]
 __getattr__ = public_names(
     __name__,
     {
-        "commands": ("in_shell",),
-        "console": ("line",),
-        "forms.json_report": ("render",),
-        "html.blocks": (
-            "PageBlock",
-            "count",
-        ),
-        "html.intros": ("Intro",),
-        "html.measured": (
-            "LISTED",
-            "ReadRow",
-            "measured_strips",
-            "read_bar",
-            "rows_not_drawn",
-            "table_of_cells",
-        ),
-        "plain": (
-            "counted",
-            "local_time",
-            "named",
-            "turn_of",
-            "visible",
-            "when",
-        ),
-        "redacted.results": ("redacted_result",),
-        "sentences.evidence": ("money_of",),
-        "sentences.findings": (
-            "not_in_logs",
-            "worded",
-        ),
-        "sentences.running": ("worded_break",),
-        "simulated_turns": (
-            "billed_reads",
-            "draw",
-        ),
-        "simulation": (
-            "agreement_lines",
-            "write_simulated",
-        ),
-        "status_line": ("percent",),
-        "table": ("aligned",),
-        "timeline": ("short",),
+        "commands": "in_shell",
+        "console": "line",
+        "forms.json_report": "render",
+        "html.blocks": "PageBlock count",
+        "html.intros": "Intro",
+        "html.measured": "LISTED ReadRow measured_strips read_bar rows_not_drawn table_of_cells",
+        "plain": "counted local_time named turn_of visible when",
+        "redacted.results": "redacted_result",
+        "sentences.evidence": "money_of",
+        "sentences.findings": "not_in_logs worded",
+        "sentences.running": "worded_break",
+        "simulated_turns": "billed_reads draw",
+        "simulation": "agreement_lines write_simulated",
+        "status_line": "percent",
+        "table": "aligned",
+        "timeline": "short",
     },
 )

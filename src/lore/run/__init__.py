@@ -5,80 +5,32 @@ from typing import TYPE_CHECKING
 from lore.exports import public_names
 
 if TYPE_CHECKING:
-    from lore.run.checking.judging import Cluster as Cluster
-    from lore.run.checking.judging import ClusterJob as ClusterJob
-    from lore.run.checking.pool import DIED as DIED
-    from lore.run.checking.pool import starting_processes as starting_processes
+    # isort: off
+    from lore.run.checking.judging import Cluster as Cluster, ClusterJob as ClusterJob
+    from lore.run.checking.pool import DIED as DIED, starting_processes as starting_processes
     from lore.run.checking.verdicts import verdicts as verdicts
-    from lore.run.dated import PACKAGED as PACKAGED
-    from lore.run.dated import Dated as Dated
-    from lore.run.loopback import ADDRESS as ADDRESS
-    from lore.run.loopback import listening as listening
+    from lore.run.dated import Dated as Dated, PACKAGED as PACKAGED
+    from lore.run.loopback import ADDRESS as ADDRESS, listening as listening
     from lore.run.pages import PageRequest as PageRequest
     from lore.run.rules import chosen as chosen
-    from lore.run.simulate import PlayedTurn as PlayedTurn
-    from lore.run.simulate import SimulateRequest as SimulateRequest
-    from lore.run.simulate import Simulation as Simulation
+    from lore.run.simulate import PlayedTurn as PlayedTurn, SimulateRequest as SimulateRequest, Simulation as Simulation
     from lore.run.simulate import simulate_recordings as simulate_recordings
-    from lore.run.spending.tables import TabledRecording as TabledRecording
-    from lore.run.spending.tables import TabledRequest as TabledRequest
+    from lore.run.spending.tables import TabledRecording as TabledRecording, TabledRequest as TabledRequest
     from lore.run.spending.tables import TablesWriter as TablesWriter
     from lore.run.stored.compaction import MemoryMaker as MemoryMaker
 
-__all__ = [
-    "ADDRESS",
-    "Cluster",
-    "ClusterJob",
-    "DIED",
-    "Dated",
-    "MemoryMaker",
-    "PACKAGED",
-    "PageRequest",
-    "PlayedTurn",
-    "SimulateRequest",
-    "Simulation",
-    "TabledRecording",
-    "TabledRequest",
-    "TablesWriter",
-    "chosen",
-    "listening",
-    "simulate_recordings",
-    "starting_processes",
-    "verdicts",
-]
 __getattr__ = public_names(
     __name__,
     {
-        "checking.judging": (
-            "Cluster",
-            "ClusterJob",
-        ),
-        "checking.pool": (
-            "DIED",
-            "starting_processes",
-        ),
-        "checking.verdicts": ("verdicts",),
-        "dated": (
-            "Dated",
-            "PACKAGED",
-        ),
-        "loopback": (
-            "ADDRESS",
-            "listening",
-        ),
-        "pages": ("PageRequest",),
-        "rules": ("chosen",),
-        "simulate": (
-            "PlayedTurn",
-            "SimulateRequest",
-            "Simulation",
-            "simulate_recordings",
-        ),
-        "spending.tables": (
-            "TabledRecording",
-            "TabledRequest",
-            "TablesWriter",
-        ),
-        "stored.compaction": ("MemoryMaker",),
+        "checking.judging": "Cluster ClusterJob",
+        "checking.pool": "DIED starting_processes",
+        "checking.verdicts": "verdicts",
+        "dated": "Dated PACKAGED",
+        "loopback": "ADDRESS listening",
+        "pages": "PageRequest",
+        "rules": "chosen",
+        "simulate": "PlayedTurn SimulateRequest Simulation simulate_recordings",
+        "spending.tables": "TabledRecording TabledRequest TablesWriter",
+        "stored.compaction": "MemoryMaker",
     },
 )

@@ -5,14 +5,12 @@ from typing import TYPE_CHECKING
 from lore.exports import public_names
 
 if TYPE_CHECKING:
+    # isort: off
     from lore.tokens.o200k import Counter as Counter
 
-__all__ = [
-    "Counter",
-]
 __getattr__ = public_names(
     __name__,
     {
-        "o200k": ("Counter",),
+        "o200k": "Counter",
     },
 )

@@ -9,16 +9,18 @@ from lore.cli import KEEP, CommandRow
 from lore.exports import public_names
 
 if TYPE_CHECKING:
-    from lore_plugins.memory.agent import AgentMemory as AgentMemory
-    from lore_plugins.memory.agent import StoreMemories as StoreMemories
+    # isort: off
+    from lore_plugins.memory.agent import AgentMemory as AgentMemory, StoreMemories as StoreMemories
     from lore_plugins.memory.agent import memory_of_session as memory_of_session
-    from lore_plugins.memory.identities import MemoryBucket as MemoryBucket
-    from lore_plugins.memory.identities import bucket as bucket
+    from lore_plugins.memory.identities import MemoryBucket as MemoryBucket, bucket as bucket
 
 __all__ = ["COMMAND", "AgentMemory", "MemoryBucket", "StoreMemories", "bucket", "memory_of_session"]
 __getattr__ = public_names(
     __name__,
-    {"agent": ("AgentMemory", "StoreMemories", "memory_of_session"), "identities": ("MemoryBucket", "bucket")},
+    {
+        "agent": "AgentMemory StoreMemories memory_of_session",
+        "identities": "MemoryBucket bucket",
+    },
 )
 
 _STORE = "--store sqlite:sessions.db"
