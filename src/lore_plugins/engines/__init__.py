@@ -1,6 +1,6 @@
-"""Engines that serve models on one's own machines: models of their caches, readers of their logs, `--measured`.
+"""Engines for self-hosted models: models of their caches, readers of their logs, `--measured`.
 
-Rows alone: a model, a reader or a comparison is imported when it is used.
+This module holds only rows; models, readers and comparisons are imported when they are used.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _HERE = "lore_plugins.engines"
 
 
-def _made(module: str, name: str) -> Callable[..., Any]:
-    """Return a function that makes a cache model, which it imports first."""
+def _lazy_model(module: str, name: str) -> Callable[..., Any]:
+    """Return a function that imports a cache model and makes one."""
 
     def make(look: Look, **options: Any) -> Any:
         return getattr(import_module(f"{_HERE}.caches.{module}"), name)(look, **options)
@@ -31,12 +31,12 @@ def _made(module: str, name: str) -> Callable[..., Any]:
 
 
 VLLM = CacheRow(
-    "vllm", "vllm", _made("blocks", "vllm"),
+    "vllm", "vllm", _lazy_model("blocks", "vllm"),
     ("block", "capacity", "window", "states", "groups", "full", "retention", "hybrid"),
     flags=("states", "hybrid"), view=View(apart=("cache_salt",), generates=True),
 )  # fmt: skip
 SGLANG = CacheRow(
-    "sglang", "sglang", _made("sglang", "SGLang"),
+    "sglang", "sglang", _lazy_model("sglang", "SGLang"),
     (
         "page_size", "capacity", "policy", "tree", "chunked_prefill", "window", "window_capacity", "states", "strategy",
         "state_capacity", "state_chunk", "state_interval", "hybrid",
@@ -50,7 +50,7 @@ SGLANG = CacheRow(
     view=View(apart=("cache_salt", "extra_key", "lora_path"), generates=True),
 )  # fmt: skip
 LLAMA_CPP = CacheRow(
-    "llama.cpp", "llama.cpp", _made("llama_cpp", "LlamaCpp"),
+    "llama.cpp", "llama.cpp", _lazy_model("llama_cpp", "LlamaCpp"),
     (
         "slots", "similarity", "cache_reuse", "host_tokens", "unified", "idle", "hybrid", "window", "states",
         "swa_full", "checkpoints", "checkpoint_step", "batch", "ubatch",
@@ -58,7 +58,7 @@ LLAMA_CPP = CacheRow(
     flags=("unified", "idle", "hybrid", "states", "swa_full"), numbers=("similarity",), view=View(generates=True),
 )  # fmt: skip
 LMCACHE = CacheRow(
-    "lmcache", "lmcache", _made("blocks", "lmcache"), ("chunk_size", "capacity", "decoded", "hybrid"),
+    "lmcache", "lmcache", _lazy_model("blocks", "lmcache"), ("chunk_size", "capacity", "decoded", "hybrid"),
     flags=("decoded", "hybrid"), view=View(generates=True),
 )  # fmt: skip
 
@@ -85,19 +85,19 @@ class _Measures:
     """Reads logs of engines for `lore simulate`, and shows their measurements."""
 
     def read(self, paths: Sequence[str], files: Sequence[Input], options: Options, problems: Problems) -> MeasuredLogs:
-        """Read the logs that measured a run of these files."""
+        """Read the logs at `paths`, which measured the run that `files` recorded."""
         from lore_plugins.engines.measuring import MeasuredLogs  # noqa: PLC0415 - few runs have such logs
 
         return MeasuredLogs(paths, files, options, problems)
 
     def lines(self, result: MeasuredResult, *, every: bool) -> Iterator[str]:
-        """Yield lines for a terminal: each log's sums, then its rows."""
+        """Yield lines for a terminal: the sums of each log, then the rows."""
         from lore_plugins.engines.report import measured_lines  # noqa: PLC0415 - as above
 
         return measured_lines(result, every=every)
 
     def summary(self, result: MeasuredResult) -> Iterator[str]:
-        """Yield each log's sums, and the comparison with the predictions."""
+        """Yield the sums of each log, and the comparison with the predictions."""
         from lore_plugins.engines.report import comparison_lines  # noqa: PLC0415 - as above
 
         return comparison_lines(result)

@@ -1,11 +1,10 @@
-"""What engines measured of their caches, beside what was predicted of the same run.
+"""Compare the measurements of engines' logs with the predictions for the same run.
 
-In: measurements of logs, turns with their predictions. Out: sums of each log, and rows that hold both sides: a request
-with its turn where they can be told to be the same, else all of the same stretch of time, else sums. Rules: of several
-kinds of measurements the finest counts, once; a request is found by the id of its response, else by the size of its
-prompt where bills say it, else by its order where there are as many requests as turns. Times without a zone are moved
-by whole quarters of an hour, those without a year into that of the turns, to where both overlap most. Cost: O(n), of
-sizes O(n²) over at most `MOST_SIZES`.
+The result has the sums of each log, and rows with both sides: a request and its turn if they can be paired, else all of
+the same span of time, else sums of all. Of several kinds of measurements only the finest counts. A request is paired by
+the id of its response, else by the size of its prompt if usage reports that, else by order if there are equal numbers
+of both. Times without a zone are shifted by quarters of an hour, times without a year to the year of the turns, to
+where both overlap most. Cost: O(n); pairing by size O(n²) for at most `MOST_SIZES`.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import MAXYEAR, UTC, datetime
 from difflib import SequenceMatcher
 from itertools import groupby
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
 from lore.model import EXTERNAL, PROCESS, Extent, MeasuredLog, MeasuredResult, MeasuredRow, Measurement
 
-WINDOW = 1000  # requests that vLLM's rate is over: `CachingMetrics`, vLLM 0.32.0
-MOST_ROWS = 12  # rows of a table of what an engine measured
-MOST_SIZES = 3000  # requests of an engine's log aligned with turns by their sizes
+WINDOW = 1000  # requests in vLLM's hit rate: `CachingMetrics`, vLLM 0.32.0
+MOST_ROWS = 12  # of a table by time
+MOST_SIZES = 3000  # requests that are paired by size
 _ORDER: tuple[Extent, ...] = ("request", "interval", "batch", "window")
-_ENOUGH = 0.8  # of the turns: fewer that meet a request of their size are met by chance
-_QUARTER, _FARTHEST = 900, 14 * 3600  # seconds: zones of the world lie a multiple of the first apart
-_SLACK = 60  # seconds by which an engine's log may begin later or end earlier than the run that it is of
+_ENOUGH = 0.8  # share of the turns: fewer pairs of equal size may be chance
+_QUARTER, _FARTHEST = 900, 14 * 3600  # seconds: time zones differ by multiples of the first, at most by the second
+_SLACK = 60  # seconds by which an engine's log may begin later or end earlier than its run
 _WIDTHS = (1, 10, 60, 300, 600, 1800, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400)
 
 
@@ -39,37 +38,32 @@ class LogMeasures(NamedTuple):
     measures: Sequence[Measurement]
 
 
-class Foreseen(NamedTuple):
-    """A turn as engines measure it: when it was sent, its response's id, tokens of its prompt, those predicted read.
+class PredictedTurn(NamedTuple):
+    """A turn and its prediction."""
 
-    `billed` says that the size of the prompt is from its bill, not counted.
-    """
-
-    at: float | None
-    name: str
-    prompt: int | None
-    read: int | None
-    billed: bool
+    at: float | None  # when it was sent
+    name: str  # the id of its response
+    prompt: int | None  # tokens
+    read: int | None  # predicted tokens
+    billed: bool  # whether the size of the prompt is from usage, not counted
     turn: int
     chain: str
     path: str
 
 
-class _Pair(NamedTuple):
-    request: Measurement
-    turn: Foreseen
+_Pairs: TypeAlias = list[tuple[Measurement, PredictedTurn]]
 
 
-def compared(logs: Sequence[LogMeasures], turns: Sequence[Foreseen]) -> MeasuredResult:
-    """Put what was measured beside what was predicted of these turns; without any, what was measured alone."""
+def compare_measures(logs: Sequence[LogMeasures], turns: Sequence[PredictedTurn]) -> MeasuredResult:
+    """Return the measurements next to the predictions of these turns; alone, if there are no predictions."""
     summed = [summary for log in logs for summary in _summaries(log)]
     measures = _finest(logs)
     known = [turn for turn in turns if turn.read is not None and turn.prompt]
     alone = MeasuredResult(logs=summed, pairing=None, rows=_by_time(measures, ()))
     if not known or not measures:
         return alone
-    for pairing, pairs in (("id", _by_id), ("size", _by_size), ("order", _by_order)):
-        if found := pairs(measures, known):
+    for pairing, pair in (("id", _pair_by_id), ("size", _pair_by_size), ("order", _pair_by_order)):
+        if found := pair(measures, known):
             rows = [
                 replace(_sums((request,), (turn,), turn.at), turn=turn.turn, chain=turn.chain, path=turn.path)
                 for request, turn in found
@@ -92,7 +86,7 @@ def compared(logs: Sequence[LogMeasures], turns: Sequence[Foreseen]) -> Measured
 
 
 def _summaries(log: LogMeasures) -> Iterator[MeasuredLog]:
-    """Sum the measurements of each engine in a log, by what they are of, the finest first."""
+    """Yield the sums of each engine and kind of measurement in a log, the finest kind first."""
     groups: dict[tuple[Extent, str, str, str], list[Measurement]] = {}
     for measure in _of_servers(log.measures):
         name = measure.name if measure.extent == "window" else ""
@@ -109,7 +103,7 @@ def _summaries(log: LogMeasures) -> Iterator[MeasuredLog]:
 
 
 def _of_servers(measures: Sequence[Measurement]) -> list[Measurement]:
-    """Return measurements without processes that wrote one after the other: those are one server, started again."""
+    """Return measurements without process ids if processes wrote one after another: then it is one restarted server."""
     processes = [measure.server for measure in measures if measure.server.startswith(PROCESS)]
     if len(list(groupby(processes))) > len(set(processes)):
         return list(measures)
@@ -117,7 +111,7 @@ def _of_servers(measures: Sequence[Measurement]) -> list[Measurement]:
 
 
 def _finest(logs: Sequence[LogMeasures]) -> list[Measurement]:
-    """Return the measurements of the finest kind that any log has, of the engine that has most of them."""
+    """Return the measurements of the finest kind in the logs, of the engine with most of them."""
     every = [measure for log in logs for measure in _of_servers(log.measures)]
     for extent in _ORDER:
         groups: dict[tuple[str, ...], list[Measurement]] = {}
@@ -130,46 +124,40 @@ def _finest(logs: Sequence[LogMeasures]) -> list[Measurement]:
     return []
 
 
-# requests and turns that are the same
-
-
-def _by_id(measures: list[Measurement], turns: list[Foreseen]) -> list[_Pair]:
-    """Pair by the response's id; an engine may add parts of its own behind a hyphen."""
+def _pair_by_id(measures: list[Measurement], turns: list[PredictedTurn]) -> _Pairs:
+    """Pair by the response's id; an engine may append parts to it after a hyphen."""
     named = {turn.name: turn for turn in turns if turn.name}
-    pairs: list[_Pair] = []
+    pairs: _Pairs = []
     for measure in measures:
         name = measure.name if measure.extent == "request" else ""
         while name and name not in named:
             name = name.rpartition("-")[0]
         if name:
-            pairs.append(_Pair(measure, named.pop(name)))
+            pairs.append((measure, named.pop(name)))
     return pairs
 
 
-def _by_size(measures: list[Measurement], turns: list[Foreseen]) -> list[_Pair]:
-    """Pair by the sizes of prompts, in the order of both, where most turns meet a request of the same size."""
+def _pair_by_size(measures: list[Measurement], turns: list[PredictedTurn]) -> _Pairs:
+    """Pair by the sizes of prompts, keeping both orders, if most turns then have a request of the same size."""
     if measures[0].extent != "request" or max(len(measures), len(turns)) > MOST_SIZES:
         return []
     if sum(turn.billed for turn in turns) < _ENOUGH * len(turns):
         return []
     sizes = [measure.prompt_tokens for measure in measures], [turn.prompt for turn in turns]
     blocks = SequenceMatcher(None, *sizes, autojunk=False).get_matching_blocks()
-    pairs = [_Pair(measures[block.a + step], turns[block.b + step]) for block in blocks for step in range(block.size)]
+    pairs = [(measures[block.a + step], turns[block.b + step]) for block in blocks for step in range(block.size)]
     return pairs if len(pairs) >= _ENOUGH * len(turns) else []
 
 
-def _by_order(measures: list[Measurement], turns: list[Foreseen]) -> list[_Pair]:
-    """Pair by order, where nothing says that these are others: as many, and no bill gives their sizes."""
+def _pair_by_order(measures: list[Measurement], turns: list[PredictedTurn]) -> _Pairs:
+    """Pair by order, if the numbers are equal and no usage reports the sizes of prompts."""
     if measures[0].extent != "request" or len(measures) != len(turns) or any(turn.billed for turn in turns):
         return []
-    return [_Pair(measure, turn) for measure, turn in zip(measures, turns, strict=True)]
+    return list(zip(measures, turns, strict=True))
 
 
-# stretches of time
-
-
-def _shift(measures: list[Measurement], turns: list[Foreseen]) -> float | None:
-    """Return what to add to a log's times, so that they meet those of the turns; None where they never do."""
+def _shift(measures: list[Measurement], turns: list[PredictedTurn]) -> float | None:
+    """Return the seconds to add to a log's times so that they overlap those of the turns; None if they never do."""
     found, wanted = _range(measure.at for measure in measures), _range(turn.at for turn in turns)
     clock = measures[0].clock
     if found is None or wanted is None or clock == "start":
@@ -185,20 +173,20 @@ def _shift(measures: list[Measurement], turns: list[Foreseen]) -> float | None:
 
 
 def _years(at: float, wanted: float) -> Iterator[float]:
-    """Yield what to add to a time without a year, so that it is of the year of another one, or of those around it.
+    """Yield the seconds to add to a time without a year, to move it to the year of another one or the years next to it.
 
-    A log that goes on over the end of February is a day off before it where the year has no 29th.
+    A log that spans the end of February is off by a day before it if the year has no 29th.
     """
     time, then = _date(at), _date(wanted)
-    if time is None or then is None or not 1 < then.year < MAXYEAR:  # a clock that is damaged
+    if time is None or then is None or not 1 < then.year < MAXYEAR:  # a wrong clock
         return
     for near in (then.year, then.year - 1, then.year + 1):
         if (time.month, time.day) != (2, 29) or near % 4 == 0:
             yield time.replace(year=near).timestamp() - at
 
 
-def _by_time(measures: list[Measurement], turns: Sequence[Foreseen]) -> list[MeasuredRow]:
-    """Return a row for each stretch of time, at most `MOST_ROWS`; none where the log has no times."""
+def _by_time(measures: list[Measurement], turns: Sequence[PredictedTurn]) -> list[MeasuredRow]:
+    """Return a row for each span of time, at most `MOST_ROWS`; none if the log has no times."""
     timed = sorted((measure for measure in measures if measure.at is not None), key=lambda found: found.at or 0.0)
     if not timed:
         return []
@@ -217,7 +205,7 @@ def _by_time(measures: list[Measurement], turns: Sequence[Foreseen]) -> list[Mea
 
 
 def _ends(timed: list[Measurement]) -> list[float]:
-    """Return where stretches end: at scrapes, else at round times."""
+    """Return where spans of time end: at scrapes, else at round times."""
     first, last = timed[0].at or 0.0, timed[-1].at or 0.0
     if timed[0].extent == "interval":
         scrapes = [measure.at or 0.0 for measure in timed]
@@ -230,12 +218,12 @@ def _ends(timed: list[Measurement]) -> list[float]:
     return [*ends[:-1], max(ends[-1], last)]
 
 
-def _windows(timed: list[Measurement], turns: Sequence[Foreseen]) -> list[MeasuredRow]:
-    """Return the rate at some of its times, with what was predicted of as many turns as it is over."""
+def _windows(timed: list[Measurement], turns: Sequence[PredictedTurn]) -> list[MeasuredRow]:
+    """Return rows with some of the measured rates, and the predictions of the `WINDOW` turns before each."""
     step = -(-len(timed) // MOST_ROWS)
     chosen = timed[::-1][::step][::-1]
     waiting = deque(sorted((turn for turn in turns if turn.at is not None), key=lambda turn: turn.at or 0.0))
-    recent, rows = deque[Foreseen](maxlen=WINDOW), list[MeasuredRow]()
+    recent, rows = deque[PredictedTurn](maxlen=WINDOW), list[MeasuredRow]()
     for measure in chosen:
         while waiting and (waiting[0].at or 0.0) <= (measure.at or 0.0):
             recent.append(waiting.popleft())
@@ -243,11 +231,8 @@ def _windows(timed: list[Measurement], turns: Sequence[Foreseen]) -> list[Measur
     return rows
 
 
-# sums
-
-
-def _sums(measures: Sequence[Measurement], turns: Iterable[Foreseen], at: float | None) -> MeasuredRow:
-    """Sum both sides. A window's rate is the last one that was said."""
+def _sums(measures: Sequence[Measurement], turns: Iterable[PredictedTurn], at: float | None) -> MeasuredRow:
+    """Sum both sides; of rates the last one is taken."""
     prompt, cached, requests = (
         _added(getattr(measure, name) for measure in measures)
         for name in ("prompt_tokens", "cached_tokens", "requests")
@@ -255,17 +240,17 @@ def _sums(measures: Sequence[Measurement], turns: Iterable[Foreseen], at: float 
     share = cached / prompt if prompt and cached is not None else None
     if share is None and measures:
         share = measures[-1].share
-    foreseen = list(turns)
-    sizes, reads = sum(turn.prompt or 0 for turn in foreseen), sum(turn.read or 0 for turn in foreseen)
+    predicted = list(turns)
+    sizes, reads = sum(turn.prompt or 0 for turn in predicted), sum(turn.read or 0 for turn in predicted)
     return MeasuredRow(
         at=at, requests=requests, prompt_tokens=prompt, cached_tokens=cached, share=share,
-        turns=len(foreseen) or None, predicted_prompt_tokens=sizes or None,
-        predicted_tokens=reads if foreseen else None, predicted_share=min(1.0, reads / sizes) if sizes else None,
+        turns=len(predicted) or None, predicted_prompt_tokens=sizes or None,
+        predicted_tokens=reads if predicted else None, predicted_share=min(1.0, reads / sizes) if sizes else None,
     )  # fmt: skip
 
 
 def _shares(rows: list[MeasuredRow]) -> dict[str, float | None]:
-    """Return what both sides come to over rows that have both; of windows, the last."""
+    """Return the share of both sides over all rows that have both; of rates the last one."""
     both = [row for row in rows if row.share is not None and row.predicted_share is not None]
     if not both:
         return {}
@@ -283,13 +268,13 @@ def _range(times: Iterable[float | None]) -> tuple[float, float] | None:
 
 
 def _added(counts: Iterable[int | None]) -> int | None:
-    """Add counts that are known; None if none is."""
+    """Return the sum of the known counts, None if all are unknown."""
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
 
 
 def _date(at: float) -> datetime | None:
-    """Return a time in UTC; None if the clock is one that no calendar holds."""
+    """Return a time in UTC, None if it is out of range."""
     try:
         return datetime.fromtimestamp(at, UTC)
     except (ValueError, OverflowError, OSError):

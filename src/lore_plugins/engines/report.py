@@ -1,4 +1,4 @@
-"""What engines measured of their caches, for a person: each log's sums, then both sides by request or by time."""
+"""Write engines' measurements for a terminal or a page: the sums of each log, then both sides by request or time."""
 
 from __future__ import annotations
 
@@ -23,39 +23,39 @@ _EXTENTS = {
     "request": "request", "interval": "scrape", "batch": "prefill step", "window": "reported rate",
 }  # fmt: skip
 _PAIRED = {
-    "id": "each request beside the turn of the same response id",
-    "size": "each request beside the turn of the same size, in their order",
-    "order": "each request beside the turn at the same place: there are as many of both",
-    "time": "what was measured and predicted of the same times",
-    "totals": "sums of all: the log's times cannot be told to be those of the turns",
+    "id": "requests paired with turns by response id",
+    "size": "requests paired with turns by prompt size, in order",
+    "order": "requests paired with turns by order: there are equally many",
+    "time": "compared over the same spans of time",
+    "totals": "sums of all: the log's times do not fit those of the turns",
 }
-_SHOWN = 20  # rows where not all are asked for
+_SHOWN = 20  # rows unless all are requested
 _ZONE = 15 * 3600  # seconds: no zone is farther from UTC
-_NEAR = 0.02  # of a prompt: a difference that is none
+_NEAR = 0.02  # of a prompt: a smaller difference is ignored
 
 
 def comparison_lines(result: MeasuredResult) -> Iterator[str]:
-    """Yield what each log says, and what both sides come to."""
+    """Yield the sums of each log, and the shares of both sides."""
     for log in result.logs:
-        engine = "vllm of an external cache" if log.engine == EXTERNAL else log.engine
+        engine = "vllm, external cache" if log.engine == EXTERNAL else log.engine
         yield f"measured by {engine}, {log.path} ({log.format}): {_sums(log)}"
     if result.apart:
-        yield "not compared: the log and the recordings are of different times"
+        yield "not compared: the log and the recordings are from different times"
     elif result.pairing is None:
         pass
     else:
         measured, predicted = _share(result.share), _share(result.predicted_share)
         yield f"read of the prompts: measured {measured}, predicted {predicted} ({_PAIRED[result.pairing]})"
         if result.shifted_seconds is not None:
-            yield f"times of the log are moved {_moved(result.shifted_seconds)}"
+            yield f"times of the log are shifted {_describe_shift(result.shifted_seconds)}"
 
 
 def measured_lines(result: MeasuredResult, *, every: bool = False) -> Iterator[str]:
-    """Yield all that was measured, and its rows: of requests those that differ, or `every`."""
+    """Yield the comparison and its rows: requests that differ from their prediction, or `every` one."""
     yield from comparison_lines(result)
     rows = [row for row in result.rows if every or row.turn is None or not _is_near(row.share, row.predicted_share)]
     if result.rows and not rows:
-        yield f"{counted(len(result.rows), 'request')}, each as predicted within 2 % of its prompt"
+        yield f"{counted(len(result.rows), 'request')}, all predicted within 2 % of the prompt"
     cells = _cells_of(rows if every else rows[:_SHOWN], result)
     yield from (f"  {text}" for text in aligned(cells, range(len(_HEADER) + 1)))
     if len(rows) > _SHOWN and not every:
@@ -63,7 +63,7 @@ def measured_lines(result: MeasuredResult, *, every: bool = False) -> Iterator[s
 
 
 def measured_block(result: MeasuredResult) -> PageBlock:
-    """Show what engines' logs measured, each request or span of time beside its prediction."""
+    """Return the measurements as a block of a page, each request or span of time with its prediction."""
     cells = _cells_of(result.rows[:LISTED], result)
     rows = [
         ReadRow(name, row.prompt_tokens or 0, row.cached_tokens, row.predicted_tokens)
@@ -71,24 +71,21 @@ def measured_block(result: MeasuredResult) -> PageBlock:
     ]
     table = table_of_cells(cells) if cells else None
     lines = (*comparison_lines(result), *rows_not_drawn(len(result.rows)))
-    return PageBlock(
-        "What the engine measured", lines, measured_strips(rows, "measured"), table, folded_table=bool(rows)
-    )
+    return PageBlock("Measured by the engine", lines, measured_strips(rows, "measured"), table, folded_table=bool(rows))
 
 
 def _sums(log: MeasuredLog) -> str:
-    """Say what a log comes to; a window's rate is of the most recent requests, whatever was before."""
-    what = counted(log.measurements, _EXTENTS[log.extent])
+    measurements = counted(log.measurements, _EXTENTS[log.extent])
     number = "".join(f"{part}, " for part in (log.name and f"engine {log.name}", log.server) if part)
     if log.extent == "window":
-        return f"{number}{what}; the last: {_share(log.share)} of the prompts of the most recent requests read"
+        return f"{number}{measurements}; the last: {_share(log.share)} of the latest requests' prompt tokens read"
     requests = f", {counted(log.requests, 'request')}" if log.requests is not None and log.extent != "request" else ""
-    of = f"{log.cached_tokens or 0:,} of {log.prompt_tokens or 0:,} prompt tokens read"
-    return f"{number}{what}{requests}, {of}: {_share(log.share)}"
+    tokens = f"{log.cached_tokens or 0:,} of {log.prompt_tokens or 0:,} prompt tokens read"
+    return f"{number}{measurements}{requests}, {tokens}: {_share(log.share)}"
 
 
 def _cells_of(rows: list[MeasuredRow], result: MeasuredResult) -> list[tuple[str, ...]]:
-    """Return rows as cells below their heads, without columns that hold nothing; nothing for a sum alone."""
+    """Return a header and rows as cells, without empty columns; nothing for a single sum."""
     if not rows or (len(rows) == 1 and result.pairing in (None, "totals")):
         return []
     first = "turn" if rows[0].turn is not None else "time" if result.logs[0].extent == "window" else "until"
@@ -118,10 +115,10 @@ def _time(at: float | None, result: MeasuredResult) -> str:
     return when(at, "%m-%d %H:%M:%S" if clock == "year" else "%Y-%m-%d %H:%M:%S")
 
 
-def _moved(seconds: float) -> str:
+def _describe_shift(seconds: float) -> str:
     if abs(seconds) > _ZONE:
-        return "to the year of the recordings, where they meet best: it names no year and no zone"
-    return f"by {seconds / 3600:+g} h, where they meet those of the recordings best: it names no zone"
+        return "to the year of the recordings: the log names neither year nor zone"
+    return f"by {seconds / 3600:+g} h, where they fit those of the recordings best: the log names no zone"
 
 
 def _is_near(share: float | None, predicted: float | None) -> bool:

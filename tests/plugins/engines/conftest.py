@@ -1,4 +1,4 @@
-"""Tests of the engines plug-in: its caches and formats are in the core's tables."""
+"""Tests of the engines plug-in: load its caches and formats into the core's tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cache models by name, those of the plug-in among them: also for a script that no conftest prepares."""
+"""Cache models by name, including the plug-in's, for scripts that run without conftest."""
 
 from lore.cache.registry import make
 from lore.recording.base import load_plugins

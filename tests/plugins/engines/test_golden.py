@@ -1,4 +1,4 @@
-"""A simulation of engines' caches prints what it printed before."""
+"""The golden output of a simulation with engines' caches."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from golden import cases
 EXPECTED = Path(__file__).parent / "expected" / "simulate.txt"
 
 
-def test_simulation_of_engines_prints_what_it_printed_before():
+def test_simulation_of_engines_matches_golden_output():
     ran = cases.run("simulate fixtures/recordings --cache vllm --cache llama.cpp")
     assert (ran.exit, ran.stdout.decode()) == (0, EXPECTED.read_text("utf-8"))

@@ -1,19 +1,17 @@
-"""Engines that keep blocks of tokens: vLLM (full blocks of 16), LMCache (chunks of 256).
+"""Models of caches that hold blocks of tokens: vLLM (full blocks of 16) and LMCache (chunks of 256).
 
-In: requests, what was billed for them. Out: predictions. Rules: the whole blocks that a request begins with are read,
-as far as memory still holds them; those of the request, and with `outputs` those of what was generated, are kept. A
-block can be read as soon as it is full, so requests at the same time share it. The last token that is generated is
-never computed on. Where every piece has its exact count the prediction is exact; a common beginning inside a piece
-counts by its bytes, and where it ends inside a block that block is not read. An image shares nothing with another.
+A request reads the full blocks at its beginning that memory still holds. Its blocks are kept, and with `outputs` those
+of its output. A block can be read as soon as it is full, so concurrent requests share it. The last generated token is
+never computed. A prediction is exact if every piece has an exact token count; a common prefix that ends inside a piece
+is counted by its bytes, and a block in which it ends is not read. Two images share nothing.
 
-A request whose end is known (`Request.ended`) is served until then: what it generates is computed evenly between the
-beginning of its response and its end, and with a `capacity` what it uses cannot be thrown away. Where there is no room
-for the next one, that one waits for those that end first. A request of which no end is known is served at once.
-What memory holds and throws away: `residence.py`.
+A request with a known end (`Request.ended`) runs until then: its output is computed evenly between the start of its
+response and its end, and with a `capacity` its blocks cannot be evicted meanwhile. If the next request does not fit, it
+waits for those that end first. A request without a known end runs in no time. Memory and eviction: `residence.py`.
 
-Sources: vLLM 0.32, v1/core (at least the last token is computed; a cache salt enters the first block, an adapter and
-images all that they touch), LMCache 0.5.6 (chunks that are not full are not saved, what was generated only with
-`save_decode_cache`), both compared on generated sequences in tests/plugins/engines/oracle.
+Sources: vLLM 0.32, v1/core (at least the last token is computed; a cache salt is part of the first block, an adapter
+and images of all blocks that they touch), LMCache 0.5.6 (partial chunks are not saved, output only with
+`save_decode_cache`). tests/plugins/engines/oracle compares both with the engines on generated sequences.
 """
 
 from __future__ import annotations
@@ -36,32 +34,27 @@ from lore_plugins.engines.caches.residence import (
     ServedRequest,
 )
 
-_ENDLESS = 1 << 60  # blocks
+_UNLIMITED = 1 << 60  # blocks
 
 
 class Engine(NamedTuple):
-    """How an engine keeps blocks: `unit` tokens each, where neither the first option nor a rule (`block_tokens`) says.
-
-    `recomputed` tokens at the end of a request are computed whatever is held; of a prompt that LMCache holds whole,
-    what is said is what is found in chunks. `outputs`: what was generated is kept, where `decoded` does not say.
-    `chunks`: a memory with a capacity is LMCache's, not vLLM's.
-    """
+    """The properties in which engines with blocks differ."""
 
     name: str
-    unit: int
+    unit: int  # tokens of a block, unless the first option or a rule (`block_tokens`) sets them
     options: tuple[str, ...]
-    recomputed: int = 1
-    outputs: bool = True
-    chunks: bool = False
+    recomputed: int = 1  # tokens at the end of a request that are always computed; LMCache reports found chunks: 0
+    outputs: bool = True  # whether output is kept, unless the option `decoded` is set
+    chunks: bool = False  # whether limited memory works as LMCache's, not as vLLM's
 
 
 class Blocks(MeasuredCache):
-    """A memory of `capacity` blocks; None: without end.
+    """A cache of `capacity` blocks; None: unlimited.
 
-    A model may have `groups` of layers (1 where nothing is said) that attend to a `window` of tokens, or, with
-    `states`, keep a state, beside `full` groups (1) that attend to all tokens. Of these is kept what stands before the
-    end of a prompt and where prompts were seen to part, and before each multiple of `retention` tokens. `hybrid` says
-    that it has layers of another kind, whose state cannot be resumed at any block: it reads nothing, or less.
+    A model may have `full` groups of layers that attend to all tokens (default 1), and `groups` (default 1) that attend
+    to a `window` of tokens or, with `states`, keep a state. Windows and states are kept before the end of a prompt,
+    before the place where prompts diverged, and before each multiple of `retention` tokens. `hybrid` means layers of
+    another kind, which cannot resume at every block: the prediction is then an upper limit.
     """
 
     def __init__(
@@ -72,23 +65,23 @@ class Blocks(MeasuredCache):
         size = options.pop(engine.options[0], None)
         unit = size if size is not None else int(look("block_tokens", None, None) or engine.unit)
         if unit < 1 or (capacity is not None and capacity < 0):
-            raise _fault(engine, "a block holds at least 1 token, and memory at least 0 blocks")
+            raise _option_error(engine, "a block holds at least 1 token, and memory at least 0 blocks")
         self._names = BlockNames(unit)
         layers = _layers(engine, unit, states=states, **options)
         if engine.chunks and capacity is not None:
             self._memory = Chunks(self._names, capacity)
         elif capacity is not None or layers.groups:
-            self._memory = BlockPool(self._names, _ENDLESS if capacity is None else capacity, layers)
+            self._memory = BlockPool(self._names, _UNLIMITED if capacity is None else capacity, layers)
         else:
             self._memory = Residence(self._names)
-        self._running: list[_Running] = []  # in the order in which they were asked
+        self._running: list[_Running] = []  # in order of arrival
         self._unserved: tuple[Request, TreePath] | None = None
         self._recomputed = engine.recomputed
         self._hybrid = hybrid
         self._outputs = engine.outputs if decoded is None else decoded
 
     def predict(self, request: Request) -> Prediction:
-        """Say which blocks would be read; they are kept once the bill has said where they end."""
+        """Predict the read tokens; the request's blocks are kept once its usage has corrected their sizes."""
         self._serve()
         path = self._lay(request)
         if not request.pieces:
@@ -97,31 +90,31 @@ class Blocks(MeasuredCache):
         self._unserved = request, path
         self._name(request, path)
         found, read = self._found(request, path)
-        reason = "blocks that are held" if read else "no block is held"
+        reason = "blocks in memory" if read else "no block in memory"
         if found.seen:
-            reason = "blocks that every layer holds" if read else "some layers hold nothing of what others do"
+            reason = "blocks that every layer holds" if read else "no block that every layer holds"
         counted = self._counted(request, path)
         confidence = "ceiling" if self._hybrid else "exact" if counted else "rule"
         return self._predicted(request, read, confidence, reason)
 
     def learn(self, usage: Usage | None) -> str:
-        """Take a bill, then keep the request's blocks where that says that they are."""
-        odd = super().learn(usage)
-        if self._unserved is not None and usage is not None and not odd:
+        """Learn from a response's usage, then keep the request's blocks at the sizes that it implies."""
+        contradiction = super().learn(usage)
+        if self._unserved is not None and usage is not None and not contradiction:
             request, path = self._unserved
             self._names.forget(path.nodes[path.new :])
             self._name(request, path)
         self._serve()
-        return odd
+        return contradiction
 
     def _serve(self) -> None:
-        """Serve the request that was predicted last as far as its answer."""
+        """Start the request that was predicted last."""
         if self._unserved is not None:
             (request, path), self._unserved = self._unserved, None
             self._begin(request, path, self._found(request, path)[0])
 
     def _found(self, request: Request, path: TreePath) -> tuple[HeldBlocks, int]:
-        """Return what is held of a request that all layers can resume at, and the tokens of it that are read."""
+        """Return the held blocks at which all layers can resume, and the tokens that the request reads."""
         found, unit = self._memory.find(path.nodes), self._names.unit
         held = min(self._held(request, path, found), self._total(request) - self._recomputed)
         read = max(0, held // unit * unit)
@@ -132,7 +125,7 @@ class Blocks(MeasuredCache):
         return resumed, read
 
     def _name(self, request: Request, path: TreePath) -> None:
-        """Name the blocks of the pieces that the chain's path before did not have."""
+        """Name the blocks of pieces that the chain's previous request did not have."""
         common = 0
         if path.new < len(request.pieces):
             common = max(0, self._begun(request, path) - self._ruler.position(path.new - 1))
@@ -144,7 +137,7 @@ class Blocks(MeasuredCache):
             before = after
 
     def _held(self, request: Request, path: TreePath, found: HeldBlocks) -> int:
-        """Return the tokens that are held of a request, as they are counted now."""
+        """Return the tokens that memory holds of a request, at the current counts."""
         place = found.place
         position = self._ruler.position(place - 1)
         if place >= len(request.pieces):
@@ -154,7 +147,7 @@ class Blocks(MeasuredCache):
         return position + max(0, min(within, end - position))
 
     def _begin(self, request: Request, path: TreePath, found: HeldBlocks) -> None:
-        """Serve a request as far as its answer."""
+        """Start a request: wait until it fits, then compute its prompt."""
         prompt = self._names[path.nodes[-1]].end
         nodes, tokens = self._generated(request, path.nodes[-1]) if self._outputs else ([], 0)
         served = self._memory.begin(path.nodes, found, nodes)
@@ -171,7 +164,7 @@ class Blocks(MeasuredCache):
             self._end(running)
 
     def _generated(self, request: Request, last: int) -> tuple[list[int], int]:
-        """Name the blocks of what is generated behind a node; return the nodes, and how many tokens it is."""
+        """Name the blocks of the output after a node; return its nodes and its size in tokens."""
         path, tokens = self._tree.generated(request), 0
         for place, piece in enumerate(request.output):
             size = round(self._ruler.size(piece))
@@ -181,7 +174,7 @@ class Blocks(MeasuredCache):
         return path.nodes, tokens
 
     def _serve_until(self, at: float) -> None:
-        """Let requests that are served go on, block by block in the order in which they need them."""
+        """Advance running requests to a time, block by block in the order in which they need them."""
         steps: list[tuple[float, int, int, _Running]] = []
         for number, running in enumerate(self._running):
             counts = self._memory.steps(running.served, running.computed, running.reached(at))
@@ -207,46 +200,44 @@ def _layers(
     engine: Engine, unit: int, *, states: bool, window: int | None = None, groups: int | None = None,
     full: int | None = None, retention: int | None = None,
 ) -> LayerGroups:  # fmt: skip
-    """Return the layers of a model; raises LoreError where there can be none like these."""
+    """Return the layer groups of a model. Raise LoreError for options that do not fit together."""
     if window is None and not states:
         if groups is not None or retention:
-            raise _fault(engine, "groups and retention are of layers with a window or states")
+            raise _option_error(engine, "groups and retention need layers with a window or states")
         others = 0
     elif window is not None and states:
-        raise _fault(engine, "layers with a window and with states in one model are not modelled")
+        raise _option_error(engine, "a model with windows and states is not supported")
     else:
         others = 1 if groups is None else groups
         if others < 1 or (window is not None and window < 1):
-            raise _fault(engine, "a window has at least 1 token, and there is at least 1 group of such layers")
-    whole, kept = 1 if full is None else full, retention or 0
-    if whole < 0 or not whole + others or kept < 0 or kept % unit:
-        raise _fault(engine, "full is at least 0 (1 without other layers), and retention a multiple of the block")
-    return LayerGroups(whole, others, 2 if window is None else window, states, kept)
+            raise _option_error(engine, "a window has at least 1 token, and there is at least 1 group of such layers")
+    full_groups, kept = 1 if full is None else full, retention or 0
+    if full_groups < 0 or not full_groups + others or kept < 0 or kept % unit:
+        raise _option_error(engine, "full is at least 0 (1 without other layers), retention a multiple of the block")
+    return LayerGroups(full_groups, others, 2 if window is None else window, states, kept)
 
 
-def _fault(engine: Engine, text: str) -> LoreError:
+def _option_error(engine: Engine, text: str) -> LoreError:
     return LoreError(f"{engine.name}: {text}", hint=f"options of {engine.name}: " + ", ".join(engine.options))
 
 
 @dataclass(slots=True, eq=False)
 class _Running:
-    """A request that is served; `output` tokens are generated evenly from `begin` to `ended`."""
-
     served: ServedRequest
-    prompt: int
-    output: int
+    prompt: int  # tokens
+    output: int  # tokens, generated evenly from `begin` to `ended`
     begin: float
     ended: float
-    computed: int
+    computed: int  # tokens
 
     def reached(self, at: float) -> int:
-        """Return how many tokens are computed at a time; the last that is generated never is."""
+        """Return the number of tokens computed at a time; the last generated token never is."""
         span = self.ended - self.begin
         made = self.output if span <= 0 or at >= self.ended else int((at - self.begin) * self.output / span)
         return self.prompt + max(0, min(made, self.output - 1))
 
     def time(self, tokens: int) -> float:
-        """Return when so many tokens are computed."""
+        """Return when a number of tokens is computed."""
         return self.begin + (tokens - self.prompt) * (self.ended - self.begin) / max(1, self.output)
 
 

@@ -1,24 +1,23 @@
-"""llama.cpp's server: slots, each with what it computed last, and copies of slots in main memory.
+"""A model of llama.cpp's server: slots with the tokens they computed last, and copies of slots in main memory.
 
-In: requests, what was billed for them. Out: predictions. Rules, in the order in which the server goes:
+Rules, in the server's order:
 
-- A request goes to the slot that it asks for, or to the one that has the most of it, where that is more than a tenth of
-  the request (`similarity`), else to the one that was used least recently. A slot that computes is taken by nobody: a
-  request waits for the first that is done.
-- Where the slot would lose half of what it holds or more, or is taken for want of a better one, it is copied to main
-  memory, and the copy that keeps and gives more of the request than the slot does is taken in its place: one that the
-  request keeps at least a quarter of. A copy that another holds whole is dropped, the oldest go where `host_tokens`
-  are too few, and one that is taken is gone.
-- Then all slots that do not compute are copied (`idle`), and with one memory for all slots (`unified`) emptied.
-- What stands in the slot and begins alike is read, at least one token is computed, and the slot holds this request from
-  then on, with what was generated but for its last token.
+- A request goes to the slot that it names, else to the slot with the longest common prefix if that is more than a
+  tenth of the request (`similarity`), else to the least recently used one. It waits for a slot that is not computing.
+- If the slot would lose at least half of its tokens, or was only the least recently used, it is copied to main memory.
+  Then a copy replaces its contents if the request keeps at least a quarter of the copy, and if both the kept share and
+  the share of the request are larger than with the slot. A copy contained in another one is dropped; the oldest are
+  dropped if `host_tokens` are too few; a copy that was loaded is removed.
+- Then all slots that are not computing are copied (`idle`), and emptied if all share one memory (`unified`).
+- The common prefix of slot and request is read, at least one token is computed, and the slot then holds the request
+  and its output without the last token.
 
-With `cache_reuse` chunks of that many tokens further back in the slot are shifted to where the request has them
-(`llama_memory.py`). As the server has it, `slots` of one's own choice do not share memory, and four do if none are
-chosen. How many tokens fit into main memory (8 GiB) is the model's: 128 KiB a token is that of a model with 8 billion
-parameters at 16 bits. A model whose layers look back over a `window` of tokens, or that has `states`, goes on where
-its memory or a checkpoint allows it; of one that is only said to be `hybrid` the most is predicted.
-Cost O((slots + copies) x log pieces), and O(bytes that differ) with `cache_reuse`.
+With `cache_reuse`, chunks of that number of tokens further back in the slot are shifted to their places in the request
+(`llama_memory.py`). As in the server, explicitly set `slots` do not share memory, the default four do. How many tokens
+fit into main memory (8 GiB) depends on the model: the default is 128 KiB a token, for a model with 8 billion parameters
+at 16 bits. A model with layers that look back over a `window`, or with `states`, resumes where its memory or a
+checkpoint allows; for a model only known to be `hybrid` the prediction is an upper limit.
+Cost: O((slots + copies) x log pieces), and O(bytes that differ) with `cache_reuse`.
 
 Source: llama.cpp 0c1e570 (2026-11), tools/server/server-context.cpp (`get_available_slot`, `update_slots`) and
 server-task.cpp (`server_prompt_cache`); tests/plugins/engines/oracle compares every read.
@@ -35,36 +34,34 @@ from typing import NamedTuple
 
 from lore.cache import UNKNOWN, Laid, Look, MeasuredCache, Piece, Prediction, Request, TreePath, common_nodes
 from lore.errors import LoreError
-from lore_plugins.engines.caches.llama_memory import Batches, Kept, Resuming, SlotCheckpoint, TokenRun, shifted
+from lore_plugins.engines.caches.llama_memory import Batches, Kept, Resuming, SlotCheckpoint, TokenRun, find_chunks
 
 SIMILARITY = 0.1
 SLOTS = 4
 HOST_TOKENS = 65_536
-_LOSES, _KEEPS = 0.5, 0.25  # of what a slot holds: below the one it is copied, below the other no copy is taken
+_LOSES, _KEEPS = 0.5, 0.25  # kept shares: below the first a slot is copied, below the second no copy is loaded
 _USER = re.compile(rb'"role" ?: ?"user"|<\|im_start\|>user')
 
 
 class _SlotContent(NamedTuple):
-    """Tokens: the nodes of their pieces, the position at which each ends, how many there are; the `copy` of a slot."""
+    """The tokens of a slot or of a copy."""
 
-    nodes: Sequence[int] = ()
-    ends: Sequence[int] = ()
-    size: int = 0
-    copy: tuple[Kept, tuple[SlotCheckpoint, ...]] | None = None
+    nodes: Sequence[int] = ()  # of the pieces
+    ends: Sequence[int] = ()  # of the pieces, in tokens
+    size: int = 0  # tokens
+    copy: tuple[Kept, tuple[SlotCheckpoint, ...]] | None = None  # of a copy: window or state, and checkpoints
 
 
 class _Slot:
-    """What the slot of a number holds, when it was used last, and until when it computes."""
-
     def __init__(self, number: int) -> None:
         self.number = number
         self.content = _SlotContent()
-        self.used: tuple[float, int] = (-math.inf, 0)  # until when, and the number of the request
-        self.until = -math.inf
+        self.used: tuple[float, int] = (-math.inf, 0)  # end and number of its last request
+        self.until = -math.inf  # when it stops computing
 
 
 class LlamaCpp(MeasuredCache):
-    """Slots of one server."""
+    """The cache of one server."""
 
     def __init__(
         self, look: Look, *, slots: int | None = None, similarity: float | None = None, cache_reuse: int | None = None,
@@ -80,7 +77,7 @@ class LlamaCpp(MeasuredCache):
         share = similarity if similarity is not None else look("slot_similarity", None, None)
         self._similarity = _single(SIMILARITY if share is None else share)
         reuse = cache_reuse if cache_reuse is not None else int(look("cache_reuse", None, None) or 0)
-        self._reuse = reuse if states or swa_full or not window else 0  # two sizes of memory are not shifted
+        self._reuse = reuse if states or swa_full or not window else 0  # memories of two sizes are not shifted
         self._host = HOST_TOKENS if host_tokens is None else host_tokens
         self._guessed = host_tokens is None
         self._unified = slots is None if unified is None else unified
@@ -89,8 +86,8 @@ class LlamaCpp(MeasuredCache):
         self._resuming = None
         if window or states:
             ruled = (look("checkpoints", None, None), look("checkpoint_step", None, None))
-            given = (batch, ubatch, checkpoints, checkpoint_step)
-            pairs = zip(given, (None, None, *ruled), Batches(), strict=True)
+            options = (batch, ubatch, checkpoints, checkpoint_step)
+            pairs = zip(options, (None, None, *ruled), Batches(), strict=True)
             chosen = [next(int(value) for value in values if value is not None) for values in pairs]
             if min(window, chosen[2], chosen[3]) < 0 or min(chosen[:2]) < 1:
                 hint = "--what-if window=1024, --what-if ubatch=512, --what-if checkpoints=0"
@@ -101,68 +98,66 @@ class LlamaCpp(MeasuredCache):
             )  # fmt: skip
         self._clock = 0
         self._copies: list[_SlotContent] = []  # the oldest first
-        self._pieces: dict[int, tuple[bytes, int]] = {}  # by node: what stands there, and its tokens
-        self._users: dict[str, list[int]] = {}  # of each chain, the places where a message of the user begins
-        self._dropped = False  # a copy, for want of memory that was guessed
+        self._pieces: dict[int, tuple[bytes, int]] = {}  # bytes and tokens by node, for `cache_reuse`
+        self._users: dict[str, list[int]] = {}  # by chain: the indexes of pieces that begin a user's message
+        self._dropped = False  # whether a copy was dropped because of the default `host_tokens`
 
     def predict(self, request: Request) -> Prediction:
-        """Say what the chosen slot still holds of the request, and put the request there."""
+        """Predict the tokens that the chosen slot holds of the request, and put the request there."""
         path = self._lay(request)
         counted = self._counted(request, path)
         if not request.pieces:
             return UNKNOWN
         laid = self._laid(request, path)
         asked = _SlotContent(path.nodes, laid.ends[: len(request.pieces)], laid.prompt)
-        at = self._free(request)
-        slot, reason = self._chosen(request, asked, at)
+        at = self._start_time(request)
+        slot, reason = self._choose_slot(request, asked, at)
         self._copy_idle([other for other in self._slots if other is not slot and other.until <= at])
         found = self._common(slot.content, asked)
         self._note(path.nodes[path.kept :], request.pieces[path.kept :])
-        more = self._shifted(slot, asked, found) if self._reuse > 0 else 0
-        found = self._computed(slot, request, path, laid, found + more)
+        more = self._shift(slot, asked, found) if self._reuse > 0 else 0
+        found = self._compute(slot, request, path, laid, found + more)
         alone = self._resuming is None or all(other.until <= at for other in self._slots if other is not slot)
         self._put(slot, request, laid, at)
         read = self._billed(laid, min(found, max(0, laid.prompt - 1)))
         exact = counted and alone and not more and not self._dropped
         return self._read(request, read, reason, exact=exact, hybrid=self._hybrid)
 
-    # which slot
-
-    def _free(self, request: Request) -> float:
-        """Return when a request finds a slot: at once, or when the first is done that it may take."""
+    def _start_time(self, request: Request) -> float:
+        """Return when a slot is free for a request."""
         at = math.inf if request.at is None else request.at
-        own = self._own(request)
-        return max(at, own.until if own is not None else min(slot.until for slot in self._slots))
+        named = self._named_slot(request)
+        return max(at, named.until if named is not None else min(slot.until for slot in self._slots))
 
-    def _own(self, request: Request) -> _Slot | None:
-        """Return the slot that a request asks for; None for one that there is not."""
+    def _named_slot(self, request: Request) -> _Slot | None:
+        """Return the slot that a request names, None if there is no such slot."""
         number = request.slot
         return self._slots[number] if number is not None and 0 <= number < len(self._slots) else None
 
-    def _chosen(self, request: Request, asked: _SlotContent, at: float) -> tuple[_Slot, str]:
-        """Return the slot that a request goes to, with what it is to hold, and why it is that."""
-        own, free = self._own(request), [slot for slot in self._slots if slot.until <= at]
-        best, most, copied = own, 0.0, False
+    def _choose_slot(self, request: Request, asked: _SlotContent, at: float) -> tuple[_Slot, str]:
+        """Return the slot of a request, loaded with a copy if one is better, and the reason of the choice."""
+        named, free = self._named_slot(request), [slot for slot in self._slots if slot.until <= at]
+        best, most, copied = named, 0.0, False
         if self._similarity > 0:
-            for slot in free if own is None else [own]:
+            for slot in free if named is None else [named]:
                 alike = _single(self._common(slot.content, asked) / max(1, asked.size))
                 if slot.content.size and alike > max(most, self._similarity):
                     best, most = slot, alike
             if best is not None:
                 kept = _single(_single(most * asked.size) / best.content.size) if best.content.size else math.nan
                 copied = kept < _LOSES
-        reason = "the slot that it asks for" if own is not None else "the slot that is most alike"
+        reason = "the slot that the request names" if named is not None else "the slot with the longest common prefix"
         if best is None:
             best = min(reversed(free), key=lambda slot: slot.used)
-            copied, reason = True, "the slot used least recently: none is alike enough"
+            copied, reason = True, "the least recently used slot: no other has enough in common"
         if copied and self._host:
             self._copy(best)
             if self._load(best, asked):
                 reason += ", with a copy from main memory"
         return best, reason
 
-    def _computed(self, slot: _Slot, request: Request, path: TreePath, laid: Laid, found: int) -> int:
-        """Return how much is read of what was found, and keep what is computed behind it."""
+    def _compute(self, slot: _Slot, request: Request, path: TreePath, laid: Laid, found: int) -> int:
+        """Return how many of the found tokens are read, and simulate the memory while the rest is computed."""
         if self._resuming is None:
             return found
         places = self._users.setdefault(request.chain, [])
@@ -183,10 +178,8 @@ class LlamaCpp(MeasuredCache):
         self._clock += 1
         slot.until, slot.used = ended, (ended, self._clock)
 
-    # copies in main memory
-
     def _copy_idle(self, slots: Sequence[_Slot]) -> None:
-        """Copy slots that do not compute, and empty them where all share one memory."""
+        """Copy slots that are not computing, and empty them if all slots share one memory."""
         for slot in slots if self._idle else ():
             self._copy(slot)
             if self._unified:
@@ -195,7 +188,7 @@ class LlamaCpp(MeasuredCache):
                     self._resuming.clear(slot.number)
 
     def _copy(self, slot: _Slot) -> None:
-        """Keep a copy, if there is not one that holds it, and drop those that it holds."""
+        """Copy a slot unless a copy contains it, and drop copies that it contains."""
         content = slot.content
         held = [self._common(copy, content) for copy in self._copies]
         if not content.size or content.size in held or content.size > self._host:
@@ -210,16 +203,16 @@ class LlamaCpp(MeasuredCache):
         self._copies.append(content._replace(copy=copy))
 
     def _load(self, slot: _Slot, asked: _SlotContent) -> bool:
-        """Take the copy that keeps and gives more than the slot does."""
+        """Load the best copy into a slot if it is better than the slot's contents; return whether one was loaded."""
         common = self._common(slot.content, asked)
-        keeps = _single(common / slot.content.size) if slot.content.size else -1.0
-        gives = _single(common / max(1, asked.size))
+        best_kept = _single(common / slot.content.size) if slot.content.size else -1.0
+        best_read = _single(common / max(1, asked.size))
         best = None
         for copy in self._copies:
             common = self._common(copy, asked)
-            kept, given = _single(common / copy.size), _single(common / max(1, asked.size))
-            if kept >= _KEEPS and kept > keeps and given > gives:
-                best, keeps, gives = copy, kept, given
+            kept, read = _single(common / copy.size), _single(common / max(1, asked.size))
+            if kept >= _KEEPS and kept > best_kept and read > best_read:
+                best, best_kept, best_read = copy, kept, read
         if best is not None:
             slot.content = best
             self._copies.remove(best)
@@ -227,36 +220,33 @@ class LlamaCpp(MeasuredCache):
                 self._resuming.restore(slot.number, best.copy)
         return best is not None
 
-    # what is alike
+    def _common(self, held: _SlotContent, asked: _SlotContent) -> int:
+        """Return the tokens of the common prefix."""
+        place = common_nodes(held.nodes, asked.nodes)
+        position = held.ends[place - 1] if place else 0
+        if place < len(held.nodes) and place < len(asked.nodes):
+            alike, size = self._tree.alike(held.nodes[place], asked.nodes[place])
+            shared = (held.ends[place] - position) * alike // size if size else 0
+            position += min(shared, asked.ends[place] - position)
+        return min(position, held.size, asked.size)
 
-    def _common(self, left: _SlotContent, right: _SlotContent) -> int:
-        """Return the tokens at the beginning of one content that another has there, too."""
-        place = common_nodes(left.nodes, right.nodes)
-        position = left.ends[place - 1] if place else 0
-        if place < len(left.nodes) and place < len(right.nodes):
-            alike, size = self._tree.alike(left.nodes[place], right.nodes[place])
-            shared = (left.ends[place] - position) * alike // size if size else 0
-            position += min(shared, right.ends[place] - position)
-        return min(position, left.size, right.size)
-
-    def _shifted(self, slot: _Slot, asked: _SlotContent, found: int) -> int:
-        """Return the tokens of chunks behind the common beginning that are shifted, each to the next open place."""
+    def _shift(self, slot: _Slot, asked: _SlotContent, found: int) -> int:
+        """Shift chunks after the common prefix to their places in the request; return their tokens."""
         before = slot.content
         place = common_nodes(before.nodes, asked.nodes)
         begin = min(found, asked.ends[place - 1]) if place else 0  # the last token generated may be missing
         held, wanted = (TokenRun([self._pieces[node] for node in each.nodes[place:]]) for each in (before, asked))
-        chunks = shifted(held, wanted, found - begin, before.size - begin, self._reuse)
+        chunks = find_chunks(held, wanted, found - begin, before.size - begin, self._reuse)
         if self._resuming is not None:
-            self._resuming.shift(slot.number, [chunk.behind(begin) for chunk in chunks])
+            self._resuming.shift(slot.number, [chunk.moved_by(begin) for chunk in chunks])
         return sum(chunk.tokens for chunk in chunks)
 
     def _note(self, nodes: Sequence[int], pieces: Sequence[Piece]) -> None:
-        """Remember what stands at nodes, where chunks are looked for."""
-        if self._reuse > 0:
+        if self._reuse > 0:  # only `_shift` reads them
             for node, piece in zip(nodes, pieces, strict=True):
                 self._pieces[node] = (piece.data, round(self._ruler.size(piece)))
 
 
 def _single(value: float) -> float:
-    """Return a number as the server has it: of single precision."""
+    """Return a number rounded to single precision, as the server computes it."""
     return struct.unpack("f", struct.pack("f", value))[0]

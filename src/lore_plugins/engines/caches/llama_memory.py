@@ -1,24 +1,24 @@
-"""What llama.cpp remembers of a model that looks back over a window, or has a state: cells, states, checkpoints.
+"""llama.cpp's memory for models with a window or a state: cells, states, checkpoints, and shifted chunks.
 
-In: the tokens of a slot that a request has at its beginning, and how many it has; out: how many are read. Rules:
+Rules:
 
-- Of layers with a window the last tokens alone are kept, in cells that are written again in a ring: `window` tokens
-  (for each slot, where all share one memory) and a batch (`ubatch`), rounded up to 256. A token out of the window may
-  be written over, and those before it go with it. Of a state there is that of the last token.
-- A request can go on where the memory still holds the window before that place; else at the newest checkpoint that
-  does, of those at or before it; else all is computed again. Checkpoints behind the place where it goes on are dropped.
-- A prompt is computed in batches, which end where a checkpoint may stand: 4 tokens before its end and `ubatch` more,
-  and where a message of the user begins: the last one, or one more than `step` tokens behind the newest checkpoint. A
-  checkpoint is made at the beginning of a batch that is one of these, or is near the end. There are `most` at a time:
-  the oldest goes, those that follow another by no more than `step` first.
-- A checkpoint, and a copy of a slot in main memory, hold the window alone.
-- Chunks of a slot are shifted to where a request has them (`--cache-reuse`): the request is gone through from its first
-  open token on; the next chunk of the slot that has at least `reuse` of the next tokens is shifted as far as both go on
-  alike, and where none has them, that is the end. Tokens are compared by the bytes of their pieces, and stand in a
-  piece evenly: exact where each token of it has as many bytes.
+- Layers with a window keep only the last tokens, in a ring of cells: `window` tokens (for each slot, if all share one
+  memory) plus a batch (`ubatch`), rounded up to 256. A token outside the window may be overwritten; all
+  before it are then lost, too. Of a state only that of the last token is kept.
+- A request can resume if memory still holds the window before that place, else at the newest checkpoint at or before it
+  with that window, else everything is computed. Checkpoints after the place where it resumes are dropped.
+- A prompt is computed in batches that end where a checkpoint may be made: 4 tokens, and `ubatch` + 4 tokens before its
+  end, and where a user's message begins (the last one, and those more than `step` tokens after the newest checkpoint).
+  A checkpoint is made before a batch that begins at such a place or is near the end. At most `most` are kept: the
+  oldest is dropped, preferably one within `step` tokens of the one before it.
+- A checkpoint, and a copy of a slot in main memory, hold only the window.
+- `--cache-reuse` shifts chunks of a slot to their places in the request: from the first token not read, the next
+  chunk of the slot that has at least `reuse` of the following tokens is shifted as far as both agree, until no chunk
+  has them. Tokens are compared by bytes and are assumed to be spread evenly in a piece: exact if all tokens of a piece
+  have the same number of bytes.
 
-With all tokens kept (`swa_full`) there are no checkpoints, and a copy can be gone on with where its window is whole.
-Cost O(tokens that are computed), and O(window) for a copy; of chunks O(bytes), and as much again for each.
+If all tokens are kept (`swa_full`) there are no checkpoints, and a copy can be resumed if its window is whole.
+Cost: O(computed tokens), O(window) for a copy, O(bytes) for chunks and each shift.
 
 Source: llama.cpp 0c1e570 (2026-11), tools/server/server-context.cpp (`update_slots`, `create_checkpoint`,
 `n_cache_reuse`) and src/llama-kv-cache.cpp (`find_slot`, `apply_ubatch`, `state_write`), llama-kv-cache-iswa.cpp,
@@ -41,7 +41,7 @@ Kept: TypeAlias = Sequence[int]  # positions of a copy, in the order in which th
 
 
 class SlotStates:
-    """The state behind the last token of each slot; what it can do is what `Cells` can."""
+    """The state after the last token of each slot, with the methods of `Cells`."""
 
     def __init__(self) -> None:
         self._last: dict[int, int] = {}
@@ -67,17 +67,17 @@ class SlotStates:
 
 
 class Cells:
-    """A ring of cells that slots share; `most`: how many there are, None: as many as are needed."""
+    """A ring of `most` cells (None: unlimited) that slots share."""
 
     def __init__(self, window: int, most: int | None) -> None:
         self._window = window
         self._most = most
-        self._cells: dict[int, tuple[int, int]] = {}  # slot and position
-        self._places: dict[int, dict[int, int]] = {}  # by slot: the cell of each position, ascending
+        self._cells: dict[int, tuple[int, int]] = {}  # slot and position by cell
+        self._places: dict[int, dict[int, int]] = {}  # cells by slot and position, ascending
         self._head = 0
 
     def span(self, slot: int) -> tuple[int, int]:
-        """Return the first and the last position that a slot has; -1 where it has none."""
+        """Return the first and the last position of a slot, -1 and -1 if it is empty."""
         places = self._places.get(slot)
         return (next(iter(places)), next(reversed(places))) if places else (-1, -1)
 
@@ -86,7 +86,7 @@ class Cells:
         self._free(slot, [at for at in self._places.get(slot, ()) if at >= start])
 
     def shift(self, slot: int, positions: range, start: int) -> None:
-        """Move positions of a slot so that they begin at `start`, and drop what stands between."""
+        """Move positions of a slot back to begin at `start`, and drop those between."""
         by, places = positions.start - start, self._places.get(slot, {})
         self._free(slot, [at for at in places if start <= at < positions.start])
         moved = {at - by if at in positions else at: cell for at, cell in places.items()}
@@ -96,8 +96,8 @@ class Cells:
         self._head = 0
 
     def place(self, slot: int, positions: Sequence[int]) -> None:
-        """Keep positions that are computed in one step."""
-        cells = self._found(len(positions))
+        """Store positions that are computed in one step."""
+        cells = self._free_cells(len(positions))
         over: dict[int, int] = {}
         for cell in cells:
             before = self._cells.get(cell)
@@ -114,13 +114,13 @@ class Cells:
         self._head = cells[-1] + 1
 
     def save(self, slot: int) -> Kept:
-        """Return what a copy of a slot keeps."""
+        """Return the positions that a copy of a slot keeps."""
         last = self.span(slot)[1]
         within = [(cell, at) for at, cell in self._places.get(slot, {}).items() if last - at < self._window]
         return [at for _, at in sorted(within)]
 
-    def _found(self, count: int) -> list[int]:
-        """Return the next cells that are empty, or hold what no token will look back at: always enough."""
+    def _free_cells(self, count: int) -> list[int]:
+        """Return the next cells that are empty or outside the window; there are always enough."""
         head = 0 if self._head > len(self._cells) + 2 * count else self._head
         limits = {slot: self.span(slot)[1] + 1 - self._window for slot, places in self._places.items() if places}
         found: list[int] = []
@@ -148,41 +148,43 @@ SlotMemory: TypeAlias = SlotStates | Cells
 
 
 class SlotCheckpoint(NamedTuple):
-    """What was kept of the first `tokens` of a slot, by the request of a number: the span of it, and the copy."""
+    """A checkpoint after the first `tokens` of a slot."""
 
     tokens: int
-    first: int
-    last: int
-    request: int
+    first: int  # first position of the window
+    last: int  # last position of the window
+    request: int  # number of the request that made it
     kept: Kept
 
 
 class Batches(NamedTuple):
-    """How a server computes and keeps: tokens of a batch, of a step of it; checkpoints of a slot, tokens apart."""
+    """The server's options for batches and checkpoints."""
 
-    batch: int = 2048
-    ubatch: int = 512
-    most: int = 32
-    step: int = 8192
+    batch: int = 2048  # tokens
+    ubatch: int = 512  # tokens computed in one step
+    most: int = 32  # checkpoints of a slot
+    step: int = 8192  # tokens between checkpoints
 
 
 class Resuming:
-    """Where requests go on in slots, and what is kept of them."""
+    """The memory and checkpoints of slots, and where requests resume in them.
+
+    `window` is in tokens, 0 for a state; `unified`: slots share cells, `full`: all tokens are kept.
+    """
 
     def __init__(self, batches: Batches, *, window: int, slots: int, unified: bool, full: bool) -> None:
-        """Take the window in tokens, 0 for a state; `unified`: slots share cells, `full`: all tokens are kept."""
         self._batches = batches
         self._window = 0 if full else window
         self._most = 0 if full else batches.most
         size = window * (slots if unified else 1) + batches.ubatch
         cells = None if full else -(-size // _ROUNDED) * _ROUNDED
         shared: SlotMemory = Cells(window, cells) if window else SlotStates()
-        apart = window > 0 and not unified
-        self._memory: list[SlotMemory] = [Cells(window, cells) if apart else shared for _ in range(slots)]
+        separate = window > 0 and not unified
+        self._memory: list[SlotMemory] = [Cells(window, cells) if separate else shared for _ in range(slots)]
         self.checkpoints: list[list[SlotCheckpoint]] = [[] for _ in range(slots)]
 
     def clear(self, slot: int) -> None:
-        """Drop what is kept of a slot."""
+        """Empty a slot."""
         self._memory[slot].cut(slot, 0)
         self.checkpoints[slot] = []
 
@@ -196,7 +198,7 @@ class Resuming:
         self.checkpoints[slot] = list(copy[1])
 
     def resume(self, slot: int, found: int, total: int) -> int:
-        """Return how many of the tokens that a slot was found to have of a request, of `total`, are read."""
+        """Return how many of the `found` tokens of a request's `total` are read."""
         threshold = max(0, found - self._window - (0 if found < total else 1))
         place = found
         if found > 0 and self._memory[slot].span(slot)[0] >= threshold:
@@ -211,12 +213,12 @@ class Resuming:
         return found - 1 if found == total and found > 0 else found
 
     def shift(self, slot: int, chunks: Sequence[Chunk]) -> None:
-        """Move chunks of a slot to the places where a request has them."""
+        """Move chunks of a slot to their places in a request."""
         for begin, place, tokens in chunks:
             self._memory[slot].shift(slot, range(begin, begin + tokens), place)
 
     def compute(self, slot: int, read: int, total: int, users: Sequence[int], request: int) -> None:
-        """Compute a prompt from the token at `read` on; messages of the user begin at `users`, ascending."""
+        """Compute a prompt from the token at `read` on; users' messages begin at `users`, ascending."""
         memory, size = self._memory[slot], self._batches.ubatch
         memory.cut(slot, read)
         start = read
@@ -230,12 +232,12 @@ class Resuming:
             start = end
 
     def generate(self, slot: int, start: int, end: int) -> None:
-        """Keep tokens that were generated, one after the other."""
+        """Store output, token by token."""
         for at in range(start, end):
             self._memory[slot].place(slot, (at,))
 
     def _end(self, slot: int, start: int, total: int, users: Sequence[int]) -> int:
-        """Return where the batch ends that begins at `start`."""
+        """Return the end of the batch that begins at `start`."""
         batch, size, _, step = self._batches
         end = min(total, start + batch)
         if self._most:
@@ -246,7 +248,7 @@ class Resuming:
         return end
 
     def _make(self, slot: int, start: int, request: int, *, wanted: bool) -> None:
-        """Make a checkpoint of the first `start` tokens, unless nothing is there, or the one before is too near."""
+        """Make a checkpoint after the first `start` tokens, unless the slot is empty or the last one is too near."""
         first, last = self._memory[slot].span(slot)
         made, (_, _, most, step) = self.checkpoints[slot], self._batches
         if first < 0 or (made and not wanted and start <= made[-1].tokens + step):
@@ -267,23 +269,20 @@ class Resuming:
             self._memory[slot].place(slot, kept)
 
 
-# chunks that are shifted
-
-
 class Chunk(NamedTuple):
-    """So many tokens of a slot, from which one on, and where a request has them."""
+    """Tokens of a slot that a request has at another place."""
 
-    begin: int
-    place: int
+    begin: int  # in the slot
+    place: int  # in the request
     tokens: int
 
-    def behind(self, tokens: int) -> Chunk:
-        """Return the chunk as it stands behind so many tokens."""
+    def moved_by(self, tokens: int) -> Chunk:
+        """Return the chunk with both positions moved by a number of tokens."""
         return Chunk(self.begin + tokens, self.place + tokens, self.tokens)
 
 
 class TokenRun:
-    """Pieces, each its bytes and its tokens, one behind the other."""
+    """Consecutive pieces, given as their bytes and number of tokens."""
 
     def __init__(self, pieces: Sequence[tuple[bytes, int]]) -> None:
         counted = [(data, tokens) for data, tokens in pieces if tokens and data]
@@ -300,12 +299,12 @@ class TokenRun:
         return _between(self._tokens, self._bytes, token)
 
     def before(self, byte: int) -> int:
-        """Return how many tokens end at or before a byte."""
+        """Return the number of tokens that end at or before a byte."""
         return _between(self._bytes, self._tokens, byte)
 
 
-def shifted(held: TokenRun, wanted: TokenRun, found: int, size: int, reuse: int) -> list[Chunk]:
-    """Return what is shifted, in order; the first `found` tokens of both are alike, and the slot holds `size`."""
+def find_chunks(held: TokenRun, wanted: TokenRun, found: int, size: int, reuse: int) -> list[Chunk]:
+    """Return the chunks to shift, in order; the first `found` tokens are common, and the slot holds `size`."""
     data, chunks = held.data[: held.at(size)], list[Chunk]()
     at, place = held.at(found), found
     while place + reuse <= wanted.tokens:
@@ -320,7 +319,7 @@ def shifted(held: TokenRun, wanted: TokenRun, found: int, size: int, reuse: int)
 
 
 def _between(ends: Sequence[int], others: Sequence[int], value: int) -> int:
-    """Return where a value of one scale stands in another, both ascending from 0; no further than the end of it."""
+    """Interpolate: map a position in the scale `ends` to the scale `others`, at most to its end."""
     number = bisect_right(ends, value)
     if number >= len(ends):
         return others[-1]

@@ -1,31 +1,29 @@
-"""What an engine's memory holds of blocks: names of blocks, and which are held while requests begin, go on and end.
+"""The memory of an engine with blocks: names of blocks, and the blocks held while requests start, run and end.
 
-In: nodes of paths with the tokens behind them. Out: how many leading blocks are held. Rules: a block is what stands up
-to its end, so equal prefixes have the same blocks; it belongs to the piece in which it ends; what two pieces have in
-common at their beginning is the same blocks. Without a capacity what was computed once is held. With one every read is
-the engine's, block by block.
+A block is identified by all tokens up to its end, so equal prefixes have the same blocks. It belongs to the piece in
+which it ends; the common beginning of two pieces has the same blocks. Without a capacity every computed block is held.
+With one, memory is simulated block by block, as in the engine.
 
-LMCache's `Chunks` are one list, the least recently used first. What a request finds is used, its first chunk last. What
-it does not find is put behind that, its first chunk first, after room was made for all of it: so of a prompt that was
-stored and not asked for again the first chunk goes first, and what is left of it is not found.
+LMCache (`Chunks`) has one list, the least recently used chunk first. Chunks that a request finds move to its end, the
+request's first chunk last. Missing chunks are added after them, the first chunk first, once there is room for all. So
+the first chunk of a prompt that is not requested again is evicted first, and the rest of it can no longer be found.
 
-vLLM's memory (`BlockPool`) is one pool of places for the blocks of every group of layers:
+vLLM (`BlockPool`) has one pool of places for the blocks of all groups of layers:
 
-- a request needs a place for each of its blocks, the last one too where it is not full;
-- what it finds is used and cannot go; what it does not find it computes into free places, though another place may
-  hold the same by then: of copies the first that was made is found;
-- a free place is one that holds nothing, then the one that was given back longest ago;
-- a request gives its places back when it ends, the last block first; one that is not full holds nothing then.
+- A request needs a place for each of its blocks, including a last partial one.
+- Found blocks are in use and cannot be evicted. Missing blocks are computed into free places, even if another place
+  holds a copy by then; of several copies the oldest is found.
+- The next free place is an empty one, then the one that was released longest ago.
+- A request releases its places when it ends, the last block first; a partial block is then empty.
 
-Layers that attend to a window need its last tokens alone, layers with a state (a window of two tokens) the state at the
-end; a place with what is behind is given back as the request goes on. Of these only what a later prompt can resume at
-is found again: the window before the last full block that a prompt sent again may read, that before the place up to
-which full attention held more than they did, and with `retention` that before each of its multiples. What is read is
-what every group can resume at. A state is computed where it is kept: so a prompt is computed as far as each of these
-places, and a state needs a place there alone.
+Layers with a window need only its last tokens, layers with a state (treated as a window of two tokens) only the last
+state; earlier places are released as the request advances. Of these layers a later request finds only the windows
+before certain places: the last full block that the same prompt could read, the place up to which full attention held
+more than they did, and each multiple of `retention`. A request reads up to a place at which every group can resume. A
+state is computed where it is kept: a prompt is computed in chunks up to each of these places.
 
-Cost without a capacity: O(log pieces) for a look-up and O(pieces that are not held) for the rest; with one O(blocks of
-the request, at most `capacity`).
+Cost without a capacity: O(log pieces) for a look-up and O(missing pieces) for the rest; with one O(blocks of the
+request, at most `capacity`).
 
 Sources: LMCache 0.5.6, v1/cache_engine.py and v1/storage_backend/local_cpu_backend.py; vLLM 0.32, v1/core/
 block_pool.py, single_type_kv_cache_manager.py, kv_cache_coordinator.py and, of chunks of a prompt, sched/scheduler.py;
@@ -41,8 +39,8 @@ from itertools import chain, count
 from typing import NamedTuple
 
 
-class Stretch:
-    """Blocks that follow one another: numbers from `first` on; the first `held` are held, where there is no pool."""
+class BlockRun:
+    """Consecutive blocks, numbered from `first`; in unlimited memory the first `held` of them are held."""
 
     __slots__ = ("first", "held")
 
@@ -51,28 +49,28 @@ class Stretch:
 
 
 class BlockRange(NamedTuple):
-    """The blocks of a stretch from the one at `begin` to before the one at `end`."""
+    """Part of a run of blocks; `begin` and `end` are offsets in the run."""
 
-    stretch: Stretch
+    run: BlockRun
     begin: int
     end: int
 
     @property
     def blocks(self) -> range:
-        """The numbers of its blocks."""
-        return range(self.stretch.first + self.begin, self.stretch.first + self.end)
+        """The numbers of the blocks."""
+        return range(self.run.first + self.begin, self.run.first + self.end)
 
 
 class NamedNode(NamedTuple):
-    """A node: the position of its end in tokens, its blocks, and the last part on the way to it."""
+    """The blocks of a piece."""
 
-    end: int
-    parts: tuple[BlockRange, ...]
-    last: BlockRange | None
+    end: int  # its end, in tokens from the start of the request
+    parts: tuple[BlockRange, ...]  # the blocks that end in it
+    last: BlockRange | None  # the last part up to its end, which may belong to an earlier piece
 
 
 class BlockNames:
-    """The blocks of `unit` tokens that end in each piece, by the node behind it; 0 is the root."""
+    """The blocks of `unit` tokens that end in each piece, by its node; 0 is the root."""
 
     def __init__(self, unit: int) -> None:
         self.unit = unit
@@ -83,14 +81,14 @@ class BlockNames:
         return self._named[node]
 
     def forget(self, nodes: Iterable[int]) -> None:
-        """Take the names from nodes of which no block was held yet."""
+        """Remove the names of nodes without held blocks."""
         for node in nodes:
             self._named.pop(node, None)
 
     def add(self, node: int, before: int, tokens: int, like: int = 0, common: int = 0) -> None:
-        """Name the blocks of a piece between two nodes, if they have no names; tokens below 0 count as none.
+        """Name the blocks of a piece that follows the node `before`, if it has no names; negative tokens count as 0.
 
-        The first `common` tokens are those of the piece before the node `like`, in the same place.
+        The first `common` tokens equal those of the piece `like` at the same position.
         """
         if node in self._named:
             return
@@ -106,13 +104,13 @@ class BlockNames:
             parts.append(part._replace(end=part.begin + size))
             shared, rest = shared - size, rest - size
         if rest:
-            parts.append(BlockRange(Stretch(self._next), 0, rest))
+            parts.append(BlockRange(BlockRun(self._next), 0, rest))
             self._next += rest
         self._named[node] = NamedNode(end, tuple(parts), parts[-1] if parts else self._named[before].last)
 
 
 class ServedRequest:
-    """A request that is served: the parts of its blocks, of which the first `done` are found or computed."""
+    """A running request: the parts of its blocks; the first `done` blocks are found or computed."""
 
     __slots__ = ("_rest", "done")
 
@@ -121,82 +119,79 @@ class ServedRequest:
         self.done = done
 
     def take(self, until: int) -> Iterator[BlockRange]:
-        """Go on to the block number `until`, and yield what lies between."""
+        """Advance to the block number `until`, and yield the parts up to there."""
         while self.done < until and self._rest:
-            stretch, begin, end = self._rest.pop()
+            run, begin, end = self._rest.pop()
             cut = min(end, begin + until - self.done)
             if cut < end:
-                self._rest.append(BlockRange(stretch, cut, end))
+                self._rest.append(BlockRange(run, cut, end))
             self.done += cut - begin
-            yield BlockRange(stretch, begin, cut)
+            yield BlockRange(run, begin, cut)
 
 
 class HeldBlocks(NamedTuple):
-    """What of a path is held: the first `place` pieces whole, and so many `blocks` in all.
+    """The part of a request that memory holds."""
 
-    `seen`: the blocks that some layers hold, where others hold less of them.
-    """
-
-    place: int
-    blocks: int
-    seen: int = 0
+    place: int  # pieces held as a whole
+    blocks: int  # blocks held
+    seen: int = 0  # blocks that full attention holds, if other layers hold fewer; else 0
 
 
 class Residence:
-    """A memory without end: what was computed once is held."""
+    """Unlimited memory: every computed block is held."""
 
     def __init__(self, names: BlockNames) -> None:
         self.names = names
 
     def find(self, nodes: Sequence[int]) -> HeldBlocks:
-        """Return what is held of the path of these nodes."""
+        """Return the part of a path that is held."""
 
-        def lacks(node: int) -> bool:
+        def lacks_blocks(node: int) -> bool:
             last = self.names[node].last
-            return last is not None and last.stretch.held < last.end
+            return last is not None and last.run.held < last.end
 
-        place = bisect_left(nodes, 1, key=lacks)
+        place = bisect_left(nodes, 1, key=lacks_blocks)
         blocks = self.names[nodes[place - 1] if place else 0].end // self.names.unit
-        for stretch, begin, end in self.names[nodes[place]].parts if place < len(nodes) else ():
-            blocks += max(0, min(end, stretch.held) - begin)
+        for run, begin, end in self.names[nodes[place]].parts if place < len(nodes) else ():
+            blocks += max(0, min(end, run.held) - begin)
         return HeldBlocks(place, blocks)
 
     def resume(self, nodes: Sequence[int], found: HeldBlocks) -> HeldBlocks:
-        """Return what of that which was found all layers can resume at."""
+        """Return the part of `found` after which all layers can resume."""
         return found
 
     def begin(self, nodes: Sequence[int], found: HeldBlocks, output: Sequence[int]) -> ServedRequest:
-        """Serve a request that reads what was found; `output` are the nodes behind it of what it will generate."""
+        """Start a request that reads the found blocks; `output` are the nodes of its later output."""
         before = self.names[nodes[found.place - 1] if found.place else 0]
         rest = chain(nodes[found.place :], output)
         return ServedRequest((part for node in rest for part in self.names[node].parts), before.end // self.names.unit)
 
     def fits(self, served: ServedRequest, tokens: int) -> bool:
-        """Tell whether there is room for so many tokens of a request."""
+        """Return whether there is room for the first `tokens` of a request."""
         return True
 
     def steps(self, served: ServedRequest, since: int, until: int) -> Iterable[int]:
-        """Return the numbers of tokens, up to `until`, at which a request that has `since` needs or fills a block."""
+        """Return the token counts after `since`, up to `until`, at which a request needs, fills or releases a block."""
         return (until,)
 
     def compute(self, served: ServedRequest, tokens: int) -> None:
-        """Hold the blocks that the first so many tokens of a request fill."""
-        for stretch, _, end in served.take(tokens // self.names.unit):
-            stretch.held = max(stretch.held, end)
+        """Hold the blocks that the first `tokens` of a request fill."""
+        for run, _, end in served.take(tokens // self.names.unit):
+            run.held = max(run.held, end)
 
     def end(self, served: ServedRequest) -> None:
-        """Serve a request no longer."""
+        """End a request."""
 
 
 class Bounded(Residence):
-    """A memory of `capacity` blocks: which are held is known block by block."""
+    """Memory of `capacity` blocks, each tracked by itself."""
 
     def __init__(self, names: BlockNames, capacity: int) -> None:
         super().__init__(names)
         self.capacity = capacity
 
     def holds(self, block: int) -> bool:
-        """Tell whether a block is held."""
+        """Return whether a block is held."""
         raise NotImplementedError
 
     def find(self, nodes: Sequence[int]) -> HeldBlocks:
@@ -211,7 +206,7 @@ class Bounded(Residence):
 
 
 class Chunks(Bounded):
-    """The chunks that LMCache keeps in main memory, `capacity` of them."""
+    """LMCache's main memory of `capacity` chunks."""
 
     def __init__(self, names: BlockNames, capacity: int) -> None:
         super().__init__(names, capacity)
@@ -227,7 +222,7 @@ class Chunks(Bounded):
         return served
 
     def compute(self, served: ServedRequest, tokens: int) -> None:
-        """Make room for the chunks of the first so many tokens, as far as there is any, then put them in."""
+        """Evict old chunks to make room for those of the first `tokens`, then add these."""
         fresh = [block for part in served.take(tokens // self.names.unit) for block in part.blocks[: self.capacity]]
         fresh = fresh[: self.capacity]
         for _ in range(len(self._held) + len(fresh) - self.capacity):
@@ -236,24 +231,17 @@ class Chunks(Bounded):
             self._held.setdefault(block)
 
 
-# vLLM's memory
-
-
 class LayerGroups(NamedTuple):
-    """The layers of a model: `full` groups attend to all tokens, `groups` to the last `window` of them.
+    """The groups of layers of a model."""
 
-    `states`: the latter have a state, that of the last token, in place of a window (`window` is 2). `retention` is in
-    tokens.
-    """
-
-    full: int = 1
-    groups: int = 0
-    window: int = 2
+    full: int = 1  # groups that attend to all tokens
+    groups: int = 0  # groups that attend to the last `window` tokens, or keep a state
+    window: int = 2  # tokens; 2 for states
     states: bool = False
-    retention: int = 0
+    retention: int = 0  # tokens
 
     def skipped(self, group: int, tokens: int, unit: int) -> int:
-        """Return how many leading blocks a group does not need any more when so many tokens are computed."""
+        """Return how many leading blocks a group no longer needs once `tokens` are computed."""
         return 0 if group < self.full else max(0, tokens - self.window + 1) // unit
 
 
@@ -261,26 +249,26 @@ _ALL = LayerGroups()
 
 
 class PooledRequest(ServedRequest):
-    """A request that uses places: by group those of its blocks, None for what the group does not need."""
+    """A running request that uses places."""
 
     __slots__ = ("blocks", "computed", "edges", "places", "prompt", "skipped")
 
     def __init__(self, parts: Iterable[BlockRange], prompt: int, edges: tuple[int, ...], groups: int) -> None:
         super().__init__(parts, 0)
-        self.blocks: list[int] = []  # the names of those that are found or computed
-        self.places: list[list[int | None]] = [[] for _ in range(groups)]
+        self.blocks: list[int] = []  # numbers of the found or computed blocks
+        self.places: list[list[int | None]] = [[] for _ in range(groups)]  # by group; None: the block is not needed
         self.skipped = [0] * groups
         self.prompt, self.computed = prompt, 0  # tokens
-        self.edges = edges  # blocks up to which a later prompt can resume
+        self.edges = edges  # block counts after which a later prompt can resume
 
     def name(self, until: int) -> None:
-        """Go on to the block number `until`."""
+        """Advance to the block number `until`."""
         for part in self.take(until):
             self.blocks += part.blocks
 
 
 class BlockPool(Bounded):
-    """Places for a block each, `capacity` of them."""
+    """vLLM's memory: `capacity` places for one block each."""
 
     def __init__(self, names: BlockNames, capacity: int, layers: LayerGroups = _ALL) -> None:
         super().__init__(names, capacity)
@@ -288,18 +276,18 @@ class BlockPool(Bounded):
         self._groups = range(layers.full + layers.groups)
         self._run = -(-(layers.window - 1) // names.unit)  # blocks of a window
         self._empty = capacity
-        self._numbers = count()  # a place has a new number with each block that it takes
-        self._idle: OrderedDict[int, int] = OrderedDict()  # the block in each place that nobody uses, oldest first
-        self._used: dict[int, int] = {}  # by place, how many use it
-        self._copies: dict[int, dict[int, None]] = {}  # by block of a group, the places that hold it, oldest first
-        self._blocks: dict[int, int] = {}  # what stands in a place
+        self._numbers = count()  # a place gets a new number with each block
+        self._idle: OrderedDict[int, int] = OrderedDict()  # blocks by unused place, the oldest first
+        self._used: dict[int, int] = {}  # number of requests by place
+        self._copies: dict[int, dict[int, None]] = {}  # places by block and group (`_key`), the oldest first
+        self._blocks: dict[int, int] = {}  # block and group by place
 
     def holds(self, block: int) -> bool:
-        """Tell whether all groups that attend to all tokens hold a block."""
+        """Return whether all groups with full attention hold a block."""
         return self._all_hold(block, self._groups[: self._layers.full])
 
     def resume(self, nodes: Sequence[int], found: HeldBlocks) -> HeldBlocks:
-        """Return what of that which was found all layers can resume at: where the others have all of their window."""
+        """Return the part of `found` after which the other groups hold their whole window."""
         others = self._groups[self._layers.full :]
         if not others or not found.blocks:
             return found
@@ -338,25 +326,21 @@ class BlockPool(Bounded):
         for group, places in enumerate(served.places):
             if not self._layers.states or group < self._layers.full:
                 needed += max(0, blocks - len(places))
-            else:  # a place for each end of a chunk; before the second one that of what was found is given back
+            else:  # a place for each end of a chunk; the found one is released before the second
                 found = places[-1] if places else None
                 needed += chunks - (chunks == 2 and found is not None and self._used[found] == 1)
         return min(needed, self.capacity) <= self._empty + len(self._idle)
 
     def steps(self, served: ServedRequest, since: int, until: int) -> Iterable[int]:
-        """Return the tokens, up to `until`, at which a request that has `since` needs, fills or gives back a block."""
         unit = self.names.unit
         edges = set(range(since // unit * unit, until + 1, unit))
         edges |= {edge + 1 for edge in edges}
-        if self._layers.groups:  # what is behind a window goes with the next token
+        if self._layers.groups:  # a block outside the window is released with the next token
             edges |= {since + 1, *range(since + 1 + (self._layers.window - since - 1) % unit, until + 1, unit)}
         return sorted(edge for edge in edges if since < edge <= until)
 
     def compute(self, served: ServedRequest, tokens: int) -> None:
-        """Take places for the first so many tokens of a request, as far as there are, and fill them.
-
-        What is generated has to be computed step by step.
-        """
+        """Take free places for the first `tokens` of a request, and fill them; output is computed step by step."""
         assert isinstance(served, PooledRequest)
         if served.computed >= served.prompt:
             self._compute(served, tokens - 1, tokens)
@@ -365,21 +349,20 @@ class BlockPool(Bounded):
             self._compute(served, served.computed, end)
 
     def end(self, served: ServedRequest) -> None:
-        """Give a request's places back, the last one of each group first."""
+        """Release a request's places, the last one of each group first."""
         assert isinstance(served, PooledRequest)
         for group in self._groups:
-            self._give_back(served, group, len(served.places[group]))
+            self._release(served, group, len(served.places[group]))
 
     def _chunks(self, served: PooledRequest, tokens: int) -> list[int]:
-        """Return where the chunks end in which a prompt is computed: a state is kept where one ends."""
+        """Return the ends of the chunks in which a prompt is computed; a state is kept at each end."""
         edges = {edge * self.names.unit for edge in served.edges} if self._layers.states else set[int]()
         return [*sorted(edge for edge in edges if served.computed < edge < tokens), tokens]
 
     def _compute(self, served: PooledRequest, before: int, tokens: int) -> None:
-        """Go on from `before` tokens."""
         unit = self.names.unit
         for group in self._groups:
-            self._give_back(served, group, self._layers.skipped(group, before, unit))
+            self._release(served, group, self._layers.skipped(group, before, unit))
         needed = -(-tokens // unit)
         for group, places in enumerate(served.places):
             if self._layers.states and group >= self._layers.full:
@@ -397,7 +380,7 @@ class BlockPool(Bounded):
         served.computed = tokens
 
     def _is_kept(self, served: PooledRequest, group: int, number: int) -> bool:
-        """Tell whether a block of a request can be found again."""
+        """Return whether later requests can find a block of this one."""
         if group < self._layers.full:
             return True
         every = self._layers.retention // self.names.unit
@@ -405,7 +388,7 @@ class BlockPool(Bounded):
             return True
         return any(edge - self._run <= number < edge for edge in served.edges)
 
-    def _give_back(self, served: PooledRequest, group: int, until: int) -> None:
+    def _release(self, served: PooledRequest, group: int, until: int) -> None:
         places = served.places[group]
         for number in range(min(until, len(places)) - 1, served.skipped[group] - 1, -1):
             place, places[number] = places[number], None

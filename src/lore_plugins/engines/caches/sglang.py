@@ -1,25 +1,24 @@
-"""SGLang: one radix tree, memory of pages, and requests that hold what they use while they run.
+"""A model of SGLang's cache: one radix tree, memory in pages, requests that hold pages while they run.
 
-In: requests, what was billed for them. Out: predictions. Rules: a request reads the whole pages that the tree holds of
-all but its last token, and keeps them while it runs. Its prompt is published when its response begins, what was
-generated when it ends, but for the last token, which is never computed on; the prompt is a node of its own then, of a
-priority one higher, so that what was generated goes first. Where memory is short, what nobody uses is thrown away: for
-a prompt as many tokens as it still needs and, of pages larger than 1, one page more; for a step of decoding a page for
-each request that runs, needed or not. A request without times ends before the next one comes. One that memory cannot
-hold is not computed, and leaves nothing behind.
+A request reads the whole pages that the tree holds of all its tokens but the last, and locks them while it runs. Its
+prompt is published when its response begins, its output when it ends, without the last token, which is never computed;
+the prompt is then a node of its own with a priority one higher, so that the output is evicted first. If memory is full,
+unused pages are evicted: for a prompt the tokens it still needs and, with pages larger than 1, one page more; for a
+step of decoding one page for each running request, needed or not. A request without times ends before the next one. A
+request that memory cannot hold is not computed and leaves nothing.
 
-What keeps requests apart (cache salt, `extra_key`, LoRA adapter) is their space. Where pieces have their exact counts
-the prediction is exact. Requests that are computed in one batch do not read each other: tell it by `answered`.
+Requests with different cache salts, `extra_key`s or LoRA adapters share nothing. A prediction is exact if all pieces
+have exact token counts. Requests computed in one batch do not read each other, which `answered` shows.
 
-Models whose layers do not all keep every token (sliding windows, states) read less: `layers.py`. A prompt that is
-longer than `chunked_prefill` tokens is published chunk by chunk.
+Models whose layers do not all keep every token (sliding windows, states) read less: `layers.py`. A prompt longer than
+`chunked_prefill` tokens is published chunk by chunk.
 
-Not modelled: memory on the host (`--enable-hierarchical-cache`), sessions, speculative decoding, requests that are
-retracted, the policy `tlru`, models that have windows and states.
+Not modelled: memory on the host (`--enable-hierarchical-cache`), sessions, speculative decoding, retracted requests,
+the policy `tlru`, models with both windows and states.
 
 Source: SGLang 0.5.23, `mem_cache/common.py`, `mem_cache/allocation.py`, `managers/schedule_batch.py`,
-`managers/scheduler_components/batch_result_processor.py`,
-on 2026-11-23; tests/plugins/engines/oracle compares every read.
+`managers/scheduler_components/batch_result_processor.py`, on 2026-11-23; tests/plugins/engines/oracle compares every
+read.
 """
 
 from __future__ import annotations
@@ -34,16 +33,16 @@ from lore_plugins.engines.caches.layers import PartialLayers, RunningRequest, St
 from lore_plugins.engines.caches.radix import Keys, Node, Publication, RadixTree
 
 TREES = ("unified", "radix")
-_END, _ANSWER, _TOKEN = range(3)  # in this order where they fall together
+_END, _ANSWER, _TOKEN = range(3)  # events at the same time happen in this order
 
 
 class SGLang(MeasuredCache):
-    """The cache of one server, with memory of `capacity` pages; None: without end.
+    """The cache of one server with `capacity` pages; None: unlimited.
 
-    `chunked_prefill` is how many tokens of a prompt are computed at once (-1: all). `window` is the tokens of a model's
-    sliding windows, `window_capacity` the pages of their memory. `states` says that a model has states instead,
-    `strategy` when they are kept, `state_capacity` for how many there is memory, `state_chunk` and `state_interval` at
-    which tokens. `hybrid` says that it has layers of which nothing else is said: what is read is at most this.
+    `chunked_prefill` is the number of prompt tokens computed at once (-1: all). `window` is the tokens of a model's
+    sliding windows, `window_capacity` the pages of their memory. `states` means that the model has states instead: kept
+    by `strategy`, at most `state_capacity`, at multiples of `state_chunk` and `state_interval` tokens. `hybrid` means
+    other layers that do not keep every token: the prediction is then an upper limit.
     """
 
     def __init__(
@@ -66,24 +65,24 @@ class SGLang(MeasuredCache):
         if tree == "radix" and (states or window is not None):
             raise LoreError("sglang: tree=radix keeps neither windows nor states", hint="tree=unified")
         if window is not None and states:
-            raise LoreError("sglang: a model with windows and states is not modelled", hint="hybrid=true")
+            raise LoreError("sglang: a model with windows and states is not supported", hint="hybrid=true")
         if window is not None:
             self._layers = WindowLayers(self._held, window, None if window_capacity is None else window_capacity * page)
         elif window_capacity is not None:
-            raise LoreError("sglang: window_capacity is of the windows of a model", hint="window=TOKENS")
+            raise LoreError("sglang: window_capacity needs a model with windows", hint="window=TOKENS")
         if states:
             self._layers = StateLayers(self._held, *of_states)
         elif any(value is not None for value in of_states):
-            raise LoreError("sglang: strategy and state_… are of the states of a model", hint="states=true")
-        self._held.component = self._layers
-        self._counts = capacity is not None or self._layers is not None  # it matters when a token is computed
+            raise LoreError("sglang: strategy and state_… need a model with states", hint="states=true")
+        self._held.layers = self._layers
+        self._counts = capacity is not None or self._layers is not None  # whether each token is simulated
         self._hybrid = hybrid
         self._events: list[tuple[float, int, int, RunningRequest]] = []
         self._serial = count()
         self._running: set[RunningRequest] = set()
 
     def predict(self, request: Request) -> Prediction:
-        """Say what would be read, and keep the request's pages."""
+        """Predict the read tokens, and start the request."""
         path = self._lay(request)
         if not request.pieces:
             return UNKNOWN
@@ -101,11 +100,11 @@ class SGLang(MeasuredCache):
         self._prefill(running)
         self._begin(request, running)
         read = self._billed(laid, held) // self._held.page * self._held.page
-        reason = "pages that are held" if read else "no page is held"
+        reason = "pages in memory" if read else "no page in memory"
         return self._read(request, read, reason, exact=self._counted(request, path), hybrid=self._hybrid)
 
     def _share(self, request: Request, path: TreePath, laid: Laid) -> None:
-        """Note what the first new piece of a request, and of its output, has in common with one in its place."""
+        """Record the common beginning of the request's and the output's first new piece with the piece at its place."""
         if path.new < len(request.pieces) and path.alike:
             before = laid.ends[path.new - 1] if path.new else 0
             alike = self._begun(request, path) - self._ruler.position(path.new - 1)
@@ -117,16 +116,14 @@ class SGLang(MeasuredCache):
             alike = made.alike * (end - begin) // len(request.output[made.new].data)
             self._held.share(made.nodes[made.new], made.like, begin + alike)
 
-    # memory
-
     def _pages(self, tokens: int) -> int:
         return -(-tokens // self._held.page)
 
-    def _room(self, tokens: int) -> None:
-        """Throw away what nobody uses until so many tokens are free, or nothing can go."""
+    def _make_room(self, tokens: int) -> None:
+        """Evict unused pages until `tokens` are free, or all are in use."""
         layers, page = self._layers, self._held.page
         parts = layers.size if layers is not None else 0
-        short = layers.short(tokens, self._running) if layers is not None and layers.per_token else 0
+        short = layers.shortage(tokens, self._running) if layers is not None and layers.per_token else 0
         if self._capacity is not None:
             own = sum(self._pages(running.length) - running.shared // page for running in self._running)
             self._held.evict(max(0, tokens - (self._capacity - own) * page + self._held.size))
@@ -145,24 +142,22 @@ class SGLang(MeasuredCache):
             self._layers.unlock(running.node, running.since)
 
     def _prefill(self, running: RunningRequest) -> None:
-        """Compute a prompt, chunk by chunk, and publish each chunk but the last."""
+        """Compute a prompt chunk by chunk, and publish each chunk except the last."""
         if self._layers is not None:
             self._layers.admit(running)
-            self._layers.evict(self._layers.short(0, self._running))
+            self._layers.evict(self._layers.shortage(0, self._running))
         while running.length < running.prompt:
             since = running.length
             end = int(min(running.prompt, since + self._chunk))
-            self._room(end - since + (self._held.page if self._held.page > 1 else 0))
+            self._make_room(end - since + (self._held.page if self._held.page > 1 else 0))
             running.length = end
             if self._layers is not None:
-                self._layers.prefilled(running, since)
+                self._layers.after_prefill(running, since)
             if end < running.prompt:
                 self._publish(running)
 
-    # what happens
-
     def _begin(self, request: Request, running: RunningRequest) -> None:
-        """Plan what happens to a request: at once what has no time of its own."""
+        """Schedule the events of a request; those without a time happen at once."""
         at = math.inf if request.at is None else request.at
         answered = at if request.answered is None else max(at, request.answered)
         ended = answered if request.ended is None else max(answered, request.ended)
@@ -181,7 +176,7 @@ class SGLang(MeasuredCache):
                 heappush(self._events, (answered + step * gap, _TOKEN, next(self._serial), running))
 
     def _advance(self, now: float) -> None:
-        """Let everything happen that has happened by now."""
+        """Process all events up to a time."""
         while self._events and self._events[0][0] <= now:
             at, kind, _, running = heappop(self._events)
             if kind == _END:
@@ -195,19 +190,19 @@ class SGLang(MeasuredCache):
                 self._decode(batch)
 
     def _decode(self, batch: list[RunningRequest]) -> None:
-        """Give each of these requests a place for one more token."""
+        """Compute one more token of each request."""
         layers, batch = self._layers, [running for running in batch if running.length < running.computed]
         if layers is not None:
             for running in batch:
-                layers.decoding(running)
-        self._room(len(batch) * self._held.page)
+                layers.before_token(running)
+        self._make_room(len(batch) * self._held.page)
         for running in batch:
             running.length += 1
             if layers is not None:
-                layers.decoded(running)
+                layers.after_token(running)
 
     def _answer(self, running: RunningRequest) -> None:
-        """Publish a prompt; one whose response is one token ends there."""
+        """Publish a prompt; if the response is one token, end the request."""
         if running not in self._running:
             return
         if running.computed == running.prompt:
@@ -216,7 +211,7 @@ class SGLang(MeasuredCache):
             self._publish(running)
 
     def _end(self, running: RunningRequest) -> None:
-        """Publish what was generated, and let go of what a request holds."""
+        """Publish a request's output, and unlock its pages."""
         if running in self._running:
             while running.length < running.computed and self._counts:
                 self._decode([running])
@@ -226,16 +221,16 @@ class SGLang(MeasuredCache):
             self._running.discard(running)
 
     def _publish(self, running: RunningRequest, *, ended: bool = False) -> None:
-        """Hold what was computed of a request, and what it goes on from."""
+        """Insert the computed tokens of a request into the tree, and lock the node at their end."""
         page, layers, end = self._held.page, self._layers, running.length
         if layers is not None:
-            end = layers.publishes(running, ended=ended)
+            end = layers.publication_end(running, ended=ended)
             if not end:
                 return
             if not ended:
-                layers.evict(layers.short(int(not layers.per_token), self._running))
+                layers.evict(layers.shortage(int(not layers.per_token), self._running))
         end = end // page * page
-        published = Publication(end, running.priority, running.counted, running.shared, running.gone)
+        published = Publication(end, running.priority, running.counted, running.shared, running.window_start)
         node = self._held.insert(running.keys, published)
         running.counted = max(running.counted, end)
         prompt = running.prompt // page * page
@@ -245,4 +240,4 @@ class SGLang(MeasuredCache):
         self._lock(running, node)
         running.shared = end
         if layers is not None:
-            layers.published(running, ended=ended)
+            layers.after_publication(running, ended=ended)

@@ -1,13 +1,12 @@
-"""Lines of an engine's log: text as a server prints it, whatever collected it put before each line.
+"""The base of readers of engines' logs: lines as a server prints them, after any prefix of a log collector.
 
-In: bytes, cut anywhere. Out: what a format makes of each line: measurements, requests, problems. Most lines say
-nothing of the cache and are nothing: so a line that no pattern knows is no problem. Colours are taken out; a time that
-the collector wrote first (`docker logs -t`, `kubectl logs --timestamps`, the CRI's own files) is in UTC and holds
-before the engine's own, which has no zone. The name of a container or pod that it wrote tells servers apart. Lines that
-measure another engine's cache are counted, and said at the end: a file is read as a log of one engine.
+Most lines say nothing about the cache, so a line that matches no pattern is not a problem. Colours are removed. A time
+written first by the collector (`docker logs -t`, `kubectl logs --timestamps`, the CRI's own files) is in UTC and
+preferred to the engine's own, which has no zone. The name of a container or pod distinguishes servers. A file is read
+as a log of one engine; lines of other engines are counted, and reported at the end.
 
-Sources of the collectors' forms: Docker's (`docker compose logs`: `NAME  | `) and Kubernetes' (`kubectl logs --prefix`:
-`[pod/NAME/CONTAINER] `) references of `logs`, CRI's log format, 2026-11.
+Sources for the collectors' prefixes: the references of `docker compose logs` (`NAME  | `) and `kubectl logs --prefix`
+(`[pod/NAME/CONTAINER] `), and CRI's log format, 2026-11.
 """
 
 from __future__ import annotations
@@ -22,15 +21,13 @@ from msgspec import Struct
 from lore.formats import Line, Read, TextReader, problem, too_much
 from lore.model import Code, LogClock, parse_timestamp
 
-LARGEST_COUNT = 10**15  # tokens: a counter above it is damaged
-MOST_REQUESTS = 4096  # requests open at a time: a log that never closes any costs no more
+LARGEST_COUNT = 10**15  # tokens: a larger counter is damaged
+MOST_REQUESTS = 4096  # open requests, for logs that never close any
 _COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
 _RFC3339 = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)"
 _COLLECTED = re.compile(rb"[\w.-]*[ |]*(" + _RFC3339 + rb")[ \t]")
-
-
 _NAMED = re.compile(rb"(\w[\w.-]{0,127}) {1,64}\| ?|\[pod/([\w./-]{1,253})\] ")
-_BEGINNING = 512  # bytes of a line in which an engine says what it measures
+_BEGINNING = 512  # bytes of a line that are searched for other engines' measurements
 # Lines that measure a cache, by the format that reads them.
 _ENGINES = re.compile(
     rb"(?P<vllm_log>(?:Avg prompt throughput|LMCache hit tokens): )|(?P<sglang_log>\] (?:Prefill batch|Finish: obj=))"
@@ -42,53 +39,49 @@ S = TypeVar("S", bound=Struct)
 
 
 class LogTime(NamedTuple):
-    """A line's time in seconds, and where it counts from."""
+    """The time of a line in seconds, and the clock that it is of."""
 
     at: float | None = None
     clock: LogClock = "utc"
 
 
 class EngineLog(TextReader, Generic[S]):
-    """A reader of an engine's log; a format says in `_line` what one holds, in `_own_time` when it was written.
-
-    `_kept` is what it remembers from line to line, of the type `remembers`; `_server` whose line it is, as its
-    collector names it: empty where it does not.
-    """
+    """A reader of an engine's log; a format implements `_line` and `_own_time`."""
 
     name: ClassVar[str]
-    remembers: ClassVar[type[Struct]]
+    state_type: ClassVar[type[Struct]]  # the type of `_state`
 
     def __init__(self) -> None:
         super().__init__()
-        self._kept: S = self.remembers()  # pyright: ignore[reportAttributeAccessIssue]
-        self._server = ""
-        self._passed: dict[str, int] = {}
-        self._first: Line = Line(1, 0, b"")  # that was passed over
+        self._state: S = self.state_type()  # pyright: ignore[reportAttributeAccessIssue]
+        self._server = ""  # whose line is read, as the collector names it
+        self._skipped: dict[str, int] = {}  # lines of other engines, by format
+        self._first: Line = Line(1, 0, b"")  # the first skipped line
 
     def _read(self, lines: Iterable[Line], *, torn: bool = False) -> list[Read]:
         return [read for line in lines for read in self._reads(line)]
 
     def _reads(self, line: Line) -> list[Read]:
         if not line.data:
-            return [problem(Code.LINE_TOO_LONG, f"line passed over: {too_much(self._lines.most)}", line)]
-        text = plain(line.data).rstrip(b"\r")
-        self._server, text = named(text)
+            return [problem(Code.LINE_TOO_LONG, f"line skipped: {too_much(self._lines.most)}", line)]
+        text = without_colours(line.data).rstrip(b"\r")
+        self._server, text = split_name(text)
         if found := self._line(text, line):
             return found
         other = _ENGINES.search(text[:_BEGINNING])
         name = "" if other is None or other.lastgroup is None else other.lastgroup.replace("_", "-")
         if name and name != self.name:
-            self._first = self._first if self._passed else Line(line.number, line.byte, b"")
-            self._passed[name] = self._passed.get(name, 0) + 1
+            self._first = self._first if self._skipped else Line(line.number, line.byte, b"")
+            self._skipped[name] = self._skipped.get(name, 0) + 1
         return []
 
     def _rest(self) -> list[Read]:
-        counts = ", ".join(f"{count:,} of {name}" for name, count in sorted(self._passed.items()))
-        passed = f"lines of other engines are passed over ({counts}): this file is read as {self.name}"
-        return [problem(Code.ENGINES_MIXED, passed, self._first)] if counts else []
+        counts = ", ".join(f"{count:,} of {name}" for name, count in sorted(self._skipped.items()))
+        text = f"lines of other engines are skipped ({counts}): this file is read as {self.name}"
+        return [problem(Code.ENGINES_MIXED, text, self._first)] if counts else []
 
     def _time(self, text: bytes) -> LogTime:
-        """Return when a line was written: by who collected it, else by the engine."""
+        """Return the time of a line: the collector's, else the engine's."""
         match = _COLLECTED.match(text)
         at = None if match is None else parse_timestamp(match[1].decode())
         return self._own_time(text) if at is None else LogTime(at)
@@ -97,25 +90,25 @@ class EngineLog(TextReader, Generic[S]):
         raise NotImplementedError
 
     def _line(self, text: bytes, line: Line) -> list[Read]:
-        """Return what a line says; `text` is its bytes without colours."""
+        """Return the reads of a line; `text` is its bytes without colours and name."""
         raise NotImplementedError
 
 
-def named(text: bytes) -> tuple[str, bytes]:
-    """Return the name that a collector wrote before a line, empty where there is none, and the line without it."""
+def split_name(text: bytes) -> tuple[str, bytes]:
+    """Return the name that a collector wrote before a line ("" if none), and the rest of the line."""
     match = _NAMED.match(text)
     return ("", text) if match is None else ((match[1] or match[2]).decode("utf-8", "replace"), text[match.end() :])
 
 
-def plain(text: bytes) -> bytes:
-    """Return text without its colours."""
+def without_colours(text: bytes) -> bytes:
+    """Return text without escape sequences for colours."""
     return _COLOUR.sub(b"", text) if b"\x1b" in text else text
 
 
-def moment(digits: Sequence[bytes | str], fraction: bytes = b"") -> float | None:
-    """Return year, month, day, hour, minute and second as seconds since 1970, taken for UTC; None where there is none.
+def utc_seconds(digits: Sequence[bytes | str], fraction: bytes = b"") -> float | None:
+    """Return year, month, day, hour, minute and second as seconds since 1970, as if in UTC; None if invalid.
 
-    `fraction` are the digits behind the second's point.
+    `fraction` holds the digits after the decimal point of the second.
     """
     try:
         year, month, day, hour, minute, second = map(int, digits)
@@ -126,7 +119,7 @@ def moment(digits: Sequence[bytes | str], fraction: bytes = b"") -> float | None
 
 
 def count_in(digits: bytes | None) -> int | None:
-    """Read a count of tokens; None where it is none that can be."""
+    """Return a count of tokens, None if it is too large."""
     if digits is None or len(digits) > 16:
         return None
     found = int(digits)
@@ -134,7 +127,7 @@ def count_in(digits: bytes | None) -> int | None:
 
 
 def remember(known: dict[str, T], name: str, value: T) -> None:
-    """Keep a value under a name, the oldest let go where there are too many."""
+    """Store a value under a name, and drop the oldest if there are too many."""
     known[name] = value
     if len(known) > MOST_REQUESTS:
         known.pop(next(iter(known)))

@@ -1,11 +1,10 @@
-"""llama-server's log: of each request how many tokens its prompt had, and how many its slot already held.
+"""The reader of llama-server's log: the tokens of each prompt, and how many of them its slot already held.
 
-In: lines of llama-server, plain, with prefix and time, or `--log-jsonl`. Out: a `request` for each task that a slot was
-released of. How much it read is said (`memory_seq_rm [N, end)`, of versions before 2026 and at `--verbosity`), or
-follows from the counts: a prompt's tokens without those that were processed, else all that the slot holds at the end
-without those that were processed and generated (the last token is not kept). Where neither is known for sure (a draft
-model guessed several at a time, the context was cut, the lines of two servers are mixed) the request is left out. Times
-count from the server's start.
+It reads plain lines, lines with prefix and time, and `--log-jsonl`, and returns a `request` for each task that a slot
+finished. The read tokens are logged (`memory_seq_rm [N, end)`, before 2026 and with `--verbosity`), or follow from the
+counts: the prompt without the processed tokens, else the slot's final tokens without those processed and generated (the
+last token is not kept). If neither is certain (a draft model, a truncated context, mixed lines of two servers), the
+request is left out. Times count from the server's start.
 
 Sources: llama.cpp, `tools/server/server-context.cpp` (`print_timings`, `release`, `SLOT_STATE_STARTED`),
 `server-common.h` (`SLT_INF`), `common/log.cpp` (`M.s.ms.us`, `--log-jsonl`), of 2026-11 and, by its logs in public
@@ -22,7 +21,7 @@ from msgspec.structs import replace
 
 from lore.formats import Line, Read, placed
 from lore.model import Measurement, table, text_of
-from lore_plugins.engines.logs.lines import EngineLog, LogTime, count_in, plain, remember
+from lore_plugins.engines.logs.lines import EngineLog, LogTime, count_in, remember, without_colours
 
 ENGINE = "llama.cpp"
 _OWN = re.compile(rb"(?:^|[\] ])(\d{1,7})\.(\d\d)\.(\d{3})\.(\d{3}) ")
@@ -37,17 +36,17 @@ _RELEASED = re.compile(rb"stop processing: n_(?:tokens|past) = (\d+), truncated 
 
 
 class _Task(Struct):
-    """What is known of a request: tokens of its prompt, kept of what the slot held, processed, generated."""
+    """The token counts of a request."""
 
     prompt: int | None = None
-    kept: int | None = None
+    kept: int | None = None  # of the slot's earlier contents
     processed: int | None = None
     generated: int | None = None
     drafted: bool = False
-    mixed: bool = False  # two prompts under one number: those of two servers
+    mixed: bool = False  # two prompts with one number: from two servers
 
     def measure(self, held: int | None, time: LogTime, *, truncated: bool) -> Measurement | None:
-        """Return what it read, where `held` tokens stand in its slot at the end; None where that is not sure."""
+        """Return the measurement, with `held` tokens in the slot at the end; None if it is uncertain."""
         prompt, kept = self.prompt, self.kept
         if kept is None and prompt is not None and self.processed is not None:
             kept = prompt - self.processed
@@ -62,19 +61,20 @@ class _Task(Struct):
 
 
 class _LlamaState(Struct):
-    tasks: dict[str, _Task] = {}
-    timed: dict[str, str] = {}  # by server
+    tasks: dict[str, _Task] = {}  # by number and server
+    timed: dict[str, str] = {}  # by server, the task that the next timings belong to
 
 
 class LlamaLog(EngineLog[_LlamaState]):
     """Reader of llama-server's log."""
 
     name: ClassVar[str] = "llama-log"
-    remembers: ClassVar[type[Struct]] = _LlamaState
+    state_type: ClassVar[type[Struct]] = _LlamaState
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        return _SERVER.search(plain(head)) is not None and (b"| task " in head or b"llama_" in head or b"srv  " in head)
+        is_server = _SERVER.search(without_colours(head)) is not None
+        return is_server and (b"| task " in head or b"llama_" in head or b"srv  " in head)
 
     def _own_time(self, text: bytes) -> LogTime:
         if (match := _JSONL.match(text)) is not None:
@@ -88,26 +88,26 @@ class LlamaLog(EngineLog[_LlamaState]):
     def _line(self, text: bytes, line: Line) -> list[Read]:
         time = self._time(text)
         if text[:1] != b"{":
-            return self._said(text, time, line)
+            return self._message(text, time, line)
         if _JSONL.match(text) is None:
             return []
         message = text_of((table(text) or {}).get("msg", b'""')).encode("utf-8", "replace")
-        return [read for piece in message.split(b"\n") for read in self._said(piece, time, line)]
+        return [read for piece in message.split(b"\n") for read in self._message(piece, time, line)]
 
-    def _said(self, text: bytes, time: LogTime, line: Line) -> list[Read]:
-        """Take what a line says of a task; its timings may stand on lines of their own behind the one that names it."""
+    def _message(self, text: bytes, time: LogTime, line: Line) -> list[Read]:
+        """Read a message about a task; its timings may be on lines of their own after the one that names it."""
         match = _SLOT.match(text)
-        server, timed = self._server, self._kept.timed
+        server, timed = self._server, self._state.timed
         name = timed.get(server, "") if match is None else f"{match[1].decode()} {server}"
         text = text if match is None else text[match.end() :]
         if match is None and not name:
             return []
-        task = self._kept.tasks.get(name)
+        task = self._state.tasks.get(name)
         if match is not None:
             remember(timed, server, name)
             if task is None:
                 task = _Task()
-                remember(self._kept.tasks, name, task)
+                remember(self._state.tasks, name, task)
         if task is None:
             return []
         if (found := _PROMPT.match(text)) is not None:
@@ -122,7 +122,7 @@ class LlamaLog(EngineLog[_LlamaState]):
         elif text.startswith((b"draft acceptance", b"accepted ")):
             task.drafted = True
         elif match is not None and (found := _RELEASED.match(text)) is not None:
-            del self._kept.tasks[name]
+            del self._state.tasks[name]
             timed.pop(server, None)
             measure = task.measure(count_in(found[1]), time, truncated=found[2] == b"1")
             return [] if measure is None else [placed(replace(measure, server=server), line)]

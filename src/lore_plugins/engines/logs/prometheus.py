@@ -1,12 +1,11 @@
-"""Scrapes of an engine's metrics, one behind the other: what was read of the prompts between each and the next.
+"""The reader of consecutive scrapes of an engine's metrics: the tokens read between two scrapes.
 
-In: text in Prometheus' exposition format or OpenMetrics, of vLLM, SGLang, llama-server or LMCache. Out: an `interval`
-for each scrape: what its counters gained since the one before, the first what they stood at. A scrape ends where a
-series comes again, at `# EOF`, or at the end. Its time is what its samples say, else a line before it that is a time
-(`date -u +%FT%TZ`, or seconds since 1970, bare or as a comment); engines themselves write none. Each series gains by
-itself, and what those of several models or engines gained is added up; where a counter fell, those with its labels have
-begun anew, or belong to two servers: which, nobody can tell, and that is said. Servers that a collector names before
-each line are apart.
+It reads Prometheus' exposition format or OpenMetrics, of vLLM, SGLang, llama-server or LMCache, and returns an
+`interval` for each scrape: the increase of its counters since the previous one, for the first one their values. A
+scrape ends where a series repeats, at `# EOF`, or at the end. Its time is that of its samples, else a line before it
+that is a time (`date -u +%FT%TZ`, or seconds since 1970, bare or as a comment); engines write none. The increases of
+all models or engines are added up. If a counter fell, all with its labels are taken as restarted, and a problem reports
+that two servers may be mixed. Servers that a collector names before each line are kept separate.
 
 Sources: Prometheus' page on exposition formats, OpenMetrics 1.0; vLLM 0.32.0 (`v1/metrics/loggers.py`: prefix cache and
 connector count tokens, and their hits add up to what was cached; `gpu_prefix_cache_…` before 0.10); SGLang 0.5.23
@@ -25,22 +24,18 @@ from msgspec.structs import replace
 
 from lore.formats import BOM, SPACE, Line, Read, placed, problem
 from lore.model import Code, Measurement, parse_timestamp
-from lore_plugins.engines.logs.lines import LARGEST_COUNT, EngineLog, LogTime, named, remember
+from lore_plugins.engines.logs.lines import LARGEST_COUNT, EngineLog, LogTime, remember, split_name
 
 
 class _Counters(NamedTuple):
-    """The counters of an engine: tokens of prompts, of them those that were read, requests; by their names over time.
+    """The names of an engine's counters, the newest name first."""
 
-    `besides` counts what was read from elsewhere. `apart`: the prompts' counter leaves out what was read; `late`: that
-    of what was read is not there before anything was.
-    """
-
-    prompt: tuple[str, ...]
-    cached: tuple[str, ...]
+    prompt: tuple[str, ...]  # tokens of prompts
+    cached: tuple[str, ...]  # tokens read
     requests: tuple[str, ...] = ()
-    besides: tuple[str, ...] = ()
-    apart: bool = False
-    late: bool = False
+    external: tuple[str, ...] = ()  # tokens read from an external cache
+    excludes_cached: bool = False  # whether `prompt` does not include `cached`
+    late: bool = False  # whether `cached` is missing until something was read
 
 
 _ENGINES: dict[str, _Counters] = {
@@ -48,7 +43,7 @@ _ENGINES: dict[str, _Counters] = {
                       ("vllm:prefix_cache_hits", "vllm:gpu_prefix_cache_hits"),
                       ("vllm:request_success",), ("vllm:external_prefix_cache_hits",)),
     "sglang": _Counters(("sglang:prompt_tokens",), ("sglang:cached_tokens",), ("sglang:num_requests",), late=True),
-    "llama.cpp": _Counters(("llamacpp:prompt_tokens",), ("llamacpp:prompt_tokens_cached",), apart=True),
+    "llama.cpp": _Counters(("llamacpp:prompt_tokens",), ("llamacpp:prompt_tokens_cached",), excludes_cached=True),
     "lmcache": _Counters(("lmcache:num_requested_tokens",), ("lmcache:num_hit_tokens",)),
 }  # fmt: skip
 _WANTED = frozenset(name for counters in _ENGINES.values() for part in counters[:4] for name in part)
@@ -58,64 +53,60 @@ _SAMPLE = re.compile(
     rb" +(\S{1,32})(?: +(\d{1,16}))?\s*$"
 )
 _COMMENT = re.compile(rb"# (?:HELP|TYPE|EOF)\b")
-_FELL = "counters fell: the server began anew, or two servers without labels are scraped to this file"
-_MOST_SERIES = 10_000  # series of one scrape: what counts has a few for each model
+_FELL = "counters fell: the server was restarted, or two servers without labels are scraped to this file"
+_MOST_SERIES = 10_000  # of one scrape; the counters read here have a few for each model
 _LONGEST = 4096  # bytes of a sample
-_MILLISECONDS = 1e11  # a time above is no number of seconds
+_MILLISECONDS = 1e11  # a larger time is in milliseconds
 
 
 class _Scrape(Struct):
-    """What is known of a scrape: its series with their values, its time, whether it has too many of them."""
-
     series: dict[bytes, float] = {}
     at: float | None = None
-    crowded: bool = False
+    crowded: bool = False  # whether series were skipped
 
 
 class _ServerState(Struct):
     now: _Scrape
-    before: dict[bytes, float]
+    before: dict[bytes, float]  # the values of all earlier scrapes
 
 
 class _ScrapeState(Struct):
-    """The scrapes of each server that lines name; whether it was said that counters fell."""
-
     servers: dict[str, _ServerState] = {}
-    fell: bool = False
+    fell: bool = False  # whether fallen counters were reported
 
 
 class EngineMetrics(EngineLog[_ScrapeState]):
     """Reader of scrapes of engines' metrics."""
 
     name: ClassVar[str] = "engine-metrics"
-    remembers: ClassVar[type[Struct]] = _ScrapeState
+    state_type: ClassVar[type[Struct]] = _ScrapeState
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         lines = [line for line in head.removeprefix(BOM).split(b"\n", 8)[:8] if line.strip(SPACE)]
-        lines = [named(line)[1] for line in lines]
+        lines = [split_name(line)[1] for line in lines]
         known = any(_COMMENT.match(line) or line.startswith(_PREFIXES) for line in lines)
         return known and any(prefix in head for prefix in _PREFIXES)
 
     @property
     def _scrapes(self) -> _ServerState:
         """The scrapes of the server whose line is read."""
-        if self._server not in self._kept.servers:
-            remember(self._kept.servers, self._server, _ServerState(_Scrape(), {}))
-        return self._kept.servers[self._server]
+        if self._server not in self._state.servers:
+            remember(self._state.servers, self._server, _ServerState(_Scrape(), {}))
+        return self._state.servers[self._server]
 
     def _own_time(self, text: bytes) -> LogTime:
-        return LogTime(_time_alone(text))
+        return LogTime(_time_in(text))
 
     def _line(self, text: bytes, line: Line) -> list[Read]:
         if text.startswith(_PREFIXES):
             return self._sample(text, line)
         if text.startswith(b"# EOF"):
-            return self._ended(line)
-        at = _time_alone(text)
+            return self._end_scrape(line)
+        at = _time_in(text)
         if at is None:
             return []
-        found = self._ended(line)
+        found = self._end_scrape(line)
         self._scrapes.now.at = at
         return found
 
@@ -126,14 +117,14 @@ class EngineMetrics(EngineLog[_ScrapeState]):
             return []
         value = _count(match[3])
         if value is None:
-            return [problem(Code.UNREADABLE_LINE, "unreadable line: a sample that is no count", line)]
+            return [problem(Code.UNREADABLE_LINE, "unreadable line: a sample that is not a count", line)]
         series, found = match[1] + (match[2] or b""), list[Read]()
         if series in self._scrapes.now.series:
-            found = self._ended(line)
+            found = self._end_scrape(line)
         now = self._scrapes.now
         if len(now.series) >= _MOST_SERIES:
-            passed = f"series of a scrape are passed over: it has more than {_MOST_SERIES:,}"
-            found += [] if now.crowded else [problem(Code.CAPTURE_TOO_LARGE, passed, line)]
+            text = f"series of a scrape are skipped: it has more than {_MOST_SERIES:,}"
+            found += [] if now.crowded else [problem(Code.CAPTURE_TOO_LARGE, text, line)]
             now.crowded = True
             return found
         now.series[series] = value
@@ -141,8 +132,8 @@ class EngineMetrics(EngineLog[_ScrapeState]):
             now.at = int(match[4]) / 1e3
         return found
 
-    def _ended(self, line: Line) -> list[Read]:
-        """Return what the counters of the scrape gained since the one before."""
+    def _end_scrape(self, line: Line) -> list[Read]:
+        """Return the increases of the counters since the previous scrape."""
         scrapes = self._scrapes
         now, before = scrapes.now, scrapes.before
         if not now.series:
@@ -157,16 +148,16 @@ class EngineMetrics(EngineLog[_ScrapeState]):
             gained[name] = gained.get(name, 0.0) + value - start
         measures = (_measure(engine, counters, gained, now.at) for engine, counters in _ENGINES.items())
         found = [placed(replace(measure, server=self._server), line) for measure in measures if measure is not None]
-        if fell and not self._kept.fell:
-            self._kept.fell = True
+        if fell and not self._state.fell:
+            self._state.fell = True
             found.append(problem(Code.ENGINES_MIXED, _FELL, line))
         return found
 
     def _rest(self) -> list[Read]:
         found: list[Read] = []
-        for server in list(self._kept.servers):
+        for server in list(self._state.servers):
             self._server = server
-            found += self._ended(Line(max(1, self._lines.number), self._lines.byte, b""))
+            found += self._end_scrape(Line(max(1, self._lines.number), self._lines.byte, b""))
         return found + super()._rest()
 
 
@@ -175,18 +166,18 @@ def _labels(series: bytes) -> bytes:
 
 
 def _measure(engine: str, counters: _Counters, gained: dict[str, float], at: float | None) -> Measurement | None:
-    prompt, cached, requests, besides = (
+    prompt, cached, requests, external = (
         next((gained[name] for name in names if name in gained), None) for names in counters[:4]
     )
     cached = 0.0 if cached is None and counters.late else cached
     if prompt is None or cached is None:
         return None
-    cached += besides or 0.0
-    prompt = prompt + cached if counters.apart else prompt
-    whole = None if requests is None else int(requests)
-    return (
-        Measurement("interval", engine, at, "utc", "", whole, int(prompt), int(min(cached, prompt))) if prompt else None
-    )
+    cached += external or 0.0
+    prompt = prompt + cached if counters.excludes_cached else prompt
+    if not prompt:
+        return None
+    number = None if requests is None else int(requests)
+    return Measurement("interval", engine, at, "utc", "", number, int(prompt), int(min(cached, prompt)))
 
 
 def _count(digits: bytes) -> float | None:
@@ -197,8 +188,8 @@ def _count(digits: bytes) -> float | None:
     return value if 0 <= value <= LARGEST_COUNT else None
 
 
-def _time_alone(text: bytes) -> float | None:
-    """Read a line that is a time and nothing else, as a comment or bare; None where it is anything else."""
+def _time_in(text: bytes) -> float | None:
+    """Return the time of a line that contains only a time, bare or as a comment; else None."""
     if len(text) > 64:
         return None
     piece = text.lstrip(b"# \t").rstrip(SPACE).decode("utf-8", "replace")

@@ -1,10 +1,10 @@
-"""SGLang's log: tokens that each prefill step computed and found, requests that ended with what they read, bodies.
+"""The reader of SGLang's log: tokens of prefill steps, ended requests with the tokens they read, request bodies.
 
-In: lines of `sglang.launch_server`, and of its files of requests. Out: a `batch` for each prefill step (new and cached
-tokens; the later chunks of a prompt count as new alone), a `request` for each one that ended, an exchange for each
-OpenAI body that is logged as JSON, with its bill where it is sure which request became of it. Bodies do not carry the
-request's id: it is sure where no other body waits when the next request is received. Bodies as Python text, and those
-that level 2 cuts to 2,048 characters, are a problem: `--log-requests-level 3 --log-requests-format json` logs them.
+It reads lines of `sglang.launch_server` and of its files of requests, and returns a `batch` for each prefill step (new
+and cached tokens; later chunks of a prompt count as new), a `request` for each one that ended, and an exchange for each
+OpenAI body logged as JSON, with its usage if the request is known. Bodies do not contain the request's id; a body's
+request is known if no other body waits when the next request is received. Bodies as Python text, and those that level 2
+cuts to 2,048 characters, are a problem: `--log-requests-level 3 --log-requests-format json` logs whole ones.
 
 Sources: SGLang 0.5.23 (2026-10), `metrics_reporter.py` (`report_prefill_stats`), `utils/request_logger.py`,
 `utils/log_utils.py` (`log_json`, local time), `tokenizer_manager.py` (`meta_info`), `request_metrics_exporter.py`
@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from lore.formats import Line, Read, billed_of, call_of, is_body, object_of, placed, problem
 from lore.model import Code, Exchange, Measurement, Usage, table, text_of
-from lore_plugins.engines.logs.lines import EngineLog, LogTime, count_in, moment, remember
+from lore_plugins.engines.logs.lines import EngineLog, LogTime, count_in, remember, utc_seconds
 
 ENGINE = "sglang"
 _OWN = re.compile(rb"\[(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(?: [\w ]+)?\] ")
@@ -37,15 +37,13 @@ _EVENT = re.compile(
     rb'\{"timestamp": "(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?", '
     rb'"event": "request\.(received\.openai|received|finished)"'
 )
-_CUT = re.compile(r'"(?:[^"\\]|\\.){1024}\.\.\.(?:[^"\\]|\\.){1024}"')  # a text as level 2 cuts it
-_BEGINNING = 256  # bytes of a line in which its time stands
+_CUT = re.compile(r'"(?:[^"\\]|\\.){1024}\.\.\.(?:[^"\\]|\\.){1024}"')  # a text that level 2 has cut
+_BEGINNING = 256  # bytes of a line that contain its time
 _COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 _WHOLE = "--log-requests-level 3 --log-requests-format json logs them whole"
 
 
 class _SglangBody(Struct, frozen=True):
-    """A body that was received: where it stands, and when that was."""
-
     body: bytes
     at: float | None
     line: int
@@ -53,16 +51,16 @@ class _SglangBody(Struct, frozen=True):
 
 
 class _SglangState(Struct):
-    waiting: list[_SglangBody] = []
-    running: dict[str, _SglangBody] = {}
-    python: bool = False
+    waiting: list[_SglangBody] = []  # without a request yet
+    running: dict[str, _SglangBody] = {}  # by request
+    python: bool = False  # whether bodies as Python text were reported
 
 
 class SglangLog(EngineLog[_SglangState]):
     """Reader of SGLang's log and of its files of requests."""
 
     name: ClassVar[str] = "sglang-log"
-    remembers: ClassVar[type[Struct]] = _SglangState
+    state_type: ClassVar[type[Struct]] = _SglangState
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -71,7 +69,7 @@ class SglangLog(EngineLog[_SglangState]):
 
     def _own_time(self, text: bytes) -> LogTime:
         match = _OWN.search(text[:_BEGINNING])
-        return LogTime() if match is None else LogTime(moment(match.groups()[:6], match[7] or b""), "local")
+        return LogTime() if match is None else LogTime(utc_seconds(match.groups()[:6], match[7] or b""), "local")
 
     def _line(self, text: bytes, line: Line) -> list[Read]:
         own = _OWN.search(text[:_BEGINNING])
@@ -89,53 +87,53 @@ class SglangLog(EngineLog[_SglangState]):
             return [placed(step, line)]
         if message.startswith(b"Finish: obj="):
             return _ended_in_python(message, self._time(text), line)
-        if message.startswith(b"Receive OpenAI: obj=") and not self._kept.python:
-            self._kept.python = True
+        if message.startswith(b"Receive OpenAI: obj=") and not self._state.python:
+            self._state.python = True
             return [problem(Code.CONTENT_NOT_RECORDED, f"bodies are logged as Python text: {_WHOLE}", line)]
         return []
 
     def _record(self, message: bytes, time: LogTime, line: Line) -> list[Read]:
-        """Follow a request: its body, its id, its end; or take one that was exported as it ended."""
+        """Read an event of a request (body, id or end), or the record of one exported when it ended."""
         event = _EVENT.match(message)
         if event is None and not all(sign in message for sign in _EXPORTED):
             return []
         record = table(message)
         if record is None:
-            return [problem(Code.UNREADABLE_LINE, "unreadable line: a record that is no JSON", line)]
+            return [problem(Code.UNREADABLE_LINE, "unreadable line: a record that is not JSON", line)]
         if event is None:
             return _ended(record, time, line, None)
         name = text_of(record.get("rid", b'""'))
-        time = time if time.clock == "utc" else LogTime(moment(event.groups()[:6], event[7] or b""), "local")
+        time = time if time.clock == "utc" else LogTime(utc_seconds(event.groups()[:6], event[7] or b""), "local")
         if event[8] == b"received.openai":
             return self._received(record.get("obj", b""), time, line)
         if event[8] == b"received":
-            body, self._kept.waiting = self._kept.waiting[:1], self._kept.waiting[1:]
+            body, self._state.waiting = self._state.waiting[:1], self._state.waiting[1:]
             if body and name:
-                remember(self._kept.running, name, body[0])
+                remember(self._state.running, name, body[0])
             return []
         meta = table((table(record.get("out", b"null")) or {}).get("meta_info", b"null")) or {}
-        return _ended(meta, time, line, self._kept.running.pop(name, None))
+        return _ended(meta, time, line, self._state.running.pop(name, None))
 
     def _received(self, body: bytes, time: LogTime, line: Line) -> list[Read]:
-        """Keep a body for the request that it becomes; where two wait, nobody knows which becomes which."""
+        """Keep a body for the next request; if two wait, return both without a request."""
         if b"..." in body and _CUT.search(body.decode("utf-8", "replace")) is not None:
             return [problem(Code.CONTENT_NOT_RECORDED, f"the body of a request was cut: {_WHOLE}", line)]
         if not is_body(table(body) or {}, sent=True):
-            return [problem(Code.REQUEST_NOT_JUDGED, "the body of a request that is no chat", line)]
+            return [problem(Code.REQUEST_NOT_JUDGED, "the body of a request that is not a chat", line)]
         received = _SglangBody(body, time.at, line.number, line.byte)
-        if not self._kept.waiting:
-            self._kept.waiting = [received]
+        if not self._state.waiting:
+            self._state.waiting = [received]
             return []
-        waiting, self._kept.waiting = [*self._kept.waiting, received], []
+        waiting, self._state.waiting = [*self._state.waiting, received], []
         return [_exchange(found, None, "") for found in waiting]
 
     def _rest(self) -> list[Read]:
-        left, self._kept = [*self._kept.running.values(), *self._kept.waiting], _SglangState()
+        left, self._state = [*self._state.running.values(), *self._state.waiting], _SglangState()
         return [*(_exchange(body, None, "") for body in sorted(left, key=lambda body: body.byte)), *super()._rest()]
 
 
 def _ended_in_python(message: bytes, time: LogTime, line: Line) -> list[Read]:
-    """Return what a request read, from the last `meta_info`: all that stands before may be content."""
+    """Return a request's measurement from the last `meta_info`: everything before it may be content."""
     meta = message[message.rfind(_META) :] if _META in message else b""
     prompt, cached, name = (pattern.search(meta) for pattern in (_PYTHON_PROMPT, _PYTHON_CACHED, _PYTHON_ID))
     if prompt is None or cached is None:
@@ -145,7 +143,7 @@ def _ended_in_python(message: bytes, time: LogTime, line: Line) -> list[Read]:
 
 
 def _ended(meta: dict[str, bytes], time: LogTime, line: Line, body: _SglangBody | None) -> list[Read]:
-    """Return a request that ended with what it read, and its body where that is known."""
+    """Return the measurement of an ended request, and its body if known."""
     bill = billed_of(object_of({key: meta[key] for key in _COUNTS if key in meta}))
     name = text_of(meta.get("id", b'""'))
     found = [] if body is None else [_exchange(body, bill, name)]

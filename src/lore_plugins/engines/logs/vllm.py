@@ -1,9 +1,9 @@
-"""vLLM's log: the hit rate that it prints every ten seconds, what LMCache found of each request, requests' bodies.
+"""The reader of vLLM's log: hit rates printed every ten seconds, LMCache's look-ups, request bodies.
 
-In: lines of `vllm serve`, plain, coloured or JSON. Out: a `window` each time that a hit rate is printed (of the most
-recent 1,000 requests, one or all engines), a `request` for each that LMCache looked up, an exchange for each body that
-is logged. What vLLM read of one request by itself stands in its answers, not in its log (`cached_tokens`, with
-`--enable-prompt-tokens-details`). Rendered prompts are passed over: they are no request.
+It reads lines of `vllm serve`, plain, coloured or JSON, and returns a `window` for each hit rate (of the latest 1,000
+requests, of one engine or all), a `request` for each look-up of LMCache, and an exchange for each logged body. vLLM
+reports the tokens that one request read only in its response (`cached_tokens`, with `--enable-prompt-tokens-details`).
+Rendered prompts are skipped: they are not requests.
 
 Sources: vLLM 0.32.0 (2026-10), `logger.py` (`VLLM_LOGGING_PREFIX`, `_FORMAT`, `%m-%d %H:%M:%S`: local time without a
 year), `v1/metrics/loggers.py` and `stats.py` (`CachingMetrics`), `entrypoints/serve/utils/request_logger.py` (bodies at
@@ -21,17 +21,17 @@ from msgspec.structs import replace
 
 from lore.formats import Line, Read, call_of, is_body, placed, problem
 from lore.model import EXTERNAL, PROCESS, Code, Exchange, Measurement, Problem, is_json, table, text_of
-from lore_plugins.engines.logs.lines import EngineLog, LogTime, count_in, moment, plain, remember
+from lore_plugins.engines.logs.lines import EngineLog, LogTime, count_in, remember, utc_seconds, without_colours
 
 ENGINE = "vllm"
-_BEGINNING = 512  # bytes of a line in which its time and place stand
+_BEGINNING = 512  # bytes of a line that contain its time and place
 _PROCESS = re.compile(rb"^.{0,128}?\(\w{1,64} pid=(\d{1,9})\) ")
-_EARLY, _SURELY = 5.0, 2  # seconds: half of what vLLM waits between two reports; as often, it is no chance
+_EARLY, _SURELY = 5.0, 2  # seconds, half of vLLM's interval between reports; so often it is not a coincidence
 _LMCACHE_TIME = re.compile(rb"\[(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d),(\d{3})\] LMCache ")
 _OWN = re.compile(rb"(?:DEBUG|INFO|WARNING|ERROR) (\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?: \[|[ ,.])")
 _JSON_TIME = re.compile(rb'"asctime": ?"(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)[,.]?(\d{0,6})')
 _SIGNS = (b"vllm", b"vLLM", b"[loggers.py:", b"[request_logger.py:", b"Avg prompt throughput")
-# What stands before a message: where in the code it is logged. What comes behind the first may quote a prompt.
+# The place in the code before a message; only the first match counts, the rest of the line may quote a prompt.
 _PLACE = re.compile(rb"[\w./]{1,200}\.py:\d+\] |\bLMCache [A-Z]+\S{0,20}: ")
 _REPORT = re.compile(
     rb"(?:Engine (\d{1,6}): |\d{1,6} Engines Aggregated: )?(?:Avg prompt throughput|Prefix cache hit rate)"
@@ -45,23 +45,22 @@ _BODY = re.compile(rb"Request [^\s]{1,200} JSON body: (.*)", re.DOTALL)
 
 
 class _VllmState(Struct):
-    """When engines reported last; how often one did too early to be one alone."""
-
-    last: dict[str, float] = {}
-    early: int = 0
+    last: dict[str, float] = {}  # time of the last report by engine
+    early: int = 0  # reports that came too early for one engine
 
 
 class VllmLog(EngineLog[_VllmState]):
     """Reader of vLLM's log."""
 
     name: ClassVar[str] = "vllm-log"
-    remembers: ClassVar[type[Struct]] = _VllmState
+    state_type: ClassVar[type[Struct]] = _VllmState
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         if not any(sign in head for sign in _SIGNS):
             return False
-        return _OWN.search(plain(head)) is not None or (b'"levelname"' in head and _JSON_TIME.search(head) is not None)
+        is_json_log = b'"levelname"' in head and _JSON_TIME.search(head) is not None
+        return is_json_log or _OWN.search(without_colours(head)) is not None
 
     def _line(self, text: bytes, line: Line) -> list[Read]:
         kinds = ((b"refix cache hit rate: ", _rates), (b"LMCache hit tokens: ", _lookup), (b" JSON body: ", _body))
@@ -72,11 +71,11 @@ class VllmLog(EngineLog[_VllmState]):
         return []
 
     def _mixed(self, found: list[Measurement | Exchange | Problem], line: Line) -> list[Read]:
-        """Say once where reports of an engine come too often, and no line says that they are of two servers."""
+        """Report once that an engine reports too often, so that two unnamed servers may be mixed."""
         first = found[0] if found else None
         if not isinstance(first, Measurement) or first.extent != "window" or first.server or first.at is None:
             return []
-        last, state = self._kept.last.get(first.name), self._kept
+        last, state = self._state.last.get(first.name), self._state
         remember(state.last, first.name, first.at)
         state.early += last is not None and abs(first.at - last) < _EARLY
         if state.early != _SURELY or last is None or abs(first.at - last) >= _EARLY:
@@ -85,7 +84,7 @@ class VllmLog(EngineLog[_VllmState]):
         return [problem(Code.ENGINES_MIXED, text + "their rates are read as one", line)]
 
     def _of_server(self, value: Measurement | Exchange | Problem, text: bytes) -> Measurement | Exchange | Problem:
-        """Return a measurement with whose it is: as its collector names it, else the process that wrote it."""
+        """Return a measurement with its server: the collector's name, else the process that wrote the line."""
         if not isinstance(value, Measurement):
             return value
         process = _PROCESS.search(text[:_BEGINNING])
@@ -94,13 +93,13 @@ class VllmLog(EngineLog[_VllmState]):
     def _own_time(self, text: bytes) -> LogTime:
         beginning = text[:_BEGINNING]
         if (match := _JSON_TIME.search(beginning) or _LMCACHE_TIME.search(beginning)) is not None:
-            return LogTime(moment(match.groups()[:6], match[7]), "local")
+            return LogTime(utc_seconds(match.groups()[:6], match[7]), "local")
         match = _OWN.search(beginning)
-        return LogTime() if match is None else LogTime(moment(("2000", *match.groups())), "year")
+        return LogTime() if match is None else LogTime(utc_seconds(("2000", *match.groups())), "year")
 
 
 def _rates(text: bytes, time: LogTime) -> list[Measurement]:
-    """Return the rate of this engine's own cache, and that of what a connector found of the rest."""
+    """Return the hit rate of the engine's own cache, and of the external cache for the rest."""
     report = _REPORT.match(text)
     if report is None:
         return []
@@ -115,9 +114,9 @@ def _rates(text: bytes, time: LogTime) -> list[Measurement]:
 
 
 def _lookup(text: bytes, time: LogTime) -> list[Measurement]:
-    """Return what a request found in both caches: computed here, and loaded on top of that.
+    """Return the tokens that a request found in both caches: its own, and loaded from LMCache.
 
-    A prompt that stands there whole has its last token computed again, and that is taken off what is loaded.
+    If LMCache holds the whole prompt, its last token is computed again and not loaded.
     """
     match = _LOOKED_UP.match(text)
     if match is None:
@@ -142,13 +141,13 @@ def _body(text: bytes, time: LogTime) -> list[Exchange | Problem]:
         return [Problem(Code.CONTENT_NOT_RECORDED, "the body of a request was cut: --max-log-len")]
     members = table(body) or {}
     if not is_body(members, sent=True):
-        return [Problem(Code.REQUEST_NOT_JUDGED, "the body of a request that is no chat")]
+        return [Problem(Code.REQUEST_NOT_JUDGED, "the body of a request that is not a chat")]
     at = None if time.clock == "year" else time.at
     return [Exchange(body, "structural", at, call=call_of({}, members))]
 
 
 def _message(text: bytes) -> bytes:
-    """Return the message of a line, which is JSON or begins with where it was logged; empty where there is none."""
+    """Return the message of a line, which is JSON or begins with its place in the code; else b""."""
     if text[:1] == b"{":
         message = (table(text) or {}).get("message", b"")
         return text_of(message).encode("utf-8", "replace") if message[:1] == b'"' else b""

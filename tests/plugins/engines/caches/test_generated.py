@@ -1,4 +1,4 @@
-"""What engines generated is read by the next prompt: captures of chats, beside engines that count each token."""
+"""Engines read their own output: captures of chats, compared with engines that count each token."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ URLS = {"openai-chat": "chat/completions", "anthropic": "messages", "openai-resp
 
 
 class Engine:
-    """A cache of pages of tokens over a chat template; every word of a text is a token, as are the marks around it."""
+    """A cache of token pages over a chat template; each word and each mark is a token."""
 
     def __init__(self, page):
         self.page, self.held = page, set()
@@ -27,7 +27,7 @@ class Engine:
             yield end, tuple(tokens[:end])
 
     def ask(self, messages, answer):
-        """Return the tokens of the prompt, how many of them are read, and how many are generated."""
+        """Return the numbers of prompt, read and output tokens."""
         prompt = [token for role, text in messages for token in (f"<{role}>", *text.split(), "<end>")]
         prompt, made = [*prompt, "<assistant>"], [*answer.split(), "<end>"]
         read = max((end for end, key in self.ends(prompt) if key in self.held and end < len(prompt)), default=0)
@@ -46,7 +46,7 @@ def body_of(dialect, messages):
 
 
 def answer_of(dialect, number, text, counts):
-    """Return a response as servers write it: with members that no client sends back."""
+    """Return a response as servers write it, with members that clients do not send back."""
     total, read, made = counts
     if dialect == "anthropic":
         usage = {"input_tokens": total - read, "cache_read_input_tokens": read, "output_tokens": made}
@@ -64,7 +64,7 @@ def answer_of(dialect, number, text, counts):
 
 
 def streamed(answer):
-    """Return a chat completion as the stream of it, a word a chunk."""
+    """Return a chat completion as a stream with one word per chunk."""
     words = answer["choices"][0]["message"]["content"].split(" ")
     texts = [words[0], *(f" {word}" for word in words[1:])]
     chunks = [{"id": answer["id"], "choices": [{"index": 0, "delta": {"content": text}}]} for text in texts]
@@ -73,7 +73,7 @@ def streamed(answer):
 
 
 def recorded(path, dialect, engine, page, *, stream=False, answered_in=0.5):
-    """Write a capture of a conversation of ten turns, and return what the engine read of each."""
+    """Write a capture of a conversation with ten turns; return the tokens that the engine read of each."""
     draw, server, found, lines = random.Random(5), Engine(page), [], []
 
     def text(most):
@@ -101,20 +101,20 @@ def predicted(path, *caches):
 
 @pytest.mark.parametrize(("engine", "page"), [("vllm", 16), ("sglang", 1), ("llama.cpp", 1)])
 @pytest.mark.parametrize("dialect", URLS)
-def test_an_engine_reads_what_it_generated(dialect, engine, page, tmp_path):
+def test_engine_reads_its_own_output(dialect, engine, page, tmp_path):
     read = recorded(tmp_path / "c.jsonl", dialect, engine, page)
     assert predicted(tmp_path / "c.jsonl") == read
 
 
-def test_what_a_provider_generates_is_written_to_no_cache(tmp_path):
+def test_provider_output_is_not_cached(tmp_path):
     recorded(tmp_path / "c.jsonl", "openai-chat", "openai", 128)
     whole = predicted(tmp_path / "c.jsonl", "openai")
     recorded(tmp_path / "d.jsonl", "openai-chat", "openai", 128, answered_in=60.0)
     assert predicted(tmp_path / "d.jsonl", "openai") == whole
 
 
-def test_a_block_ends_where_the_bill_says_however_it_was_estimated():
-    """A prompt of 401 tokens that was estimated at 390: 400 are read of it, not 384."""
+def test_usage_corrects_estimated_block_ends():
+    """Of a prompt of 401 tokens, estimated at 390, 400 are read, not 384."""
     from lore.cache.registry import make
     from lore.model.events import Usage
 

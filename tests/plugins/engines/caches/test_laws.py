@@ -1,4 +1,4 @@
-"""The laws of every cache model (`tests/cache/test_laws.py`), held of engines, and laws of blocks and memories."""
+"""The laws of `tests/cache/test_laws.py` for engines, and laws of blocks and memory sizes."""
 
 from __future__ import annotations
 
@@ -45,10 +45,8 @@ def test_engine_reads_whole_blocks(name, asked, capacity):
 
 @pytest.mark.parametrize("name", BLOCKS)
 @given(asked=sequences(), small=st.integers(0, 40), more=st.none() | st.integers(0, 40))
-def test_a_larger_memory_never_reads_less(name, asked, small, more):
-    """Where each request can be held, but at vLLM: SGLang refuses one that it cannot hold, which throws nothing out;
-    LMCache throws out what such a one itself put in before.
-    """
+def test_larger_memory_never_reads_less(name, asked, small, more):
+    """For SGLang and LMCache only if each request fits: SGLang refuses larger ones, LMCache evicts their own chunks."""
     option, block = BLOCKS[name]
     if name != "vllm":
         small += max(-(-sum(part.tokens or 0 for part in one.pieces) // block) for one in asked)

@@ -1,4 +1,4 @@
-"""Layers that do not keep every token: what a request goes on from, and what goes where their memory is short."""
+"""SGLang's layers that do not keep every token: windows and states."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def sglang(*requests, **options):
     return reads("sglang", [request(each) if isinstance(each, str) else each for each in requests], **options)
 
 
-def test_states_are_kept_at_chunks_and_where_a_prompt_was_left():
-    """The last chunk of a prompt; sent again, it is left one token before its end: a chunk before."""
+def test_states_are_kept_at_chunks_and_branches():
+    """At the last chunk of a prompt; a repeated prompt diverges one token before its end, so a chunk earlier."""
     options = {"states": True, "state_chunk": 16}
     assert sglang("abcd", "abcde", **options) == [0, 64]
     assert sglang("abcd", "abcd", "abcd", **options) == [0, 0, 48]
@@ -21,12 +21,11 @@ def test_states_are_kept_at_chunks_and_where_a_prompt_was_left():
     assert sglang("abcd", "abcde", states=True, state_chunk=48) == [0, 48]
 
 
-def test_what_is_known_is_exact_and_what_is_not_a_ceiling():
-    confidences = [
-        predicted("sglang", [request("ab")], **options)[0].confidence
-        for options in ({"window": 16}, {"states": True}, {"hybrid": True})
-    ]
-    assert confidences == ["exact", "exact", "ceiling"]
+@pytest.mark.parametrize("name", ["sglang", "llama.cpp", "vllm", "lmcache"])
+def test_hybrid_models_have_ceiling_confidence(name):
+    known = [{"window": 16}, {"states": True}] if name in ("sglang", "vllm") else [{}]
+    confidences = [predicted(name, [request("ab")], **options)[0].confidence for options in (*known, {"hybrid": True})]
+    assert confidences == ["exact"] * len(known) + ["ceiling"]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +41,7 @@ def test_what_is_known_is_exact_and_what_is_not_a_ceiling():
         ({"states": True, "state_capacity": 4}, "state_capacity=5"),
     ],
 )
-def test_settings_that_no_server_has_are_an_error_that_says_what_is_one(options, hint):
+def test_invalid_sglang_options_are_refused(options, hint):
     with pytest.raises(LoreError) as raised:
         reads("sglang", [], **options)
     assert raised.value.hint == hint

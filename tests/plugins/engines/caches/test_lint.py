@@ -1,4 +1,4 @@
-"""One request of an engine's cache by itself."""
+"""Lint of one request with an engine's cache."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from lore.judge.lint import Linter
 from model.making import parsed, turn
 
 
-def test_engine_has_no_list_price_and_no_lifetime():
+def test_engine_has_no_price_and_lifetime():
     made = turn(parsed({"model": "acme-1", "messages": [said("user", text(LONG))]}, "openai-chat"))
     outlook = Linter(RULES, cache="vllm").outlook(made)
     assert outlook.cached

@@ -1,4 +1,4 @@
-"""The rows of engines' caches: each keeps the contract, takes its options, and names the words that its model knows."""
+"""The rows of engines' caches: contract, options and their values."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class TestContract(CacheContract):
         self.cache = ROWS[name]
 
 
-def test_words_of_sglang_are_those_that_its_model_knows():
+def test_sglang_words_match_the_model():
     assert SGLANG.words == {"policy": tuple(POLICIES), "strategy": STRATEGIES, "tree": TREES}
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_every_option_is_taken(name):
+def test_every_option_is_accepted(name):
     needed = {"window_capacity": {"window": 9}} if name == "sglang" else {}
     needed |= {option: {"states": True} for option in ("strategy", "state_capacity", "state_chunk", "state_interval")}
     needed |= {option: {"states": True, "block": 1} for option in ("groups", "retention")}
@@ -44,6 +44,6 @@ def test_every_option_is_taken(name):
     [("llama.cpp", {"slots": math.nan}), ("vllm", {"block": 2.5}), ("vllm", {"capacity": math.inf}),
      ("llama.cpp", {"similarity": math.nan}), ("sglang", {"hybrid": 7}), ("sglang", {"policy": "newest"})],
 )  # fmt: skip
-def test_value_that_an_engine_cannot_take_is_an_error(name, options):
+def test_invalid_option_values_are_refused(name, options):
     with pytest.raises(LoreError, match="is not (a whole number|a number|true or false|one of lru)"):
         make(name, rules(), options)

@@ -1,4 +1,4 @@
-"""Recorded traces of block hashes: what is read in blocks is what a search through everything earlier finds."""
+"""Recorded traces of block hashes: predicted reads equal a search through all earlier requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST = 500_000  # blocks of requests compared with all before them
 
 
 def requests(trace) -> list[dict]:
-    """All requests that hold hashes, those of subagents too, as they were asked."""
+    """Return all requests with hashes, also of subagents, in order of time."""
     found, open_ = [], list(trace["requests"])
     while open_:
         one = open_.pop()
@@ -24,7 +24,7 @@ def requests(trace) -> list[dict]:
 
 
 def longest(mine: list[int], earlier: list[list[int]]) -> int:
-    """Search every earlier list, block by block from the best found so far."""
+    """Return the longest common prefix with any earlier list."""
     best = 0
     for other in earlier:
         if other[:best] == mine[:best]:
@@ -35,12 +35,12 @@ def longest(mine: list[int], earlier: list[list[int]]) -> int:
 
 def asked(number: int, one: dict, size: int) -> Request:
     blocks = [Piece(b"%d" % each, "messages", tokens=size) for each in one["hash_ids"]]
-    rest = max(0, one["in"] - size * len(blocks)) or size  # a prompt goes on behind its last whole block
+    rest = max(0, one["in"] - size * len(blocks)) or size  # the tokens after the last whole block
     return Request(str(number), [*blocks, Piece(b"rest %d" % number, "messages", tokens=rest)], at=float(one["t"]))
 
 
 @pytest.mark.corpus
-def test_block_reuse_is_that_of_a_search_through_everything_earlier(corpus):
+def test_block_reuse_equals_a_full_search(corpus):
     files = sorted((corpus / "kv-traces").glob("*.json"))
     if not files:
         pytest.skip("no traces")

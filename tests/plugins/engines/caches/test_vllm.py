@@ -1,4 +1,4 @@
-"""vLLM: full blocks of 16, never the whole prompt, thrown away from the end of what was used least recently."""
+"""vLLM: full blocks of 16, never the whole prompt; the least recently used prompt is evicted from its end."""
 
 from __future__ import annotations
 
@@ -13,29 +13,24 @@ from lore.errors import LoreError
 from model.making import parsed, turn
 
 
-def test_a_salt_separates():
-    assert reads("vllm", [request("abc"), request("abc", space=b"salt"), request("abc", space=b"salt")]) == [0, 0, 32]
-
-
-def test_a_block_that_is_computed_again_takes_a_place_of_its_own():
-    """Two full blocks, of which the last is computed again: a memory of three holds it twice, and nothing else."""
+def test_recomputed_block_takes_its_own_place():
+    """The last of two full blocks is recomputed; a memory of three then holds it twice, and nothing else."""
     again = [request("ab"), request("ab")]
     assert reads("vllm", [request("x"), *again, request("xy")], capacity=4) == [0, 0, 16, 16]
     assert reads("vllm", [request("x"), *again, request("xy")], capacity=3) == [0, 0, 16, 0]
 
 
-def test_images_that_begin_alike_share_nothing():
+def test_images_with_common_beginning_share_nothing():
     images = [piece("i", 32, kind="image")._replace(data=b"data:image/png;base64,%d" % number) for number in range(2)]
     assert reads("vllm", [request([piece("a"), image]) for image in (*images, images[0])]) == [0, 16, 32]
 
 
-def test_confidence_is_exact_where_every_piece_is_counted():
+def test_counted_pieces_give_exact_confidence():
     assert predicted("vllm", [request("ab")])[0].confidence == "exact"
     assert predicted("vllm", [request([piece("a"), piece("b", None)])])[0].confidence == "rule"
-    assert predicted("vllm", [request("ab")], hybrid=True)[0].confidence == "ceiling"
 
 
-def test_a_chain_is_exact_again_when_what_was_not_counted_is_gone():
+def test_confidence_returns_to_exact():
     loose = request([piece("a"), piece("b", None)])
     then = request("abc")._replace(same=1)
     assert [one.confidence for one in predicted("vllm", [loose, then])] == ["rule", "exact"]
@@ -45,17 +40,17 @@ def test_a_chain_is_exact_again_when_what_was_not_counted_is_gone():
     ("options", "match"),
     [({"block": 0}, "a block holds"), ({"window": 0}, "a window has"), ({"window": 9, "groups": 0}, "at least 1 group"),
      ({"groups": 2}, "layers with a window or states"), ({"retention": 16}, "layers with a window or states"),
-     ({"window": 9, "states": True}, "not modelled"), ({"full": 0}, "full is at least 0"),
+     ({"window": 9, "states": True}, "not supported"), ({"full": 0}, "full is at least 0"),
      ({"full": -1, "window": 9}, "full is at least 0"), ({"window": 9, "retention": 17}, "multiple of the block")],
 )  # fmt: skip
-def test_an_option_that_cannot_be_is_an_error(options, match):
+def test_invalid_vllm_options_are_refused(options, match):
     with pytest.raises(LoreError, match=match) as raised:
         reads("vllm", [], **options)
     assert "window" in raised.value.hint
 
 
-def test_layers_with_a_window_are_resumed_at_the_end_of_a_prompt_and_not_behind_it():
-    """What was generated is read by layers that attend to all tokens alone; from then on its end is kept, too."""
+def test_window_layers_resume_at_the_prompt_end():
+    """At first only full-attention layers can read the output; after the next prompt its end is kept, too."""
     asked = [request("abcd", output=pieces("efgh")), request("abcdefgx"), request("abcdefgy")]
     assert reads("vllm", asked) == [0, 112, 112]
     assert reads("vllm", asked, window=32) == [0, 48, 112]
@@ -65,20 +60,14 @@ def test_layers_with_a_window_are_resumed_at_the_end_of_a_prompt_and_not_behind_
     assert reads("vllm", asked, window=32, retention=64) == [0, 64, 112]
 
 
-def test_layers_of_another_kind_are_a_ceiling():
-    counted = predicted("vllm", [request("ab")], window=32)[0]
-    assert counted.confidence == "exact"
-    assert predicted("vllm", [request("ab")], window=32, hybrid=True)[0].confidence == "ceiling"
-
-
 class Naive:
-    """The pool of vLLM, place by place: what each holds, the free ones in the order in which they are given away."""
+    """vLLM's pool, place by place; free places in the order in which they are taken."""
 
     def __init__(self, block: int, capacity: int) -> None:
         self.block = block
         self.places: dict[int, tuple[str, ...] | None] = dict.fromkeys(range(capacity))
         self.free = list(self.places)
-        self.made: list[int] = []  # the places that hold something, in the order in which they were filled
+        self.made: list[int] = []  # filled places, in the order in which they were filled
 
     def read(self, tokens: list[str]) -> int:
         blocks = [tuple(tokens[:end]) for end in range(self.block, len(tokens) + 1, self.block)]
@@ -106,7 +95,7 @@ class Naive:
     st.integers(0, 20),
     st.integers(1, 4),
 )
-def test_every_read_is_that_of_a_pool_written_place_by_place(prompts, capacity, block):
+def test_reads_equal_a_naive_pool(prompts, capacity, block):
     naive, wanted, asked = Naive(block, capacity), [], []
     for prompt in prompts:
         made = [piece(f"{name}{size}", size) for name, size in prompt]
@@ -117,7 +106,7 @@ def test_every_read_is_that_of_a_pool_written_place_by_place(prompts, capacity, 
     assert found == wanted
 
 
-def test_vllm_shares_nothing_between_requests_of_two_salts():
+def test_salt_separates_requests():
     asked = [
         turn(parsed({"messages": [{"role": "user", "content": "word " * 400}], "cache_salt": salt}, "openai-chat"), at)
         for at, salt in enumerate("aab", 1)

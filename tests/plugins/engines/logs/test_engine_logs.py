@@ -1,4 +1,4 @@
-"""Logs of engines: what they measured of their caches, and the bodies that some of them hold."""
+"""Logs of engines: measurements of their caches, and request bodies."""
 
 from __future__ import annotations
 
@@ -109,11 +109,11 @@ def counts(data: bytes, reader: type[Reader] | None = None) -> list[tuple[int | 
 @pytest.mark.parametrize(
     ("data", "reader"), [(VLLM, VllmLog), (SGLANG, SglangLog), (LLAMA, LlamaLog), (METRICS, EngineMetrics)]
 )
-def test_each_is_told_by_its_content(data: bytes, reader: type[Reader]):
+def test_logs_are_recognised_by_content(data: bytes, reader: type[Reader]):
     assert recognise(data) is reader
 
 
-def test_colours_hide_no_log():
+def test_coloured_logs_are_recognised():
     line = vllm(0, "Engine 000: Avg prompt throughput").replace("INFO 11-20", "\x1b[32mINFO\x1b[0m \x1b[90m11-20")
     assert recognise(joined(line)) is VllmLog
     coloured = [text.replace("slot", "\x1b[32mI \x1b[0mslot") for text in timings(3, 0, 60, 192, 251)]
@@ -129,14 +129,11 @@ def test_colours_hide_no_log():
         b"# TYPE x counter\nx 1\n",
     ],
 )
-def test_other_text_is_no_engines_log(text: bytes):
+def test_other_text_is_not_recognised(text: bytes):
     assert recognise(text) is None
 
 
-# vLLM
-
-
-def test_a_hit_rate_is_of_the_recent_requests_of_its_engine():
+def test_hit_rates_have_engine_and_time():
     found = [one for one in measures(VLLM) if one.extent == "window"]
     assert [(one.engine, one.name, one.share) for one in found] == [
         ("vllm", "000", 0.0),
@@ -159,17 +156,17 @@ def test_a_hit_rate_is_of_the_recent_requests_of_its_engine():
                      "processName": "MainProcess", "process": 1, "message": rate(0, 12.5).partition("] ")[2]}), 0.125),
     ],
 )  # fmt: skip
-def test_a_rate_is_read_as_each_version_and_collector_writes_it(line: str, share: float):
+def test_rate_is_read_from_every_version(line: str, share: float):
     assert [one.share for one in measures(joined(line), VllmLog)] == [pytest.approx(share)]
 
 
-def test_the_time_of_who_collected_a_line_holds_before_the_engines_own():
+def test_collector_time_wins_over_engine_time():
     line = f"{when(7, '%Y-%m-%dT%H:%M:%S')}.5+02:00 stdout F {rate(0, 12.5)}"
     (found,) = measures(joined(line), VllmLog)
     assert (found.clock, found.at) == ("utc", START + 7.5 - 7200)
 
 
-def test_a_rate_that_a_prompt_quotes_is_none():
+def test_quoted_rates_are_ignored():
     quoted = rate(5, 99.0)
     lines = (
         vllm(5, f"Received request chatcmpl-1: prompt: {quoted!r}, params: None", place="logger.py:39"),
@@ -183,22 +180,19 @@ def test_a_rate_that_a_prompt_quotes_is_none():
     ("hit", "load", "cached"),
     [(512, 256, 512), (512, -128, 640), (512, 0, 512), (2036, 2035, 2035), (2036, 3, 2035), (9999, 1, None)],
 )
-def test_what_lmcache_looked_up_comes_to_what_both_caches_held(hit: int, load: int, cached: int | None):
+def test_lmcache_lookup_adds_both_caches(hit: int, load: int, cached: int | None):
     found = counts(joined(looked_up(0, "chatcmpl-2", 2036, hit, load)), VllmLog)
     assert found == ([] if cached is None else [(2036, cached)])
 
 
-def test_a_body_is_a_request_and_one_that_was_cut_a_problem():
+def test_cut_body_is_a_problem():
     cut = vllm_body(1, "chatcmpl-9", BODY)[:-9]
     data = joined(vllm_body(0, "chatcmpl-1", BODY), cut, vllm_body(2, "embd-1", {"input": 5}))
     assert [json.loads(one.body) for one in exchanges(data, VllmLog)] == [BODY]
     assert [one.code for one in problems(data, VllmLog)] == ["LORE228", "LORE210"]
 
 
-# SGLang
-
-
-def test_prefill_steps_and_requests_that_ended_are_measured():
+def test_prefill_steps_and_ended_requests_are_measured():
     found = measures(SGLANG)
     assert [(one.extent, one.name, one.prompt_tokens, one.cached_tokens) for one in found] == [
         ("batch", "", 900, 0),
@@ -208,12 +202,12 @@ def test_prefill_steps_and_requests_that_ended_are_measured():
     assert (found[1].clock, found[1].at) == ("local", START + 2)
 
 
-def test_what_a_prompt_or_an_answer_quotes_is_not_measured():
+def test_quoted_measurements_are_ignored():
     quoted = "'meta_info': {'id': 'evil', 'prompt_tokens': 7, 'cached_tokens': 7} " + prefill(0, 1, 1)
     assert counts(joined(finished(0, "a1", 900, 30, text=quoted)), SglangLog) == [(900, 30)]
 
 
-def test_a_body_has_the_bill_of_the_request_that_it_became():
+def test_body_gets_the_usage_of_its_request():
     (exchange,) = exchanges(SGLANG)
     assert json.loads(exchange.body) == BODY
     bill = exchange.usage
@@ -222,14 +216,14 @@ def test_a_body_has_the_bill_of_the_request_that_it_became():
     assert (exchange.response_id, exchange.at) == ("a2", START + 3.25)
 
 
-def test_bodies_that_wait_together_have_no_bill():
+def test_bodies_that_wait_together_have_no_usage():
     first, second = served(0, "a", BODY, 100, 0), served(0, "b", BODY, 200, 0)
     mixed = [part for pair in zip(first, second, strict=True) for part in pair]
     assert [one.usage for one in exchanges(joined(*mixed), SglangLog)] == [None, None]
     assert counts(joined(*mixed), SglangLog) == [(100, 0), (200, 0)]
 
 
-def test_bodies_that_are_cut_or_python_text_are_problems_that_say_what_to_do():
+def test_cut_and_python_bodies_are_problems():
     long = {"model": "m", "messages": [{"role": "user", "content": "x" * 1024 + "..." + "y" * 1024}]}
     python = sglang(1, f"Receive OpenAI: obj={BODY!r}")
     found = problems(joined(event(0, "request.received.openai", obj=long), python, python), SglangLog)
@@ -237,16 +231,13 @@ def test_bodies_that_are_cut_or_python_text_are_problems_that_say_what_to_do():
     assert all("--log-requests-format json" in one.message for one in found)
 
 
-def test_files_of_exported_requests_are_read():
+def test_exported_requests_are_read():
     line = json.dumps({"request_parameters": "{}", **meta("a1", 50, 40)})
     assert recognise(joined(line)) is SglangLog
     assert counts(joined(line)) == [(50, 40)]
 
 
-# llama-server
-
-
-def test_what_a_slot_held_at_the_end_says_what_was_read():
+def test_read_tokens_follow_from_final_slot_size():
     assert counts(LLAMA) == [(60, 0), (278, 251)]
     assert [one.at for one in measures(LLAMA)] == [3.0, 9.0]
 
@@ -259,13 +250,13 @@ def test_what_a_slot_held_at_the_end_says_what_was_read():
         ["task.n_tokens = 100"],
     ],
 )
-def test_what_is_said_of_the_prompt_holds_before_what_follows(said: list[str]):
+def test_logged_reads_win_over_computed_ones(said: list[str]):
     prompt, *kept = said
     lines = [slot(0, 3, f"new prompt, n_ctx_slot = 4096, n_keep = 0, {prompt}"), *(slot(0, 3, text) for text in kept)]
     assert counts(joined(*lines, *timings(1, 3, 60, 5, 999)), LlamaLog) == [(100, 40)]
 
 
-def test_timings_may_stand_on_lines_of_their_own():
+def test_timings_on_separate_lines_are_read():
     lines = timings(1, 3, 60, 5, 104)
     broken = [
         slot(1, 3, "", function="print_timing"),
@@ -275,7 +266,7 @@ def test_timings_may_stand_on_lines_of_their_own():
     assert counts(joined(*broken), LlamaLog) == [(100, 40)]
 
 
-def test_a_log_of_json_lines_is_the_same():
+def test_json_lines_log_gives_the_same_measurements():
     plain = timings(1, 3, 60, 5, 104)
     lines = [
         json.dumps({"type": "log", "time": 1_000_000, "level": "info", "msg": line.partition(" I ")[2] + "\n"})
@@ -287,7 +278,7 @@ def test_a_log_of_json_lines_is_the_same():
 
 
 @pytest.mark.parametrize("doubt", ["draft acceptance = 0.9 (   9 accepted /    10 generated)", ""])
-def test_what_is_not_sure_is_left_out(doubt: str):
+def test_uncertain_requests_are_left_out(doubt: str):
     lines = timings(1, 3, 60, 5, 104)
     if doubt:
         lines.insert(3, slot(1, 3, doubt, function="print_timing"))
@@ -296,10 +287,7 @@ def test_what_is_not_sure_is_left_out(doubt: str):
     assert counts(joined(*lines), LlamaLog) == []
 
 
-# metrics
-
-
-def test_scrapes_give_what_was_gained_between_them():
+def test_scrapes_give_counter_increases():
     assert [(one.at, one.requests, one.prompt_tokens, one.cached_tokens) for one in measures(METRICS)] == [
         (START, 1, 1000, 0),
         (START + 60, 4, 4000, 3200),
@@ -316,13 +304,11 @@ def test_scrapes_give_what_was_gained_between_them():
         ("vllm", {"prompt": 0, "cached": 0}, []),
     ],
 )
-def test_counters_are_read_as_each_engine_means_them(
-    engine: str, counters: dict[str, float], found: list[tuple[int, int]]
-):
+def test_counters_follow_each_engines_definition(engine: str, counters: dict[str, float], found: list[tuple[int, int]]):
     assert counts(joined(*scrape(engine, **counters)), EngineMetrics) == found
 
 
-def test_counters_of_several_engines_and_caches_are_added():
+def test_counters_of_engines_and_caches_are_added():
     data = joined(
         'vllm:prefix_cache_queries_total{engine="0"} 100',
         'vllm:prefix_cache_queries_total{engine="1"} 300',
@@ -334,13 +320,13 @@ def test_counters_of_several_engines_and_caches_are_added():
     assert [(one.at, one.prompt_tokens, one.cached_tokens) for one in measures(data)] == [(1763625600.0, 400, 120)]
 
 
-def test_counters_that_fell_may_be_of_two_servers_and_that_is_said_once():
-    """llama-server writes no labels: scrapes of two in one file were taken for restarts, unsaid."""
+def test_fallen_counters_are_reported_once():
+    """llama-server writes no labels, so scrapes of two servers look like restarts."""
     both = [line for n in range(3) for base in (1000, 10) for line in scrape("llama", prompt=base + n, cached=base)]
     assert [(found.code, found.message[:13]) for found in problems(joined(*both))] == [("LORE230", "counters fell")]
 
 
-def test_scrapes_behind_names_of_a_collector_are_of_a_server_each():
+def test_named_servers_have_separate_scrapes():
     lines = [
         f"llama-{name}-1  | {line}"
         for n in range(3)
@@ -357,14 +343,14 @@ NAMED = (lambda line: f"vllm-1  | {line}", lambda line: f"[pod/vllm-7d9/server] 
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_a_line_has_the_server_that_its_collector_names(name):
+def test_line_has_the_collectors_server_name(name):
     lines = [name(rate(0, 5.0)), name(json.dumps({"levelname": "INFO"}))]
     (found,) = measures(joined(*lines), VllmLog)
     assert found.server == name("").split("|")[0].strip(" []").removeprefix("pod/")
     assert found.share == 0.05
 
 
-def test_reports_that_come_too_often_without_a_name_may_be_of_two_servers():
+def test_too_frequent_reports_are_a_problem():
     def bare(after: float) -> str:
         return rate(after, 5.0).replace("(APIServer pid=17) ", "")
 
@@ -374,15 +360,15 @@ def test_reports_that_come_too_often_without_a_name_may_be_of_two_servers():
     assert problems(joined(*(bare(n * 10) for n in range(9)))) == []
 
 
-def test_requests_of_two_named_servers_do_not_mix():
-    """Tasks of both have the same numbers: neither was measured."""
+def test_requests_of_two_servers_are_separate():
+    """Tasks of both have the same numbers; once neither was measured."""
     lines = timings(3, 0, 60, 192, 251)
     mixed = [f"{name} | {line}" for line in lines for name in ("a", "b")]
     assert counts(joined(*mixed), LlamaLog) == counts(joined(*lines), LlamaLog) * 2
     assert {found.server for found in measures(joined(*mixed), LlamaLog)} == {"a", "b"}
 
 
-def test_lines_of_another_engine_are_counted_and_said():
+def test_lines_of_other_engines_are_reported():
     data = VLLM + joined(prefill(1, 900, 0), prefill(2, 900, 100), *timings(3, 0, 60, 192, 251))
     (found,) = problems(data, VllmLog)
     llama = len([line for line in timings(3, 0, 60, 192, 251) if "| task " in line])
@@ -392,8 +378,8 @@ def test_lines_of_another_engine_are_counted_and_said():
     assert problems(VLLM + joined(vllm_body(1, "c", quoted)), VllmLog) == []
 
 
-def test_an_engine_that_began_anew_beside_others_is_not_counted_twice():
-    """Of two engines one is started again: what the other had counted before was taken for new."""
+def test_restarted_engine_is_not_counted_twice():
+    """After a restart the other engine's old counts were once added again."""
 
     def both(first: tuple[int, int], second: tuple[int, int]) -> list[str]:
         return [
@@ -406,8 +392,8 @@ def test_an_engine_that_began_anew_beside_others_is_not_counted_twice():
     assert counts(data) == [(2000, 1000), (110, 100), (200, 200)]
 
 
-def test_scrapes_of_two_servers_in_one_file_gain_each_by_itself():
-    """A server with low counters behind one with high ones was taken for one that began anew, again and again."""
+def test_labelled_servers_in_one_file_are_separate():
+    """A server with low counters after one with high ones once looked like a restart in each scrape."""
     servers = [[f'vllm:prefix_cache_{name}_total{{model_name="{m}"}} %s' for name in ("queries", "hits")] for m in "ab"]
     data = "".join(
         joined(f"176362560{minute}", *(line % (base + minute * 10) for line in server)).decode()
@@ -417,12 +403,12 @@ def test_scrapes_of_two_servers_in_one_file_gain_each_by_itself():
     assert counts(data.encode()) == [(100_000, 100_000), (100, 100), *[(10, 10)] * 4]
 
 
-def test_a_scrape_of_too_many_series_says_so():
+def test_scrape_with_too_many_series_is_a_problem():
     lines = [f'vllm:prefix_cache_queries_total{{engine="{engine}"}} 1' for engine in range(10_005)]
     assert [found.code for found in problems(joined(*lines), EngineMetrics)] == ["LORE220"]
 
 
 @pytest.mark.parametrize("value", ["1e999", "e", "1e16", "NaN", "-5", "+Inf"])
-def test_a_sample_that_is_no_count_is_a_problem(value: str):
+def test_invalid_sample_is_a_problem(value: str):
     found = problems(joined(f"vllm:prefix_cache_hits_total {value}"), EngineMetrics)
     assert [one.code for one in found] == ["LORE201"]

@@ -78,7 +78,7 @@ def event(after: float, name: str, **members: object) -> str:
 
 
 def served(after: float, name: str, body: dict[str, object], prompt: int, cached: int) -> list[str]:
-    """A request at --log-requests-level 3 --log-requests-format json."""
+    """Return the lines of a request at --log-requests-level 3 --log-requests-format json."""
     obj = {"rid": name, "text": None, "input_ids": [1, 2, 3]}
     out = {"text": "yes", "output_ids": [4], "meta_info": meta(name, prompt, cached)}
     return [

@@ -1,4 +1,4 @@
-"""What engines measured, beside what was predicted: which request is which turn, else which times are the same."""
+"""Pairing measurements with predicted turns: by id, size, order or time."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from datetime import UTC, datetime
 import pytest
 
 from lore.model.results.measured import EXTERNAL, MeasuredResult, Measurement
-from lore_plugins.engines.comparing import Foreseen, LogMeasures, compared
+from lore_plugins.engines.comparing import LogMeasures, PredictedTurn, compare_measures
 
 NOON = 1_780_000_000.0 // 86400 * 86400 + 43200
 
 
 def turn(
     number: int, prompt: int, read: int | None, *, at: float | None = None, name: str = "", billed: bool = True
-) -> Foreseen:
+) -> PredictedTurn:
     sent = NOON + 60 * number if at is None else at
-    return Foreseen(sent, name, prompt, read, billed, number, "main", "a.jsonl")
+    return PredictedTurn(sent, name, prompt, read, billed, number, "main", "a.jsonl")
 
 
 def request(prompt: int, cached: int, *, at: float | None = None, name: str = "") -> Measurement:
@@ -34,46 +34,48 @@ def pairs(result: MeasuredResult) -> list[tuple[int | None, int | None, int | No
     return [(row.turn, row.cached_tokens, row.predicted_tokens) for row in result.rows]
 
 
-def test_else_the_one_of_the_same_size_in_order():
+def test_requests_are_paired_by_size():
     warm = request(7, 0)
-    found = compared([log(warm, request(100, 0), request(200, 64), warm, request(300, 192))], TURNS)
+    found = compare_measures([log(warm, request(100, 0), request(200, 64), warm, request(300, 192))], TURNS)
     assert found.pairing == "size"
     assert pairs(found) == [(1, 0, 0), (2, 64, 96), (3, 192, 192)]
 
 
-def test_where_no_bill_says_sizes_the_order_does_if_there_are_as_many():
+def test_unbilled_requests_are_paired_by_order():
     unbilled = [one._replace(billed=False, name="") for one in TURNS]
     requests = [request(110, 0), request(210, 96), request(310, 96)]
-    assert pairs(compared([log(*requests)], unbilled)) == [(1, 0, 0), (2, 96, 96), (3, 96, 192)]
-    assert compared([log(*requests[:2])], unbilled).pairing == "totals"
+    assert pairs(compare_measures([log(*requests)], unbilled)) == [(1, 0, 0), (2, 96, 96), (3, 96, 192)]
+    assert compare_measures([log(*requests[:2])], unbilled).pairing == "totals"
 
 
 @pytest.mark.parametrize("hours", [-9, -3.5, 0, 2, 13])
-def test_times_without_a_zone_are_moved_to_those_of_the_turns(hours: float):
+def test_times_without_zone_are_shifted(hours: float):
     turns = [turn(number, 100, 50, at=NOON + 3600 * number) for number in range(12)]
     steps = [
         Measurement("batch", "sglang", NOON + 3600 * (number + hours) + 5, "local", "", None, 100, 50)
         for number in range(12)
     ]
-    found = compared([log(*steps)], turns)
+    found = compare_measures([log(*steps)], turns)
     assert (found.shifted_seconds or 0) == -3600 * hours
     assert {row.share for row in found.rows if row.share is not None} == {0.5}
 
 
 @pytest.mark.parametrize("year", [2024, 2026])
-def test_times_without_a_year_are_of_the_year_of_the_turns(year: int):
+def test_times_without_year_get_the_turns_year(year: int):
     said = datetime(2000, 11, 20, 8, 3, tzinfo=UTC).timestamp()
     sent = datetime(year, 11, 20, 8, 2, tzinfo=UTC).timestamp()
-    found = compared([log(Measurement("window", "vllm", said, "year", "000", share=0.25))], [turn(1, 100, 50, at=sent)])
+    found = compare_measures(
+        [log(Measurement("window", "vllm", said, "year", "000", share=0.25))], [turn(1, 100, 50, at=sent)]
+    )
     assert (found.pairing, found.share, found.rows[-1].at) == ("time", 0.25, sent + 60)
 
 
-def test_a_rate_is_beside_as_many_turns_as_it_is_over():
+def test_rate_is_compared_with_1000_turns():
     turns = [turn(number, 100, 0 if number < 1000 else 100, at=NOON + number) for number in range(2000)]
     windows = [
         Measurement("window", "vllm", NOON + at, "utc", "000", share=share) for at, share in ((999, 0.0), (2000, 0.9))
     ]
-    found = compared([log(*windows)], turns)
+    found = compare_measures([log(*windows)], turns)
     assert [(row.turns, row.predicted_share) for row in found.rows] == [(1000, 0.0), (1000, 1.0)]
     assert (found.share, found.predicted_share) == (0.9, 1.0)
 
@@ -83,25 +85,25 @@ def test_a_rate_is_beside_as_many_turns_as_it_is_over():
     [("aabb", ["a", "b"]), ("abab", ["a", "b"]), (["pid 1", "pid 2"] * 2, ["pid 1", "pid 2"]),
      (["pid 1", "pid 1", "pid 2"], [""])],
 )  # fmt: skip
-def test_rates_of_two_servers_are_apart_and_one_that_was_started_again_is_one(servers, shown):
+def test_restarted_server_is_one_log_entry(servers, shown):
     measures = [Measurement("window", "vllm", 1.0 * at, "utc", "000", share=0.5, server=name)
                 for at, name in enumerate(servers)]  # fmt: skip
-    found = compared([LogMeasures("x.log", "vllm-log", measures)], ())
+    found = compare_measures([LogMeasures("x.log", "vllm-log", measures)], ())
     assert [log.server for log in found.logs] == shown
     assert sum(log.measurements for log in found.logs) == len(servers)
 
 
-def test_the_finest_measurements_count_once():
+def test_finest_measurements_count_once():
     measures = [
         Measurement("batch", "sglang", None, prompt_tokens=600, cached_tokens=1),
         *(request(size, read) for size, read in ((100, 0), (200, 96), (300, 192))),
         Measurement("window", EXTERNAL, None, "utc", "000", share=0.1),
     ]
-    found = compared([log(*measures)], TURNS)
+    found = compare_measures([log(*measures)], TURNS)
     assert found.share == found.predicted_share == 0.48
     assert [(one.extent, one.measurements) for one in found.logs] == [("request", 3), ("batch", 1), ("window", 1)]
 
 
-def test_a_log_whose_clock_jumps_costs_no_more_rows():
+def test_jumping_clock_gives_few_rows():
     steps = [Measurement("batch", "sglang", at, prompt_tokens=10, cached_tokens=5) for at in (0.0, 4e9, 2.5e11)]
-    assert len(compared([log(*steps)], TURNS).rows) <= 48
+    assert len(compare_measures([log(*steps)], TURNS).rows) <= 48

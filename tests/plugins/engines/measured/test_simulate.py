@@ -1,4 +1,4 @@
-"""`lore simulate` with caches of engines: they are named, several at a time, with their options."""
+"""`lore simulate` with caches of engines and their options."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from cli.running import lore
 from cli.test_simulate import body, capture, reads, stable, usage
 
 
-def test_a_change_of_the_header_alone_is_harmless_at_anthropic_and_total_for_llama_cpp():
-    """An agent's billing header changes with every request: Anthropic takes it out, an engine reads it first."""
+def test_billing_header_matters_for_llama_cpp_only():
+    """An agent's billing header changes with every request; Anthropic removes it, an engine reads it first."""
     turns = []
     for number, said in enumerate((("one",), ("one", "1", "two"))):
         request = body(*said)
@@ -18,8 +18,8 @@ def test_a_change_of_the_header_alone_is_harmless_at_anthropic_and_total_for_lla
     assert reads(lore("simulate", path, "--cache", "llama.cpp", "--json"))[1] in range(100)
 
 
-def test_options_of_a_cache_are_changed_together_with_commas():
-    """`groups=5` alone is an error, for no layers have a window: options that belong together had no way to be said."""
+def test_comma_joins_cache_options():
+    """`groups=5` alone is an error: it needs a window."""
     path = stable()
     change = "window=17,groups=5,capacity=0"
     ran = lore("simulate", path, "--cache", "vllm", "--what-if", change, "--json").json

@@ -1,8 +1,8 @@
 """Compare lore's model of llama.cpp's server with the server: `make oracle-llama`.
 
-In: how many sequences of each kind (`SETTINGS`). Out: how many requests were asked, and of how many the server's
-`cache_n` is not what lore's model reads, the first of each session in full; exit code 1 where there is one. With
-`--record` the first answers are written to `answers/`, which `make test` compares without a server.
+It prints the number of requests of each kind of setting (`SETTINGS`), the number for which the server's `cache_n`
+differs from lore's prediction, and the first difference of each session; the exit code is 1 if there is one. `--record`
+writes the first answers to `answers/`, which `make test` compares without a server.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def served(setting: Setting, *options: str) -> str:
 
 
 def answered(url: str, setting: Setting, each: Asked) -> dict[str, Any]:
-    """Send a request and return what the server answers."""
+    """Send a request and return the server's response."""
     body: dict[str, object] = {
         "prompt": each.tokens, "n_predict": each.generated, "logit_bias": [[each.token, 1000]], "top_k": 1,
         "samplers": ["top_k"], "ignore_eos": True, "cache_prompt": True, "return_tokens": True,
@@ -68,7 +68,7 @@ def main() -> int:
 
 
 def _compared(kind: str, sessions: int, kept: list[str]) -> int:
-    """Ask sessions of a kind and return how many requests differ; the first answers are added to `kept`."""
+    """Send the sessions of a kind; return the number of differing requests, and add the first answers to `kept`."""
     requests = wrong = 0
     for session in range(sessions):
         setting = setting_of(kind, session)

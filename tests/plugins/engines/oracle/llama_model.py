@@ -1,11 +1,9 @@
-"""Tiny models for llama.cpp's server: they say nothing of worth, and take every token and every text.
+"""Write tiny models without meaning for llama.cpp's server, which accept every token and text.
 
-In: a folder. Out: files of the format GGUF, 400 to 700 KB: `tiny.gguf` (one layer of llama's architecture),
-`window.gguf` (gemma2's: a layer that looks back `WINDOW` tokens below one that looks back at all) and `state.gguf`
-(mamba's).
-32 dimensions and weights of nothing: every token is as likely as another, so a request's `logit_bias` decides what is
-generated. The vocabulary is the bytes, so that any text can be sent, and numbered tokens behind them. Needs the package
-`gguf`.
+It writes GGUF files of 400 to 700 KB to a folder: `tiny.gguf` (one layer, architecture llama), `window.gguf` (gemma2: a
+layer with a window of `WINDOW` tokens and one without) and `state.gguf` (mamba). They have 32 dimensions and zero
+weights: all tokens are equally likely, so `logit_bias` decides the output. The vocabulary is the bytes, so that any
+text can be sent, then numbered tokens. Needs the package `gguf`.
 """
 
 # The package is in the environment of the oracle.
@@ -32,7 +30,7 @@ _SIZE, _INNER, _STATE, _KERNEL, _RANK = 32, 64, 4, 4, 2
 
 
 class _Architecture(NamedTuple):
-    """An architecture of llama.cpp: its name, its layers, the shapes of its tensors (outermost first)."""
+    """An architecture of llama.cpp, with the shapes of its tensors (outermost first)."""
 
     name: str
     layers: int

@@ -1,10 +1,9 @@
-"""Compare lore's model of llama.cpp's slots with the server where requests run at the same time: `make oracle-llama`.
+"""Compare lore's model of llama.cpp's slots with the server for concurrent requests: `make oracle-llama`.
 
-In: sequences, whose requests that overlap are sent at once. Out: of how many requests the server's `cache_n` is not
-what lore's model reads; exit code 1 where there is one. Which request the server takes first, and which slot is free by
-then, hangs on the machine: the server's log says in which order it took them and let them go, and the model is asked in
-this order, the number of a line being the time. So a comparison does not hang on it. With `--record` the first answers
-are written to `answers/`.
+Overlapping requests of a sequence are sent at once. It prints the number of requests for which the server's `cache_n`
+differs from lore's prediction; the exit code is 1 if there is one. The order in which the server takes requests depends
+on the machine; it is read from the server's log, with line numbers as times, and given to the model, so the comparison
+does not depend on it. `--record` writes the first answers to `answers/`.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _RELEASED = re.compile(r"stop processing: n_tokens = (\d+)")
 
 
 class Taken(NamedTuple):
-    """A request of a session as the server took it: its number, the lines of its begin and its end, its `cache_n`."""
+    """A request as the server took it: its number, the log lines of its begin and end, its `cache_n`."""
 
     number: int
     at: int
@@ -43,7 +42,7 @@ class Taken(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """What the log says of a task: its slot, its lines, tokens processed and held at the end, the time of the first."""
+    """A task in the log: its slot, its lines, tokens processed and held at the end, prompt time in milliseconds."""
 
     slot: int
     at: int
@@ -54,7 +53,7 @@ class _Task(NamedTuple):
 
 
 def taken(setting: Setting, session: int) -> list[Taken]:
-    """Ask a server the requests of a session, those that overlap at once, and return them as it took them."""
+    """Send the requests of a session, overlapping ones at once; return them in the server's order."""
     groups = list(_groups(setting, session))
     requests = [each for group in groups for each in group]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(16) as pool:
@@ -76,7 +75,7 @@ def taken(setting: Setting, session: int) -> list[Taken]:
 
 
 def _groups(setting: Setting, session: int) -> Iterator[list[Asked]]:
-    """Yield requests that overlap. These ask for no slot: one that computes is saved and written over for it."""
+    """Yield groups of overlapping requests, which name no slot: the server would overwrite one that is computing."""
     group: list[Asked] = []
     for each in asked(setting, session):
         if group and (each.sequence != group[0].sequence or each.at >= max(other.ended for other in group)):
@@ -109,7 +108,7 @@ def _tasks(log: str) -> list[_Task]:
 
 
 def _task_of(each: Asked, answer: dict[str, Any], tasks: Sequence[_Task]) -> _Task:
-    """Return the task of a request: of those of its slot and sizes the one that took as long."""
+    """Return the task of a request: of those with its slot and sizes, the one with the nearest time."""
     timings = answer["timings"]
     wanted = (answer["id_slot"], timings["prompt_n"], len(each.tokens) + each.generated - 1)
     alike = [task for task in tasks if (task.slot, task.processed, task.held) == wanted]
@@ -117,7 +116,7 @@ def _task_of(each: Asked, answer: dict[str, Any], tasks: Sequence[_Task]) -> _Ta
 
 
 def read(setting: Setting, session: int, order: Sequence[Taken]) -> list[int | None]:
-    """Return what lore's model reads for each request in the order in which the server took them."""
+    """Return lore's prediction for each request, in the order in which the server took them."""
     model = make("llama.cpp", lambda rule, name, at: None, setting.model)
     requests = [each for group in _groups(setting, session) for each in group]
     before, found = dict[str, Sequence[Piece]](), list[int | None]()

@@ -1,8 +1,7 @@
-"""llama.cpp's server on this machine, with a model of nothing: for tests that ask an engine.
+"""Start and stop llama.cpp's server on the loopback interface, by default with the tiny model of `make oracle-llama`.
 
-In: a model (the tiny one of `make oracle-llama`, where none is named) and options of the server. Out: its URL. The
-server is `llama-server` of `build/oracle/llama`, of LORE_LLAMA_SERVER or of PATH; where there is none, `start` skips
-the test that asks. It listens on the loopback interface alone, and ends with the process that started it.
+The program is `llama-server` of `build/oracle/llama`, LORE_LLAMA_SERVER or PATH; without one `start` skips the test.
+The server ends with the process that started it.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ _RUNNING: dict[str, subprocess.Popen[bytes]] = {}
 
 
 def binary() -> str | None:
-    """Return the server's program; None where there is none."""
+    """Return the server's program, None if it is not installed."""
     named = os.environ.get("LORE_LLAMA_SERVER") or str(BUILT / "llama-server")
     return named if Path(named).is_file() else shutil.which("llama-server")
 
 
 def start(model: Path | None = None, *options: str) -> str:
-    """Start a server and return its URL, when it answers; skip where there is no program or no model."""
+    """Start a server, wait until it answers, and return its URL; skip if there is no program or model."""
     program, model = binary(), model if model is not None else BUILT / "tiny.gguf"
     if program is None or not model.is_file():
         pytest.skip("no llama-server, or no model for it: make oracle-llama builds both")
@@ -65,7 +64,7 @@ def start(model: Path | None = None, *options: str) -> str:
 
 
 def stop(url: str) -> None:
-    """End a server that was started."""
+    """Stop a server that `start` started."""
     process = _RUNNING.pop(url, None)
     if process is not None:
         process.kill()

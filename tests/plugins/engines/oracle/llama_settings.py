@@ -1,10 +1,9 @@
-"""How llama.cpp's server and lore's model of it are asked: the same sequences with the same options.
+"""The sequences and options that llama.cpp's server and lore's model of it both get.
 
-Sequences are asked one after another within a session of `TOGETHER`, in which a server keeps what it has; requests are
-asked one after another, too, so that `cache_n` does not hang on how fast a machine is (`llama_parallel.py` asks
-several at once). Tokens are numbered for a small vocabulary; what is generated is one token again and again, which a
-request asks for (`logit_bias`). Where `users` is set, some pieces are messages of a user: they begin with the token of
-a byte that nothing else has, which the server is told to be where such a message begins (`message_delimiters`).
+A session is `TOGETHER` sequences in one server, whose cache is kept. Requests are sent one after another, so `cache_n`
+does not depend on the speed of the machine (`llama_parallel.py` sends several at once). Tokens are numbered for a small
+vocabulary; the output is one token repeated, chosen by `logit_bias`. If `users` is set, some pieces are user messages:
+they begin with the token of a byte that is used for nothing else, which the server gets as `message_delimiters`.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from plugins.engines.oracle.sequences import Text, sequence
 
 TOGETHER = 20  # sequences
 _STREAMS = 6
-_GENERATED = 3400  # the first of the tokens that are generated
+_GENERATED = 3400  # the first token of outputs
 _IMAGES = 3500
-_USER = Text(0, 1, image=9)  # what a message of a user begins with
+_USER = Text(0, 1, image=9)  # the start of a user message
 _BYTES = 3  # the token of byte 0
 DELIMITER = "\x01"
 
 
 class Setting(NamedTuple):
-    """Options of the server, and of the model; the file of the model that is served."""
+    """Options of the server and of lore's model; the file of the served model."""
 
     server: tuple[str, ...]
     model: dict[str, int | float | bool]
@@ -95,10 +94,7 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
 
 
 class Asked(NamedTuple):
-    """A request: its tokens, how many more of which token are generated, the slot that it asks for.
-
-    `sequence` is the number of its sequence, `at` and `ended` are its steps there.
-    """
+    """A request: its tokens, the number and id of output tokens, the slot that it names, its sequence and steps."""
 
     tokens: list[int]
     generated: int
@@ -163,6 +159,6 @@ def same_in(pieces: Sequence[Piece], before: Sequence[Piece]) -> int:
 
 
 def read(setting: Setting, session: int) -> list[int | None]:
-    """Return what lore's model reads for each request of a session, in tokens."""
+    """Return lore's prediction for each request of a session, in tokens."""
     model = make("llama.cpp", lambda rule, name, at: None, setting.model)
     return [model.predict(each.request).read for each in asked(setting, session)]

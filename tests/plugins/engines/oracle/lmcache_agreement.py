@@ -1,6 +1,6 @@
 """Compare lore's model of LMCache with LMCache itself, on a CPU: `make oracle-lmcache`.
 
-In: the Python of an environment that has LMCache, how many sequences. Out: as `vllm_agreement`.
+Needs the Python of an environment with LMCache. It prints the same table as `vllm_agreement`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # LMCache is in an environment of its own.
-"""LMCache's engine on a CPU, without a model: how many tokens of each request of a sequence it finds.
+"""Print how many tokens of generated sequences LMCache's engine finds, on a CPU and without a model.
 
-In: how many sequences. Out: a line for each, a JSON array: the seed, then the tokens found. A request is looked up and
-stored as vLLM's connector does it, with a connector that copies nothing; what is generated is not stored, which is the
-default. One engine serves all sequences one after the other, so that they share what begins alike and find the
-memory full of what was before. Needs LMCache (`make oracle-lmcache` brings it).
+Each line is a JSON array of a sequence: the seed, then the tokens found for each request. Requests are looked up and
+stored as vLLM's connector does, with a connector that copies nothing; output is not stored, which is the default. One
+engine serves all sequences in turn, so they share beginnings and find the memory full. Needs LMCache
+(`make oracle-lmcache` installs it).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def engine() -> LMCacheEngine:
 
 
 def found(engine: LMCacheEngine, tokens: list[int]) -> int:
-    """Ask for tokens; return how many are found, and store the whole chunks of the rest."""
+    """Look up tokens; return how many are found, and store the whole chunks of the rest."""
     hit = engine.lookup(tokens, lookup_id="request", pin=True)
     engine.lookup_unpin("request")
     whole = tokens[: len(tokens) // CHUNK * CHUNK]

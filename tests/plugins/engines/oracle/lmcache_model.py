@@ -1,4 +1,4 @@
-"""lore's model of LMCache, asked what LMCache was asked."""
+"""Predictions of lore's model of LMCache for the same requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from plugins.engines.oracle.sequences import Sequence
 
 
 def predicted(count: int) -> list[list[int]]:
-    """Return for each seed what lore's model finds for its requests: one memory holds them all."""
+    """Return lore's predictions for the requests of each seed; one memory serves all seeds."""
     asked = [stream(seed) for seed in range(count)]
     whole = Sequence(0, tuple(each for one in asked for each in one))
     found = iter(reads(whole, "lmcache", chunk_size=CHUNK, capacity=CAPACITY))

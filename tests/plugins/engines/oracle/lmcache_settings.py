@@ -1,4 +1,4 @@
-"""What LMCache is asked of a seed's sequence. Needs neither LMCache nor lore."""
+"""The requests that LMCache gets for a seed. Needs neither LMCache nor lore."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What lore's model of an engine says of a generated sequence.
-
-In: a sequence, the name of a cache model, its options. Out: the tokens that each request reads, in order.
-"""
+"""Predictions of lore's model of an engine for a generated sequence."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from plugins.engines.oracle.sequences import Operation, Sequence, Text
 
 
 def reads(sequence: Sequence, name: str, **options: int | bool | None) -> list[int]:
-    """Return what would be read of the cache for each request; sizes are exact and so is every prediction."""
+    """Return the predicted reads of each request; sizes are exact, so the predictions are, too."""
     model = make(name, lambda rule, model, at: None, options)
     found, before = [], {}
     for operation in sequence.operations:
@@ -25,7 +22,7 @@ def reads(sequence: Sequence, name: str, **options: int | bool | None) -> list[i
 
 
 def request(operation: Operation, before: Operation | None) -> Request:
-    """Return an operation as lore's models see it; `before` is the one before in its chain."""
+    """Return an operation as a request of lore's models; `before` is the previous one of its chain."""
     same = 0
     for left, right in zip(operation.pieces, before.pieces if before is not None else (), strict=False):
         if left != right:
@@ -39,7 +36,7 @@ def request(operation: Operation, before: Operation | None) -> Request:
 
 
 def _piece(text: Text) -> Piece:
-    """Return a text whose bytes are alike as far as its tokens are; images begin alike, as those of one format do."""
+    """Return a piece whose bytes agree with another's as far as the tokens do; all images begin with the same bytes."""
     if text.image:
         return Piece(b"data:image/png;base64,%d" % text.image, "messages", "image", text.length)
     return Piece(b"".join(token.to_bytes(4, "big") for token in text.tokens), "messages", "", text.length)

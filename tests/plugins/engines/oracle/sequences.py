@@ -1,15 +1,13 @@
-"""Generated prompt sequences, the same for every engine: its answers are compared with those of lore's model of it.
+"""Generated sequences of requests, on which engines are compared with lore's models of them.
 
-In: a seed. Out: a `Sequence` of requests in the order of their admission. Rules: the same seed gives the same sequence
-on every machine and for every engine; an engine that lacks a feature (adapters, tenants, images) ignores its field. A
-prompt is pieces, each a stretch of a stream of tokens that no other stream shares, so that two prompts are alike up
-to a token if and only if their pieces are: what lore sees and what an engine sees differ in nothing. Streams are few,
-so pieces come again elsewhere, prompts are sent again, and what is generated is at times what another request
-generated.
+A seed gives the same `Sequence` on every machine and for every engine; an engine without a feature (adapters, tenants,
+images) ignores its field. A prompt consists of pieces, each a part of a stream of tokens that no other stream shares,
+so two prompts have a common prefix of tokens if and only if their pieces have it. There are few streams, so pieces
+occur again elsewhere, prompts are repeated, and an output sometimes equals that of another request.
 
-Time is steps of the engine. A request that is admitted at step `at` and generates n tokens is computed at steps `at`
-to `at + n - 1` (one without known output: at one step) and has `ended` when step `at + n` begins. At each step the
-requests that run are served first, in the order of their admission, then those that come are admitted.
+Time is counted in steps of the engine. A request admitted at step `at` that generates n tokens is computed at steps
+`at` to `at + n - 1` (without known output: at one step) and has `ended` when step `at + n` begins. At each step running
+requests are served first, in order of admission, then new ones are admitted.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-_STREAMS = 6  # so few that beginnings come again
+_STREAMS = 6  # few, so that beginnings are repeated
 _PAUSE = 1_000  # steps between requests that do not overlap
 _LENGTHS = (1, 3, 7, 15, 16, 17, 31, 32, 33, 48, 64, 100)
 _GENERATED = (1, 1, 2, 5, 15, 16, 17, 31, 40)
@@ -27,9 +25,9 @@ _IMAGES = (8, 20, 40)  # placeholders of each
 
 
 class Text(NamedTuple):
-    """The first `length` tokens of a stream; from `edited` on they are those of the stream's edit number `edit`.
+    """The first `length` tokens of a stream, from `edited` on those of the edit number `edit`.
 
-    An image (`image` is its number) is `length` placeholders, which are the same tokens for every image.
+    An image (number `image`) is `length` placeholders, the same tokens for every image.
     """
 
     stream: int
@@ -51,7 +49,7 @@ class Text(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """One request: its pieces, what it generates, and what keeps it apart from others."""
+    """One request: its pieces, its output, and the tenant and adapter that separate it from others."""
 
     chain: str
     pieces: tuple[Text, ...]
@@ -76,7 +74,7 @@ class Operation(NamedTuple):
 class Sequence(NamedTuple):
     """Requests in the order of their admission.
 
-    `room` is how much memory has of what all of them need, above what runs at once: 0 to 1; None: enough.
+    `room` is the share of all requests' memory, beyond that of concurrent ones, that fits: 0 to 1; None: enough.
     """
 
     seed: int
@@ -84,7 +82,7 @@ class Sequence(NamedTuple):
     room: float | None = None
 
     def capacity(self, unit: int) -> int | None:
-        """Return memory in blocks of `unit` tokens: at least what runs at once needs, None where all has its place."""
+        """Return memory in blocks of `unit` tokens, at least for concurrent requests; None: all fit."""
         if self.room is None:
             return None
         sizes = [-(-(len(each.tokens) + len(each.output)) // unit) for each in self.operations]
@@ -96,14 +94,14 @@ class Sequence(NamedTuple):
 
 
 class Event(NamedTuple):
-    """The request of a number begins, gets a place for one more of its generated tokens, or ends."""
+    """A request begins, gets a place for another output token, or ends."""
 
     what: Literal["begin", "token", "end"]
     number: int
 
 
 def events(sequence: Sequence) -> Iterator[Event]:
-    """Yield what happens, in the order in which an engine does it. The last generated token never gets a place."""
+    """Yield the events in an engine's order. The last output token never gets a place."""
     operations = sequence.operations
     happenings: list[tuple[int, int, int, Event]] = []
     for number, operation in enumerate(operations):
@@ -120,7 +118,7 @@ def sequence(seed: int) -> Sequence:
 
 
 class _Draw:
-    """Draw requests: conversations that go on, are edited, forked, sent again, beside each other."""
+    """Draws requests of parallel conversations, which are continued, edited, forked and repeated."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -145,7 +143,7 @@ class _Draw:
 
     def _operation(self, at: int) -> Operation:
         chance = self.chance
-        kinds = (self._goes_on, self._again, self._edited, self._forked, self._new)
+        kinds = (self._continued, self._again, self._edited, self._forked, self._new)
         made = chance.choices(kinds, (8, 2, 2, 2, 2))[0](at) if self.chains else self._new(at)
         if made.chain == str(len(self.chains)):
             self.chains.append(made)
@@ -160,8 +158,8 @@ class _Draw:
         tenant, adapter = chance.choice(self.tenants), chance.choice(self.adapters)
         return Operation(str(len(self.chains)), tuple(pieces), self._output(), at, tenant, adapter)
 
-    def _goes_on(self, at: int) -> Operation:
-        """Continue a conversation: with what was generated, if it is not left out, and more."""
+    def _continued(self, at: int) -> Operation:
+        """Continue a conversation with more pieces, mostly after its output."""
         before = self.chance.choice(self.chains)
         said = before.generated if self.chance.random() < 0.85 else None
         more = [self._text() for _ in range(self.chance.randrange(1, 3))]

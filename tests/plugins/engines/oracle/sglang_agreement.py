@@ -1,8 +1,8 @@
 """Compare lore's model of SGLang with SGLang's own trees: `make oracle-sglang`.
 
-In: the Python of an environment that has SGLang, how many sequences. Out: for each tree how many requests were asked
-and how many of them lore's model reads otherwise, the first of these in full; exit code 1 where there is one. With
-`--record` the first answers are written to `answers/`, which `make test` compares without SGLang.
+Needs the Python of an environment with SGLang. It prints for each tree the number of requests, the number for which
+lore's prediction differs, and the differing sequences; the exit code is 1 if there is one. `--record` writes the first
+answers to `answers/`, which `make test` compares without SGLang.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Memory of SGLang's trees without a device, and the trees over it: in the oracle's environment, not in lore's.
 
-In: the settings of a server. Out: a tree of SGLang's over allocators of SGLang's. What is lore's is what would be
-tensors on a device: rows of places, and that a state is copied.
+Trees and allocators are SGLang's own; lore's are the replacements of tensors on a device: rows of places, and copies of
+states.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Rows:
 
 
 def rows_of(asked: Settings, rows: int, width: int, enough: int):
-    """Return rows, with memory for states where a model has them; None: for `enough` of them."""
+    """Return rows, with memory for states if the model has them; None: for `enough` of them."""
     if not asked.states:
         return Rows(rows, width)
     import torch

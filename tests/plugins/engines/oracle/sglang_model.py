@@ -9,7 +9,7 @@ from plugins.engines.oracle.sglang_settings import priority_of, settings
 
 
 def piece_of(text: Text) -> Piece:
-    """Return a text as lore sees it: bytes, so many a token that beginnings are alike as their tokens are."""
+    """Return a text as a piece, with four bytes a token, so that common prefixes of bytes and tokens agree."""
     if text.image:
         return Piece(b"image %d" % text.image, "messages", "image", text.length)
     return Piece(b"".join([token.to_bytes(4, "big") for token in text.tokens]), "messages", "", text.length)
@@ -30,7 +30,7 @@ def request_of(operation: Operation, before: Operation | None) -> Request:
 
 
 def read(drawn: Sequence, kind: str = "unified") -> list[int | None]:
-    """Return what lore's model reads for each request of a sequence, in tokens."""
+    """Return lore's prediction for each request of a sequence, in tokens."""
     drawn, options = settings(drawn, kind)
     model = make("sglang", lambda rule, model, at: None, options._asdict())
     found, before = [], {}

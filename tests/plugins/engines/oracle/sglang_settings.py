@@ -14,7 +14,7 @@ from plugins.engines.oracle.sequences import Operation, Sequence, Text
 TREES = ("unified", "radix", "chunks", "windows", "states")
 PAGES = (1, 16, 64)
 POLICIES = ("lru", "lfu", "fifo", "mru", "filo", "priority", "slru")
-_GENERATED = 6  # streams from here on are what was generated
+_GENERATED = 6  # streams from here on are outputs
 
 
 class Settings(NamedTuple):
@@ -35,7 +35,7 @@ class Settings(NamedTuple):
 
     @property
     def buffered(self) -> bool:
-        """Whether a request keeps states apart from the one that it goes on with."""
+        """Whether a request keeps states apart from the one that it resumes from."""
         return self.states and self.strategy == "extra_buffer"
 
 

@@ -1,12 +1,11 @@
-"""SGLang's own prefix trees, asked what they hold of generated sequences: in the oracle's environment, not in lore's.
+"""Print the cached tokens of generated sequences in SGLang's own prefix trees, in the oracle's environment.
 
-In: seeds. Out: a line of JSON a sequence: `[seed, cached tokens of each request, …]`.
+Each line is a JSON array of a sequence: the seed, then the cached tokens of each request.
 
-What is SGLang's own: the trees (`RadixCache`, made by `create_simulated`, and `UnifiedRadixCache`, which its server
-uses), the allocators of its memory, and the functions that match, allocate, evict, publish and release a request's
-memory (`mem_cache/common.py`, `mem_cache/allocation.py`). What is lore's is the order in which a scheduler calls them
-(`Engine`): requests are computed one after another, those that run decode together, a step a token; a request of one
-token is released when it was computed. The wheel is read, nothing of it is run on a GPU.
+SGLang's own are the trees (`RadixCache`, made by `create_simulated`, and `UnifiedRadixCache`, which its server uses),
+the allocators, and the functions that match, allocate, evict, publish and release memory (`mem_cache/common.py`,
+`mem_cache/allocation.py`). lore's is the order of the calls (`Engine`): prompts are computed one after another, running
+requests decode together, one token a step; a request of one token is released when it is computed. No GPU is used.
 """
 
 # SGLang is in an environment of its own.
@@ -36,7 +35,7 @@ UNUSED = (
 
 
 def prepare() -> None:
-    """Let the trees be imported: without the package's own beginning, without what they do not use."""
+    """Make the trees importable, without the package's own `__init__` and without modules that they do not use."""
     import importlib.util
 
     import torch
@@ -51,14 +50,14 @@ def prepare() -> None:
     torch.compile = lambda function=None, **_: function or (lambda own: own)
     from sglang.srt.mem_cache import common
 
-    # a stand-in would say yes
+    # a stand-in would return something true
     importlib.import_module("sglang.srt.layers.attention.dsv4.unified_kv_gate").is_unified_kv_triton = lambda: False
     common.get_serving = lambda: SimpleNamespace(strip_thinking_cache=False)
     common.get_spec = lambda: SimpleNamespace(speculative_algorithm=None)
 
 
-def tell(asked: Settings) -> None:
-    """Say what SGLang's functions ask of the server's settings."""
+def set_server_options(asked: Settings) -> None:
+    """Replace the functions by which SGLang reads the server's options."""
     from sglang.srt import runtime_context
     from sglang.srt.managers import schedule_batch
     from sglang.srt.managers.scheduler_components import batch_result_processor
@@ -84,7 +83,7 @@ class Engine:
         from sglang.srt.mem_cache import common
 
         class Request(Req):
-            """A request of SGLang's, with what its memory needs alone."""
+            """SGLang's request with only the fields that its memory needs."""
 
             def __init__(self, number: int, operation: Operation) -> None:
                 self.rid = str(number)
@@ -127,7 +126,7 @@ class Engine:
         object.__setattr__(self.results, "tree_cache", tree)
 
     def begin(self, number: int, operation: Operation):
-        """Match a request and compute it, chunk by chunk; return it with what was cached of it, in tokens."""
+        """Match a request and compute it chunk by chunk; return it and its cached tokens."""
         request = self.request(number, operation)
         request.init_next_round_input(self.tree)
         cached, total = request.prefix_len, len(request.origin_input_ids)
@@ -169,7 +168,7 @@ class Engine:
             self.steps._mamba_radix_cache_v2_req_prepare_for_extend(request)
 
     def decode(self, requests: list) -> None:
-        """Compute one more token of each request that runs."""
+        """Compute one more token of each running request."""
         import torch
         from sglang.srt.mem_cache.allocation import alloc_paged_token_slots_decode, alloc_token_slots
 
@@ -199,17 +198,17 @@ class Engine:
 
 
 def tokens_of(operation: Operation) -> list[int]:
-    """Return a prompt's tokens; an image's placeholders are its own padding value, as SGLang has it."""
+    """Return a prompt's tokens; as in SGLang, each image has its own padding value."""
     return [token for piece in operation.pieces for token in (
         [1_000_000 + piece.image] * piece.length if piece.image else piece.tokens
     )]  # fmt: skip
 
 
 def cached(drawn: Sequence, asked: Settings) -> list[int]:
-    """Return what is cached of each request of a sequence, in tokens."""
+    """Return the cached tokens of each request of a sequence."""
     operations, page = drawn.operations, asked.page_size
     widths = [len(each.tokens) + len(each.output) + 1 for each in operations]
-    tell(asked)
+    set_server_options(asked)
     enough = sum(width // page + 3 for width in widths)
     rows = rows_of(asked, len(operations), max(widths), enough + 8 * len(operations))
     engine = Engine(tree_of(asked, enough, rows), rows, asked)

@@ -1,7 +1,6 @@
-"""Stand-ins for modules that an engine imports and that its cache never uses: in the oracle's own process alone.
+"""Stand-ins for modules that an engine imports but its cache never uses, so that a tree is importable without kernels.
 
-In: names of modules. Out: an import of one of them, or below one, gives a module of which every name is a class that
-does nothing. So the tree of an engine for GPUs is imported where there is none of its kernels.
+Every name of such a module is a class that does nothing. Used only in the oracle's own process.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class _Named(type):
 
 
 class StandIn(metaclass=_Named):
-    """Takes everything and does nothing; as a decorator it gives back what it decorates."""
+    """Accepts all arguments and does nothing; as a decorator it returns the decorated function."""
 
     def __init__(self, *args: object, **named: object) -> None:
         pass
@@ -71,5 +70,5 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def stand_in(*names: str) -> None:
-    """Give stand-ins for these modules from now on."""
+    """Replace these modules by stand-ins from now on."""
     sys.meta_path.insert(0, _Finder(names))

@@ -1,4 +1,4 @@
-"""What llama.cpp's server (0c1e570) answered to generated sequences, without it: lore's model says the same of each.
+"""lore's predictions equal the recorded answers of llama.cpp's server (0c1e570) to generated sequences.
 
 `make oracle-llama` asks the server itself, 10,000 sequences of each kind, and with RECORD=1 writes these answers.
 """
@@ -26,12 +26,12 @@ def recorded() -> dict[tuple[str, int], list[int]]:
 
 
 @pytest.mark.parametrize(("kind", "session"), CASES)
-def test_every_request_reads_what_the_server_said_was_cached(recorded, kind, session):
+def test_reads_equal_llama_server(recorded, kind, session):
     assert read(setting_of(kind, session), session) == recorded[kind, session]
 
 
 @pytest.mark.parametrize(("kind", "session"), [case for case in CASES if setting_of(*case).model])
-def test_each_setting_decides_in_these_answers(recorded, kind, session):
+def test_llama_answers_depend_on_each_setting(recorded, kind, session):
     assert read(setting_of(kind, session)._replace(model={}), session) != recorded[kind, session]
 
 
@@ -42,19 +42,19 @@ def together() -> list[list[Taken]]:
 
 
 @pytest.mark.parametrize("session", range(len(PARALLEL)))
-def test_requests_that_run_at_the_same_time_read_what_the_server_said(together, session):
+def test_concurrent_reads_equal_llama_server(together, session):
     order = together[session]
     assert PARALLEL[session].slots == 1 or any(each.at < other.ended for other, each in pairwise(order))
     assert llama_parallel.read(PARALLEL[session], session, order) == [each.cached for each in order]
 
 
-def test_when_requests_end_decides_in_these_answers(together):
+def test_concurrent_answers_depend_on_request_ends(together):
     sooner = [[each._replace(ended=each.at) for each in order] for order in together]
     found = [llama_parallel.read(PARALLEL[session], session, order) for session, order in enumerate(sooner)]
     assert found != [[each.cached for each in order] for order in together]
 
 
 @pytest.mark.parametrize("kind", SETTINGS)
-def test_a_server_on_this_machine_answers_as_it_did(recorded, kind):
-    start()  # skips where there is none
+def test_local_llama_server_repeats_the_answers(recorded, kind):
+    start()  # skips without one
     assert cached(setting_of(kind, 0), 0) == recorded[kind, 0]

@@ -1,4 +1,4 @@
-"""What LMCache 0.5.6 answered to generated sequences, without LMCache: lore's model says the same of each request.
+"""lore's predictions equal the recorded answers of LMCache 0.5.6 to generated sequences.
 
 `make oracle-lmcache` asks LMCache itself, and with RECORD=1 writes these answers.
 """
@@ -11,7 +11,7 @@ from plugins.engines.oracle.lmcache_agreement import ANSWERS
 from plugins.engines.oracle.lmcache_model import predicted
 
 
-def test_every_request_finds_what_lmcache_said_it_found():
+def test_reads_equal_lmcache():
     answers = [json.loads(line) for line in ANSWERS.read_text(encoding="utf-8").splitlines()]
     assert len(answers) >= 300
     assert [found for _, *found in answers] == predicted(len(answers))

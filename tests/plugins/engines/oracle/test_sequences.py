@@ -1,4 +1,4 @@
-"""Generated sequences: the same everywhere, hold what engines differ in, and are alike where their pieces are."""
+"""Generated sequences: the same everywhere, and covering the differences of engines."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def drawn() -> list[Sequence]:
     return [sequence(seed) for seed in range(200)]
 
 
-def test_a_seed_gives_the_same_sequence_on_every_machine(drawn):
+def test_seed_gives_the_same_sequence_everywhere(drawn):
     assert hashlib.sha256(repr(drawn[:20]).encode()).hexdigest()[:16] == DIGEST
 
 
-def test_everything_occurs_that_engines_differ_in(drawn):
+def test_sequences_cover_all_differences_of_engines(drawn):
     operations = [each for one in drawn for each in one.operations]
     assert {each.tenant for each in operations} == {"", "a", "b"}
     assert {each.adapter for each in operations} == {"", "x"}

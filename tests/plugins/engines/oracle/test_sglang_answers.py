@@ -1,6 +1,6 @@
-"""What SGLang 0.5.23 answered to generated sequences, without SGLang: lore's model says the same of each request.
+"""lore's predictions equal the recorded answers of SGLang 0.5.23 to generated sequences.
 
-`make oracle-sglang` asks SGLang itself, 10,000 sequences in each of its trees, and with RECORD=1 writes these answers.
+`make oracle-sglang` compares 10,000 sequences for each tree with SGLang itself, and with RECORD=1 writes these answers.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def recorded(kind: str) -> list[list[int]]:
 
 @pytest.mark.parametrize("step", some([3, 1]))
 @pytest.mark.parametrize("kind", LEAST)
-def test_every_request_reads_what_sglang_said_was_cached(kind, step):
+def test_reads_equal_sglang(kind, step):
     answers = recorded(kind)
     assert len(answers) >= LEAST[kind]
     for seed, *cached in answers[::step]:
         assert read(sequence(seed), kind) == cached, (seed, settings(sequence(seed), kind)[1])
 
 
-def test_answers_hold_every_page_size_and_policy_under_pressure_and_without():
+def test_sglang_answers_cover_pages_and_policies():
     drawn = [sequence(seed) for seed, *_ in recorded("unified")]
     asked = [settings(each, "unified")[1] for each in drawn]
     assert len({(each.page_size, each.policy, each.capacity is None) for each in asked}) == 3 * 7 * 2
@@ -40,7 +40,7 @@ def test_answers_hold_every_page_size_and_policy_under_pressure_and_without():
     assert any(before.at < later.at < before.ended for before, later in pairs)
 
 
-def test_answers_hold_windows_and_states_in_memory_that_is_short_and_with_chunks():
+def test_sglang_answers_cover_windows_and_states():
     asked = [settings(sequence(seed), "windows")[1] for seed, *_ in recorded("windows")]
     assert len({(each.window, each.page_size, each.window_capacity is None) for each in asked}) == 7 * 3 * 2
     assert {each.chunked_prefill for each in asked} == {None, 64, 128}

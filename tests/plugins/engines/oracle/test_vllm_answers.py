@@ -1,6 +1,6 @@
-"""What vLLM 0.32 answered to generated sequences, without vLLM: lore's model says the same of each request.
+"""lore's predictions equal the recorded answers of vLLM 0.32 to generated sequences.
 
-`make oracle-vllm` asks vLLM itself, 10,000 sequences, and with RECORD=1 writes these answers.
+`make oracle-vllm` compares 10,000 sequences with vLLM itself, and with RECORD=1 writes these answers.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ def recorded() -> Recorded:
     return answers(ANSWERS)
 
 
-def test_every_request_reads_what_vllm_said_was_cached(recorded: Recorded):
+def test_reads_equal_vllm(recorded: Recorded):
     assert len(recorded) >= 200
     for drawn, cached in recorded:
         assert predicted(drawn) == cached, (drawn.seed, block_of(drawn), capacity_of(drawn))
 
 
 @pytest.mark.parametrize("step", some([3, 1]))
-def test_models_with_windows_and_states_read_what_vllm_said_was_cached(step):
+def test_window_and_state_reads_equal_vllm(step):
     every = answers(SEVERAL)
     assert len(every) >= 200
     recorded = every[::step]
     for drawn, cached in recorded:
         assert mixed(drawn) == cached, (drawn.seed, block_of(drawn), layers_of(drawn))
-    assert sum(predicted(drawn) != cached for drawn, cached in recorded) > 100 / step, "in these the layers decide"
+    assert sum(predicted(drawn) != cached for drawn, cached in recorded) > 100 / step, "layers decide these reads"
     assert {"window", "states"} <= {name for drawn, _ in recorded for name in layers_of(drawn)}
 
 
-def test_the_prompts_of_a_served_engine_read_what_it_said():
+def test_reads_equal_a_served_vllm():
     """Of 200 tokens, the same, with 50 more, changed at 60."""
     piece = Text(0, 200)
     prompts = [(piece,), (piece,), (piece, Text(1, 50)), (piece._replace(edited=60, edit=1),)]
@@ -61,13 +61,13 @@ def test_the_prompts_of_a_served_engine_read_what_it_said():
     [(16, 100, Text(0, 100), 96), (16, 100, Text(0, 100, 40, 1), 32), (32, 32, Text(0, 32), 0),
      (32, 33, Text(0, 33), 32), (16, 32, Text(0, 32), 16)],
 )  # fmt: skip
-def test_two_prompts_read_what_vllms_block_manager_said(block: int, first: int, second: Text, found: int):
+def test_two_prompts_read_as_in_vllm(block: int, first: int, second: Text, found: int):
     asked = (Operation("0", (Text(0, first),), None, 0), Operation("1", (second,), None, 10))
     assert reads(Sequence(0, asked), "vllm", block=block) == [0, found]
 
 
-def test_answers_hold_every_block_size_under_pressure_and_without(recorded: Recorded):
+def test_vllm_answers_cover_block_sizes(recorded: Recorded):
     assert len({(block_of(drawn), drawn.room is None) for drawn, _ in recorded}) == 5 * 2
     tight = [(drawn, cached) for drawn, cached in recorded if drawn.room is not None]
     decided = [drawn for drawn, cached in tight if predicted(drawn._replace(room=None)) != cached]
-    assert len(decided) > 40, "in these memory decides what is read"
+    assert len(decided) > 40, "memory decides these reads"

@@ -1,4 +1,4 @@
-"""vLLM's OpenAI-compatible server on a CPU: recorded, replayed, and its own log and metrics read, word for word.
+"""vLLM's OpenAI-compatible server on a CPU: record, replay, and its own log and metrics.
 
 `LORE_VLLM` names the Python of an environment that has vLLM (`build/oracle/vllm/bin/python`, which `make oracle-vllm`
 makes); without it these tests are skipped. The server takes a minute to start.
@@ -49,7 +49,7 @@ for number in range(4):
 
 
 class Server(NamedTuple):
-    """A server that is up, with what one conversation of four turns with it left behind."""
+    """A running server, and the folder with the recording of a conversation of four turns."""
 
     url: str
     folder: Path
@@ -110,7 +110,7 @@ def _wait(url: str, process: subprocess.Popen[bytes]) -> None:
     raise AssertionError("vLLM did not answer in time")
 
 
-def test_what_is_recorded_of_vllm_is_predicted_to_the_token(server: Server):
+def test_recorded_vllm_reads_are_predicted_exactly(server: Server):
     said = server.simulated("run.jsonl")
     billed = [turn["billed"]["read_tokens"] for turn in said["turns"]]
     assert len(billed) == 4
@@ -120,7 +120,7 @@ def test_what_is_recorded_of_vllm_is_predicted_to_the_token(server: Server):
     assert "a-key-of-nobody" not in (server.folder / "run.jsonl").read_text(encoding="utf-8")
 
 
-def test_the_log_of_vllm_says_the_share_that_answers_add_up_to(server: Server):
+def test_vllm_log_agrees_with_its_responses(server: Server):
     billed = [turn["billed"] for turn in server.simulated("run.jsonl")["turns"]]
     read = sum(bill["read_tokens"] for bill in billed)
     share = read / (read + sum(bill["uncached_tokens"] for bill in billed))
@@ -134,7 +134,7 @@ def test_the_log_of_vllm_says_the_share_that_answers_add_up_to(server: Server):
     assert f"{share:.1%} of the prompts" in server.lore("simulate", "vllm.log")
 
 
-def test_the_metrics_of_vllm_are_the_sums_of_its_answers(server: Server):
+def test_vllm_metrics_agree_with_its_responses(server: Server):
     with urllib.request.urlopen(server.url + "/metrics", timeout=60) as answer:
         (server.folder / "metrics.txt").write_bytes(answer.read())
     billed = [turn["billed"] for turn in server.simulated("run.jsonl")["turns"]]
@@ -143,8 +143,8 @@ def test_the_metrics_of_vllm_are_the_sums_of_its_answers(server: Server):
     assert f"4 requests, {read:,} of {whole:,} prompt tokens read" in server.lore("simulate", "metrics.txt")
 
 
-def test_a_replay_reads_what_the_server_still_has(server: Server):
-    """The last test: it adds to what the server has answered. All but the last block of each prompt is warm."""
+def test_replay_reads_cached_blocks(server: Server):
+    """The last test, since it adds to the server's answers. All but the last block of each prompt is cached."""
     recorded = [turn["billed"] for turn in server.simulated("run.jsonl")["turns"]]
     server.lore("replay", "run.jsonl", "--server", server.url, "--output", "again.jsonl")
     replayed = [turn["billed"]["read_tokens"] for turn in server.simulated("again.jsonl")["turns"]]

@@ -1,9 +1,8 @@
 """Compare lore's model of vLLM with vLLM itself, its block manager and an engine that serves: `make oracle-vllm`.
 
-In: the Python of an environment that has vLLM, how many sequences. Out: rows of the table in the guide: how many
-requests were asked and how many of them lore's model reads alike, and before it the first sequences in which one
-differs; exit code 1 where there is one. With `--record` the first answers of the block manager are written to
-`answers/`, which `make test` compares without vLLM.
+Needs the Python of an environment with vLLM. It prints the first differing sequences, then rows of the guide's table:
+the number of requests and the share for which lore's prediction is equal; the exit code is 1 if any differ. `--record`
+writes the first answers of the block manager to `answers/`, which `make test` compares without vLLM.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _SHOWN = 10
 
 
 def answers(python: str, module: str, count: int, *options: str) -> Iterator[list[int]]:
-    """Yield what vLLM answers: the lines of a program, each an array of numbers."""
+    """Yield vLLM's answers: the lines of a program, each an array of numbers."""
     command = [python, "-m", f"plugins.engines.oracle.{module}", "--count", str(count), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -38,7 +37,7 @@ def answers(python: str, module: str, count: int, *options: str) -> Iterator[lis
 
 
 def compared(name: str, count: int, pairs: Iterable[tuple[int, list[int], list[int]]]) -> bool:
-    """Print the row of an oracle, False where any differ; `pairs` are seeds with what the engine and what lore says."""
+    """Print an oracle's row; return whether all are equal. `pairs`: seeds with the engine's and lore's reads."""
     sequences = requests = equal = differing = 0
     for seed, cached, found in pairs:
         sequences += 1

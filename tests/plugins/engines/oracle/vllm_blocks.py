@@ -1,9 +1,8 @@
-"""vLLM's block manager as a library, without a model: how many tokens of each request of a sequence it finds.
+"""Print how many tokens of generated sequences vLLM's block manager finds, used as a library without a model.
 
-In: a sequence, the size of a block. Out: cached tokens, a number a request, as the engine's scheduler would see them:
-at each step the requests that run take a place for one more token, then those that come are looked up and admitted.
-As a program it prints a line for each of the first `--count` seeds, a JSON array: the seed, then the cached tokens.
-Needs vLLM (`make oracle-vllm` brings it); nothing else of lore's tests imports this module.
+As in the engine's scheduler, running requests take a place for one more token at each step, then new ones are looked up
+and admitted. Each line is a JSON array of a seed: the seed, then the cached tokens of each request. Needs vLLM
+(`make oracle-vllm` installs it); no other test imports this module.
 """
 
 # vLLM is in an environment of its own.
@@ -42,7 +41,7 @@ init_none_hash(sha256)
 
 
 class _Scheduler:
-    """What vLLM's scheduler is asked where it cuts a prompt into chunks for layers with states."""
+    """The attributes of vLLM's scheduler that cut a prompt into chunks for layers with states."""
 
     def __init__(self, block: int) -> None:
         self.cache_config = SimpleNamespace(block_size=block)
@@ -53,12 +52,12 @@ class _Scheduler:
         self.mamba_has_prefill_checkpoint_blocks, self.mamba_prefill_checkpoint_alignment = False, None
 
     def chunk(self, request: Request, tokens: int, cached: int) -> int:
-        """Return how many of so many tokens are computed next, `cached` of a request that begins."""
+        """Return how many of the tokens are computed next."""
         return Scheduler._mamba_block_aligned_split(self, request, tokens, cached)
 
 
 def specs(block: int, layers: dict[str, Any]) -> list[KVCacheSpec]:
-    """Return the groups of layers of a model, as `layers_of` has them."""
+    """Return the groups of layers of a model, for the values of `layers_of`."""
     kind = {"block_size": block, "num_kv_heads": 1, "head_size": 1, "dtype": torch.float32}
     if layers.get("states"):
         other = MambaSpec(block_size=block, shapes=((1,),), dtypes=(torch.float32,), mamba_cache_mode="align")
@@ -68,7 +67,7 @@ def specs(block: int, layers: dict[str, Any]) -> list[KVCacheSpec]:
 
 
 def full(block: int) -> FullAttentionSpec:
-    """Return layers that attend to all tokens, with blocks of so many."""
+    """Return layers with full attention and blocks of `block` tokens."""
     return FullAttentionSpec(block_size=block, num_kv_heads=1, head_size=1, dtype=torch.float32)
 
 
@@ -89,7 +88,7 @@ class Engine:
         self._number = 0
 
     def request(self, tokens: list[int], operation: Operation | None = None) -> Request:
-        """Return a request; what it generates is added later."""
+        """Return a request; its output is added later."""
         self._number += 1
         tenant = operation.tenant if operation is not None else ""
         adapter = operation.adapter if operation is not None else ""
@@ -101,7 +100,7 @@ class Engine:
         )  # fmt: skip
 
     def begin(self, request: Request) -> int:
-        """Admit a request; return how many of its tokens are cached. Raises where there is no room."""
+        """Admit a request; return how many of its tokens are cached. Raise MemoryError if it does not fit."""
         self.manager.new_step_starts()
         blocks, cached, boundary = self.manager.get_computed_blocks(request)
         request.shared_prefix_boundary = boundary
@@ -118,19 +117,19 @@ class Engine:
         return cached
 
     def generate(self, request: Request, token: int) -> None:
-        """Take a place for a token that was generated."""
+        """Take a place for an output token."""
         request.append_output_token_ids(token)
         if self.manager.allocate_slots(request, 1) is None:
             raise MemoryError(f"no room for token {request.num_tokens}")
         request.num_computed_tokens = request.num_tokens
 
     def end(self, request: Request) -> None:
-        """Give its blocks back."""
+        """Release its blocks."""
         self.manager.free(request)
 
 
 def reads(sequence: Sequence, *, several: bool = False) -> list[int]:
-    """Return how many tokens of each request are cached when it comes; `several`: of a model as `layers_of` has it."""
+    """Return the cached tokens of each request; `several`: for a model with the layers of `layers_of`."""
     block, layers = block_of(sequence), layers_of(sequence)
     plenty = sum(-(-(len(each.tokens) + len(each.output)) // block) for each in sequence.operations)
     if several:

@@ -1,6 +1,6 @@
-"""A model of one layer without weights, with a tokenizer of bytes and a chat template, that vLLM serves.
+"""Write a model for vLLM to a folder: one layer without weights, a byte tokenizer, a chat template.
 
-In: a folder. Out: the files of the model in it. A token is a byte. Run by the Python of vLLM's environment.
+Run by the Python of vLLM's environment.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""lore's model of vLLM, asked what vLLM was asked: the same sequences, the same settings."""
+"""Predictions of lore's model of vLLM for the same sequences and settings."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from plugins.engines.oracle.vllm_settings import (
 
 
 def mixed(drawn: Sequence) -> list[int]:
-    """Return what lore's model reads of the cache for each request where the model has layers as `layers_of`."""
+    """Return lore's prediction for each request, for a model with the layers of `layers_of`."""
     return reads(drawn, "vllm", block=block_of(drawn), capacity=mixed_capacity_of(drawn), **layers_of(drawn))
 
 
 def predicted(drawn: Sequence) -> list[int]:
-    """Return what lore's model reads of the cache for each request."""
+    """Return lore's prediction for each request."""
     return reads(drawn, "vllm", block=block_of(drawn), capacity=capacity_of(drawn))
 
 
 def predicted_served(count: int) -> list[list[int]]:
-    """Return for each seed what lore's model reads for its requests: one memory holds them all."""
+    """Return lore's predictions for the requests of each seed; one memory serves all seeds."""
     asked = [[each for batch in batches(seed) for each in batch] for seed in range(count)]
     found = iter(reads(Sequence(0, tuple(each for one in asked for each in one)), "vllm", **ROOM))
     return [[next(found) for _ in one] for one in asked]

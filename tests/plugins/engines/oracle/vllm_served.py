@@ -1,9 +1,9 @@
-"""vLLM as it is served, with a model of one layer that is made here and has no weights: what it says was cached.
+"""Print the cached tokens that a served vLLM reports, with a model of one layer and no weights made here.
 
-In: how many sequences. Out: a line of JSON, -1 and the cached tokens of four prompts (200 tokens, the same, 50 more,
-changed at 60), then one for each sequence: its seed, then the cached tokens of each request. All go through one
-engine; those that come at the same time are asked together; each generates one token. Needs vLLM (`make oracle-vllm`
-brings it); some minutes.
+The first line is a JSON array of -1 and the cached tokens of four prompts (200 tokens, the same, 50 more, changed at
+60), the others one for each sequence: its seed, then the cached tokens of each request. All go through one engine;
+simultaneous requests are sent together; each generates one token. Needs vLLM (`make oracle-vllm` installs it) and some
+minutes.
 """
 
 # vLLM is in an environment of its own.
@@ -45,7 +45,7 @@ def engine(folder: Path) -> Any:
 
 
 def cached(engine: Any, prompts: list[tuple[list[int], str]]) -> list[int]:
-    """Ask prompts, each with the salt of its tenant, at the same time; return the cached tokens of each."""
+    """Send prompts at once, each with the salt of its tenant; return the cached tokens of each."""
     from vllm import SamplingParams, TokensPrompt
 
     asked = [

@@ -1,4 +1,4 @@
-"""What vLLM serves a seed's sequence with. Needs neither vLLM nor lore: both sides of the comparison import it."""
+"""The sequences and settings of both sides of the comparison with vLLM. Needs neither vLLM nor lore."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ _BLOCKS = (16, 16, 16, 32, 8, 64, 1)
 
 
 def served(seed: int) -> Sequence:
-    """Return what is served: where memory is small, the sequences of three seeds in turn, so that each finds it full.
-
-    They begin alike at times, as all sequences do, and have no chain in common.
-    """
+    """Return the sequence of a seed; if memory is small, interleaved with two more, so that it is full."""
     first = sequence(seed)
     if first.room is None:
         return first
@@ -31,7 +28,7 @@ def served(seed: int) -> Sequence:
 
 
 def _together(operations: tuple[Operation, ...]) -> list[list[Operation]]:
-    """Return requests in groups, each of which begins when all before have ended."""
+    """Return groups of requests; each group begins when all earlier ones have ended."""
     groups: list[list[Operation]] = []
     for operation in operations:
         if not groups or operation.at >= max(each.ended for each in groups[-1]):
@@ -46,12 +43,12 @@ def block_of(drawn: Sequence) -> int:
 
 
 def capacity_of(drawn: Sequence) -> int | None:
-    """Return how many blocks memory has; None: enough."""
+    """Return the capacity in blocks; None: unlimited."""
     return drawn.capacity(block_of(drawn))
 
 
 def layers_of(drawn: Sequence) -> dict[str, int | bool]:
-    """Return the layers of a model that the sequence is served with, beside those that attend to all tokens."""
+    """Return the layers of the model that serves the sequence, as options of lore's model."""
     chance = random.Random(f"layers {drawn.seed}")
     groups, full = chance.choice((1, 1, 2, 5)), chance.choice((1, 1, 1, 2))
     retention = chance.choice((0, 0, 0, 1, 2, 4)) * block_of(drawn)
@@ -64,7 +61,7 @@ def layers_of(drawn: Sequence) -> dict[str, int | bool]:
 
 
 def mixed_capacity_of(drawn: Sequence) -> int | None:
-    """Return how many blocks memory has for groups of layers as `layers_of` has them; None: enough."""
+    """Return the capacity in blocks for the layers of `layers_of`; None: unlimited."""
     layers, blocks = layers_of(drawn), capacity_of(drawn)
     if blocks is None:
         return None
@@ -74,16 +71,16 @@ def mixed_capacity_of(drawn: Sequence) -> int | None:
     return blocks * layers["full"] + 2 * running * layers["groups"]
 
 
-# What is served with a model: vLLM's attention on a CPU takes blocks of 32.
+# For a served model: vLLM's attention on a CPU takes blocks of 32.
 ROOM = {"block": 32, "capacity": 48}
 LONGEST = 1_024  # tokens of a request
 FIRST_SERVED = [0, 192, 192, 32]  # of 200 tokens, the same, with 50 more, changed at 60
 
 
 def batches(seed: int) -> list[list[Operation]]:
-    """Return requests that a served model is asked together, each generating one token; images and adapters left out.
+    """Return groups of simultaneous requests for a served model, one output token each, without images and adapters.
 
-    Their times go on from seed to seed, as the engine does.
+    Times continue from seed to seed, since one engine serves all.
     """
     drawn = sequence(seed).operations
     plain = [each for each in drawn if not each.adapter and not any(piece.image for piece in each.pieces)]
