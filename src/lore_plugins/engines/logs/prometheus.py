@@ -123,8 +123,8 @@ class EngineMetrics(EngineLog[_ScrapeState]):
             found = self._end_scrape(line)
         now = self._scrapes.now
         if len(now.series) >= _MOST_SERIES:
-            text = f"series of a scrape are skipped: it has more than {_MOST_SERIES:,}"
-            found += [] if now.crowded else [problem(Code.CAPTURE_TOO_LARGE, text, line)]
+            message = f"series of a scrape are skipped: it has more than {_MOST_SERIES:,}"
+            found += [] if now.crowded else [problem(Code.CAPTURE_TOO_LARGE, message, line)]
             now.crowded = True
             return found
         now.series[series] = value
