@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.compaction.trial import ended_first
+from lore.compaction.trial import order_turn_ends
 from lore.formats.base import Read
 from lore.session import event
 from model.making import call, said, user
@@ -24,7 +24,7 @@ def told(kind, number=1, chain="main"):
 
 def placed(*kinds):
     reads = [Read(told(*one.split("/")), place, 0) for place, one in enumerate(kinds)]
-    return [kinds[one.read.line] for one in ended_first(reads)]
+    return [kinds[one.read.line] for one in order_turn_ends(reads)]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.trial import TrialOutcome
-from lore.compaction.trial_plan import PromptChange, most_context, rebilled
+from lore.compaction.trial_plan import PromptChange, most_context, usage_after_pruning
 from lore.model.events import Usage
 from lore.recording.opening import Options
 from lore.report.sentences.trial import verdict
@@ -184,7 +184,7 @@ BILL = Usage(uncached_tokens=10, read_tokens=9_000, write_tokens=490, write_5m_t
     ],
 )
 def test_a_bill_without_what_was_pruned(change, read, write):
-    bill = rebilled(BILL, change)
+    bill = usage_after_pruning(BILL, change)
     assert (bill.read_tokens, bill.write_tokens, bill.write_5m_tokens) == (read, write, write)
     assert (bill.uncached_tokens, bill.output_tokens) == (10, 7)
     removed = min(change.removed, 9_500 - min(change.head, 9_500))

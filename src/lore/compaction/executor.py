@@ -22,7 +22,7 @@ from lore.asking import Summarizer, SummaryError, SummaryRequest, Waiting
 from lore.cache.bills import total, unbelievable
 from lore.compaction.activity import SessionActivity
 from lore.compaction.base import CompactionOutcome, Firing, TimelineCut, Trigger, Window
-from lore.compaction.costs import Cache, PromptSizes, TokenScale, cheapest
+from lore.compaction.costs import CacheCosts, PromptSizes, TokenScale, compare_moments
 from lore.compaction.extractive import Extractive
 from lore.compaction.passes import summarize_in_passes
 from lore.compaction.policy import (
@@ -298,22 +298,22 @@ def judge_chain(
 
 
 def should_wait(
-    firing: Firing, activity: SessionActivity, chain: Chain, settings: Compaction, cache: Cache | None, now: float,
+    firing: Firing, activity: SessionActivity, chain: Chain, settings: Compaction, cache: CacheCosts | None, now: float,
 ) -> bool:  # fmt: skip
     """Return whether a cadence costs less once the cache has expired anyway (`when = "cheapest"`).
 
     Predicts as many requests before the next long pause as there were on average, and as many after it.
     """
-    if settings.when != "cheapest" or firing.trigger != "cadence" or cache is None or cache.lives is None:
+    if settings.when != "cheapest" or firing.trigger != "cadence" or cache is None or cache.lifetime is None:
         return False
     if not cache.is_warm(activity.pause(now)):
         return False
-    until, scale = activity.requests_until_pause(cache.lives), token_scale(activity, chain)
+    until, scale = activity.requests_until_pause(cache.lifetime), token_scale(activity, chain)
     after = tokens_of(kept_entries(chain.entries, firing.cut)) + summary_request(chain, firing, settings).tokens
     before = tokens_of(chain.entries)
     growth = before // max(1, activity.requests)
     sizes = PromptSizes(scale.prompt(before), scale.prompt(after), scale.head, growth)
-    return cheapest(sizes, cache, 2 * until, until, warm=True).moment == "later"
+    return compare_moments(sizes, cache, 2 * until, until, warm=True).best == "later"
 
 
 def summary_request(chain: Chain, firing: Firing, settings: Compaction) -> SummaryRequest:

@@ -37,7 +37,7 @@ from lore.asking import SummaryError
 from lore.compaction.activity import UNTIMED, SessionActivity
 from lore.compaction.base import CompactionOutcome, SessionMemory, Trigger
 from lore.compaction.commands import is_nested
-from lore.compaction.costs import Cache
+from lore.compaction.costs import CacheCosts
 from lore.compaction.executor import Dependencies, Prepared, finish, judge_chain, prepare, should_wait
 from lore.compaction.policy import AFTER_TURN, BEFORE_TURN
 from lore.compaction.settings import Compaction
@@ -91,7 +91,7 @@ class Continuous:
 
     def __init__(
         self, stored: StoredSession, settings: Compaction | None, dependencies: Dependencies, *, agent: str = "",
-        cache: Cache | None = None, memory: SessionMemory | None = None, environ: Mapping[str, str] = os.environ,
+        cache: CacheCosts | None = None, memory: SessionMemory | None = None, environ: Mapping[str, str] = os.environ,
     ) -> None:  # fmt: skip
         fault = "" if settings is None else settings.fault()
         if fault:

@@ -21,7 +21,7 @@ from lore.asking import Waiting
 from lore.cache.rules import DatedRules
 from lore.compaction.activity import UNTIMED, SessionActivity
 from lore.compaction.base import Firing, SessionMemory, StoreMemory, is_idle
-from lore.compaction.costs import cache_of
+from lore.compaction.costs import session_costs
 from lore.compaction.executor import execute, judge_chain, should_wait
 from lore.compaction.policy import AFTER_TURN, AUTOMATIC
 from lore.compaction.settings import Compaction
@@ -262,7 +262,7 @@ class Watch:
             seen.is_untimed = True
             self._hands.tell(f"{session_id}: {UNTIMED}")
         firing = judge_chain(tracker, chain, settings, AUTOMATIC if spoke else AFTER_TURN, now=now)
-        cache = None if firing is None else cache_of(log.session.state, chain, self._rules, now)
+        cache = None if firing is None else session_costs(log.session.state, chain, self._rules, now)
         seen.waits = firing is not None and should_wait(firing, tracker, chain, settings, cache, now)
         return None if seen.waits else firing
 

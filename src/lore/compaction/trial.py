@@ -1,8 +1,8 @@
-"""What a policy would have done to a recorded session: where it fires, what that costs and saves.
+"""Compute what a policy would have done to a recorded session: when it fires, what that costs and saves.
 
-The policy is asked where a harness would ask it (after each finished turn; when a person speaks; before each turn), and
-each firing is applied before the next is sought. Recorded compactions stay; the summary is the extractive one; sources
-are not asked, and counted with the most that they may say. Only the main chain is compacted, and counted.
+The policy is asked when a harness would ask it (after each finished turn, when a person speaks, before each turn), and
+each compaction is applied before the next one is sought. Recorded compactions stay. The summary is the extractive one;
+outside sources are not asked, and counted with the most tokens that they may add. Only the main chain is considered.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lore.compaction.activity import TURN_ENDS
 from lore.compaction.costs import Moment
 from lore.compaction.policy import AFTER_TURN
 from lore.compaction.settings import Compaction
-from lore.compaction.trial_plan import RecordedSide, TrialPlan, totals_of
+from lore.compaction.trial_plan import RecordedSide, TrialPlan, trial_totals
 from lore.formats.base import Read
 from lore.model.events import MAIN, Append, CompactApplied, Event, TurnStarted
 from lore.model.items import AssistantMessage, ToolCall
@@ -26,16 +26,19 @@ from lore.prompt.layout import is_real
 
 
 class PlacedEvent(NamedTuple):
-    """An event, and where it was read."""
+    """An event, with the place where it was read."""
 
     read: Read
     event: Event
 
 
-def ended_first(reads: Iterable[Read]) -> Iterator[PlacedEvent]:
-    """Yield events in the order in which they happened. Holds at most what one person says before an answer."""
+def order_turn_ends(reads: Iterable[Read]) -> Iterator[PlacedEvent]:
+    """Yield events in their order, except that a turn's end comes before user messages that follow its answer.
+
+    Some logs write the end of a turn only once the next one begins. Holds back what a person says before that.
+    """
     held: list[PlacedEvent] = []
-    is_answered: dict[str, bool] = {}  # by chain, while a request is out: whether it was answered without tools
+    is_answered: dict[str, bool] = {}  # by chain with an open request: whether its answer called no tools
     for read in reads:
         placed = PlacedEvent(read, read.value)  # pyright: ignore[reportArgumentType]
         event, chain = placed.event, placed.event.chain
@@ -56,26 +59,23 @@ def ended_first(reads: Iterable[Read]) -> Iterator[PlacedEvent]:
 
 
 class TrialOutcome(NamedTuple):
-    """What a policy came to: the moment that was chosen, the firings, the sums; how many exchanges the session had,
-    whether the times of any are known, the longest pause that ended when somebody spoke (seconds), and how many
-    firings pruned nothing.
-    """
+    """What a policy would have done to a session."""
 
     settings: Compaction
-    moment: Moment
+    moment: Moment  # the cheaper one
     triggers: list[FiredTrigger]
     totals: CompactedTotals
     exchanges: int
-    is_timed: bool
-    pause: float | None
-    refused: int
+    is_timed: bool  # the time of an exchange is known
+    pause: float | None  # longest pause before a message, in seconds
+    refused: int  # compactions that would not have made the prompt shorter
 
 
 class Trial:
-    """Call `before` and `after` with each event, around its being applied to the recorded session; then `result`.
+    """Tries a policy: call `before` and `after` around applying each event to the recorded session, then `result`.
 
-    `recorded` returns the recorded session as it is by now; before the first event that is an empty one. Where the
-    moment is to be the cheapest, a second plan waits with its cadences for a cold cache.
+    `recorded` returns the recorded session as it is now, an empty one before the first event. If the cheapest moment is
+    asked for, a second plan waits with its cadences for a cold cache.
     """
 
     def __init__(self, recorded: Callable[[], FoldedSession], settings: Compaction, rules: DatedRules) -> None:
@@ -84,79 +84,80 @@ class Trial:
         self._side = RecordedSide(rules, settings.window)
         self._plans = [TrialPlan(recorded(), settings, rules, self._side, moment) for moment in moments]
         self._main: str | None = None
-        self._is_finished = self._waits_for_time = False
+        self._turn_ended = False  # and the policy was not asked since
+        self._gap_is_open = False  # a person spoke at an unknown time: ask when the turn begins
         self._compactions = 0
 
     def before(self, event: Event) -> None:
-        """Ask what is due before this event: where a person speaks before it is taken, so that it has the last word."""
+        """Ask the policy before an event is applied."""
         if isinstance(event, Append | TurnStarted):
             self._main = event.chain if self._main is None or event.chain == MAIN else self._main
         if event.chain != self._main:
             return
         if isinstance(event, Append) and is_real(event.item):
-            self._after_turn()
+            self._ask_after_turn()
             at = parse_timestamp(event.at)
-            self._waits_for_time = at is None
+            self._gap_is_open = at is None
             if at is not None:
                 self._ask_gap(event, at)
         elif isinstance(event, TurnStarted):
-            self._after_turn()
-            self._close()
+            self._ask_after_turn()
+            self._close_turn()
             at = parse_timestamp(event.at)
-            if self._waits_for_time and at is not None:
+            if self._gap_is_open and at is not None:
                 self._ask_gap(event, at)
-            self._waits_for_time = False
+            self._gap_is_open = False
             for plan in self._plans:
-                plan.wake(event.chain, at)
+                plan.fire_if_cold(event.chain, at)
                 plan.ask(("overflow",), event.chain, at)
 
     def after(self, event: Event) -> None:
-        """Take an event that the recorded session has taken."""
+        """Apply an event that was applied to the recorded session."""
         for plan in self._plans:
-            plan.take(event)
+            plan.apply(event)
         if event.chain != self._main:
             return
         self._compactions += isinstance(event, CompactApplied)
         if isinstance(event, TurnStarted):
-            request = self._side.open(event, self._chain())
+            request = self._side.open_turn(event, self._chain())
             for plan in self._plans:
-                plan.open(request, event.chain)
+                plan.open_turn(request, event.chain)
         elif isinstance(event, TURN_ENDS):
-            self._is_finished = True
-            self._side.answered(parse_timestamp(event.at))
+            self._turn_ended = True
+            self._side.note_time(parse_timestamp(event.at))
 
     def _ask_gap(self, event: Append | TurnStarted, at: float) -> None:
         for plan in self._plans:
-            plan.wake(event.chain, at)
+            plan.fire_if_cold(event.chain, at)
             plan.ask(("gap",), event.chain, at, agent=event.agent_id)
 
-    def _after_turn(self) -> None:
-        """Ask after a turn, once all of it has come, its results too."""
-        if not self._is_finished or self._main is None:
+    def _ask_after_turn(self) -> None:
+        """Ask the policy after a turn, once its results are there."""
+        if not self._turn_ended or self._main is None:
             return
-        self._is_finished = False
-        self._close()  # its bill is known, and no compaction behind it saves any of it
+        self._turn_ended = False
+        self._close_turn()  # a compaction after the turn saves nothing of it
         for plan in self._plans:
             plan.ask(AFTER_TURN, self._main, self._side.last)
 
-    def _close(self) -> None:
-        if (turn := self._side.close(self._chain())) is not None:
+    def _close_turn(self) -> None:
+        if (turn := self._side.close_turn(self._chain())) is not None:
             for plan in self._plans:
-                plan.close(turn)
+                plan.close_turn(turn)
 
     def _chain(self) -> Chain:
         return self._recorded().chain(self._main or MAIN)
 
     def result(self) -> TrialOutcome:
-        """Return what the cheapest plan comes to, when every event was taken."""
-        self._after_turn()
-        self._close()
-        costs = [plan.cost for plan in self._plans]  # where any is not known, the first plan
+        """Return the outcome of the cheapest plan; of the first one, if a cost is unknown."""
+        self._ask_after_turn()
+        self._close_turn()
+        costs = [plan.cost for plan in self._plans]
         known = [cost for cost in costs if cost is not None]
         plan = self._plans[costs.index(min(known)) if len(known) == len(costs) else 0]
-        seen = plan.tracker.chain(self._main or MAIN)
+        activity = plan.activity.chain(self._main or MAIN)
         return TrialOutcome(
             self._settings, plan.moment, [firing.result() for firing in plan.firings],
-            totals_of(self._side, plan, self._compactions, self._settings), seen.exchanges, seen.is_timed, plan.pause,
-            plan.refused,
+            trial_totals(self._side, plan, self._compactions, self._settings), activity.exchanges, activity.is_timed,
+            plan.pause, plan.refused,
         )  # fmt: skip

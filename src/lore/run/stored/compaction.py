@@ -19,12 +19,12 @@ from lore.asking import Waiting
 from lore.cache.rules import DatedRules
 from lore.compaction.activity import UNTIMED, SessionActivity
 from lore.compaction.base import CompactionOutcome, SessionMemory, StoreMemory, Trigger
-from lore.compaction.costs import PromptSizes, cache_of, cost_of, summary_price
+from lore.compaction.costs import PromptSizes, compaction_cost, session_costs, summary_price
 from lore.compaction.executor import execute, judge_chain, should_wait, token_scale
 from lore.compaction.settings import TRIED, WINDOWS, Compaction
 from lore.compaction.store_watch import Hands, Watch
 from lore.compaction.summarizers import dependencies_of, refuse_nested
-from lore.compaction.trial import Trial, ended_first
+from lore.compaction.trial import Trial, order_turn_ends
 from lore.config import Settings
 from lore.errors import LoreError, lacks_plug_in
 from lore.fold.step import Folding
@@ -140,7 +140,7 @@ class Compacting:
             if trigger == "gap" and settings.gap_secs and not tracker.chain(chain.id).is_timed:
                 return f"Nothing was compacted: {UNTIMED}."
             return f"{few}." if trigger == "manual" else f"Nothing was compacted: no {trigger} is due."
-        if should_wait(firing, tracker, chain, settings, cache_of(session, chain, self._rules, now), now):
+        if should_wait(firing, tracker, chain, settings, session_costs(session, chain, self._rules, now), now):
             why = "the cache is warm, and waiting until it is cold costs less"
             return f'Nothing was compacted: {why} (when = "cheapest").'
         done = execute(session, chain.id, firing, settings, dependencies._replace(memory=memory), at=now)
@@ -170,10 +170,10 @@ class Compacting:
             folding.apply(event)
         before, after = (scale.prompt(tokens_of(held.entries)) for held in (chain, folding.chain(chain.id)))
         sizes = PromptSizes(before, after + made.context_tokens, scale.head if made.changes_history else before)
-        cache = cache_of(session, chain, self._rules, now, before)
+        cache = session_costs(session, chain, self._rules, now, before)
         read = max(0, before - scale.head) if made.pruned else 0
         end = None if chain.last is None else parse_timestamp(chain.last.at)
-        cost = cost_of(
+        cost = compaction_cost(
             sizes, cache, cache.is_warm(None if end is None else now - end),
             summary_price(self._rules, self._settings, read, now),
         )  # fmt: skip
@@ -248,7 +248,7 @@ def dry_run(path: str, options: Options, settings: Compaction | None, rules: Dat
         )  # fmt: skip
     with collected_seldom():
         trial = Trial(lambda: recording.state, settings, rules)
-        for read, event in ended_first(recording.reads()):
+        for read, event in order_turn_ends(recording.reads()):
             trial.before(event)
             recording.apply(read, event)
             trial.after(event)
