@@ -1,4 +1,4 @@
-"""Replay: `lore replay` sends a recording to a server and compares what it read with what was predicted."""
+"""Replay: `lore replay` sends a recording to a server and compares its reads with the prediction."""
 
 from lore.cli import LOOK, CommandRow
 
@@ -6,7 +6,7 @@ COMMAND = CommandRow(
     LOOK, "replay", (
         ("replay capture.jsonl --server http://127.0.0.1:8080 --dialect openai-chat", "into an engine here"),
         ("replay session.jsonl --server http://127.0.0.1:8000 --layouts user,persist", "which tail reads most"),
-        ("replay capture.jsonl --server https://api.anthropic.com --dry-run", "what it would cost; sends nothing"),
+        ("replay capture.jsonl --server https://api.anthropic.com --dry-run", "estimates the cost; sends nothing"),
     ),
     "lore_plugins.replay.command:run", schemas={"replay": "lore_plugins.replay.results:Replayed"},
 )  # fmt: skip

@@ -1,9 +1,8 @@
-"""The capture that a replay writes: a record a request, read by every command as the log of a recording proxy.
+"""The capture that a replay writes: one record per request, in the format of the recording proxy's captures.
 
-In: requests as they were sent, their answers. Out: lines, each written whole and synchronised before the next request
-is sent. Rules: one writer at a time holds the file; a last line that is torn is cut off when the file is opened again;
-what was sent is known by the SHA-256 of its body, so that a second run goes on behind it. Headers are those that are
-handed in: no key is among them. The file is its owner's alone.
+Each line is written whole and flushed to disk before the next request is sent. One process at a time holds the file,
+which only its owner can read. A torn last line is cut off when the file is opened again. A sent request is identified
+by the SHA-256 of its body, so that a second run can continue. Headers are those of the caller, without keys.
 """
 
 from __future__ import annotations
@@ -25,34 +24,31 @@ VERSION = 1
 _PIECE = 1 << 20
 
 
-class Captured(NamedTuple):
-    """One request with its answer. Times are seconds since the epoch; `served_by` is empty where nobody knows.
-
-    `turn` and `chain` name what was replayed; `salt` kept its cache apart (empty: none).
-    """
+class ReplayRecord(NamedTuple):
+    """One request with its answer; times are seconds since 1970."""
 
     url: str
     headers: dict[str, str]
     body: bytes
     sent: float
-    status: int
+    status: int  # 0: no answer
     answer_headers: dict[str, str]
     answer: bytes
     began: float
     ended: float
-    turn: int
+    turn: int  # the replayed turn
     chain: str
-    served_by: str = ""
-    salt: str = ""
+    served_by: str = ""  # the engine, "" if unknown
+    salt: str = ""  # separates the layout's cache from others
 
 
 def digest_of(body: bytes) -> str:
-    """Return what a request is known by."""
+    """Return the SHA-256 by which a request is identified."""
     return hashlib.sha256(body).hexdigest()
 
 
-def line_of(record: Captured) -> bytes:
-    """Write a record, with its end; both bodies are UTF-8. Without an answer (status 0) `response` is null."""
+def line_of(record: ReplayRecord) -> bytes:
+    """Return a record as a line. Without an answer (status 0) `response` is null."""
     request = {
         "method": "POST", "url": record.url, "headers": record.headers, "body": record.body.decode("utf-8", "replace"),
         "timestamp": record.sent,
@@ -72,8 +68,8 @@ def line_of(record: Captured) -> bytes:
     return encode({"request": request, "response": response, **known, "replay": replayed}) + b"\n"
 
 
-def salt_in(path: str) -> str:
-    """Return the salt of the first record of a capture; empty where there is none."""
+def read_salt(path: str) -> str:
+    """Return the salt of the first record of a capture, "" if there is none."""
     try:
         with open(path, "rb") as file:
             first = file.readline(RECORD_BYTES)
@@ -84,36 +80,35 @@ def salt_in(path: str) -> str:
 
 
 class CaptureFile:
-    """A capture that is held by this process; `sent` are the digests of what it says was sent, in order."""
+    """A capture that this process holds."""
 
     def __init__(self, descriptor: int, path: str) -> None:
         self._descriptor, self.path, self.shown = descriptor, path, show(path)
-        self.sent: list[str] = []
+        self.sent: list[str] = []  # digests of the requests in the file, in order
         self._end = self._read()
         if self._end < os.fstat(descriptor).st_size:
             os.ftruncate(descriptor, self._end)
 
-    def append(self, record: Captured) -> None:
-        """Write a record behind the others; what cannot be written whole is taken back. Raises LoreError."""
+    def append(self, record: ReplayRecord) -> None:
+        """Append a record, whole or not at all. Raises LoreError."""
         line = line_of(record)
         if len(line) > RECORD_BYTES:
-            raise LoreError(
-                f"turn {record.turn}: a record longer than {RECORD_BYTES >> 20} MiB, which no reader would take"
-            )
+            message = f"turn {record.turn}: a record longer than {RECORD_BYTES >> 20} MiB, which no reader accepts"
+            raise LoreError(message)
         try:
             append(self._descriptor, line, self._end)
         except OSError as error:
-            raise _refused(self.shown, error) from None
+            raise _write_error(self.shown, error) from None
         self._end += len(line)
         self.sent.append(digest_of(record.body))
 
     def empty(self) -> None:
-        """Throw away what it holds: it was seen to be a capture of a replay, and nothing else is thrown away."""
+        """Delete all records; opening the file has verified that it holds nothing else."""
         os.ftruncate(self._descriptor, 0)
         self.sent, self._end = [], 0
 
     def _read(self) -> int:
-        """Take the whole records, and return where the last one ends. Raises LoreError for any other line."""
+        """Read the whole records, and return the end of the last. Raise LoreError for any other line."""
         end, number, rest = 0, 0, b""
         while piece := os.read(self._descriptor, _PIECE):
             *lines, rest = (rest + piece).split(b"\n")
@@ -126,18 +121,16 @@ class CaptureFile:
     def _digest(self, line: bytes, number: int, at: int) -> str:
         replayed = parts((table(line) or {}).get("replay", b""))
         if replayed.get("v") != str(VERSION).encode() or replayed.get("sha256", b"")[:1] != b'"':
-            hint = "name another --output, or overwrite this one with --force"
-            raise LoreError(
-                f"{self.shown} is no capture of lore replay", hint=hint, where=Where(self.shown, number, at)
-            )
+            message, hint = f"{self.shown} was not written by lore replay", "name another --output"
+            raise LoreError(message, hint=hint, where=Where(self.shown, number, at))
         return text_of(replayed["sha256"])
 
 
 @contextmanager
 def capture_file(path: str, *, resume: bool = False, force: bool = False) -> Generator[CaptureFile]:
-    """Open a capture to write to, and hold it; `resume` goes on with one that is there, `force` empties it.
+    """Open and hold a capture for writing; `resume` continues an existing one, `force` empties it.
 
-    Raises LoreError where it exists and neither was asked for, is held by another process, or cannot be written.
+    Raise LoreError if it exists (without either), is held by another process, or cannot be written.
     """
     shown = show(path)
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -145,9 +138,9 @@ def capture_file(path: str, *, resume: bool = False, force: bool = False) -> Gen
     try:
         descriptor = os.open(path, flags | new, 0o600)
     except FileExistsError:
-        raise taken(shown) from None
+        raise exists_error(shown) from None
     except (OSError, ValueError) as error:
-        raise _refused(shown, error) from None
+        raise _write_error(shown, error) from None
     existed = os.fstat(descriptor).st_size > 0
     try:
         if not os.path.isfile(path):
@@ -161,16 +154,16 @@ def capture_file(path: str, *, resume: bool = False, force: bool = False) -> Gen
         yield file
     finally:
         if not existed and os.path.isfile(path) and not os.fstat(descriptor).st_size:
-            with suppress(OSError):  # nothing was answered: no file is left of it
+            with suppress(OSError):  # without any answer no file remains
                 os.unlink(path)
         os.close(descriptor)
 
 
-def taken(shown: str) -> LoreError:
+def exists_error(shown: str) -> LoreError:
     """Return the error for a capture that exists."""
-    hint = "go on with it by --resume, overwrite it by --force, or name another --output"
+    hint = "continue it with --resume, overwrite it with --force, or name another --output"
     return LoreError(f"{shown} exists", hint=hint)
 
 
-def _refused(shown: str, error: OSError | ValueError) -> LoreError:
+def _write_error(shown: str, error: OSError | ValueError) -> LoreError:
     return LoreError(f"cannot write {shown}: {reason_of(error)}", hint="name another file with --output")

@@ -1,4 +1,4 @@
-"""`lore replay`: a recording sent to a server, what it read from its cache beside what was predicted."""
+"""`lore replay`: send a recording to a server, and compare what it read from its cache with the prediction."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ def run(
         str | None,
         typer.Option(
             "--layouts",
-            help="Compare layouts: recorded, lore, system, user, persist, each also as LAYOUT:DIALECT; by commas.",
+            help="Compare layouts: recorded, lore, system, user, persist, or LAYOUT:DIALECT; separated by commas.",
         ),
     ] = None,
-    model: Annotated[str | None, typer.Option("--model", help="Ask for this model; default: as recorded.")] = None,
-    max_tokens: Annotated[int, typer.Option("--max-tokens", min=1, help="Generate at most so many tokens.")] = 1,
+    model: Annotated[str | None, typer.Option("--model", help="Request this model; default: as recorded.")] = None,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", min=1, help="The most tokens to generate.")] = 1,
     pace: Annotated[
         str | None,
         typer.Option(
@@ -72,17 +72,17 @@ def run(
             help="Shorten recorded gaps: 10x, 2s (at most), both, 1x (as recorded), 0; default: 1s here, 5s elsewhere.",
         ),
     ] = None,
-    turns: Annotated[int | None, typer.Option("--turns", min=1, help="Send the first so many requests alone.")] = None,
+    turns: Annotated[int | None, typer.Option("--turns", min=1, help="Send only this number of requests.")] = None,
     cache: Annotated[
-        str | None, typer.Option("--cache", help="Predict this cache; default: as the server says, else its host.")
+        str | None, typer.Option("--cache", help="Predict this cache; default: the server's, else that of its host.")
     ] = None,
     output: Annotated[
         str | None,
         typer.Option("--output", "-o", help="The capture to write; default: a dated name in this folder."),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on behind what --output says was sent.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the capture --output.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the capture if it exists.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be sent and cost; send nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate requests and cost; send nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Send to a server elsewhere without a question.")] = False,
     api_key_env: Annotated[
         str | None,
@@ -100,24 +100,24 @@ def run(
     color: Colour = None,
     verbose: Verbose = False,
 ) -> int:
-    """Send a recording to a server, and put what it says it read from its cache beside the prediction.
+    """Send a recording to a server, and compare what it read from its cache with the prediction.
 
-    Requests go out one at a time, in the order recorded, with one token to generate; every answer is written to a
-    capture, which every command reads. Nothing goes to another host than the one named, and to one that is not this
+    Requests go out one at a time, in the recorded order, with one token to generate; every answer is written to a
+    capture, which every command reads. Nothing is sent to another host than the one named, and to one that is not this
     machine only after a question.
 
-    Exit code 2 where nothing could be sent, 3 where not all was, 130 after Ctrl-C.
+    Exit code 2 if nothing could be sent, 3 if not everything was, 130 after Ctrl-C.
     """
     from lore.cache import cache_named
     from lore.recording import Options, is_stream, load_plugins
     from lore.run import chosen
     from lore.tokens import Counter
-    from lore_plugins.replay.plan import layouts_of
-    from lore_plugins.replay.replaying import ReplayRequest, ReplayRun, pace_of
+    from lore_plugins.replay.plan import parse_layouts
+    from lore_plugins.replay.replaying import ReplayRequest, ReplayRun, parse_pace
     from lore_plugins.replay.server import Server, key_for
 
     if resume and output is None:
-        raise LoreError("--resume goes on with a capture", hint="name it: --output FILE --resume")
+        raise LoreError("--resume continues a capture", hint="name it: --output FILE --resume")
     if is_stream(recording):
         raise LoreError("standard input and pipes can be read once only", hint="save it to a file")
     loaded = found_settings(config)
@@ -128,25 +128,24 @@ def run(
     if cache is not None:
         load_plugins()
         cache_named(cache)
-    asked = Server(server, seconds=timeout, quotes=not redact, tell=tell)
+    target = Server(server, seconds=timeout, quotes=not redact, tell=tell)
     with unquoted(redact=redact):
-        wanted = layouts_of(layouts, dialect, options.open(recording))
+        wanted = parse_layouts(layouts, dialect, options.open(recording))
         request = ReplayRequest(
             recording, wanted, _outputs(output, wanted), options, rules, dated_rules(loaded), cache, model,
-            max_tokens,
-            pace_of(pace or ("1s" if asked.near else "5s")), turns, resume, force, redact, log(verbose),
+            max_tokens, parse_pace(pace or ("1s" if target.near else "5s")), turns, resume, force, redact, log(verbose),
         )  # fmt: skip
-        replay = ReplayRun(request, asked)
-        estimate = replay.estimate() if dry_run or not asked.near else None
+        replay = ReplayRun(request, target)
+        estimate = replay.estimate() if dry_run or not target.near else None
         if not dry_run:
-            asked.key = key_for(server, dialect or replay.looked[0].first, api_key_env, os.environ)
-            _confirm(asked, estimate, yes=yes)
+            target.key = key_for(server, dialect or replay.summaries[0].first, api_key_env, os.environ)
+            _confirm(target, estimate, yes=yes)
         found = replay.run(dry=dry_run, estimate=estimate)
     return _answer(found, request, page, as_json=as_json, color=color, verbose=verbose)
 
 
 def _outputs(output: str | None, layouts: tuple[Layout, ...]) -> dict[str, str]:
-    """Return the capture of each layout: the name given, of several with the layout in it."""
+    """Return the capture of each layout; of several layouts its name is part of the file name."""
     name = output or time.strftime("replay-%Y-%m-%dT%H-%M-%SZ.jsonl", time.gmtime())
     if len(layouts) == 1:
         return {layouts[0].name: name}
@@ -155,7 +154,7 @@ def _outputs(output: str | None, layouts: tuple[Layout, ...]) -> dict[str, str]:
 
 
 def _confirm(server: Server, estimate: ReplayEstimate | None, *, yes: bool) -> None:
-    """Ask before anything leaves this machine; raises LoreError where nobody says yes."""
+    """Ask before anything is sent to another machine; raise LoreError without a yes."""
     from lore_plugins.replay.lines import destination, estimate_in_words, question
 
     if server.near or estimate is None:
@@ -166,7 +165,7 @@ def _confirm(server: Server, estimate: ReplayEstimate | None, *, yes: bool) -> N
         return
     if not can_ask():
         message = f"{server.shown} is not this machine, and there is no terminal to ask whether to send to it"
-        raise LoreError(message, hint="--yes sends without a question, --dry-run says what it would cost")
+        raise LoreError(message, hint="--yes sends without a question, --dry-run estimates the cost")
     if not confirmed(question(where, estimate)):
         raise LoreError("nothing was sent: it was not confirmed", hint="answer y, or give --yes")
 
@@ -189,12 +188,12 @@ def _answer(
     if page is not None:
         from lore.recording import Options, list_inputs
         from lore.run import PageRequest
-        from lore_plugins.replay.page import of_replay
+        from lore_plugins.replay.page import replay_intro
 
         captures = [request.outputs[layout.name] for layout in found.layouts if layout.requests]
         options = Options(counter=request.options.counter)
         shown_as = PageRequest(options, request.cache, request.dated, request.redact)
-        write_pages(page, of_replay(found), list_inputs(captures), shown_as, verbose=verbose, colour=color)
+        write_pages(page, replay_intro(found), list_inputs(captures), shown_as, verbose=verbose, colour=color)
     whole = all(layout.same_as is not None or layout.requests >= layout.planned for layout in found.layouts)
     if found.interrupted:
         return INTERRUPTED

@@ -1,7 +1,6 @@
-"""`lore replay` for a person: what was sent where, what the server read beside the prediction, layouts side by side.
+"""Write the result of `lore replay` to a terminal: requests, reads next to predictions, layouts, notes.
 
-In: a result. Out: lines and tables on a console; the question before anything leaves this machine; notes: why a server
-says nothing of its cache, what was warm, what is unsent. Turns are shown as `lore simulate` shows them.
+Also the question before anything is sent to another machine. Turns are written as by `lore simulate`.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ _HEADER = (
     "layout", "dialect", "tail", "requests", "prompt tokens", "read", "share read", "computed", "predicted", "capture",
 )  # fmt: skip
 
-SLOTS = 4  # of a llama.cpp server that is not told how many; lore predicts with as many
-WARM = 0.05  # of the first prompt: what a chat template puts before any prompt is less
-# How an engine is told to say what it read. Sources: vLLM 0.32 and SGLang 0.5, options of their servers.
+SLOTS = 4  # llama.cpp's default, with which lore predicts
+WARM = 0.05  # of the first prompt: the common text of a chat template is less
+# Options with which engines report the tokens read. Sources: the servers of vLLM 0.32 and SGLang 0.5.
 _SWITCHES = {
-    "vllm": "vLLM says it when started with --enable-prompt-tokens-details",
-    "sglang": "SGLang says it when started with --enable-cache-report",
+    "vllm": "start vLLM with --enable-prompt-tokens-details",
+    "sglang": "start SGLang with --enable-cache-report",
 }
 
 
 def write(result: Replayed, out: Console, *, verbose: bool = False) -> None:
-    """Write a result; of one layout every turn, of several a table and (`verbose`) every turn of each."""
+    """Write a result: of one layout every turn, of several a table, and with `verbose` every turn of each."""
     by = f" ({' '.join(part for part in (result.engine, result.version) if part)})" if result.engine else ""
     out.print(line((f"{result.recording} to {result.server}{by}", "bold")))
     alone = len(result.layouts) == 1
@@ -55,13 +54,13 @@ def write(result: Replayed, out: Console, *, verbose: bool = False) -> None:
 
 
 def sent_in_words(layout: ReplayedLayout, *, alone: bool) -> str:
-    """Say what was sent of a layout, and where it is written."""
+    """Return a sentence on the sent requests of a layout and their capture."""
     name = "" if alone else f"{layout.name}: "
     if layout.same_as is not None:
         return f"{name}{_same(layout)}"
     if not layout.capture:
-        return f"{name}{counted(layout.planned, 'request')} as {layout.dialect}: nothing is sent"
-    again = f", {layout.resumed:,} of them by a run before" if layout.resumed else ""
+        return f"{name}{counted(layout.planned, 'request')} as {layout.dialect}: nothing was sent"
+    again = f", {layout.resumed:,} of them by an earlier run" if layout.resumed else ""
     sent = f"{layout.requests:,} of {counted(layout.planned, 'request')} sent as {layout.dialect}"
     return f"{name}{sent}{again}, written to {layout.capture}"
 
@@ -71,7 +70,7 @@ def _same(layout: ReplayedLayout) -> str:
 
 
 def layout_cells(layouts: list[ReplayedLayout]) -> list[tuple[str, ...]]:
-    """Return layouts as rows of cells, the first of them the heads."""
+    """Return the rows of a table of layouts, the header first."""
     return [_HEADER, *map(_row, layouts)]
 
 
@@ -82,29 +81,29 @@ def _row(layout: ReplayedLayout) -> tuple[str, ...]:
     predicted = None if found is None else found.totals.predicted.read_tokens
     share = "" if layout.read_share is None else f"{layout.read_share:.1%}"
     counts = (layout.prompt_tokens, layout.read_tokens, layout.computed_tokens, predicted)
-    tokens, read, computed, foreseen = ("unknown" if count is None else f"{count:,}" for count in counts)
+    tokens, read, computed, predicted_read = ("unknown" if count is None else f"{count:,}" for count in counts)
     sent = f"{layout.requests:,} of {layout.planned:,}"
     name = layout.name, layout.dialect, layout.tail or ""
-    return *name, sent, tokens, read, share, computed, foreseen, layout.capture
+    return *name, sent, tokens, read, share, computed, predicted_read, layout.capture
 
 
 def changes_in_words(layout: ReplayedLayout) -> str:
-    """Say what a layout makes of what was recorded."""
+    """Return a sentence on how a layout differs from the recording."""
     if layout.same_as is not None:
         return f"{layout.name}: {_same(layout)}"
     if not layout.assembled:
-        return f"{layout.name}: the messages as they were recorded, each system prompt where it stood"
-    moved = "nothing in its system prompt changes from request to request" if layout.tail else ""
+        return f"{layout.name}: messages and system prompts as recorded"
+    moved = "no line of its system prompt changes from request to request" if layout.tail else ""
     if layout.moved_turns:
         moved = (
-            f"lines of its system prompt that change from request to request stand in the tail "
+            f"changing lines of its system prompt are moved to the tail "
             f"({layout.moved_bytes:,} bytes in {counted(layout.moved_turns, 'request')})"
         )
     return f"{layout.name}: assembled by lore{f'; {moved}' if moved else ''}"
 
 
 def conclusion(result: Replayed) -> str:
-    """Say in a sentence which layout reads most."""
+    """Return a sentence on which layout reads most."""
     known = sorted(
         (layout for layout in result.layouts if layout.read_share is not None), key=lambda layout: -_share(layout)
     )
@@ -112,10 +111,10 @@ def conclusion(result: Replayed) -> str:
     if len(different) == 1 and len(result.layouts) > 1:
         return f"all layouts send the same bytes as {different[0].name}: there is nothing to compare"
     if len(known) < 2:
-        return "fewer than two layouts have figures of what was read: nothing can be compared"
+        return "not compared: fewer than two layouts have known reads"
     found = result.comparison
     if found is None or any(layout.requests < layout.planned for layout in known):
-        return "not every layout was sent whole: their shares are not of the same requests"
+        return "not compared: not all requests of every layout were sent"
     shares = ", ".join(f"{layout.name} {_share(layout):.1%}" for layout in known if layout.name != found.best)
     if result.reads_most is None:
         return f"no layout reads more: {found.best} {_share(known[0]):.1%}, {shares} of its prompt tokens"
@@ -123,12 +122,12 @@ def conclusion(result: Replayed) -> str:
     text = f"{found.best} reads most: {_share(known[0]):.1%} of its prompt tokens; {shares}"
     text += f". It leads by {100 * found.lead:.1f} points, "
     if found.lead_least <= 0:
-        text += "and by none without one of the requests: send a longer session to be sure"
+        text += "but not without one of the requests: send a longer session to be sure"
     else:
         text += f"{100 * found.lead_least:.1f} to {100 * found.lead_most:.1f} whichever request is left out"
     if fewest.name != found.best:
-        text += f". The fewest tokens are computed with {fewest.name}: {fewest.computed_tokens or 0:,}, beside "
-        text += f"{known[0].computed_tokens or 0:,}: its prompts are shorter"
+        text += f". {fewest.name} has the fewest computed tokens, {fewest.computed_tokens or 0:,} instead of "
+        text += f"{known[0].computed_tokens or 0:,}, because its prompts are shorter"
     return text
 
 
@@ -137,11 +136,11 @@ def _share(layout: ReplayedLayout) -> float:
 
 
 def then_lines(result: Replayed) -> Iterator[str]:
-    """Say what to run next: to go on where it stopped, else to look closer."""
+    """Yield the next command: to continue a stopped run, else to inspect the capture."""
     captures = [in_shell(layout.capture) for layout in result.layouts if layout.capture]
     capture = captures[0] if captures else ""
     if result.stopped is not None or result.interrupted:
-        yield "to go on: the same command with --resume" + (
+        yield "to continue: the same command with --resume" + (
             f" --output {capture}" if len(result.layouts) == 1 and capture else " and --output"
         )
     elif capture:
@@ -150,35 +149,35 @@ def then_lines(result: Replayed) -> Iterator[str]:
 
 
 def stopped_hint(stopped: str) -> str:
-    """Say what to look at where a server took not even the first request."""
+    """Return the hint for a server that refused the first request."""
     if " answers 401" in stopped or " answers 403" in stopped:
-        return "a key comes from a variable of the environment: --api-key-env NAME"
+        return "name the environment variable that holds the key: --api-key-env NAME"
     if " answers 4" in stopped:
-        return "is it the right --dialect, --model, --max-tokens for this server?"
+        return "are --dialect, --model and --max-tokens right for this server?"
     return "is a server running there?"
 
 
 def estimate_in_words(estimate: ReplayEstimate) -> str:
-    """Say what requests come to."""
+    """Return a sentence on the number of requests, tokens and dollars."""
     text = f"{counted(estimate.requests, 'request')}, about {estimate.prompt_tokens:,} prompt tokens"
     if estimate.dollars is None:
-        return f"{text}; the price is not known"
+        return f"{text}; the price is unknown"
     return f"{text}: about {money_of(estimate.dollars)}, {money_of(estimate.dollars_uncached)} if nothing is cached"
 
 
 def destination(server: str, key: str, proxy: str, *, encrypted: bool) -> str:
-    """Say where prompts go, with the key of which variable and through which proxy (each empty: none)."""
-    along = f", with the key of {key}" if key else ", without a key"
-    return f"{server}{along}{f', through the proxy {proxy}' if proxy else ''}{'' if encrypted else ', UNENCRYPTED'}"
+    """Return the server with the variable of the key and the proxy (each "" if not used)."""
+    with_key = f", with the key of {key}" if key else ", without a key"
+    return f"{server}{with_key}{f', through the proxy {proxy}' if proxy else ''}{'' if encrypted else ', UNENCRYPTED'}"
 
 
 def question(where: str, estimate: ReplayEstimate) -> str:
-    """Ask whether to send to a destination."""
+    """Return the question whether to send to a destination."""
     return f"{estimate_in_words(estimate)}.\nSend the recording's prompts to {where}? [y/N] "
 
 
 def notes_of(layouts: Sequence[ReplayedLayout], engine: str, slots: int | None) -> list[str]:
-    """Return what a reader has to know of what was sent and answered."""
+    """Return notes on requests that were not sent, and on figures that need care."""
     return list(dict.fromkeys(note for layout in layouts for note in _notes(layout, engine, slots)))
 
 
@@ -188,21 +187,21 @@ def _notes(layout: ReplayedLayout, engine: str, slots: int | None) -> Iterator[s
         names = ", ".join([*named, *([f"and {more:,} more"] if more else [])])
         yield f"not sent: {counted(count, 'request')} {reason}{f' ({names})' if named else ''}"
     for name, count in layout.left_out.items():
-        yield f"{name!r} is left out of {counted(count, 'request')}: no room for it, or another API's"
+        yield f"{name!r} is left out of {counted(count, 'request')}: it exceeds --max-tokens, or belongs to another API"
     found = layout.simulated
     if found is None or not found.turns:
         return
     silent = sum(turn.billed is None or turn.billed.read_tokens is None for turn in found.turns)
     if silent:
         switch = _SWITCHES.get(engine)
-        who = f"{counted(silent, 'answer')} of {layout.requests:,}"
-        yield f"{who} did not say what was read from a cache{f': {switch}' if switch else ''}"
+        answers = f"{counted(silent, 'answer')} of {layout.requests:,}"
+        yield f"{answers} did not report tokens read from a cache{f': {switch}' if switch else ''}"
     first = found.turns[0].billed
     if first is not None and first.read_tokens and first.read_tokens > WARM * (first.uncached_tokens or 0):
         yield (
             f"the cache was warm: the first request read {first.read_tokens:,} tokens that this replay had not sent; "
-            "restart the server, or wait until it forgets, for figures of a cold one"
+            "for figures of a cold cache restart the server, or wait until its cache expires"
         )
     if engine == LLAMA_CPP and slots is not None and slots != SLOTS:
         again = f"lore simulate CAPTURE --cache {LLAMA_CPP}:slots={slots} prints it again"
-        yield f"the server has {counted(slots, 'slot')}, and so has the prediction: {again}"
+        yield f"the server has {counted(slots, 'slot')}, which the prediction assumes: {again}"

@@ -1,4 +1,4 @@
-"""The first part of a replay's page: layouts side by side, then the tokens that each read, request by request."""
+"""The first part of a replay's page: a table of layouts, then the tokens that each read, request by request."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ from lore_plugins.replay.lines import changes_in_words, conclusion, estimate_in_
 from lore_plugins.replay.results import Replayed, ReplayedLayout
 
 
-def of_replay(result: Replayed) -> Intro:
-    """Introduce what a server read of a recording that was sent to it."""
+def replay_intro(result: Replayed) -> Intro:
+    """Return the first part of the page of a replay."""
     by = f" ({' '.join(part for part in (result.engine, result.version) if part)})" if result.engine else ""
     heading = f"{result.recording} to {result.server}{by}"
     return Intro("lore replay", heading, _lead(result), _blocks(result))
 
 
 def _blocks(result: Replayed) -> tuple[PageBlock, ...]:
-    """Show a replay: layouts side by side, then what each of them read, request by request."""
     alone = len(result.layouts) == 1
     if alone:
         lines = [sent_in_words(layout, alone=True) for layout in result.layouts]
@@ -40,7 +39,7 @@ def _blocks(result: Replayed) -> tuple[PageBlock, ...]:
     most = max((layout.prompt_tokens or 0 for layout in sent), default=0)
     bars = [read_bar(layout.name, layout.prompt_tokens or 0, layout.read_tokens or 0, most) for layout in sent]
     sides = PageBlock(
-        "What was sent" if alone else "Layouts",
+        "Requests" if alone else "Layouts",
         tuple(lines),
         () if alone else tuple(bars),
         table_of_cells(layout_cells(result.layouts)),
@@ -50,12 +49,11 @@ def _blocks(result: Replayed) -> tuple[PageBlock, ...]:
 
 
 def _lead(result: Replayed) -> str:
-    """Say what a replay comes to in a sentence."""
     if len(result.layouts) > 1:
         return f"{conclusion(result)}."
     (layout,) = result.layouts
     if layout.read_share is None:
-        return f"{sent_in_words(layout, alone=True)}; the server does not say what it read."
+        return f"{sent_in_words(layout, alone=True)}; the server does not report what it read."
     return f"{layout.read_share:.1%} of {layout.prompt_tokens or 0:,} prompt tokens were read from the cache."
 
 

@@ -1,13 +1,11 @@
-"""What a replay sends: the turns of a recording in one layout, as bodies for a server.
+"""The requests that a replay sends: the turns of a recording in one layout, as bodies for a server.
 
-In: a recording, a layout (its bodies as recorded, or its session assembled by lore, in any dialect). Out: requests in
-the order in which they were asked, chains interleaved as recorded. Rules: a request that was refused, that only counted
-tokens, or of which the recording lacks the beginning is not sent, and counted; a session is read again for each look at
-it, so that memory holds one request, however many there are. Cost O(bytes) a look, as `lore assemble --all`.
+A layout is the bodies as recorded, or the session assembled by lore in any dialect. Requests keep the recorded order,
+with chains interleaved. Requests that failed, that only counted tokens, or whose beginning is not recorded are counted
+and not sent. A session is read again for each pass, so that memory holds one request. Cost: O(bytes) a pass.
 
-What varies in a session's system prompt is moved to its turns, so that a replay tries where it may stand: lines of text
-move whole, in their order, and only in a chain of which at least every other request has another system prompt than the
-one before it: a prompt that changes seldom is no volatile text. What is not moved keeps its bytes.
+Lines of text that change in a session's system prompt are moved to its turns, so that layouts can place them in the
+tail; only in a chain in which at least every other request changes the system prompt. All other bytes are kept.
 """
 
 from __future__ import annotations
@@ -29,52 +27,49 @@ from lore_plugins.replay.captured import digest_of
 from lore_plugins.replay.sending import SENDABLE, Sending, SentBody, sent_body
 
 RECORDED, LORE = "recorded", "lore"
-NAMED = 10  # turns of a reason
+NAMED = 10  # turns that are named for a reason
 _BEGINNING = b'{"kind":"session_started","v":1,"session_id":""}\n'
 _HEADERS = (b'{"kind":"session_started"', b'{"kind":"session_changed"')
 
 
 class Layout(NamedTuple):
-    """A way to put a session's prompts together: bodies as `recorded`, or by lore with a tail policy.
+    """A way to build a session's prompts."""
 
-    `name` is what the user calls it; `tail` is None where the settings say it, `dialect` where the recording does.
-    """
-
-    name: str
-    recorded: bool
-    tail: Policy | None = None
-    dialect: str | None = None
+    name: str  # as the user wrote it
+    recorded: bool  # bodies as recorded, not assembled by lore
+    tail: Policy | None = None  # None: the policy of the settings
+    dialect: str | None = None  # None: that of the recording
 
 
-class Planned(NamedTuple):
-    """A request to send: what was replayed by it, when that was asked (None: unknown), and the body."""
+class PlannedRequest(NamedTuple):
+    """A request to send."""
 
-    turn: int
+    turn: int  # the replayed turn
     chain: str
-    at: float | None
+    at: float | None  # when it was sent originally
     dialect: str
     sent: SentBody
     betas: tuple[str, ...] = ()
     salt: str = ""
 
 
-class Looked(NamedTuple):
-    """What a plan comes to."""
+class PlanSummary(NamedTuple):
+    """The counts of a plan."""
 
     requests: int
     digest: str  # of all bodies
-    skipped: dict[str, int]  # reason -> requests of the recording that are not sent
-    left_out: dict[str, int]  # member of the recorded bodies -> requests that are sent without it
+    skipped: dict[str, int]  # recorded requests that are not sent, by reason
+    left_out: dict[str, int]  # requests that are sent without a member of the recorded body, by member
     first: str  # dialect of the first request
-    models: tuple[str, ...]  # that are asked for
-    unsent: dict[str, list[str]]  # reason -> turns that are not sent (`#3`, `#CHAIN:3`), the first `NAMED`
-    moved: Moved  # what is in tails instead of system prompts
+    models: tuple[str, ...]  # requested models
+    unsent: dict[str, list[str]]  # the first `NAMED` turns that are not sent (`#3`, `#CHAIN:3`), by reason
+    moved: Moved  # text moved from system prompts to tails
 
 
-def layouts_of(names: str | None, dialect: str | None, recording: Recording) -> tuple[Layout, ...]:
-    """Return the layouts that are asked for, each a word or `WORD:DIALECT`; raises LoreError for what cannot be.
+def parse_layouts(names: str | None, dialect: str | None, recording: Recording) -> tuple[Layout, ...]:
+    """Return the layouts named, each a word or `WORD:DIALECT`. Raise LoreError for an invalid or impossible one.
 
-    Without any: the bodies of recorded requests, lore's prompts of a session.
+    Default: the recorded bodies, or lore's prompts for a session log.
     """
     requests = isinstance(recording, RequestRecording)
     if names is None:
@@ -88,7 +83,7 @@ def layouts_of(names: str | None, dialect: str | None, recording: Recording) -> 
             raise LoreError(f"unknown layout {name!r}", hint=hint)
         if word == RECORDED and not requests:
             hint = "choose among " + ", ".join((LORE, *POLICIES))
-            raise LoreError(f"{recording.shown} is a session log: it holds no request as it was sent", hint=hint)
+            raise LoreError(f"{recording.shown} is a session log without recorded requests", hint=hint)
         tail: Policy | None = next((policy for policy in POLICIES if policy == word), None)
         found.append(Layout(name, word == RECORDED, tail, other or dialect))
     if not found or len({layout.name for layout in found}) < len(found):
@@ -97,12 +92,13 @@ def layouts_of(names: str | None, dialect: str | None, recording: Recording) -> 
 
 
 class ReplayPlan:
-    """The requests of one recording in one layout; may be looked at any number of times."""
+    """The requests of one recording in one layout, at most `most`; can be iterated any number of times."""
 
     def __init__(self, path: str, options: Options, layout: Layout, sending: Sending, most: int | None = None) -> None:
-        """Take at most so many requests. Raises LoreError for a dialect that is not sent over HTTP."""
+        """Raise LoreError for a dialect that cannot be sent over HTTP."""
         if layout.dialect is not None and layout.dialect not in SENDABLE:
-            raise LoreError(f"--dialect {layout.dialect} is not sent to a server", hint="one of " + ", ".join(SENDABLE))
+            message = f"--dialect {layout.dialect} cannot be sent to a server"
+            raise LoreError(message, hint="one of " + ", ".join(SENDABLE))
         self._path, self.layout, self.sending, self._most = path, layout, sending, most
         self._options = replace(options, dialect=None)
         self._assembling = replace(options, dialect=layout.dialect, policy=layout.tail)
@@ -114,8 +110,8 @@ class ReplayPlan:
         self._partial: frozenset[tuple[str, int]] | None = None
         self._lines: list[int] | None = None  # of a session's turns, ascending
 
-    def look(self) -> Looked:
-        """Count what would be sent. Raises LoreError where that is nothing."""
+    def summarise(self) -> PlanSummary:
+        """Return the counts of the plan. Raise LoreError if there is nothing to send."""
         digest, count, first = hashlib.sha256(), 0, ""
         models: dict[str, None] = {}
         for planned in self.requests():
@@ -124,34 +120,34 @@ class ReplayPlan:
             models.setdefault(planned.sent.model)
         if not count:
             reasons = "".join(f"; {number:,} {reason}" for reason, number in self.skipped.items())
-            raise LoreError(f"{show(self._path)} holds no request to send{reasons}", hint="lore fold shows it")
+            raise LoreError(f"{show(self._path)} has no request to send{reasons}", hint="lore fold shows it")
         unsent = {reason: list(names) for reason, names in self._unsent.items()}
         moved = Moved() if self._varying is None else self._varying.moved
-        return Looked(
+        return PlanSummary(
             count, digest.hexdigest(), dict(self.skipped), dict(self.left_out), first, tuple(models), unsent, moved
         )
 
-    def requests(self) -> Iterator[Planned]:
+    def requests(self) -> Iterator[PlannedRequest]:
         """Yield the requests in order."""
         self.skipped.clear()
         self.left_out.clear()
         self._unsent.clear()
         self.problems = Problems()
-        requests = self._recorded() if self.layout.recorded else self._of_session(self._adopted)
+        requests = self._recorded() if self.layout.recorded else self._of_session(self._as_lore_session)
         for number, planned in enumerate(requests):
             if number == self._most:
                 return
             self.left_out.update(planned.sent.left_out)
             yield planned
 
-    def _recorded(self) -> Iterator[Planned]:
-        """Yield bodies as they were recorded; in another dialect, the session that they make."""
+    def _recorded(self) -> Iterator[PlannedRequest]:
+        """Yield the recorded bodies; for another dialect, those of the session that they form."""
         recording = self._options.open(self._path, self.problems)
         assert isinstance(recording, RequestRecording)
-        asked, turns = self.layout.dialect, self._options.open(self._path, Problems()).turns()
-        if asked is not None:  # a capture seldom mixes request shapes: the first says what it holds
-            found = next((turn.prompt.dialect for turn in turns if turn.prompt.dialect in SENDABLE), asked)
-            if found != asked:
+        wanted, turns = self.layout.dialect, self._options.open(self._path, Problems()).turns()
+        if wanted is not None:  # captures rarely mix dialects: the first request decides
+            found = next((turn.prompt.dialect for turn in turns if turn.prompt.dialect in SENDABLE), wanted)
+            if found != wanted:
                 yield from self._of_session(lambda: self._assembling.open(self._path, self.problems))
                 return
         for exchange, turn in recording.exchanges():
@@ -161,12 +157,12 @@ class ReplayPlan:
             if not isinstance(dialect, Body) or dialect.name not in SENDABLE:
                 self.skipped[f"of the dialect {turn.prompt.dialect}"] += 1
                 continue
-            yield self._planned(turn, written_out(exchange, turn, dialect), dialect.name)
+            yield self._planned(turn, complete_body(exchange, turn, dialect), dialect.name)
 
-    def _adopted(self) -> Recording:
-        """Open the session as one of lore's own: any other is converted, what varies in its system prompts moved.
+    def _as_lore_session(self) -> Recording:
+        """Open the session as a lore log, converting other formats and moving changing lines of system prompts.
 
-        So lore makes its prompts as if it had assembled it from the first turn on.
+        lore then builds its prompts as if it had assembled the session from the first turn on.
         """
         recording = self._assembling.open(self._path, self.problems, subagents=True)
         if isinstance(recording.reader, LoreLog):
@@ -177,34 +173,34 @@ class ReplayPlan:
         lines = _without_origin(self._varying.lines(converted(recording).lines))
         return self._assembling.open(self._path, self.problems, opened=Opened(_BEGINNING, lines))
 
-    def _of_session(self, opened: Callable[[], Recording]) -> Iterator[Planned]:
-        partial, what = self._without_beginning(), "events: there is nothing to replay"
+    def _of_session(self, opened: Callable[[], Recording]) -> Iterator[PlannedRequest]:
+        partial, missing = self._partial_requests(), "events: there is nothing to replay"
         hint = "name a session, or a capture"
         if self._lines is None:
-            self._lines = sorted(turn.line or 0 for turn in session_of(opened(), what, hint=hint).turns())
-        session = session_of(opened(), what, hint=hint)
+            self._lines = sorted(turn.line or 0 for turn in session_of(opened(), missing, hint=hint).turns())
+        session = session_of(opened(), missing, hint=hint)
         for turn in _in_order(session.turns(), self._lines):
             if self._is_left_out(turn, partial=(turn.chain, turn.number) in partial):
                 continue
-            asked = self.layout.dialect or turn.prompt.dialect
-            dialect = DIALECTS.get(asked)
-            if dialect is None or asked not in SENDABLE:
-                self.skipped[f"of the dialect {asked}"] += 1
+            wanted = self.layout.dialect or turn.prompt.dialect
+            dialect = DIALECTS.get(wanted)
+            if dialect is None or wanted not in SENDABLE:
+                self.skipped[f"of the dialect {wanted}"] += 1
                 continue
             prompt = turn.prompt
             chain = session.state.chain(turn.chain)
-            if (chain.dialect or session.state.dialect or asked) != asked:
+            if (chain.dialect or session.state.dialect or wanted) != wanted:
                 prompt = self._without_params(prompt)
-            yield self._planned(turn, dialect.write(prompt), asked)
+            yield self._planned(turn, dialect.write(prompt), wanted)
 
     def _without_params(self, prompt: Prompt) -> Prompt:
-        """Leave out parameters of another API: its server would refuse them, and they change no prefix."""
+        """Remove the parameters of another API, which the server would refuse; they are not part of the prefix."""
         names = {name if name in FIELDS else "other members" for name in prompt.params}
         self.left_out.update(sorted(names - {"stream", "stream_options", "max_tokens", "max_output_tokens"}))
         return msgspec.structs.replace(prompt, params={})
 
-    def _without_beginning(self) -> frozenset[tuple[str, int]]:
-        """Name the recorded requests that continue what is not recorded: a session made of them does not say it."""
+    def _partial_requests(self) -> frozenset[tuple[str, int]]:
+        """Return the recorded requests whose beginning is missing, which the converted session does not show."""
         if self._partial is None:
             recording = self._options.open(self._path, Problems())
             turns = recording.turns() if isinstance(recording, RequestRecording) else ()
@@ -225,14 +221,14 @@ class ReplayPlan:
                 named.append(f"#{turn.number}" if turn.chain == MAIN else f"#{turn.chain}:{turn.number}")
         return bool(reason)
 
-    def _planned(self, turn: Turn, body: bytes, dialect: str) -> Planned:
+    def _planned(self, turn: Turn, body: bytes, dialect: str) -> PlannedRequest:
         sent = sent_body(body, self.sending._replace(dialect=dialect), model=turn.prompt.model)
         betas = turn.call.betas or () if dialect == "anthropic" and turn.prompt.dialect == dialect else ()
-        return Planned(turn.number, turn.chain, turn.at, dialect, sent, betas, self.sending.salt)
+        return PlannedRequest(turn.number, turn.chain, turn.at, dialect, sent, betas, self.sending.salt)
 
 
-def written_out(exchange: Exchange, turn: Turn, dialect: Body) -> bytes:
-    """Return a request's body with everything that it continues; as it was recorded if it continues nothing."""
+def complete_body(exchange: Exchange, turn: Turn, dialect: Body) -> bytes:
+    """Return a request's body with the messages of the response that it continues; unchanged if it continues none."""
     prompt = turn.prompt
     names = ("previous_response_id", "conversation")
     continues = exchange.call.previous or any(prompt.params.get(name, b"null") != b"null" for name in names)
@@ -245,7 +241,7 @@ def written_out(exchange: Exchange, turn: Turn, dialect: Body) -> bytes:
 
 
 def _as_items(segments: Iterable[Segment], dialect: Body) -> Iterator[Segment]:
-    """Yield segments as in a list of items: a text that was all of a request's input becomes a user's message."""
+    """Yield segments as in a list of items: an input that is a plain text becomes a user's message."""
     before = ""
     for segment in segments:
         path = f"{dialect.root}[0].content" if segment.path == dialect.root else segment.path
@@ -258,7 +254,7 @@ def _as_items(segments: Iterable[Segment], dialect: Body) -> Iterator[Segment]:
 
 
 def _in_order(turns: Iterable[Turn], lines: Sequence[int]) -> Iterator[Turn]:
-    """Yield turns in the order of their lines: a log gives one when it is over, behind those of other chains."""
+    """Yield turns in the order of their lines; a log yields a turn when it ends, after later ones of other chains."""
     waiting: dict[int, list[Turn]] = {}
     at = 0
     for turn in turns:
@@ -272,7 +268,7 @@ def _in_order(turns: Iterable[Turn], lines: Sequence[int]) -> Iterator[Turn]:
 
 
 def _without_origin(lines: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield a session as one of lore's own: it is assembled by lore, and not as its requests were."""
+    """Yield a session without the form of its recorded requests, so that lore assembles it in its own way."""
     for line in lines:
         if line.startswith(_HEADERS):
             line = without_member(line.rstrip(b"\n"), "origin") + b"\n"  # noqa: PLW2901
@@ -284,17 +280,15 @@ _TURN = b'{"kind":"turn_started"'
 
 
 class Moved(NamedTuple):
-    """What stands in the tail of a turn instead of its system prompt: in how many turns, and bytes of them all."""
+    """Text moved from system prompts to tails."""
 
     turns: int = 0
     bytes: int = 0
 
 
 class _Chain:
-    """What a first look found of a chain: the lines that all of its system prompts have, turns, changes."""
-
     def __init__(self) -> None:
-        self.stable: set[str] | None = None
+        self.stable: set[str] | None = None  # lines that all of its system prompts have
         self.turns = self.changes = 0
 
     @property
@@ -304,7 +298,7 @@ class _Chain:
 
 
 class VaryingSystem:
-    """The system prompts of one session; made by a first look at its lines."""
+    """Moves changing lines of system prompts to turns; constructed by a first pass over the session's lines."""
 
     def __init__(self, lines: Iterable[bytes]) -> None:
         self._chains: dict[str, _Chain] = {}
@@ -322,7 +316,7 @@ class VaryingSystem:
                 chain.stable = found if chain.stable is None else chain.stable & found
 
     def lines(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the lines with what varies moved; `moved` counts it anew."""
+        """Yield the session's lines with the changing text moved, and set `moved`."""
         self.moved = Moved()
         contexts: dict[str, str] = {}
         kept_before: dict[str, bytes] = {}
@@ -338,9 +332,9 @@ class VaryingSystem:
                     self.moved = Moved(self.moved.turns + 1, self.moved.bytes + len(contexts[name].encode()))
                 yield _line(members)
             elif members.get("system", b"null") != b"null":
-                kept, gone = _parted(members["system"], chain.stable or set())
+                kept, removed = _split_system(members["system"], chain.stable or set())
                 same, kept_before[name] = kept_before.get(name) == kept, kept
-                contexts[name] = "\n".join(gone)
+                contexts[name] = "\n".join(removed)
                 if same:
                     del members["system"]
                 else:
@@ -355,28 +349,28 @@ def _chain_of(members: dict[str, bytes]) -> str:
 
 
 def _texts(system: bytes) -> Iterator[str]:
-    """Yield the texts of a system prompt: a text, or a list of texts and of blocks that hold one."""
+    """Yield the texts of a system prompt: a text, or a list of texts and blocks."""
     for part in array(system) if system[:1] == b"[" else [system]:
         raw = (table(part) or {}).get("text", b"") if part[:1] == b"{" else part
         if raw[:1] == b'"':
             yield text_of(raw)
 
 
-def _parted(system: bytes, stable: set[str]) -> tuple[bytes, list[str]]:
-    """Return a system prompt without the lines that vary, and these; a part without any text is left out."""
-    kept, gone = list[bytes](), list[str]()
+def _split_system(system: bytes, stable: set[str]) -> tuple[bytes, list[str]]:
+    """Return a system prompt without the lines that are not stable, and these lines; drop parts that become empty."""
+    kept, removed = list[bytes](), list[str]()
     for part in array(system) if system[:1] == b"[" else [system]:
         members = table(part) or {} if part[:1] == b"{" else {"text": part}
         raw = members.get("text", b"")
         lines = text_of(raw).split("\n") if raw[:1] == b'"' else []
         varying = [line for line in lines if line not in stable]
-        gone += varying
+        removed += varying
         if not varying:
             kept.append(part)
         elif rest := "\n".join([line for line in lines if line in stable]).strip("\n"):
             text = encode(rest)
             kept.append(_line(members | {"text": text}).rstrip() if part[:1] == b"{" else text)
-    return (b"[" + b",".join(kept) + b"]" if system[:1] == b"[" else kept[0] if kept else b'""'), gone
+    return (b"[" + b",".join(kept) + b"]" if system[:1] == b"[" else kept[0] if kept else b'""'), removed
 
 
 def _line(members: dict[str, bytes]) -> bytes:

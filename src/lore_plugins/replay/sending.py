@@ -1,12 +1,11 @@
-"""A request body as it is sent to a server that the user names: the same prompt, with little or nothing generated.
+"""Prepare a request body for sending: the same prompt, with a limit on the output.
 
-In: a body as it was recorded, or written for its dialect. Out: the body to send, the path that takes it, and the names
-of what was left out. Rules: what is not changed keeps its bytes; nothing of the prompt is touched, but where a `salt`
-is asked for: a line before the system prompt and before the description of the first tool, so that no two salts share
-a prefix in whatever order a server renders; an engine that takes a salt of its own gets that instead. Cost O(bytes).
+Unchanged members keep their bytes. The prompt is changed only by a `salt`: a line before the system prompt and before
+the description of the first tool, so that two salts share no prefix in any render order; vLLM gets its own
+`cache_salt` instead. Cost: O(bytes).
 
-Sources: the providers' API references (read 2026-11-23): OpenAI's Responses API takes no fewer than 16
-`max_output_tokens`, its newer models refuse `max_tokens`; Anthropic refuses `max_tokens` that are not more than
+Sources: the providers' API references (read 2026-11-23): OpenAI's Responses API requires at least 16
+`max_output_tokens`, its newer models refuse `max_tokens`; Anthropic requires `max_tokens` above
 `thinking.budget_tokens`; vLLM's `cache_salt`.
 """
 
@@ -17,24 +16,17 @@ from urllib.parse import quote
 
 from lore.model import array, encode, parts, table, text_of
 
-# How the answer is delivered, and how many of them: a replay asks for one, whole.
+# Members that set the delivery and the number of answers: a replay requests one, not streamed.
 _DELIVERY = ("stream", "stream_options", "background", "n", "best_of")
-_LEAST_RESPONSES = 16  # tokens that OpenAI's own server generates at least
+_LEAST_RESPONSES = 16  # tokens, OpenAI's minimum
 
 
 class _RequestShape(NamedTuple):
-    """How a dialect's requests are sent.
-
-    `path` takes them, `limits` are the paths of the members that bound the answer, the one that is written first;
-    `named`: the members that name the model, which stand in the path where there are none. `system` and `tools` are the
-    paths of the system prompt and of the first tool's list, `wraps` the members in which a tool's own stand.
-    """
-
     path: str
-    limits: tuple[str, ...]
-    named: tuple[str, ...] = ("model",)
-    tools: str = "tools"
-    wraps: tuple[str, ...] = ()
+    limits: tuple[str, ...]  # members that limit the answer, the one to write first
+    named: tuple[str, ...] = ("model",)  # members that name the model; without any it is part of the path
+    tools: str = "tools"  # member with the tools
+    wraps: tuple[str, ...] = ()  # members of a tool that hold its own members
 
 
 _SHAPES: dict[str, _RequestShape] = {
@@ -53,31 +45,26 @@ SENDABLE = tuple(_SHAPES)
 
 
 class Sending(NamedTuple):
-    """How bodies of a dialect are sent: `model` instead of their own, where it is named; at most `max_tokens` tokens
-    are generated. `salt` keeps apart what is sent from what is sent with another one; `cache` names who serves it.
-    """
+    """How bodies are sent."""
 
     dialect: str
     max_tokens: int = 1
-    model: str | None = None
-    salt: str = ""
-    cache: str = ""
+    model: str | None = None  # None: the recorded one
+    salt: str = ""  # separates its cache from that of other salts
+    cache: str = ""  # the cache model of the server
 
 
 class SentBody(NamedTuple):
-    """A body to send, the path on the server that takes it, and the names of what it lacks of what was recorded.
-
-    `model` is the one that is asked for; empty where none is named.
-    """
+    """A body to send."""
 
     body: bytes
-    path: str
-    left_out: tuple[str, ...]
-    model: str = ""
+    path: str  # on the server
+    left_out: tuple[str, ...]  # members of the recorded body that it lacks
+    model: str = ""  # the requested model, "" if none is named
 
 
 def sent_body(body: bytes, sending: Sending, *, model: str | None = None) -> SentBody:
-    """Return a body as it is sent; `model` is the one that was recorded, where the body itself does not name it."""
+    """Return a body to send; `model` is the recorded one, for bodies that do not name it."""
     shape, members = _SHAPES[sending.dialect], dict(table(body) or {})
     left_out = [key for key in ("background", "n", "best_of") if members.get(key, b"null") not in (b"null", b"1")]
     for key in _DELIVERY:
@@ -92,13 +79,12 @@ def sent_body(body: bytes, sending: Sending, *, model: str | None = None) -> Sen
     left_out += _without_thinking(members, sending)
     if sending.salt:
         _salt(members, shape, sending)
-    made = b"{" + b",".join([encode(key) + b":" + raw for key, raw in members.items()]) + b"}"
     path = shape.path.replace("{model}", quote(named, safe="", errors="replace"))
-    return SentBody(made, path, tuple(left_out), named)
+    return SentBody(_object(members), path, tuple(left_out), named)
 
 
 def _limit(members: dict[str, bytes], shape: _RequestShape, sending: Sending) -> None:
-    """Bound the answer by the member that the request had, else by the one that servers know."""
+    """Limit the answer by the member that the request had, else by the one that servers know."""
     most = sending.max_tokens
     if sending.dialect == "openai-responses" and sending.cache.startswith("openai"):
         most = max(most, _LEAST_RESPONSES)
@@ -117,7 +103,7 @@ def _limit(members: dict[str, bytes], shape: _RequestShape, sending: Sending) ->
 
 
 def _without_thinking(members: dict[str, bytes], sending: Sending) -> list[str]:
-    """Leave out a budget for thoughts that the answer has no room for, and what would clear them."""
+    """Remove a thinking budget that exceeds the limit, and the option that clears thinking; return the names."""
     left_out: list[str] = []
     holders = {"anthropic": "thinking", "bedrock": "additionalModelRequestFields"}
     key = holders.get(sending.dialect, "")
@@ -136,9 +122,6 @@ def _without_thinking(members: dict[str, bytes], sending: Sending) -> list[str]:
     return left_out
 
 
-# salts
-
-
 def _salt(members: dict[str, bytes], shape: _RequestShape, sending: Sending) -> None:
     if sending.cache == "vllm":
         members["cache_salt"] = encode(sending.salt)
@@ -150,19 +133,19 @@ def _salt(members: dict[str, bytes], shape: _RequestShape, sending: Sending) -> 
     listed = parts(raw).get(inner, b"") if inner else raw
     if listed[:1] != b"[":
         return
-    salted = b"[" + b",".join(_with_first_described(array(listed), shape.wraps, line)) + b"]"
+    salted = b"[" + b",".join(_salt_first_description(array(listed), shape.wraps, line)) + b"]"
     members[outer] = _object({**parts(raw), inner: salted}) if inner else salted
 
 
-def _with_first_described(tools: list[bytes], wraps: tuple[str, ...], line: str) -> list[bytes]:
-    """Return tools of which the first that has a description has the line before it."""
+def _salt_first_description(tools: list[bytes], wraps: tuple[str, ...], line: str) -> list[bytes]:
+    """Return the tools with the line before the first description."""
     for at, tool in enumerate(tools):
         own = parts(tool)
         wrap = next((key for key in wraps if key in own), "")
         inner = own.get(wrap, b"") if wrap else tool
         if inner[:1] == b"[":
             declared = array(inner)
-            changed = _with_first_described(declared, (), line)
+            changed = _salt_first_description(declared, (), line)
             if changed == declared:
                 continue
             made = b"[" + b",".join(changed) + b"]"
@@ -170,13 +153,13 @@ def _with_first_described(tools: list[bytes], wraps: tuple[str, ...], line: str)
             members = parts(inner)
             if members.get("description", b"")[:1] != b'"':
                 continue
-            made = _object({**members, "description": _before(line, members["description"])})
+            made = _object({**members, "description": _prepend(line, members["description"])})
         return [*tools[:at], _object({**own, wrap: made}) if wrap else made, *tools[at + 1 :]]
     return tools
 
 
 def _salt_system(members: dict[str, bytes], dialect: str, line: str) -> None:
-    """Put a line before the system prompt; where there is none it is one."""
+    """Put a line before the system prompt, or make it the system prompt."""
     text = encode(line)
     match dialect:
         case "anthropic" | "bedrock":
@@ -187,28 +170,25 @@ def _salt_system(members: dict[str, bytes], dialect: str, line: str) -> None:
         case "gemini":
             key = "system_instruction" if "system_instruction" in members else "systemInstruction"
             own = parts(members.get(key, b"{}"))
-            given = array(own.get("parts", b"[]"))
-            members[key] = _object({**own, "parts": b"[" + b",".join([b'{"text":' + text + b"}", *given]) + b"]"})
+            texts = [b'{"text":' + text + b"}", *array(own.get("parts", b"[]"))]
+            members[key] = _object({**own, "parts": b"[" + b",".join(texts) + b"]"})
         case "openai-responses":
-            raw = members.get("instructions", b"null")
-            members["instructions"] = _before(line, raw) if raw[:1] == b'"' else text
+            members["instructions"] = _prepend(line, members.get("instructions", b"null"))
         case _:
             messages = array(members.get("messages", b"[]"))
             first = parts(messages[0]) if messages else {}
             if first.get("role") in (b'"system"', b'"developer"'):
                 content = first.get("content", b'""')
                 block = b'{"type":"text","text":' + text + b"}"
-                made = (
-                    b"[" + b",".join([block, *array(content)]) + b"]" if content[:1] == b"[" else _before(line, content)
-                )
-                messages[0] = _object({**first, "content": made})
+                blocks = b"[" + b",".join([block, *array(content)]) + b"]" if content[:1] == b"[" else b""
+                messages[0] = _object({**first, "content": blocks or _prepend(line, content)})
             else:
                 messages.insert(0, b'{"role":"system","content":' + text + b"}")
             members["messages"] = b"[" + b",".join(messages) + b"]"
 
 
-def _before(line: str, text: bytes) -> bytes:
-    """Return a JSON string with a line before its text."""
+def _prepend(line: str, text: bytes) -> bytes:
+    """Return a JSON string with a line before its text; only the line if it is not a string."""
     return encode(f"{line}\n")[:-1] + text[1:] if text[:1] == b'"' else encode(line)
 
 

@@ -1,13 +1,12 @@
-"""The server that a replay is sent to: what it is, a request and its answer, tries again where it asks for them.
+"""The server of a replay: detect its engine, send requests, retry.
 
-In: a URL that the user names, bodies. Out: answers, whole and bounded. Rules: nothing is sent to another host: a
-redirect is refused, and no proxy is asked for a server on this machine; a key goes to that server alone, into no
-message and no file. 429, 5xx and lost connections are tried again a few times, after what `Retry-After` asks for or
-pauses that grow; a server that was never reached once more; a try has an end in time, an answer in size. What a server
-says is a stranger's text: it is shown harmless, in one line. Over httpx and tenacity (the extra `replay`).
+Nothing is sent to another host: redirects are refused, and no proxy is used for a server on this machine. A key goes
+only to this server, never into a message or file. 429, 5xx and lost connections are retried a few times, after
+`Retry-After` or growing pauses; a server that was never reached is retried once. Time and size of an answer are
+limited. Text from the server is untrusted and shown on one harmless line. Uses httpx and tenacity (the extra `replay`).
 
-Sources, read 2026-11-23: RFC 9110 (Retry-After); the providers' API references (headers of keys); what engines answer
-of themselves: llama.cpp's server (`/props`), vLLM 0.32 (`/version`), SGLang (`/get_server_info`).
+Sources, read 2026-11-23: RFC 9110 (Retry-After); the providers' API references (headers of keys); the self-descriptions
+of llama.cpp's server (`/props`), vLLM 0.32 (`/version`) and SGLang (`/get_server_info`).
 """
 
 from __future__ import annotations
@@ -40,15 +39,15 @@ from lore.untrusted import harmless, one_line
 if TYPE_CHECKING:
     from lore_plugins.replay.sending import SentBody
 
-PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)  # seconds before each further try, where the server does not ask for more
-UNREACHED_TRIES = 2  # of a server that never took a connection
-MOST_WAIT = 300.0  # seconds of what `Retry-After` may ask for: beyond, the run ends and can be resumed
-SECONDS = 600.0  # that one try may take: a long prompt on a CPU
-MOST_SLOTS = 256  # slots of a llama.cpp server: LLAMA_MAX_SEQ
-MOST_BYTES = 16 * 1024 * 1024  # bytes of an answer; the longest hold some hundred thousand
+PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)  # seconds before each retry, unless the server asks for more
+UNREACHED_TRIES = 2  # of a server that never accepted a connection
+MOST_WAIT = 300.0  # seconds of `Retry-After`: after a longer one the run ends and can be resumed
+SECONDS = 600.0  # for one try: a long prompt on a CPU
+MOST_SLOTS = 256  # of a llama.cpp server: LLAMA_MAX_SEQ
+MOST_BYTES = 16 * 1024 * 1024  # of an answer; real ones have at most some hundred thousand
 _PROBE_SECONDS, _PROBE_BYTES = 10.0, 4 * 1024 * 1024
 
-# Where keys are looked for: by whose server it is, else by the dialect of the requests.
+# Variables of keys by provider; for an unknown provider by the dialect of the requests.
 KEYS: dict[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_KEY",),
     "openai": ("OPENAI_API_KEY",),
@@ -64,21 +63,21 @@ KEYS: dict[str, tuple[str, ...]] = {
     "groq": ("GROQ_API_KEY",),
 }
 _BY_DIALECT = {"openai-chat": "openai", "openai-responses": "openai"}
-# Response headers that a capture keeps: what the body is, when it came, the provider's ids.
+# Response headers that a capture keeps.
 _KEPT = ("content-type", "content-encoding", "date", "server", "request-id", "x-request-id", "x-amzn-requestid")
 
 
 class Probed(NamedTuple):
-    """What a server says of itself: the cache model that stands for it, its version, its models, its slots."""
+    """A server's self-description."""
 
-    cache: str = ""
+    cache: str = ""  # the cache model of its engine, "" if unknown
     version: str = ""
     models: tuple[str, ...] = ()
-    slots: int | None = None
+    slots: int | None = None  # of a llama.cpp server
 
 
 class ServerRefusedError(Exception):
-    """The server does not take a request, or gives no answer to it; says why, in one harmless line."""
+    """The server refused a request or did not answer; the message is one harmless line."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -86,7 +85,7 @@ class ServerRefusedError(Exception):
 
 
 class Key(NamedTuple):
-    """A key, and the variable of the environment that it comes from; both empty where none is sent."""
+    """A key and its environment variable, both "" if no key is sent."""
 
     variable: str = ""
     value: str = ""
@@ -96,10 +95,10 @@ NO_KEY = Key()
 
 
 def key_for(url: str, dialect: str, variable: str | None, environ: Mapping[str, str]) -> Key:
-    """Return the key to send; raises LoreError where one is named, or surely needed, and not set.
+    """Return the key to send. Raise LoreError if the named variable, or the one of a known provider, is not set.
 
-    Without a name, the one of whoever serves the host, else the dialect's; on this machine, and over a connection that
-    is not encrypted, none.
+    Without a name, use the variable of the host's provider, else of the dialect; for a server on this machine, or
+    without encryption, use no key.
     """
     if variable is not None:
         return Key(variable, key_in(environ, variable, "--api-key-env"))
@@ -109,15 +108,15 @@ def key_for(url: str, dialect: str, variable: str | None, environ: Mapping[str, 
     names = KEYS.get(provider) or KEYS.get(_BY_DIALECT.get(dialect, dialect), ())
     name = next((name for name in names if environ.get(name, "").strip()), "")
     if not name and provider != UNKNOWN and names:
-        raise LoreError(f"{names[0]} is not set: {shown(url)} wants a key", hint="set it, or name one: --api-key-env")
+        raise LoreError(f"{names[0]} is not set: {shown(url)} needs a key", hint="set it, or name one: --api-key-env")
     return Key(name, key_in(environ, name, name))
 
 
 class Server:
-    """A server, asked by one request at a time. Not safe between threads.
+    """A server that gets one request at a time. Not thread-safe.
 
-    Raises LoreError when it is made: the URL is none, holds a password, or the extra is not installed. `key` goes along
-    with each request; `tell` is told of tries that failed; without `quotes` no message repeats what the server says.
+    The constructor raises LoreError for an invalid URL, a URL with a password, or a missing extra. `key` is sent with
+    each request; `tell` receives failed tries; without `quotes` no message quotes the server.
     """
 
     def __init__(
@@ -127,7 +126,7 @@ class Server:
         parts = url_of(url, "--server", hint="as in http://127.0.0.1:8080")
         if parts.username is not None or parts.password is not None:
             raise LoreError(
-                "--server holds a name or a password", hint="a key comes from a variable: --api-key-env NAME"
+                "--server contains a name or a password", hint="name the variable with the key: --api-key-env NAME"
             )
         self._base, self._query = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", parts.query
         self.shown, self.near = shown(url), is_near(url)
@@ -139,32 +138,32 @@ class Server:
         self._endpoint = Endpoint(
             libraries("lore replay", "replay"), self.shown, self.near, self._clean, proxy=proxy or None
         )
-        self._reached = False  # it took a connection
+        self._reached = False  # whether it accepted a connection
 
     def probe(self) -> Probed:
-        """Ask a server that nobody knows by its host what it is; what it does not say is unknown."""
+        """Return the self-description of a server whose host is not a known provider's."""
         if self.provider != UNKNOWN:
             return Probed()
-        listed = self._asked("/v1/models").get("data")
+        listed = self._get("/v1/models").get("data")
         entries = cast("list[Any]", listed) if isinstance(listed, list) else []
         models = tuple([
             mask_credentials(one_line(name)) for entry in entries
             if isinstance(entry, dict) and isinstance(name := cast("dict[str, Any]", entry).get("id"), str)
         ])  # fmt: skip
-        props = self._asked("/props")
+        props = self._get("/props")
         if "default_generation_settings" in props or "total_slots" in props:
             slots = props.get("total_slots")
             known = slots if isinstance(slots, int) and 0 < slots <= MOST_SLOTS else None
             return Probed(LLAMA_CPP, _word(props.get("build_info")), models, known)
-        version = self._asked("/version")
+        version = self._get("/version")
         if isinstance(version.get("version"), str):
             return Probed("vllm", _word(version["version"]), models)
-        info = self._asked("/get_server_info")
+        info = self._get("/get_server_info")
         if {"schedule_policy", "disable_radix_cache", "internal_states"} & info.keys():
             return Probed("sglang", _word(info.get("version")), models)
         return Probed(models=models)
 
-    def _asked(self, path: str) -> dict[str, Any]:
+    def _get(self, path: str) -> dict[str, Any]:
         base = self._base.removesuffix("/v1")
         for suffix in ("/chat/completions", "/messages", "/responses"):
             base = base.removesuffix(suffix).removesuffix("/v1")
@@ -178,7 +177,7 @@ class Server:
         return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
     def url(self, path: str) -> str:
-        """Return where a request goes: the base may name the API's version, or the whole path."""
+        """Return the URL of a request; the server's URL may already end with the API's version or the whole path."""
         base, version = self._base, "/" + path.split("/", 2)[1]
         if base.endswith(path.removeprefix(version)) and base.count("/") > 2:
             return self._with_query(base)
@@ -188,7 +187,7 @@ class Server:
         return f"{url}?{self._query}" if self._query else url
 
     def send(self, sent: SentBody, dialect: str, betas: tuple[str, ...] = ()) -> HttpAnswer:
-        """Send a request until there is an answer; raises RefusedError where another try would not help."""
+        """Send a request, with retries, and return the answer. Raise ServerRefusedError if retrying does not help."""
         headers = self._headers(dialect, betas)
         request = HttpRequest("POST", self.url(sent.path), sent.body, headers, self._seconds, MOST_BYTES)
 
@@ -206,18 +205,18 @@ class Server:
             return answer
         if answer.status < 400:
             raise ServerRefusedError(f"{self.shown} redirects elsewhere ({answer.status})", answer.status)
-        said = self._clean(error_message(answer.body)) if self._quotes else ""
-        reason = f"{self.shown} answers {answer.status}" + (f": {said}" if said else "")
+        quote = self._clean(error_message(answer.body)) if self._quotes else ""
+        reason = f"{self.shown} answers {answer.status}" + (f": {quote}" if quote else "")
         if answer.status != 429 and answer.status < 500 and answer.status != 408:
             raise ServerRefusedError(reason, answer.status)
-        now = parse_http_date(answer.headers.get("date", "")) or answer.ended  # the server's clock may be another
-        wait = _asked_wait(answer.headers.get("retry-after", ""), now)
+        now = parse_http_date(answer.headers.get("date", "")) or answer.ended  # the server's clock may differ
+        wait = _parse_retry_after(answer.headers.get("retry-after", ""), now)
         if wait is not None and wait > MOST_WAIT:
             raise ServerRefusedError(f"{reason}; it asks to wait {wait:,.0f} s", answer.status)
         raise TryAgainError(reason, wait or 0.0)
 
     def _once(self, request: HttpRequest) -> HttpAnswer:
-        """Ask once; what is kept of the answer's headers is harmless."""
+        """Send once; return the answer with only the headers to keep, made harmless."""
         try:
             found = self._endpoint.ask(request)
         except NoAnswerError as error:
@@ -251,20 +250,20 @@ class Server:
         return headers
 
     def _clean(self, text: str) -> str:
-        """Return text in one harmless line, without the key, should a server repeat it, and what looks like one."""
+        """Return text as one harmless line, with credentials masked, and the key, should a server repeat it."""
         text = text.replace(self.key.value, "***") if self.key.value else text
         return mask_credentials(one_line(text, 400))
 
 
 def _proxy(scheme: str, host: str) -> str:
-    """Return the proxy that the environment names for a host; empty for none."""
+    """Return the proxy of the environment for a host, "" for none."""
     known = getproxies()
     found = "" if proxy_bypass(host) else known.get(scheme) or known.get("all", "")
     return found if "://" in found or not found else f"http://{found}"
 
 
-def _asked_wait(text: str, now: float) -> float | None:
-    """Read `Retry-After`: seconds, or the time until which to wait; None for anything else."""
+def _parse_retry_after(text: str, now: float) -> float | None:
+    """Return the seconds to wait by `Retry-After`, a number or a date; None for anything else."""
     if re.fullmatch(r"[0-9]+(?:\.[0-9]*)?", text, re.ASCII):
         return float(text)
     at = parse_http_date(text)

@@ -1,6 +1,6 @@
-"""Servers on this machine that cache as engines do, and say so in their words: what `lore replay` is tested against.
+"""Local servers that cache and report like engines, for tests of `lore replay`.
 
-Each counts tokens by o200k over the JSON of tools and messages, keeps what it was sent, and answers one token.
+Each counts tokens with o200k over the JSON of tools and messages, keeps the requests, and answers one token.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _COUNTER = Counter()
 
 
 def _pieces(body):
-    """The texts of a request in the order in which an engine renders them, each behind what parts it from the last."""
+    """Yield the texts of a request in an engine's render order, with separators."""
     yield json.dumps(body.get("tools", body.get("toolConfig", [])))
     system = body.get("system", body.get("instructions", body.get("systemInstruction", {}).get("parts", [])))
     yield from (system if isinstance(system, str) else [json.dumps(block) for block in system])
@@ -32,7 +32,7 @@ def _bare(part):
 
 
 def tokens_of(body):
-    """The tokens of a request: each a string, so that equal tokens are equal."""
+    """Return the tokens of a request as strings; equal tokens are equal strings."""
     found = []
     for piece in _pieces(body):
         found += [f"{at}:{piece[:40]}:{hash(piece)}" for at in range(_COUNTER.count(piece.encode()))]
@@ -40,7 +40,7 @@ def tokens_of(body):
 
 
 class Engine:
-    """A server's cache, what it was asked, and how it answers. `failing` are answers to be given first: callables."""
+    """A server's cache, its requests, and its answers; the callables in `failing` answer the first requests."""
 
     block = 16
 
@@ -59,7 +59,7 @@ class Engine:
         return tokens_of(body)
 
     def cached(self, body):
-        """Return the tokens of a prompt and how many are read; keep its whole blocks."""
+        """Return the numbers of prompt and read tokens; keep the whole blocks."""
         tokens, read, reading = self.tokens(body), 0, True
         chain = (body.get("cache_salt"),)
         for end in range(self.block, len(tokens) + 1, self.block):
@@ -89,7 +89,7 @@ class VLLM(Engine):
 
 
 class Everything(VLLM):
-    """Takes requests of every API, and answers each in its own shape."""
+    """Accepts requests of every API, and answers in its shape."""
 
     def answer(self, path, body):
         if path.endswith("/chat/completions"):
@@ -166,7 +166,7 @@ class Anthropic(Engine):
 
 
 def status(code, body=b'{"error":{"message":"no"}}', **headers):
-    """An answer of a status, to be put into `failing`."""
+    """Return an answer with a status, for `failing`."""
 
     def act(handler):
         handler.send_response_only(code)
@@ -187,7 +187,7 @@ def reset(handler):
 def _handler(engine):
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True  # else each answer waits 40 ms for the acknowledgment of its own headers
+        disable_nagle_algorithm = True  # otherwise each answer waits 40 ms for an acknowledgment
 
         def do_GET(self):
             engine.paths.append(f"GET {self.path}")
@@ -216,7 +216,7 @@ def _handler(engine):
 
 @contextmanager
 def serving(engine):
-    """Serve until the block ends; gives the URL. What hangs waits for `engine.done`."""
+    """Serve until the block ends, yielding the URL; hanging answers wait for `engine.done`."""
     http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(engine))
     http.daemon_threads = True
     thread = threading.Thread(target=http.serve_forever, args=(0.01,))

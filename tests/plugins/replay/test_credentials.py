@@ -17,7 +17,7 @@ from plugins.replay.engines import Everything, serving, status
 
 @pytest.mark.parametrize("kind", some(SAMPLES))
 def test_replay_shows_no_credential(kind, tmp_path, monkeypatch):
-    """In what a server answers, in the prompt that it is sent, in the report of it."""
+    """Neither in the server's error, nor in the report of a prompt."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("time.sleep", lambda _: None)
     sample = SAMPLES[kind]

@@ -1,4 +1,4 @@
-"""Layouts of a capture: what stands in the tail of each, what is not sent, which reads most and how surely."""
+"""Layouts of a capture: their tails, requests that are not sent, and the comparison."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from lore.cli.main import main
 from lore_plugins.replay.plan import Moved, VaryingSystem
-from lore_plugins.replay.replaying import compared
+from lore_plugins.replay.replaying import compare_layouts
 from lore_plugins.replay.results import ReplayedLayout
 from plugins.replay.engines import VLLM, serving
 
@@ -51,7 +51,7 @@ def test_changing_system_text_moves_to_the_tail(capsys):
     assert all(row["computed_tokens"] == row["prompt_tokens"] - row["read_tokens"] for row in found["layouts"])
     assert "persist:openai-chat reads most: 67.0% of its prompt tokens; user:openai-chat 5" in said
     assert "whichever request is left out" in said
-    assert "lines of its system prompt that change from request to request stand in the tail (344 bytes in 4 " in said
+    assert "changing lines of its system prompt are moved to the tail (344 bytes in 4 " in said
     assert "tokens read, turn by turn" in said
     assert "the cache was warm" not in said  # each run has salts of its own
 
@@ -129,7 +129,7 @@ def test_rarely_changing_system_prompt_stays():
 
 
 def test_changing_block_without_text_stays():
-    """Codex sends a first request without the messages of its developer: they were lost."""
+    """Codex sends a first request without developer messages; these were once lost."""
     more = {"role": "developer", "content": "rules"}
     lines = [_line("session_started", system=["a"]), _line("turn_started", turn=1)]
     lines += [_line("session_changed", system=["a", more]), _line("turn_started", turn=2)]
@@ -143,8 +143,8 @@ def _layout(name, share, **more):
 
 
 def test_partly_sent_layouts_are_not_compared():
-    assert compared([_layout("a", 0.5), _layout("b", 0.7, requests=1)]) is None
-    assert compared([_layout("a", 0.5)]) is None
+    assert compare_layouts([_layout("a", 0.5), _layout("b", 0.7, requests=1)]) is None
+    assert compare_layouts([_layout("a", 0.5)]) is None
 
 
 def _asked(number, previous, text):

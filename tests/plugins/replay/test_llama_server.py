@@ -1,4 +1,4 @@
-"""`lore replay` into llama.cpp's own server, where there is one.
+"""`lore replay` into llama.cpp's own server, if it is installed.
 
 `LORE_LLAMA` names a folder with `llama-server` and a `tiny.gguf`; without it they are looked for in `build/oracle`.
 """
@@ -68,7 +68,7 @@ def test_llama_server_reads_as_predicted(server, tmp_path, monkeypatch, capsys):
     assert found["engine"] == "llama.cpp"
     assert {turn["cache"] for turn in turns} == {"llama.cpp"}
     assert [turn["billed"]["read_tokens"] > 100 for turn in turns] == [False, True, True, True]
-    for turn in turns:  # what the chat template puts behind a prompt is not in the next one
+    for turn in turns:  # the chat template's end of a prompt is not in the next one
         assert abs(turn["predicted"]["read_tokens"] - turn["billed"]["read_tokens"]) <= 16
     assert main(["check", "c.jsonl"]) == 0
 
@@ -158,7 +158,7 @@ def test_llama_server_slots_are_predicted_with(tmp_path, monkeypatch, capsys):
 
 
 def test_llama_server_window_is_predicted_if_named(tmp_path, monkeypatch, capsys):
-    """The first question is edited at last: the server goes on from a checkpoint, though more begins alike."""
+    """The last request edits the first question: the server resumes from a checkpoint before the common prefix ends."""
     monkeypatch.chdir(tmp_path)
     bodies = [json.loads(line) for line in _spoken("ann", 6, 700)]
     question = bodies[5]["messages"][3]
@@ -173,4 +173,4 @@ def test_llama_server_window_is_predicted_if_named(tmp_path, monkeypatch, capsys
         over[options] = [turn["predicted"]["read_tokens"] - turn["billed"]["read_tokens"] for turn in turns]
     assert over[""][:5] == over[",window=48"][:5] == [0] * 5
     assert over[""][5] > 300
-    assert abs(over[",window=48"][5]) < 150  # where a message begins is estimated within what was billed
+    assert abs(over[",window=48"][5]) < 150  # the begin of a message is estimated

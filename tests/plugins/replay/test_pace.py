@@ -8,7 +8,7 @@ import pytest
 
 from lore.cli.main import main
 from lore.errors import LoreError
-from lore_plugins.replay.replaying import pace_of
+from lore_plugins.replay.replaying import parse_pace
 from plugins.replay.engines import VLLM, serving
 
 pytest.importorskip("httpx")
@@ -25,17 +25,17 @@ STABLE = Path(__file__).resolve().parents[3] / "fixtures" / "recordings" / "stab
     ],
 )  # fmt: skip
 def test_pace_divides_and_bounds_gaps(pace, gap, waited):
-    assert pace_of(pace).of(gap) == pytest.approx(waited)
+    assert parse_pace(pace).shorten(gap) == pytest.approx(waited)
 
 
 @pytest.mark.parametrize("text", ["", "0x", "fast", "-1s", "nan", "1e3s", "10x;2s", "١x"])
 def test_invalid_pace_is_refused(text):
-    with pytest.raises(LoreError, match="is no pace"):
-        pace_of(text)
+    with pytest.raises(LoreError, match="is invalid"):
+        parse_pace(text)
 
 
 def test_replay_waits_for_recorded_gaps(tmp_path, monkeypatch, capsys):
-    """Of a minute between requests what the requests themselves take is not waited for."""
+    """The time of the requests themselves counts towards the gap."""
     waits = []
     monkeypatch.setattr("time.sleep", waits.append)
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""`lore replay --redact` says nothing of what a recording holds."""
+"""`lore replay --redact` hides the contents of a recording."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytest.importorskip("httpx")
 pytest.importorskip("tenacity")
 
 CLOCK = Path(__file__).resolve().parents[3] / "fixtures" / "recordings" / "clock_in_system.jsonl"
-QUOTED = "2026-11-20T08:01:02Z"  # what its prompts say
+QUOTED = "2026-11-20T08:01:02Z"  # in its prompts
 
 
 @pytest.mark.parametrize("redact", [False, True])
@@ -51,7 +51,7 @@ def test_redact_hides_what_a_server_quotes(tmp_path, monkeypatch, capsys):
 
 
 def test_redact_hides_private_model_names(tmp_path, monkeypatch, capsys):
-    """No cause holds it: `redacted` alone takes it away."""
+    """The name is in no cause: only `redacted` removes it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("time.sleep", lambda _: None)
     bodies = [json.loads(line)["request"] for line in CLOCK.read_bytes().splitlines()]

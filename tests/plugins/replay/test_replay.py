@@ -1,4 +1,4 @@
-"""`lore replay` into servers that cache as engines do: what they read is what is predicted; kill and resume."""
+"""`lore replay` into servers that cache like engines: reads equal predictions; errors and resumed runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _elsewhere(tmp_path, monkeypatch):
 
 
 def replayed(capsys, *arguments, code=0):
-    """Run it, and return the JSON that it answers."""
+    """Run `lore replay` and return its JSON."""
     assert main(["replay", *map(str, arguments), "--json"]) == code, capsys.readouterr().err
     return json.loads(capsys.readouterr().out)
 
@@ -66,7 +66,7 @@ def test_each_api_reads_as_predicted(dialect, capsys):
     assert turns[0]["billed"]["read_tokens"] == 0
     assert all(turn["billed"]["read_tokens"] > 100 for turn in turns[1:])
     assert [turn["predicted"]["read_tokens"] for turn in turns] == [turn["billed"]["read_tokens"] for turn in turns]
-    assert not any("unknown" in note or "not say" in note for note in found["notes"])
+    assert not any("unknown" in note or "not report" in note for note in found["notes"])
 
 
 def test_simulate_agrees_about_the_capture(capsys):
@@ -145,7 +145,7 @@ def test_rate_limits_and_lost_connections_are_retried(capsys, monkeypatch):
 
     assert found["layouts"][0]["requests"] == len(engine.asked) == 4
     assert found["stopped"] is None
-    assert waits[:3] == [7, 2, 4]  # what is asked for, else a pause that grows
+    assert waits[:3] == [7, 2, 4]  # the requested pause, else a growing one
 
 
 def test_retries_and_waits_are_bounded(capsys):
@@ -180,9 +180,9 @@ def _endless(handler):
     [
         (_redirect, "redirects elsewhere (302)"),
         (_endless, "its answer has more than 16,777,216 bytes"),
-        (status(200, b"<html>"), "answers 200 with what is no JSON object"),
-        (status(200, b"[1]"), "answers 200 with what is no JSON object"),
-        (status(200, b'"\xff\xfe"'), "no JSON object"),
+        (status(200, b"<html>"), "answers 200 without a JSON object"),
+        (status(200, b"[1]"), "answers 200 without a JSON object"),
+        (status(200, b'"\xff\xfe"'), "without a JSON object"),
         (status(404, b"x" * 5000), "answers 404: xxxx"),
         (status(401, b'{"error":{"message":"bad key hunter2-hunter2-hunter2"}}'), "answers 401: bad key ***"),
     ],
@@ -212,7 +212,7 @@ def test_slow_answer_is_abandoned(capsys):
 
 
 class Liar(Engine):
-    """Says that it read more than it was asked."""
+    """An engine that reports more reads than prompt tokens."""
 
     def answer(self, path, body):
         found = super().answer(path, body)
@@ -221,7 +221,7 @@ class Liar(Engine):
 
 
 class Silent(VLLM):
-    """Does not say what it read."""
+    """An engine that does not report reads."""
 
     def answer(self, path, body):
         found = super().answer(path, body)
@@ -277,13 +277,10 @@ def test_capture_of_another_replay_is_not_resumed(capsys):
         assert "is of another replay: request 1 differs" in capsys.readouterr().err
         Path("d.jsonl").write_bytes(STABLE.read_bytes())
         assert main(["replay", str(CLOCK), "--server", url, "-o", "d.jsonl", "--force"]) == 2
-        assert "is no capture of lore replay" in capsys.readouterr().err
+        assert "was not written by lore replay" in capsys.readouterr().err
 
     assert Path("c.jsonl").read_bytes() == before
     assert Path("d.jsonl").read_bytes() == STABLE.read_bytes()
-
-
-# layouts
 
 
 def test_layouts_are_compared_and_the_best_named(capsys):
@@ -319,7 +316,7 @@ def test_lore_layout_adds_breakpoints(capsys):
 def test_session_log_has_no_recorded_layout(capsys):
     with serving(VLLM()) as url:
         assert main(["replay", str(KNOWLEDGE), "--server", url, "--layouts", "recorded,lore"]) == 2
-        assert "holds no request as it was sent" in capsys.readouterr().err
+        assert "is a session log without recorded requests" in capsys.readouterr().err
         assert main(["replay", str(STABLE), "--server", url, "--layouts", "best"]) == 2
         assert "unknown layout 'best'" in capsys.readouterr().err
 
@@ -334,7 +331,7 @@ def test_transcript_replay_names_what_is_missing(capsys):
 
 
 class Finer(VLLM):
-    """An engine whose tokenizer makes two tokens of each."""
+    """An engine with two tokens for each of the others' tokens."""
 
     def tokens(self, body):
         return [f"{token} {half}" for token in super().tokens(body) for half in "ab"]
@@ -342,7 +339,7 @@ class Finer(VLLM):
 
 @pytest.mark.parametrize(("path", "layouts"), [(KNOWLEDGE, "system,persist"), (CLOCK, "recorded")])
 def test_replaced_text_keeps_earlier_token_counts(path, layouts, capsys):
-    """The place of a bill goes with the end that was replaced: what stood before fell to half of what it was."""
+    """A replaced end removed a measured position, and the estimate of the text before it fell by half."""
     with serving(Finer()) as url:
         found = replayed(capsys, path, "--server", url, "--dialect", "openai-chat", "--layouts", layouts)
     for layout in found["layouts"]:

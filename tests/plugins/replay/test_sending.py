@@ -1,4 +1,4 @@
-"""A body as it is sent: what changes, what stays, and that no two salts share a prefix; keys and questions."""
+"""Bodies as they are sent, salts, keys, and the question before sending."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_key_is_sent_to_its_provider_only():
 
     keys = {"OPENAI_API_KEY": "sk-one", "DEEPSEEK_API_KEY": "sk-two", "MINE": "sk-three"}
     assert key_for("http://127.0.0.1:1", "openai-chat", None, keys).value == ""
-    assert key_for("http://gpu.example.com", "openai-chat", None, keys).value == ""  # it is not encrypted
+    assert key_for("http://gpu.example.com", "openai-chat", None, keys).value == ""  # without encryption
     assert key_for("https://api.openai.com", "anthropic", None, keys).value == "sk-one"
     assert key_for("https://api.deepseek.com", "openai-chat", None, keys).value == "sk-two"
     assert key_for("https://gpu.example.com", "openai-chat", None, keys).value == "sk-one"

@@ -1,4 +1,4 @@
-"""Which servers are on this machine, where content may go, what a server may ask to wait, death in between."""
+"""Addresses of this machine, proxies, waits that servers request, killed runs."""
 
 from __future__ import annotations
 
@@ -127,25 +127,25 @@ def test_retry_after_is_respected(asked, waited, monkeypatch, capsys):
 
 
 class Deadly(VLLM):
-    """Kills who asks: at these requests before it answers (`behind`: after), counted over all runs."""
+    """Kills the client at these requests, before it answers (`late`: after), counted over all runs."""
 
-    def __init__(self, *moments, behind):
+    def __init__(self, *moments, late):
         super().__init__()
-        self.moments, self.behind, self.process = list(moments), behind, None
+        self.moments, self.late, self.process = list(moments), late, None
 
     def answer(self, path, body):
         if self.moments and len(self.asked) == self.moments[0]:
             self.moments.pop(0)
             self.process.send_signal(signal.SIGKILL)
-            if not self.behind:
+            if not self.late:
                 self.process.wait()
         return super().answer(path, body)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
-@pytest.mark.parametrize("behind", [False, True])
-def test_killed_run_resumes_without_loss_or_repeats(behind):
-    engine, kept = Deadly(2, 4, behind=behind), []
+@pytest.mark.parametrize("late", [False, True])
+def test_killed_run_resumes_without_loss_or_repeats(late):
+    engine, kept = Deadly(2, 4, late=late), []
     environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     with serving(engine) as url:
         while engine.moments:
@@ -163,15 +163,15 @@ def test_killed_run_resumes_without_loss_or_repeats(behind):
     assert [len(body["messages"]) for body in written] == sorted({len(body["messages"]) for body in written})
     assert len(written) == 4
     assert {json.dumps(body) for body in written} == set(sent)
-    lost = len(engine.asked) - 4  # answers that no record holds: those that the kills met
+    lost = len(engine.asked) - 4  # answers without a record, because of the kills
     assert lost <= 2
-    assert lost == 2 or behind
+    assert lost == 2 or late
     assert kept == sorted(kept)
 
 
 @pytest.mark.parametrize(("reached", "tries"), [(False, 2), (True, 6)])
 def test_unreachable_server_is_given_up_early(reached, tries, monkeypatch, capsys):
-    """One that answered before may be starting anew: it has all its tries."""
+    """A server that answered before may be restarting: it gets all tries."""
     waits, engine = [], VLLM()
     monkeypatch.setattr("time.sleep", waits.append)
     with serving(engine) as url:
