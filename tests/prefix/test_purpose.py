@@ -1,4 +1,4 @@
-"""Purpose: calls beside a conversation are known by what they ask, and what a summary looks like."""
+"""What a request is for: side calls are known by what they ask, summaries by their words."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ from lore.prefix.purpose import (
     asks_to_compact,
     begins_user_turn,
     begins_with_summary,
+    has_summary_heading,
+    is_placeholder,
     is_side_call,
+    is_summary,
     last_user_texts,
+    retells,
 )
 from model.making import assistant, body, parsed
+from prefix.pairs import tool_result, user
 
 TOOLS = [{"name": "ls", "input_schema": {}}]
-HISTORY = ("Mend the bug.", assistant("Done."))
-RESULT = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "ok"}]}
+HISTORY = ("Repair the bug.", assistant("Done."))
 
 
-def beside(*messages, call=Call(), **fields):  # noqa: B008 - a frozen record
+def is_side(*messages, call=Call(), **fields):  # noqa: B008 - a frozen record
     return is_side_call(parsed(body(*messages, **fields)), call)
 
 
@@ -32,14 +36,14 @@ def beside(*messages, call=Call(), **fields):  # noqa: B008 - a frozen record
         "You are a context summarization assistant.",
     ],
 )
-def test_a_call_about_a_conversation_is_known_by_its_system_prompt(system):
-    assert beside("Mend the bug.", system=system)
-    assert not beside("Mend the bug.", system=system, tools=TOOLS)
-    assert not beside(*HISTORY, "Go on.", system=system)
+def test_side_call_is_known_by_its_system_prompt(system):
+    assert is_side("Repair the bug.", system=system)
+    assert not is_side("Repair the bug.", system=system, tools=TOOLS)
+    assert not is_side(*HISTORY, "Continue.", system=system)
 
 
 @pytest.mark.parametrize(
-    ("call", "found"),
+    ("call", "expected"),
     [
         (Call(endpoint="api.anthropic.com/v1/messages/count_tokens"), True),
         (Call(endpoint="api.openai.com/v1/responses/compact"), True),
@@ -49,12 +53,12 @@ def test_a_call_about_a_conversation_is_known_by_its_system_prompt(system):
         (Call(), False),
     ],
 )
-def test_the_client_and_the_endpoint_say_what_a_call_is_for(call, found):
-    assert beside("Mend the bug.", call=call, tools=TOOLS) is found
+def test_side_call_is_known_by_client_and_endpoint(call, expected):
+    assert is_side("Repair the bug.", call=call, tools=TOOLS) is expected
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("asked", "expected"),
     [
         ("Your task is to create a detailed summary of the conversation so far.", True),
         ("CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.", True),
@@ -63,32 +67,86 @@ def test_the_client_and_the_endpoint_say_what_a_call_is_for(call, found):
         ("Write a summary of the module.", False),
     ],
 )
-def test_a_request_for_a_summary_of_the_conversation_is_known_by_its_last_words(asked, found):
-    assert asks_to_compact(parsed(body(*HISTORY, asked, tools=TOOLS))) is found
+def test_compaction_is_known_by_the_last_words(asked, expected):
+    assert asks_to_compact(parsed(body(*HISTORY, asked, tools=TOOLS))) is expected
     assert not asks_to_compact(parsed(body(asked, tools=TOOLS)))  # there is nothing to summarise yet
+    assert not asks_to_compact(parsed(body(*HISTORY, user(tool_result(asked)))))
 
 
-def test_what_a_tool_read_asks_for_nothing():
-    """A tool's result that held another program's prompt was taken for a request to compact."""
-    read = {"type": "tool_result", "tool_use_id": "t", "content": "Create a summary of the conversation."}
-    assert not asks_to_compact(parsed(body(*HISTORY, {"role": "user", "content": [read]})))
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        ((*HISTORY, "Next."), True),
+        ((*HISTORY, user(tool_result())), False),
+        (HISTORY, False),
+        (("a",), True),
+        ((), False),
+    ],
+)
+def test_user_turn_begins_with_words_not_results(messages, expected):
+    assert begins_user_turn(parsed(body(*messages))) is expected
 
 
-def test_a_summary_is_looked_for_before_the_first_answer_only():
+def test_last_user_text_before_a_system_message():
+    texts = last_user_texts(parsed(body(*HISTORY, "Next.", {"role": "system", "content": "Agents: none"})))
+    assert [segment.data for segment in texts] == [b'"Next."']
+
+
+# Summaries
+
+
+def segments(*messages):
+    return [segment for segment in parsed(body(*messages)).messages if segment.kind != "envelope"]
+
+
+def segment(words):
+    return segments(words)[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("This session is being continued from a previous conversation that ran out of context.", True),
+        ("<summary>\nThe parser was repaired.\n</summary>", True),
+        ("# Conversation Summary\n\n## Goal\nRepair it.", True),
+        ("**Session recap**\nWe repaired it.", True),
+        ("<context_checkpoint>\nRepaired.\n</context_checkpoint>", True),
+        ("## Summary\nThe parser fails on empty input.", False),  # how bug reports begin
+        ("Implement the session snapshot feature in store.py.", False),
+        ("Write a summary of this file.", False),
+    ],
+)
+def test_summary_is_known_by_agents_phrases(words, expected):
+    assert is_summary(segment(words)) is expected
+
+
+def test_summary_counts_before_the_first_answer_only():
     summary = "This session is being continued from a previous conversation that ran out of context."
-    assert begins_with_summary(parsed(body(summary, *HISTORY[1:], "Go on.")))
+    assert begins_with_summary(parsed(body(summary, HISTORY[1], "Continue.")))
     assert not begins_with_summary(parsed(body(*HISTORY, summary)))
 
 
 @pytest.mark.parametrize(
-    ("messages", "found"),
-    [((*HISTORY, "Next."), True), ((*HISTORY, RESULT), False), (HISTORY, False), (("a",), True), ((), False)],
+    ("words", "expected"),
+    [
+        ("Here is a recap of what we did:\n…", True),
+        ("## Zusammenfassung\nEs geht.", True),
+        ("## Summary", True),
+        ("Please look at the summary that the tests print, and repair what is wrong with it.", False),
+    ],
 )
-def test_a_users_turn_begins_with_words_and_not_with_results(messages, found):
-    assert begins_user_turn(parsed(body(*messages))) is found
+def test_summary_heading_is_known_in_many_languages(words, expected):
+    assert has_summary_heading(segment(words)) is expected
 
 
-def test_what_a_user_said_last_is_found_before_a_clients_system_message():
-    late = {"role": "system", "content": "Agents: none"}
-    found = last_user_texts(parsed(body(*HISTORY, "Next.", late)))
-    assert [one.data for one in found] == [b'"Next."']
+def test_short_text_about_removed_messages_is_a_placeholder():
+    assert is_placeholder(segment("[212 earlier messages were removed to save space]"))
+    assert is_placeholder(segment("Earlier messages were omitted. " + "Ask if you need them. " * 12))
+    assert not is_placeholder(segment("The parser fails if a line is empty. " * 12))
+
+
+def test_summary_retells_names_of_the_messages():
+    gone = segments("Repair lore/parse.py", assistant("I changed parse_line() and ran test_empty_line: 4711 passed."))
+    assert retells(segment("In lore/parse.py, parse_line was changed; test_empty_line passes now."), gone)
+    assert not retells(segment("In lore/store.py, save_all was changed; test_full_disk passes now."), gone)
+    assert not retells(segment("It was changed, and all is well now."), gone)

@@ -1,11 +1,102 @@
-"""One text that became another."""
+"""How one text became another: spelling, and words that vary."""
 
 from __future__ import annotations
 
-from lore.prefix.texts import SearchBudget, explain_text
+import pytest
+
+from lore.prefix.texts import SearchBudget, explain_text, find_gaps, name_text_spelling, name_value_spelling
+from model.making import assistant, body, dumps
+from prefix.pairs import codes, explain, model, tool_result, tool_use, user
+
+PLAIN = "if a < b && c > 'd':\n    say(\"yes\")\n"
+ENTITIES = "if a &lt; b &amp;&amp; c &gt; &#39;d&#39;:\n    say(&quot;yes&quot;)\n"
 
 
-def test_a_clock_in_one_long_line_is_named():
-    """A system prompt of one line longer than what is looked through was compared whole, and then not at all."""
+@pytest.mark.parametrize(
+    ("previous", "current", "spelling"),
+    [
+        (PLAIN, ENTITIES, "entities"),
+        (ENTITIES, ENTITIES.replace("&", "&amp;"), "entities"),  # escaped twice
+        ("it's", "it&#39;s", "entities"),
+        ("it&#39;s", "it&#x27;s", "entities"),
+        ("a < b\r\n", "a &lt; b\n", "entities"),
+        ("one\r\ntwo", "one\ntwo", "newlines"),
+        ("caf\u00e9", "cafe\u0301", "unicode"),
+        ("one  \ntwo", "one\ntwo\n", "white-space"),
+        ('{"a": 1}', '{"a":1}', "inner-json"),
+        ('{"a": 1, "b": 2}', '{"b": 2, "a": 1}', "inner-order"),
+    ],
+)
+def test_equal_texts_have_a_spelling(previous, current, spelling):
+    assert name_text_spelling(previous, current).spelling == spelling
+    assert name_text_spelling(current, previous).spelling == spelling
+
+
+@pytest.mark.parametrize(
+    ("previous", "current"), [("a &lt; b", "a > b"), ("R&D", "R&B"), ("&copy right", "© right"), ("a &lt; b", "a < c")]
+)
+def test_other_characters_are_another_text(previous, current):
+    assert name_text_spelling(previous, current) is None
+
+
+def test_values_are_equal_if_all_their_texts_are():
+    value = {"path": "a.py", "edits": [{"old": PLAIN, "n": 1}]}
+    assert name_value_spelling(dumps(value), dumps({**value, "edits": [{"old": ENTITIES, "n": 1}]})).code == "LORE106"
+    for changed in ({**value, "path": "b.py"}, {**value, "edits": [{"old": ENTITIES, "n": 2}]}, value):
+        assert name_value_spelling(dumps(value), dumps(changed)) is None
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda words: body(words, assistant("yes"), "go on"),
+        lambda words: body("do it", assistant(words), "go on"),
+        lambda words: body("do it", model(tool_use({"command": words})), user(tool_result("done")), assistant("yes")),
+        lambda words: body("do it", model(tool_use()), user(tool_result(words)), assistant("yes")),
+        lambda words: body("do it", tools=[{"name": "a", "description": words, "input_schema": {}}]),
+        lambda words: body("do it", system=words),
+    ],
+)
+def test_entities_anywhere_are_spelling(write):
+    """A proxy that escaped HTML was reported as rewritten history."""
+    (cause,) = explain(write(PLAIN), write(ENTITIES))
+    assert (cause.code, cause.evidence.spelling) == ("LORE106", "entities")
+
+
+CHANGED_WORDS = [
+    ("Today is 2026-01-01.", "Today is 2026-01-02.", "LORE101"),
+    ("At 2026-01-01T10:00:00Z now", "At 2026-01-01T10:00:01.123+01:00 now", "LORE101"),
+    ("It is Monday", "It is Tuesday", "LORE101"),
+    ("Jan 3, 2026", "February 14, 2026", "LORE101"),
+    ("on 1/2/2026 we", "on 12/31/26 we", "LORE101"),
+    ("at 9:05 AM sharp", "at 11:45 PM sharp", "LORE101"),
+    ("now 1767225600.", "now 1767225601000.", "LORE101"),
+    ("Today:\nMonday", "Today:\nFriday", "LORE101"),
+    ("Clock:\t10:30", "Clock:\t10:31", "LORE101"),
+    ("on 22 November 2026 we", "on 23 November 2026 we", "LORE101"),
+    ("Heute ist Samstag, der 21. November 2026.", "Heute ist Sonntag, der 22. November 2026.", "LORE101"),
+    ("Nous sommes le 1er décembre 2026.", "Nous sommes le 2 décembre 2026.", "LORE101"),
+    ("今日は2026年11月21日です。", "今日は2026年11月22日です。", "LORE101"),
+    ("[21/Nov/2026:18:54:40 +0000] begun", "[21/Nov/2026:18:54:41 +0000] begun", "LORE101"),
+    ("Stand: 1830 Uhr", "Stand: 1845 Uhr", "LORE101"),
+    ("Tokens so far: 12031", "Tokens so far: 15400", "LORE109"),
+    ("Messages in this chat: 12", "Messages in this chat: 14", "LORE108"),
+    ("There are 12 rules.", "There are 13 rules.", "LORE100"),
+    ("Use version 1.2.3 of it.", "Use version 1.2.4 of it.", "LORE100"),
+]
+
+
+@pytest.mark.parametrize(("previous", "current", "code"), CHANGED_WORDS)
+def test_changed_words_are_named_by_form_or_label(previous, current, code):
+    assert codes(body("x", system=previous), body("x", system=current)) == [code]
+
+
+def test_clock_in_a_very_long_line_is_named():
     line = "You are an agent. It is 09:{}. " + "Be brief and exact, please. " * 1000
-    assert [one.code for one in explain_text(line.format(14), line.format(15), SearchBudget())] == ["LORE101"]
+    assert [reason.code for reason in explain_text(line.format(14), line.format(15), SearchBudget())] == ["LORE101"]
+
+
+def test_gaps_lie_between_equal_members():
+    gaps = find_gaps("abcdef", "abXdeYf")
+    assert [(list(gap.previous), list(gap.current)) for gap in gaps] == [([2], [2]), ([], [5])]
+    assert [(list(gap.previous), list(gap.current)) for gap in find_gaps("ab", "abc", grows=True)] == [([], [2])]

@@ -1,4 +1,4 @@
-"""Text that often varies: words with what they are the value of, never words alone."""
+"""Text of one prompt that often differs in the next: words with what they are the value of, never words alone."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from lore.prefix.volatile import find_varying_text
     [
         ("Today's date: 2026-07-14", ["date"]),
         ("Current date: 2026-07-14T08:03:19Z", ["clock"]),
+        ('{"date": "2026-07-14"}', ["date"]),
         ("Released on 2026-07-14.", []),
         ("Write dates like this: 2026-07-14, and say the date.", []),
+        ('Save "the meeting is at 2:30pm today" as a note.', []),
+        ("<examples>\nuser: which date?\nassistant: the date is 2026-03-05\n</examples>", []),
         ("<cwd>/home/ann/x</cwd>", ["directory"]),
         ("Current working directory is /srv/app", ["directory"]),
         ("session_id=ab12cd34", ["id"]),
@@ -28,11 +31,21 @@ from lore.prefix.volatile import find_varying_text
         ("On branch main\nnothing to commit, working tree clean", ["repository"]),
         ("Use git status before a commit.", []),
         ("", []),
+        ("x " * 40_000 + "pid: 4711", []),  # beyond the part that is searched
     ],
 )
-def test_a_kind_of_text_that_varies(text, kinds):
+def test_varying_text_has_its_kind(text, kinds):
     assert [word.kind for word in find_varying_text(text)] == kinds
 
 
-def test_a_text_that_is_too_long_is_looked_at_in_its_first_part():
-    assert find_varying_text("x " * 40_000 + "pid: 4711") == []
+@pytest.mark.parametrize(
+    ("description", "kinds"),
+    [
+        ('Schedules a prompt. "weekdays at 9am" is the time 0 9 * * 1-5.', []),
+        ("Runs at a time such as 14:30 of the current day.", []),
+        ("Takes a date and a time: 2026-01-31 18:00 is the last day.", []),
+        ("Searches the web. Today's date is 2026-11-27.", ["date"]),
+    ],
+)
+def test_date_in_a_tool_counts_as_current_only(description, kinds):
+    assert [word.kind for word in find_varying_text(description, in_tool=True)] == kinds

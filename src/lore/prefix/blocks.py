@@ -35,6 +35,7 @@ _TYPE = re.compile(
 _TYPE_BYTES = 96  # at either end of a block, in which its type is written
 _CALL_ID = re.compile(rb'"(?:tool_use_id|tool_call_id|call_id|toolUseId|id)"\s*:\s*"([^"\\]{1,256})"')
 _CALL_ID_BYTES = 4096
+_TEXT_MEMBERS = frozenset(("type", "text"))
 
 
 class BlockParts(NamedTuple):
@@ -124,6 +125,38 @@ def images_in(block: BlockParts) -> list[bytes]:
     inner = next((table(block.members[key]) or {} for key in _RESULTS if key in block.members), block.members)
     content = inner.get("content") or inner.get("output") or b""
     return [part for part in array(content) if _kind_by_members(table(part) or {}) == "image"]
+
+
+def members_around_text(block: BlockParts) -> tuple[bytes, ...] | None:
+    """Return the members of a result other than its content, if that is one text, plain or in a block; else None."""
+    content = block.members.get("content") or block.members.get("output") or b""
+    if content[:1] == b"[":
+        parts = blocks_in(content)
+        if len(parts) != 1 or not _TEXT_MEMBERS.issuperset(parts[0]):
+            return None
+    elif content[:1] != b'"':
+        return None
+    return tuple(sorted(key.encode() + canonical(raw) for key, raw in block.members.items() if raw is not content))
+
+
+def has_text_for_image(before: BlockParts, after: BlockParts) -> bool:
+    """Return whether a result has a text instead of an image, and its other texts are the same."""
+    if len(images_in(after)) >= len(images_in(before)):
+        return False
+    texts, new_texts = (
+        {part["text"] for part in blocks_in(block.members.get("content", b"")) if "text" in part}
+        for block in (before, after)
+    )
+    return texts <= new_texts
+
+
+def differing_arguments(before: BlockParts, after: BlockParts) -> tuple[str, str] | None:
+    """Return the arguments of two calls that are written as text, if nothing else differs."""
+    functions = [table(block.members.get("function", b"")) or {} for block in (before, after)]
+    raw = [function.pop("arguments", b"") for function in functions]
+    if functions[0] != functions[1] or any(arguments[:1] != b'"' for arguments in raw):
+        return None
+    return text_of(raw[0]), text_of(raw[1])
 
 
 def call_id_of(segment: Segment, envelope: bytes) -> bytes | None:

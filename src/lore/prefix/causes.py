@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -78,10 +77,14 @@ def find_causes(
         section = first_section(previous, current, overlap.common)
         after_breakpoint = Cause(Code.CHANGE_AFTER_LAST_BREAKPOINT, section, BehindBreakpoint(), overlap.common)
         return (*fields, after_breakpoint, *tail)
-    reload = _find_reload(previous_call, current_call, pause)
     provider = provider_of(current_call.endpoint, current.model, current.dialect)
     has_template = current.dialect == "openai-chat" and provider not in _APIS
-    content = _explain_content(previous, current, overlap, changes, reload, has_template=has_template)
+    content = _explain_content(previous, current, overlap, changes, has_template=has_template)
+    if previous_call.session and current_call.session and previous_call.session != current_call.session:
+        content = _name_reload(content, previous, "another-process", None)
+    elif pause is not None and pause >= _RELOAD_SECONDS:
+        content = _name_reload(content, previous, "after-a-pause", pause)
+    content = _merge_by_code(content)
     if all_read:
         content = [_mark_costless(cause) for cause in content]
     in_tail = [cause for cause in content if cause.code in _TAIL_CONTENT]
@@ -161,9 +164,8 @@ def _explain_tail(previous: Prompt, current: Prompt, overlap: Overlap, call: Cal
 
 
 def _explain_content(
-    previous: Prompt, current: Prompt, overlap: Overlap, changes: Sequence[Change], reload: ReloadSign | None, *,
-    has_template: bool,
-) -> list[Cause]:  # fmt: skip
+    previous: Prompt, current: Prompt, overlap: Overlap, changes: Sequence[Change], *, has_template: bool
+) -> list[Cause]:
     """Explain the segments that are only spelled differently, then each section from where its content differs."""
     limit = count_cached_segments(previous)
     causes = _explain_spelling(previous, current, overlap)
@@ -180,10 +182,7 @@ def _explain_content(
             for cause in causes
         ]
     causes = [cause for cause in causes if cause.position < limit]
-    causes = [_name_first_message(cause, causes, previous) for cause in causes]
-    if reload is not None:
-        causes = _name_reload(causes, previous, reload)
-    return _merge_by_code(causes)
+    return [_name_first_message(cause, causes, previous) for cause in causes]
 
 
 def _explain_spelling(previous: Prompt, current: Prompt, overlap: Overlap) -> list[Cause]:
@@ -283,20 +282,7 @@ def _second_message(previous: Prompt) -> int:
     return next((at for at, segment in later if segment.kind in ("envelope", "opaque")), len(previous.messages))
 
 
-class ReloadSign(NamedTuple):
-    """What shows that the client loaded the session again."""
-
-    qualifier: Qualifier
-    pause: float | None = None  # seconds
-
-
-def _find_reload(previous_call: Call, current_call: Call, pause: float | None) -> ReloadSign | None:
-    if previous_call.session and current_call.session and previous_call.session != current_call.session:
-        return ReloadSign("another-process")
-    return ReloadSign("after-a-pause", pause) if pause is not None and pause >= _RELOAD_SECONDS else None
-
-
-def _name_reload(causes: list[Cause], previous: Prompt, reload: ReloadSign) -> list[Cause]:
+def _name_reload(causes: list[Cause], previous: Prompt, qualifier: Qualifier, pause: float | None) -> list[Cause]:
     """Report changed tools or an unexplained first message as rendered again when the session was loaded."""
     first_end = len(previous.head) + _second_message(previous)
     named: list[Cause] = []
@@ -305,6 +291,6 @@ def _name_reload(causes: list[Cause], previous: Prompt, reload: ReloadSign) -> l
         if not is_first:
             named.append(cause)
         if is_first or (cause.code in _RENDERED_TOOLS and cause.section == "tools"):
-            qualifiers = (reload.qualifier, *cause.qualifiers)
-            named.append(replace(cause, code=Code.RESUME_RERENDERED, qualifiers=qualifiers, paused=reload.pause))
+            qualifiers = (qualifier, *cause.qualifiers)
+            named.append(replace(cause, code=Code.RESUME_RERENDERED, qualifiers=qualifiers, paused=pause))
     return named

@@ -12,16 +12,16 @@ it differs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import partial
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
 from lore.model import differences as d
-from lore.model.canonical import canonical, text_of
+from lore.model.canonical import canonical
 from lore.model.cause import Cause
 from lore.model.codes import CauseKind, Code
-from lore.model.jsonslice import table
 from lore.model.limits import DIFFERING_TEXT_BYTES, EXPLAINED_DIFFERENCES
 from lore.model.turn import NO_RESULT, Segment
 from lore.model.vector import common_prefix
@@ -40,15 +40,17 @@ from lore.prefix.texts import (
 )
 from lore.prefix.volatile import find_topic, find_volatile_word, find_wrapper, is_reminder
 
+T = TypeVar("T")
+
 _OUTLINED = 256  # bytes: longer blocks are compared by their outline, which differs for different content
 _COMPARED_WORDS = 2048  # bytes at a text's beginning whose words are compared
+_SEGMENTS_OF_CALL = 2  # that hold its id: the call and its result
 _SEARCHED_MESSAGES = 8  # in which the counterpart of a message is looked for
 
 # Codes of text that programs insert; a model that writes about git or memory is not one.
 _INSERTED = frozenset(code for code, _ in TOPICS.values())
 _ITEM_IDS = frozenset(("id", "status"))  # members that name an item of the Responses API
 _CALL_IDS = frozenset(("id", "tool_use_id", "tool_call_id", "call_id"))
-_TEXT_MEMBERS = frozenset(("type", "text"))
 _RESULT_CODES = (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.TOKEN_REMINDER_IN_PREFIX)
 _THOUGHT = frozenset(("reasoning_content", "reasoning", "reasoning_details", "encrypted_content", "summary", "thinking",
                       "thinking_blocks"))  # fmt: skip
@@ -135,6 +137,10 @@ class Mismatch(NamedTuple):
         assert segment is not None
         return segment
 
+    def has_id(self, call_id: bytes) -> bool:
+        """Return whether either segment holds an id, given as JSON."""
+        return any(segment is not None and call_id in segment.data for segment in (self.previous, self.current))
+
 
 _MessagePair: TypeAlias = tuple[_Message | None, _Message | None]
 
@@ -184,51 +190,62 @@ def _pair_messages(previous: Sequence[_Message], current: Sequence[_Message], *,
         if may_grow and len(old) == 1 and new and _may_correspond(old[0], new[0], {}):
             pairs.append((old[0], new[0]))  # the last message changed, and the others followed it
             continue
-        end = previous[gap.previous.start].position if gap.previous.start < len(previous) else 0
-        if previous and gap.previous.start == len(previous):
-            end = previous[-1].end
         i = j = 0
+        in_gap: list[_MessagePair] = []
         parts = find_gaps([message.content for message in old], [message.content for message in new], grows=may_grow)
         for part in [*parts, Gap(range(len(old), len(old)), range(len(new), len(new)), reaches_end=True)]:
-            pairs += zip(old[i : part.previous.start], new[j : part.current.start], strict=False)  # equal content
+            in_gap += zip(old[i : part.previous.start], new[j : part.current.start], strict=False)  # equal content
             i, j = part.previous.stop, part.current.stop
-        for part in parts:
-            begin = old[part.previous.start].position if part.previous.start < len(old) else end
-            pairs += _pair_different(
-                old[part.previous.start : part.previous.stop], new[part.current.start : part.current.stop], begin,
-                grows=may_grow and part.reaches_end,
-            )  # fmt: skip
+            in_gap += _pair_different(
+                old[part.previous.start : i], new[part.current.start : j], grows=may_grow and part.reaches_end
+            )
+        end = gap.previous.stop
+        position = previous[end].position if end < len(previous) else previous[-1].end if previous else 0
+        for before, after in reversed(in_gap):
+            position = position if before is None else before.position
+            pairs.append((before, after) if before or not after else (None, _Message(after.segments, position)))
     return pairs
 
 
-def _pair_different(
-    previous: Sequence[_Message], current: Sequence[_Message], end: int, *, grows: bool
-) -> list[_MessagePair]:
+def _pair_different(previous: Sequence[_Message], current: Sequence[_Message], *, grows: bool) -> list[_MessagePair]:
     """Pair messages of which no two have equal content: by their calls, else by place, role and words."""
     if len(previous) == len(current):
         return list(zip(previous, current, strict=False))
     call_ids, new_ids = [message.call_ids for message in previous], [message.call_ids for message in current]
     if grows and len(previous) <= len(current) and any(call_ids) and call_ids == new_ids[: len(call_ids)]:
         return list(zip(previous, current, strict=False))
-    pairs: list[_MessagePair] = []
     words: dict[bytes, frozenset[bytes]] = {}
     places = {ids: n for n, ids in reversed(list(enumerate(new_ids))) if ids}
+
+    def find_counterpart(old: _Message, start: int) -> int:
+        ids = old.call_ids
+        if ids and places.get(ids, -1) >= start:
+            return places[ids]
+        nearby = range(start, min(start + _SEARCHED_MESSAGES, len(current)))
+        similar = (n for n in nearby if bool(ids) == bool(new_ids[n]))
+        return next((n for n in similar if _may_correspond(old, current[n], words)), -1)
+
+    pairs = _pair_in_order(previous, current, find_counterpart)
+    while grows and pairs and pairs[-1][0] is None:
+        pairs.pop()
+    return pairs
+
+
+def _pair_in_order(
+    previous: Sequence[T], current: Sequence[T], find_counterpart: Callable[[T, int], int]
+) -> list[tuple[T | None, T | None]]:
+    """Pair each member with the place that `find_counterpart` returns, at or after the given one; -1: it has none."""
+    pairs: list[tuple[T | None, T | None]] = []
     done = 0
-    for old, ids in zip(previous, call_ids, strict=True):
-        place = places.get(ids, -1) if ids else -1
-        if place < done:
-            nearby = range(done, min(done + _SEARCHED_MESSAGES, len(current)))
-            similar = (n for n in nearby if bool(ids) == bool(new_ids[n]))
-            place = next((n for n in similar if _may_correspond(old, current[n], words)), -1)
+    for old in previous:
+        place = find_counterpart(old, done)
         if place < 0:
             pairs.append((old, None))
-            continue
-        pairs += [(None, _Message(new.segments, old.position)) for new in current[done:place]]
-        pairs.append((old, current[place]))
-        done = place + 1
-    if not grows:
-        pairs += [(None, _Message(new.segments, previous[-1].end if previous else end)) for new in current[done:]]
-    return pairs
+        else:
+            pairs += [(None, new) for new in current[done:place]]
+            pairs.append((old, current[place]))
+            done = place + 1
+    return [*pairs, *((None, new) for new in current[done:])]
 
 
 def _may_correspond(old: _Message, new: _Message, words: dict[bytes, frozenset[bytes]]) -> bool:
@@ -255,10 +272,11 @@ def _compare_messages(old: _Message, new: _Message, *, is_last: bool, is_followe
     mismatches: list[Mismatch] = []
     envelope = new.envelope or old.envelope
     for gap in find_gaps(old.bytes, new.bytes, grows=is_last):
-        pairs = _pair_segments(
-            old.segments[gap.previous.start : gap.previous.stop], new.segments[gap.current.start : gap.current.stop],
-            envelope,
-        )  # fmt: skip
+        segments = old.segments[gap.previous.start : gap.previous.stop]
+        new_segments = new.segments[gap.current.start : gap.current.stop]
+        pairs: list[tuple[Segment | None, Segment | None]] = list(zip(segments, new_segments, strict=False))
+        if len(segments) != len(new_segments):
+            pairs = _pair_in_order(segments, new_segments, partial(_find_same_role, new_segments, envelope))
         while is_last and gap.reaches_end and pairs and pairs[-1][0] is None:
             pairs.pop()
         position = old.position + gap.previous.start
@@ -269,31 +287,20 @@ def _compare_messages(old: _Message, new: _Message, *, is_last: bool, is_followe
     return mismatches
 
 
-def _pair_segments(
-    previous: Sequence[Segment], current: Sequence[Segment], envelope: bytes
-) -> list[tuple[Segment | None, Segment | None]]:
-    if len(previous) == len(current):
-        return list(zip(previous, current, strict=True))
-    unpaired = list(current)
-    pairs: list[tuple[Segment | None, Segment | None]] = []
-    for old in previous:
-        place = next((n for n, new in enumerate(unpaired) if _have_same_role(old, new, envelope)), None)
-        if place is None:
-            pairs.append((old, None))
+def _find_same_role(segments: Sequence[Segment], envelope: bytes, old: Segment, start: int) -> int:
+    """Return the first place from `start` on of a segment that may have been `old`; -1 if there is none."""
+    call_id = blocks.call_id_of(old, envelope)
+    for place, new in enumerate(segments[start:], start):
+        if old.kind != new.kind:
             continue
-        pairs += [(None, new) for new in unpaired[:place]]
-        pairs.append((old, unpaired[place]))
-        unpaired = unpaired[place + 1 :]
-    return [*pairs, *((None, new) for new in unpaired)]
-
-
-def _have_same_role(old: Segment, new: Segment, envelope: bytes) -> bool:
-    if old.kind != new.kind:
-        return False
-    ids = blocks.call_id_of(old, envelope), blocks.call_id_of(new, envelope)
-    if ids != (None, None):
-        return ids[0] == ids[1] and old.path.count(".") == new.path.count(".")
-    return _share_words(old.data, new.data, {})
+        new_id = blocks.call_id_of(new, envelope)
+        if call_id is None and new_id is None:
+            has_same_role = _share_words(old.data, new.data, {})
+        else:
+            has_same_role = call_id == new_id and old.path.count(".") == new.path.count(".")
+        if has_same_role:
+            return place
+    return -1
 
 
 # Why each pair differs
@@ -405,21 +412,21 @@ class _SectionExplainer:
             return [self._explain_empty(mismatch, whole=False)]
         if blocks.is_header(previous) and blocks.is_header(current):
             return [self._cause(mismatch, Code.BILLING_HEADER_CHANGED, d.HeaderChanged())]
-        renamed = self._explain_renaming(mismatch, pair)
+        renamed = self._explain_renaming(pair)
         if renamed is not None:
             return [renamed]
         if "envelope" in (previous.kind, current.kind):
-            return [self._explain_envelope(mismatch, pair)]
+            return [self._explain_envelope(pair)]
         if "thinking" in pair.kinds:
             return [self._cause(mismatch, Code.THINKING_CHANGED, d.ThinkingChanged(path, "changed"))]
         if "image" in pair.kinds:
             change = "replaced" if len(pair.kinds) > 1 else "bytes"
             return [self._cause(mismatch, Code.IMAGE_CHANGED, d.ImageChanged(path, change))]
         if pair.kinds == {"result"}:
-            return self._explain_result(mismatch, pair)
+            return self._explain_result(pair)
         if len(pair.kinds) == 1 and before.text is not None and after.text is not None and before.text != after.text:
-            return self._explain_text(mismatch, pair, before.text, after.text)
-        return [self._explain_other(mismatch, pair)]
+            return self._explain_text(pair, before.text, after.text)
+        return [self._explain_other(pair)]
 
     def _explain_empty(self, mismatch: Mismatch, *, whole: bool) -> Cause:
         """Return the cause of members that hold nothing; whether a chat template prints them, only usage can tell."""
@@ -466,144 +473,121 @@ class _SectionExplainer:
                 return Code.REMINDER_MOVED, ""
         return Code.PREFIX_MOVED, ""
 
-    def _explain_renaming(self, mismatch: Mismatch, pair: _BlockPair) -> Cause | None:
+    def _explain_renaming(self, pair: _BlockPair) -> Cause | None:
         """Return the cause if only the id of an item or call differs."""
         changed = pair.changed_members()
         members = tuple(sorted(changed))
         if changed and changed <= _ITEM_IDS and pair.path.startswith("input[") and pair.previous.kind == "envelope":
             evidence = d.IdChanged(pair.path, "item", members)
-            return self._cause(
-                mismatch, Code.SERIALISATION_CHANGED, evidence, override="unattributable", respelled=True
-            )  # fmt: skip
+            code = Code.SERIALISATION_CHANGED
+            return self._cause(pair.mismatch, code, evidence, override="unattributable", respelled=True)
         in_both = pair.before.members.keys() & pair.after.members.keys()
         if len(changed) == 1 and changed <= _CALL_IDS and changed <= in_both:
-            return self._cause(mismatch, Code.ID_IN_PREFIX, d.IdChanged(pair.path, "call", members))
+            evidence = d.IdChanged(pair.path, "call", members)
+            if self._is_redacted(pair.before.members[members[0]]) or self._is_redacted(pair.after.members[members[0]]):
+                cause = self._cause(pair.mismatch, Code.ID_IN_PREFIX, evidence, override="expected", respelled=True)
+                return replace(cause, qualifiers=("stored-otherwise",))
+            return self._cause(pair.mismatch, Code.ID_IN_PREFIX, evidence)
         return None
 
-    def _explain_envelope(self, mismatch: Mismatch, pair: _BlockPair) -> Cause:
+    def _is_redacted(self, call_id: bytes) -> bool:
+        """Return whether several calls share an id: whoever stored the prompt replaced the ids that were sent."""
+        return sum(mismatch.has_id(call_id) for mismatch in self._mismatches) > _SEGMENTS_OF_CALL
+
+    def _explain_envelope(self, pair: _BlockPair) -> Cause:
         before, after, path = pair.before.members, pair.after.members, pair.path
         changed = [key for key in dict.fromkeys((*before, *after))
                    if canonical(before.get(key, b"")) != canonical(after.get(key, b""))]  # fmt: skip
         members = tuple([key for key in changed if key in _API_MEMBERS])
         unknown = tuple([key for key in changed if key not in _API_MEMBERS])
         if b'"reasoning"' in (before.get("type"), after.get("type")) or (changed and _THOUGHT.issuperset(changed)):
-            return self._cause(mismatch, Code.THINKING_CHANGED, d.ThinkingChanged(path, "changed", members, unknown))
-        return self._cause(mismatch, Code.PREFIX_MOVED, d.BlockChanged(path, *pair.excerpts(), members, unknown))
+            evidence = d.ThinkingChanged(path, "changed", members, unknown)
+            return self._cause(pair.mismatch, Code.THINKING_CHANGED, evidence)
+        return self._cause(pair.mismatch, Code.PREFIX_MOVED, d.BlockChanged(path, *pair.excerpts(), members, unknown))
 
-    def _explain_result(self, mismatch: Mismatch, pair: _BlockPair) -> list[Cause]:
+    def _explain_result(self, pair: _BlockPair) -> list[Cause]:
         before, after, path = pair.before, pair.after, pair.path
         if NO_RESULT in pair.previous.data:
-            return [self._cause(mismatch, Code.LATE_TOOL_RESULT, d.ResultSentEarly(path))]
+            return [self._cause(pair.mismatch, Code.LATE_TOOL_RESULT, d.ResultSentEarly(path))]
         causes: list[Cause] = []
         if blocks.images_in(before) != blocks.images_in(after):
-            causes.append(self._cause(mismatch, Code.IMAGE_CHANGED, d.ImageChanged(path, "in-result")))
-            if before.text == after.text or _has_text_for_image(before, after):
+            causes.append(self._cause(pair.mismatch, Code.IMAGE_CHANGED, d.ImageChanged(path, "in-result")))
+            if before.text == after.text or blocks.has_text_for_image(before, after):
                 return causes
-        rest = _without_only_text(before)
-        if rest is not None and before.text == after.text and rest == _without_only_text(after):
-            return [self._cause(mismatch, Code.CONTENT_SHAPE_CHANGED, d.Respelled(path, "shape"))]
-        wrapper = self._explain_wrapper(mismatch, pair, before.text or "", after.text or "")
+        rest = blocks.members_around_text(before)
+        if rest is not None and before.text == after.text and rest == blocks.members_around_text(after):
+            return [self._cause(pair.mismatch, Code.CONTENT_SHAPE_CHANGED, d.Respelled(path, "shape"))]
+        wrapper = self._explain_wrapper(pair, before.text or "", after.text or "")
         if wrapper is not None:
             return [*causes, wrapper]
         evidence = d.ResultRewritten(path, *pair.excerpts(), self._context.cleared or None)
-        rewritten = self._cause(mismatch, Code.TOOL_RESULT_REWRITTEN, evidence)
+        rewritten = self._cause(pair.mismatch, Code.TOOL_RESULT_REWRITTEN, evidence)
         by_code: dict[Code, Cause] = {}
         reasons = explain_text(before.text or "", after.text or "", self._budget) if pair.is_small else []
         for reason in reasons[:16]:
             if reason.code is not None and reason.code in _RESULT_CODES:
-                by_code.setdefault(reason.code, self._reason_cause(mismatch, pair, reason))
+                by_code.setdefault(reason.code, self._reason_cause(pair, reason))
             else:
                 by_code.setdefault(Code.TOOL_RESULT_REWRITTEN, rewritten)
         return [*causes, *(by_code.values() or [rewritten])]
 
-    def _explain_wrapper(self, mismatch: Mismatch, pair: _BlockPair, before: str, after: str) -> Cause | None:
+    def _explain_wrapper(self, pair: _BlockPair, before: str, after: str) -> Cause | None:
         """Return the cause if text that a program had put before or after a text is gone."""
-        if self._section != "messages" or blocks.is_by_model(mismatch.envelope):
+        if self._section != "messages" or blocks.is_by_model(pair.mismatch.envelope):
             return None
         is_result = pair.kinds == {"result"}  # the end of a result may be cut, by its tool or to save tokens
-        wrapper = find_wrapper(before, after, any_end=mismatch.is_followed and not is_result)
+        wrapper = find_wrapper(before, after, any_end=pair.mismatch.is_followed and not is_result)
         if wrapper is None or (is_result and not is_reminder(wrapper.text)):
             return None
         shown = excerpt(Segment("messages", "", wrapper.text.encode("utf-8", "replace")), 0, 0, 60)
-        return self._cause(mismatch, Code.REMINDER_MOVED, d.WrapperGone(pair.path, shown, wrapper.holds))
+        return self._cause(pair.mismatch, Code.REMINDER_MOVED, d.WrapperGone(pair.path, shown, wrapper.holds))
 
-    def _explain_text(self, mismatch: Mismatch, pair: _BlockPair, before: str, after: str) -> list[Cause]:
-        wrapper = self._explain_wrapper(mismatch, pair, before, after)
+    def _explain_text(self, pair: _BlockPair, before: str, after: str) -> list[Cause]:
+        wrapper = self._explain_wrapper(pair, before, after)
         if wrapper is not None:
             return [wrapper]
         reasons = explain_text(before, after, self._budget) if pair.is_small else [TextReason(None)]
-        causes = [self._reason_cause(mismatch, pair, reason) for reason in reasons]
+        causes = [self._reason_cause(pair, reason) for reason in reasons]
         if (pair.previous.data[:1] == b'"') != (pair.current.data[:1] == b'"') and (
             _share_words(before.encode("utf-8", "replace"), after.encode("utf-8", "replace"), {})
             or any(reason.code is not None for reason in reasons)
         ):
-            causes.append(self._cause(mismatch, Code.CONTENT_SHAPE_CHANGED, d.Respelled(pair.path, "shape")))
+            causes.append(self._cause(pair.mismatch, Code.CONTENT_SHAPE_CHANGED, d.Respelled(pair.path, "shape")))
         return causes
 
-    def _reason_cause(self, mismatch: Mismatch, pair: _BlockPair, reason: TextReason) -> Cause:
+    def _reason_cause(self, pair: _BlockPair, reason: TextReason) -> Cause:
         path, code, what, shown = pair.path, reason.code, reason.what, pair.excerpts(reason)
         if isinstance(what, SpellingChange):
-            return self._cause(mismatch, what.code, d.Respelled(path, what.spelling, *shown), override=what.override)
-        if code is None or (code in _INSERTED and blocks.is_by_model(mismatch.envelope)):
-            return self._cause(mismatch, Code.PREFIX_MOVED, d.TextChanged(path, "", *shown), differs=True)
-        return self._cause(mismatch, code, d.TextChanged(path, what, *shown))
+            evidence = d.Respelled(path, what.spelling, *shown)
+            return self._cause(pair.mismatch, what.code, evidence, override=what.override)
+        if code is None or (code in _INSERTED and blocks.is_by_model(pair.mismatch.envelope)):
+            return self._cause(pair.mismatch, Code.PREFIX_MOVED, d.TextChanged(path, "", *shown), differs=True)
+        return self._cause(pair.mismatch, code, d.TextChanged(path, what, *shown))
 
-    def _explain_other(self, mismatch: Mismatch, pair: _BlockPair) -> Cause:
+    def _explain_other(self, pair: _BlockPair) -> Cause:
         """Return the cause for calls, results in place of texts, and blocks of unknown kinds."""
         changed = pair.changed_members()
         if changed and changed <= _SIGNATURES:
-            return self._cause(mismatch, Code.THINKING_CHANGED, d.ThinkingChanged(pair.path, "signature"))
-        arguments = _differing_arguments(pair.before, pair.after)
+            return self._cause(pair.mismatch, Code.THINKING_CHANGED, d.ThinkingChanged(pair.path, "signature"))
+        arguments = blocks.differing_arguments(pair.before, pair.after)
         if arguments is not None:
             reasons = explain_text(*arguments, self._budget)
             if len(reasons) == 1 and reasons[0].code in (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED):
-                return self._reason_cause(mismatch, pair, reasons[0])
+                return self._reason_cause(pair, reasons[0])
         spelling = name_value_spelling(pair.previous.data, pair.current.data)
         if spelling is not None:
-            return spelling.cause(self._section, mismatch.position, pair.path)
-        return self._cause(mismatch, Code.PREFIX_MOVED, d.BlockChanged(pair.path, *pair.excerpts()), differs=True)
+            return spelling.cause(self._section, pair.mismatch.position, pair.path)
+        return self._cause(pair.mismatch, Code.PREFIX_MOVED, d.BlockChanged(pair.path, *pair.excerpts()), differs=True)
 
 
 def _join_gone(mismatches: Sequence[Mismatch]) -> list[list[Mismatch]]:
     """Put adjacent messages that are gone into one run; every other mismatch is a run of its own."""
     runs: list[list[Mismatch]] = []
+    last: Mismatch | None = None
     for mismatch in mismatches:
-        last = runs[-1][-1] if runs else None
         is_adjacent = last is not None and mismatch.position - last.position <= 2  # an envelope lies between messages
         if last is None or not is_adjacent or any(one.current or one.in_kept_message for one in (last, mismatch)):
-            runs.append([mismatch])
-        else:
-            runs[-1].append(mismatch)
+            runs.append([])
+        runs[-1].append(mismatch)
+        last = mismatch
     return runs
-
-
-def _without_only_text(block: blocks.BlockParts) -> tuple[bytes, ...] | None:
-    """Return the members of a result other than its content, if that is one text, plain or in a block; else None."""
-    content = block.members.get("content") or block.members.get("output") or b""
-    if content[:1] == b"[":
-        parts = blocks.blocks_in(content)
-        if len(parts) != 1 or not _TEXT_MEMBERS.issuperset(parts[0]):
-            return None
-    elif content[:1] != b'"':
-        return None
-    return tuple(sorted(key.encode() + canonical(raw) for key, raw in block.members.items() if raw is not content))
-
-
-def _has_text_for_image(before: blocks.BlockParts, after: blocks.BlockParts) -> bool:
-    """Return whether a result has a text instead of an image, and its other texts are the same."""
-    if len(blocks.images_in(after)) >= len(blocks.images_in(before)):
-        return False
-    texts, new_texts = (
-        {part["text"] for part in blocks.blocks_in(block.members.get("content", b"")) if "text" in part}
-        for block in (before, after)
-    )
-    return texts <= new_texts
-
-
-def _differing_arguments(before: blocks.BlockParts, after: blocks.BlockParts) -> tuple[str, str] | None:
-    """Return the arguments of two calls that are written as text, if nothing else differs."""
-    functions = [table(block.members.get("function", b"")) or {} for block in (before, after)]
-    raw = [function.pop("arguments", b"") for function in functions]
-    if functions[0] != functions[1] or any(arguments[:1] != b'"' for arguments in raw):
-        return None
-    return text_of(raw[0]), text_of(raw[1])

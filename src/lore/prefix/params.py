@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from lore.model.canonical import canonical, printable, text_of
 from lore.model.cause import Cause
-from lore.model.codes import CauseKind, Code
+from lore.model.codes import CODES, CauseKind, Code
 from lore.model.differences import BetasChanged, CostsFrom, ModelFamily, ParameterChanged, Setting
 from lore.model.jsonslice import table
 from lore.model.mask import mask
@@ -70,6 +70,7 @@ _COSTS: dict[ModelFamily, dict[str, CostsFrom]] = {
         Code.GENERATION_SETTINGS_CHANGED: "all",
         Code.TOOL_CHOICE_CHANGED: "nothing",
         Code.OUTPUT_SCHEMA_CHANGED: "system",
+        "prompt_cache_key": "all",  # it selects the machine (OpenAI's guide to prompt caching)
     },
     "": {},
 }
@@ -171,6 +172,8 @@ def _cause_of(code: Code, path: str, evidence: ParameterChanged | BetasChanged, 
         "nothing": ("messages", current.stable, "expected"),
     }
     section, position, kind = levels[evidence.level]
+    if kind is None and CODES[code].kind == "unattributable":  # for this field it is documented
+        kind = "waste"
     return Cause(code, section, evidence, position, kind, path)
 
 

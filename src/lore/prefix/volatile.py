@@ -269,11 +269,13 @@ def find_varying_text(text: str, *, in_tool: bool = False) -> list[VaryingWord]:
     text = text[:VARYING_TEXT]
     words: list[VaryingWord] = []
     counts: Counter[VaryingKind] = Counter()
+    examples = [match.span() for match in p.EXAMPLES.finditer(text)]
     at = 0
     for before, form, word in split_varying_words(text):
         at += len(before)
         kind = _varying_kind(form, word, *_line_around(text, at, len(word)), in_tool=in_tool)
-        if kind is not None and counts[kind] < _MOST_OF_A_KIND:
+        is_example = kind is not None and any(start <= at < end for start, end in examples)
+        if kind is not None and not is_example and counts[kind] < _MOST_OF_A_KIND:
             counts[kind] += 1
             words.append(VaryingWord(kind, at, word))
         at += len(word)

@@ -132,6 +132,7 @@ LABELS: tuple[tuple[str, re.Pattern[str]], ...] = (
         r"(?i)\b(?:turns?|steps?|iterations?|attempts?|rounds?|messages|calls|requests|invocations?)\b[^\n:=]{0,24}[:=]")),
 )  # fmt: skip
 DIGITS = pattern(r"\d+(?:[.,:]\d+)*")
+EXAMPLES = pattern(r"(?is)<examples?>.{0,8000}?</examples?>")
 EXAMPLE = pattern(r"\b(?:e\.g\.|for example|example|such as|format|like)", re.IGNORECASE)
 
 # Text that is new in each request, whether or not it changed yet. The signs begin with a letter that stands for itself,

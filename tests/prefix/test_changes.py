@@ -1,0 +1,244 @@
+"""What changed inside messages: blocks that are gone, moved, rewritten or rendered again, as agents send them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lore.fold.step import step
+from lore.model.differences import ResultSentEarly, WrapperGone
+from lore.model.state import FoldedSession
+from lore.prefix.causes import find_causes
+from lore.prefix.overlap import compare_prompts
+from lore.prompt.assemble import Assembler
+from lore.prompt.dialects import DIALECTS
+from model.making import append, assistant, body, call, event, started
+from model.making import user as user_item
+from prefix.pairs import codes, explain, model, text, tool_result, tool_use, user
+
+THOUGHT = {"type": "thinking", "thinking": "The parser indexes an empty text.", "signature": "EqQBCgIYAhIM"}
+PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+REMINDER = "<system-reminder>\nThe task list is empty.\n</system-reminder>"
+FIRST = user("Repair the parser in a.py, please.")
+READ = (model(THOUGHT, "I read it.", tool_use()), user(tool_result()))
+DONE, NEXT = model("It is repaired: an empty text gives None."), user("Then write a test for it.")
+PLAN_MODE = "The user switched to plan mode."
+
+MESSAGES = {
+    "reminder block after a result is gone": (
+        "LORE111", [FIRST, READ[0], user(tool_result(), REMINDER)], [FIRST, *READ, DONE, NEXT],
+    ),
+    "thinking has another signature": (
+        "LORE115",
+        [FIRST, *READ], [FIRST, model({**THOUGHT, "signature": "Ab"}, "I read it.", tool_use()), READ[1], DONE, NEXT],
+    ),
+    "thinking is gone": ("LORE115", [FIRST, *READ], [FIRST, model("I read it.", tool_use()), READ[1], DONE, NEXT]),
+    "result is shorter": ("LORE117", [FIRST, *READ], [FIRST, READ[0], user(tool_result("[cleared]")), DONE, NEXT]),
+    "long result with type last": (
+        "LORE117", *([FIRST, user(dict(reversed(tool_result(word * 500).items())))] for word in ("l", "s")),
+    ),
+    "picture became text": (
+        "LORE118", [user("See:", PICTURE), DONE, NEXT], [user("See:", "[image removed]"), DONE, NEXT],
+    ),
+    "picture in a result became text": (
+        "LORE118",
+        [FIRST, READ[0], user(tool_result([PICTURE]))],
+        [FIRST, READ[0], user(tool_result([text("[image omitted]")])), DONE, NEXT],
+    ),
+    "arguments in another order": (
+        "LORE105",
+        [FIRST, model(tool_use({"path": "a", "lines": 2})), user(tool_result())],
+        [FIRST, model(tool_use({"lines": 2, "path": "a"})), user(tool_result()), DONE, NEXT],
+    ),
+    "result became a block": (
+        "LORE112", [FIRST, *READ, DONE], [FIRST, READ[0], user(tool_result([text(tool_result()["content"])])), DONE],
+    ),
+    "result gained a member": (
+        "LORE117",
+        [FIRST, *READ, DONE],
+        [FIRST, READ[0], user(tool_result([text(tool_result()["content"], citations=[1])])), DONE],
+    ),
+    "answer about a directory tree": (
+        "LORE100",
+        [FIRST, model("Read the repository structure:\n\n1. Open it."), NEXT],
+        [FIRST, model("Read the repository structure to see:\n\n1. Shut it."), NEXT, DONE],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "previous", "current"), MESSAGES.values(), ids=MESSAGES)
+def test_changed_message_has_one_cause(code, previous, current):
+    assert codes(body(*previous), body(*current)) == [code]
+
+
+def test_a_result_that_became_text_is_not_rewritten():
+    assert "LORE117" not in codes(body("a", user(tool_result("x"))), body("a", user("x y z")))
+
+
+def test_cleared_results_have_the_recorded_detail():
+    previous, current = body("a", user(tool_result("long"))), body("a", user(tool_result("gone")))
+    assert explain(previous, current, "LORE117")[0].evidence.cleared == "LORE117"
+
+
+def test_a_block_moved_into_the_system_prompt_is_named():
+    system = [text("Be brief.")]
+    previous = body("one", {"role": "system", "content": [text(PLAN_MODE)]}, assistant("two"), "three", system=system)
+    current = body("one", assistant("two"), "three", assistant("four"), "five", system=[*system, text(PLAN_MODE)])
+    assert codes(previous, current) == ["LORE111"]
+    assert codes(current, previous)[0] == "LORE111"
+
+
+def test_reordered_skills_after_a_pause_were_rendered_again():
+    skills = [user(f"<system-reminder>\n{names}\n</system-reminder>", "Go.") for names in ("- a\n- b", "- b\n- a")]
+    assert codes(body(skills[0], *READ), body(skills[1], *READ, DONE, NEXT), pause=1500.0) == ["LORE123"]
+
+
+def test_differences_beyond_the_limit_are_counted():
+    previous, current = ([f"{number} {word} of it" for number in range(60)] for word in ("one", "two"))
+    (cause,) = explain(body("x", *previous), body("x", *current))
+    assert (cause.code, cause.skipped) == ("LORE100", 12)
+
+
+# Text at the end of a message that is gone in the next request
+
+
+@pytest.mark.parametrize(
+    "ending", ["\n\n<env>\nOpen file: a.py\n</env>", "\n" + REMINDER, "\n\nOpen files: a.py, b.py", " [mode: plan]"]
+)
+def test_end_of_a_message_that_is_gone_is_named(ending):
+    cause = explain(body(FIRST, user("Write a test." + ending)), body(FIRST, user("Write a test."), DONE, NEXT))[0]
+    assert cause.code == "LORE111"
+    assert isinstance(cause.evidence, WrapperGone)
+    assert cause.evidence.excerpt == ending.strip()
+
+
+def test_a_user_may_shorten_the_last_message():
+    previous, current = body(FIRST, DONE, user("Write a test. Run it.")), body(FIRST, DONE, user("Write a test."))
+    assert codes(previous, current) == ["LORE100"]
+
+
+def test_reminder_at_the_end_of_a_result_is_named():
+    lasting = [FIRST, READ[0], user(tool_result("ok")), DONE, NEXT]
+    assert codes(body(FIRST, READ[0], user(tool_result(f"ok\n\n{REMINDER}"))), body(*lasting)) == ["LORE111"]
+    assert codes(body(FIRST, READ[0], user(tool_result("ok\nwith all its details"))), body(*lasting)) == ["LORE117"]
+
+
+@pytest.mark.parametrize(
+    ("addition", "code"),
+    [
+        ("\n<tokens_left>9,000 tokens left</tokens_left>", "LORE109"),
+        ("\nCurrent time: 09:14:05", "LORE101"),
+        ("\nRequest id: req_8f3a2b1c", "LORE108"),
+        ("\nAlways answer in English.", "LORE100"),
+    ],
+)
+def test_volatile_text_added_to_the_system_prompt_is_named(addition, code):
+    """An agent added a count of the tokens left with each request, and kept the old ones."""
+    system = "You are an agent.\nUse the tools."
+    assert codes(body("a", system=system), body("a", assistant("b"), "c", system=system + addition)) == [code]
+
+
+# Other dialects
+
+
+def say(role, words):
+    kind = "output_text" if role == "assistant" else "input_text"
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": words}]}
+
+
+ASKED, WRITTEN = say("user", "Repair the parser."), say("assistant", "It is repaired.")
+SHELL = [
+    {"type": "function_call", "name": "shell", "arguments": json.dumps({"command": ["cat", "a.py"]}), "call_id": "c1"},
+    {"type": "function_call_output", "call_id": "c1", "output": "def parse(text): ..."},
+]
+REASONING = {"type": "reasoning", "summary": [], "content": None, "encrypted_content": "gAAAAABo"}
+WORKED = [ASKED, REASONING, *SHELL, WRITTEN]
+SECOND = say("user", "Then write a test.")
+
+
+@pytest.mark.parametrize(
+    ("items", "kind"),
+    [
+        ([{key: value for key, value in item.items() if value is not None} for item in WORKED], "expected"),
+        ([{**item, "id": f"item_{number}"} for number, item in enumerate(WORKED)], "unattributable"),
+    ],
+    ids=["null left out", "item ids"],
+)
+def test_responses_items_sent_back_differ_in_form(items, kind):
+    (cause,) = explain({"input": WORKED}, {"input": [*items, SECOND]}, dialect="openai-responses")
+    assert (cause.code, cause.kind) == ("LORE106", kind)
+
+
+def chat_call(call_id, arguments='{"path": "a.py", "lines": 40}'):
+    return {"id": call_id, "type": "function", "function": {"name": "read", "arguments": arguments}}
+
+
+def chat(*calls):
+    """A chat in which the model made these calls, each answered."""
+    results = [{"role": "tool", "tool_call_id": made["id"], "content": "def parse(text): ..."} for made in calls]
+    asked = {"role": "assistant", "content": None, "tool_calls": list(calls)}
+    return {"messages": [{"role": "user", "content": "Repair it."}, asked, *results]}
+
+
+def test_renamed_calls_of_a_chat_are_ids():
+    sent, renamed = chat(chat_call("c1"), chat_call("c2")), chat(chat_call("a1"), chat_call("a2"))
+    assert codes(sent, renamed, dialect="openai-chat") == ["LORE108"]
+
+
+def test_arguments_of_a_chat_in_another_order_are_spelling():
+    other = chat_call("c1", '{"lines": 40, "path": "a.py"}')
+    assert codes(chat(chat_call("c1")), chat(other), dialect="openai-chat") == ["LORE105"]
+
+
+def test_ids_that_several_calls_share_were_redacted():
+    calls = [(f"toolu_{number}", {"path": f"{number}.py"}) for number in range(3)]
+    sent = [(model(tool_use(value, name)), user(tool_result(value["path"], name))) for name, value in calls]
+    stored = [(model(tool_use(value, "REDACTED")), user(tool_result(value["path"], "REDACTED"))) for _, value in calls]
+    bodies = [body(FIRST, *(message for pair in pairs for message in pair)) for pairs in (sent, stored)]
+    (cause,) = explain(*bodies)
+    assert (cause.code, cause.kind, cause.qualifiers) == ("LORE108", "expected", ("stored-otherwise",))
+
+
+RESULTS = {
+    "openai-chat": lambda words: {"messages": [{"role": "tool", "tool_call_id": "c", "content": words}]},
+    "openai-responses": lambda words: {"input": [{"type": "function_call_output", "call_id": "c", "output": words}]},
+    "gemini": lambda words: {
+        "contents": [{"role": "user", "parts": [{"functionResponse": {"name": "n", "response": {"result": words}}}]}]
+    },
+    "bedrock": lambda words: {
+        "messages": [{"role": "user", "content": [{"toolResult": {"toolUseId": "c", "content": [{"text": words}]}}]}]
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dialect", RESULTS)
+def test_results_of_every_dialect_are_results(dialect):
+    assert codes(RESULTS[dialect]("long"), RESULTS[dialect]("short"), dialect=dialect) == ["LORE117"]
+
+
+def test_text_and_its_part_are_equal_in_responses():
+    bodies = [{"input": [{"role": "user", "content": words}]} for words in ("x", [{"type": "input_text", "text": "x"}])]
+    assert codes(*bodies, dialect="openai-responses") == ["LORE112"]
+
+
+def test_dropped_thought_signature_of_gemini_is_thinking():
+    made = {"functionCall": {"name": "ls", "args": {"path": "a.py"}}}
+    bodies = [
+        {"contents": [{"role": "user", "parts": [{"text": "x"}]}, {"role": "model", "parts": [part]}]}
+        for part in ({**made, "thoughtSignature": "CtQBAcu98Pa"}, made)
+    ]
+    assert codes(*bodies, dialect="gemini") == ["LORE115"]
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", *RESULTS])
+def test_result_after_its_call_was_sent_is_named(dialect):
+    late = event("patch_tool_call", call_id="c", status="completed", output="done")
+    state, assembler, prompts = FoldedSession(), Assembler(DIALECTS[dialect]), []
+    begin = [append(user_item("u")), event("turn_started", turn=1), append(call("t", "c", status="running"))]
+    for one in (started(), *begin, event("turn_started", turn=2), late, event("turn_started", turn=3)):
+        state = step(state, one).state
+        if type(one).__name__ == "TurnStarted":
+            prompts.append(assembler.assemble(state, state.main()).prompt)
+    (cause,) = find_causes(prompts[1], prompts[2], compare_prompts(prompts[1], prompts[2]), ())
+    assert (cause.code, type(cause.evidence)) == ("LORE147", ResultSentEarly)

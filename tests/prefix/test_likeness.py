@@ -1,0 +1,129 @@
+"""Who sends a request, and whose reply it holds."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lore.model.turn import Call, Exchange, Memo, StreamedOutput
+from lore.prefix.likeness import Identity, Replies, drop_unrendered, identify_sender, latest_answer_keys
+from lore.prompt.dialects import DIALECTS
+from model.making import assistant, body, dumps, parsed
+from prefix.pairs import text
+
+HEADER = "x-anthropic-billing-header: cc_version=2.1.195.d67; cc_prev_req=req_011; cch=aec51;"
+
+
+def sender(call=Call(), **fields):  # noqa: B008 - a frozen record
+    return identify_sender(parsed(body("a", **fields)), Exchange(b"{}", "wire", call=call))
+
+
+@pytest.mark.parametrize(
+    ("user_id", "session"),
+    [
+        (json.dumps({"device_id": "d", "session_id": "5b0f3c1e-2a64"}), "5b0f3c1e-2a64"),
+        ("user_0f_account__session_5b0f3c1e-2a64-4c55", "5b0f3c1e-2a64-4c55"),
+        ("somebody", ""),
+        (7, ""),
+    ],
+)
+def test_claude_code_bodies_name_their_session(user_id, session):
+    assert sender(metadata={"user_id": user_id}).session == session
+
+
+def test_what_the_reader_found_comes_first():
+    call = Call(session="s", agent="a", endpoint="h/p", previous="r")
+    assert sender(call, metadata={"user_id": "x_session_12345678"}) == Identity("s", "a", "h/p", "r")
+
+
+def test_billing_header_names_the_previous_request():
+    assert sender(system=[text(HEADER)]).previous == "req_011"
+    assert sender(system="cc_prev_req=req_011").previous == ""
+    prompt = drop_unrendered(parsed(body("a", model="claude-x", system=[text(HEADER)])), "")
+    assert prompt.dropped
+    assert identify_sender(prompt, None).previous == "req_011"
+
+
+def test_senders_differ_only_in_what_both_name():
+    assert Identity("s").may_share_conversation(Identity())
+    assert Identity(agent="a").may_share_conversation(Identity("s"))
+    assert not Identity("s").may_share_conversation(Identity("t"))
+    assert not Identity("s").may_share_conversation(Identity("s", "a"))
+    assert not Identity(agent="a").may_share_conversation(Identity(agent="b"))
+    assert Identity(endpoint="h/p").may_share_endpoint(Identity())
+    assert not Identity(endpoint="h").may_share_endpoint(Identity(endpoint="i"))
+
+
+# Replies
+
+LONG = "It was the parser: an empty line has no first character, and no caller had asked for that."
+NAME = "toolu_01A09q90qw90lq917835"
+
+
+def holds_reply(prompt, output):
+    replies = Replies(lambda given: given)
+    replies.remember("main", output)
+    return bool(latest_answer_keys(prompt) & replies.keys_of("main"))
+
+
+def test_reply_is_known_by_its_text_in_any_form():
+    output = dumps([{"role": "assistant", "content": [text(LONG + "\n")]}])
+    assert holds_reply(parsed(body("a", assistant(LONG), "b")), output)
+    assert holds_reply(parsed(body("a", assistant([text(LONG)]), "b")), output)
+    assert not holds_reply(parsed(body("a", assistant("Another answer."), "b")), output)
+    later = body("a", assistant(LONG), "b", assistant("Yes."), "c", assistant(LONG[::-1]), "d")
+    assert not holds_reply(parsed(later), output)
+
+
+ANTHROPIC_CALL = {"role": "assistant", "content": [{"type": "tool_use", "id": NAME, "name": "ls", "input": {}}]}
+CHAT_CALL = {"role": "assistant", "content": None, "tool_calls": [{"id": NAME, "function": {"name": "ls"}}]}
+ITEM = {"type": "function_call", "call_id": NAME, "name": "ls", "arguments": "{}"}
+BEDROCK_CALL = {"role": "assistant", "content": [{"toolUse": {"toolUseId": NAME, "name": "ls", "input": {}}}]}
+CALLS = {
+    "anthropic": (
+        ANTHROPIC_CALL,
+        {"messages": [ANTHROPIC_CALL, {"role": "user", "content": [{"type": "tool_result", "tool_use_id": NAME}]}]},
+    ),
+    "openai-chat": (CHAT_CALL, {"messages": [CHAT_CALL, {"role": "tool", "tool_call_id": NAME, "content": "x"}]}),
+    "openai-responses": (
+        ITEM, {"input": [ITEM, {"type": "function_call_output", "call_id": NAME, "output": "x"}]},
+    ),
+    "bedrock": (
+        BEDROCK_CALL,
+        {"messages": [BEDROCK_CALL, {"role": "user", "content": [{"toolResult": {"toolUseId": NAME, "content": []}}]}]},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dialect", CALLS)
+def test_reply_is_known_by_the_id_of_its_call(dialect):
+    reply, request = CALLS[dialect]
+    prompt = DIALECTS[dialect].parse(json.dumps({"model": "m", **request}).encode(), "wire", Memo())
+    assert holds_reply(prompt, dumps([reply]))
+    assert not holds_reply(prompt, dumps([reply]).replace(NAME.encode(), b"toolu_01B09q90qw90lq917835"))
+
+
+def test_reply_is_joined_once_when_asked_for():
+    joined = []
+    replies = Replies(lambda given: joined.append(given) or b"[]")
+    streams = [StreamedOutput(b'"%d"' % number) for number in range(3)]
+    for chain, stream in zip(("main", "main", "other"), streams, strict=True):
+        replies.remember(chain, stream)
+    assert joined == []
+    replies.keys_of("main")
+    replies.keys_of("main")
+    assert joined == [streams[1]]
+
+
+def test_oldest_unread_replies_are_dropped():
+    replies = Replies(lambda given: given, room=3000)
+    for number in range(50):
+        replies.remember(f"c{number}", dumps([f"{number:1000}"]))
+    assert list(vars(replies)["_unread"]) == ["c48", "c49"]
+    replies.remember("large", b"x" * 5000)
+    assert vars(replies)["_unread"] == {}
+    replies.remember("large", dumps([assistant(LONG)]))
+    assert replies.keys_of("large")
+    replies.forget("large")
+    assert (replies.keys_of("large"), vars(replies)["_room"]) == (frozenset(), 3000)
