@@ -101,12 +101,12 @@ def test_a_list_loads_no_log(url, monkeypatch):
 
 def count_bytes(monkeypatch):
     """Return what collects the sizes of the files' ranges that are read from here on; sqlite reads no lines at all."""
-    from lore.store import jsonl_log, sql_tables
+    from lore.store import jsonl_log, sql
 
     read, ranges = [], jsonl_log.read_range
     monkeypatch.setattr(jsonl_log, "read_range", lambda *args: read.append(len(data := ranges(*args))) or data)
     for name in ("lines", "digest"):
-        monkeypatch.setattr(sql_tables.SqlSession, name, lambda *_: pytest.fail("a list reads no events"))
+        monkeypatch.setattr(sql.SqlSession, name, lambda *_: pytest.fail("a list reads no events"))
     return read
 
 

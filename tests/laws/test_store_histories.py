@@ -23,7 +23,7 @@ from lore.model.events import Remove, Saved, SessionStarted, encode
 from lore.session import Session
 from lore.store.base import ConflictError, StoreError
 from lore.store.deltas import lines_of
-from lore.store.lines import NOTHING, follow
+from lore.store.lines import NOTHING, digest_lines
 from lore.store.session import StoredSession
 from lore.testing.stores.scenarios import add, message
 from store.harness import Faulty
@@ -73,7 +73,7 @@ class History:
         stored = list(self.store.load("s").events)
         assert stored == self.log[: len(stored)]
         assert len(stored) >= self.acked
-        digest = follow(bytes.fromhex(NOTHING.digest), stored)[-1].hex()
+        digest = digest_lines(bytes.fromhex(NOTHING.digest), stored)[-1].hex()
         assert (self.store.load("s").head.number, self.store.load("s").head.digest) == (len(stored), digest)
 
     def _apply(self, events) -> None:

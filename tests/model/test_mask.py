@@ -298,7 +298,7 @@ CUT_AS_IT_IS = {
     "prefix/blocks.py": "looked through, not shown",
     "prefix/params.py": "masked a line before",
     "prompt/dialects/template.py": "what a developer typed as a time",
-    "store/jsonl_folder.py": "a name of a file that lore makes",
+    "store/jsonl_log.py": "a name of a file that lore makes",
 }
 
 

@@ -61,7 +61,7 @@ class TestSqlite(StoreContract, HarnessScenarios, ProcessScenarios):
         return before
 
 
-@pytest.mark.parametrize("place", sorted({name for _, name in registry._PLACES.values()}))
+@pytest.mark.parametrize("place", sorted({name for _, name in registry._OWN_STORES.values()}))
 def test_every_store_is_run_through_the_contract(place):
     files = Path(__file__).parent.glob("test_*.py")
     assert any(f"class Test{place}(StoreContract, " in one.read_text(encoding="utf-8") for one in files)

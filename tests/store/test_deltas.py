@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lore.store.base import ConflictError, Head, SessionData, SessionDelta, StoreError
-from lore.store.deltas import Whole, digests_of, lines_of, merged, save_delta, settle, with_forks
-from lore.store.lines import NOTHING, note
+from lore.store.deltas import WholeSession, digests_of, lines_of, merge_metadata, save_delta, session_with_forks, settle
+from lore.store.lines import NOTHING, digest_notes
 from lore.store.sqlite import Memory
 from lore.testing.stores.scenarios import Hiding, header, message
 
@@ -14,8 +14,8 @@ from lore.testing.stores.scenarios import Hiding, header, message
 def stored(*lines):
     """Return what is stored of a session."""
     events = (header(), *lines)
-    head = Head(len(events), digests_of(events)[-1].hex(), note(None, b"{}"))
-    return Whole(SessionData(session_id="s", head=head, events=events))
+    head = Head(len(events), digests_of(events)[-1].hex(), digest_notes(None, b"{}"))
+    return WholeSession(SessionData(session_id="s", head=head, events=events))
 
 
 def delta(base, *lines, **more):
@@ -26,16 +26,16 @@ def test_only_lines_after_the_base_are_read():
     """A turn of a long session costs what is new of it."""
     asked = []
 
-    class Looked(Whole):
+    class Looked(WholeSession):
         def lines(self, after, count):
             asked.append((after, count))
             return super().lines(after, count)
 
     old = stored(*(message(f"u{number}") for number in range(100)))
-    looked = Looked(SessionData(session_id="s", head=old.head, events=tuple(old.lines(0, 101))))
-    settle(delta(old.head, message("new")), looked)
+    looked = Looked(SessionData(session_id="s", head=old.summary.head, events=tuple(old.lines(0, 101))))
+    settle(delta(old.summary.head, message("new")), looked)
     assert asked == []
-    base = Head(99, old.digest(99), old.head.note)
+    base = Head(99, old.digest(99), old.summary.head.note)
     settle(delta(base, message("u98"), message("u99")), looked)
     assert asked == [(99, 2)]
 
@@ -45,7 +45,7 @@ def test_delta_that_arrived_in_part_is_stored_once(before, arrived, after):
     own = [message(f"own {number}") for number in range(5)]
     base = stored(*(message(f"u{number}") for number in range(before)))
     now = stored(*(message(f"u{number}") for number in range(before)), *own[:arrived])
-    settled = settle(delta(base.head, *own[: max(after, arrived)]), now)
+    settled = settle(delta(base.summary.head, *own[: max(after, arrived)]), now)
     assert list(settled.lines) == own[arrived : max(after, arrived)]
     assert settled.head.number == 1 + before + max(after, arrived)
 
@@ -68,7 +68,7 @@ def test_too_many_removed_ids_are_refused():
     ],
 )
 def test_metadata_is_merged_by_key(before, more, after):
-    assert merged(before, more) == after
+    assert merge_metadata(before, more) == after
 
 
 # a store that takes no deltas
@@ -107,14 +107,14 @@ PARENTS = {"root": None, "one": "root", "two": "root", "deep": "one", "other": "
 
 
 def test_forks_are_deleted_before_their_parents():
-    deleted = with_forks("root", PARENTS)
+    deleted = session_with_forks("root", PARENTS)
     assert sorted(deleted) == ["deep", "one", "root", "two"]
     assert deleted.index("deep") < deleted.index("one") < deleted.index("root")
-    assert deleted == with_forks("root", dict(reversed(PARENTS.items())))
-    assert (with_forks("two", PARENTS), with_forks("other", PARENTS)) == (("two",), ("other",))
+    assert deleted == session_with_forks("root", dict(reversed(PARENTS.items())))
+    assert (session_with_forks("two", PARENTS), session_with_forks("other", PARENTS)) == (("two",), ("other",))
 
 
 def test_forks_in_rings_and_long_lines_are_found():
-    assert sorted(with_forks("a", {"a": "c", "b": "a", "c": "b"})) == ["a", "b", "c"]
-    assert with_forks("a", {"a": "a"}) == ("a",)
-    assert len(with_forks("0", {str(number): str(number - 1) for number in range(1, 3000)})) == 3000
+    assert sorted(session_with_forks("a", {"a": "c", "b": "a", "c": "b"})) == ["a", "b", "c"]
+    assert session_with_forks("a", {"a": "a"}) == ("a",)
+    assert len(session_with_forks("0", {str(number): str(number - 1) for number in range(1, 3000)})) == 3000

@@ -61,17 +61,6 @@ def test_line_written_without_the_lock_is_kept(tmp_path, monkeypatch):
     assert not store.verify().damage
 
 
-def test_save_follows_a_log_that_was_replaced(tmp_path, monkeypatch):
-    """A save of very many events replaces the file: the old one has no name any more."""
-    monkeypatch.setattr("lore.store.jsonl.MOST", 1)
-    one = begun(tmp_path, "a")
-    two = Logs(tmp_path)
-    head = two.load("s").head
-    head = one.say("b", "c", base=head)
-    assert two.say("d", base=head).number == 5
-    assert one.events() == (header(), *map(said, "abcd"))
-
-
 def test_session_deleted_meanwhile_is_unknown(tmp_path):
     one = begun(tmp_path, "a")
     two = Logs(tmp_path)

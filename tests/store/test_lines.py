@@ -9,7 +9,7 @@ from helpers.strategies import any_events
 from lore.model.events import PromptDelta, encode
 from lore.model.limits import RECORD_BYTES, RECORD_VALUES
 from lore.store.base import Head, StoreError
-from lore.store.lines import NOTHING, SEED, Row, follow, good_id, good_line, note, put_together, rows_of
+from lore.store.lines import NOTHING, SEED, Row, check_id, check_line, digest_lines, digest_notes, merge_rows, rows_of
 from lore.testing.stores.notes import ONE
 from lore.testing.stores.odd import NO_IDS
 from lore.testing.stores.scenarios import message
@@ -19,19 +19,19 @@ from lore.testing.stores.scenarios import message
 
 @each((*NO_IDS, "a\ud800" * 300))
 def test_bad_id_is_refused(text):
-    with pytest.raises(StoreError, match="is no project id") as caught:
-        good_id(text, "project id")
+    with pytest.raises(StoreError, match="is not a valid project id") as caught:
+        check_id(text, "project id")
     assert "512 characters" in caught.value.hint
     str(caught.value).encode()
 
 
 def test_longest_line_is_that_of_readers():
     longest = b'{"a":"' + b"x" * (RECORD_BYTES - 8) + b'"}'
-    assert good_line(longest) == longest
+    assert check_line(longest) == longest
     with pytest.raises(StoreError, match="12 MiB"):
-        good_line(longest + b" ")
+        check_line(longest + b" ")
     with pytest.raises(StoreError, match="values"):
-        good_line(b'{"a":[' + b"1234," * (RECORD_VALUES + 1) + b"1]}")
+        check_line(b'{"a":[' + b"1234," * (RECORD_VALUES + 1) + b"1]}")
 
 
 # digests, by vectors that were made with nothing but SHA-256: they may never change
@@ -51,23 +51,23 @@ NOTES = {
 
 def test_digests_are_those_of_every_version():
     assert SEED.hex() == SEED_HEX
-    assert Head(0, SEED_HEX, note(None, b"{}")) == NOTHING
-    assert [one.hex() for one in follow(SEED, [b"{}", b'{"a":1}'])] == DIGESTS
-    assert {key: note(*key) for key in NOTES} == NOTES
-    assert len({note(leaf, b"{}") for leaf in (None, "", "-", "None", "\ud83d")}) == 5
+    assert Head(0, SEED_HEX, digest_notes(None, b"{}")) == NOTHING
+    assert [one.hex() for one in digest_lines(SEED, [b"{}", b'{"a":1}'])] == DIGESTS
+    assert {key: digest_notes(*key) for key in NOTES} == NOTES
+    assert len({digest_notes(leaf, b"{}") for leaf in (None, "", "-", "None", "\ud83d")}) == 5
 
 
 @given(st.lists(st.binary(max_size=8), max_size=6), st.integers(0, 6))
 def test_digests_can_be_resumed_anywhere(lines, at):
-    whole = follow(SEED, lines)
+    whole = digest_lines(SEED, lines)
     begin = [SEED, *whole][min(at, len(lines))]
-    assert whole[min(at, len(lines)) :] == follow(begin, lines[at:])
+    assert whole[min(at, len(lines)) :] == digest_lines(begin, lines[at:])
 
 
 @given(st.lists(st.binary(max_size=4), max_size=4), st.lists(st.binary(max_size=4), max_size=4))
 def test_different_lines_have_different_digests(left, right):
     """`ab` and `a`, `b` are not the same, nor is another order."""
-    assert (follow(SEED, left) == follow(SEED, right)) == (left == right)
+    assert (digest_lines(SEED, left) == digest_lines(SEED, right)) == (left == right)
 
 
 # prompt deltas
@@ -80,16 +80,16 @@ def test_other_lines_make_no_row():
 
 
 def test_content_may_come_after_the_selector():
-    assert put_together("s", None, [Row(1, b"{}", None), Row(1, b"[]", ONE)])[0].content == ONE
-    assert put_together("s", None, [Row(1, b"{}", None)])[0].content == b"null"
+    assert merge_rows("s", None, [Row(1, b"{}", None), Row(1, b"[]", ONE)])[0].content == ONE
+    assert merge_rows("s", None, [Row(1, b"{}", None)])[0].content == b"null"
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from([b"{}", b"[]"]), st.sampled_from([ONE, TWO, None]))))
 def test_rows_step_by_step_equal_rows_at_once(records):
     rows, kept = [Row(*record) for record in records], ()
     for row in rows:
-        kept = put_together("s", None, [*(Row(one.seq, one.selector, one.content) for one in kept), row])
-    assert kept == put_together("s", None, rows)
+        kept = merge_rows("s", None, [*(Row(one.seq, one.selector, one.content) for one in kept), row])
+    assert kept == merge_rows("s", None, rows)
 
 
 @given(any_events())

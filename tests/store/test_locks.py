@@ -138,6 +138,6 @@ def test_key_is_written_whole(tmp_path, monkeypatch):
 def test_file_that_is_no_key_is_an_error(tmp_path):
     (tmp_path / "boundary.key").write_bytes(b"short")
     tmp_path.chmod(0o700)
-    with pytest.raises(LoreError, match="holds no key of 32 bytes") as caught:
+    with pytest.raises(LoreError, match="is not a key of 32 bytes") as caught:
         boundary_key(tmp_path)
     assert caught.value.hint == "delete it: another one is made"

@@ -18,12 +18,12 @@ from lore.store.registry import (
     SessionAddress,
     address_of,
     is_store,
-    log_of,
+    mask_url,
+    open_existing,
     open_store,
-    open_there,
-    say_once,
+    print_note_once,
+    read_log,
     scheme_of,
-    shown,
 )
 from lore.store.sqlite import Memory
 
@@ -47,7 +47,7 @@ def test_text_without_a_scheme_is_no_store(text):
 @pytest.mark.parametrize("url", ["s3://bucket/prefix", "S3://bucket?endpoint=https://key:hunter2@host"])
 def test_bucket_as_store_names_postgresql_instead(url):
     with pytest.raises(StoreError, match="sessions are not stored in buckets") as caught:
-        open_there(url)
+        open_existing(url)
     assert "--store postgresql://HOST/DATABASE" in caught.value.hint
     assert "hunter2" not in caught.value.message
     assert not is_store(url)
@@ -57,10 +57,10 @@ def test_bucket_as_store_names_postgresql_instead(url):
 def test_postgresql_without_its_plug_in_names_the_extra(monkeypatch, url):
     monkeypatch.setattr(registry, "published", lambda group: [])
     monkeypatch.setattr(registry, "STORES", {})
-    registry._publishes.cache_clear()
+    registry._load_published.cache_clear()
     with pytest.raises(StoreError, match="needs lore's plug-in 'postgres'") as caught:
         open_store(url)
-    registry._publishes.cache_clear()
+    registry._load_published.cache_clear()
     assert caught.value.hint == "in a clone of lore: pipx install --force '.[postgres]', or pip install '.[postgres]'"
     assert "hunter2" not in caught.value.message
     assert is_store(url)
@@ -109,7 +109,7 @@ def test_psycopg_is_imported_only_when_needed():
     ],
 )
 def test_shown_url_has_no_password(url, said):
-    assert shown(url) == said
+    assert mask_url(url) == said
 
 
 # sessions by name
@@ -156,23 +156,23 @@ def test_file_with_the_whole_name_wins():
 @pytest.mark.parametrize("url", ["sqlite:none.db", "jsonl:none", "jsonl:~/none"])
 def test_missing_store_is_not_made_by_reading(url):
     with pytest.raises(StoreError, match="there is no store"):
-        open_there(url)
+        open_existing(url)
     with pytest.raises(StoreError, match="there is no store"):
-        list(log_of(SessionAddress(url, "s"), 10))
+        list(read_log(SessionAddress(url, "s"), 10))
     assert not list(Path().iterdir())
 
 
 def test_log_comes_in_whole_lines():
     store = open_store("jsonl:s")
     store.create(HEADER % b"s")
-    assert list(log_of(SessionAddress("jsonl:s", "s"), 10)) == [HEADER % b"s" + b"\n"]
+    assert list(read_log(SessionAddress("jsonl:s", "s"), 10)) == [HEADER % b"s" + b"\n"]
     with pytest.raises(UnknownSessionError, match="jsonl:s has no session 't'"):
-        list(log_of(SessionAddress("jsonl:s", "t"), 10))
+        list(read_log(SessionAddress("jsonl:s", "t"), 10))
 
 
 def test_note_is_printed_once_without_password(capsys):
     for _ in range(2):
-        say_once("postgresql://u:hunter2@h/db said\x1b[31m so")
+        print_note_once("postgresql://u:hunter2@h/db said\x1b[31m so")
     assert capsys.readouterr().err == "note: postgresql://u:***@h/db said\ufffd[31m so\n"
 
 

@@ -68,7 +68,7 @@ CHANGES = {
     ),
     "rows too many": (
         "INSERT INTO events SELECT session, 41, line, digest FROM events WHERE session = 1 AND number = 40",
-        41, "events row 41", "event 41 is behind the stored head", ALL,
+        41, "events row 41", "event 41 is after the stored head", ALL,
     ),
     "another order": (
         "; ".join(f"UPDATE events SET number = {to} WHERE session = 1 AND number = {one}" for one, to in _SWAP),

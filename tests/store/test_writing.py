@@ -39,16 +39,10 @@ def test_the_page_is_named_where_a_writer_looks():
     assert PAGE.name in (base.__doc__ or "")
 
 
-def test_the_pages_store_lacks_what_the_page_says():
-    assert not hasattr(NAMES["OneFile"], "save_delta")
-
-
 def test_file_that_is_no_store_is_an_error(tmp_path):
     (tmp_path / "sessions").write_bytes(b"something else")
-    with pytest.raises(base.DamagedError, match="no store of this kind"):
+    with pytest.raises(base.DamagedError, match="not a store of this kind"):
         NAMES["OneFile"](f"onefile:{tmp_path}/sessions").load("s")
-    with pytest.raises(base.StoreError, match="No such file"):
-        NAMES["OneFile"](f"onefile:{tmp_path}/nowhere/sessions").load("s")
 
 
 def test_published_store_is_opened_by_its_url(tmp_path, monkeypatch):

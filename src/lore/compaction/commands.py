@@ -35,7 +35,7 @@ from lore.model.limits import COMMAND_BYTES, COMMANDS_AT_ONCE, COMPLAINT_BYTES
 from lore.model.mask import mask
 from lore.prompt.entries import BYTES_PER_TOKEN
 from lore.store.base import Tell
-from lore.store.registry import silent
+from lore.store.registry import ignore
 from lore.untrusted import SourceText, harmless, inert, one_line
 
 NESTED = "LORE_NESTED"  # set for what lore runs while it compacts: whoever sees it does not compact
@@ -294,7 +294,7 @@ class SummaryCommand:
     name = "command"
 
     def __init__(
-        self, command: Sequence[str], *, environ: Mapping[str, str], seconds: float = 60.0, tell: Tell = silent
+        self, command: Sequence[str], *, environ: Mapping[str, str], seconds: float = 60.0, tell: Tell = ignore
     ) -> None:  # fmt: skip
         program_of(command, environ)
         self._command, self._environ = tuple(command), {**environ, NESTED: "summarizer"}

@@ -45,7 +45,7 @@ from lore.model.times import format_timestamp
 from lore.prompt.entries import in_tokens, messages, overhead, tokens_of
 from lore.prompt.layout import is_real
 from lore.store.base import Tell
-from lore.store.registry import silent
+from lore.store.registry import ignore
 from lore.untrusted import SourceText, context_refresh
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Dependencies(NamedTuple):
     summarizer: Summarizer
     ask: Callable[[Window], Sequence[SourceText]] | None = None  # asks the sources, as `commands.outside_context` does
     key: bytes = b""  # of boundary lines around outside context
-    tell: Tell = silent  # receives notes for the user
+    tell: Tell = ignore  # receives notes for the user
     memory: SessionMemory | None = None
     waiting: Waiting = nullcontext  # surrounds each wait for a model or a command, and may raise there
 

@@ -48,7 +48,7 @@ from lore.model.times import format_timestamp
 from lore.session import Session
 from lore.store.deltas import lines_of
 from lore.store.locks import trylock
-from lore.store.registry import noted
+from lore.store.registry import load_notes
 from lore.store.session import StoredSession
 
 T = TypeVar("T")
@@ -224,7 +224,7 @@ class Continuous:
         return True
 
     def _is_current(self) -> bool:
-        stored = noted(self._stored.store, self._stored.session_id)
+        stored = load_notes(self._stored.store, self._stored.session_id)
         if stored is not None and stored.head.digest == self._stored.head.digest:
             return True
         self._dependencies.tell("the store holds more than is known here: skipped until the session is loaded again")

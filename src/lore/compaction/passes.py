@@ -28,7 +28,7 @@ from lore.model.items import NULL, AssistantMessage, CompactDivider, OpaqueItem,
 from lore.model.state import Entry
 from lore.prompt.entries import BYTES_PER_TOKEN
 from lore.store.base import Tell
-from lore.store.registry import silent
+from lore.store.registry import ignore
 from lore.untrusted import harmless, one_line
 
 SAFETY = 1.2  # estimates fall short by so much
@@ -47,8 +47,8 @@ def summarize_in_passes(
     request: SummaryRequest,
     settings: Compaction,
     *,
-    tell: Tell = silent,
-    unusable: Tell = silent,
+    tell: Tell = ignore,
+    unusable: Tell = ignore,
 ) -> str:
     """Return a summary of `request`, in one pass or several; raises SummaryError. Costs a call for each part.
 

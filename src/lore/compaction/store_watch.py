@@ -35,10 +35,10 @@ from lore.prompt.layout import is_real
 from lore.session import Session
 from lore.store.base import ConflictError, Head, SessionData, SessionDelta, Store, StoreError, Tell, UnknownSessionError
 from lore.store.deltas import save_delta
-from lore.store.lines import follow
+from lore.store.lines import digest_lines
 from lore.store.locks import trylock
-from lore.store.registry import shown
-from lore.store.reserved import of_users
+from lore.store.registry import mask_url
+from lore.store.reserved import drop_reserved
 
 
 class WatchStoppedError(BaseException):
@@ -106,7 +106,7 @@ class _Log:
 
     def is_continued_by(self, data: SessionData) -> bool:
         """Tell whether these events come behind what was read: another session may bear the name by now."""
-        digests = follow(bytes.fromhex(self.head.digest), data.events)
+        digests = digest_lines(bytes.fromhex(self.head.digest), data.events)
         return data.head.digest == (digests[-1].hex() if digests else self.head.digest)
 
     def take(self, events: Sequence[Event], head: Head) -> None:
@@ -158,7 +158,7 @@ class Watch:
                 try:
                     made += self.look()
                 except StoreError as error:  # gone for a moment: a watch runs for days, and the store may come back
-                    self._hands.tell(f"{shown(self._store.url)}: {error.message}; the next look tries again")
+                    self._hands.tell(f"{mask_url(self._store.url)}: {error.message}; the next look tries again")
         except WatchStoppedError:
             self._hands.tell(
                 "stopped while a model or a command was asked: nothing of that was stored, the next watch asks"
@@ -167,7 +167,7 @@ class Watch:
 
     def look(self) -> int:
         """Look once: compact sessions that have changed and are due, learn from idle ones."""
-        made, listed = 0, of_users(self._store.list())
+        made, listed = 0, drop_reserved(self._store.list())
         for gone in self._seen.keys() - {summary.session_id for summary in listed}:
             self._held.pop(gone, None)
             self._forget(gone)

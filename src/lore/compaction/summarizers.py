@@ -43,7 +43,7 @@ from lore.model.mask import mask
 from lore.prompt.entries import BYTES_PER_TOKEN
 from lore.store.base import Tell
 from lore.store.locks import boundary_key, state_folder
-from lore.store.registry import silent
+from lore.store.registry import ignore
 from lore.untrusted import SourceText, harmless, one_line
 
 PAUSES = (0.5, 2.0, 8.0)  # seconds before each further try
@@ -63,7 +63,7 @@ class OpenAISummarizer:
 
     def __init__(
         self, endpoint: str, model: str, *, key_env: str = "", environ: Mapping[str, str], seconds: float = 60.0,
-        pause: Callable[[float], None] = time.sleep, tell: Tell = silent,
+        pause: Callable[[float], None] = time.sleep, tell: Tell = ignore,
     ) -> None:  # fmt: skip
         self._model, self._seconds, self._pause, self._tell = model, seconds, pause, tell
         self._url, self._shown, self._key = _url(endpoint), shown(endpoint), key_in(environ, key_env, "key_env")
@@ -167,7 +167,7 @@ def _url(endpoint: str) -> str:
     return parts._replace(path=path if path.endswith(_PATH) else path + _PATH, fragment="").geturl()
 
 
-def summarizer_of(settings: Compaction, environ: Mapping[str, str], *, tell: Tell = silent) -> Summarizer:
+def summarizer_of(settings: Compaction, environ: Mapping[str, str], *, tell: Tell = ignore) -> Summarizer:
     """Return the summariser of `settings`; raises LoreError where it cannot be had. Sends no request yet."""
     fault = settings.fault()
     if fault:

@@ -50,7 +50,7 @@ from lore.model.results.compact import CompactedSide, CompactedTotals, Figures, 
 from lore.model.state import Chain, FoldedSession, settled
 from lore.model.times import format_timestamp, parse_timestamp
 from lore.prompt.entries import TimelineSizes, in_tokens, messages, overhead
-from lore.store.registry import silent
+from lore.store.registry import ignore
 from lore.untrusted import SourceText, context_refresh
 
 _EXTRACTIVE = Extractive()
@@ -299,7 +299,7 @@ class TrialPlan:
     def _fire(self, firing: Firing, chain: Chain, at: float | None) -> None:
         recorded, settings, scale = self._recorded, self._settings, self._recorded.scale
         firing, summary, refused, *_ = find_shorter_stage(
-            chain, firing, settings, lambda _, request: (_EXTRACTIVE.summarize(request).text,), tell=silent
+            chain, firing, settings, lambda _, request: (_EXTRACTIVE.summarize(request).text,), tell=ignore
         )
         self.refused += bool(refused)
         if not (firing.cut.place or firing.shortened or firing.window):

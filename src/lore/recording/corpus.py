@@ -27,7 +27,7 @@ from lore.model.limits import RECORD_BYTES
 from lore.model.vector import common_prefix
 from lore.recording import filesystem, packed, zstd
 from lore.recording.agents import session_folders
-from lore.store.registry import address_of, exists, is_store, log_of, shown
+from lore.store.registry import address_of, is_store, mask_url, read_log, session_exists
 
 PIECE = 1024 * 1024
 HEAD = 256 * 1024
@@ -61,14 +61,14 @@ def parse_name(text: str) -> Name:
     path = STDIN if path == "<stdin>" else path  # `-#2`, which a command line would take for an option
     match = _SELECTOR.match(selector)
     stored = address_of(text)
-    if match is None or not path or (stored is not None and ("#" not in stored.session_id or exists(stored))):
+    if match is None or not path or (stored is not None and ("#" not in stored.session_id or session_exists(stored))):
         return Name(text)
     return Name(packed.task_of(path), match["chain"], int(match["turn"]))
 
 
 def show(path: str) -> str:
     """Return a name that can be printed: bytes that are no text become escapes, and no password is shown."""
-    return shown(os.fsencode(path).decode("utf-8", "backslashreplace")) if path != STDIN else "<stdin>"
+    return mask_url(os.fsencode(path).decode("utf-8", "backslashreplace")) if path != STDIN else "<stdin>"
 
 
 def is_stored(path: str) -> bool:
@@ -101,7 +101,7 @@ def pieces(path: str, size: int = PIECE) -> Generator[bytes]:
     """Read an input from its beginning; raises LoreError where it cannot be opened or read."""
     stored = address_of(path)
     if stored is not None:
-        yield from log_of(stored, size)
+        yield from read_log(stored, size)
         return
     if is_store(path):
         hint = "name a session in it, URL#SESSION_ID; `lore store list` names them"

@@ -18,7 +18,7 @@ from lore.errors import LoreError, lacks_plug_in
 from lore.files import WholeFile
 from lore.model.limits import SMALL_FILE_BYTES
 from lore.plugins import published
-from lore.store.registry import shown
+from lore.store.registry import mask_url
 
 GROUP = "lore.remotes"  # of entry points
 _BROUGHT = ("s3", "gs", "az", "abfs", "abfss", "http", "https")  # schemes of lore's own plug-in `scale`
@@ -240,4 +240,4 @@ def listed(folder: str) -> AbstractContextManager[object]:
 def refuse_output(path: str) -> None:
     """Raise LoreError for a remote name of a file that is to be written."""
     if is_remote(path):
-        raise LoreError(f"cannot write {shown(path)}: lore writes to this machine only", hint="name a file here")
+        raise LoreError(f"cannot write {mask_url(path)}: lore writes to this machine only", hint="name a file here")

@@ -22,8 +22,8 @@ from lore.files import relative
 from lore.model.cause import Place
 from lore.recording import corpus, filesystem, packed
 from lore.recording.agents.companions import companions, is_superseded
-from lore.store.registry import is_store, open_there, say_once, scheme_of
-from lore.store.reserved import of_users
+from lore.store.registry import is_store, open_existing, print_note_once, scheme_of
+from lore.store.reserved import drop_reserved
 
 _MAGIC = re.compile(r"[*?\[]")
 _DATABASE = ".db"
@@ -123,10 +123,10 @@ def _inputs_of(path: str) -> Iterator[Input]:
 def _stored(url: str) -> Iterator[Input]:
     """Yield the sessions of a store, and what it says of those that it cannot list, which are not judged."""
     unlisted: list[str] = []
-    tell = say_once
-    with closing(open_there(url, lambda text: tell(text))) as store:
+    tell = print_note_once
+    with closing(open_existing(url, lambda text: tell(text))) as store:
         tell = unlisted.append
-        sessions = of_users(store.list())
+        sessions = drop_reserved(store.list())
     if unlisted:
         yield Input(url, named=False, error=LoreError("; ".join(unlisted)))
     yield from (Input(f"{url}#{session.session_id}", named=False, size=session.size) for session in sessions)

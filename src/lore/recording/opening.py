@@ -21,7 +21,7 @@ from lore.prompt.base import Dialect, Policy, Rules
 from lore.recording import corpus
 from lore.recording.agents.companions import companions
 from lore.recording.base import HINT_FORMATS, Problems, Recording, Template, UnrecognisedError, load_plugins
-from lore.store.registry import silent
+from lore.store.registry import ignore
 
 if TYPE_CHECKING:
     from lore.recording.overrides import Completion
@@ -44,7 +44,7 @@ class Options:
     counter: Counter | None = None
     completion: Completion | None = None
     template: Template | None = None
-    log: Callable[[str], None] = silent
+    log: Callable[[str], None] = ignore
 
     @property
     def ruled(self) -> Rules:

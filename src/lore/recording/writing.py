@@ -24,7 +24,7 @@ from lore.recording import corpus, filesystem
 from lore.recording.opening import kind_of
 from lore.store.base import ConflictError, Head, SessionDelta, Store, UnknownSessionError
 from lore.store.deltas import save_delta
-from lore.store.registry import address_of, holds, noted, open_there, say_once, shown
+from lore.store.registry import address_of, is_file_of_store, load_notes, mask_url, open_existing, print_note_once
 from lore.store.reserved import refuse_reserved
 from lore.store.sync import now
 
@@ -45,7 +45,7 @@ def written(path: str, *, force: bool, inputs: Iterable[str] = ()) -> Generator[
     path = os.path.realpath(path) if os.path.islink(path) else path  # what a link names is written, and it stays
     if "\0" in path:
         raise LoreError(f"cannot write {shown!r}: no file can have this name")
-    if any(corpus.is_same(path, source) or holds(source, path) for source in inputs):
+    if any(corpus.is_same(path, source) or is_file_of_store(source, path) for source in inputs):
         raise LoreError(f"{shown} is what is being read", hint="name another file")
     if os.path.lexists(path) and not os.path.isfile(path):
         kind = "is a folder" if os.path.isdir(path) else "is not a regular file"
@@ -147,10 +147,10 @@ def appending(path: str, *, patience: float = PATIENCE) -> Generator[Appender]:
     stored = address_of(path)
     if stored is not None:
         refuse_reserved(stored.session_id)
-        with closing(open_there(stored.url, say_once)) as store:
-            data = noted(store, stored.session_id)
+        with closing(open_existing(stored.url, print_note_once)) as store:
+            data = load_notes(store, stored.session_id)
             if data is None:
-                raise UnknownSessionError(stored.session_id, shown(stored.url))
+                raise UnknownSessionError(stored.session_id, mask_url(stored.url))
             yield StoredAppender(store, stored.session_id, data.head)
         return
     if path == corpus.STDIN:

@@ -36,7 +36,7 @@ from lore.report.plain import counted
 from lore.run.checking.pool import ProcessPool
 from lore.run.pages import PageRequest, page_of, sessions_of
 from lore.run.stored.compaction import earlier
-from lore.store.registry import silent
+from lore.store.registry import ignore
 
 WHOLE = 20  # sessions in one page
 MOST = 8 * 1024 * 1024  # bytes of recordings in one page: with more, each session has a page of its own
@@ -180,7 +180,7 @@ def _made(
     """Yield each session that has a page, in the order of the files."""
     chosen = [file for file in files if site.chosen is None or corpus.show(file.path) in site.chosen]
     total, done = sum(file.size for file in chosen), 0
-    options = dataclasses.replace(site.request.options, log=silent)
+    options = dataclasses.replace(site.request.options, log=ignore)
     work = partial(
         _session, request=site.request._replace(options=options), folder=folder, alone=len(chosen) == 1,
         trials=site.trials,

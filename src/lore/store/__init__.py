@@ -1,4 +1,4 @@
-"""Sessions on disk and in databases, saved by delta (`base` has the words, `README` of the package the map)."""
+"""Sessions on disk and in databases, saved by what is new (`base` says what a store is)."""
 
 from typing import TYPE_CHECKING
 
@@ -13,13 +13,12 @@ if TYPE_CHECKING:
     from lore.store.deltas import save_delta as save_delta
     from lore.store.lines import NOTHING as NOTHING
     from lore.store.locks import trylock as trylock
-    from lore.store.registry import noted as noted, open_store as open_store, say_once as say_once, shown as shown
-    from lore.store.registry import silent as silent
+    from lore.store.registry import ignore as ignore, load_notes as load_notes, mask_url as mask_url
+    from lore.store.registry import open_store as open_store, print_note_once as print_note_once
     from lore.store.reserved import AUDIT_PREFIX as AUDIT_PREFIX, DEFAULT_USER as DEFAULT_USER
     from lore.store.reserved import MEMORY_PREFIX as MEMORY_PREFIX, is_reserved as is_reserved
-    from lore.store.sql import SqlStore as SqlStore
-    from lore.store.sql_tables import SCHEMA_VERSION as SCHEMA_VERSION, SqlTransaction as SqlTransaction
-    from lore.store.sql_tables import SqlValue as SqlValue, TABLES as TABLES, make_tables as make_tables
+    from lore.store.sql import SCHEMA_VERSION as SCHEMA_VERSION, TABLES as TABLES, SqlStore as SqlStore
+    from lore.store.sql import SqlTransaction as SqlTransaction, SqlValue as SqlValue, make_tables as make_tables
     from lore.store.sync import Clock as Clock, now as now
 
 __getattr__ = public_names(
@@ -32,10 +31,9 @@ __getattr__ = public_names(
         "deltas": "save_delta",
         "lines": "NOTHING",
         "locks": "trylock",
-        "registry": "noted open_store say_once shown silent",
+        "registry": "ignore load_notes mask_url open_store print_note_once",
         "reserved": "AUDIT_PREFIX DEFAULT_USER MEMORY_PREFIX is_reserved",
-        "sql": "SqlStore",
-        "sql_tables": "SCHEMA_VERSION SqlTransaction SqlValue TABLES make_tables",
+        "sql": "SCHEMA_VERSION SqlStore SqlTransaction SqlValue TABLES make_tables",
         "sync": "Clock now",
     },
 )

@@ -1,98 +1,74 @@
-"""What a store is: sessions kept as logs, one event after another, and paid for by what is new.
+"""What a store is: sessions kept as logs of events, saved by what is new.
 
-Words: an event of a session is stored as the line that its log holds, to the byte, and has a number: the
-first, its header, is 1. A head is how far a session is stored: the number of its last event, the digest of
-all of them (`lines`), and the digest of what is noted beside them (leaf and metadata). A delta is what is
-new since a head, its base.
+A session is stored as the lines of its log, to the byte. Its header is event 1. A head says how far a session is
+stored, and a delta is what is new since a head, its base. `lore.testing.StoreContract` tests these rules:
 
-Rules that every store keeps (`lore.testing.StoreContract` holds each):
-- nothing is ever deleted from a log: what is taken back is a `remove` event behind it; empty never means
-  delete;
-- a delta is stored whole or not at all, and durable when the call returns; one that arrives twice changes
-  nothing; one whose base is not the stored state is refused, naming both;
-- what comes out can be changed by nobody: values are immutable;
-- a store of a newer format is refused, and not touched.
+- a log only grows: what is taken back becomes a `remove` event after it;
+- a delta is stored whole or not at all, and is durable when the call returns; one that arrives twice changes nothing;
+- a delta whose base is not the stored state is refused with both heads;
+- values that go in or come out are immutable;
+- a store of a newer format is refused and not touched.
 
-How to add one: write a class with the methods of `Store` (`save_delta` may be left out: `deltas.save_delta`
-then loads, adds, and saves in full), publish a function `(url, tell) -> Store` under the entry-point group
-`lore.stores` with the scheme of its URLs as name, and run `lore.testing.StoreContract` over it
-(the page: `WRITING.md` beside this file).
+`WRITING.md` beside this file shows how to write a store: a class with the methods of `Store` (`save_delta` is
+optional: without it a session is loaded and saved in full), published under the entry-point group `lore.stores`.
 
-Threads and asyncio: each method may be called from any thread; calls of one object wait for each other where
-the store needs that. None knows an event loop: `asyncio.to_thread` calls one from there.
+Threads may share a store: each method may be called from any of them. No method knows an event loop; in asyncio call
+it with `asyncio.to_thread`.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol, Self, TypeVar
+from typing import NamedTuple, Protocol, Self
 
 from msgspec import Struct
 
 from lore.errors import LoreError, Where
 
-VERSION = 1  # of the format in which sessions are handed to stores and come out of them
-EMPTY = b"{}"
-_HINT_DAMAGED = "`lore store verify` names each damaged place"
+VERSION = 1  # of `SessionDelta`
+EMPTY = b"{}"  # metadata of a session that has none
 
-Tell = Callable[[str], None]
-S = TypeVar("S", bound=Struct)
+Tell = Callable[[str], None]  # receives messages for the user, such as a repair
 
 
 class Head(NamedTuple):
-    """How far a session is stored: its last number, the digest of its events (64 hex digits), that of its notes."""
+    """How far a session is stored. Digests are 64 hex digits."""
 
-    number: int
-    digest: str
-    note: str
+    number: int  # of the last event
+    digest: str  # of all events
+    note: str  # digest of leaf and metadata
 
     def __str__(self) -> str:
         return f"event {self.number} ({self.digest[:8]}, notes {self.note[:8]})"
 
 
 class SessionDelta(Struct, frozen=True, kw_only=True):
-    """What is new of a session since `base`.
-
-    `new_events` are lines of its log without their ends, `removed_ids` uuids of items: stored as one `remove`
-    event before the new ones. `leaf_id` None stays as it is; the keys of `metadata` (a JSON object) replace those
-    of the same name, others stay. Times are RFC 3339, kept and never compared.
-    """
+    """What is new of a session since `base`. Times are RFC 3339, kept and never compared."""
 
     base: Head
-    new_events: tuple[bytes, ...] = ()
-    removed_ids: tuple[str, ...] = ()
-    leaf_id: str | None = None
-    metadata: bytes = EMPTY
+    new_events: tuple[bytes, ...] = ()  # lines of the log, without line ends
+    removed_ids: tuple[str, ...] = ()  # uuids of items, stored as one `remove` event before the new events
+    leaf_id: str | None = None  # uuid of the main chain's last item; None leaves the stored one
+    metadata: bytes = EMPTY  # a JSON object whose keys replace the stored ones of the same name
     created_at: str | None = None
     updated_at: str | None = None
     version: int = VERSION
-
-
-def like(kind: type[S], known: object, **more: object) -> S:
-    """Return a record of a kind: `more`, and of its other fields those that another record has."""
-    fields = (name for name in kind.__struct_fields__ if name not in more and hasattr(known, name))
-    return kind(**{name: getattr(known, name) for name in fields}, **more)
 
 
 class SessionData(Struct, frozen=True, kw_only=True):
-    """A session as it is stored; `events` are the lines numbered from `first` on, without their ends.
-
-    The header, event 1, names the session, and stays as it was written when the session is moved: `project_id` is
-    where it is now. Only what was loaded with `after` begins later than at 1.
-    """
+    """A session as it is stored. The header keeps the project of the first day; `project_id` is the current one."""
 
     session_id: str
-    head: Head
-    events: tuple[bytes, ...]
-    first: int = 1
+    head: Head  # ignored by `Store.save`
+    events: tuple[bytes, ...]  # lines of the log, without line ends
+    first: int = 1  # number of the first of `events`
     project_id: str | None = None
-    parent_session_id: str | None = None
+    parent_session_id: str | None = None  # the session that it was forked from
     leaf_id: str | None = None
     metadata: bytes = EMPTY
     created_at: str | None = None
     updated_at: str | None = None
-    version: int = VERSION
 
     @property
     def log(self) -> bytes:
@@ -101,103 +77,93 @@ class SessionData(Struct, frozen=True, kw_only=True):
 
 
 class SessionSummary(Struct, frozen=True, kw_only=True):
-    """One session of a list; `size` is that of its log in bytes.
-
-    `user_id` and `agent_id` are its header's. `turns` counts the model requests that it began, of all chains, and
-    `used_at` is the last time that an event of it carries; None where the store does not keep that.
-    """
+    """All that a store keeps of a session beside its events."""
 
     session_id: str
     head: Head
-    size: int
+    size: int  # bytes of the log
     project_id: str | None = None
     parent_session_id: str | None = None
     leaf_id: str | None = None
+    metadata: bytes = EMPTY
     created_at: str | None = None
     updated_at: str | None = None
-    user_id: str | None = None
-    agent_id: str | None = None
-    turns: int | None = None
-    used_at: str | None = None
+    user_id: str | None = None  # as the header says
+    agent_id: str | None = None  # as the header says
+    turns: int | None = None  # model requests begun, in all chains; None if the store does not count them
+    used_at: str | None = None  # the time of the last event that carries one
 
     @property
     def last_used_at(self) -> str | None:
-        """When it was last used, as far as the store knows: its last event's time, else that of its last save."""
+        """The time of the last event, else of the last save."""
         return self.used_at or self.updated_at or self.created_at
 
-
-class SessionState(SessionSummary, frozen=True, kw_only=True):
-    """All that is known of a session beside its events."""
-
-    metadata: bytes = EMPTY
-
-    def data(self, events: tuple[bytes, ...], first: int) -> SessionData:
+    def with_events(self, events: tuple[bytes, ...], first: int) -> SessionData:
         """Return the session with these events, numbered from `first` on."""
-        return like(SessionData, self, events=events, first=first)
+        return SessionData(
+            session_id=self.session_id, head=self.head, events=events, first=first, project_id=self.project_id,
+            parent_session_id=self.parent_session_id, leaf_id=self.leaf_id, metadata=self.metadata,
+            created_at=self.created_at, updated_at=self.updated_at,
+        )  # fmt: skip
 
 
 class DeltaRow(Struct, frozen=True):
-    """A durable prompt delta as it is kept: `selector` and `content` are JSON text, to the byte.
-
-    `selector` is that of the latest record of this `seq`, `content` that of the first (design, section 3).
-    """
+    """A durable prompt delta. `selector` and `content` are JSON text, to the byte."""
 
     session_id: str
     seq: int
     project_id: str | None
-    selector: bytes
-    content: bytes
+    selector: bytes  # of the latest record with this `seq`
+    content: bytes  # of the first record with this `seq`
 
 
 class DamagedPlace(Struct, frozen=True):
-    """Something stored that is not as it was written: where, what, and what of it can be recovered.
+    """Stored bytes that are not what was written."""
 
-    `number` is the event's, None where it is not one event's. With `session_id` None all of the store is meant.
-    """
-
-    session_id: str | None
-    number: int | None
-    place: str
+    session_id: str | None  # None if the whole store is affected
+    number: int | None  # of the event; None if it is not one event
+    place: str  # a file and byte, or a table and row
     message: str
     recoverable: str
 
 
 class Verified(Struct, frozen=True):
-    """What was looked at, and what is damaged. `notes` are no damage, but a person should know them."""
+    """The result of verifying sessions."""
 
     sessions: int
     events: int
     damage: tuple[DamagedPlace, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # for the user, and not damage
 
     @classmethod
     def of(
-        cls, sessions: Iterable[Verified | None], damage: Iterable[DamagedPlace] = (), notes: Iterable[str] = ()
+        cls, parts: Iterable[Verified | None], damage: Iterable[DamagedPlace] = (), notes: Iterable[str] = ()
     ) -> Self:
-        """Put together what was found of each session (None: it was deleted meanwhile), and what of the store."""
-        found = [each for each in sessions if each is not None]
+        """Add up the results of several sessions (None: deleted meanwhile), and damage and notes of the whole store."""
+        found = [part for part in parts if part is not None]
         return cls(
-            sum(each.sessions for each in found), sum(each.events for each in found),
-            (*(damaged for each in found for damaged in each.damage), *damage),
-            (*(noted for each in found for noted in each.notes), *notes),
+            sum(part.sessions for part in found), sum(part.events for part in found),
+            (*(place for part in found for place in part.damage), *damage),
+            (*(note for part in found for note in part.notes), *notes),
         )  # fmt: skip
 
 
 class StoreError(LoreError):
-    """The store could not do what was asked: nothing was changed."""
+    """The store could not do what was asked. Nothing was changed."""
 
 
 class UnknownSessionError(StoreError):
-    """The store has no such session; `url` is how the store may be shown."""
+    """The store has no session of this id."""
 
     def __init__(self, session_id: str, url: str = "") -> None:
-        named = f" --store {shlex.quote(url)}" if url else ""
+        """`url` is that of the store, without a password."""
+        option = f" --store {shlex.quote(url)}" if url else ""
         message = f"{url or 'the store'} has no session {session_id!r}"
-        super().__init__(message, hint=f"`lore store list{named}` names those it has")
+        super().__init__(message, hint=f"`lore store list{option}` names those it has")
 
 
 class ConflictError(StoreError):
-    """Another writer's state is stored: load again, and apply what is new on top of it."""
+    """Another writer's state is stored: load the session again, and save what is new on top of it."""
 
     def __init__(self, message: str, *, hint: str = "", base: Head | None = None, stored: Head | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -206,7 +172,16 @@ class ConflictError(StoreError):
 
 
 class FormatError(StoreError):
-    """The store is of another program, or of a newer lore; it was not touched."""
+    """The store belongs to another program or a newer lore. It was not touched."""
+
+
+class DamagedError(StoreError):
+    """What is stored is not what was written."""
+
+    def __init__(
+        self, message: str, *, hint: str = "`lore store verify` names each damaged place", where: Where | None = None
+    ) -> None:
+        super().__init__(message, hint=hint, where=where)
 
 
 def refuse_other_version(what: str, version: int, known: int, where: Where | None = None) -> None:
@@ -217,61 +192,53 @@ def refuse_other_version(what: str, version: int, known: int, where: Where | Non
         raise FormatError(message, hint=f"{hint}; nothing was changed", where=where)
 
 
-class DamagedError(StoreError):
-    """What is stored is not what was written; `lore store verify` says what can be recovered."""
-
-    def __init__(self, message: str, *, hint: str = _HINT_DAMAGED, where: Where | None = None) -> None:
-        super().__init__(message, hint=hint, where=where)
-
-
 class Store(Protocol):
-    """Where sessions are kept. Errors: StoreError and what is below it, nothing else."""
+    """Where sessions are kept. Every error is a StoreError."""
 
     @property
     def url(self) -> str:
-        """What it was opened by, without passwords."""
+        """The URL of the store, without a password."""
         ...
 
     def create(self, header: bytes) -> Head:
         """Begin a session with its header, a `session_started` line.
 
-        The same header again changes nothing; another one for the same id is a ConflictError.
+        The same header again changes nothing. Raises ConflictError if the session has another header.
         """
         ...
 
     def load(self, session_id: str, *, after: int = 0) -> SessionData:
-        """Return a session, or what came after a number; raises UnknownSessionError, DamagedError."""
+        """Return a session, or its events after a number; raises UnknownSessionError, DamagedError."""
         ...
 
     def save(self, data: SessionData) -> Head:
-        """Write a session in full, and create it where it is new: as it comes from `load`, with more events behind.
+        """Write a session in full, and create it if it is new. Costs O(its bytes).
 
-        Refused with ConflictError where the store holds an event that `data` does not. Costs O(its bytes).
-        `data.head` is not looked at.
+        Raises ConflictError if the store holds an event that `data` lacks.
         """
         ...
 
     def delete(self, session_id: str) -> tuple[str, ...]:
         """Delete a session with its prompt deltas, bindings, and the sessions forked from it.
 
-        Returns the ids of all that are gone, forks first; raises UnknownSessionError.
+        Returns the ids of all deleted sessions, forks first; raises UnknownSessionError.
         """
         ...
 
     def list(self, project_id: str | None = None) -> Sequence[SessionSummary]:
-        """List the sessions, those of one project where it is given, by their ids."""
+        """List the sessions, or those of one project, by id."""
         ...
 
     def move(self, session_id: str, project_id: str) -> None:
-        """Make a session, and its prompt deltas, another project's."""
+        """Move a session and its prompt deltas to another project."""
         ...
 
     def bind(self, client_key: str, session_id: str, *, replace: bool = False) -> None:
-        """Remember which session a client means; for one that means another, ConflictError, unless `replace`."""
+        """Store which session a client means; raises ConflictError if it means another, unless `replace`."""
         ...
 
     def resolve(self, client_key: str) -> str | None:
-        """Return the session that a client means. What is not known here is looked up before it is given up."""
+        """Return the session that a client means, as any process bound it."""
         ...
 
     def prompt_deltas(self, session_id: str) -> Sequence[DeltaRow]:
@@ -283,17 +250,9 @@ class Store(Protocol):
         ...
 
     def vacuum(self) -> int:
-        """Give back what is not needed any more; returns by how many bytes the store became smaller."""
+        """Free space that nothing needs; returns by how many bytes the store became smaller."""
         ...
 
     def close(self) -> None:
-        """Let go of files and connections. The store cannot be used any more."""
-        ...
-
-
-class DeltaStore(Store, Protocol):
-    """A store that takes deltas: one delta costs what is new, whatever the session's length."""
-
-    def save_delta(self, session_id: str, delta: SessionDelta) -> Head:
-        """Add a delta and return the head behind it; raises ConflictError, UnknownSessionError."""
+        """Release files and connections. The store cannot be used any more."""
         ...

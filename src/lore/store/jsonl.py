@@ -1,62 +1,86 @@
-"""`jsonl:DIR`: a folder with one log file a session, which every reader of lore's logs reads.
+"""`jsonl:DIR`: a folder with one log a session, which every reader of lore's logs reads.
 
-    lore-store.json     says that the folder is lore's
-    NAME.jsonl          a session: its events, and a `saved` record before each save (`jsonl_log`)
+    lore-store.json     says that the folder is lore's, and which version of the layout it has
+    NAME.jsonl          a session (`jsonl_log`)
     bindings.json       which session each client means, as one JSON object
     .NAME.….lock        the lock of a file; .NAME.….new is a file that is being written
 
 A save is one write and one fsync at the end of the log, so it costs what is new. A new log is written under another
 name and then renamed. An incomplete save at the end, of a writer that died, is left out by readers and removed by the
-next writer; both say so.
+next writer; both say so. A log that the disk cut exactly between two saves looks as if the later ones had never been
+made.
 
-Writers of one session wait for each other, in all threads and processes. Readers take no lock, unless what they find is
-incomplete or damaged: a writer may be in the middle of it, so they look again under the lock.
+Writers of one session wait for each other, in all threads and processes. Readers take no lock, unless what they find
+is incomplete or damaged: a writer may be in the middle of it, so they look again under the lock.
 
-A log that the disk cut exactly between two saves looks as if the later saves had never been made.
+A folder without `lore-store.json` becomes a store with the first write if it is empty or holds lore's own logs.
+Symbolic links and everything that is not a regular file are refused, so that nobody who may write to the folder can
+make lore write elsewhere. Files are readable by their owner only (0600).
 
 Any thread may call any method: an object holds nothing but the folder's path.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TypeVar
 
 import msgspec
+from filelock import FileLock, Timeout
 
-from lore.errors import Where
+from lore import files
+from lore.errors import Where, reason_of
+from lore.files import make_folder, synchronise_folder
+from lore.formats.lore_log import LoreLog
 from lore.model.canonical import encode
 from lore.store.base import (
     DamagedError,
     DamagedPlace,
     DeltaRow,
+    FormatError,
+    Head,
     SessionData,
     SessionSummary,
     StoreError,
     Tell,
     UnknownSessionError,
     Verified,
-    like,
+    refuse_other_version,
 )
-from lore.store.deltas import AddingStore, Addition, Decide, bound_to, digests_of, with_forks
-from lore.store.jsonl_folder import BINDINGS, LOG, PATIENCE, Folder, append, cut, name_of, synchronise
-from lore.store.jsonl_log import MOST, LogFile, log_pieces, save_bytes, unread, verify_log
-from lore.store.lines import good_id, put_together, rows_of
+from lore.store.deltas import Change, Decide, DeltaStore, refuse_binding, session_with_forks
+from lore.store.jsonl_log import LOG, LogFile, encode_log, encode_save, log_name, read_range
+from lore.store.lines import check_id, merge_rows, rows_of
+from lore.store.registry import notes_on_readers
 
+KIND, VERSION = "lore-store", 3
+STAMP, BINDINGS = "lore-store.json", "bindings.json"
+PATIENCE = 10.0  # seconds to wait for another writer
+HINT_RETRY = "nothing was saved: make room or repair the disk, and save again"
+_NEW = ".new"  # ending of a file that is being written
 _ALL = 1 << 40  # bytes: more than any file that lore writes
+_HEAD = 64 * 1024  # bytes that show whether a file is a log
+_SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 _T = TypeVar("_T")
 
 
-class Jsonl(AddingStore):
-    """A store of logs in a folder."""
+class _Stamp(msgspec.Struct):
+    kind: str
+    version: int
+
+
+class Jsonl(DeltaStore):
+    """A store of logs in a folder, which the first session makes."""
 
     def __init__(self, folder: str, url: str, tell: Tell, *, patience: float = PATIENCE) -> None:
-        """Keep a folder, which the first session makes; `patience` is how many seconds to wait for another writer."""
+        """`patience` is how many seconds to wait for another writer."""
         self.url = url
-        self._folder = Folder(folder, patience)
+        self._folder = folder
         self._tell = tell
+        self._patience = patience
         self._is_closed = False
 
     @classmethod
@@ -66,7 +90,7 @@ class Jsonl(AddingStore):
         if not folder or "\0" in folder:
             raise StoreError(f"{url!r} names no folder", hint="name one: jsonl:DIR")
         store = cls(folder, url, tell)
-        store._check()
+        store._is_stamped()
         return store
 
     # sessions
@@ -74,217 +98,375 @@ class Jsonl(AddingStore):
     def load(self, session_id: str, *, after: int = 0) -> SessionData:
         after = max(0, after)
 
-        def ask(log: LogFile) -> SessionData:
+        def read(log: LogFile) -> SessionData:
             part = log.part(after)
-            return log.state.data(tuple(part.lines[max(0, after + 1 - part.first) :]), after + 1)
+            return log.summary.with_events(tuple(part.lines[max(0, after + 1 - part.first) :]), after + 1)
 
-        return self._read(session_id, ask)
+        return self._read(session_id, read)
 
     def list(self, project_id: str | None = None) -> Sequence[SessionSummary]:
         """List the sessions; a damaged one is reported and left out. Reads each log's header and last save."""
-        summaries = self._each(lambda log: like(SessionSummary, log.state))
-        found = sorted(summaries, key=lambda summary: summary.session_id)
+        found = sorted(self._each(lambda log: log.summary), key=lambda summary: summary.session_id)
         return [summary for summary in found if project_id is None or summary.project_id == project_id]
 
     def prompt_deltas(self, session_id: str) -> Sequence[DeltaRow]:
         data = self.load(session_id)
-        return put_together(session_id, data.project_id, rows_of(data.events))
+        return merge_rows(session_id, data.project_id, rows_of(data.events))
 
     def delete(self, session_id: str) -> tuple[str, ...]:
         with self._opened(session_id):
             pass
-        headers = self._each(lambda log: log.header())
-        deleted = with_forks(session_id, {header.session_id: header.parent_session_id for header in headers})
-        with self._bindings() as bindings:
+        headers = self._each(lambda log: log.header)
+        deleted = session_with_forks(session_id, {header.session_id: header.parent_session_id for header in headers})
+        with self._locked(BINDINGS):
+            bindings = self._read_bindings()
             left = {key: name for key, name in bindings.items() if name not in deleted}
             if left != bindings:
                 self._save_bindings(left)
         for name in deleted:
             if name == session_id:
-                self._folder.synchronise()  # forks are gone for good before their parent
-            with self._folder.locked(name_of(name) + LOG):
-                self._folder.unlink(name_of(name) + LOG)
-        self._folder.synchronise()
+                self._synchronise()  # forks are gone for good before their parent
+            with self._locked(log_name(name)):
+                self._unlink(log_name(name))
+        self._synchronise()
         return deleted
+
+    def _change(self, session_id: str, decide: Decide) -> Head:
+        self._is_stamped()
+        name, change = log_name(session_id), None
+        if not os.path.lexists(self._file(name)):
+            change = decide(None)  # raises UnknownSessionError unless it creates the session
+        self._prepare()
+        with self._locked(name):
+            try:
+                with self._opened(session_id, write=True) as log:
+                    change = decide(log)
+                    self._append(log, change)
+            except UnknownSessionError:
+                change = change or decide(None)
+                self._write_whole(name, encode_log(change))
+        return change.head
+
+    def _append(self, log: LogFile, change: Change) -> None:
+        """Write a change after the end of a log."""
+        if change.after is None:  # its writer may have died before it was durable
+            self._flush(log)
+            return
+        part = log.part(log.summary.head.number)
+        start = b"" if part.has_end else b"\n"
+        data = start + encode_save(change, part.end + len(start))
+        if log.length > part.end:
+            with _reported("repair", log.path):
+                os.ftruncate(log.descriptor, part.end)
+            lost = f"the last {log.length - part.end:,} bytes were an incomplete save, and were removed"
+            self._tell(f"{log.path}: {lost}")
+        if os.fstat(log.descriptor).st_size != part.end:
+            message = f"somebody wrote to {log.path} without asking for its lock"
+            raise StoreError(message, hint="nothing was saved: save again", where=Where(log.path))
+        with _reported("write to", log.path, HINT_RETRY):
+            files.append(log.descriptor, data, part.end)
+
+    def _flush(self, log: LogFile) -> None:
+        with _reported("write to", log.path, "what is stored is not durable: repair the disk, and save again"):
+            os.fsync(log.descriptor)
+        self._synchronise()
 
     # clients
 
     def bind(self, client_key: str, session_id: str, *, replace: bool = False) -> None:
-        good_id(client_key, "client key")
+        check_id(client_key, "client key")
         with self._opened(session_id):
             pass
-        self._folder.prepare()
-        with self._bindings() as bindings:
-            known = bindings.get(client_key, session_id)
-            if known != session_id and not replace:
-                raise bound_to(known)
-            if bindings.get(client_key) != session_id:
+        self._prepare()
+        with self._locked(BINDINGS):
+            bindings = self._read_bindings()
+            known = bindings.get(client_key)
+            if known not in (None, session_id) and not replace:
+                raise refuse_binding(known)
+            if known != session_id:
                 self._save_bindings({**bindings, client_key: session_id})
 
     def resolve(self, client_key: str) -> str | None:
-        self._check()
+        self._is_stamped()
         return self._read_bindings().get(client_key)
 
-    @contextmanager
-    def _bindings(self) -> Generator[Mapping[str, str]]:
-        """Hold the lock of the bindings; raises DamagedError."""
-        with self._folder.locked(BINDINGS):
-            yield self._read_bindings()
-
     def _read_bindings(self) -> Mapping[str, str]:
-        data = self._folder.read(BINDINGS, _ALL)
+        data = self._read_file(BINDINGS, _ALL)
         try:
             return {} if data is None else msgspec.json.decode(data, type=dict[str, str])
         except (ValueError, RecursionError):
-            path, hint = self._folder.file(BINDINGS), "delete the file, and bind the clients again"
             message = "the file that says which session each client means is damaged"
-            raise DamagedError(message, hint=hint, where=Where(path)) from None
+            hint = "delete the file, and bind the clients again"
+            raise DamagedError(message, hint=hint, where=Where(self._file(BINDINGS))) from None
 
     def _save_bindings(self, bindings: Mapping[str, str]) -> None:
-        self._folder.write_whole(BINDINGS, (encode(bindings) + b"\n",))
+        self._write_whole(BINDINGS, (encode(bindings) + b"\n",))
 
-    # the store
+    # the whole store
 
     def verify(self, session_id: str | None = None) -> Verified:
-        self._check()
+        self._is_stamped()
         if session_id is not None:
             with self._opened(session_id):
-                logs = [self._verify(name_of(session_id) + LOG)]
-            return Verified.of(logs, (), self._folder.readers())
-        logs = [self._verify(name) for name in self._folder.logs()]
+                found = self._verify(log_name(session_id))
+            return Verified.of((found,), (), self._readers())
+        logs = [self._verify(name) for name in self._logs()]
         damage, notes = list[DamagedPlace](), list[str]()
         try:
             for key, name in sorted(self._read_bindings().items()):
-                if not os.path.lexists(self._folder.file(name_of(name) + LOG)):
+                if not os.path.lexists(self._file(log_name(name))):
                     notes.append(f"client {key!r} is bound to session {name!r}, which does not exist")
         except StoreError as error:
-            damage.append(unread(self._folder.file(BINDINGS), error))
-        if left := len(self._folder.leftovers()):
+            damage.append(DamagedPlace(None, None, self._file(BINDINGS), error.message, "not known"))
+        if left := len(self._unfinished()):
             notes.append(f"{left:,} files are being written, or were left by writers that died: `lore store vacuum` "
                          "removes these")  # fmt: skip
-        return Verified.of(logs, damage, (*notes, *self._folder.readers()))
+        return Verified.of(logs, damage, (*notes, *self._readers()))
 
     def _verify(self, name: str) -> Verified | None:
-        found = verify_log(self._folder, name)
+        found = self._verify_once(name)
         if found is None or not found.damage:
             return found
         with self._without_writers(name):  # a writer may have been in the middle of a save
-            return verify_log(self._folder, name)
+            return self._verify_once(name)
+
+    def _verify_once(self, name: str) -> Verified | None:
+        path = self._file(name)
+        try:
+            with _opened(path) as descriptor:
+                return LogFile(descriptor, path).verify()
+        except FileNotFoundError:  # deleted meanwhile
+            return None
+        except StoreError as error:  # a symbolic link, or a disk that does not answer
+            return Verified(1, 0, (DamagedPlace(None, None, path, error.message, "not known"),))
+
+    def _readers(self) -> tuple[str, ...]:
+        """Return notes on the files that other users of this machine may read."""
+        is_private = not os.stat(self._folder).st_mode & 0o077
+        return () if is_private else notes_on_readers([self._folder, *map(self._file, self._names())])
 
     def vacuum(self) -> int:
-        """Remove what writers that died had begun to write."""
-        self._check()
-        return self._folder.vacuum()
+        """Remove files that writers had begun when they died."""
+        self._is_stamped()
+        size = 0
+        for name in self._unfinished():
+            with self._locked(name[1:].removesuffix(_NEW)):
+                size += self._unlink(name)
+        return size
 
     def close(self) -> None:
         self._is_closed = True
 
-    # shared
-
-    def _check(self) -> None:
-        if self._is_closed:
-            raise StoreError(f"the store {self.url} is closed", hint="open it again")
-        self._folder.check()
-
-    def _unknown(self, session_id: str) -> UnknownSessionError:
-        error = UnknownSessionError(session_id)
-        if not self._folder.exists:
-            error.hint = f"there is no folder {self._folder.path}: look at the store's name"
-        return error
+    # one session's log
 
     @contextmanager
     def _opened(self, session_id: str, *, write: bool = False) -> Generator[LogFile]:
         """Open a session's log, without its lock; raises UnknownSessionError, StoreError."""
-        self._check()
-        name = name_of(session_id) + LOG
+        self._is_stamped()
+        path = self._file(log_name(session_id))
         try:
-            with self._folder.opened(name, write=write) as descriptor:
-                yield LogFile(descriptor, self._folder.file(name))
+            with _opened(path, write=write) as descriptor:
+                yield LogFile(descriptor, path)
         except FileNotFoundError:
             raise self._unknown(session_id) from None
 
-    @contextmanager
-    def _writing(self, session_id: str) -> Generator[LogFile]:
-        """Lock a session, and open its log; raises UnknownSessionError, StoreError."""
-        with self._opened(session_id):  # nothing is made for a session that does not exist
-            pass
-        self._folder.prepare()
-        with self._folder.locked(name_of(session_id) + LOG), self._opened(session_id, write=True) as log:
-            yield log
+    def _unknown(self, session_id: str) -> UnknownSessionError:
+        error = UnknownSessionError(session_id)
+        if not os.path.isdir(self._folder):
+            error.hint = f"there is no folder {self._folder}: look at the store's name"
+        return error
 
-    def _read(self, session_id: str, ask: Callable[[LogFile], _T]) -> _T:
+    def _read(self, session_id: str, read: Callable[[LogFile], _T]) -> _T:
         """Return what a function reads from a session's log; raises UnknownSessionError, DamagedError.
 
         What is incomplete or damaged is read again under the lock: a writer may have been in the middle of a save.
         """
         with self._opened(session_id) as log, suppress(DamagedError):
-            result = ask(log)
+            result = read(log)
             if not log.incomplete:
                 return result
-        with self._without_writers(name_of(session_id) + LOG), self._opened(session_id) as log:
-            result, incomplete = ask(log), log.incomplete
-        if incomplete:
-            self._tell(f"{log.path}: the last {incomplete:,} bytes are an incomplete save, and are left out")
+        with self._without_writers(log_name(session_id)), self._opened(session_id) as log:
+            result = read(log)
+            if log.incomplete:
+                self._tell(f"{log.path}: the last {log.incomplete:,} bytes are an incomplete save, and are left out")
         return result
+
+    def _each(self, read: Callable[[LogFile], _T]) -> Iterable[_T]:
+        """Apply a function to each log; a damaged one is reported and left out. Raises StoreError without a folder."""
+        self._is_stamped()
+        for name in self._logs():
+            path = self._file(name)
+            try:
+                with _opened(path) as descriptor:
+                    result = read(LogFile(descriptor, path))
+            except FileNotFoundError:  # deleted meanwhile
+                continue
+            except StoreError as error:
+                place = f"{error.where or path}: " if isinstance(error, DamagedError) else ""
+                self._tell(place + error.message)
+            else:
+                yield result
+
+    # the folder
+
+    def _file(self, name: str) -> str:
+        return os.path.join(self._folder, name)
+
+    def _names(self) -> Sequence[str]:
+        """Return the names in the folder, sorted; raises StoreError."""
+        with _reported("read", self._folder):
+            try:
+                return sorted(os.listdir(self._folder))
+            except FileNotFoundError:
+                hint = "look at the store's name; the first session makes the folder"
+                raise StoreError(f"there is no folder {self._folder}", hint=hint) from None
+
+    def _logs(self) -> Sequence[str]:
+        return [name for name in self._names() if name.endswith(LOG) and not name.startswith(".")]
+
+    def _unfinished(self) -> Sequence[str]:
+        """Return the names of files that are being written, or whose writers died."""
+        return [name for name in self._names() if name.startswith(".") and name.endswith(_NEW)]
+
+    def _is_stamped(self) -> bool:
+        """Return whether the folder says that it is lore's.
+
+        Raises FormatError if it is another program's or of another version, StoreError if it is a file or the store was
+        closed.
+        """
+        if self._is_closed:
+            raise StoreError(f"the store {self.url} is closed", hint="open it again")
+        if os.path.lexists(self._folder) and not os.path.isdir(self._folder):
+            raise StoreError(f"{self._folder} is not a folder", hint="jsonl:DIR names a folder")
+        data = self._read_file(STAMP, _HEAD)
+        if data is None:
+            return False
+        where = Where(self._file(STAMP))
+        try:
+            stamp = msgspec.json.decode(data, type=_Stamp)
+        except (ValueError, RecursionError):
+            stamp = _Stamp("", 0)
+        if stamp.kind != KIND:
+            message = f"{self._folder} is not a store of lore: {STAMP} says something else"
+            raise FormatError(message, hint="name another folder; nothing was changed", where=where)
+        refuse_other_version(f"{self._folder} has layout", stamp.version, VERSION, where)
+        return True
+
+    def _prepare(self) -> None:
+        """Make the folder and stamp it, unless that is done; raises FormatError, StoreError."""
+        if self._is_stamped():
+            return
+        with _reported("make the folder", self._folder):
+            make_folder(self._folder)
+        with self._locked(STAMP):
+            if self._is_stamped():
+                return
+            names = [name for name in self._names() if name != STAMP and not name.startswith(".")]
+            heads = (self._read_file(name, _HEAD) or b"" for name in names if name.endswith(LOG))
+            if names and not any(map(LoreLog.recognises, heads)):
+                message = f"{self._folder} holds other files, and none of lore's logs"
+                raise FormatError(message, hint="name a new folder, or an empty one; this one was not touched")
+            self._write_whole(STAMP, (encode({"kind": KIND, "version": VERSION}) + b"\n",))
+
+    @contextmanager
+    def _locked(self, name: str) -> Generator[None]:
+        """Keep all other threads and processes from writing one file; raises StoreError after a while.
+
+        The lock is on a file beside it, which stays: removing it while another process opens it would give both the
+        lock. It ends with its process.
+        """
+        path = self._file(name)
+        lock = FileLock(self._file(f".{name}.lock"), timeout=self._patience, mode=0o600, poll_interval=files.PAUSE)
+        try:
+            with _reported("lock", path):
+                lock.acquire()
+        except Timeout:
+            hint = "nothing was saved: try again when it is done"
+            raise StoreError(f"another writer holds {path}", hint=hint, where=Where(path)) from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     @contextmanager
     def _without_writers(self, name: str) -> Generator[None]:
         """Keep writers out of a log, unless the folder is read-only or a writer takes too long."""
         with ExitStack() as stack:
             with suppress(StoreError):
-                stack.enter_context(self._folder.locked(name))
+                stack.enter_context(self._locked(name))
             yield
 
-    def _write(self, session_id: str, decide: Decide[_T]) -> _T:
+    def _read_file(self, name: str, limit: int) -> bytes | None:
+        """Return the bytes of a file, at most `limit`; None if there is none; raises StoreError."""
         try:
-            with self._writing(session_id) as log:
-                return self._add(log, *decide(log))
-        except UnknownSessionError:
-            decide(None)  # raises it again, unless the session is to be created
-        self._folder.prepare()
-        with self._folder.locked(name_of(session_id) + LOG):
-            try:
-                with self._opened(session_id, write=True) as log:  # another process created it meanwhile
-                    return self._add(log, *decide(log))
-            except UnknownSessionError:
-                result, addition = decide(None)
-                assert addition is not None
-                self._folder.write_whole(name_of(session_id) + LOG, log_pieces(addition))
-                return result
+            with _opened(self._file(name)) as descriptor:
+                return read_range(descriptor, 0, limit)
+        except FileNotFoundError:
+            return None
 
-    def _add(self, log: LogFile, result: _T, addition: Addition | None) -> _T:
-        """Write after the end of a log; a save of very many events replaces the whole log."""
-        part = log.part(log.head.number)
-        if addition is None:  # its writer may have died before it was durable
-            synchronise(log.descriptor, log.path)
-            self._folder.synchronise()
-        elif len(addition.lines) > MOST:
-            events = (*log.part(0).lines, *addition.lines)
-            whole = addition.of_all(log.header(), events, digests_of(events))
-            self._folder.write_whole(os.path.basename(log.path), log_pieces(whole))
-        else:
-            start = b"" if part.has_end else b"\n"
-            data = start + save_bytes(addition, part.end + len(start))
-            if log.size > part.end:
-                cut(log.descriptor, part.end, log.path)
-                lost = f"the last {log.size - part.end:,} bytes were an incomplete save, and were removed"
-                self._tell(f"{log.path}: {lost}")
-            append(log.descriptor, data, part.end, log.path)
-        return result
+    def _write_whole(self, name: str, pieces: Iterable[bytes]) -> None:
+        """Write a file under a temporary name, then rename it, while its lock is held. Durable when it returns.
 
-    def _each(self, ask: Callable[[LogFile], _T]) -> Iterable[_T]:
-        """Apply a function to each log; a damaged one is reported and left out. Raises StoreError without a folder."""
-        self._check()
-        answers: list[_T] = []
-        for name in self._folder.logs():
-            path = self._folder.file(name)
-            try:
-                with self._folder.opened(name) as descriptor:
-                    answers.append(ask(LogFile(descriptor, path)))
-            except FileNotFoundError:  # deleted meanwhile
-                continue
-            except DamagedError as error:
-                self._tell(f"{error.where or path}: {error.message}")
-            except StoreError as error:
-                self._tell(error.message)
-        return answers
+        Raises StoreError; the folder is then as it was.
+        """
+        new, path = self._file(f".{name}{_NEW}"), self._file(name)
+        try:
+            with _reported("write to", path, HINT_RETRY):
+                with suppress(FileNotFoundError):
+                    os.unlink(new)  # of a writer that died
+                with _opened(new, create=True) as descriptor:
+                    for piece in pieces:
+                        files.write(descriptor, piece)
+                    os.fsync(descriptor)
+                os.replace(new, path)
+        except StoreError:
+            with suppress(OSError):
+                os.unlink(new)
+            raise
+        self._synchronise()
+
+    def _synchronise(self) -> None:
+        """Make the names in the folder durable; raises StoreError."""
+        with _reported("write to", self._folder, "what is stored is not durable: repair the disk, and save again"):
+            synchronise_folder(self._folder)
+
+    def _unlink(self, name: str) -> int:
+        """Remove a file and return its size; 0 if there is none; raises StoreError."""
+        path = self._file(name)
+        with _reported("remove", path), suppress(FileNotFoundError):
+            size = os.lstat(path).st_size
+            os.unlink(path)
+            return size
+        return 0
+
+
+@contextmanager
+def _reported(act: str, path: str, hint: str = "") -> Generator[None]:
+    """Raise StoreError for what the system refuses within."""
+    try:
+        yield
+    except Timeout:
+        raise
+    except OSError as error:
+        raise StoreError(f"cannot {act} {path}: {reason_of(error)}", hint=hint, where=Where(path)) from None
+
+
+@contextmanager
+def _opened(path: str, *, write: bool = False, create: bool = False) -> Generator[int]:
+    """Open a regular file, as a descriptor; raises FileNotFoundError, StoreError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL if create else os.O_RDWR | os.O_APPEND if write else os.O_RDONLY
+    try:
+        descriptor = os.open(path, flags | _SAFE, 0o600)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        message, hint = f"cannot open {path}: {reason_of(error)}", ""
+        if error.errno == errno.ELOOP:
+            message, hint = f"{path} is a symbolic link, which a store does not follow", "put the file itself there"
+        raise StoreError(message, hint=hint, where=Where(path)) from None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise StoreError(f"{path} is not a regular file", hint="take it out of the folder", where=Where(path))
+        yield descriptor
+    finally:
+        os.close(descriptor)

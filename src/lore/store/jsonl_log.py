@@ -1,26 +1,30 @@
-"""One session's log of a `jsonl:` store: the lines of a save, reading them, and finding what is damaged.
+"""The format of a session's log in a `jsonl:` store.
 
-A log is the session's header, then for each save one `saved` record (`lore.model.events.Saved`) followed by the events
-of the save. The record says how many bytes follow, the digest of each event, and everything the store notes beside the
-events. So a save is stored whole or not at all: if fewer bytes follow than the record says, the save is incomplete, and
-readers leave it out. A last line that has no end and is not JSON, and zeros at the end of the file (a file system may
-leave them after a loss of power), are incomplete as well.
+A log is the session's header, then for each save one `saved` record (`lore.model.events.Saved`) followed by the
+events of the save. The record says how many bytes follow, the digest after each event, and everything that is kept
+beside the events. So a save is stored whole or not at all: if fewer bytes follow than the record says, the save is
+incomplete, and readers leave it out. A last line without an end that is not JSON, and zeros at the end of the file (a
+file system may leave them after a loss of power), are incomplete as well.
 
-Other programs may append whole lines: they are events, whose digest the next save's record holds.
+Other programs may append whole lines. They are events, and the next save's record holds their digest.
 
-The state of a session is read from the header and the last record, whatever the length of the log.
+The summary of a session is read from the header and the last record, whatever the length of the log.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
 from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
-from lore.errors import Where
+from lore.errors import Where, reason_of
 from lore.formats.beginning import BOM
 from lore.formats.lines import fault
 from lore.model import lenient
@@ -28,19 +32,31 @@ from lore.model.canonical import encode
 from lore.model.events import Envelope, Saved
 from lore.model.items import is_absent
 from lore.model.limits import RECORD_BYTES
-from lore.store.base import EMPTY, DamagedError, DamagedPlace, Head, SessionState, StoreError, Verified, like
-from lore.store.deltas import Addition, StoredView
-from lore.store.jsonl_folder import LOG, Folder, name_of, read_range
-from lore.store.lines import IDLE, NOTHING, SEED, Activity, SessionHeader, activity, follow, note, read_header
+from lore.store.base import EMPTY, DamagedError, DamagedPlace, Head, SessionSummary, StoreError, Verified
+from lore.store.deltas import Change, extend
+from lore.store.lines import (
+    NOTHING,
+    SEED,
+    SessionHeader,
+    count_activity,
+    digest_lines,
+    digest_notes,
+    empty_session,
+    read_header,
+)
 
-MOST = 50_000  # events of one record: it has 64 digits for each, and no reader takes a line of more than 12 MiB
 _GROUP, _GROUP_BYTES = 1000, 1024 * 1024  # a log that is written whole has a record for about so many events
 _BEGIN, _END = b'{"kind":"saved",', b',"end":"lore-store-3"}'
 _OWN_FIELDS = frozenset(Saved.__struct_fields__) - frozenset(Envelope.__struct_fields__)
 _DECODER = msgspec.json.Decoder(Saved)
 _BLANK = b" \t\r"
-_PIECE = 64 * 1024
-_LAST = 1 << 62
+_LAST_EVENT = 1 << 62  # a number that no event has
+_PIECE = 64 * 1024  # bytes at the end of a log that are read first
+_MOST_AT_ONCE = 16 * 1024 * 1024  # bytes of one read
+LOG = ".jsonl"
+_LONGEST, _CUT = 200, 120  # bytes of a name: file systems take 255, with dot and ending
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-.")
+_DEVICES = {"con", "prn", "aux", "nul"} | {f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10)}
 
 
 # writing
@@ -51,48 +67,55 @@ def is_record(line: bytes) -> bool:
     return line.startswith(_BEGIN) or line.endswith(_END)
 
 
-def save_bytes(addition: Addition, byte: int) -> bytes:
-    """Return a save as it is written at this byte of a log; raises StoreError for what a log cannot hold."""
-    state, then = addition.state, addition.then()
-    lines = _without_records(addition.lines)
-    record = like(
-        Saved, then, size=then.size - state.size, byte=byte, after=state.head.number, base=state.head.digest,
-        log=state.size, digests=tuple(map(bytes.hex, addition.digests)), note=then.head.note, agent_id=None,
-        metadata=Raw(then.metadata.replace(b"\r", b" ").replace(b"\n", b" ")), turns=then.turns or 0,
+def encode_save(change: Change, byte: int) -> bytes:
+    """Return a save as it is written at this byte of a log; raises StoreError if a log cannot hold it."""
+    before, after = change.before, change.after
+    assert before is not None
+    assert after is not None
+    record = Saved(
+        size=after.size - before.size, byte=byte, after=before.head.number, base=before.head.digest, log=before.size,
+        digests=tuple(map(bytes.hex, change.digests)), note=after.head.note, leaf_id=after.leaf_id,
+        metadata=Raw(after.metadata.replace(b"\r", b" ").replace(b"\n", b" ")), project_id=after.project_id,
+        created_at=after.created_at, updated_at=after.updated_at, turns=after.turns or 0, used_at=after.used_at,
     )  # fmt: skip
     fields = (
         b'"%b":%b' % (name.encode(), bytes(value) if isinstance(value, Raw) else encode(value))
         for name, value in msgspec.structs.asdict(record).items()
-        if name in _OWN_FIELDS and value not in (None, "", ()) and (name != "metadata" or then.metadata != EMPTY)
+        if name in _OWN_FIELDS and value not in (None, "", ()) and (name != "metadata" or after.metadata != EMPTY)
     )
     line = _BEGIN + b",".join(fields) + _END
     if len(line) > RECORD_BYTES:
-        raise StoreError(f"notes of {len(line):,} bytes: a record holds {RECORD_BYTES >> 20} MiB", hint="note less")
-    return b"\n".join((line, *lines, b""))
+        message = f"a save of {len(change.lines):,} events and {len(line):,} bytes beside them"
+        raise StoreError(f"{message}: a record holds {RECORD_BYTES >> 20} MiB", hint="save less at once")
+    return _join((line, *change.lines), change.lines)
 
 
-def _without_records(lines: Sequence[bytes]) -> Sequence[bytes]:
-    if any(map(is_record, lines)):
+def _join(lines: Sequence[bytes], events: Sequence[bytes]) -> bytes:
+    """Join lines to a part of a log; raises StoreError if one of the events is a record."""
+    if any(map(is_record, events)):
         hint = "leave it out: `lore store import` does"
         raise StoreError("an event is a `saved` record, which the store writes itself", hint=hint)
-    return lines
+    return b"\n".join((*lines, b""))
 
 
-def log_pieces(addition: Addition) -> Iterator[bytes]:
+def encode_log(change: Change) -> Iterator[bytes]:
     """Yield the bytes of a new log, in groups of events with a record each."""
-    header = b"\n".join((*_without_records((addition.header or b"",)), b""))
+    before, after, lines, digests = change.before, change.after, change.lines, change.digests
+    assert before is not None
+    assert after is not None
+    header = _join(lines[:1], lines[:1])
     yield header
-    state, byte, start, size = addition.state, len(header), 0, 0
-    ends = range(1, len(addition.lines) + 1)
-    for end in ends or (0,):
-        size += sum(map(len, addition.lines[end - 1 : end]))
-        if end - start >= _GROUP or size >= _GROUP_BYTES or end == len(addition.lines):
-            part = addition._replace(
-                state=state, lines=addition.lines[start:end], digests=addition.digests[start:end]
-            )  # fmt: skip
-            data = save_bytes(part, byte)
+    notes = {name: getattr(after, name) for name in ("project_id", "leaf_id", "metadata", "created_at", "updated_at")}
+    summary = extend(before, lines[:1], digests[:1]).after
+    byte, start, size = len(header), 1, 0
+    for end in range(2, len(lines) + 1) if len(lines) > 1 else (1,):
+        size += len(lines[end - 1])
+        if end - start >= _GROUP or size >= _GROUP_BYTES or end == len(lines):
+            assert summary is not None
+            group = extend(summary, lines[start:end], digests[start:end], **notes)
+            data = encode_save(group, byte)
             yield data
-            state, byte, start, size = part.then(), byte + len(data), end, 0
+            summary, byte, start, size = group.after, byte + len(data), end, 0
 
 
 # reading
@@ -101,50 +124,50 @@ def log_pieces(addition: Addition) -> Iterator[bytes]:
 class Fault(NamedTuple):
     """A damaged place of a log."""
 
-    number: int | None  # the damaged event, if it is one
+    number: int | None  # of the damaged event; None if it is not one event
     byte: int
     message: str
     recoverable: str = "every other event"
 
 
+@dataclass(slots=True)
 class LogPart:
-    """The events of a log from one place to its end, as `read_part` found them."""
+    """The events of a log from one byte to its end."""
 
-    def __init__(self, byte: int, start: Saved | None) -> None:
-        self.byte = byte  # of the file, where the part begins
-        self.end = byte  # of the file, where the last whole save ends
-        self.number = start.after if start else 0  # of the last event
-        self.digest = _digest(start.base) if start else SEED
-        self.log = start.log if start else 0  # bytes of all events
-        self.first = self.number + 1  # number of the first event in `lines`
-        self.lines: list[bytes] = []
-        self.digests: list[bytes] = []
-        self.record: Saved | None = None  # the last
-        self.foreign = 0  # events that other programs appended
-        self.loose = 0  # events after the last record, or all if there is none
-        self.faults: list[Fault] = []
-        self.has_end = True  # whether the last line ends with a line feed
+    end: int  # byte of the file at which the last whole save ends
+    number: int = 0  # of the last event
+    digest: bytes = SEED  # after the last event
+    size: int = 0  # bytes of all events of the log up to here
+    first: int = 1  # number of the first event in `lines`
+    lines: list[bytes] = field(default_factory=list[bytes])
+    digests: list[bytes] = field(default_factory=list[bytes])  # after each of the lines
+    record: Saved | None = None  # the last
+    foreign: int = 0  # events that other programs appended
+    loose: int = 0  # events after the last record, or all if there is none
+    faults: list[Fault] = field(default_factory=list[Fault])
+    has_end: bool = True  # whether the last line ends with a line feed
 
     def add(self, lines: Sequence[bytes], digests: Sequence[bytes]) -> None:
         """Append events."""
         self.lines += lines
         self.digests += digests
         self.number += len(lines)
-        self.log += sum(map(len, lines)) + len(lines)
-        if digests:
-            self.digest = digests[-1]
+        self.size += sum(map(len, lines)) + len(lines)
+        self.digest = digests[-1] if digests else self.digest
 
 
 def read_part(data: bytes, byte: int = 0, start: Saved | None = None) -> LogPart:
-    """Read the bytes of a log from one byte to its end: the first, or that of the record `start`. Costs O(bytes)."""
-    part = LogPart(byte, start)
+    """Parse a log from one byte to its end: from the first, or from that of the record `start`. Costs O(bytes)."""
+    part = LogPart(byte)
+    if start is not None:
+        part = LogPart(byte, start.after, _digest(start.base), start.log, start.after + 1)
     data = data.rstrip(b"\0") if data.endswith(b"\0") else data
     at = 0
     while at < len(data):
         stop = data.find(b"\n", at)
         line = data[at : stop if stop >= 0 else len(data)]
         if is_record(line):
-            end = _read_save(data, at, stop, part) if stop >= 0 else None
+            end = _read_save(data, at, stop, byte, part) if stop >= 0 else None
             if end is None:
                 break
             at = end
@@ -166,13 +189,13 @@ def _read_foreign(line: bytes, byte: int, part: LogPart) -> None:
         part.faults.append(Fault(part.number + 1, byte, f"unreadable line: {reason}"))
     part.foreign += part.number > 0  # the first is the header
     part.loose += 1
-    part.add((line,), follow(part.digest, (line,)))
+    part.add((line,), digest_lines(part.digest, (line,)))
 
 
-def _read_save(data: bytes, at: int, stop: int, part: LogPart) -> int | None:
-    """Read a record and its events; returns where they end, None if the save is incomplete."""
-    byte, begin = part.byte + at, stop + 1
-    record = _read_record(data[at:stop], byte)
+def _read_save(data: bytes, at: int, stop: int, offset: int, part: LogPart) -> int | None:
+    """Parse a record and its events; returns where they end, None if the save is incomplete."""
+    byte, begin = offset + at, stop + 1
+    record = _parse_record(data[at:stop], byte)
     if record is None:
         message = "a saved record is damaged, or belongs to another file"
         part.faults.append(Fault(None, byte, message, "the events after it, without their digests"))
@@ -190,29 +213,30 @@ def _read_save(data: bytes, at: int, stop: int, part: LogPart) -> int | None:
         number, which = (part.number, "the event") if part.loose == 1 else (None, f"one of {part.loose:,} events")
         message = f"{which} before this byte was changed"
         part.faults.append(Fault(number, byte, message, "what it says now may be wrong"))
-    part.number, part.digest, part.log = record.after, _digest(record.base), record.log
+    part.number, part.digest, part.size = record.after, _digest(record.base), record.log
     lines, digests = data[begin:end].split(b"\n")[:-1], [*map(_digest, record.digests)]
-    if follow(part.digest, lines) != digests:
-        _find_changed(lines, digests, part, part.byte + begin)
+    if digest_lines(part.digest, lines) != digests:
+        part.faults += _find_changed(lines, digests, part, offset + begin)
     part.add(lines, digests)
     part.record, part.loose = record, 0
     return end
 
 
-def _find_changed(lines: Sequence[bytes], digests: Sequence[bytes], part: LogPart, byte: int) -> None:
-    """Name each event of a save that was changed: its digest does not follow from the one stored before it."""
+def _find_changed(lines: Sequence[bytes], digests: Sequence[bytes], part: LogPart, byte: int) -> Iterator[Fault]:
+    """Yield each event of a save whose digest does not follow from the one stored before it."""
     if len(lines) != len(digests):
         message = f"{len(digests):,} events were stored with this save, {len(lines):,} are there"
-        part.faults.append(Fault(None, byte, message, "the events that are there"))
+        yield Fault(None, byte, message, "the events that are there")
         return
-    before = part.digest
+    previous = part.digest
     for number, (line, digest) in enumerate(zip(lines, digests, strict=True), part.number + 1):
-        if follow(before, (line,)) != [digest]:
-            part.faults.append(Fault(number, byte, "the event is not what was stored"))
-        before, byte = digest, byte + len(line) + 1
+        if digest_lines(previous, (line,)) != [digest]:
+            yield Fault(number, byte, "the event is not what was stored")
+        previous, byte = digest, byte + len(line) + 1
 
 
-def _read_record(line: bytes, byte: int) -> Saved | None:
+def _parse_record(line: bytes, byte: int) -> Saved | None:
+    """Return the record that was written at this byte; None if it is damaged."""
     if not (line.startswith(_BEGIN) and line.endswith(_END)):
         return None
     try:
@@ -223,7 +247,7 @@ def _read_record(line: bytes, byte: int) -> Saved | None:
         except (ValueError, RecursionError):
             return None
     is_whole = isinstance(record, Saved) and record.byte == byte and record.size >= 0 and record.after > 0
-    return record if is_whole and note(record.leaf_id, _metadata(record)) == record.note else None
+    return record if is_whole and digest_notes(record.leaf_id, _metadata(record)) == record.note else None
 
 
 def _metadata(record: Saved) -> bytes:
@@ -237,60 +261,90 @@ def _digest(text: str) -> bytes:
         return b""
 
 
-# a session's log
+# a session's file
 
 
-class LogFile(StoredView):
-    """A session's log that is open, as it was when it was opened."""
+def log_name(session_id: str) -> str:
+    """Return the name of a session's log, unique on file systems that ignore case or normalise Unicode.
+
+    Lower-case ASCII letters, digits, `_`, `-` and `.` are kept, every other byte of the UTF-8 text becomes `%` and two
+    hex digits. A long name is cut and ends with `~` and the SHA-256 of the id.
+    """
+    data = session_id.encode("utf-8", "surrogatepass")
+    name = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in data)
+    if name.startswith(".") or name.partition(".")[0] in _DEVICES:
+        name = f"%{data[0]:02X}{name[1:]}"
+    return (name if len(name) <= _LONGEST else f"{name[:_CUT]}~{sha256(data).hexdigest()}") + LOG
+
+
+def read_range(descriptor: int, start: int, end: int) -> bytes:
+    """Return the bytes of a file from `start` to `end`, or to its end; raises StoreError."""
+    pieces: list[bytes] = []
+    while start < end:
+        try:
+            os.lseek(descriptor, start, os.SEEK_SET)
+            piece = os.read(descriptor, min(_MOST_AT_ONCE, end - start))
+        except OSError as error:
+            hint = "look at the disk; nothing was changed"
+            raise StoreError(f"cannot read what is stored: {reason_of(error)}", hint=hint) from None
+        if not piece:
+            break
+        pieces.append(piece)
+        start += len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+class LogFile:
+    """A session's open log, with the bytes that it had when it was opened."""
 
     def __init__(self, descriptor: int, path: str) -> None:
         self.descriptor = descriptor
         self.path = path
-        self.size = os.fstat(descriptor).st_size
+        self.length = os.fstat(descriptor).st_size
         self._part: LogPart | None = None
-        self._state: SessionState | None = None
+        self._summary: SessionSummary | None = None
 
     def part(self, after: int) -> LogPart:
         """Return the events after a number, perhaps with some before it; raises DamagedError."""
         if self._part is None or self._part.first > after + 1:
-            part = self.read() if after <= 0 else self._read_end(after)
+            part = self._read_all() if after <= 0 else self._read_end(after)
             if part.faults:
                 first = part.faults[0]
                 raise self._damaged(f"event {first.number}: " if first.number else "", first.message, first.byte)
             self._part = part
         return self._part
 
-    def read(self) -> LogPart:
-        """Return all events, damaged or not."""
-        return read_part(read_range(self.descriptor, 0, self.size))
+    def _read_all(self) -> LogPart:
+        return read_part(read_range(self.descriptor, 0, self.length))
 
     def _read_end(self, after: int) -> LogPart:
         """Read from the last record that has at most `after` events before it, or from the beginning."""
         size = _PIECE
-        while size < self.size:
-            begin = self.size - size
-            data = read_range(self.descriptor, begin, self.size)
+        while size < self.length:
+            begin = self.length - size
+            data = read_range(self.descriptor, begin, self.length)
             at = data.rfind(b"\n" + _BEGIN)
             while at >= 0:
                 stop = data.find(b"\n", at + 1)
-                record = _read_record(data[at + 1 : stop], begin + at + 1) if stop >= 0 else None
+                record = _parse_record(data[at + 1 : stop], begin + at + 1) if stop >= 0 else None
                 if record is not None and record.after <= after:
                     part = read_part(data[at + 1 :], begin + at + 1, record)
                     if part.record is not None:  # else this save is incomplete
                         return part
                 at = data.rfind(b"\n" + _BEGIN, 0, at)
             size *= 4
-        return self.read()
+        return self._read_all()
 
     @property
     def incomplete(self) -> int:
         """How many bytes of an incomplete save are at the end."""
-        return self.size - self.part(_LAST).end
+        return self.length - self.part(_LAST_EVENT).end
 
+    @cached_property
     def header(self) -> SessionHeader:
-        """Return the session's header; raises DamagedError if there is none, or another session's."""
+        """The session's header; raises DamagedError if there is none, or another session's."""
         data, at = b"", 0
-        while b"\n" not in data and at < min(self.size, RECORD_BYTES):
+        while b"\n" not in data and at < min(self.length, RECORD_BYTES):
             data += read_range(self.descriptor, at, at + _PIECE)
             at += _PIECE
         if not data:
@@ -300,9 +354,9 @@ class LogFile(StoredView):
             header = read_header(data.partition(b"\n")[0].removeprefix(BOM))
         except StoreError as error:
             raise self._damaged("event 1: ", error.message, 0) from None
-        wanted = name_of(header.session_id) + LOG
-        if wanted != os.path.basename(self.path):
-            message = f"the header is that of session {header.session_id!r}, whose file is {wanted}"
+        name = log_name(header.session_id)
+        if name != os.path.basename(self.path):
+            message = f"the header is that of session {header.session_id!r}, whose file is {name}"
             raise self._damaged("event 1: ", message, 0)
         return header
 
@@ -310,67 +364,62 @@ class LogFile(StoredView):
         return DamagedError(f"{which}{message}", where=Where(self.path, None, byte))
 
     @property
-    def state(self) -> SessionState:
-        if self._state is None:
-            self._state = self._read_state()
-        return self._state
+    def summary(self) -> SessionSummary:
+        """What is stored beside the events; raises DamagedError."""
+        self._summary = self._summary or self._read_summary()
+        return self._summary
 
-    def _read_state(self) -> SessionState:
-        header, part = self.header(), self.part(_LAST)
+    def _read_summary(self) -> SessionSummary:
+        empty, part = empty_session(self.header), self.part(_LAST_EVENT)
         record, loose = part.record, part.lines[len(part.lines) - part.loose :]
-        notes: dict[str, object] = {"created_at": header.at} if record is None else {
-            name: getattr(record, name) for name in ("project_id", "leaf_id", "created_at", "updated_at")
-        }  # fmt: skip
-        metadata = EMPTY if record is None else _metadata(record)
-        used = activity(loose, IDLE if record is None else Activity(record.turns, record.used_at))
-        head = Head(part.number, part.digest.hex(), NOTHING.note if record is None else record.note)
-        return like(SessionState, header, head=head, size=part.log, metadata=metadata, **notes, **used._asdict())
+        turns, used_at = count_activity(loose, record.turns if record else 0, record.used_at if record else None)
+        head = Head(part.number, part.digest.hex(), record.note if record else NOTHING.note)
+        summary = replace(empty, head=head, size=part.size, turns=turns, used_at=used_at)
+        if record is None:
+            return summary
+        return replace(
+            summary, metadata=_metadata(record), project_id=record.project_id, leaf_id=record.leaf_id,
+            created_at=record.created_at, updated_at=record.updated_at,
+        )  # fmt: skip
 
     def digest(self, number: int) -> str | None:
-        if number in (0, self.head.number):
-            return self.head.digest if number else NOTHING.digest
+        """Return the digest after event `number` (0: before the first); None if there is no such event."""
+        head = self.summary.head
+        if number in (0, head.number):
+            return head.digest if number else NOTHING.digest
         part = self.part(number - 1)
         place = number - part.first
         return part.digests[place].hex() if 0 <= place < len(part.digests) else None
 
     def lines(self, after: int, count: int) -> Sequence[bytes]:
+        """Return at most `count` events, those after event `after`."""
+        if not after and count == 1:
+            return (self.header.line,)
         part = self.part(after)
         start = after + 1 - part.first
         return part.lines[start : start + count]
 
-
-def verify_log(folder: Folder, name: str) -> Verified | None:
-    """Recompute every digest of a log; None if it was deleted meanwhile."""
-    session_id, damage, notes, path = None, list[DamagedPlace](), list[str](), folder.file(name)
-    try:
-        with folder.opened(name) as descriptor:
-            log = LogFile(descriptor, path)
-            part = log.read()
-            try:
-                session_id = log.header().session_id
-            except DamagedError as error:
-                is_misnamed = "whose file is" in error.message
-                left = "the other events" if part.lines else "nothing"
-                left = "all events: give the file that name" if is_misnamed else left
-                damage.append(DamagedPlace(None, 1, f"{path}, byte 0", error.message.removeprefix("event 1: "), left))
-    except FileNotFoundError:
-        return None
-    except StoreError as error:  # a symbolic link, or a disk that does not answer
-        return Verified(1, 0, (unread(path, error),))
-    damage += [DamagedPlace(session_id, one.number, f"{path}, byte {one.byte}", *one[2:]) for one in part.faults]
-    incomplete = log.size - part.end
-    if incomplete and not part.faults:
-        message = (
-            f"the last {incomplete:,} bytes are an incomplete save: its writer died, or the disk lost its end, "
-            "and then it may have been acknowledged"
+    def verify(self) -> Verified:
+        """Recompute every digest, and name each damaged place."""
+        session_id, damage, notes, part = None, list[DamagedPlace](), list[str](), self._read_all()
+        try:
+            session_id = self.header.session_id
+        except DamagedError as error:
+            left = "the other events" if part.lines else "nothing"
+            left = "all events: give the file that name" if "whose file is" in error.message else left
+            damage.append(DamagedPlace(None, 1, f"{self.path}, byte 0", error.message.removeprefix("event 1: "), left))
+        damage += (
+            DamagedPlace(session_id, fault.number, f"{self.path}, byte {fault.byte}", *fault[2:])
+            for fault in part.faults
         )
-        left = "every event before it, and its whole lines until the next save removes them"
-        damage.append(DamagedPlace(session_id, None, f"{path}, byte {part.end}", message, left))
-    if part.foreign:
-        notes.append(f"{path}: {part.foreign:,} events were appended by another program, without a digest")
-    return Verified(1, len(part.lines), tuple(damage), tuple(notes))
-
-
-def unread(path: str, error: StoreError) -> DamagedPlace:
-    """Return the damage of a file that cannot be read."""
-    return DamagedPlace(None, None, path, error.message, "not known")
+        incomplete = self.length - part.end
+        if incomplete and not part.faults:
+            message = (
+                f"the last {incomplete:,} bytes are an incomplete save: its writer died, or the disk lost its end, "
+                "and then it may have been acknowledged"
+            )
+            left = "every event before it, and its whole lines until the next save removes them"
+            damage.append(DamagedPlace(session_id, None, f"{self.path}, byte {part.end}", message, left))
+        if part.foreign:
+            notes.append(f"{self.path}: {part.foreign:,} events were appended by another program, without a digest")
+        return Verified(1, len(part.lines), tuple(damage), tuple(notes))

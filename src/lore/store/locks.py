@@ -1,8 +1,8 @@
-"""One compaction at a time for an agent and its user, and the secrets of this user.
+"""The lock of an agent and its user, for one compaction at a time, and the secrets of this machine's user.
 
-A lock is `filelock`'s on an empty file named by a digest, in `locks` in `$LORE_STATE`, else in `$XDG_STATE_HOME/lore`,
-else in `~/.local/state/lore`. It holds between threads and processes, on every system, and ends with its process. The
-files stay: taking one away while another process opens it would give both the lock.
+Locks are empty files named by a digest, in `locks` in `$LORE_STATE`, else in `$XDG_STATE_HOME/lore`, else in
+`~/.local/state/lore`. They hold between threads and processes on every system, and end with their process. The files
+stay: removing one while another process opens it would give both the lock.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from filelock import FileLock, Timeout
 from lore.errors import LoreError
 from lore.files import replaced
 from lore.model.canonical import encode
-from lore.store.registry import scheme_of, shown
+from lore.store.registry import mask_url, place_of
 
 FOLDER = "LORE_STATE"
-_PLACED = ("sqlite", "jsonl")  # whose URL names a file or a folder
 KEY_BYTES = 32
 _KEY = "boundary.key"
 
@@ -48,19 +47,16 @@ def trylock(store_url: str, agent: str, user: str, *, folder: Path | None = None
 
 
 def lock_name(store_url: str, agent: str, user: str) -> str:
-    """Name a lock's file: the same for every spelling of a store's place, and nothing to be read from."""
-    scheme, behind = scheme_of(store_url), store_url.partition(":")[2]
-    place = shown(store_url)
-    if scheme in _PLACED and behind:
-        place = f"{scheme}:{os.path.realpath(os.path.expanduser(behind))}"
-    return hashlib.sha256(encode((place, agent, user))).hexdigest() + ".lock"
+    """Return the name of a lock's file: the same for every spelling of a store's place, and without its words."""
+    place = place_of(store_url)
+    url = mask_url(store_url) if place is None else f"{store_url.partition(':')[0].lower()}:{os.path.realpath(place)}"
+    return hashlib.sha256(encode((url, agent, user))).hexdigest() + ".lock"
 
 
 def state_folder() -> Path:
-    """Return the folder in which this user's locks and secrets lie; it need not exist yet."""
-    given = os.environ.get(FOLDER)
-    if given:
-        return Path(given)
+    """Return the folder of this user's locks and secrets, which may not exist yet; raises LoreError."""
+    if os.environ.get(FOLDER):
+        return Path(os.environ[FOLDER])
     state = os.environ.get("XDG_STATE_HOME", "")
     try:
         base = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
@@ -70,7 +66,7 @@ def state_folder() -> Path:
 
 
 def private(folder: Path) -> Path:
-    """Make a folder that only this user writes to; raises LoreError where it cannot be, or others may write."""
+    """Make a folder that only this user writes to; raises LoreError if that fails, or others may write to it."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()
@@ -82,7 +78,7 @@ def private(folder: Path) -> Path:
 
 
 def boundary_key(folder: Path) -> bytes:
-    """Return this user's secret for boundary lines: random, made when it is first asked for, and never shown."""
+    """Return this user's random secret for boundary lines, which is made when it is first needed; raises LoreError."""
     path = private(folder) / _KEY
     try:
         if not path.exists():  # written whole: of two processes that make one, neither reads half of it
@@ -92,7 +88,7 @@ def boundary_key(folder: Path) -> bytes:
     except OSError as error:
         raise _refused(f"a key in {path}", error) from None
     if len(key) != KEY_BYTES:
-        raise LoreError(f"{path} holds no key of {KEY_BYTES} bytes", hint="delete it: another one is made")
+        raise LoreError(f"{path} is not a key of {KEY_BYTES} bytes", hint="delete it: another one is made")
     return key
 
 

@@ -1,8 +1,8 @@
 """Sessions that lore keeps for itself: memory across sessions, and its audit log.
 
 Their ids begin with `lore.memory/` and `lore.memory.audit/`. `lore store list`, and a whole store that is read as
-input, leave such sessions out; none is made, appended to or written in full by hand, and no user's session is forked
-from one. A command given the id of one reads, moves or deletes it.
+input, leave them out. No command makes one, appends to one, writes one in full or forks a user's session from one. A
+command that is given the id of one reads, moves or deletes it.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ def is_reserved(session_id: str) -> bool:
     return session_id.startswith((MEMORY_PREFIX, AUDIT_PREFIX))
 
 
-def of_users(sessions: Iterable[SessionSummary]) -> list[SessionSummary]:
+def drop_reserved(sessions: Iterable[SessionSummary]) -> list[SessionSummary]:
     """Return the sessions of users."""
     return [summary for summary in sessions if not is_reserved(summary.session_id)]
 
 
 def refuse_reserved(session_id: str) -> None:
-    """Raise LoreError for an id that is lore's own."""
+    """Raise LoreError if lore keeps a session of this id for itself."""
     if is_reserved(session_id):
-        raise LoreError(f"{session_id!r} is an id under which lore keeps memory", hint=_HINT)
+        raise LoreError(f"lore keeps memory under ids like {session_id!r}", hint=_HINT)
 
 
 def refuse_header(header: SessionHeader) -> None:
-    """Raise LoreError for a session that is lore's own, or is to be forked from one."""
+    """Raise LoreError for a session that lore would keep for itself, or that is forked from one."""
     refuse_reserved(header.session_id)
     if header.parent_session_id is not None and is_reserved(header.parent_session_id):
         message = f"session {header.session_id!r} is forked from one in which lore keeps memory"

@@ -1,27 +1,31 @@
 """A store in an SQL database: everything that sqlite and PostgreSQL share.
 
-A database gives what is abstract in `SqlStore`: a transaction, an error in lore's words for each of its own, a check
-of its files, vacuum and close. Rules:
-- a call is one transaction; what reads sees one state of the store;
-- what writes to a session holds it alone: sqlite's one writer, the lock on the session's row in PostgreSQL (`lock`);
-- a delta costs a look at the session's row and at its last event, and the rows that are new: nothing is counted and
-  nothing summed up;
-- `load` derives the digest of what it read and compares it with the stored one, so that a line that was changed, is
-  missing, or out of order is an error, never less than was stored;
-- `verify` compares each row with the one before it, and derived rows with the events: one changed line is found alone,
-  since the next event follows from the stored digest; a changed digest is told from a changed line by whether the next
-  event follows from the derived one. An event is surely whole where its digest follows from the one stored before it.
+`sessions` holds how far each session is stored, `events` its lines with the digest after each, `prompt_deltas` the
+rows derived from them, `bindings` which session a client means.
+
+- A call is one transaction. A reader sees one state of the store.
+- A writer of a session keeps other writers of it out: sqlite has one writer, PostgreSQL a lock on the session's row.
+- A delta costs a look at the session's row and at its last event, and the new rows.
+- `load` compares the digest of the lines that it read with the stored one: a line that was changed, is missing or out
+  of order is an error, never less than was stored.
+- `verify` compares each event with the digest stored before it, so one changed line is found alone, and compares
+  derived rows with the events.
+
+Statements have `?` for each value and use what sqlite and PostgreSQL have in common. Ids are text, compared by code
+point. Lines, selectors, contents, metadata, leaf ids and times are bytes, because text columns of PostgreSQL refuse
+U+0000 and those of sqlite lone surrogates, and JSON can hold both: they are UTF-8 with surrogates encoded like any
+character. A `seq` may be any integer that JSON can spell: past 64 bits it is text in sqlite, NUMERIC in PostgreSQL.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from itertools import pairwise
-from typing import ClassVar, NamedTuple, TypeVar
+from itertools import chain, groupby
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from msgspec.structs import replace
+import msgspec
 
 from lore.store.base import (
     DamagedError,
@@ -34,26 +38,229 @@ from lore.store.base import (
     UnknownSessionError,
     Verified,
 )
-from lore.store.deltas import AddingStore, Addition, Decide, bound_to, with_forks
-from lore.store.lines import SEED, activity, follow, good_id, is_id, note, put_together, read_header, rows_of
-from lore.store.sql_tables import (
-    COLUMNS,
-    Event,
-    SqlSession,
-    SqlTransaction,
-    columns_of,
-    events_of,
-    kept_rows,
-    put_events,
-    put_rows,
-    typed,
+from lore.store.deltas import Change, Decide, DeltaStore, refuse_binding, session_with_forks
+from lore.store.lines import (
+    SEED,
+    Row,
+    check_id,
+    count_activity,
+    digest_lines,
+    digest_notes,
+    is_id,
+    merge_rows,
+    read_header,
+    rows_of,
 )
 
+SqlValue: TypeAlias = int | str | bytes | None
+_AT_ONCE = 256  # events of one query when a whole session is verified
 _T = TypeVar("_T")
 
 
-class SqlStore(AddingStore):
-    """Sessions in the tables of `sql_tables`."""
+class SqlTransaction(Protocol):
+    """One transaction: all of it is stored, or nothing. Errors of the database are StoreErrors."""
+
+    def execute(self, sql: str, values: Sequence[SqlValue] = ()) -> Sequence[tuple[Any, ...]]:
+        """Run a statement and return all its rows."""
+        ...
+
+    def executemany(self, sql: str, values: Iterable[Sequence[SqlValue]]) -> None:
+        """Run a statement once for each of these."""
+        ...
+
+
+# the tables
+
+SCHEMA_VERSION = 6
+TABLES = frozenset({"sessions", "events", "prompt_deltas", "bindings"})
+_SCHEMA = (
+    """
+CREATE TABLE sessions (
+    session {key},
+    session_id {text} NOT NULL UNIQUE,
+    project_id {text},
+    parent_session_id {text},
+    created_at {bytes},
+    updated_at {bytes},
+    leaf_id {bytes},
+    metadata {bytes} NOT NULL,
+    head_number {int} NOT NULL CHECK (head_number >= 1),
+    head_digest {bytes} NOT NULL CHECK (length(head_digest) = 32),
+    head_note {bytes} NOT NULL CHECK (length(head_note) = 32),
+    size {int} NOT NULL CHECK (size >= 0),
+    user_id {bytes},
+    agent_id {bytes},
+    turns {int} NOT NULL,
+    used_at {bytes}
+) {strict}
+""",
+    "CREATE INDEX sessions_by_project ON sessions (project_id)",
+    """
+CREATE TABLE events (
+    session {int} NOT NULL REFERENCES sessions (session) ON DELETE CASCADE,
+    number {int} NOT NULL CHECK (number >= 1),
+    line {bytes} NOT NULL,
+    digest {bytes} NOT NULL CHECK (length(digest) = 32),
+    PRIMARY KEY (session, number)
+) {strict}
+""",
+    """
+CREATE TABLE prompt_deltas (
+    session_id {text} NOT NULL REFERENCES sessions (session_id) ON DELETE CASCADE,
+    seq {seq} NOT NULL,
+    project_id {text},
+    selector {bytes} NOT NULL,
+    content {bytes} NOT NULL,
+    PRIMARY KEY (session_id, seq)
+) {strict}
+""",
+    "CREATE INDEX prompt_deltas_by_project ON prompt_deltas (project_id)",
+    """
+CREATE TABLE bindings (
+    client_key {text} NOT NULL PRIMARY KEY,
+    session {int} NOT NULL REFERENCES sessions (session) ON DELETE CASCADE
+) {strict}
+""",
+    "CREATE INDEX bindings_by_session ON bindings (session)",
+)
+
+
+def make_tables(tx: SqlTransaction, types: Mapping[str, str]) -> None:
+    """Make the tables and indexes; `types` has what a database writes for each name in braces."""
+    for statement in _SCHEMA:
+        tx.execute(statement.format_map(types).strip())
+
+
+# rows
+
+
+def _typed(rows: object, kind: type[_T]) -> _T:
+    """Return rows as this type; raises DamagedError: a flipped bit in a file can make text of bytes."""
+    try:
+        return msgspec.convert(rows, kind, builtin_types=(bytes,))
+    except msgspec.ValidationError:
+        raise DamagedError("a row holds a value of another type than its column's") from None
+
+
+class _SessionRow(NamedTuple):
+    session: int
+    session_id: str
+    project_id: str | None
+    parent_session_id: str | None
+    created_at: bytes | None
+    updated_at: bytes | None
+    leaf_id: bytes | None
+    metadata: bytes
+    head_number: int
+    head_digest: bytes
+    head_note: bytes
+    size: int
+    user_id: bytes | None
+    agent_id: bytes | None
+    turns: int
+    used_at: bytes | None
+
+
+_COLUMNS = ", ".join(_SessionRow._fields)
+
+
+class _EventRow(NamedTuple):
+    number: int
+    line: bytes
+    digest: bytes
+
+
+def _encode(text: str | None) -> bytes | None:
+    return None if text is None else text.encode("utf-8", "surrogatepass")
+
+
+def _decode(raw: bytes | None) -> str | None:
+    """Decode a column of bytes; invalid UTF-8 is shown as escapes."""
+    if raw is None:
+        return None
+    try:
+        return raw.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return raw.decode("utf-8", "backslashreplace")
+
+
+def _columns_of(summary: SessionSummary) -> dict[str, SqlValue]:
+    """Return the columns of a session's row, without its key."""
+    head = summary.head
+    columns: dict[str, SqlValue] = {
+        "head_number": head.number, "head_digest": bytes.fromhex(head.digest), "head_note": bytes.fromhex(head.note),
+    }  # fmt: skip
+    for name in ("session_id", "project_id", "parent_session_id", "metadata", "size", "turns"):
+        columns[name] = getattr(summary, name)
+    for name in ("created_at", "updated_at", "leaf_id", "user_id", "agent_id", "used_at"):
+        columns[name] = _encode(getattr(summary, name))
+    return columns
+
+
+class SqlSession:
+    """A stored session in a transaction. Each look is one row, whatever the session's length."""
+
+    def __init__(self, tx: SqlTransaction, row: tuple[Any, ...]) -> None:
+        """`row` has `_COLUMNS`; raises DamagedError."""
+        found = _typed(row, _SessionRow)
+        self._tx = tx
+        self.key = found.session
+        self.summary = SessionSummary(
+            session_id=found.session_id, head=Head(found.head_number, found.head_digest.hex(), found.head_note.hex()),
+            size=found.size, project_id=found.project_id, parent_session_id=found.parent_session_id,
+            leaf_id=_decode(found.leaf_id), metadata=found.metadata, created_at=_decode(found.created_at),
+            updated_at=_decode(found.updated_at), user_id=_decode(found.user_id), agent_id=_decode(found.agent_id),
+            turns=found.turns, used_at=_decode(found.used_at),
+        )  # fmt: skip
+
+    def digest(self, number: int) -> str | None:
+        """Return the stored digest after event `number` (0: before the first); None if there is no such event."""
+        if number == 0:
+            return SEED.hex()
+        sql = "SELECT digest FROM events WHERE session = ? AND number = ?"
+        rows = _typed(self._tx.execute(sql, (self.key, number)), list[tuple[bytes]])
+        return rows[0][0].hex() if rows else None
+
+    def lines(self, after: int, count: int = 2**62) -> tuple[bytes, ...]:
+        """Return at most `count` events, those after event `after`."""
+        sql = "SELECT line FROM events WHERE session = ? AND number > ? AND number <= ? ORDER BY number"
+        rows = self._tx.execute(sql, (self.key, after, after + count))
+        return tuple(chain.from_iterable(_typed(rows, list[tuple[bytes]])))
+
+    def events(self) -> Iterator[list[_EventRow]]:
+        """Yield all events with their digests, some at a time."""
+        after = 0
+        sql = "SELECT number, line, digest FROM events WHERE session = ? AND number > ? ORDER BY number LIMIT ?"
+        while rows := _typed(self._tx.execute(sql, (self.key, after, _AT_ONCE)), list[_EventRow]):
+            yield rows
+            after = rows[-1].number
+
+    def prompt_deltas(self) -> tuple[DeltaRow, ...]:
+        """Return the rows of `prompt_deltas`, by `seq`."""
+        name = self.summary.session_id
+        sql = "SELECT seq, project_id, selector, content FROM prompt_deltas WHERE session_id = ?"
+        rows = _typed(self._tx.execute(sql, (name,)), list[tuple[Any, str | None, bytes, bytes]])
+        try:
+            found = [DeltaRow(name, int(seq), project, selector, text) for seq, project, selector, text in rows]
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise DamagedError(f"session {name!r}: a prompt delta's seq is not an integer") from error
+        return tuple(sorted(found, key=lambda row: row.seq))
+
+    def check_end(self) -> None:
+        """Raise DamagedError if the last event or the notes are not what was written: nothing may be added to them."""
+        name, head = self.summary.session_id, self.summary.head
+        if digest_notes(self.summary.leaf_id, self.summary.metadata) != head.note:
+            raise DamagedError(f"session {name!r}: leaf or metadata are not as they were written")
+        if self.digest(head.number) != head.digest:
+            message = f"session {name!r}: event {head.number}, its last, is missing or not as it was written"
+            raise DamagedError(message)
+
+
+# the store
+
+
+class SqlStore(DeltaStore):
+    """Sessions in the tables of an SQL database."""
 
     lock: ClassVar[str] = ""  # ends a SELECT of a session's row that will be written
 
@@ -61,12 +268,12 @@ class SqlStore(AddingStore):
     def transaction(self, *, write: bool) -> AbstractContextManager[SqlTransaction]:
         """Open a transaction: committed at its end, rolled back on an error.
 
-        One that does not write sees one state of the store from its first statement on. Errors of the database
-        leave it as StoreError or DamagedError.
+        One that does not write sees one state of the store from its first statement on. Errors of the database leave it
+        as StoreError or DamagedError.
         """
 
     def integrity(self) -> Sequence[DamagedPlace]:
-        """Return what the database itself finds damaged in its files; else that is found where events are read."""
+        """Return what the database itself finds damaged in its files."""
         return ()
 
     def notes(self) -> tuple[str, ...]:
@@ -75,98 +282,91 @@ class SqlStore(AddingStore):
 
     @abstractmethod
     def vacuum(self) -> int:
-        """Give back what is not needed any more; returns by how many bytes the store became smaller."""
+        """Free space that nothing needs; returns by how many bytes the store became smaller."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of files and connections. The store cannot be used any more."""
-
-    # sessions
+        """Release files and connections. The store cannot be used any more."""
 
     def load(self, session_id: str, *, after: int = 0) -> SessionData:
         after = max(0, after)
         with self.transaction(write=False) as tx:
-            session = self._found(tx, session_id)
-            state, head = session.state, session.head
+            session = self._get(tx, session_id)
+            summary, head = session.summary, session.summary.head
             start = min(after, head.number)
             lines, base = session.lines(start), session.digest(start)
-            last = None if base is None else [bytes.fromhex(base), *follow(bytes.fromhex(base), lines)][-1].hex()
-            whole = len(lines) == head.number - start and last == head.digest
-            if not whole or note(state.leaf_id, state.metadata) != head.note:
-                raise _damaged(verify_session(session).damage, session_id)
-        return state.data(lines, after + 1)
+            last = None if base is None else [bytes.fromhex(base), *digest_lines(bytes.fromhex(base), lines)][-1].hex()
+            is_whole = len(lines) == head.number - start and last == head.digest
+            if not is_whole or digest_notes(summary.leaf_id, summary.metadata) != head.note:
+                damage = verify_session(session).damage
+                found = f"{damage[0].place}: {damage[0].message}; {damage[0].recoverable}" if damage else "it changed"
+                raise DamagedError(f"session {session_id!r}: {found}")
+        return summary.with_events(lines, after + 1)
 
-    def _write(self, session_id: str, decide: Decide[_T]) -> _T:
+    def _change(self, session_id: str, decide: Decide) -> Head:
         with self.transaction(write=True) as tx:
             while True:
                 session = self._find(tx, session_id, write=True)
                 if session is not None:
-                    session.check()
-                result, addition = decide(session)
-                if addition is None or _add(tx, session, addition):
-                    return result
+                    session.check_end()
+                change = decide(session)
+                if change.after is None or _write(tx, session, change):
+                    return change.head
 
     def delete(self, session_id: str) -> tuple[str, ...]:
         with self.transaction(write=True) as tx:
             return self._delete(tx, session_id)
 
     def _delete(self, tx: SqlTransaction, session_id: str) -> tuple[str, ...]:
-        self._found(tx, session_id, write=True)
-        gone = with_forks(session_id, _parents(tx))
-        tx.executemany("DELETE FROM sessions WHERE session_id = ?", ((name,) for name in gone))
-        return gone
+        self._get(tx, session_id, write=True)
+        deleted = session_with_forks(session_id, _parents(tx))
+        tx.executemany("DELETE FROM sessions WHERE session_id = ?", ((name,) for name in deleted))
+        return deleted
 
     def list(self, project_id: str | None = None) -> Sequence[SessionSummary]:
         where, values = ("", ()) if project_id is None else (" WHERE project_id = ?", (project_id,))
         if project_id is not None and not is_id(project_id):
             return []
         with self.transaction(write=False) as tx:
-            rows = tx.execute(f"SELECT {COLUMNS} FROM sessions{where} ORDER BY session_id", values)  # noqa: S608
+            rows = tx.execute(f"SELECT {_COLUMNS} FROM sessions{where} ORDER BY session_id", values)  # noqa: S608
             return [SqlSession(tx, row).summary for row in rows]
 
-    # beside the sessions
-
     def bind(self, client_key: str, session_id: str, *, replace: bool = False) -> None:
-        good_id(client_key, "client key")
+        check_id(client_key, "client key")
         with self.transaction(write=True) as tx:
-            session = self._found(tx, session_id, write=True)
+            session = self._get(tx, session_id, write=True)
             then = "DO UPDATE SET session = excluded.session" if replace else "DO NOTHING"
-            tx.execute(
-                f"INSERT INTO bindings (client_key, session) VALUES (?, ?) ON CONFLICT (client_key) {then}",  # noqa: S608
-                (client_key, session.key),
-            )
-            known = _bound(tx, client_key)
+            sql = f"INSERT INTO bindings (client_key, session) VALUES (?, ?) ON CONFLICT (client_key) {then}"  # noqa: S608
+            tx.execute(sql, (client_key, session.key))
+            known = _resolve(tx, client_key)
             if known != session_id:
-                raise bound_to(known)
+                raise refuse_binding(known)
 
     def resolve(self, client_key: str) -> str | None:
         if not is_id(client_key):
             return None
         with self.transaction(write=False) as tx:
-            return _bound(tx, client_key)
+            return _resolve(tx, client_key)
 
     def prompt_deltas(self, session_id: str) -> Sequence[DeltaRow]:
         with self.transaction(write=False) as tx:
-            self._found(tx, session_id)
-            return kept_rows(tx, session_id)
-
-    # the whole store
+            return self._get(tx, session_id).prompt_deltas()
 
     def verify(self, session_id: str | None = None) -> Verified:
-        """Recompute every digest, and compare rows with the events they come from. Costs O(bytes).
+        """Recompute every digest, and compare rows with the events that they come from. Costs O(bytes).
 
-        Each session is looked at in one transaction of its own; a part that the database cannot read is damage.
+        Each session is verified in a transaction of its own. What the database cannot read is damage.
         """
         if session_id is not None:
             verified = self._verify(session_id)
             if verified is None:
                 raise UnknownSessionError(session_id)
-            return replace(verified, notes=self.notes())
+            return msgspec.structs.replace(verified, notes=self.notes())
         damage, names = [*self.integrity()], list[str]()
         try:
             with self.transaction(write=False) as tx:
                 names = sorted(_parents(tx))
-                damage += orphans(tx)
+                damage += _find_orphans(tx)
         except DamagedError as error:
             damage.append(DamagedPlace(None, None, "tables", error.message, "the sessions that can be listed"))
         return Verified.of((Verified(0, 0, tuple(damage)), *map(self._verify, names)), notes=self.notes())
@@ -180,16 +380,14 @@ class SqlStore(AddingStore):
             damage = DamagedPlace(session_id, None, "sessions row", error.message, "nothing is known of it")
             return Verified(1, 0, (damage,))
 
-    # looking up
-
     def _find(self, tx: SqlTransaction, session_id: str, *, write: bool = False) -> SqlSession | None:
         if not is_id(session_id):
             return None
         lock = self.lock if write else ""
-        rows = tx.execute(f"SELECT {COLUMNS} FROM sessions WHERE session_id = ?{lock}", (session_id,))  # noqa: S608
+        rows = tx.execute(f"SELECT {_COLUMNS} FROM sessions WHERE session_id = ?{lock}", (session_id,))  # noqa: S608
         return SqlSession(tx, rows[0]) if rows else None
 
-    def _found(self, tx: SqlTransaction, session_id: str, *, write: bool = False) -> SqlSession:
+    def _get(self, tx: SqlTransaction, session_id: str, *, write: bool = False) -> SqlSession:
         session = self._find(tx, session_id, write=write)
         if session is None:
             raise UnknownSessionError(session_id)
@@ -198,202 +396,184 @@ class SqlStore(AddingStore):
 
 def _parents(tx: SqlTransaction) -> dict[str, str | None]:
     """Return all sessions with their parents."""
-    return dict(typed(tx.execute("SELECT session_id, parent_session_id FROM sessions"), str, str | None))
+    rows = tx.execute("SELECT session_id, parent_session_id FROM sessions")
+    return dict(_typed(rows, list[tuple[str, str | None]]))
 
 
-def _bound(tx: SqlTransaction, client_key: str) -> str | None:
-    rows = tx.execute(
-        "SELECT session_id FROM bindings JOIN sessions USING (session) WHERE client_key = ?", (client_key,)
-    )
-    return typed(rows, str)[0][0] if rows else None
+def _resolve(tx: SqlTransaction, client_key: str) -> str | None:
+    sql = "SELECT session_id FROM bindings JOIN sessions USING (session) WHERE client_key = ?"
+    rows = _typed(tx.execute(sql, (client_key,)), list[tuple[str]])
+    return rows[0][0] if rows else None
 
 
-def _add(tx: SqlTransaction, session: SqlSession | None, addition: Addition) -> bool:
-    """Write what comes behind a session; False where a new one was made by another since it was looked for."""
-    state, then = addition.state, addition.then()
-    columns = columns_of(then, None if session is None else state)
-    values = tuple(columns.values())
+def _write(tx: SqlTransaction, session: SqlSession | None, change: Change) -> bool:
+    """Write a change; returns False if the session is new and another writer has created it meanwhile."""
+    assert change.before is not None
+    assert change.after is not None
+    columns, after = _columns_of(change.after), change.after
     if session is None:
-        names, places = ", ".join(columns), ", ".join("?" * len(columns))  # names come from this file alone
+        names, places = ", ".join(columns), ", ".join("?" * len(columns))
         sql = f"INSERT INTO sessions ({names}) VALUES ({places}) ON CONFLICT (session_id) DO NOTHING RETURNING session"  # noqa: S608
-        rows = tx.execute(sql, values)
+        rows = tx.execute(sql, tuple(columns.values()))
         if not rows:
             return False
         key = rows[0][0]
-        put_events(tx, key, 1, (addition.header or b"",), (bytes.fromhex(state.head.digest),))
     else:
-        key = session.key
+        known, key = _columns_of(change.before), session.key
+        columns = {name: value for name, value in columns.items() if value != known[name]}
         names = ", ".join(f"{name} = ?" for name in columns)
-        tx.execute(f"UPDATE sessions SET {names} WHERE session = ?", (*values, key))  # noqa: S608
+        tx.execute(f"UPDATE sessions SET {names} WHERE session = ?", (*columns.values(), key))  # noqa: S608
         if "project_id" in columns:
             sql = "UPDATE prompt_deltas SET project_id = ? WHERE session_id = ?"
-            tx.execute(sql, (then.project_id, then.session_id))
-    put_events(tx, key, state.head.number + 1, addition.lines, addition.digests)
-    put_rows(tx, then.session_id, then.project_id, rows_of(addition.lines))
+            tx.execute(sql, (after.project_id, after.session_id))
+    events = enumerate(zip(change.lines, change.digests, strict=True), change.before.head.number + 1)
+    tx.executemany(
+        "INSERT INTO events (session, number, line, digest) VALUES (?, ?, ?, ?)",
+        ((key, number, line, digest) for number, (line, digest) in events),
+    )
+    for row in rows_of(change.lines):
+        _write_prompt_delta(tx, after, row)
     return True
 
 
-def _damaged(damage: Sequence[DamagedPlace], session_id: str) -> DamagedError:
-    """Return the error for the first place that is damaged."""
-    if not damage:
-        return DamagedError(f"session {session_id!r} is not as it was written")
-    first = damage[0]
-    return DamagedError(f"session {session_id!r}: {first.place}: {first.message}; {first.recoverable}")
+def _write_prompt_delta(tx: SqlTransaction, summary: SessionSummary, row: Row) -> None:
+    """Write a record of a prompt delta: a later one replaces the selector, never the content."""
+    seq = row.seq if -(2**63) <= row.seq < 2**63 else str(row.seq)
+    tx.execute(
+        "INSERT INTO prompt_deltas (session_id, seq, project_id, selector, content) VALUES (?, ?, ?, ?, ?) "
+        "ON CONFLICT (session_id, seq) DO UPDATE SET selector = excluded.selector, "
+        "content = CASE WHEN prompt_deltas.content = ? THEN excluded.content ELSE prompt_deltas.content END",
+        (summary.session_id, seq, summary.project_id, row.selector, row.content or b"null", b"null"),
+    )
 
 
-# is what is stored what was written?
+# verifying
 
 
-class _Found(NamedTuple):
+class _Fault(NamedTuple):
     number: int | None
     place: str
     message: str
 
 
-class _Read(NamedTuple):
-    """A session's events as far as the database can read them, which of them are surely whole, what is damaged."""
-
-    events: list[Event]
-    whole: list[int]
-    found: list[_Found]
-
-
 def verify_session(session: SqlSession) -> Verified:
-    """Compare all that is stored of one session with what its events say. Costs O(bytes)."""
-    read = _read(session)
-    saved = _recoverable(read.whole)
-    return Verified(
-        1, len(read.events), tuple(DamagedPlace(session.summary.session_id, *each, saved) for each in read.found)
-    )
-
-
-def _read(session: SqlSession) -> _Read:
-    summary, head, noted = session.summary, session.summary.head, note(session.leaf_id, session.metadata)
-    events, good, failure = list[Event](), list[int](), None
+    """Compare everything that is stored of one session with its events. Costs O(bytes)."""
+    summary, head, events = session.summary, session.summary.head, list[_EventRow]()
+    whole, faults, failure = list[int](), list[_Fault](), None
     try:
-        for part in events_of(session.tx, session.key):
-            events += part
-    except StoreError as error:  # a page that the database cannot read: what was read before it stands
+        for rows in session.events():
+            events += rows
+    except StoreError as error:  # a page that the database cannot read: what was read before it counts
         failure = error
-    inside = [event for event in events if event.number <= head.number]
-    found = _compared(inside, good)
+    within = [event for event in events if event.number <= head.number]
+    faults += _compare_digests(within, whole)
     if failure is None:
-        found += _ends(events, inside, head)
-        derived = put_together(summary.session_id, summary.project_id, rows_of(event.line for event in inside))
+        faults += _compare_end(events, within, head)
+        faults += _compare_row(within, summary, is_whole=not faults)
         try:
-            found += [
-                *_row(inside, session, noted, whole=not found),
-                *_deltas(derived, kept_rows(session.tx, summary.session_id)),
-            ]
+            derived = merge_rows(summary.session_id, summary.project_id, rows_of(event.line for event in within))
+            faults += _compare_prompt_deltas(derived, session.prompt_deltas())
         except StoreError as error:
             failure = error
     if failure is not None:
-        last = inside[-1].number if inside else 0
-        message = f"the database cannot read them: {failure}"
-        found.append(_Found(last + 1, f"events behind row {last}", message))
-    return _Read(inside, good, found)
+        last = within[-1].number if within else 0
+        faults.append(_Fault(last + 1, f"events after row {last}", f"the database cannot read them: {failure}"))
+    left = _name_recoverable(whole)
+    return Verified(1, len(within), tuple(DamagedPlace(summary.session_id, *fault, left) for fault in faults))
 
 
-def _compared(events: Iterable[Event], good: list[int]) -> list[_Found]:
-    """Compare each event with the one before it; put down the numbers of those that follow."""
-    found: list[_Found] = []
-    last, before = 0, SEED  # the last event seen, and the digest stored with it
-    derived: bytes | None = None  # the digest that it should have, where it has another
+def _compare_digests(events: Iterable[_EventRow], whole: list[int]) -> list[_Fault]:
+    """Compare each event with the digest stored before it; append the numbers of whole events to `whole`."""
+    faults: list[_Fault] = []
+    last, previous = 0, SEED  # number and stored digest of the last event
+    derived: bytes | None = None  # the digest that the last event should have, if it has another
     for number, line, digest in events:
         place = f"events row {number}"
         if number != last + 1:
-            found.append(_Found(last + 1, f"events row {last + 1}", f"{_span(last + 1, number - 1)} missing"))
-            found.append(_Found(number, place, "it cannot be checked: what came before is missing"))
-        elif (follows := follow(before, (line,))[0]) == digest:
+            faults.append(_Fault(last + 1, f"events row {last + 1}", f"{_events(last + 1, number - 1)} missing"))
+            faults.append(_Fault(number, place, "it cannot be checked: the event before it is missing"))
+        elif (expected := digest_lines(previous, (line,))[0]) == digest:
             derived = None
-            good.append(number)
-        elif derived is not None and follow(derived, (line,))[0] == digest:
-            found[-1] = _Found(last, f"events row {last}", "its digest is damaged, its line is whole")
+            whole.append(number)
+        elif derived is not None and digest_lines(derived, (line,))[0] == digest:
+            faults[-1] = _Fault(last, f"events row {last}", "its digest is damaged, its line is whole")
             derived = None
-            good += [last, number]
+            whole += [last, number]
         else:
-            found.append(_Found(number, place, "its line is not as it was written"))
-            derived = follows
-        last, before = number, digest
-    return found
+            faults.append(_Fault(number, place, "its line is not as it was written"))
+            derived = expected
+        last, previous = number, digest
+    return faults
 
 
-def _ends(events: Sequence[Event], inside: Sequence[Event], head: Head) -> Iterator[_Found]:
+def _compare_end(events: Sequence[_EventRow], within: Sequence[_EventRow], head: Head) -> Iterator[_Fault]:
     """Compare the last event with the stored head."""
     following = head.number + 1
-    if len(events) > len(inside):
-        yield _Found(
-            following, f"events row {following}", f"{_span(following, events[-1].number)} behind the stored head"
-        )
-    last, digest = (inside[-1].number, inside[-1].digest) if inside else (0, SEED)
+    if len(events) > len(within):
+        extra = _events(following, events[-1].number)
+        yield _Fault(following, f"events row {following}", f"{extra} after the stored head")
+    last, digest = (within[-1].number, within[-1].digest) if within else (0, SEED)
     if last < head.number:
-        yield _Found(last + 1, f"events row {last + 1}", f"{_span(last + 1, head.number)} missing")
+        yield _Fault(last + 1, f"events row {last + 1}", f"{_events(last + 1, head.number)} missing")
     elif digest.hex() != head.digest:
-        yield _Found(None, "sessions row", "its digest is not that of the last event")
+        yield _Fault(None, "sessions row", "its digest is not that of the last event")
 
 
-def _span(first: int, last: int) -> str:
+def _events(first: int, last: int) -> str:
     return f"event {first} is" if first == last else f"events {first} to {last} are"
 
 
-def _row(events: Sequence[Event], session: SqlSession, noted: str, *, whole: bool) -> Iterator[_Found]:
-    """Compare the session's row with its events, of which `whole` says that none is damaged."""
-    summary, count = session.summary, len(events)
-    if noted != session.head.note:
-        yield _Found(None, "sessions row", "leaf or metadata are not as they were written")
-    size = sum(len(event.line) for event in events) + count
-    if count and events[-1].number == session.head.number == count and size != summary.size:
-        yield _Found(None, "sessions row", f"its size is {summary.size}, that of its events {size}")
+def _compare_row(events: Sequence[_EventRow], summary: SessionSummary, *, is_whole: bool) -> Iterator[_Fault]:
+    """Compare the session's row with its events; with `is_whole` none of them is damaged."""
+    if digest_notes(summary.leaf_id, summary.metadata) != summary.head.note:
+        yield _Fault(None, "sessions row", "leaf or metadata are not as they were written")
+    size = sum(len(event.line) for event in events) + len(events)
+    if events and events[-1].number == summary.head.number == len(events) and size != summary.size:
+        yield _Fault(None, "sessions row", f"its size is {summary.size}, that of its events {size}")
     if not events or events[0].number != 1:
         return
     try:
         header = read_header(events[0].line)
     except StoreError as error:
-        yield _Found(1, "events row 1", error.message)
+        yield _Fault(1, "events row 1", error.message)
         return
     if (header.session_id, header.parent_session_id) != (summary.session_id, summary.parent_session_id):
-        yield _Found(1, "sessions row", "its id or its parent is not that of the header")
+        yield _Fault(1, "sessions row", "its id or its parent is not that of the header")
     if (header.user_id, header.agent_id) != (summary.user_id, summary.agent_id):
-        yield _Found(1, "sessions row", "its user or its agent is not that of the header")
-    if whole and activity([event.line for event in events]) != (summary.turns, summary.used_at):
-        yield _Found(None, "sessions row", "its turns or its last use are not those of its events")
+        yield _Fault(1, "sessions row", "its user or its agent is not that of the header")
+    if is_whole and count_activity([event.line for event in events]) != (summary.turns, summary.used_at):
+        yield _Fault(None, "sessions row", "its turns or its last use are not those of its events")
 
 
-def _deltas(derived: Iterable[DeltaRow], kept: Iterable[DeltaRow]) -> Iterator[_Found]:
-    """Compare rows of prompt deltas with those that the events give."""
-    logged, there = {row.seq: row for row in derived}, {row.seq: row for row in kept}
-    for seq in sorted(logged.keys() | there.keys()):
-        if logged.get(seq) == there.get(seq):
-            continue
-        message = "it is not as the events say" if seq in there else "it is missing"
-        message = message if seq in logged else "no event says it"
-        yield _Found(None, f"prompt_deltas row {seq}", message)
+def _compare_prompt_deltas(derived: Iterable[DeltaRow], stored: Iterable[DeltaRow]) -> Iterator[_Fault]:
+    """Compare the rows of prompt deltas with those that the events make."""
+    expected, found = {row.seq: row for row in derived}, {row.seq: row for row in stored}
+    for seq in sorted(expected.keys() | found.keys()):
+        if expected.get(seq) != found.get(seq):
+            message = "it is not as the events say" if seq in found else "it is missing"
+            yield _Fault(None, f"prompt_deltas row {seq}", message if seq in expected else "no event makes it")
 
 
-def _recoverable(good: list[int]) -> str:
-    """Say which events are as they were written."""
-    if not good:
+def _name_recoverable(whole: Sequence[int]) -> str:
+    """Return a sentence that names the events that are as they were written."""
+    if not whole:
         return "no event is surely as it was written"
-    cuts = [0, *(at for at, (number, other) in enumerate(pairwise(good), 1) if other != number + 1), len(good)]
-    spans = [(good[first], good[last - 1]) for first, last in pairwise(cuts)]
-    words = [f"{first}" if first == last else f"{first} to {last}" for first, last in spans]
-    some = " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
-    return f"event {some} is as it was written" if len(good) == 1 else f"events {some} are as they were written"
+    words: list[str] = []
+    for _, pairs in groupby(enumerate(whole), lambda pair: pair[1] - pair[0]):
+        numbers = [number for _, number in pairs]
+        words.append(f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}")
+    named = " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    return f"event {named} is as it was written" if len(whole) == 1 else f"events {named} are as they were written"
 
 
-_OF = "session NOT IN (SELECT session FROM sessions)"
-_ORPHANS = {
-    "events": f"SELECT session, count(*) FROM events WHERE {_OF} GROUP BY session",  # noqa: S608
-    "bindings": f"SELECT client_key, count(*) FROM bindings WHERE {_OF} GROUP BY client_key",  # noqa: S608
-    "prompt_deltas": "SELECT session_id, count(*) FROM prompt_deltas WHERE session_id NOT IN "
-                     "(SELECT session_id FROM sessions) GROUP BY session_id",
-}  # fmt: skip
-
-
-def orphans(tx: SqlTransaction) -> list[DamagedPlace]:
+def _find_orphans(tx: SqlTransaction) -> list[DamagedPlace]:
     """Return the rows that belong to no session."""
+    keys = {"events": ("session", "session"), "bindings": ("client_key", "session"),
+            "prompt_deltas": ("session_id", "session_id")}  # fmt: skip
     return [
         DamagedPlace(None, None, f"{table} of {name!r}", f"{count} rows belong to no session", "the rows themselves")
-        for table, sql in _ORPHANS.items()
-        for name, count in tx.execute(sql)
+        for table, (shown, key) in keys.items()
+        for name, count in tx.execute(
+            f"SELECT {shown}, count(*) FROM {table} WHERE {key} NOT IN (SELECT {key} FROM sessions) GROUP BY {shown}"  # noqa: S608
+        )
     ]

@@ -16,7 +16,7 @@ from lore.fold import Folding
 from lore.model import FoldedSession as State
 from lore.model import SessionStarted
 from lore.session import Session
-from lore.store import Clock, Store, Tell, is_reserved, silent
+from lore.store import Clock, Store, Tell, ignore, is_reserved
 from lore.store import now as now_utc
 from lore_plugins.memory import audit, buckets, identities, results
 from lore_plugins.memory.agent import NOTHING_NEW, WINDOW, AgentMemory
@@ -35,7 +35,7 @@ def list_users(store: Store) -> results.MemoryUsers:
 
 
 def read_memory(
-    store: Store, user: str | None, agent: str | None, *, now: str, tell: Tell = silent
+    store: Store, user: str | None, agent: str | None, *, now: str, tell: Tell = ignore
 ) -> results.MemoryShown:
     """Return all memory of a user, or one agent's part of it, expired topics included."""
     known = _read_buckets(store, user, agent)

@@ -25,7 +25,7 @@ from lore.config import MemorySettings, Sessions, Settings
 from lore.errors import LoreError
 from lore.model import CompactDivider, Event, FoldedSession, SessionStarted, decode_time, encode, format_timestamp
 from lore.prompt import Entries
-from lore.store import Store, StoreError, Tell, is_reserved, silent, trylock
+from lore.store import Store, StoreError, Tell, ignore, is_reserved, trylock
 from lore_plugins.memory import buckets
 from lore_plugins.memory.audit import AuditRecord, append_audit, last_wipe, nonzero, read_audit_log
 from lore_plugins.memory.buckets import SECTIONS, KnownMemory, Learnt, MemoryTexts, read_bucket
@@ -91,7 +91,7 @@ class AgentMemory:
 
     def __init__(
         self, store: Store, bucket: MemoryBucket, *, clock: Callable[[], str], session_id: str | None = None,
-        ask: Ask | None = None, window: int = WINDOW, tell: Tell = silent, locks: Path | None = None,
+        ask: Ask | None = None, window: int = WINDOW, tell: Tell = ignore, locks: Path | None = None,
         agent: str | None = None, gap_secs: int = GAP_SECS,
     ) -> None:  # fmt: skip
         self.store, self.bucket, self.ask = store, bucket, ask
@@ -339,7 +339,7 @@ class AgentMemory:
 
 def memory_of_session(
     store: Store, header: SessionStarted, memory: MemorySettings, *, clock: Callable[[], str], agent: str | None = None,
-    ask: Ask | None = None, window: int = WINDOW, tell: Tell = silent, locks: Path | None = None,
+    ask: Ask | None = None, window: int = WINDOW, tell: Tell = ignore, locks: Path | None = None,
     gap_secs: int = GAP_SECS,
 ) -> AgentMemory | None:  # fmt: skip
     """Return the memory of a session, for hooks; None if its agent is not opted in.

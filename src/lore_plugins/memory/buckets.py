@@ -35,7 +35,7 @@ from lore.store import (
     Store,
     StoreError,
     UnknownSessionError,
-    noted,
+    load_notes,
     save_delta,
 )
 from lore_plugins.memory.identities import MemoryBucket, anchor_id, parse_owner
@@ -272,7 +272,7 @@ class _BucketPlace(NamedTuple):
 def read_bucket(store: Store, bucket: MemoryBucket) -> KnownMemory:
     """Return what a bucket holds, empty if it does not exist. Raises StoreError."""
     for _ in range(ATTEMPTS):
-        user, place = noted(store, anchor_id(bucket.user)), _place(store, bucket)
+        user, place = load_notes(store, anchor_id(bucket.user)), _place(store, bucket)
         if place is None or place.notes.wiped or (user is not None and _notes(user).wiped):
             return KnownMemory()
         if place.data is not None or place.notes.volume is None:  # None: the anchor is new, nothing was written yet
@@ -326,7 +326,7 @@ def change_bucket(
 
 
 def _place(store: Store, bucket: MemoryBucket) -> _BucketPlace | None:
-    anchor = noted(store, bucket.anchor)
+    anchor = load_notes(store, bucket.anchor)
     if anchor is None:
         return None
     notes = _notes(anchor)
@@ -346,12 +346,12 @@ def _notes(anchor: SessionData) -> _AnchorNotes:
 
 def _create_or_open(store: Store, bucket: MemoryBucket, at: str) -> _BucketPlace:
     """Return a bucket's place, creating its anchors and volume. Raise ConflictError if the caller must retry."""
-    user = noted(store, anchor_id(bucket.user))
+    user = load_notes(store, anchor_id(bucket.user))
     if user is None:
         store.create(header_line(anchor_id(bucket.user), bucket.user, at=at))
     elif _notes(user).wiped:
         raise ConflictError("a wipe is under way", hint=HINT_WIPE)
-    if noted(store, bucket.anchor) is None:
+    if load_notes(store, bucket.anchor) is None:
         store.create(header_line(bucket.anchor, bucket.user, bucket.agent, anchor_id(bucket.user), at=at))
     place = _place(store, bucket)
     if place is None or place.notes.wiped:
@@ -436,7 +436,7 @@ def wipe(store: Store, user: str, agent: str | None = None) -> WipedMemory:
     """
     anchor = anchor_id(user) if agent is None else MemoryBucket(user, agent).anchor
     for _ in range(ATTEMPTS):
-        data = noted(store, anchor)
+        data = load_notes(store, anchor)
         if data is None or b'"wiped":true' in data.metadata:
             break
         with suppress(ConflictError, UnknownSessionError):

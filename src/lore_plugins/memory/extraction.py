@@ -43,7 +43,7 @@ from lore.model import (
     text_of,
 )
 from lore.prompt import BYTES_PER_TOKEN, TICKS, Entries, has_real_activity, is_injected, is_real, tokens_of, tool_calls
-from lore.store import Tell, silent
+from lore.store import Tell, ignore
 from lore.untrusted import one_line
 from lore_plugins.memory.buckets import SECTIONS, MemoryTexts
 
@@ -405,7 +405,7 @@ def ask_for_object(ask: Ask, prompt: str, data: str, parse: Callable[[dict[str, 
             raise UnusableAnswerError("the answer is not a JSON object")
         return parse(cast("dict[str, Any]", value))
 
-    return usable(attempt, TOKENS, tell=silent, unusable=unusable)
+    return usable(attempt, TOKENS, tell=ignore, unusable=unusable)
 
 
 def _parse_texts(known: MemoryTexts, value: dict[str, Any]) -> MemoryTexts:

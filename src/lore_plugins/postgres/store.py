@@ -19,8 +19,8 @@ from lore.store import (
     SqlTransaction,
     Tell,
     make_tables,
+    mask_url,
     refuse_other_version,
-    shown,
 )
 from lore_plugins.postgres.link import READ, WRITE, Cursor, PostgresLink
 
@@ -73,7 +73,7 @@ class Postgres(SqlStore):
 
         Raises FormatError for a schema of another program or version, StoreError if there is no connection.
         """
-        store = cls(PostgresLink(url, shown(url), tell))
+        store = cls(PostgresLink(url, mask_url(url), tell))
         try:
             store.prepare()
         except BaseException:

@@ -21,7 +21,7 @@ from yarl import URL
 
 from lore.model import printable
 from lore.recording import show
-from lore.store import say_once
+from lore.store import print_note_once
 from lore_plugins.scale.remote import RedirectError
 
 _LINK = 2
@@ -83,7 +83,7 @@ class _GuardedResolver(aiohttp.ThreadedResolver):
         if depth:
             self._trusted.add(to.host)
         if to.host != named.host:
-            say_once(f"{show(str(named))} is read from {printable(to.host)}, where its server sent lore")
+            print_note_once(f"{show(str(named))} is read from {printable(to.host)}, where its server sent lore")
 
 
 def _inner(host: str) -> RedirectError:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lore.config import MemorySettings
 from lore.errors import LoreError
-from lore.store.lines import good_id
+from lore.store.lines import check_id
 from lore.store.reserved import DEFAULT_USER, is_reserved
 from lore_plugins.memory.identities import (
     RESERVED,
@@ -61,7 +61,7 @@ def test_buckets_never_share_a_session(user, agent, other, another):
         return
     mine = (anchor_id(one.user), one.anchor, one.volume("1"))
     for name in mine:
-        assert good_id(name) == name
+        assert check_id(name) == name
         assert is_reserved(name)
     assert (one.anchor == two.anchor) == (one == two)
     assert two.anchor.startswith(f"{anchor_id(one.user)}/") == (one.user == two.user)

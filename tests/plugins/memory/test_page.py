@@ -28,7 +28,7 @@ from starlette.testclient import TestClient
 
 from lore.errors import LoreError
 from lore.run.loopback import listening
-from lore.store.registry import open_there
+from lore.store.registry import open_existing
 from lore_plugins.memory import actions as memory
 from lore_plugins.memory import server
 from lore_plugins.memory.html import LONGEST, MOST, content_policy
@@ -76,7 +76,7 @@ class Browser:
 
     def __init__(self, url="sqlite:s.db"):
         self.site, self.told = site_of(PORT, content_policy()), []
-        self.pages = MemoryPage(lambda: closing(open_there(url)), b"k" * 32, url)
+        self.pages = MemoryPage(lambda: closing(open_existing(url)), b"k" * 32, url)
         app = application(self.pages, get_pages, post_pages, self.site, self.told.append)
         self.client = TestClient(app, base_url=ORIGIN, follow_redirects=False)
 
@@ -104,7 +104,7 @@ def page(desk, remembered):
 
 
 def known(user="ann"):
-    with closing(open_there("sqlite:s.db")) as memories:
+    with closing(open_existing("sqlite:s.db")) as memories:
         shown = memory.read_memory(memories, user, None, now="2026-01-01T00:00:00Z")
     return [text.text for agent in shown.agents for text in agent.texts]
 
@@ -441,7 +441,9 @@ def test_listener_disables_nagle():
 def test_missing_extra_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "starlette.applications", None)
     with pytest.raises(LoreError) as caught:
-        application(MemoryPage(lambda: closing(open_there("")), b"", ""), get_pages, post_pages, site_of(1, ""), print)
+        application(
+            MemoryPage(lambda: closing(open_existing("")), b"", ""), get_pages, post_pages, site_of(1, ""), print
+        )
     assert ".[memory-page]" in caught.value.hint
 
 

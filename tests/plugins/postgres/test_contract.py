@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.store.registry import silent
+from lore.store.registry import ignore
 from lore.testing import StoreContract
 from lore_plugins.postgres.store import Postgres
 from store.harness import HarnessScenarios
@@ -17,7 +17,7 @@ class TestPostgres(StoreContract, HarnessScenarios, ProcessScenarios):
         self.databases, self.server, self.urls = databases, postgres, {}
 
     def make(self, place):
-        return Postgres.open(self.url(place), silent)
+        return Postgres.open(self.url(place), ignore)
 
     def url(self, place):
         if place not in self.urls:

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from lore.store.base import DamagedError, StoreError, UnknownSessionError
-from lore.store.registry import silent
+from lore.store.registry import ignore
 from lore.testing.stores.scenarios import add, begun, events, header, message
 from lore_plugins.postgres.link import DELAYS, Cursor
 from lore_plugins.postgres.store import Postgres
@@ -150,7 +150,7 @@ def test_starting_server_is_waited_for(bare, monkeypatch):
         return connect(*args, **kwargs)
 
     monkeypatch.setattr(psycopg, "connect", slowly)
-    store = Postgres.open(bare, silent)
+    store = Postgres.open(bare, ignore)
     assert store.list() == []
     store.close()
     assert not answers

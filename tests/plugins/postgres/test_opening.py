@@ -8,7 +8,7 @@ import pytest
 
 from lore.store import SCHEMA_VERSION, TABLES
 from lore.store.base import FormatError, StoreError
-from lore.store.registry import open_store, silent
+from lore.store.registry import ignore, open_store
 from lore.testing.stores.scenarios import add, begun, header, message
 from lore_plugins.postgres.store import Postgres
 
@@ -17,14 +17,14 @@ READ_ONLY = "&options=-cdefault_transaction_read_only%3Don"
 
 @pytest.fixture
 def opened(database):
-    store = Postgres.open(database, silent)
+    store = Postgres.open(database, ignore)
     yield store
     store.close()
 
 
 def refused(url):
     with pytest.raises(StoreError) as caught:
-        Postgres.open(url, silent)
+        Postgres.open(url, ignore)
     assert caught.value.hint
     return caught.value
 
@@ -41,7 +41,7 @@ def test_new_database_is_given_the_schema(bare, postgres, before):
 
 
 def test_newer_schema_is_refused_even_meanwhile(bare, postgres):
-    store = Postgres.open(bare, silent)
+    store = Postgres.open(bare, ignore)
     head = begun(store)
     postgres.run("UPDATE lore.lore_store SET version = 99", bare)
     for call in (lambda: add(store, message("u1"), base=head), lambda: store.load("s"), lambda: open_store(bare)):
@@ -61,7 +61,7 @@ def test_schema_of_another_program_is_refused(bare, postgres, table):
 
 
 def test_user_with_select_only_can_list_and_load(bare, postgres):
-    store = Postgres.open(bare, silent)
+    store = Postgres.open(bare, ignore)
     head = begun(store, message("u1"))
     before = store.load("s")
     store.close()
@@ -72,7 +72,7 @@ def test_user_with_select_only_can_list_and_load(bare, postgres):
         assert "GRANT" in refusal.hint
         postgres.run("GRANT USAGE ON SCHEMA lore TO reader", bare)
         postgres.run("GRANT SELECT ON ALL TABLES IN SCHEMA lore TO reader", bare)
-        store = Postgres.open(bare.replace("//lore@", "//reader@"), silent)
+        store = Postgres.open(bare.replace("//lore@", "//reader@"), ignore)
         assert store.load("s") == before
         assert [one.session_id for one in store.list()] == ["s"]
         assert store.verify().damage == ()
@@ -87,7 +87,7 @@ def test_user_with_select_only_can_list_and_load(bare, postgres):
 
 def test_read_only_database_can_be_read(database, opened):
     head = begun(opened, message("u1"))
-    store = Postgres.open(database + READ_ONLY, silent)
+    store = Postgres.open(database + READ_ONLY, ignore)
     assert store.load("s").head == head
     for call in (lambda: add(store, message("u2"), base=head), lambda: store.create(header("t"))):
         with pytest.raises(StoreError) as caught:
@@ -110,7 +110,7 @@ def test_ids_are_listed_by_code_point(postgres):
     if postgres.run("SELECT 1 FROM pg_collation WHERE collname = 'en-US-x-icu'") == []:
         pytest.skip("a PostgreSQL without ICU")
     url = postgres.database(options="LOCALE_PROVIDER icu ICU_LOCALE 'en-US' LOCALE 'C' TEMPLATE template0")
-    store = Postgres.open(url, silent)
+    store = Postgres.open(url, ignore)
     names = ["a", "B", "é", "z", "Z", "e\u0301", "_", "\U0001f600", "\uffe6"]
     for name in names:
         store.create(header(name))

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from lore.store.base import ConflictError, Head, StoreError
-from lore.store.registry import open_store, silent
+from lore.store.registry import ignore, open_store
 from lore.testing.stores.scenarios import add, begun, events, header, message
 from lore_plugins.postgres.store import Postgres
 
@@ -30,7 +30,7 @@ def opening(database):
     opened = []
 
     def another(more=""):
-        opened.append(Postgres.open(database + more, silent))
+        opened.append(Postgres.open(database + more, ignore))
         return opened[-1]
 
     yield another

@@ -60,7 +60,7 @@ def listening():
 
 @pytest.fixture
 def web(listening):
-    registry.say_once.cache_clear()
+    registry.print_note_once.cache_clear()
     listening.seen = []
     listening.url = f"http://127.0.0.1:{listening.server_address[1]}"
     listening.answer = lambda request: request.send(200, LOG)

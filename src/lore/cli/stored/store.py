@@ -30,17 +30,17 @@ def opened(url: str, *, new: bool = False) -> Generator[Store]:
     What it tells goes to standard error.
     """
     from lore.store.base import StoreError
-    from lore.store.registry import address_of, may_be_there, open_store, open_there, scheme_of, shown
+    from lore.store.registry import address_of, mask_url, may_exist, open_existing, open_store, scheme_of
 
     named = address_of(url)
-    if named is not None and not os.path.lexists(url.partition(":")[2]) and may_be_there(named.url):
-        hint = f"--store {shown(named.url)}, and the session's id apart"
-        raise StoreError(f"{shown(url)} names a session, not a store", hint=hint)
+    if named is not None and not os.path.lexists(url.partition(":")[2]) and may_exist(named.url):
+        hint = f"--store {mask_url(named.url)}, and the session's id apart"
+        raise StoreError(f"{mask_url(url)} names a session, not a store", hint=hint)
 
     def say(text: str) -> None:
         common.tell(text if text.startswith("note: ") else f"note: {text}")
 
-    with closing(open_store(url, say) if new else open_there(url, say)) as store:
+    with closing(open_store(url, say) if new else open_existing(url, say)) as store:
         if scheme_of(url) == "memory":
             common.tell("note: `memory:` is gone when this command ends")
         yield store

@@ -18,7 +18,7 @@ from lore.judge.totals import FileResult
 from lore.plugins import published
 from lore.recording.inputs import Input, ahead, fetched_ahead
 from lore.run.checking.verdicts import CheckConfig, InterruptedRunError, judge_file
-from lore.store.registry import silent
+from lore.store.registry import ignore
 
 SMALL = 8 * 1024 * 1024  # bytes in all: starting processes would cost more than it saves
 
@@ -82,7 +82,7 @@ def judged(
     """Yield the result of each file, in order."""
     hearer = Hearer(progress, interrupted, sum(file.size for file in files))
     here = partial(judge_file, config=config)
-    silenced = config._replace(options=dataclasses.replace(config.options, log=silent, counter=None))  # can be pickled
+    silenced = config._replace(options=dataclasses.replace(config.options, log=ignore, counter=None))  # can be pickled
     able = min(means.jobs, sum(not file.stream for file in files))
     if means.cluster is not None:
         from lore.run.checking.program import maker_of  # noqa: PLC0415 - few runs have a cluster

@@ -26,7 +26,7 @@ from lore.recording.recent import since
 from lore.report.sentences.spending import cause_in_words
 from lore.run.spending.ledgers import Ledgers, Progress
 from lore.run.spending.overview import gathered, is_of, requests_of
-from lore.store.registry import is_store, shown
+from lore.store.registry import is_store, mask_url
 
 HINT = "a side is a path, KEY:VALUE (keys: {}) or FROM..TO (14d..7d, 2026-06-01..2026-07-01), several joined by commas"
 _MOST_NAMED = 3  # clients and models of a side
@@ -48,7 +48,7 @@ class SelectedSide(NamedTuple):
 def side_of(text: str, now: float) -> SelectedSide:
     """Read a side; raises LoreError for what is none."""
     if filesystem.is_remote(text) or os.path.lexists(text) or is_pattern(text) or is_store(text):
-        return SelectedSide(shown(text), text)
+        return SelectedSide(mask_url(text), text)
     tests, agent = list[Test](), None
     for term in filter(None, (part.strip() for part in text.split(","))):
         key, colon, value = term.partition(":")

@@ -38,7 +38,7 @@ from lore.recording.inputs import Input, ahead, fetched_ahead
 from lore.recording.opening import Options
 from lore.recording.recent import written
 from lore.run.dated import PACKAGED, Dated
-from lore.store.registry import silent
+from lore.store.registry import ignore
 
 if TYPE_CHECKING:
     from lore.judge.base import TurnVerdict
@@ -92,7 +92,7 @@ class Ledgers:
         total, done = sum(file.size for file in todo), 0
         able = min(jobs, sum(not file.stream for file in todo)) if total >= SMALL and not fetched_ahead(todo) else 1
         apart = partial(_made_apart, folder=self._folder, dated=self.dated, options=dataclasses.replace(
-            self.options, log=silent, counter=None))  # fmt: skip
+            self.options, log=ignore, counter=None))  # fmt: skip
         with ExitStack() as stack:
             stack.enter_context(collected_seldom())
             fresh = (self.made(file) for file in ahead(todo))

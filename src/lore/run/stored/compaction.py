@@ -44,8 +44,8 @@ from lore.recording.writing import HINT_CONVERT, appending, written
 from lore.report.sentences.trial import UNCONFIGURED, notes, verdict
 from lore.store.base import Store, Tell
 from lore.store.locks import trylock
-from lore.store.registry import address_of, open_there, scheme_of
-from lore.store.registry import shown as shown_url
+from lore.store.registry import address_of, open_existing, scheme_of
+from lore.store.registry import mask_url as shown_url
 
 
 class CompactRequest(NamedTuple):
@@ -123,7 +123,7 @@ class Compacting:
         if address is None or make is None or self._header is None:
             yield None
             return
-        with closing(open_there(address.url, request.tell)) as store:
+        with closing(open_existing(address.url, request.tell)) as store:
             memory = make(
                 store, request.settings, self._settings, tell=request.tell, clock=request.clock, waiting=nullcontext
             )
@@ -303,7 +303,7 @@ def watch(
     elif not remembers:
         raise LoreError("nothing is configured: no session would ever be compacted", hint="give --policy FILE")
     make = memory_maker(settings)
-    with closing(open_there(url, lru_cache(_MOST_TOLD)(hands.tell))) as store:  # a damaged session is told once
+    with closing(open_existing(url, lru_cache(_MOST_TOLD)(hands.tell))) as store:  # a damaged session is told once
         hands.tell(f"watching {shown_url(url)}")
         memory = None
         if make is not None:

@@ -32,10 +32,20 @@ from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options, kind_of
 from lore.recording.requests import RequestRecording
 from lore.store.base import ConflictError, DamagedError, SessionData, Store, StoreError
-from lore.store.lines import headed, named, own_lines, read_header, renamed
-from lore.store.registry import address_of, noted, open_there
+from lore.store.lines import read_header
+from lore.store.registry import address_of, load_notes, open_existing
 from lore.store.reserved import refuse_header
-from lore.store.sync import Clock, Synced, SyncSource, now, sync
+from lore.store.sync import (
+    Clock,
+    Synced,
+    SyncSource,
+    now,
+    put_header_first,
+    read_storable_lines,
+    rename_session,
+    session_id_of,
+    sync,
+)
 
 ImportProgress = Callable[[int, int], None]
 
@@ -175,7 +185,7 @@ class _Importer:
         header = next(lines)
         # a subagent's file names its session: alone it would take that one's place
         alone = is_companion(os.path.basename(path)) and not corpus.is_stored(path)
-        self.session_id = self._request.session_id or ("" if alone else named(header)) or _stem(path)
+        self.session_id = self._request.session_id or ("" if alone else session_id_of(header)) or _stem(path)
         if requests and self.session_id in self._taken:
             self.session_id = self._free_name(path)
         self._taken.add(self.session_id)
@@ -196,7 +206,7 @@ class _Importer:
         return next(name for name in names if name not in self._taken)
 
     def _header(self, line: bytes) -> bytes:
-        return line if named(line) == self.session_id else renamed(line, self.session_id or "")
+        return line if session_id_of(line) == self.session_id else rename_session(line, self.session_id or "")
 
     def _again(self, path: str) -> Iterator[bytes]:
         *_, lines = self._opened(path, Problems())
@@ -216,7 +226,7 @@ class _Importer:
                 hint="import the session that they were assembled from",
             )
         if type(recording.reader) is LoreLog:
-            return False, False, headed(own_lines(data, recording.take_problem), recording.shown)
+            return False, False, put_header_first(read_storable_lines(data, recording.take_problem), recording.shown)
         return True, requests, (line[:-1] for line in converted(recording).lines)
 
     def _counted(self, data: Iterable[bytes]) -> Iterator[bytes]:
@@ -227,10 +237,10 @@ class _Importer:
 
     def _move(self, source: SyncSource) -> None:
         """Put the session where it was asked to be, or where it is in the store that it comes from."""
-        project = self._request.project_id or (source.beside.project_id if source.beside else None)
+        project = self._request.project_id or (source.notes.project_id if source.notes else None)
         if project is None:
             return
-        there = noted(self._store, source.header.session_id)
+        there = load_notes(self._store, source.header.session_id)
         if there is not None and there.project_id != project:
             self._store.move(source.header.session_id, project)
 
@@ -240,8 +250,8 @@ def _beside(path: str) -> SessionData | None:
     address = address_of(path)
     if address is None:
         return None
-    with closing(open_there(address.url)) as store:
-        return noted(store, address.session_id)
+    with closing(open_existing(address.url)) as store:
+        return load_notes(store, address.session_id)
 
 
 def _stem(path: str) -> str:

@@ -15,10 +15,10 @@ from lore.model.results import copy_fields
 from lore.model.results import store as results
 from lore.model.times import parse_timestamp
 from lore.store import base
-from lore.store.deltas import with_forks
-from lore.store.lines import good_id
-from lore.store.registry import BEYOND, noted, silent
-from lore.store.reserved import DEFAULT_USER, of_users, refuse_header, refuse_reserved
+from lore.store.deltas import session_with_forks
+from lore.store.lines import check_id
+from lore.store.registry import NO_EVENTS, ignore, load_notes
+from lore.store.reserved import DEFAULT_USER, drop_reserved, refuse_header, refuse_reserved
 from lore.store.sync import Clock, SessionAppender, now
 
 
@@ -44,10 +44,10 @@ class SessionFilter(NamedTuple):
 ANY = SessionFilter()
 
 
-def listed(store: base.Store, selection: SessionFilter = ANY, tell: base.Tell = silent) -> results.StoreList:
+def listed(store: base.Store, selection: SessionFilter = ANY, tell: base.Tell = ignore) -> results.StoreList:
     """List sessions of a store; `tell` hears how many have no time that `since` could be compared with."""
     found = store.list(selection.project_id)
-    chosen = [summary for summary in (found if selection.memory else of_users(found)) if selection.takes(summary)]
+    chosen = [summary for summary in (found if selection.memory else drop_reserved(found)) if selection.takes(summary)]
     if selection.since is not None:
         times = [parse_timestamp(summary.last_used_at) for summary in chosen]
         if untimed := times.count(None):
@@ -64,10 +64,10 @@ def shown(store: base.Store, session_id: str) -> results.StoreShown:
     if session_id not in summaries:
         store.load(session_id)  # damaged, so that it is in no list: this says so
         raise base.UnknownSessionError(session_id, store.url)
-    family = with_forks(session_id, {name: summary.parent_session_id for name, summary in summaries.items()})
+    family = session_with_forks(session_id, {name: summary.parent_session_id for name, summary in summaries.items()})
     return results.StoreShown(
         store=store.url, session=_session(summaries[session_id]),
-        metadata=Raw(store.load(session_id, after=BEYOND).metadata),
+        metadata=Raw(store.load(session_id, after=NO_EVENTS).metadata),
         prompt_deltas=len(store.prompt_deltas(session_id)), forks=sorted(set(family) - {session_id}),
     )  # fmt: skip
 
@@ -91,10 +91,10 @@ def verified(store: base.Store, session_ids: Sequence[str]) -> results.StoreVeri
 
 def moved(store: base.Store, session_ids: Sequence[str], project_id: str) -> results.StoreWritten:
     """Make sessions another project's, all that are named or none; raises UnknownSessionError before any is moved."""
-    good_id(project_id, "project id")
+    check_id(project_id, "project id")
     session_ids = list(dict.fromkeys(session_ids))
     for session_id in session_ids:
-        if noted(store, session_id) is None:
+        if load_notes(store, session_id) is None:
             raise base.UnknownSessionError(session_id, store.url)
     for session_id in session_ids:
         store.move(session_id, project_id)
@@ -121,14 +121,14 @@ def deleted(store: base.Store, session_ids: Sequence[str], *, dry_run: bool = Fa
     gone: dict[str, None] = {}
     for session_id in session_ids:
         if session_id not in gone:  # it may have gone with another, whose fork it was
-            gone.update(dict.fromkeys(with_forks(session_id, parents) if dry_run else store.delete(session_id)))
+            gone.update(dict.fromkeys(session_with_forks(session_id, parents) if dry_run else store.delete(session_id)))
     return results.StoreWritten(store=store.url, op="delete", session_ids=list(gone), dry_run=dry_run)
 
 
 def _is_damaged(store: base.Store, session_id: str) -> bool:
     """Tell whether a session is there that can be in no list; such a one can be deleted all the same."""
     try:
-        return noted(store, session_id) is not None
+        return load_notes(store, session_id) is not None
     except base.DamagedError:
         return True
 

@@ -14,7 +14,7 @@ import msgspec
 
 from lore.store.base import ConflictError, Head, SessionDelta, Store, StoreError
 from lore.store.deltas import save_delta
-from lore.store.lines import NOTHING, follow
+from lore.store.lines import NOTHING, digest_lines
 from lore.testing.stores.scenarios import (
     AT,
     LATER,
@@ -43,7 +43,7 @@ class DeltaScenarios(Scenarios):
         batch = [message(f"u{number}") for number in range(9, 0, -1)]
         head = add(store, *batch, base=store.create(header()))
         assert head.number == 10
-        assert head.digest == follow(bytes.fromhex(NOTHING.digest), [header(), *batch])[-1].hex()
+        assert head.digest == digest_lines(bytes.fromhex(NOTHING.digest), [header(), *batch])[-1].hex()
         assert events(store) == (header(), *batch)
         assert store.load("s").head == head
         assert store.list()[0].head == head
