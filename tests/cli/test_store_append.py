@@ -80,7 +80,7 @@ def test_knowledge_says_its_number_apart_from_its_name(url):
 def test_a_number_that_is_none_is_an_error(value):
     ran = appended("s", HEADER, FIRST[:-1] + b',"id":%b}' % value, url="sqlite:s.db")
     assert (ran.code, numbers(ran)) == (2, [1])
-    assert "`id` is no number of an event" in ran.err
+    assert "`id` is not a number of an event" in ran.err
 
 
 def test_a_record_of_others_keeps_its_name():
@@ -95,11 +95,11 @@ def test_a_record_of_others_keeps_its_name():
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (b"{torn", "the line is no event: "),
+        (b"{torn", "the line is not an event: "),
         (b"[]", "not a JSON object"),
-        (b'{"kind":"a"}{"kind":"b"}', "the line is no event: "),
+        (b'{"kind":"a"}{"kind":"b"}', "the line is not an event: "),
         (b'{"kind":"saved","size":1}', "a store's own note"),
-        (b'\xff{"kind":"a"}', "the line is no event: bytes that are not UTF-8"),
+        (b'\xff{"kind":"a"}', "the line is not an event: bytes that are not UTF-8"),
         (b'{"kind":"session_started","session_id":"other"}', "names session 'other', not 's'"),
         (b'{"kind":"session_started","session_id":"s","model":"m"}', "another event is stored there"),
     ],

@@ -312,7 +312,7 @@ def test_without_a_path_what_agents_keep_is_imported_and_a_home_folder_is_that_a
         (["none.jsonl"], "cannot read none.jsonl"),
         (["empty"], "no sessions in empty"),
         (["a.jsonl", "b.jsonl", "--id", "x"], "--id names one session"),
-        (["a.jsonl", "--id", "x\n"], "is no session id"),
+        (["a.jsonl", "--id", "x\n"], "is not a valid session id"),
         (["*.nothing"], "nothing matches"),
         (["sqlite:none.db"], "there is no store sqlite:none.db"),
     ],
