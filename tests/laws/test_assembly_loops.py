@@ -14,7 +14,7 @@ from lore import Session
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.inserts import signature
-from lore.prompt.base import BEHIND, IN_LOOPS, POLICIES, Rules, expresses
+from lore.prompt.base import AFTER_RESULTS, IN_LOOPS, POLICIES, Rules, expresses
 from lore.prompt.dialects import dialect_named, dialect_names
 from lore.prompt.planning import Planner
 
@@ -122,7 +122,7 @@ def test_news_come_after_twenty_turns_and_not_before(dialect):
     for count, after in ((19, False), (20, True)):
         turn = news_after(count, (dialect, Rules())).turns[-1]
         assert bool(turn.deltas) is (after and heard)
-        assert all(segment.origin.endswith(BEHIND) for segment in turn.deltas)
+        assert all(segment.origin.endswith(AFTER_RESULTS) for segment in turn.deltas)
     assert not news_after(30, (dialect, Rules(max_loop_turns=0))).turns[-1].deltas
 
 

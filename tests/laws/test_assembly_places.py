@@ -10,7 +10,7 @@ from hypothesis import given
 from helpers.strategies import shapes
 from helpers.strategies.sessions import Agent, in_every_shape, scripts, setups
 from lore.model.items import ToolCall
-from lore.prompt.base import BEHIND
+from lore.prompt.base import AFTER_RESULTS
 from lore.prompt.dialects import TEXT
 
 TAIL = "context of this turn"
@@ -48,7 +48,7 @@ def test_no_delta_and_no_persisted_context_is_last(script, setup):
     for turn in Agent(*setup).play(script).turns:
         stable = [one for one in turn.prompt.messages if one.kind != "envelope"]
         origin = stable[-1].origin if stable else ""
-        assert not origin.startswith("context_injection: ") or origin.endswith(BEHIND)
+        assert not origin.startswith("context_injection: ") or origin.endswith(AFTER_RESULTS)
 
 
 @in_every_shape
@@ -63,9 +63,9 @@ def test_what_lore_adds_behind_a_result_is_in_its_message_or_directly_before_the
             before = next((one for one in reversed(said[:at]) if not one[1].startswith(ADDED)), (-1, ""))
             after = next((one for one in said[at:] if not one[1].startswith(ADDED)), (-1, ""))
             if before[1] == "tool":
-                assert after[1] == "user" or (origin.endswith((TAIL, BEHIND)) and message == before[0])
+                assert after[1] == "user" or (origin.endswith((TAIL, AFTER_RESULTS)) and message == before[0])
             else:
-                assert not origin.endswith(BEHIND)
+                assert not origin.endswith(AFTER_RESULTS)
 
 
 def _placed(turn):

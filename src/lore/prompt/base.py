@@ -1,14 +1,11 @@
-"""What a dialect is, and what the layout hands to it.
+"""The protocol of a dialect (a request shape), what the layout hands to it, and the rules of assembly.
 
-A dialect turns units (what was said, in order, free of any request shape) into segments, segments into
-a request body, and a request body into a prompt. Rules: `parse(write(p))` gives the segments of `p`;
-segments that are read from a body are slices of it; content is always written as an array of blocks, so
-that a breakpoint never changes its shape.
+A dialect renders units (messages without any request shape) as segments, writes segments as a request body, and parses
+a request body to a prompt. `parse(write(prompt))` returns the segments of `prompt`; segments that are read from a body
+are slices of it; content is always written as an array of blocks, so that a breakpoint never changes its shape.
 
-How to add one: write a class with the members of `Dialect` in `dialects/`, add it to `DIALECTS` there
-(or publish it under the entry-point group `lore.dialects`), run `lore.testing.DialectContract` on it.
-
-`Rules` are the settings of `[assemble]` in `lore.toml`, the same for the library.
+To add one, write a class with the members of `Dialect` in `dialects/`, add it to `DIALECTS` there (or publish it under
+the entry-point group `lore.dialects`), and run `lore.testing.DialectContract` on it.
 """
 
 from __future__ import annotations
@@ -26,24 +23,19 @@ Role: TypeAlias = Literal["user", "assistant", "results", "system"]
 
 
 class Unit(Struct, frozen=True, gc=False):
-    """Something said: by the user, by the model (with the calls it makes), or by its tools (`results`).
-
-    With `joins` it extends the last message where that is not the model's, instead of opening one;
-    `origin` says where it came from; `message` is the provider's own message that was recorded of it, if there is one;
-    `before` has for each call how many of the blocks stand before it, where it is not all of them.
-    """
+    """A message of the user, the model (with the calls it makes), the system, or its tools (`results`)."""
 
     role: Role
     blocks: tuple[Block, ...] = ()
-    calls: tuple[ToolCall, ...] = ()
-    joins: bool = False
-    origin: str = ""
-    message: bytes = b""
-    before: tuple[int, ...] = ()
+    calls: tuple[ToolCall, ...] = ()  # the calls that the model makes, or those whose results these are
+    joins: bool = False  # it extends the last message, unless that is the model's
+    origin: str = ""  # where it came from, for `lore assemble --explain`
+    message: bytes = b""  # the provider's own message, if it was recorded
+    before: tuple[int, ...] = ()  # for each call the number of blocks before it; empty: all of them
 
     @property
     def parts(self) -> Iterator[Block | ToolCall]:
-        """Blocks and calls in the order in which they were said."""
+        """Blocks and calls in the order of the response."""
         at = 0
         for call, count in zip(self.calls, self.before or (len(self.blocks),) * len(self.calls), strict=True):
             yield from self.blocks[at:count]
@@ -53,22 +45,19 @@ class Unit(Struct, frozen=True, gc=False):
 
 
 class Spot(Struct, frozen=True, gc=False):
-    """Where the next unit goes: messages so far, the last one's role and number of blocks.
+    """The end of the messages, to which the next unit is rendered."""
 
-    The role is the dialect's own word for it, empty where there is no message.
-    """
-
-    messages: int = 0
-    role: str = ""
-    blocks: int = 0
+    messages: int = 0  # messages so far
+    role: str = ""  # the dialect's word for the role of the last one; empty if there is none
+    blocks: int = 0  # blocks of the last one
 
 
 class Rendered(Struct, frozen=True, gc=False):
-    """A unit as segments, the place behind them, and what the dialect cannot express."""
+    """A rendered unit."""
 
     segments: tuple[Segment, ...]
-    after: Spot
-    omitted: tuple[str, ...] = ()
+    after: Spot  # the end of the messages with it
+    omitted: tuple[str, ...] = ()  # names of what the dialect cannot express
 
 
 class Capability(NamedTuple):
@@ -79,32 +68,31 @@ class Capability(NamedTuple):
 
 
 def can(answer: str) -> Capability:
-    """Return the answer of a dialect that expresses a feature."""
+    """Return the capability of a dialect that expresses a feature."""
     return Capability(expressed=True, answer=answer)
 
 
 def cannot(answer: str) -> Capability:
-    """Return the answer of a dialect that has no place for a feature."""
+    """Return the capability of a dialect that does not express a feature."""
     return Capability(expressed=False, answer=answer)
 
 
 SEVERAL_LEADING = "several leading system messages"
 IN_CONVERSATION = "system messages in mid-conversation"
 IN_LOOPS = "knowledge inside a tool loop"
-BEHIND = "behind a tool's results"  # what the origin of such a text ends with
+AFTER_RESULTS = "after a tool's results"  # the origin of knowledge inside a tool loop ends with it
 
-# What most dialects answer, by feature.
 USUAL = {
-    SEVERAL_LEADING: cannot("one system prompt holds them all, each as a block of its own"),
+    SEVERAL_LEADING: cannot("they become blocks of one system prompt"),
     IN_CONVERSATION: can("on models with a dated row or named by system_in_conversation; else in the user's role"),
     IN_LOOPS: cannot("it waits for the user's next message"),
     "thinking": cannot("left out"),
     "images": cannot("left out"),
     "images in tool results": cannot("left out"),
     "messages of one role in a row": can("the API takes them"),
-    "blocks of another provider": cannot("their text where they have one, else left out"),
+    "blocks of another provider": cannot("only their text is written"),
     "tools of another provider": can(
-        "functions are rewritten, their schema as spelled; a provider's own as recorded: the API may refuse them"
+        "functions are rewritten with their schema; a provider's own tools stay as recorded: the API may refuse them"
     ),
     "parameters of another provider": cannot("written as recorded: the session's params must be the API's own"),
     "cache breakpoints": can("prompt_cache_breakpoint on input parts, on models with exact breakpoints"),
@@ -112,13 +100,13 @@ USUAL = {
 FEATURES = tuple(USUAL)
 
 
-def answers(own: Mapping[str, Capability]) -> Mapping[str, Capability]:
-    """Return a dialect's own answers, with the usual ones for the other features."""
+def with_usual(own: Mapping[str, Capability]) -> Mapping[str, Capability]:
+    """Return a dialect's own capabilities, and the usual ones for all other features."""
     return {**USUAL, **own}
 
 
 def expresses(dialect: Dialect, feature: str) -> bool:
-    """Tell whether a dialect says that it expresses a feature."""
+    """Return whether a dialect's capabilities say that it expresses a feature."""
     return feature in dialect.capabilities and dialect.capabilities[feature].expressed
 
 
@@ -135,14 +123,14 @@ class Dialect(Protocol):
     """A request shape."""
 
     name: ClassVar[str]
-    capabilities: ClassVar[Mapping[str, Capability]]
+    capabilities: ClassVar[Mapping[str, Capability]]  # by feature
 
     def recognises(self, body: dict[str, bytes]) -> bool:
-        """Tell whether a body's members are of this shape."""
+        """Return whether a body with these members is of this shape."""
         ...
 
     def parse(self, body: bytes, fidelity: Fidelity, memo: Memo) -> Prompt:
-        """Read a request body. Total: a part of an unknown shape is one segment. Cost O(bytes)."""
+        """Parse a request body. Total: a part of an unknown shape is one segment. Cost O(bytes)."""
         ...
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
@@ -150,19 +138,19 @@ class Dialect(Protocol):
         ...
 
     def first(self, head: tuple[Segment, ...]) -> Spot:
-        """Return the place behind the head."""
+        """Return the end of the messages before any unit is rendered."""
         ...
 
     def render(self, unit: Unit, place: Spot) -> Rendered:
-        """Render a unit at a place. A unit that nothing can be said of renders as nothing."""
+        """Render a unit. One of which the dialect can express nothing has no segments."""
         ...
 
     def breakpoint(self, model: str | None, ttl: str) -> CacheMark | None:
-        """Return how a breakpoint is written for this model; None where it has none."""
+        """Return how a breakpoint with this lifetime is written for a model; None if it takes none."""
         ...
 
     def takes_breakpoint(self, segment: Segment) -> bool:
-        """Tell whether a breakpoint may stand on a segment: never on empty text, thinking, an envelope."""
+        """Return whether a segment may carry a breakpoint: never empty text, thinking or an envelope."""
         ...
 
     def write(self, prompt: Prompt) -> bytes:
@@ -175,16 +163,16 @@ class Verbatim(Protocol):
     """A dialect that takes messages of its own API as they were recorded."""
 
     def verbatim(self, message: bytes, place: Spot) -> Rendered | None:
-        """Render a message at a place, to the byte; None where it is not this API's."""
+        """Render a recorded message, byte for byte; None if it is not of this API."""
         ...
 
 
 @runtime_checkable
 class Finishing(Protocol):
-    """A dialect whose prompts cannot be made unit by unit: each whole prompt goes through `finish`."""
+    """A dialect that makes the final prompt of a whole assembled one, such as a chat template."""
 
     def finish(self, prompt: Prompt) -> Prompt:
-        """Return the prompt as it is sent. Costs O(prompt) a turn; raises LoreError where it cannot be made."""
+        """Return the prompt as it is sent. Costs O(prompt); raises LoreError if it cannot be made."""
         ...
 
 
@@ -204,36 +192,26 @@ Ttl: TypeAlias = Literal["5m", "1h"]
 
 
 class Rules(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where volatile context goes, how much a delta may say, which cache breakpoints are set.
+    """How prompts are assembled: the settings of `[assemble]` in `lore.toml`."""
 
-    `tail`: a system message where the model takes one (`system`), the user's last message (`user`), or written into
-    history (`persist`). `system_in_conversation` names models (shell patterns, in any case) that take one and that lore
-    does not know, `one_system_message` those whose leading system messages have to be one. `knowledge_tokens` is the
-    budget of a delta's entries, estimated; `removals` says that a change which only takes entries back gives a delta
-    too. `max_loop_turns`: in a tool loop of so many turns a delta may stand behind the last result, where the dialect
-    has a place for it; 0 means never. `announce_token` puts `[session]`, with the token of such deltas, into the system
-    prompt of sessions that know nothing yet, too. `breakpoints`: lore's own, the recorded ones, or none; `head_ttl` is
-    the lifetime asked for tools and system prompt, `ttl` for the rest. `bos_token` and `eos_token` are what chat
-    templates get under these names. `divider` says where a compaction's divider, and with it the summary, stands:
-    `before` the items that were kept, or `after` them; a session keeps the place in its state.
-    """
-
+    # Where a turn's volatile context goes: a system message at the end if the model takes one there (else as `user`),
+    # the last user message, or the history, where it stays.
     tail: Policy = "system"
-    knowledge_tokens: int = 400
-    removals: bool = True
-    announce_token: bool = False
-    max_loop_turns: int = 20
-    system_in_conversation: tuple[str, ...] = ()
-    one_system_message: tuple[str, ...] = ()
-    breakpoints: BreakpointSource = "lore"
-    head_ttl: Ttl = "5m"
-    ttl: Ttl = "5m"
-    bos_token: str = ""
-    eos_token: str = ""
-    divider: DividerPlace = "before"
+    knowledge_tokens: int = 400  # budget of the entries of a delta, estimated
+    removals: bool = True  # whether a change that only removes entries makes a delta
+    announce_token: bool = False  # whether [session] is also written if nothing was known at the first turn
+    max_loop_turns: int = 20  # turns of a tool loop after which a delta may follow the last result; 0: never
+    system_in_conversation: tuple[str, ...] = ()  # patterns of models that take system messages in mid-conversation
+    one_system_message: tuple[str, ...] = ()  # patterns of models that take only one leading system message
+    breakpoints: BreakpointSource = "lore"  # whose cache breakpoints a prompt carries: lore's, the recorded ones, none
+    head_ttl: Ttl = "5m"  # lifetime asked for tools and system prompt
+    ttl: Ttl = "5m"  # lifetime asked for the history
+    bos_token: str = ""  # what chat templates get as bos_token
+    eos_token: str = ""  # and as eos_token
+    divider: DividerPlace = "before"  # where a compaction puts its divider: before or after the items that it keeps
 
     def fault(self) -> str | None:
-        """Say what cannot be; None where all can."""
+        """Return what is wrong with the values; None if nothing is."""
         for name, known in _KNOWN.items():
             if getattr(self, name) not in known:
                 return f"{name} {getattr(self, name)!r} is none of {', '.join(known)}"
@@ -248,7 +226,7 @@ class Rules(Struct, frozen=True, forbid_unknown_fields=True):
             if isinstance(getattr(self, name), str):  # each of its letters would be a pattern
                 return f"{name} has to be a list of models"
             if not all(getattr(self, name)):
-                return f"{name} names models: an empty text fits none"
+                return f"{name} names models: an empty text matches none"
         if (self.head_ttl, self.ttl) == ("5m", "1h"):
             return "head_ttl must not be shorter than ttl: a longer-lived breakpoint comes first"
         return None

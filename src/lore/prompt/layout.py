@@ -37,7 +37,7 @@ from lore.model.jsonslice import array, table
 from lore.model.mask import cut_masked
 from lore.model.state import Chain, Entry, FoldedSession
 from lore.model.turn import Segment
-from lore.prompt.base import BEHIND, Role, Rules, Unit
+from lore.prompt.base import AFTER_RESULTS, Role, Rules, Unit
 from lore.prompt.knowledge import ANNOUNCED, pinned_text
 
 INJECTED = "context_injection"  # a user message that a harness put in
@@ -174,7 +174,7 @@ def _response(group: list[i.Item]) -> tuple[Unit, ...]:
 def inserted(insert: Insert, *, behind: bool = False) -> tuple[Unit, ...]:
     """Return what an insert says, as units of their own, or as such that extend the results that they stand behind."""
     what = "delta" if insert.is_delta else "outside context of turn" if insert.outside else "context of turn"
-    origin = f"{INJECTED}: {what} {insert.number}" + (f" {BEHIND}" if behind else "")
+    origin = f"{INJECTED}: {what} {insert.number}" + (f" {AFTER_RESULTS}" if behind else "")
     return tuple(
         [
             Unit(told.role, told.blocks, joins=behind, origin=origin, message=told.message)

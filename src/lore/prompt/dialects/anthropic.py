@@ -1,8 +1,7 @@
 """Anthropic Messages: `tools`, `system`, `messages`, in this render order.
 
-Source: Anthropic's API reference (Messages, prompt caching). A tool's results stand in the user message
-after the calls; a breakpoint is `cache_control` on a tool or a block; a top-level `cache_control` asks for
-automatic caching.
+Results of tools are in the user message after the calls. A breakpoint is `cache_control` on a tool or a block; at the
+top level it asks for an automatic one. Source: Anthropic's API reference (Messages, prompt caching).
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from lore.model.canonical import encode
 from lore.model.items import ThinkingBlock, ToolCall, blocks_of
 from lore.model.jsonslice import array, table
 from lore.model.turn import Segment
-from lore.prompt.base import IN_LOOPS, CacheMark, Rendered, Spot, Unit, answers, can
-from lore.prompt.dialects.content import NO_SCHEMA, BlockWriter, arguments, described, function_of, outcome
+from lore.prompt.base import IN_LOOPS, CacheMark, Rendered, Spot, Unit, can, with_usual
+from lore.prompt.dialects.content import NO_SCHEMA, BlockWriter, arguments, function_members, function_of, outcome_of
 from lore.prompt.dialects.messages import CACHE_CONTROL, Body, Writing, strip_breakpoints
 
 _SIGNS = (b'"tool_use"', b'"tool_result"', b'"input_schema"', b'"thinking"')
@@ -34,8 +33,8 @@ class Anthropic(Body):
     """Dialect of the Messages API."""
 
     name: ClassVar = "anthropic"
-    capabilities: ClassVar = answers({
-        IN_LOOPS: can("a text block behind the results, in the message that carries them"),
+    capabilities: ClassVar = with_usual({
+        IN_LOOPS: can("a text block after the results, in their message"),
         "thinking": can("as recorded, with its signature"),
         "images": can("as base64 blocks"),
         "images in tool results": can("as blocks of the result"),
@@ -46,11 +45,11 @@ class Anthropic(Body):
     own = ("model", "tools", "system", "messages")
     lists = {"content": b"[]"}
     keys = (CACHE_CONTROL,)
-    said = frozenset((
+    recorded_kinds = frozenset((
         "text", "image", "document", "search_result", "thinking", "redacted_thinking", "tool_use", "tool_result",
     ))  # fmt: skip
-    words = BlockWriter(
-        lambda text: b'{"type":"text","text":' + text + b"}", own=None, image=_image, thinking=_thinking, name=name
+    writer = BlockWriter(
+        lambda text: b'{"type":"text","text":' + text + b"}", is_own=None, image=_image, thinking=_thinking, name=name
     )
 
     def recognises(self, body: dict[str, bytes]) -> bool:
@@ -72,17 +71,17 @@ class Anthropic(Body):
             return raw
         if "input_schema" in own and "type" not in own:
             return raw
-        made = described(function._replace(schema=function.schema or NO_SCHEMA), "input_schema")
-        breakpoint = strip_breakpoints(raw).breakpoint
+        made = function_members(function._replace(schema=function.schema or NO_SCHEMA), "input_schema")
+        breakpoint = strip_breakpoints(raw)[1]
         return b"{" + made + (b"" if breakpoint is None else b',"cache_control":' + breakpoint) + b"}"
 
     def render(self, unit: Unit, place: Spot) -> Rendered:
         writing = Writing(self.root, place, self.keys)
         if unit.role == "results":
             results = [self._result(call, writing.omitted) for call in unit.calls]
-            parts = [*self.words.all(unit.blocks, writing.omitted), *results]
+            parts = [*self.writer.write_all(unit.blocks, writing.omitted), *results]
         else:
-            parts = self.words.answer(unit, _call, writing.omitted)
+            parts = self.writer.write_answer(unit, _call, writing.omitted)
         role = "user" if unit.role == "results" else unit.role
         if parts and unit.joins and place.role == role:
             writing.extend(parts)
@@ -91,9 +90,9 @@ class Anthropic(Body):
         return writing.done()
 
     def _result(self, call: ToolCall, omitted: list[str]) -> bytes:
-        output, failed = outcome(call)
+        output, failed = outcome_of(call)
         if output[:1] == b"[":
-            output = b"[" + b",".join(self.words.all(blocks_of(output), omitted)) + b"]"
+            output = b"[" + b",".join(self.writer.write_all(blocks_of(output), omitted)) + b"]"
         end = b',"is_error":true}' if failed else b"}"
         return b'{"type":"tool_result","tool_use_id":' + encode(call.call_id) + b',"content":' + output + end
 

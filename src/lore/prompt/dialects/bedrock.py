@@ -1,10 +1,9 @@
 """Amazon Bedrock's Converse API: `toolConfig.tools`, `system`, `messages`.
 
-Source: the Converse API reference. Roles alternate and the user begins, so what one role says in a row is
-one message. A breakpoint is a `cachePoint` behind a tool, a system or content block.
-It is read as the breakpoint of the segment before it, and blocks are numbered without it; one with nothing before it
-holds for nothing, and is gone. Written, it stands behind its segment again. `toolConfig` without its tools is a
-parameter.
+Roles alternate and the user begins, so consecutive messages of one role are joined. A breakpoint is a `cachePoint`
+after a tool, a system block or a content block. It is read as the breakpoint of the segment before it and not counted
+among the blocks; one without a segment before it is dropped. `toolConfig` without its tools is a parameter. Source:
+the Converse API reference.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from lore.model.canonical import encode
 from lore.model.items import Block, RawBlock, ThinkingBlock, ToolCall
 from lore.model.jsonslice import array, first_element, object_of, table
 from lore.model.turn import Fidelity, Memo, Prompt, Section, Segment
-from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, CacheMark, Rendered, Spot, Unit, answers, can, cannot
+from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, CacheMark, Rendered, Spot, Unit, can, cannot, with_usual
 from lore.prompt.dialects import content as c
-from lore.prompt.dialects.messages import Body, Writing, joined, listed, segments_of
+from lore.prompt.dialects.messages import Body, Writing, slice_elements, slice_list, write_list
 
 _POINT = "cachePoint"
 _SIGNS = ("modelId", "inferenceConfig", "toolConfig", "additionalModelRequestFields")
@@ -48,8 +47,8 @@ def _thinking(block: ThinkingBlock) -> bytes:
     return b'{"reasoningContent":{"reasoningText":{"text":' + bytes(block.text) + signed + b"}}}"
 
 
-def _each(raw: bytes) -> Iterator[bytes]:
-    """Yield messages, the first at no more than its own cost: it nearly always says what was asked."""
+def _iterate_messages(raw: bytes) -> Iterator[bytes]:
+    """Yield the messages; the first one, which is nearly always enough, costs no more than itself."""
     yield first_element(raw)
     yield from islice(array(raw), 1, None)
 
@@ -58,19 +57,19 @@ class Bedrock(Body):
     """Dialect of the Converse API."""
 
     name: ClassVar = "bedrock"
-    capabilities: ClassVar = answers({
-        IN_LOOPS: can("a text block behind the results, in the message that carries them"),
+    capabilities: ClassVar = with_usual({
+        IN_LOOPS: can("a text block after the results, in their message"),
         IN_CONVERSATION: cannot("written in the user's role"),
         "thinking": can("as reasoningContent, with its signature"),
         "images": can("as bytes: png, jpeg, gif and webp; others are left out"),
         "images in tool results": can("as blocks of the result"),
         "messages of one role in a row": cannot("joined to one message: roles alternate, the first must be the user's"),
-        "cache breakpoints": can("cachePoint behind tools, system and content blocks, on models of Claude and Nova"),
+        "cache breakpoints": can("cachePoint after tools, system and content blocks, on models of Claude and Nova"),
     })  # fmt: skip
     own = ("modelId", "system", "messages")
-    words = c.BlockWriter(
+    writer = c.BlockWriter(
         text=lambda text: b'{"text":' + text + b"}",
-        own=lambda own: _is_block(own) and [*own] != [_POINT],  # a point is a breakpoint, not content
+        is_own=lambda own: _is_block(own) and [*own] != [_POINT],  # a point is a breakpoint, not content
         image=_image,
         thinking=_thinking,
         name=name,
@@ -81,7 +80,7 @@ class Bedrock(Body):
             return False
         if any(sign in body for sign in _SIGNS):
             return True
-        for raw in _each(body["messages"]):
+        for raw in _iterate_messages(body["messages"]):
             blocks = array((table(raw) or {}).get("content", b""))
             if blocks:
                 return _is_block(table(blocks[0]) or {})
@@ -92,20 +91,20 @@ class Bedrock(Body):
         head, rest = _tool_config(members.pop("toolConfig", None))
         if rest is not None:
             members["toolConfig"] = rest
-        _take(self.system(members), head)
+        _take_points(self.system(members), head)
         return self.prompt_of(fidelity, members, head, memo)
 
     def message(self, raw: bytes, path: str, section: Section) -> tuple[Segment, ...]:
-        return tuple(_take(super().message(raw, path, section), []))
+        return tuple(_take_points(super().message(raw, path, section), []))
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
-        found = _take(segments_of(map(_tool, c.apart(tools)), "toolConfig.tools", "tools", "tool"), [])
-        return (*found, *segments_of(map(self.words.text, system), "system", "system", "text"))
+        found = _take_points(slice_elements(map(_tool, c.single_tools(tools)), "toolConfig.tools", "tools", "tool"), [])
+        return (*found, *slice_elements(map(self.writer.text, system), "system", "system", "text"))
 
     def render(self, unit: Unit, place: Spot) -> Rendered:
         writing = Writing(self.root, place)
         parts = [self._result(call, writing.omitted) for call in unit.calls] if unit.role == "results" else []
-        breakpoints = self._say(unit.blocks if unit.role == "results" else unit.parts, parts, writing.omitted)
+        breakpoints = self._add_parts(unit.blocks if unit.role == "results" else unit.parts, parts, writing.omitted)
         writing.merge("assistant" if unit.role == "assistant" else "user", parts)
         for segment, breakpoint in zip(writing.segments[-len(parts) :], breakpoints, strict=False):
             segment.breakpoint = breakpoint or segment.breakpoint
@@ -124,13 +123,13 @@ class Bedrock(Body):
         own = table(segment.data) or {}
         return "reasoningContent" not in own and own.get("text") != b'""'
 
-    def _say(self, said: Iterable[Block | ToolCall], parts: list[bytes], omitted: list[str]) -> list[bytes | None]:
-        """Write blocks and calls behind the parts before them; returns the cache points behind each part.
+    def _add_parts(self, new: Iterable[Block | ToolCall], parts: list[bytes], omitted: list[str]) -> list[bytes | None]:
+        """Add blocks and calls to `parts`; return the cache point after each part.
 
-        A point with nothing before it, or with another one behind it, holds for nothing and is named.
+        A point without a part before it is written like a block; of two in a row the first is omitted.
         """
         breakpoints: list[bytes | None] = [None] * len(parts)
-        for block in said:
+        for block in new:
             if isinstance(block, ToolCall):
                 parts.append(c.own_bytes(block.raw, self.name) or _call(block))
                 breakpoints.append(None)
@@ -140,14 +139,18 @@ class Bedrock(Body):
                 if breakpoints[-1] is not None:
                     omitted.append(_POINT)
                 breakpoints[-1] = point
-            elif (made := self.words.say(block, omitted)) is not None:
+            elif (made := self.writer.write(block, omitted)) is not None:
                 parts.append(made)
                 breakpoints.append(None)
         return breakpoints
 
     def _result(self, call: ToolCall, omitted: list[str]) -> bytes:
-        output, failed = c.outcome(call)
-        content = b"[" + b",".join(self.words.all(c.output_blocks(output), omitted) or [self.words.text(b'""')]) + b"]"
+        output, failed = c.outcome_of(call)
+        content = (
+            b"["
+            + b",".join(self.writer.write_all(c.output_blocks(output), omitted) or [self.writer.text(b'""')])
+            + b"]"
+        )
         status = b',"status":"error"}}' if failed else b"}}"
         return b'{"toolResult":{"toolUseId":' + encode(call.call_id) + b',"content":' + content + status
 
@@ -158,21 +161,21 @@ class Bedrock(Body):
         for segment in (*_with_points(prompt), *prompt.tail):
             parts[segment.section].append(segment)
         if parts["tools"]:
-            config = {"tools": joined(parts["tools"]), **(table(rest or b"") or {})}
+            config = {"tools": write_list(parts["tools"]), **(table(rest or b"") or {})}
             members.append(("toolConfig", object_of(config)))
         elif rest is not None:
             members.append(("toolConfig", rest))
         system = parts["system"]
         if system:
-            members.append(("system", system[0].data if system[0].path == "system" else joined(system)))
+            members.append(("system", system[0].data if system[0].path == "system" else write_list(system)))
         members.append((self.root, self.write_messages(parts["messages"])))
         return object_of(dict(members))
 
 
 def _tool_config(raw: bytes | None) -> tuple[list[Segment], bytes | None]:
-    """Slice the tools out of `toolConfig`; what is left of it, if anything."""
+    """Return the tools of `toolConfig` as segments, and its other members, if it has any."""
     own = table(raw or b"") or {}
-    found = _take(listed(own.get("tools", b"null"), "toolConfig.tools", "tools", "tool", keys=()), [])
+    found = _take_points(slice_list(own.get("tools", b"null"), "toolConfig.tools", "tools", "tool", keys=()), [])
     if not found or found[0].kind != "tool":
         return [], raw
     rest = {key: value for key, value in own.items() if key != "tools"}
@@ -184,7 +187,7 @@ def _tool(raw: bytes) -> bytes:
     if function is None or "toolSpec" in (table(raw) or {}):
         return raw
     schema = b'{"json":' + (function.schema or c.NO_SCHEMA) + b"}"
-    return b'{"toolSpec":{' + c.described(function._replace(schema=schema), "inputSchema") + b"}}"
+    return b'{"toolSpec":{' + c.function_members(function._replace(schema=schema), "inputSchema") + b"}}"
 
 
 def _call(call: ToolCall) -> bytes:
@@ -192,8 +195,8 @@ def _call(call: ToolCall) -> bytes:
     return start + b',"input":' + c.arguments(call) + b"}}"
 
 
-def _take(found: Iterable[Segment], taken: list[Segment]) -> list[Segment]:
-    """Add segments to those before them; a cache point becomes the breakpoint of the last one."""
+def _take_points(found: Iterable[Segment], taken: list[Segment]) -> list[Segment]:
+    """Add segments to `taken`; a cache point becomes the breakpoint of the segment before it."""
     points = 0
     for segment in found:
         value = _point_in(segment.data) if segment.kind != "envelope" else None
@@ -210,14 +213,14 @@ def _take(found: Iterable[Segment], taken: list[Segment]) -> list[Segment]:
 
 
 def _point_in(data: bytes) -> bytes | None:
-    """Return the breakpoint that a block is, as JSON; None where it is content."""
+    """Return the value of a block that is a cache point; None for content."""
     own = table(data) or {} if b'"cachePoint"' in data else {}
     value = own.get(_POINT, b"")
     return value if len(own) == 1 and value[:1] == b"{" else None
 
 
 def _with_points(prompt: Prompt) -> list[Segment]:
-    """Return the segments of head and messages with cache points behind those that have one."""
+    """Return the segments of head and messages, each cache point as a segment after its own."""
     breakpoints = dict(zip(prompt.breakpoints, prompt.breakpoint_values, strict=True))
     found: list[Segment] = []
     for position, segment in enumerate([*prompt.head, *prompt.messages]):

@@ -1,10 +1,9 @@
-"""Dialects of rendered text, and ChatML: text between `<|im_start|>role` and `<|im_end|>`, as many open models read it.
+"""Rendered text: the base of its dialects, and ChatML (`<|im_start|>role` … `<|im_end|>`), which many open models read.
 
-Tools stand as JSON in the system message, before the system's texts, which may change; calls as JSON in
-the assistant's message; results in a user message. Rules: a segment is the exact UTF-8 text; a message is
-closed by what opens the next one, so that one can be extended while it is last and nothing before the
-extension changes; `write` closes the last message and opens the assistant's. What has no text is left out and
-named; half a surrogate pair, which no UTF-8 text can hold, becomes U+FFFD.
+Tools are JSON in the system message, before its texts, which may change; calls are JSON in the assistant's message,
+results are in a user message. A segment is the exact UTF-8 text. A message is closed by the opening of the next one, so
+that the last one can be extended without a change before the extension; `write` closes it and opens the assistant's.
+What has no text is left out and named. Half a surrogate pair, which UTF-8 cannot hold, becomes U+FFFD.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from lore.model.jsonslice import table
 from lore.model.turn import Fidelity, Memo, Prompt, Segment
 from lore.model.vector import Vector
 from lore.prompt import base
-from lore.prompt.dialects.content import apart, as_function, outcome, output_blocks
+from lore.prompt.dialects.content import as_function, outcome_of, output_blocks, single_tools
 
 _HALF = re.compile("[\ud800-\udfff]")
 _START, _END = "<|im_start|>", "<|im_end|>"
@@ -43,13 +42,13 @@ TEXT_ANSWERS = {
 
 
 class RenderedText:
-    """A dialect of text: read as one segment, without breakpoints."""
+    """A dialect of text: a body is one segment, and there are no breakpoints."""
 
     name: ClassVar[str] = "template"
-    capabilities: ClassVar[Mapping[str, base.Capability]] = base.answers(TEXT_ANSWERS)
+    capabilities: ClassVar[Mapping[str, base.Capability]] = base.with_usual(TEXT_ANSWERS)
 
     def recognises(self, body: dict[str, bytes]) -> bool:
-        return False  # text has no members to be recognised by
+        return False  # text has no members
 
     def parse(self, body: bytes, fidelity: Fidelity, memo: Memo) -> Prompt:
         text = Segment("messages", "text", body, kind="opaque")
@@ -63,7 +62,7 @@ class RenderedText:
 
 
 def whole(text: str) -> str:
-    """Return text that UTF-8 can hold."""
+    """Return a text with U+FFFD for each half of a surrogate pair."""
     return text if text.isascii() else _HALF.sub("\ufffd", text)
 
 
@@ -73,7 +72,7 @@ def decoded(raw: Raw | bytes) -> str:
 
 
 def texts(blocks: tuple[Block, ...], omitted: list[str], *, image: str = "image") -> list[str]:
-    """Return the texts of blocks; names what was left out. Thinking is the caller's concern and passed over."""
+    """Return the texts of blocks and add the names of others to `omitted`; thinking is left to the caller."""
     found: list[str] = []
     for block in blocks:
         match block:
@@ -98,21 +97,17 @@ def thoughts(blocks: tuple[Block, ...]) -> list[str]:
 
 
 def result(call: ToolCall, omitted: list[str]) -> str:
-    """Return a call's result as text: its output, else its error, else that there is none."""
-    return "\n".join(texts(output_blocks(outcome(call).output), omitted, image="image in a tool result"))
+    """Return a call's result as text: its output, its error, or that there is none."""
+    return "\n".join(texts(output_blocks(outcome_of(call)[0]), omitted, image="image in a tool result"))
 
 
 class ChatML(RenderedText):
-    """Dialect of text in ChatML.
+    """Dialect of text in ChatML. A control token in content (`<|im_end|>`) cannot be escaped and stays as it is."""
 
-    Text that looks like a control token (`<|im_end|>` said by a user) cannot be escaped in ChatML: it is
-    written as it stands, and a capability says so.
-    """
-
-    capabilities: ClassVar = base.answers({
+    capabilities: ClassVar = base.with_usual({
         **TEXT_ANSWERS,
         base.IN_LOOPS: base.cannot(
-            "results stand in the user's role, so text behind them would be the user's: it waits"
+            "it waits: results have the user's role, so text after them would be the user's"
         ),
         base.SEVERAL_LEADING: base.cannot("joined to one message by blank lines"),
         base.IN_CONVERSATION: base.can("on models named by system_in_conversation; else in the user's role"),
@@ -123,16 +118,16 @@ class ChatML(RenderedText):
         "images in tool results": base.cannot("left out: this is text"),
         "messages of one role in a row": base.can("each is a message of its own"),
         "tools of another provider": base.can(
-            "functions are rewritten, their schema as spelled; a provider's own as recorded: a model may not know them"
+            "functions are rewritten with their schema; a provider's own tools stay: models may not know them"
         ),
-        "control text in content": base.cannot("kept as it stands: ChatML has no way to escape <|im_end|>"),
+        "control text in content": base.cannot("kept as it is: ChatML has no way to escape <|im_end|>"),
     })  # fmt: skip
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
         found: list[Segment] = []
         if tools:
             found.append(Segment("tools", "messages[0]", _utf8(f"{_START}system\n{_TOOLS}"), kind="envelope"))
-            for number, tool in enumerate(apart(tools)):
+            for number, tool in enumerate(single_tools(tools)):
                 text = whole(as_function(tool).decode("utf-8", "replace"))
                 found.append(Segment("tools", f"tools[{number}]", _utf8(f"\n{text}"), kind="tool"))
             found.append(Segment("tools", "messages[0].tools", _utf8(_HOW), kind="envelope"))
@@ -169,13 +164,13 @@ class ChatML(RenderedText):
         return base.Rendered(tuple(segments), base.Spot(number + 1, role, first + len(parts)), tuple(omitted))
 
     def finish(self, prompt: Prompt) -> Prompt:
-        """Return the prompt as what it is: rendered text."""
+        """Return the prompt with the fidelity of rendered text."""
         return replace(prompt, fidelity="rendered")
 
     def write(self, prompt: Prompt) -> bytes:
         text = b"".join([segment.data for segment in prompt])
         if len(prompt) == 1 and len(prompt.messages) == 1 and prompt.messages[0].kind == "opaque":
-            return text  # it was read from text, which is whole as it stands
+            return text  # it was parsed from text
         end = f"{_END}\n" if text else ""
         return text + _utf8(f"{end}{_START}assistant\n")
 

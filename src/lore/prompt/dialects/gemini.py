@@ -1,9 +1,9 @@
 """Google's Gemini API (generateContent): `tools`, `systemInstruction`, `contents`.
 
-Source: the Gemini API reference. Contents alternate between the user and the model, so what one of them
-says in a row is one content; results of calls are the user's. Members are read in both spellings
-(`systemInstruction`, `system_instruction`) and written as they were read. The API caches by itself: there
-are no breakpoints. The model stands in the request's path; lore keeps it as a member.
+Contents alternate between the user and the model, so consecutive ones are joined; results of calls are the user's.
+Members are read in both spellings (`systemInstruction`, `system_instruction`) and written as they were read. The API
+caches by itself: there are no breakpoints. The model is part of the request's path; lore keeps it as a member. Source:
+the Gemini API reference.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from lore.model.canonical import encode
 from lore.model.items import ToolCall
 from lore.model.jsonslice import array, object_of, table
 from lore.model.turn import Fidelity, Memo, Prompt, Segment
-from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, Rendered, Spot, Unit, answers, can, cannot
+from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, Rendered, Spot, Unit, can, cannot, with_usual
 from lore.prompt.dialects import content as c
-from lore.prompt.dialects.messages import Body, Lists, Writing, object_segments, write_object
+from lore.prompt.dialects.messages import Body, Lists, Writing, slice_object, write_object
 
 _SYSTEM = ("systemInstruction", "system_instruction")
 _DECLARED: Lists = {"functionDeclarations": None, "function_declarations": None}
@@ -31,28 +31,28 @@ _PART = frozenset((
     "code_execution_result",
 ))  # fmt: skip
 _CALLS = ("functionCall", "function_call")
-_RESULT = c.BlockWriter(text=lambda text: text, own=lambda _: False, unsaid="image in a tool result")
+_RESULT = c.BlockWriter(text=lambda text: text, is_own=lambda _: False, image_name="image in a tool result")
 
 
 class Gemini(Body):
     """Dialect of the generateContent API."""
 
     name: ClassVar = "gemini"
-    capabilities: ClassVar = answers({
-        IN_LOOPS: can("a text part behind the function responses, in their content"),
+    capabilities: ClassVar = with_usual({
+        IN_LOOPS: can("a text part after the function responses, in their content"),
         IN_CONVERSATION: cannot("written in the user's role"),
-        "thinking": cannot("left out, but for the API's own thought parts, which are written as recorded"),
+        "thinking": cannot("left out, except the API's own thought parts, which are written as recorded"),
         "images": can("as inlineData"),
         "images in tool results": cannot("left out: a function's response is an object of text"),
         "messages of one role in a row": cannot("joined to one content: roles alternate"),
-        "cache breakpoints": cannot("the API caches what repeats by itself"),
+        "cache breakpoints": cannot("the API caches by itself"),
     })  # fmt: skip
     own = ("model", "tools", "contents", *_SYSTEM)
     root = "contents"
     lists = {"parts": None}
-    words = c.BlockWriter(
+    writer = c.BlockWriter(
         text=lambda text: b'{"text":' + text + b"}",
-        own=lambda own: "type" not in own and not _PART.isdisjoint(own),
+        is_own=lambda own: "type" not in own and not _PART.isdisjoint(own),
         image=lambda media, data: b'{"inlineData":{"mimeType":' + encode(media) + b',"data":' + data + b"}}",
         name=name,
     )
@@ -70,7 +70,9 @@ class Gemini(Body):
     def _instruction(self, raw: bytes, key: str) -> list[Segment]:
         if raw == b"null":
             return []
-        return _bare(self.message(raw, key, "system")) if raw[:1] == b"{" else [Segment("system", key, raw, "text")]
+        return (
+            _drop_empty(self.message(raw, key, "system")) if raw[:1] == b"{" else [Segment("system", key, raw, "text")]
+        )
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
         entries = [_tool(bytes(tool)) for tool in tools]
@@ -79,7 +81,7 @@ class Gemini(Body):
             found = [data for _, data in some]
             grouped += [b'{"functionDeclarations":[' + b",".join(found) + b"]}"] if declares else found
         declared = _tools(b"[" + b",".join(grouped) + b"]")
-        texts = b",".join([self.words.text(text) for text in system])
+        texts = b",".join([self.writer.text(text) for text in system])
         instruction = b'{"parts":[' + texts + b"]}" if system else b"null"
         return (*declared, *self._instruction(instruction, _SYSTEM[0]))
 
@@ -87,9 +89,9 @@ class Gemini(Body):
         writing = Writing(self.root, place)
         if unit.role == "results":
             parts = [_result(call, writing.omitted) for call in unit.calls]
-            parts += self.words.all(unit.blocks, writing.omitted)
+            parts += self.writer.write_all(unit.blocks, writing.omitted)
         else:
-            parts = self.words.answer(unit, _call, writing.omitted)
+            parts = self.writer.write_answer(unit, _call, writing.omitted)
         writing.merge("model" if unit.role == "assistant" else "user", parts, "parts")
         return writing.done()
 
@@ -99,10 +101,10 @@ class Gemini(Body):
         if entries and entries[0].path == "tools":
             members.append(("tools", entries[0].data))
         elif entries:
-            written = [_whole(list(some), _DECLARED) for _, some in groupby(entries, _root)]
+            written = [_write_entry(list(some), _DECLARED) for _, some in groupby(entries, _root)]
             members.append(("tools", b"[" + b",".join(written) + b"]"))
         for key, some in groupby((segment for segment in prompt.head if segment.section == "system"), _root):
-            members.append((key, _whole(list(some), self.lists)))
+            members.append((key, _write_entry(list(some), self.lists)))
         members.append((self.root, self.write_messages([*prompt.messages, *prompt.tail])))
         return object_of(dict(members))
 
@@ -111,41 +113,41 @@ def _root(segment: Segment) -> str:
     return segment.path.partition(".")[0]
 
 
-def _whole(segments: list[Segment], lists: Lists) -> bytes:
+def _write_entry(segments: list[Segment], lists: Lists) -> bytes:
     first = segments[0]
     return first.data if first.kind != "envelope" and "." not in first.path else write_object(segments, lists)
 
 
 def _tools(raw: bytes) -> list[Segment]:
-    """Slice the entries of `tools`: each declaration of a function, any other entry as a whole."""
+    """Return a segment for each declaration of a function, and for each other entry of `tools`."""
     if raw[:1] != b"[":
         return [] if raw == b"null" else [Segment("tools", "tools", raw, kind="opaque")]
     found: list[Segment] = []
     for number, entry in enumerate(array(raw)):
         path = f"tools[{number}]"
-        segments = object_segments(entry, path, "tools", _DECLARED, ())
+        segments = slice_object(entry, path, "tools", _DECLARED, ())
         if len(segments) == 1:
             found.append(Segment("tools", path, entry, kind="tool"))
         else:
-            for segment in _bare(segments):
+            for segment in _drop_empty(segments):
                 segment.kind = "envelope" if segment.kind == "envelope" else "tool"
                 found.append(segment)
     return found
 
 
-def _bare(segments: Iterable[Segment]) -> list[Segment]:
-    """Drop the envelope of an object that has no member but the listed one."""
+def _drop_empty(segments: Iterable[Segment]) -> list[Segment]:
+    """Drop an envelope without members."""
     return [segment for segment in segments if segment.data]
 
 
 def _tool(raw: bytes) -> tuple[bool, bytes]:
-    """Return a function's declaration (and that it is one), or an entry of `tools` as it stands."""
+    """Return whether a tool is a function, and its declaration, or the entry of `tools` as it is."""
     own, function = table(raw) or {}, c.function_of(raw)
     if function is None:
         return False, raw
     if "type" not in own and ("parameters" in own or "parametersJsonSchema" in own):
         return True, raw
-    return True, b"{" + c.described(function, "parametersJsonSchema") + b"}"
+    return True, b"{" + c.function_members(function, "parametersJsonSchema") + b"}"
 
 
 def _call(call: ToolCall) -> bytes:
@@ -153,15 +155,15 @@ def _call(call: ToolCall) -> bytes:
 
 
 def _result(call: ToolCall, omitted: list[str]) -> bytes:
-    output, failed = c.outcome(call)
-    texts = _RESULT.all(c.output_blocks(output), omitted) or [b'""']
+    output, failed = c.outcome_of(call)
+    texts = _RESULT.write_all(c.output_blocks(output), omitted) or [b'""']
     text = texts[0] if len(texts) == 1 else b"[" + b",".join(texts) + b"]"
     key = b"error" if failed else b"result"
     return b'{"functionResponse":{' + _identity(call) + b',"response":{"' + key + b'":' + text + b"}}}"
 
 
 def _identity(call: ToolCall) -> bytes:
-    """Write a call's name, and its id: some servers give none, and then a result has none either."""
+    """Write a call's name and its id. Some servers give no id; then the result has none either."""
     named = b'"name":' + encode(call.name)
     given = table(c.own_bytes(call.raw, Gemini.name) or b"") or {}
     unnamed = bool(given) and all("id" not in (table(given[key]) or {}) for key in _CALLS if key in given)

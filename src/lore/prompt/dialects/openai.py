@@ -1,12 +1,12 @@
 """OpenAI: Chat Completions (`tools`, then `messages`) and Responses (`tools`, `instructions`, then `input`).
 
-Source: OpenAI's Chat and Responses references and its prompt caching guide; that tools render before the system
-message is measured (see the facts that the README names). Leading system messages are the system part.
+Leading system messages are the system part. Chat: calls are in `tool_calls` of the assistant's message, each result is
+a `tool` message of its own, and reasoning is left out. Responses: an item is a message, a call, the output of a call,
+or reasoning, which is written only if the API itself gave the item. `instructions` is one text that takes no
+breakpoint, so lore writes system messages instead.
 
-Chat: calls stand in `tool_calls` of the assistant's message, each result in a `tool` message of its own. There is no
-place for a model's reasoning: it is left out, and said to be. Responses: items are messages, or stand for
-themselves: a call, its output, reasoning. `instructions` is one text that takes no breakpoint, so lore writes a system
-message instead. A model's reasoning goes only as the item that the API itself gave.
+Sources: OpenAI's Chat and Responses references and its prompt caching guide. That tools are rendered before the system
+message was measured.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from lore.model.items import Block, RawBlock, TextBlock, ToolCall
 from lore.model.jsonslice import table
 from lore.model.providers import dialects_for, has_exact_breakpoints
 from lore.model.turn import Segment
-from lore.prompt.base import BEHIND, IN_LOOPS, SEVERAL_LEADING, CacheMark, Rendered, Spot, Unit, answers, can, cannot
+from lore.prompt import base
+from lore.prompt.base import CacheMark, Rendered, Spot, Unit, can, cannot
 from lore.prompt.dialects import content as c
 from lore.prompt.dialects.messages import BREAKPOINT, CACHE_CONTROL, Body, Writing, strip_breakpoints
 
@@ -29,18 +30,18 @@ def _part(kind: bytes, text: bytes) -> bytes:
 
 
 _text = partial(_part, b"text")
-_RESULT = c.BlockWriter(text=_text, own=lambda _: False, unsaid="image in a tool result")
+_RESULT = c.BlockWriter(text=_text, is_own=lambda _: False, image_name="image in a tool result")
 _CHAT, _RESPONSES = "openai-chat", "openai-responses"
 _OUTPUT = c.BlockWriter(
-    text=partial(_part, b"output_text"), own=lambda own: c.kind_of(own) == "refusal", name=_RESPONSES
+    text=partial(_part, b"output_text"), is_own=lambda own: c.kind_of(own) == "refusal", name=_RESPONSES
 )
 
 
-_EACH = can("each in order; one where the model's chat template takes no more, or one_system_message names it")
+_EACH = can("each is a message; only one if the model's chat template takes no more, or one_system_message names it")
 
 
 class _OpenAI(Body):
-    """What both of its APIs have in common."""
+    """What both APIs have in common."""
 
     keys = (CACHE_CONTROL, BREAKPOINT)
     system_roles = ("system", "developer")
@@ -65,20 +66,20 @@ class OpenAIChat(_OpenAI):
     """Dialect of the Chat Completions API."""
 
     name: ClassVar = _CHAT
-    capabilities: ClassVar = answers({
-        IN_LOOPS: can("a text part behind the result, in the last tool message"),
-        SEVERAL_LEADING: _EACH,
+    capabilities: ClassVar = base.with_usual({
+        base.IN_LOOPS: can("a text part after the result, in the last tool message"),
+        base.SEVERAL_LEADING: _EACH,
         "thinking": cannot("left out: the API has no place for it"),
         "images": can("as data URLs"),
         "images in tool results": cannot("left out: a tool message holds text"),
     })  # fmt: skip
     own = ("model", "tools", "messages")
     lists = {"content": b"null", "tool_calls": b""}
-    said = frozenset(("text", "image_url", "input_audio", "file", "refusal"))
+    recorded_kinds = frozenset(("text", "image_url", "input_audio", "file", "refusal"))
     system_envelope = b'"role":"system"'
-    words = c.BlockWriter(
+    writer = c.BlockWriter(
         text=_text,
-        own=lambda own: c.kind_of(own) in ("image_url", "input_audio", "file", "refusal"),
+        is_own=lambda own: c.kind_of(own) in ("image_url", "input_audio", "file", "refusal"),
         image=lambda media, data: b'{"type":"image_url","image_url":{"url":' + c.data_url(media, data) + b"}}",
         name=name,
     )
@@ -88,7 +89,7 @@ class OpenAIChat(_OpenAI):
 
     def tool(self, raw: bytes) -> bytes:
         made = c.as_function(raw)
-        return strip_breakpoints(raw).data if made is raw else made
+        return strip_breakpoints(raw)[0] if made is raw else made
 
     def system(self, members: dict[str, bytes]) -> list[Segment]:
         return []
@@ -98,11 +99,11 @@ class OpenAIChat(_OpenAI):
         results = unit.role == "results"
         for call in unit.calls if results else ():
             envelope = b'"role":"tool","tool_call_id":' + encode(call.call_id)
-            parts = _RESULT.all(c.output_blocks(c.outcome(call).output), writing.omitted)
+            parts = _RESULT.write_all(c.output_blocks(c.outcome_of(call)[0]), writing.omitted)
             writing.open("tool", envelope, parts or [_text(b'""')])
         members = [made for block in unit.blocks if (made := _own_members(block)) is not None]
-        said = (block for block in unit.blocks if _own_members(block) is None) if members else unit.blocks
-        blocks = self.words.all(said, writing.omitted)
+        other = (block for block in unit.blocks if _own_members(block) is None) if members else unit.blocks
+        blocks = self.writer.write_all(other, writing.omitted)
         if blocks and (unit.joins or results) and writing.place.role in ("user", "tool"):
             writing.extend(blocks)
         elif blocks or members or (unit.calls and not results):
@@ -118,13 +119,13 @@ class OpenAIChat(_OpenAI):
     def takes_breakpoint(self, segment: Segment) -> bool:
         if ".content[" not in segment.path or segment.data.endswith(b'"text":""}'):
             return False
-        return segment.origin not in ("assistant", "tool") and not segment.origin.endswith(BEHIND)
+        return segment.origin not in ("assistant", "tool") and not segment.origin.endswith(base.AFTER_RESULTS)
 
 
 def _own_members(block: Block) -> bytes | None:
-    """Return what an answer of the API's own said beside content and calls, as members of its message.
+    """Return the members of an answer of this API other than content and calls; None for any other block.
 
-    It is recorded as a block that has the message's role and these members; None for any other block.
+    They are recorded as a block with the message's role.
     """
     if not isinstance(block, RawBlock) or block.dialect != _CHAT:
         return None
@@ -149,21 +150,21 @@ class OpenAIResponses(_OpenAI):
     """Dialect of the Responses API."""
 
     name: ClassVar = _RESPONSES
-    capabilities: ClassVar = answers({
-        IN_LOOPS: can("a text part behind the last call's output, in its list"),
-        SEVERAL_LEADING: _EACH,
-        "thinking": cannot("left out, but for the API's own reasoning items, which are written as recorded"),
-        "images": can("as data URLs, but in the model's messages"),
+    capabilities: ClassVar = base.with_usual({
+        base.IN_LOOPS: can("a text part after the last call's output, in its list"),
+        base.SEVERAL_LEADING: _EACH,
+        "thinking": cannot("left out, except the API's own reasoning items, which are written as recorded"),
+        "images": can("as data URLs, except in the model's messages"),
         "images in tool results": can("as parts of the output"),
     })  # fmt: skip
     own = ("model", "tools", "instructions", "input")
     root = "input"
     lists = {"content": None, "output": None, "arguments": None, "input": None}
-    said = frozenset(("input_text", "output_text", "input_image", "input_file", "refusal"))
+    recorded_kinds = frozenset(("input_text", "output_text", "input_image", "input_file", "refusal"))
     system_envelope = b'"type":"message","role":"system"'
-    words = c.BlockWriter(
+    writer = c.BlockWriter(
         text=partial(_part, b"input_text"),
-        own=lambda own: c.kind_of(own).startswith("input_"),
+        is_own=lambda own: c.kind_of(own).startswith("input_"),
         image=lambda media, data: b'{"type":"input_image","image_url":' + c.data_url(media, data) + b"}",
         name=name,
     )
@@ -176,7 +177,7 @@ class OpenAIResponses(_OpenAI):
         if function is None or (own.get("type") == b'"function"' and "function" not in own):
             return raw
         function = function._replace(schema=function.schema or c.NO_SCHEMA)
-        return b'{"type":"function",' + c.described(function, "parameters") + b"}"
+        return b'{"type":"function",' + c.function_members(function, "parameters") + b"}"
 
     def system(self, members: dict[str, bytes]) -> list[Segment]:
         text = members.get("instructions", b"null")
@@ -191,12 +192,12 @@ class OpenAIResponses(_OpenAI):
             custom = c.kind_of(table(c.own_bytes(call.raw, self.name) or b"") or {}) == "custom_tool_call"
             kind = b'"custom_tool_call_output"' if custom else b'"function_call_output"'
             envelope = b'"type":' + kind + b',"call_id":' + encode(call.call_id)
-            parts = self.words.all(c.output_blocks(c.outcome(call).output), writing.omitted)
-            writing.open("tool", envelope, parts or [self.words.text(b'""')], "output")
+            parts = self.writer.write_all(c.output_blocks(c.outcome_of(call)[0]), writing.omitted)
+            writing.open("tool", envelope, parts or [self.writer.text(b'""')], "output")
         for block in filter(_is_item, unit.blocks):
             self._write_item(bytes(block.json), writing)
-        blocks = self.words.all((block for block in unit.blocks if not _is_item(block)), writing.omitted)
-        joins = unit.joins or unit.role == "results"  # in the list of the last item, if it is not the model's
+        blocks = self.writer.write_all((block for block in unit.blocks if not _is_item(block)), writing.omitted)
+        joins = unit.joins or unit.role == "results"  # to the last item, if it is not the model's
         key = {"user": "content", "tool": "output"}.get(writing.place.role) if joins else None
         if blocks and key is not None:
             writing.extend(blocks, key)
@@ -206,14 +207,14 @@ class OpenAIResponses(_OpenAI):
         return writing.done()
 
     def _answer(self, unit: Unit, writing: Writing) -> None:
-        """Write what the model said, then its calls; an item of the API's own ends the message before it."""
+        """Write a response: text goes to a message, which the next call or item of the API's own ends."""
         in_message = False
-        for said in unit.parts:
-            if isinstance(said, ToolCall):
-                item = c.own_bytes(said.raw, self.name) or _call_item(said)
-            else:
-                item = _own_item(said)
-            part = _OUTPUT.say(said, writing.omitted) if item is None and not isinstance(said, ToolCall) else None
+        for part_of_unit in unit.parts:
+            item, part = None, None
+            if isinstance(part_of_unit, ToolCall):
+                item = c.own_bytes(part_of_unit.raw, self.name) or _call_item(part_of_unit)
+            elif (item := _own_item(part_of_unit)) is None:
+                part = _OUTPUT.write(part_of_unit, writing.omitted)
             if item is not None:
                 self._write_item(item, writing)
                 in_message = False
@@ -234,14 +235,14 @@ class OpenAIResponses(_OpenAI):
 
 
 def _is_item(block: Block) -> TypeGuard[RawBlock]:
-    """Tell whether a block that is not the model's is an item of its own: the output of a computer's call, for one."""
+    """Return whether a block that is not the model's is an item of its own, such as the output of a computer call."""
     if not isinstance(block, RawBlock) or block.dialect != _RESPONSES:
         return False
     return not c.kind_of(table(bytes(block.json)) or {}).startswith("input_")
 
 
 def _own_item(block: Block) -> bytes | None:
-    """Return the item of the API's own that was recorded as a block; None where it is none."""
+    """Return the item of this API that was recorded as a block; None for another block."""
     if isinstance(block, TextBlock):
         return c.own_bytes(block.raw, _RESPONSES)
     if not isinstance(block, RawBlock) or block.dialect not in (None, _RESPONSES):

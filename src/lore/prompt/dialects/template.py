@@ -1,11 +1,10 @@
 """Any chat template in Jinja, rendered as inference engines do.
 
-A template needs all messages at once, so this dialect works in two steps: `head` and `render` give segments
-that hold tools and messages as JSON, and `finish` renders a prompt of them to a prompt of text. The variables
-are those of Hugging Face transformers and vLLM: `messages` (content a string, `tool_calls` with arguments as
-an object, `reasoning_content` for thinking, tool messages with `tool_call_id` and `name`), `tools` (or none),
-`documents` (none), `add_generation_prompt`, `bos_token`, `eos_token`, `raise_exception`, and `strftime_now` at
-a given time.
+A template needs all messages at once. So `head` and `render` return segments that hold tools and messages as JSON, and
+`finish` renders a prompt of them to a prompt of text. The variables are those of Hugging Face transformers and vLLM:
+`messages` (content is a string; `tool_calls` with arguments as an object; `reasoning_content` for thinking; tool
+messages with `tool_call_id` and `name`), `tools`, `documents` (none), `add_generation_prompt`, `bos_token`,
+`eos_token`, `raise_exception`, and `strftime_now` at a given time.
 """
 
 from __future__ import annotations
@@ -26,23 +25,22 @@ from lore.model.items import ToolCall
 from lore.model.limits import RENDERED_CHARACTERS, RENDERED_PER_BYTE
 from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector, common_prefix
-from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, SEVERAL_LEADING, Rendered, Spot, Unit, answers, can, cannot
+from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, SEVERAL_LEADING, Rendered, Spot, Unit, can, cannot, with_usual
 from lore.prompt.dialects.chatml import TEXT_ANSWERS, RenderedText, result, texts, thoughts, whole
-from lore.prompt.dialects.content import apart, as_function
+from lore.prompt.dialects.content import as_function, single_tools
 from lore.prompt.sandbox import Sandbox
 from lore.prompt.system_messages import Does
 
-# Where text is cut into segments: at line ends, and around what parts messages in the usual templates. A longer
-# text is cut at the same places, so that what was stable stays the same segments.
+# Text is cut into segments at line ends and around the tokens that separate messages in the usual templates. A longer
+# text is cut at the same places, so that stable text stays in the same segments.
 _PIECE = re.compile(
     r"\n|.+?(?:\Z|\n|\|>|｜>|</s>|\[/INST\]|<end_of_turn>|(?=<\||<｜|</s>|\[INST\]|<end_of_turn>))", re.DOTALL
 )
-_LOOKS_AHEAD = len("<end_of_turn>")  # characters behind a piece that say where it ends
+_LOOKS_AHEAD = len("<end_of_turn>")  # characters after a piece that decide where it ends
 
-_INJECTED = "context_injection"  # what an origin begins with, and the role of a place behind such a message
+_INJECTED = "context_injection"  # the beginning of an origin of lore's own text, and the role after such a message
 
-
-# A conversation to try a template with, and the system message that is put behind it.
+# A conversation to try a template with, and the system message that is put after it.
 _TALK: list[dict[str, Any]] = [
     {"role": "system", "content": "first of all"},
     {"role": "user", "content": "what the user said"},
@@ -57,27 +55,25 @@ _LATE = "a late system message"
 class JinjaTemplate(RenderedText):
     """Dialect of text rendered by a chat template.
 
-    Call `finish` on each assembled prompt to compare prompts as the text that an engine sees; `write` does
-    it where it was not done. A rendering reads the whole history: O(history) a turn, so all turns of a
-    session cost O(turns x history). `notes` is what a user should be told of the template, once. Raises
-    LoreError where it does not compile.
+    Call `finish` on each assembled prompt to compare prompts as the text that an engine sees; `write` does it too. Each
+    rendering costs O(history). `notes` are warnings about the template. Raises LoreError for one that does not compile.
     """
 
-    capabilities: ClassVar = answers({
+    capabilities: ClassVar = with_usual({
         **TEXT_ANSWERS,
-        IN_LOOPS: can("behind the result, in the text of the last tool message"),
-        SEVERAL_LEADING: can("each in order where the template writes them so; else joined to one"),
+        IN_LOOPS: can("after the result, in the text of the last tool message"),
+        SEVERAL_LEADING: can("each in order if the template writes them so; else joined to one"),
         IN_CONVERSATION: can("on models named by system_in_conversation, if the template writes them in place"),
         "thinking": can("as reasoning_content of its message; the template decides what it keeps"),
         "images": cannot("left out: content is text"),
         "images in tool results": cannot("left out: content is text"),
         "messages of one role in a row": can(
-            "what lore puts in is joined to the user's; the template may refuse others"
+            "lore's own text is joined to the user's; the template may refuse others"
         ),
         "tools of another provider": can(
-            "functions are rewritten, their schema as spelled; a provider's own stand as recorded: a template may fail"
+            "functions are rewritten with their schema; a provider's own tools stay as they are: a template may fail"
         ),
-        "control text in content": cannot("kept as it stands, unless the template changes it"),
+        "control text in content": cannot("kept as it is, unless the template changes it"),
     })  # fmt: skip
 
     def __init__(
@@ -90,7 +86,7 @@ class JinjaTemplate(RenderedText):
         self.notes = tuple([f"the template names {name}, which is empty: set assemble.{name}" for name in lacking])
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
-        functions = [as_function(tool) for tool in apart(tools)]
+        functions = [as_function(tool) for tool in single_tools(tools)]
         listed = [Segment("tools", f"tools[{n}]", function, "tool") for n, function in enumerate(functions)]
         path = "messages[{}].content" if self._several else "messages[0].content[{}]"
         texts = [Segment("system", path.format(number), text, "text") for number, text in enumerate(system)]
@@ -104,7 +100,7 @@ class JinjaTemplate(RenderedText):
         omitted: list[str] = []
         content, thinking = texts(unit.blocks, omitted), thoughts(unit.blocks)
         if content and not thinking and _is_joined(unit, place):
-            space = "" if unit.joins else "\n"  # what is injected is parted from the user's words by a blank line
+            space = "" if unit.joins else "\n"  # a blank line after lore's own text
             text = encode(space + "\n".join(content))
             block = Segment("messages", f"messages[{place.messages - 1}].content", text)
             after = place if unit.joins else Spot(place.messages, _role(unit, "user"), place.blocks + 1)
@@ -130,11 +126,10 @@ class JinjaTemplate(RenderedText):
         return Rendered(tuple(segments), Spot(place.messages + len(messages), role, 1), tuple(omitted))
 
     def finish(self, prompt: Prompt) -> Prompt:
-        """Return the prompt as text: what is rendered without the tail, and the rest.
+        """Return the prompt as text; one that is text already is returned as it is.
 
-        The stable part is the text of head and messages as far as the whole text begins with it, the tail
-        all behind it: volatile context, and what opens the model's answer. A prompt that is text already is
-        returned as it is. Renders twice; cost O(history). Raises LoreError where the template fails.
+        The stable part is the text of head and messages, as far as the whole text begins with it. The tail is the rest:
+        volatile context and the opening of the model's answer. Renders twice. Raises LoreError if the template fails.
         """
         if prompt.fidelity == "rendered":
             return prompt
@@ -152,10 +147,9 @@ class JinjaTemplate(RenderedText):
         return Prompt(dialect=self.name, fidelity="rendered", model=prompt.model, messages=pieces, tail=tail)
 
     def _cut(self, stable: str, text: str) -> tuple[Vector[Segment], str]:
-        """Cut the common start of both texts into segments; what is left of the whole text is the rest.
+        """Return the common start of both texts as segments, and the rest of the whole text.
 
-        Where the whole text leaves the stable one in the middle of a piece, that piece is no longer stable. Segments
-        that the text before had, too, are shared with it.
+        A piece in which the two texts differ belongs to the rest. Segments of the previous text are shared.
         """
         before, ends, pieces = self._before
         same = common_prefix(stable, text)
@@ -177,7 +171,7 @@ class JinjaTemplate(RenderedText):
 
     @cached_property
     def _several(self) -> bool:
-        """Whether the template writes two leading system messages, in order. Tried once, by rendering."""
+        """Whether the template writes two leading system messages in order; tried once."""
         talk = [_TALK[0], {"role": "system", "content": _LATE}, _TALK[1]]
         try:
             text = self._text(talk, [], opened=True)
@@ -187,19 +181,19 @@ class JinjaTemplate(RenderedText):
         return places[0] >= 0 and places == sorted(set(places))
 
     def late_system(self) -> Does | None:
-        """Return what the template does with a system message behind a user's message, and behind a tool's result.
+        """Return what the template does with a system message after a user's message or a tool's result; tried once.
 
-        None where it renders neither conversation without one. Tried once, by rendering.
+        None if it renders neither conversation without one.
         """
         return self._late
 
     @cached_property
     def _late(self) -> Does | None:
-        behind_user = self._with_system_behind(_TALK[:2])
-        behind_tool = self._with_system_behind(_TALK)
-        return behind_tool if behind_tool is not None and behind_user in ("renders", None) else behind_user
+        after_user = self._try_system_after(_TALK[:2])
+        after_tool = self._try_system_after(_TALK)
+        return after_tool if after_tool is not None and after_user in ("renders", None) else after_user
 
-    def _with_system_behind(self, talk: list[dict[str, Any]]) -> Does | None:
+    def _try_system_after(self, talk: list[dict[str, Any]]) -> Does | None:
         try:
             self._text(talk, [], opened=True)
         except LoreError:
@@ -220,9 +214,9 @@ class JinjaTemplate(RenderedText):
 
 
 def _is_joined(unit: Unit, place: Spot) -> bool:
-    """Tell whether a text extends the last message: it asks to, or what lore put in stands before a user's words.
+    """Return whether a text extends the last message: it asks to, or the last one is lore's own in the user's role.
 
-    Templates whose roles must alternate would refuse two messages of the user.
+    A template whose roles must alternate would refuse two messages of the user.
     """
     if unit.joins:
         return place.role in ("user", "tool", _INJECTED)
@@ -230,7 +224,7 @@ def _is_joined(unit: Unit, place: Spot) -> bool:
 
 
 def _role(unit: Unit, role: str) -> str:
-    """Name the role of the last message; one that was put in is known by a name of its own."""
+    """Return the role of the last message; lore's own text in the user's role has a name of its own."""
     return _INJECTED if role == "user" and unit.origin.startswith(_INJECTED) else role
 
 
@@ -243,7 +237,7 @@ def _call(call: ToolCall) -> dict[str, object]:
 
 
 def _messages(before: list[dict[str, Any]], segments: Iterable[Segment]) -> list[dict[str, Any]]:
-    """Return messages with those of the segments; what joins the last one makes a new version of it."""
+    """Return messages and those of the segments; a text that joins the last one replaces it by a longer one."""
     found = list(before)
     for segment in segments:
         value = _read(segment)
