@@ -1,4 +1,4 @@
-"""`lore record`: a command's requests to models as a capture."""
+"""`lore record`: write a command's requests to models into a capture."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from lore.errors import LoreError
 def run(
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[-- COMMAND...]", help="What to run, with its arguments; without one: --listen."),
+        typer.Argument(metavar="[-- COMMAND...]", help="The command to run; without one: --listen."),
     ] = None,
     upstream: Annotated[
         list[str] | None,
         typer.Option(
             "--upstream",
-            help="URL for all clients, or NAME=URL for those of a provider; default: where each would send.",
+            help="URL for all clients, or NAME=URL for those of a provider; default: each client's own server.",
         ),
     ] = None,
     only: Annotated[
@@ -37,29 +37,28 @@ def run(
     listen: Annotated[
         int | None, typer.Option("--listen", min=0, max=65535, help="Port; 0 and default: one that is free.")
     ] = None,
-    live: Annotated[bool, typer.Option("--live", help="Print a verdict for each request as it falls.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Print a verdict for each request.")] = False,
     as_json: AsJson = False,
     verbose: Verbose = False,
     config: Config = None,
 ) -> int:
     """Run a command and record what its clients send to models.
 
-    A proxy on this machine's loopback interface passes each request on to the provider that the client would have
-    used, and its answer back, and writes both to a capture that every command reads. Credentials are not written;
+    A proxy on this machine's loopback interface forwards each request to the provider that the client would have
+    used, returns the answer, and writes both to a capture that every command reads. Credentials are not written;
     prompts and answers are. The exit code is the command's own (127: not found, 126: it cannot be run). Without a
     command, --listen PORT records agents that are started elsewhere, until Ctrl-C.
 
-    Needs the extra `record`. Lines of lore itself go to standard error; --json adds one line after
-    the output of the command.
+    Needs the extra `record`. lore's own lines go to standard error; --json adds one line after the command's output.
     """
     from lore_plugins.record.lines import closing_lines, export_lines, opening_lines
     from lore_plugins.record.recorder import CannotRunError, CaptureProxy, child_environment, run_command, wait_for_end
-    from lore_plugins.record.upstreams import routes_of
+    from lore_plugins.record.upstreams import make_routes
 
     if not command and listen is None:
         raise LoreError("there is nothing to record", hint="lore record -- COMMAND, or lore record --listen PORT")
     dated = dated_rules(found_settings(config))
-    routes = routes_of(os.environ, upstream or (), only or ())
+    routes = make_routes(os.environ, upstream or (), only or ())
     recorder = CaptureProxy(routes, output, listen or 0, tell)
     pointing = recorder.environment()
     watcher, code, started = None, None, True
@@ -90,11 +89,11 @@ def run(
         recorder.stop(tell, watcher.stop if watcher is not None else lambda: None)
         counts = recorder.counts
         pointed = bool(command) and started
-        for line in closing_lines(recorder.left, counts.calls, counts.lost, counts.refused, pointed=pointed):
+        for line in closing_lines(recorder.result_file, counts.calls, counts.lost, counts.refused, pointed=pointed):
             tell(line)
         if as_json:
             from lore.report import render
 
             with writing():
-                before = "\n" if command else ""  # the command's last line may have no end
+                before = "\n" if command else ""  # the command's last line may lack a newline
                 sys.stdout.write(f"{before}{render(recorder.summary(code))}\n")

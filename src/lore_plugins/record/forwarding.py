@@ -1,18 +1,16 @@
-"""What a server gets of a request, what a client gets of an answer, and what of both is written down.
+"""Forward requests and answers (httpx), sign requests to AWS again, and select the headers to record.
 
-In: a request as it came, its server. Out: the request as it is sent (httpx), headers that are passed back. Rules: the
-path and every header stay as they are; proxies and certificates are those that the user's environment
-names; no cookie is kept and no redirect followed. A server on this machine is spoken to directly.
+Path and headers are forwarded unchanged; proxies and certificates are those of the user's environment; no cookie is
+kept and no redirect followed. Servers on this machine are contacted directly.
 
-A client of AWS signs a request (SigV4) for the address of the recorder, and AWS checks it for its own: it is signed
-anew, what the client signed, with the body to the byte, with the credentials that botocore finds as any AWS client does
-(environment, profile, SSO, role), in this process. They are used for one account: where the client's key and lore's
-differ and one of them is a long-lived key, nothing is signed. Nothing of credentials is written or said.
+AWS clients sign a request (SigV4) for the recorder's address, which AWS would reject. So the request is signed again in
+this process, with the same headers and body, and the credentials that botocore finds as any AWS client does
+(environment, profile, SSO, role). If the client's key and lore's differ and one of them is long-lived, the accounts may
+differ and nothing is signed. Credentials are never written or shown.
 
-Of a call is written down what an allow-list names: headers, a URL without keys (bodies stay as they passed; a key in
-one is content). A header that is not listed is left out, and so is the value of each query parameter that is not
-listed; of the key only a digest is kept, which tells accounts apart; what looks like a credential in a path or in a
-header that is listed is masked.
+Recorded headers and query parameters are selected by allow-lists; of other parameters only the name is kept. Of a key
+only a digest is kept, which distinguishes accounts. Credentials in a path or a listed header are masked. Bodies are
+recorded unchanged.
 
 Sources: RFC 9110, 7.6.1 (headers of a connection) and 10.1.1 (Expect); httpx 0.28, environment variables; Node.js,
 NODE_EXTRA_CA_CERTS; requests, REQUESTS_CA_BUNDLE; AWS SDKs, AWS_CA_BUNDLE; AWS Signature Version 4
@@ -45,32 +43,32 @@ _OF_CONNECTION = frozenset((
     b"trailer", b"transfer-encoding", b"upgrade",
 ))  # fmt: skip
 _ANSWERED_HERE = frozenset((b"host", b"expect"))
-_IN_NO_URL = re.compile(rb"[^!$-;=?-_a-z|~]")  # RFC 3986, 2; `#` begins what is not sent
-CONNECT, KEEP_ALIVE = 60.0, 30.0  # seconds: until a server takes a connection, and that an idle one is kept
+_IN_NO_URL = re.compile(rb"[^!$-;=?-_a-z|~]")  # RFC 3986, 2; a fragment is not sent
+CONNECT, KEEP_ALIVE = 60.0, 30.0  # seconds: time limit of connecting, and lifetime of idle connections
 _TRUSTED_TOO = ("NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "AWS_CA_BUNDLE")
 _HERE = ("127.0.0.1", "localhost", "[::1]")
 
 
-def client() -> httpx.AsyncClient:
-    """Make the client of servers. Raises LoreError for a proxy or a certificate of the environment that is none."""
-    none = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+def make_client() -> httpx.AsyncClient:
+    """Return the client for servers. Raise LoreError for an invalid proxy or certificate of the environment."""
+    no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
     direct: dict[str, httpx.AsyncBaseTransport | None] = {f"all://{host}": None for host in _HERE}
-    trusted = _trusted()
+    context = _ssl_context()
     try:
         return httpx.AsyncClient(
-            cookies=none, follow_redirects=False, mounts=direct, verify=trusted,
+            cookies=no_cookies, follow_redirects=False, mounts=direct, verify=context,
             timeout=httpx.Timeout(None, connect=CONNECT),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=KEEP_ALIVE),
         )  # fmt: skip
     except ImportError:
-        message, hint = "names a SOCKS proxy, for which socksio is not installed", "pip install socksio, or unset it"
+        message, hint = "names a SOCKS proxy, which needs socksio", "pip install socksio, or unset it"
     except (ValueError, httpx.InvalidURL):
-        message, hint = "is no URL of a proxy", "http://HOST:PORT, or unset it"
+        message, hint = "is not the URL of a proxy", "http://HOST:PORT, or unset it"
     raise LoreError(f"ALL_PROXY, HTTPS_PROXY or HTTP_PROXY {message}", hint=hint)
 
 
-def _trusted() -> ssl.SSLContext:
-    """Return whose certificates are believed: SSL_CERT_FILE or SSL_CERT_DIR, else certifi's; and what clients add."""
+def _ssl_context() -> ssl.SSLContext:
+    """Return a context that trusts SSL_CERT_FILE or SSL_CERT_DIR, else certifi; and the variables of common clients."""
     variable = next((name for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if os.environ.get(name)), "")
     try:
         context = httpx.create_ssl_context()
@@ -79,19 +77,18 @@ def _trusted() -> ssl.SSLContext:
             folder = os.path.isdir(path)
             context.load_verify_locations(cafile=None if folder else path, capath=path if folder else None)
     except OSError as error:  # an SSLError is one
-        cause = "it holds none" if isinstance(error, ssl.SSLError) else reason_of(error)
-        raise LoreError(
-            f"{variable} names no certificates that can be read: {cause}", hint=f"correct or unset {variable}"
-        ) from None
+        cause = "it contains none" if isinstance(error, ssl.SSLError) else reason_of(error)
+        message = f"the certificates of {variable} cannot be read: {cause}"
+        raise LoreError(message, hint=f"correct or unset {variable}") from None
     return context
 
 
-def request_of(
+def make_request(
     method: str, origin: str, target: bytes, pairs: Pairs, body: httpx.AsyncByteStream, *, chunked: bool
 ) -> httpx.Request:
-    """Make the request that a server gets: its own name as the host, the target and the headers as they are given.
+    """Return the request to send, with the server's own Host header.
 
-    Characters that no URL has are escaped, and `/./` and `/../` resolved, as by any client.
+    Invalid characters of a URL are escaped, and `/./` and `/../` resolved, as by any client.
     """
     url = httpx.URL(origin)
     headers = [(b"host", url.netloc), *pairs]
@@ -101,22 +98,19 @@ def request_of(
     return httpx.Request(method, url.copy_with(raw_path=escaped), headers=headers, stream=body)
 
 
-def passed_on(pairs: Iterable[tuple[bytes, bytes]], *, request: bool) -> list[tuple[bytes, bytes]]:
-    """Return the headers without those that are between two ends of one connection alone."""
+def end_to_end_headers(pairs: Pairs, *, request: bool) -> list[tuple[bytes, bytes]]:
+    """Return the headers without those that apply to one connection only."""
     pairs = list(pairs)
     named = b",".join(value for name, value in pairs if name.lower() == b"connection").split(b",")
     dropped = _OF_CONNECTION.union(name.strip().lower() for name in named).union(_ANSWERED_HERE if request else ())
     return [(name, value) for name, value in pairs if name.lower() not in dropped]
 
 
-def reason(error: Exception) -> str:
-    """Say what went wrong with a server, in words of the library; where these quote what was sent, its name alone."""
+def describe_error(error: Exception) -> str:
+    """Return the library's message, or only the error's name if the message quotes the request."""
     text = cut_masked(" ".join(str(error).split()), 200)
     quotes = isinstance(error, httpx.LocalProtocolError | httpx.InvalidURL) or "b'" in text or 'b"' in text
     return type(error).__name__ if quotes or not text else f"{text} ({type(error).__name__})"
-
-
-# signatures
 
 
 _SIGNED = re.compile(
@@ -125,39 +119,37 @@ _SIGNED = re.compile(
 )
 _LONG_LIVED = "AKIA"
 _OF_SIGNATURE = frozenset((b"authorization", b"x-amz-date", b"x-amz-security-token", b"host", b"date"))
-LARGEST = 128 * 1024 * 1024  # bytes of a body that is signed: it is held until it is whole
+LARGEST = 128 * 1024 * 1024  # bytes of a body to sign, which is held in memory
 
 
 class NotSignedError(Exception):
-    """A request cannot be signed anew; the text says why, and what to do."""
+    """A request cannot be signed again; the text gives the cause and the fix."""
 
 
 class Signature(NamedTuple):
-    """What a signature says: the name of its key, where and for which service it holds, and which headers it covers."""
+    """The parts of a signature."""
 
-    key: str
+    key: str  # id of the access key
     region: str
     service: str
-    headers: frozenset[bytes]
+    headers: frozenset[bytes]  # names of the signed headers
 
 
-def signature_of(headers: Pairs) -> Signature | None:
-    """Return the signature of a request; None where it has none. Raises NotSignedError for one of another kind."""
+def parse_signature(headers: Pairs) -> Signature | None:
+    """Return the signature of a request, None if it has none. Raise NotSignedError for an unsupported kind."""
     values = [value.decode("latin-1") for name, value in headers if name.lower() == b"authorization"]
     if not any(value.startswith("AWS4-") for value in values):
         return None
     found = _SIGNED.fullmatch(values[0].strip()) if len(values) == 1 else None
     if found is None:
-        raise NotSignedError("a signature of AWS is none that lore can make anew (AWS4-HMAC-SHA256 in one header)")
+        raise NotSignedError("lore can only renew AWS signatures of the kind AWS4-HMAC-SHA256 in one header")
     if any(name.lower() == b"x-amz-content-sha256" and value.startswith(b"STREAMING-") for name, value in headers):
-        raise NotSignedError("a body that is signed chunk by chunk cannot be signed anew")
+        raise NotSignedError("lore cannot renew the signature of a body that is signed chunk by chunk")
     return Signature(found[1], found[2], found[3], frozenset(found[4].lower().encode().split(b";")))
 
 
 class Signer:
-    """Signs with the credentials of this process's environment. Safe to share between threads; may wait for a network:
-    botocore fetches what a role or SSO gives.
-    """
+    """Signs with the credentials of this process's environment. Thread-safe; a role or SSO may need the network."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -171,15 +163,13 @@ class Signer:
             auth: Any = import_module("botocore.auth")
             requests: Any = import_module("botocore.awsrequest")
         except ModuleNotFoundError:
-            hint = install_hint("bedrock")
-            raise NotSignedError(
-                f"the request is signed for this address, and to sign it for AWS lore needs botocore: {hint}"
-            ) from None
+            message = "the request is signed for this address; to sign it for AWS lore needs botocore"
+            raise NotSignedError(f"{message}: {install_hint('bedrock')}") from None
         credentials = self._frozen()
         if signature.key != credentials.access_key and _LONG_LIVED in (signature.key[:4], credentials.access_key[:4]):
             raise NotSignedError(
-                "the request is signed with other credentials than those that lore finds in its environment, and is "
-                "not sent for another account: set AWS_PROFILE or AWS_ACCESS_KEY_ID for lore record itself"
+                "the request is signed with other credentials than those of lore's environment, perhaps of another "
+                "account: set AWS_PROFILE or AWS_ACCESS_KEY_ID for lore record itself"
             )
         headers = list(headers)
         signed = [(name, value) for name, value in headers if name.lower() in signature.headers - _OF_SIGNATURE]
@@ -192,7 +182,7 @@ class Signer:
         return kept + [(name, value.encode("latin-1")) for name, value in made if name in _OF_SIGNATURE - {b"host"}]
 
     def _frozen(self) -> Any:
-        """Return credentials as they are now. Raises NotSignedError."""
+        """Return the current credentials. Raises NotSignedError."""
         session: Any = import_module("botocore.session")
         errors: Any = import_module("botocore.exceptions")
         try:
@@ -203,20 +193,17 @@ class Signer:
         except (errors.BotoCoreError, errors.ClientError) as error:
             raise NotSignedError(
                 f"botocore finds no credentials to sign the request for AWS ({type(error).__name__}): "
-                "aws sts get-caller-identity says what is wrong with them"
+                "run aws sts get-caller-identity to find the cause"
             ) from None
         if found is None or not found.access_key or not found.secret_key:
             raise NotSignedError(
-                "the request is signed for this address, and lore finds no credentials to sign it for AWS: set "
+                "the request is signed for this address, and there are no credentials to sign it for AWS: set "
                 "AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for lore record itself"
             )
         return found
 
 
-# what is written down
-
-# Names in lower case; those that end in "-" are beginnings. Of a request: what a body is, who sent it in which
-# conversation, and which features it asks for; of a response also its ids, limits and times.
+# Recorded headers, in lower case; names that end in "-" are prefixes.
 _REQUEST = (
     "accept", "accept-encoding", "content-encoding", "content-length", "content-type", "transfer-encoding",
     "user-agent", "anthropic-version", "anthropic-beta", "anthropic-dangerous-direct-browser-access", "openai-beta",
@@ -234,23 +221,23 @@ _RESPONSE = (
     "x-amzn-bedrock-", "x-goog-", "x-gemini-service-tier", "server-timing", "server", "x-generation-id",
 )  # fmt: skip
 _PARAMETERS = (b"alt", b"beta", b"api-version", b"limit", b"stream", b"$alt", b"prettyPrint")
-_PLAIN = re.compile(rb"[A-Za-z0-9.,_-]{0,40}")  # a value that is kept: `alt=sse;key=…` is none
+_PLAIN = re.compile(rb"[A-Za-z0-9.,_-]{0,40}")  # values that are kept, unlike `alt=sse;key=…`
 _SECRET = re.compile(r"key|token(?!s)|secret|auth|cookie|signature|credential|password", re.IGNORECASE)
-LONGEST_HEADER = 8 * 1024  # characters that are kept of a header's value
+LONGEST_HEADER = 8 * 1024  # characters of a recorded value
 _KEYS = (b"x-api-key", b"api-key", b"x-goog-api-key", b"authorization", b"chatgpt-account-id")
 
 
-def request_headers(headers: Pairs) -> dict[str, str]:
-    """Return the headers of a request that are kept."""
-    return _kept(headers, _REQUEST)
+def recorded_request_headers(headers: Pairs) -> dict[str, str]:
+    """Return the headers of a request to record."""
+    return _recorded_headers(headers, _REQUEST)
 
 
-def response_headers(headers: Pairs) -> dict[str, str]:
-    """Return the headers of a response that are kept."""
-    return _kept(headers, _RESPONSE)
+def recorded_response_headers(headers: Pairs) -> dict[str, str]:
+    """Return the headers of a response to record."""
+    return _recorded_headers(headers, _RESPONSE)
 
 
-def _kept(headers: Pairs, listed: tuple[str, ...]) -> dict[str, str]:
+def _recorded_headers(headers: Pairs, listed: tuple[str, ...]) -> dict[str, str]:
     names = frozenset(name for name in listed if not name.endswith("-"))
     begins = tuple(name for name in listed if name.endswith("-"))
     found: dict[str, str] = {}
@@ -262,8 +249,8 @@ def _kept(headers: Pairs, listed: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def account(headers: Pairs, query: bytes) -> str:
-    """Return the digest of the key that a request is sent with, as other captures are read; empty for none."""
+def account_digest(headers: Pairs, query: bytes) -> str:
+    """Return the digest of a request's key, as for other captures; "" for none."""
     keys = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers if name.lower() in _KEYS}
     in_query = next((value for name, value in _parameters(query) if name == b"key"), b"")
     if in_query:
@@ -271,8 +258,8 @@ def account(headers: Pairs, query: bytes) -> str:
     return account_of({name.lower(): value for name, value in keys.items()})
 
 
-def url_of(origin: str, path: bytes, query: bytes) -> str:
-    """Return the URL that was asked, with only those parameters that are listed; others keep their names."""
+def recorded_url(origin: str, path: bytes, query: bytes) -> str:
+    """Return the URL of a request, with the values of unlisted parameters removed."""
     kept: list[bytes] = []
     for name, value in _parameters(query):
         plain = name in _PARAMETERS and _PLAIN.fullmatch(value)

@@ -1,7 +1,7 @@
-"""Verdicts of a capture while it is being written, in a process of their own: a line a request, on standard error.
+"""Print a verdict per request while a capture is written (`--live`), from a separate process, to standard error.
 
-In: the path of a capture, where this run begins in it. Out: lines. It is judged by the loop of `lore check --follow`.
-The process ends when the recorder does, however that ends: then its end of a pipe is closed.
+The capture is judged by the loop of `lore check --follow`. The process ends when the recorder's end of a pipe is
+closed, which also happens if the recorder is killed.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from lore_plugins.record.lines import live_line, live_problem
 
 
 class LiveVerdict(NamedTuple):
-    """A request of this run: its row, what it did not read again (None: nothing), and its verdict."""
+    """A request of this run with its verdict."""
 
     row: LedgerRow
-    broken: LastBreak | None
+    broken: LastBreak | None  # the cache break, if any
     verdict: TurnVerdict
 
 
 def live_verdicts(
     path: str, begin: int, dated: Dated, wait: Callable[[], bool], say: Callable[[str], None]
 ) -> Iterator[LiveVerdict]:
-    """Yield the verdicts of a capture from byte `begin` on, until waiting ends; what stands before is judged, too."""
+    """Judge a whole capture, and yield the verdicts from byte `begin` on, until `wait` returns false."""
     load_plugins()
     live = Live(path, LoreCapture.name, wait, say)
     while (head := live.head()) is not None:
@@ -53,12 +53,12 @@ def live_verdicts(
                 broken = sums.breaks.popitem()[1] if sums.breaks else None
                 if (verdict.turn.byte or 0) >= begin:
                     yield LiveVerdict(row, broken, verdict)
-        except UnrecognisedError:  # no request came
+        except UnrecognisedError:  # there is no request yet
             continue
 
 
 class LiveProcess:
-    """What prints verdicts beside a recorder. With `content` lines quote what requests say; else they name causes."""
+    """The process that prints verdicts; with `content` lines quote requests, otherwise they only name causes."""
 
     def __init__(self, path: str, begin: int, dated: Dated, *, content: bool) -> None:
         context = multiprocessing.get_context("spawn")
@@ -71,13 +71,13 @@ class LiveProcess:
         theirs.close()
 
     def stop(self) -> None:
-        """Let it say what is left, and wait for its end."""
+        """Let it print the remaining verdicts, and wait for its end."""
         self._ours.close()
         self._process.join()
 
 
 def _print(ended: Connection, path: str, begin: int, dated: Dated, content: bool) -> None:
-    """Print verdicts until the other end of a pipe is closed, and then what is left."""
+    """Print verdicts until the other end of a pipe is closed, then the remaining ones."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
@@ -102,4 +102,4 @@ def _print(ended: Connection, path: str, begin: int, dated: Dated, content: bool
                 for _, finding in findings_of(verdict.pair, Place(path, reader="author")):
                     say(f"    {worded(finding).message}")
     except LoreError as error:
-        say(f"verdicts are no longer shown: {error.message}")
+        say(f"no more verdicts: {error.message}")

@@ -1,15 +1,14 @@
-"""The proxy: each call passes to its server and back, chunk by chunk, and is written down as it passes.
+"""The proxy, an ASGI application (uvicorn): forward each call to its server and back, chunk by chunk, and record it.
 
-In: an ASGI application's calls (uvicorn), routes, an open journal. Out: answers of the servers (httpx), as they came:
-status, headers but those of the connection, bytes still compressed; and records. Rules: what passes to a client stands
-in the file before; a chunk is passed before the next is read; who leaves is not waited for. Only the server of a route
-is spoken to, and only requests that name this server as their host are taken (DNS rebinding), none that a page in a
-browser sends. A request that AWS's clients signed for this address is signed anew for its server, where its address
-holds the token of this run: whoever else can reach the port signs nothing with the user's credentials. What cannot be
-written down passes all the same.
+Answers are returned as they came: status, headers except those of the connection, bytes still compressed. A chunk is
+written to the file before it is forwarded, and forwarded before the next one is read. Only the servers of the routes
+are contacted. Requests must name this server as their host (against DNS rebinding), and must not come from a page in a
+browser. A request that an AWS client signed for this address is signed again for its server, but only if its path
+contains the token of this run, so that other programs cannot use the user's credentials. A call that cannot be written
+is forwarded anyway.
 
-Cost: memory of a call is bounded by `PIECE`, of one that is signed by its body. Sources: RFC 9112, 3.2.2
-(absolute-form) and 6.1 (two lengths); RFC 9113, 3.4 (PRI); ASGI 3.0; WHATWG Fetch Metadata; read on 2026-11-23.
+Memory of a call is limited by `PIECE`, of a signed one by its body. Sources: RFC 9112, 3.2.2 (absolute-form) and 6.1
+(two lengths); RFC 9113, 3.4 (PRI); ASGI 3.0; WHATWG Fetch Metadata; read on 2026-11-23.
 """
 
 from __future__ import annotations
@@ -31,34 +30,34 @@ from lore_plugins.record.forwarding import (
     NotSignedError,
     Signature,
     Signer,
-    account,
-    passed_on,
-    reason,
-    request_headers,
-    request_of,
-    response_headers,
-    signature_of,
-    url_of,
+    account_digest,
+    describe_error,
+    end_to_end_headers,
+    make_request,
+    parse_signature,
+    recorded_request_headers,
+    recorded_response_headers,
+    recorded_url,
 )
 from lore_plugins.record.journal import COMPLETE, STOPPED, Journal, RecordedCall, Writer, line_of
 from lore_plugins.record.upstreams import Route, Routes
 
-_NOT_GIVEN = "lore signs only what comes to the address that it set as AWS_ENDPOINT_URL_BEDROCK_RUNTIME"
+_NO_TOKEN = "lore signs only requests to the address that it set as AWS_ENDPOINT_URL_BEDROCK_RUNTIME"  # noqa: S105
 _LENGTH = b"content-length"
-_ELSEWHERE = "the request is for another host: this is no proxy for others"
+_ELSEWHERE = "the request is for another host, which this proxy does not serve"
 
 
 class ClientLeftError(Exception):
     """The client closed its connection before its request was whole."""
 
 
-class Passed:
-    """What passed to one server: calls, bytes of bodies, answers by status; `unanswered` had none."""
+class UpstreamCounts:
+    """The calls to one server."""
 
     def __init__(self, name: str, server: str) -> None:
         self.name, self.server = name, server
         self.calls = self.request_bytes = self.response_bytes = self.unanswered = 0
-        self.statuses = Counter[int]()
+        self.statuses = Counter[int]()  # answers by status
 
     def add(self, call: RecordedCall) -> None:
         """Count a call that ended."""
@@ -72,15 +71,15 @@ class Passed:
 
 
 class TrafficCounts:
-    """What passed: calls, those that were not written whole, refused requests; `open` ones have not ended."""
+    """The calls of a run: all, those not written whole (`lost`), running ones (`open`); and refused requests."""
 
     def __init__(self) -> None:
         self.calls = self.lost = self.refused = self.open = 0
-        self.passed: dict[tuple[str, str], Passed] = {}
+        self.upstreams: dict[tuple[str, str], UpstreamCounts] = {}  # by route and server
 
 
 class _Body(httpx.AsyncByteStream):
-    """The body of a request as its client sends it: the last bytes pass when all of it stands in the file."""
+    """The body of a request as its client sends it; its last bytes are forwarded once all of it is in the file."""
 
     def __init__(self, receive: Receive, call: RecordedCall, length: int | None) -> None:
         self._receive, self._call, self._left = receive, call, length
@@ -111,11 +110,11 @@ class _Body(httpx.AsyncByteStream):
 
 
 class Proxy:
-    """The application. Calls run side by side in one event loop; `tell` hears, on any thread, what a person must know.
+    """The application. Calls run concurrently in one event loop; `tell` receives messages on any thread.
 
-    `hosts` are the names that clients on this machine have for it; `run` tells the calls of this run from those of
-    others in the same file; `token` is the first part of paths below which requests are signed anew; `server` is the
-    client by which servers are spoken to, which it closes.
+    `hosts` are the allowed values of Host, `run` is part of the calls' names, since a file may hold several runs,
+    `token` is the first part of paths whose requests are signed again, and `server` is the HTTP client, which the
+    application closes.
     """
 
     def __init__(
@@ -136,40 +135,42 @@ class Proxy:
         self._journal.open_run(line_of(record))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a call, or what uvicorn says of the loop's life."""
+        """Answer a call, or uvicorn's lifespan messages."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
             return
         headers = Headers(scope=scope)
-        path, named = self._path(scope["raw_path"], headers)
+        path, has_token = self._split_token(scope["raw_path"], headers)
         refusal = _refusal(scope["method"], path, headers, self._hosts)
-        found = None if refusal else self._routes.of(path)
+        found = None if refusal else self._routes.find(path)
         if found is None:
             self.counts.refused += 1
-            status, text = refusal or (404, self._nowhere())
+            names = ", ".join(f"/{route.name}/" for route in self._routes.routes)
+            status, text = refusal or (404, f"the path names no upstream; paths here begin with {names}")
             self._tell_once(f"refused: {text}")
-            await _answer(send, status, text, last=True)  # what else the connection holds is not read
+            await _answer(send, status, text, last=True)  # the rest of the connection is not read
             return
         self.counts.calls += 1
         self.counts.open += 1
         call = RecordedCall(f"{self._run}-{self.counts.calls}", self._writer, self._clock)
         try:
-            await self._pass(call, scope, headers, *found, receive=receive, send=send, may_sign=named)
+            await self._pass(call, scope, headers, *found, receive=receive, send=send, may_sign=has_token)
         finally:
             call.close()
             self.counts.open -= 1
-            self.counts.lost += not call.written
-            self.counts.passed.setdefault((found[0].name, call.server), Passed(found[0].name, call.server)).add(call)
+            self.counts.lost += not call.is_written
+            name = found[0].name
+            self.counts.upstreams.setdefault((name, call.server), UpstreamCounts(name, call.server)).add(call)
 
-    def _path(self, path: bytes, headers: Headers) -> tuple[bytes, bool]:
-        """Return a path from a slash on, without the token, and whether it began with that."""
+    def _split_token(self, path: bytes, headers: Headers) -> tuple[bytes, bool]:
+        """Return a path without scheme, host and token, and whether it began with the token."""
         scheme, absolute, rest = path.partition(b"://")
         host, _, below = rest.partition(b"/")
         if absolute and scheme.lower() == b"http" and host.decode("latin-1").lower() == headers.get("host", "").lower():
             path = b"/" + below
         first, slash, below = path[1:].partition(b"/")
-        named = hmac.compare_digest(b"/" + first, self._token)
-        return (slash + below if named else path), named
+        has_token = hmac.compare_digest(b"/" + first, self._token)
+        return (slash + below if has_token else path), has_token
 
     async def _live(self, receive: Receive, send: Send) -> None:
         """Close the connections to servers before the loop ends."""
@@ -186,29 +187,29 @@ class Proxy:
         self, call: RecordedCall, scope: Scope, headers: Headers, route: Route, path: bytes, *, receive: Receive,
         send: Send, may_sign: bool,
     ) -> None:  # fmt: skip
-        """Pass a call on; a client that leaves while it waits ends what is done for it."""
+        """Forward a call; stop if its client leaves."""
         length, query = headers.get("content-length", ""), scope["query_string"]
         signature, unsigned = None, ""
         try:
-            signature = signature_of(headers.raw)
+            signature = parse_signature(headers.raw)
         except NotSignedError as error:
             unsigned = str(error)
         if signature is not None and not may_sign:
-            unsigned = _NOT_GIVEN
+            unsigned = _NO_TOKEN
         origin = route.origin_in(signature.region) if signature is not None else route.origin
         call.server = origin
         call.request.begin(call.began, {
-            "method": scope["method"], "url": url_of(origin, path, query),
-            "headers": request_headers(headers.raw), "account": account(headers.raw, query),
+            "method": scope["method"], "url": recorded_url(origin, path, query),
+            "headers": recorded_request_headers(headers.raw), "account": account_digest(headers.raw, query),
         })  # fmt: skip
         body = _Body(receive, call, int(length) if length.isdigit() else None)
         target = path + (b"?" + query if query else b"")
-        request = request_of(
-            scope["method"], origin, target, passed_on(headers.raw, request=True), body,
+        request = make_request(
+            scope["method"], origin, target, end_to_end_headers(headers.raw, request=True), body,
             chunked="content-length" not in headers and "transfer-encoding" in headers,
         )  # fmt: skip
         work = asyncio.ensure_future(self._forward(call, request, signature, unsigned, body, send))
-        leaving = asyncio.ensure_future(_left(body, receive))
+        leaving = asyncio.ensure_future(_wait_for_disconnect(body, receive))
         try:
             await asyncio.wait({work, leaving}, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
@@ -223,21 +224,16 @@ class Proxy:
             raise error
 
     async def _forward(
-        self,
-        call: RecordedCall,
-        request: httpx.Request,
-        signature: Signature | None,
-        unsigned: str,
-        body: _Body,
+        self, call: RecordedCall, request: httpx.Request, signature: Signature | None, unsigned: str, body: _Body,
         send: Send,
-    ) -> None:
-        """Send a request to its server and its answer to the client; errors of either are an end of the call."""
+    ) -> None:  # fmt: skip
+        """Send a request to its server and the answer to the client; errors end the call."""
         server = f"{request.url.scheme}://{request.url.netloc.decode('ascii')}"
         try:
             if signature is not None or unsigned:
                 request = await self._signed(request, signature, unsigned, body)
             response = await self._client.send(request, stream=True)
-            if not 200 <= response.status_code < 600:  # RFC 9110, 15: nothing that uvicorn would send
+            if not 200 <= response.status_code < 600:  # RFC 9110, 15; uvicorn cannot send it
                 await response.aclose()
                 raise httpx.RemoteProtocolError(f"it answered with status {response.status_code}")
         except ClientLeftError:
@@ -246,8 +242,8 @@ class Proxy:
             again, call.ended = False, "not sent: it could not be signed"
             text = f"nothing was sent to {server}: {error}"
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-            again, call.ended = True, f"no answer from the upstream: {reason(error)}"
-            text = f"{server} did not answer: {reason(error)}"
+            again, call.ended = True, f"no answer from the upstream: {describe_error(error)}"
+            text = f"{server} did not answer: {describe_error(error)}"
         else:
             try:
                 call.status = response.status_code
@@ -270,7 +266,7 @@ class Proxy:
         if signature is None or unsigned:
             raise NotSignedError(unsigned)
         if len(data) > LARGEST:
-            raise NotSignedError(f"its body is over {LARGEST >> 20} MB, more than is signed")
+            raise NotSignedError(f"its body is larger than {LARGEST >> 20} MB")
         target = request.url.raw_path
         origin = f"{request.url.scheme}://{request.url.netloc.decode('ascii')}"
         headers = await asyncio.to_thread(
@@ -278,12 +274,8 @@ class Proxy:
             bytes(data),
         )  # fmt: skip
         chunked = (b"transfer-encoding", b"chunked") in headers
-        pairs = passed_on(headers, request=True)
-        return request_of(request.method, origin, target, pairs, httpx.ByteStream(bytes(data)), chunked=chunked)
-
-    def _nowhere(self) -> str:
-        names = ", ".join(f"/{route.name}/" for route in self._routes.routes)
-        return f"the path names no upstream; paths here begin with {names}"
+        pairs = end_to_end_headers(headers, request=True)
+        return make_request(request.method, origin, target, pairs, httpx.ByteStream(bytes(data)), chunked=chunked)
 
     def _tell_once(self, text: str) -> None:
         if text not in self._told and len(self._told) < 100:
@@ -292,17 +284,19 @@ class Proxy:
 
 
 async def _send_back(call: RecordedCall, method: str, response: httpx.Response, send: Send) -> str:
-    """Pass an answer to its client and write it down; return how it ended."""
+    """Record an answer and send it to the client; return how it ended."""
     side, raw = call.response, response.headers.raw
     call.request.flush()
-    side.begin(call.clock(), {"status": response.status_code, "headers": response_headers(raw)})
-    chunked = "transfer-encoding" in response.headers  # which holds, where a length is said as well (RFC 9112, 6.3)
+    side.begin(call.clock(), {"status": response.status_code, "headers": recorded_response_headers(raw)})
+    chunked = "transfer-encoding" in response.headers  # overrides Content-Length (RFC 9112, 6.3)
     length = "" if chunked else response.headers.get("content-length", "")
     empty = method == "HEAD" or response.status_code in (204, 304) or length == "0"
     _write(call, b"", whole=empty)
     await send({
         "type": "http.response.start", "status": response.status_code,
-        "headers": [pair for pair in passed_on(raw, request=False) if not (chunked and pair[0].lower() == _LENGTH)],
+        "headers": [
+            pair for pair in end_to_end_headers(raw, request=False) if not (chunked and pair[0].lower() == _LENGTH)
+        ],
     })  # fmt: skip
     left = int(length) if length.isdigit() and not empty else None
     try:
@@ -312,7 +306,7 @@ async def _send_back(call: RecordedCall, method: str, response: httpx.Response, 
             _write(call, chunk, whole=left is not None and left <= 0)
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     except (httpx.HTTPError, httpx.StreamError, OSError) as error:
-        return f"the upstream broke off: {reason(error)}"  # uvicorn closes the connection: the client sees it, too
+        return f"the upstream broke off: {describe_error(error)}"  # uvicorn then closes the client's connection
     if call.request.over:
         side.end(call.clock(), COMPLETE)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -320,30 +314,30 @@ async def _send_back(call: RecordedCall, method: str, response: httpx.Response, 
 
 
 def _write(call: RecordedCall, chunk: bytes, *, whole: bool) -> None:
-    """Write a chunk of an answer; the last one ends it, where its request had ended, too."""
+    """Write a chunk of an answer; the last one ends it if its request has ended, too."""
     ended = COMPLETE if whole and call.request.over else None
     if chunk or not call.response.over:
         call.response.write(chunk, call.clock() - call.began, ended)
 
 
-async def _left(body: _Body, receive: Receive) -> None:
-    """Return when the client has closed its connection; its request must have been read."""
+async def _wait_for_disconnect(body: _Body, receive: Receive) -> None:
+    """Return once the request was read and the client has closed its connection."""
     await body.done.wait()
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 def _refusal(method: str, path: bytes, headers: Headers, hosts: frozenset[str]) -> tuple[int, str] | None:
-    """Return the status and the words by which a call is refused; None for one that may pass."""
+    """Return the status and text with which a call is refused, None if it is allowed."""
     if method == "PRI":
-        return 505, "HTTP/2 and gRPC are not spoken here: let the client use HTTP/1.1"
+        return 505, "HTTP/2 and gRPC are not supported: let the client use HTTP/1.1"
     host = headers.getlist("host")
     if len(host) != 1 or host[0].lower() not in hosts or method == "CONNECT" or not path.startswith(b"/"):
         return 403, _ELSEWHERE
     if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-        return 403, "a page in a browser asked"
+        return 403, "the request comes from a page in a browser"
     if any(origin.lower() != f"http://{host[0].lower()}" for origin in headers.getlist("origin")):
-        return 403, "a page in a browser asked"
+        return 403, "the request comes from a page in a browser"
     if "content-length" in headers and "transfer-encoding" in headers:
         return 400, "the request names two lengths (Content-Length and Transfer-Encoding)"
     if "websocket" in headers.get("upgrade", "").lower():
@@ -352,7 +346,7 @@ def _refusal(method: str, path: bytes, headers: Headers, hosts: frozenset[str]) 
 
 
 async def _answer(send: Send, status: int, text: str, *, again: bool = True, last: bool = False) -> None:
-    """Answer in the form in which APIs answer errors; AWS's clients read `message`."""
+    """Send an error in the form of the APIs; AWS's clients read `message`."""
     error = {"type": "lore_record", "code": "lore_record", "message": text}
     body = json.dumps({"type": "error", "message": text, "error": error}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]

@@ -1,10 +1,9 @@
-"""`lore record`: a proxy beside a command, or alone; verdicts as requests fall, in a process of their own.
+"""Run the proxy of `lore record`, and a command whose clients use it.
 
-In: what the command line says, the user's environment. Out: a capture, and the exit code of the command. Rules: the
-proxy has a thread and an event loop of its own; the main thread waits for the command and hands signals on; what judges
-is another process, so that it takes nothing from the streams that pass. What the terminal sends to all of its processes
-(Ctrl-C, Ctrl-\\) is not sent a second time. POSIX `waitpid` and shells: a command that a signal ended is 128 + its
-number, one that cannot be found 127, one that cannot be run 126.
+The proxy has its own thread and event loop; the main thread waits for the command and forwards signals to it, except
+those that the terminal sends to all its processes (Ctrl-C, Ctrl-\\). `--live` judges in another process, so that it
+does not slow down the proxy. As in shells, the exit code is 128 + N for a command that signal N ended, 127 if it is not
+found, 126 if it cannot be run.
 """
 
 from __future__ import annotations
@@ -35,18 +34,18 @@ if TYPE_CHECKING:
     from lore_plugins.record.journal import Journal
     from lore_plugins.record.proxy import TrafficCounts
 
-PIECE = 1024 * 1024  # bytes of a capture that are read at once
-LEAVE = 10  # seconds that calls under way have when the command has ended
-LONGEST_HEAD = 1024 * 1024  # bytes of a request's headers: the server behind may take fewer
+PIECE = 1024 * 1024  # bytes of a capture read at once
+SHUTDOWN_SECONDS = 10  # for running calls when the command has ended
+LONGEST_HEAD = 1024 * 1024  # bytes of a request's headers; the upstream may accept fewer
 _NO_PROXY = ("127.0.0.1", "localhost", "::1")
-_HANDED_ON = ("SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2")
-_BY_TERMINAL = ("SIGINT", "SIGQUIT")  # which it sends to each process that runs in its foreground
+_FORWARDED = ("SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2")
+_BY_TERMINAL = ("SIGINT", "SIGQUIT")  # the terminal sends these to all processes in its foreground
 
 Tell = Callable[[str], None]
 
 
 class CannotRunError(LoreError):
-    """The command cannot be run; the code is a shell's."""
+    """The command cannot be run; `exit_code` is a shell's."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message, hint="lore record -- COMMAND [ARGUMENT]…")
@@ -54,22 +53,18 @@ class CannotRunError(LoreError):
 
 
 class CaptureProxy:
-    """A proxy that listens, and the capture that it writes: its `path`, and where this run's records `begin` in it.
-
-    `address` is its own, without a path.
-    """
+    """A listening proxy at `address`, and its capture: `path`, and `begin`, the place of this run's records."""
 
     def __init__(self, routes: Routes, output: str | None, port: int, tell: Tell) -> None:
         """Open the capture and listen. Raises LoreError."""
         try:
             import uvicorn  # noqa: PLC0415 - an optional extra
 
-            from lore_plugins.record.forwarding import client  # noqa: PLC0415 - needs httpx
+            from lore_plugins.record.forwarding import make_client  # noqa: PLC0415 - needs httpx
             from lore_plugins.record.proxy import Proxy  # noqa: PLC0415
         except ModuleNotFoundError as error:
-            raise LoreError(
-                f"lore record needs {error.name}, which is not installed", hint=install_hint("record")
-            ) from None
+            message = f"lore record needs {error.name}, which is not installed"
+            raise LoreError(message, hint=install_hint("record")) from None
         listener = listening(port)
         bound = listener.getsockname()[1]
         names = [ADDRESS, "localhost", "[::1]"]
@@ -77,21 +72,22 @@ class CaptureProxy:
         token = secrets.token_urlsafe(16)
         with ExitStack() as undone:
             undone.callback(listener.close)
-            server = client()  # of which the user's environment may be wrong
-            journal = _journal(output)
+            server = make_client()
+            journal = _open_journal(output)
             undone.callback(journal.close)
             self._proxy = Proxy(routes, journal, server, hosts, secrets.token_hex(4), token, tell)
             self._proxy.open(__version__)
             undone.pop_all()
         self.path, self.shown, self.begin = journal.path, journal.shown, journal.begin
         if journal.torn:
-            tell(f"{journal.shown}: {journal.torn:,} bytes of a record that was not finished are cut off")
+            tell(f"{journal.shown}: {journal.torn:,} bytes of an unfinished record are cut off")
         self.address, self._signed = f"http://{ADDRESS}:{bound}", f"/{token}"
         self._routes, self._journal, self._listener = routes, journal, listener
         self._server = uvicorn.Server(uvicorn.Config(
             self._proxy, log_config=None, log_level="critical", access_log=False, server_header=False,
             date_header=False, lifespan="on", ws="none", http="h11", loop="asyncio", proxy_headers=False,
-            timeout_keep_alive=75, timeout_graceful_shutdown=LEAVE, h11_max_incomplete_event_size=LONGEST_HEAD,
+            timeout_keep_alive=75, timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+            h11_max_incomplete_event_size=LONGEST_HEAD,
         ))  # fmt: skip
         self._thread = threading.Thread(target=self._serve, name="lore-record", daemon=True)
         self._thread.start()
@@ -102,16 +98,16 @@ class CaptureProxy:
 
     @property
     def counts(self) -> TrafficCounts:
-        """What passed so far."""
+        """The counts so far."""
         return self._proxy.counts
 
     @property
-    def left(self) -> str | None:
-        """The capture as it is shown, once it was closed; None where nothing was recorded, and no file was left."""
+    def result_file(self) -> str | None:
+        """The shown path of the closed capture, None if it was removed because nothing was recorded."""
         return self.shown if self._journal.kept else None
 
     def environment(self) -> dict[str, str]:
-        """Return the variables that point clients at the proxy, in the order of the table."""
+        """Return the variables that point clients to the proxy, in the order of the table."""
         signed = self._routes.signed
         return {
             name: self.address + (self._signed if name in signed else "") + path
@@ -119,23 +115,24 @@ class CaptureProxy:
         }
 
     def stop(self, tell: Tell, written: Callable[[], None] = lambda: None) -> None:
-        """Let calls under way end, call `written`, close the capture. A signal that comes meanwhile waits no longer."""
+        """Wait for running calls (a signal stops waiting), call `written`, and close the capture."""
 
-        def leave(_: int, __: object) -> None:
+        def stop_waiting(_: int, __: object) -> None:
             self._server.force_exit = True
 
-        with _handling(leave):  # before it is told that a second signal does more
+        with _handling(stop_waiting):  # before the message that announces it
             self._server.should_exit = True
             if self.counts.open:
-                tell(f"waiting up to {LEAVE} seconds for {self.counts.open:,} requests under way (Ctrl-C: no longer)")
+                limit = f"up to {SHUTDOWN_SECONDS} seconds"
+                tell(f"waiting {limit} for {self.counts.open:,} running requests (Ctrl-C: stop waiting)")
             while self._thread.is_alive():
                 self._thread.join(0.1)
         written()
         self._journal.close()
 
     def summary(self, exit_code: int | None) -> RecordResult:
-        """Return what was recorded, once it has stopped. Reads what this run wrote."""
-        counts, file = self.counts, self.left
+        """Return the result of a stopped run. Reads this run's records."""
+        counts, file = self.counts, self.result_file
         readable = (0, 0) if file is None else _readable(self.path, self._journal.begin)
         return RecordResult(
             file=file, bytes=self._journal.end - self._journal.begin, calls=counts.calls,
@@ -143,16 +140,16 @@ class CaptureProxy:
             refused=counts.refused, exit_code=exit_code,
             upstreams=[
                 copy_fields(
-                    RecordedUpstream, passed,
-                    statuses={str(status): number for status, number in sorted(passed.statuses.items())},
+                    RecordedUpstream, upstream,
+                    statuses={str(status): number for status, number in sorted(upstream.statuses.items())},
                 )
-                for passed in counts.passed.values()
+                for upstream in counts.upstreams.values()
             ],
         )  # fmt: skip
 
 
 def _readable(path: str, begin: int) -> tuple[int, int] | None:
-    """Count what commands read of a capture from a byte on: requests, and problems. None where it cannot be read."""
+    """Return the numbers of requests and problems in a capture from a byte on; None if it cannot be read."""
     reader, reads = LoreCapture(), Counter[bool]()
     try:
         with open(path, "rb") as file:
@@ -165,48 +162,45 @@ def _readable(path: str, begin: int) -> tuple[int, int] | None:
     return reads[True], reads[False]
 
 
-def _journal(output: str | None) -> Journal:
-    """Open the file that was named, or a new one with the time in its name."""
-    from lore_plugins.record.journal import Journal  # noqa: PLC0415 - only where something is recorded
+def _open_journal(output: str | None) -> Journal:
+    """Open the named file, or a new one with the time in its name."""
+    from lore_plugins.record.journal import Journal  # noqa: PLC0415 - only if something is recorded
 
     if output == "-":
-        raise LoreError("a capture is a file: standard output is the command's", hint="--output FILE")
+        raise LoreError("standard output is the command's, so a capture must be a file", hint="--output FILE")
     if output is not None:
         return Journal(output)
     name = f"record-{datetime.fromtimestamp(time.time(), UTC):%Y%m%d-%H%M%S}"
     for number in range(1, 100):
         with suppress(FileExistsError):
             return Journal(f"{name}.jsonl" if number == 1 else f"{name}-{number}.jsonl", new=True)
-    raise LoreError(f"{name}.jsonl is there already", hint="name another file with --output")
+    raise LoreError(f"{name}.jsonl exists", hint="name another file with --output")
 
 
 def child_environment(environment: Mapping[str, str], pointing: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a command: the user's, with clients pointed at the proxy, and no other on their way."""
+    """Return the environment of a command: the user's, with clients pointed to this proxy and past any other."""
     made = {**environment, **pointing}
     for name, other in (("NO_PROXY", "no_proxy"), ("no_proxy", "NO_PROXY")):
-        given = environment.get(name) or environment.get(other, "")
-        listed = [part.strip() for part in given.split(",") if part.strip()]
+        hosts = environment.get(name) or environment.get(other, "")
+        listed = [part.strip() for part in hosts.split(",") if part.strip()]
         made[name] = ",".join([*listed, *(host for host in _NO_PROXY if host not in listed)])
     return made
 
 
 def run_command(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a command in this terminal until it ends; return its exit code. Signals that come meanwhile are handed on.
-
-    Raises CommandError where it cannot be run.
-    """
+    """Run a command in this terminal, forwarding signals; return its exit code. Raise CannotRunError if it fails."""
     early: list[int] = []
     child: subprocess.Popen[bytes] | None = None
 
-    def hand_on(number: int, _: object) -> None:
+    def forward(number: int, _: object) -> None:
         if child is None:
             early.append(number)
         elif not (signal.Signals(number).name in _BY_TERMINAL and _in_foreground()):
             child.send_signal(number)
 
-    with _handling(hand_on):
+    with _handling(forward):
         try:
-            child = subprocess.Popen(command, env=dict(environment))  # noqa: S603 - it is what the user asked for
+            child = subprocess.Popen(command, env=dict(environment))  # noqa: S603 - the user's command
         except (FileNotFoundError, NotADirectoryError):
             raise CannotRunError(f"command not found: {command[0]}", 127) from None
         except (OSError, ValueError) as error:
@@ -220,22 +214,22 @@ def run_command(command: Sequence[str], environment: Mapping[str, str]) -> int:
 
 @contextmanager
 def _handling(handler: Callable[[int, object], None]) -> Generator[None]:
-    """Handle the signals that are handed on; what the user's shell ignores (nohup) stays ignored."""
-    numbers = [getattr(signal, name) for name in _HANDED_ON if hasattr(signal, name)]
+    """Handle the forwarded signals, except those that the user's shell ignores (nohup)."""
+    numbers = [getattr(signal, name) for name in _FORWARDED if hasattr(signal, name)]
     before = {number: signal.getsignal(number) for number in numbers}
-    for number, was in before.items():
-        if was is not signal.SIG_IGN:
+    for number, previous in before.items():
+        if previous is not signal.SIG_IGN:
             signal.signal(number, handler)
     try:
         yield
     finally:
-        for number, was in before.items():
-            if was is not None:
-                signal.signal(number, was)
+        for number, previous in before.items():
+            if previous is not None:
+                signal.signal(number, previous)
 
 
 def _in_foreground() -> bool:
-    """Tell whether the terminal sends what is typed there to this process, and so to the command beside it."""
+    """Return whether the terminal sends its signals to this process, and so to the command, too."""
     for stream in (0, 1, 2):
         try:
             return os.tcgetpgrp(stream) == os.getpgrp()
@@ -245,7 +239,7 @@ def _in_foreground() -> bool:
 
 
 def wait_for_end() -> None:
-    """Wait until interrupted or told to end (SIGTERM, SIGHUP)."""
+    """Wait for a signal to end (Ctrl-C, SIGTERM, SIGHUP)."""
     ended = threading.Event()
 
     def end(_: int, __: object) -> None:

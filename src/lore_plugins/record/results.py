@@ -1,4 +1,4 @@
-"""What `lore record --json` answers."""
+"""The JSON result of `lore record`."""
 
 from __future__ import annotations
 
@@ -8,34 +8,26 @@ from lore.model import CommandResult, Count
 
 
 class RecordedUpstream(Struct, frozen=True, kw_only=True):
-    """What passed to one server. `name` is the first part of its path here; bytes are those of bodies as they passed.
+    """The calls to one server."""
 
-    `statuses` counts answers by status, `unanswered` calls that had none.
-    """
-
-    name: str
+    name: str  # the first part of its path at the proxy
     server: str
     calls: Count
-    request_bytes: Count
+    request_bytes: Count  # of bodies, as sent
     response_bytes: Count
-    statuses: dict[str, int]
+    statuses: dict[str, int]  # answers by status
     unanswered: Count
 
 
 class RecordResult(CommandResult, frozen=True, kw_only=True):
-    """`lore record --json`. `bytes` were added to `file` (None: nothing was
-    recorded, and no file was left). Of the `calls`, `model_requests` are what commands judge, and
-    `unparsed` says how often something of a call to a model cannot be read; both None where the file cannot be. `lost`
-    calls passed and are not written whole, `refused` requests did not pass. `exit_code` is that of the command, None
-    where none was run.
-    """
+    """`lore record --json`."""
 
-    file: str | None
-    bytes: Count
+    file: str | None  # null: nothing was recorded, so there is no file
+    bytes: Count  # added to the file
     calls: Count
-    model_requests: Count | None
-    unparsed: Count | None
-    lost: Count
-    refused: Count
-    exit_code: int | None
+    model_requests: Count | None  # requests that commands judge; null: the file is unreadable
+    unparsed: Count | None  # problems in calls to models
+    lost: Count  # calls that were forwarded but not written whole
+    refused: Count  # requests that were not forwarded
+    exit_code: int | None  # of the command
     upstreams: list[RecordedUpstream]

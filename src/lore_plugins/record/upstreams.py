@@ -1,9 +1,7 @@
-"""Which server a client would use, which environment variable points it at the recorder, whose a request is.
+"""Routes from paths at the recorder to servers, and the environment variables that point clients to them.
 
-In: the environment of the user and `--upstream`. Out: routes, one a server: a client finds server `https://host` at
-`http://127.0.0.1:PORT/NAME`, with the same path behind; and the variables that say so to it. Pure but for the table
-(`data/clients.toml`), which is part of the package. Rules: a variable that the user has set says which server its
-client would use; only a route's own server is ever named for a request.
+The server `https://host` of a client is reached at `http://127.0.0.1:PORT/NAME`, followed by the same path. A variable
+that the user has set names the server of its client, otherwise the table `data/clients.toml` or `--upstream` does.
 """
 
 from __future__ import annotations
@@ -28,61 +26,50 @@ DEFAULT_REGION = "us-east-1"
 
 
 class Variable(Struct, frozen=True):
-    """An environment variable that clients read; `always`: set for every command, else where the user has set it.
-
-    `general` is one that clients read where this one is not set.
-    """
+    """An environment variable that clients read."""
 
     name: str
-    always: bool = False
-    general: str = ""
+    always: bool = False  # set for every command, not only if the user has set it
+    general: str = ""  # the variable that clients read if this one is not set
 
     def value(self, environment: Mapping[str, str]) -> str:
-        """Return what the user has set; empty for nothing."""
+        """Return the user's value, "" if there is none."""
         return (environment.get(self.name) or environment.get(self.general) or "").strip()
 
 
 class Client(Struct, frozen=True):
-    """A row of the table: a server, and the variables that point its clients elsewhere; `signs`: clients sign requests
-    for the host that they speak to (AWS).
-    """
+    """A row of the table: a server, and the variables that point its clients elsewhere."""
 
     name: str
     source: str
     variables: tuple[Variable, ...]
     url: str = ""
     path: str = ""
-    signs: bool = False
+    signs: bool = False  # clients sign requests for the host (AWS)
 
 
 class Route(NamedTuple):
-    """A server behind a first part of the path; `origin` is `scheme://host[:port]`, `regional` the same with
-    `{region}` where it is a provider's own and there is one in each region.
-    """
+    """A server, reached at paths that begin with `name`."""
 
     name: str
-    origin: str
-    regional: str = ""
+    origin: str  # `scheme://host[:port]`
+    regional: str = ""  # the same with `{region}`, if the provider has a server in each region
 
     def origin_in(self, region: str) -> str:
-        """Return the server of a region, which must be a name of one."""
+        """Return the server of a region; the usual one for an invalid region."""
         return self.regional.replace("{region}", region) if _REGION.fullmatch(region) and self.regional else self.origin
 
 
 class Routes(NamedTuple):
-    """Routes, and variables with what stands behind the address of the recorder (`/anthropic`, `/openai/v1`).
-
-    `signed` names those variables whose clients sign what they send; `only` is the route of requests whose path names
-    none, None where such requests have no server.
-    """
+    """The routes, and the variables of clients."""
 
     routes: tuple[Route, ...]
-    variables: tuple[tuple[str, str], ...]
-    only: Route | None = None
-    signed: frozenset[str] = frozenset()
+    variables: tuple[tuple[str, str], ...]  # names and paths, such as `/openai/v1`
+    only: Route | None = None  # for paths that name no route
+    signed: frozenset[str] = frozenset()  # variables whose clients sign requests
 
-    def of(self, path: bytes) -> tuple[Route, bytes] | None:
-        """Return whose a request is and the path that its server knows; None for nobody's."""
+    def find(self, path: bytes) -> tuple[Route, bytes] | None:
+        """Return the route of a path and the path at its server."""
         first, _, rest = path.removeprefix(b"/").partition(b"/")
         for route in self.routes:
             if first == route.name.encode():
@@ -92,20 +79,20 @@ class Routes(NamedTuple):
 
 @cache
 def clients() -> tuple[Client, ...]:
-    """Return the table, read once a process."""
+    """Return the rows of the table."""
     text = resources.files("lore_plugins.record").joinpath("data", "clients.toml").read_text("utf-8")
     return msgspec.convert(tomllib.loads(text)["upstream"], tuple[Client, ...])
 
 
-def routes_of(environment: Mapping[str, str], upstreams: Sequence[str] = (), only: Sequence[str] = ()) -> Routes:
-    """Return the routes of a command; `upstreams` are URLs or NAME=URL, `only` names of the clients that are pointed.
+def make_routes(environment: Mapping[str, str], upstreams: Sequence[str] = (), only: Sequence[str] = ()) -> Routes:
+    """Return the routes for a command; `upstreams` are URLs or NAME=URL, `only` names the clients to point here.
 
-    Raises LoreError for a name that is not there, and for a value that is no URL of a server.
+    Raise LoreError for an unknown name, and for an invalid URL.
     """
-    given, everything = _given(upstreams)
+    by_name, for_all = _parse_upstreams(upstreams)
     known = {client.name for client in clients()}
     for name in only:
-        if name not in known | given.keys():
+        if name not in known | by_name.keys():
             raise LoreError(f"no client is called {name!r}", hint=did_you_mean(name, sorted(known), "clients"))
     routes: dict[str, Route] = {}
     variables: list[tuple[str, str]] = []
@@ -113,81 +100,81 @@ def routes_of(environment: Mapping[str, str], upstreams: Sequence[str] = (), onl
         if only and client.name not in only:
             continue
         for variable in client.variables:
-            url = _url(client, variable, environment, given.get(client.name), everything)
+            url = _server_url(client, variable, environment, by_name.get(client.name), for_all)
             if url is not None:
-                own = client.name not in given and everything is None and not variable.value(environment)
+                own = client.name not in by_name and for_all is None and not variable.value(environment)
                 route = _route(client.name, url, routes, client.url if own and "{region}" in client.url else "")
                 variables.append((variable.name, f"/{route.name}{url.path.rstrip('/')}"))
-    for name, url in given.items():
+    for name, url in by_name.items():
         if name not in known:
             _route(name, url, routes)
-    alone = None if everything is None else _route("any", everything, routes)
+    only_route = None if for_all is None else _route("any", for_all, routes)
     signed = frozenset(variable.name for client in clients() if client.signs for variable in client.variables)
-    return Routes(tuple(routes.values()), tuple(variables), alone, signed)
+    return Routes(tuple(routes.values()), tuple(variables), only_route, signed)
 
 
-def _given(upstreams: Sequence[str]) -> tuple[dict[str, SplitResult], SplitResult | None]:
-    """Read `--upstream`: servers by the names of clients, and the one of all clients."""
-    given, everything = dict[str, SplitResult](), None
+def _parse_upstreams(upstreams: Sequence[str]) -> tuple[dict[str, SplitResult], SplitResult | None]:
+    """Return the servers of `--upstream` by client, and the one for all clients."""
+    by_name, for_all = dict[str, SplitResult](), None
     for text in upstreams:
         name, named, url = text.partition("=")
         if named and "://" not in name and "/" not in name:
             if not _NAME.fullmatch(name):
-                raise LoreError(f"{name!r} is no name of an upstream", hint="--upstream NAME=URL, in lower case")
-            given[name] = server(url, "--upstream")
-        elif everything is not None:
+                raise LoreError(f"{name!r} cannot name an upstream", hint="--upstream NAME=URL, in lower case")
+            by_name[name] = parse_server(url, "--upstream")
+        elif for_all is not None:
             raise LoreError("--upstream names two servers for all clients", hint="--upstream NAME=URL for each")
         else:
-            everything = server(text, "--upstream")
-    return given, everything
+            for_all = parse_server(text, "--upstream")
+    return by_name, for_all
 
 
-def _url(
-    client: Client, variable: Variable, environment: Mapping[str, str], given: SplitResult | None,
-    everything: SplitResult | None,
+def _server_url(
+    client: Client, variable: Variable, environment: Mapping[str, str], named: SplitResult | None,
+    for_all: SplitResult | None,
 ) -> SplitResult | None:  # fmt: skip
-    """Return the value that a variable would have without the recorder; None where it is left alone."""
+    """Return the server of a variable's clients; None if the variable is not changed."""
     value = variable.value(environment)
-    if given is not None:
-        return given if given.path.strip("/") else given._replace(path=client.path)
-    if everything is not None:
+    if named is not None:
+        return named if named.path.strip("/") else named._replace(path=client.path)
+    if for_all is not None:
         if not (variable.always or value):
             return None
-        base = everything.path.rstrip("/").removesuffix("/v1")
-        return everything._replace(path=base + client.path)
+        base = for_all.path.rstrip("/").removesuffix("/v1")
+        return for_all._replace(path=base + client.path)
     if value:
-        return server(value, variable.name)
+        return parse_server(value, variable.name)
     if not variable.always:
         return None
     return urlsplit(client.url.replace("{region}", _region(environment)) + client.path)
 
 
 def _region(environment: Mapping[str, str]) -> str:
-    """Return the region of AWS that clients use without a word. Raises LoreError."""
+    """Return the AWS region that clients use by default. Raises LoreError."""
     region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or DEFAULT_REGION
     if not _REGION.fullmatch(region):
-        raise LoreError("AWS_REGION is no name of a region", hint=f"for instance {DEFAULT_REGION}")
+        raise LoreError("AWS_REGION is not the name of a region", hint=f"for instance {DEFAULT_REGION}")
     return region
 
 
-def server(text: str, where: str) -> SplitResult:
-    """Read the URL of a server. Raises LoreError; what stands there is not repeated: it may hold a password."""
+def parse_server(text: str, where: str) -> SplitResult:
+    """Return the URL of a server. Raise LoreError without quoting the text, which may contain a password."""
     hint = "https://HOST[:PORT][/PATH], without user, password, query or fragment"
     try:
         url = urlsplit(text.strip())
         port, host = url.port, url.hostname
     except ValueError:
-        raise LoreError(f"{where} is no URL of a server", hint=hint) from None
+        raise LoreError(f"{where} is not the URL of a server", hint=hint) from None
     visible = _VISIBLE.fullmatch(text.strip()) is not None
     if url.scheme not in ("http", "https") or not host or not visible or url.query or url.fragment or port == 0:
-        raise LoreError(f"{where} is no URL of a server", hint=hint)
+        raise LoreError(f"{where} is not the URL of a server", hint=hint)
     if "@" in url.netloc:
-        raise LoreError(f"{where} holds a user or a password", hint="let the client send its credentials itself")
+        raise LoreError(f"{where} contains a user or a password", hint="let the client send its credentials itself")
     return url
 
 
 def _route(name: str, url: SplitResult, routes: dict[str, Route], regional: str = "") -> Route:
-    """Return the route to a server, a new one (`openai-2`) where the name stands for another already."""
+    """Return the route to a server, named `openai-2` if the name is used for another server."""
     origin, number, free = f"{url.scheme}://{url.netloc.lower()}", 1, name
     while free in routes and routes[free].origin != origin:
         number += 1

@@ -1,4 +1,4 @@
-"""A stand-in of providers and a recorder before it, for the tests of a file."""
+"""A simulated provider, and a recorder in front of it, one for the tests of a file."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import contextmanager
 import pytest
 
 from lore_plugins.record.recorder import CaptureProxy
-from lore_plugins.record.upstreams import routes_of
+from lore_plugins.record.upstreams import make_routes
 from plugins.record.standin import StandIn, served, wait_until
 
 
 class Recording:
-    """A recorder that listens, what it told, and what it has written so far."""
+    """A listening recorder, its messages, and its records."""
 
     def __init__(self, recorder, path, told):
         self.recorder, self.path, self.told = recorder, path, told
@@ -24,7 +24,7 @@ class Recording:
         return [json.loads(line) for line in self.path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
 
     def calls(self):
-        """Each call: its records of both sides."""
+        """Return the records of each call."""
         found = {}
         for record in self.records():
             if "call" in record:
@@ -32,12 +32,12 @@ class Recording:
         return list(found.values())
 
     def last(self):
-        """The records of the last call when it has ended: a client may have its answer before its end is written."""
+        """Wait for the end of the last call, which may be written after its answer was sent, and return its records."""
         wait_until(lambda: "ended" in self.calls()[-1][-1])
         return self.calls()[-1]
 
     def answer(self):
-        """The answer of the last call: the members of its records, and its body as bytes."""
+        """Return the members of the last answer's records, and its body."""
         members, body = {}, b""
         for record in self.last():
             if record["part"] == "response":
@@ -52,9 +52,9 @@ def body_of(record):
 
 @contextmanager
 def recording(path, *upstreams, environment=None):
-    """Record to a file, in this process."""
+    """Record to a file in this process."""
     told = []
-    recorder = CaptureProxy(routes_of(environment or {}, upstreams), str(path), 0, told.append)
+    recorder = CaptureProxy(make_routes(environment or {}, upstreams), str(path), 0, told.append)
     try:
         yield Recording(recorder, path, told)
     finally:

@@ -1,4 +1,4 @@
-"""Stand-ins of providers' APIs on the loopback interface: what they were sent, scripted answers, and what goes wrong.
+"""Simulated providers' APIs on the loopback interface: their requests, scripted answers, and failures.
 
 Facts of the shapes: the references of the APIs.
 """
@@ -23,7 +23,7 @@ def _dumps(value):
 
 
 def _events(*events, named=False):
-    """Server-sent events, a chunk each; the second is cut inside a character."""
+    """Return server-sent events, one per chunk; the second is cut inside a character."""
     chunks = []
     for event in events:
         name = f"event: {event['type']}\n".encode() if named else b""
@@ -112,17 +112,17 @@ APIS = {
 
 
 def wait_until(holds, *, seconds=60.0):
-    """Wait for what will be so and stays so; fails after as long as the most loaded machine may take."""
+    """Wait until a condition holds; fail after a minute."""
     end = time.monotonic() + seconds
     while not holds():
-        assert time.monotonic() < end, "it did not come to be"
+        assert time.monotonic() < end, "the condition does not hold"
         time.sleep(0.01)
 
 
 class StandIn:
     """An ASGI application. `got` are the requests: method, target, headers, body; `left` counts clients that left.
 
-    Below `/x/` it does what a test needs: `go` lets a stream that waits go on.
+    Paths below `/x/` behave as tests need; `go` lets a waiting stream continue.
     """
 
     def __init__(self):
@@ -185,7 +185,7 @@ class StandIn:
         await _answer(send, 200, b"\x1f\x8bnot gzip at all", **{"content-encoding": "gzip"})
 
     async def x_waits(self, send, receive, path, body):
-        """Send a chunk, and the next when a test says so."""
+        """Send a chunk, and the next one once `go` is set."""
         del receive, path, body
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
         await send({"type": "http.response.body", "body": b"data: 1\n\n", "more_body": True})
@@ -195,7 +195,7 @@ class StandIn:
         await send({"type": "http.response.body", "body": b""})
 
     async def x_drip(self, send, receive, path, body):
-        """Send a number of chunks, a moment apart."""
+        """Send a number of chunks with short pauses."""
         del receive, body
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
         for number in range(int(path.rpartition("/")[2])):
@@ -204,7 +204,7 @@ class StandIn:
         await send({"type": "http.response.body", "body": b""})
 
     async def x_endless(self, send, receive, path, body):
-        """Send as fast as it is taken, until the client leaves."""
+        """Send as fast as possible until the client leaves."""
         del path, body
         await send({"type": "http.response.start", "status": 200, "headers": []})
         leaving = asyncio.ensure_future(receive())
@@ -245,7 +245,7 @@ async def _stream(send, chunks):
 
 @contextmanager
 def served(application):
-    """Serve an application in a thread; yields its address."""
+    """Serve an application in a thread, and yield its address."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=512)
     config = uvicorn.Config(application, log_config=None, log_level="critical", lifespan="off", ws="none",
                             timeout_graceful_shutdown=1)  # fmt: skip
@@ -262,9 +262,9 @@ def served(application):
 
 @contextmanager
 def scripted(answer, *, times=1000, got=None):
-    """A server that answers any request with these bytes, or as a function of the connection does.
+    """Serve these bytes, or a function of the connection, to any request, and yield the address.
 
-    Yields its address; `got` takes what it was sent up to the end of the headers, and what came with them.
+    `got` collects what was received up to the end of the headers, and with them.
     """
     listener = socket.create_server(("127.0.0.1", 0))
 

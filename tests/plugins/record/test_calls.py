@@ -1,4 +1,4 @@
-"""The records of a call: each chunk of an answer, no hole, and what is said of a call that the disk refused in part."""
+"""The records of a call: each chunk of an answer, no gaps, and disk errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BODY = b'{"model":"claude-opus-5","max_tokens":1,"messages":[{"role":"user","con
 
 
 class Disk(Journal):
-    """A capture of which the append with one of these numbers is refused."""
+    """A capture in which the appends with these numbers fail."""
 
     def __init__(self, path, *refused):
         super().__init__(str(path))
@@ -31,7 +31,7 @@ class Disk(Journal):
 
 
 def passed(path, *refused, chunks=(b'{"id":"msg_1",', b'"usage":{"input_tokens":1,', b'"output_tokens":1}}')):
-    """Write a call: its records, and what was told."""
+    """Write a call; return its records and the messages."""
     told, disk = [], Disk(path, *(number + 1 for number in refused))
     disk.open_run(OPENING)
     call = RecordedCall("a-1", Writer(disk, told.append), lambda: 100.0)
@@ -68,13 +68,13 @@ def test_answer_ends_where_the_disk_refused_it(tmp_path):
     records, told, call = passed(tmp_path / "c.jsonl", 4)  # the second of three chunks
     assert [record.get("body") for record in records[1:]] == [None, '{"id":"msg_1",', None]
     assert records[-1]["ended"] == "not written whole"
-    assert not call.written
-    assert ["no space left on device; requests still pass" in text for text in told] == [True, False]
+    assert not call.is_written
+    assert ["no space left on device; requests are still forwarded" in text for text in told] == [True, False]
 
 
 def test_answer_to_an_unwritten_request_is_not_written(tmp_path):
     records, _, call = passed(tmp_path / "c.jsonl", 1)
-    assert (records, call.written) == ([], False)
+    assert (records, call.is_written) == ([], False)
     assert not (tmp_path / "c.jsonl").exists()
 
 
@@ -93,8 +93,8 @@ def test_call_begun_in_another_file_is_not_continued(tmp_path):
     call.close()
     journal.close()
     assert not path.exists()
-    assert not call.written
-    assert told == [f"{journal.shown} was moved, removed or emptied: a file of this name is begun anew"]
+    assert not call.is_written
+    assert told == [f"{journal.shown} was moved, removed or emptied: a new file is started"]
     assert len(exchanges(tmp_path / "old.jsonl")) == 1
 
 

@@ -1,4 +1,4 @@
-"""Real SDKs through the recorder, as its environment points them: what they send, what they get, what is written."""
+"""Real SDKs that the environment points to the recorder: requests, answers, records."""
 
 from __future__ import annotations
 

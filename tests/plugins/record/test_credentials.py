@@ -1,4 +1,4 @@
-"""`lore record` shows no credential in what it says."""
+"""`lore record` shows no credential."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAMES = {name: sample for name, sample in SAMPLES.items() if re.fullmatch(r"[\w
 
 @pytest.mark.parametrize("kind", some(_NAMES))
 def test_record_shows_no_credential(kind, tmp_path, monkeypatch):
-    """In what is told while it runs: its file, its upstreams, the command that it could not start."""
+    """Not in its file, its upstreams, or a command that cannot be started."""
     monkeypatch.chdir(tmp_path)
     text = _NAMES[kind].text
     at = "http://127.0.0.1:9"

@@ -1,4 +1,4 @@
-"""Servers behind a proxy and with certificates of the user's own, as the environment names them."""
+"""Servers reached through a proxy, and certificates of the user's environment."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def environment(monkeypatch):
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
-    """A certificate of its own authority for api.example.test."""
+    """Return a certificate for api.example.test by its own authority."""
     program = shutil.which("openssl")
     if program is None:
         pytest.skip("needs openssl")
@@ -43,7 +43,7 @@ def certificate(tmp_path_factory):
 
 
 class Tunnel:
-    """A proxy that knows CONNECT and answers every request in the tunnel by itself, as the server that was named."""
+    """A proxy that supports CONNECT and answers requests in the tunnel itself, as the named server."""
 
     def __init__(self, certificate):
         self.asked = []
@@ -136,10 +136,10 @@ def test_server_on_this_machine_is_asked_directly(environment, upstream, tunnel,
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("HTTPS_PROXY", "nonsense://x", "no URL of a proxy"),
+        ("HTTPS_PROXY", "nonsense://x", "not the URL of a proxy"),
         ("ALL_PROXY", "socks5://127.0.0.1:1", "socksio"),
-        ("SSL_CERT_FILE", "/no/such/file.pem", "SSL_CERT_FILE names no certificates that can be read: no such file"),
-        ("NODE_EXTRA_CA_CERTS", __file__, "NODE_EXTRA_CA_CERTS names no certificates that can be read: it holds none"),
+        ("SSL_CERT_FILE", "/no/such/file.pem", "the certificates of SSL_CERT_FILE cannot be read: no such file"),
+        ("NODE_EXTRA_CA_CERTS", __file__, "the certificates of NODE_EXTRA_CA_CERTS cannot be read: it contains none"),
     ],
 )
 def test_wrong_proxy_or_certificate_fails_before_the_command(name, value, words, environment, tmp_path):

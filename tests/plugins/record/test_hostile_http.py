@@ -1,4 +1,4 @@
-"""HTTP as attackers, proxies and odd clients write it: what passes, passes as it is; the rest is refused in a word."""
+"""HTTP of attackers, proxies and unusual clients: forwarded unchanged, or refused with one line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ X = "/anthropic/x"
 
 
 def ask(recorded, head, body=b"", *, close=True):
-    """Send a request by hand; `{host}` is the recorder's name. Returns the status, and the bytes behind the headers."""
+    """Send raw bytes, with `{host}` replaced by the recorder's; return the status and the bytes after the headers."""
     netloc = urlsplit(recorded.address).netloc
     text = head.replace("{host}", netloc) + ("\r\nConnection: close" if close else "") + "\r\n\r\n"
     answer = raw(recorded.address, text.encode("latin-1") + body)
@@ -26,7 +26,7 @@ def ask(recorded, head, body=b"", *, close=True):
 
 @pytest.fixture(scope="module")
 def refusing(tmp_path_factory):
-    """A recorder before a server that answers whatever it is asked: what it refuses is recorded nowhere."""
+    """A recorder in front of a server that answers everything; refused requests are not recorded."""
     path = tmp_path_factory.mktemp("refused") / "c.jsonl"
     with (
         scripted(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nasked") as server,

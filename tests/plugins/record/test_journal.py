@@ -1,4 +1,4 @@
-"""The file of a capture: whole records, a torn end taken away, one recorder, a disk that refuses."""
+"""The file of a capture: whole records, torn ends, one recorder, disk errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a call is written down: no credential, every byte of a body."""
+"""Recorded parts of a call: no credential, every byte of a body."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore_plugins.record.forwarding import account, request_headers, response_headers, url_of
-from lore_plugins.record.journal import cut
+from lore_plugins.record.forwarding import (
+    account_digest,
+    recorded_request_headers,
+    recorded_response_headers,
+    recorded_url,
+)
+from lore_plugins.record.journal import last_character_end
 
 SECRETS = [
     (b"authorization", b"Bearer sk-SECRET"), (b"x-api-key", b"sk-ant-SECRET"), (b"x-goog-api-key", b"AIzaSECRET"),
@@ -23,7 +28,7 @@ SECRETS = [
 
 
 def test_unlisted_header_is_not_recorded():
-    for kept in (request_headers(SECRETS), response_headers(SECRETS)):
+    for kept in (recorded_request_headers(SECRETS), recorded_response_headers(SECRETS)):
         assert "SECRET" not in str(kept)
 
 
@@ -32,12 +37,12 @@ def test_listed_headers_are_recorded():
         (b"Anthropic-Beta", b"a"), (b"anthropic-beta", b"b"), (b"X-Stainless-Lang", b"python"),
         (b"x-claude-code-session-id", b"s1"), (b"content-encoding", b"gzip"), (b"user-agent", b"\xff"),
     ]  # fmt: skip
-    assert request_headers(pairs) == {
+    assert recorded_request_headers(pairs) == {
         "anthropic-beta": "a, b", "x-stainless-lang": "python", "x-claude-code-session-id": "s1",
         "content-encoding": "gzip", "user-agent": "\ufffd",
     }  # fmt: skip
     answer = [(b"Request-Id", b"req_1"), (b"anthropic-ratelimit-tokens-remaining", b"7"), (b"date", b"now")]
-    assert response_headers(answer).keys() == {"request-id", "date"} | {"anthropic-ratelimit-tokens-remaining"}
+    assert recorded_response_headers(answer).keys() == {"request-id", "date"} | {"anthropic-ratelimit-tokens-remaining"}
 
 
 @pytest.mark.parametrize(
@@ -53,24 +58,24 @@ def test_listed_headers_are_recorded():
     ],
 )
 def test_url_is_recorded_without_its_key(query, kept):
-    assert url_of("https://h", b"/v1beta/models/m:generateContent", query) == (
+    assert recorded_url("https://h", b"/v1beta/models/m:generateContent", query) == (
         "https://h/v1beta/models/m:generateContent" + kept
     )
 
 
 def test_key_in_an_unusual_place_is_masked():
     key = "sk-ant-REALLY-SECRET-0123456789"
-    assert "SECRET" not in url_of("https://h", f"/v1/{key}/messages".encode(), b"")
-    assert "SECRET" not in url_of("https://h", b"/v1", f"{key}".encode())
-    assert "SECRET" not in str(request_headers([(b"user-agent", f"agent {key}".encode())]))
+    assert "SECRET" not in recorded_url("https://h", f"/v1/{key}/messages".encode(), b"")
+    assert "SECRET" not in recorded_url("https://h", b"/v1", f"{key}".encode())
+    assert "SECRET" not in str(recorded_request_headers([(b"user-agent", f"agent {key}".encode())]))
 
 
 def test_account_is_a_digest_of_the_key():
     digest = hashlib.sha256(b"AIzaSyD-0123456789").hexdigest()[:12]
-    assert account([(b"x-goog-api-key", b"AIzaSyD-0123456789")], b"") == digest
-    assert account([], b"alt=sse&key=AIzaSyD-0123456789") == digest
-    assert account([(b"Authorization", b"Bearer AIzaSyD-0123456789")], b"") == digest
-    assert account([], b"") == ""
+    assert account_digest([(b"x-goog-api-key", b"AIzaSyD-0123456789")], b"") == digest
+    assert account_digest([], b"alt=sse&key=AIzaSyD-0123456789") == digest
+    assert account_digest([(b"Authorization", b"Bearer AIzaSyD-0123456789")], b"") == digest
+    assert account_digest([], b"") == ""
 
 
 @given(st.text(), st.integers(1, 9))
@@ -80,7 +85,7 @@ def test_text_is_cut_between_characters(text, size):
     held = b""
     for at in range(0, len(data), size):
         held += data[at : at + size]
-        end = cut(held)
+        end = last_character_end(held)
         assert len(held) - end <= 3
         pieces.append(held[:end].decode())
         held = held[end:]

@@ -1,4 +1,4 @@
-"""What `lore record --live` says of a request."""
+"""Lines of `lore record --live`."""
 
 from __future__ import annotations
 
@@ -18,21 +18,19 @@ def row(*, prompt: int | None = None, billed: bool = False, answered: float | No
 
 
 def test_live_line_says_refused_or_not_answered():
-    """It was called one without a bill."""
     assert live_line(row(), None, content=False, refused=429) == "turn 1  m  refused (429)"
-    assert live_line(row(), None, content=False) == "turn 1  m  no bill in its response"
+    assert live_line(row(), None, content=False) == "turn 1  m  no usage in its response"
     assert live_line(row(answered=None), None, content=False) == "turn 1  m  no answer"
-    assert live_line(row(billed=True), None, content=False) == "turn 1  m  what it read is not in its bill"
+    assert live_line(row(billed=True), None, content=False) == "turn 1  m  reads not in its usage"
 
 
 @pytest.mark.parametrize(("dollars", "shown"), [(0.0033, " ($0.0033)"), (0.00001, ""), (None, "")])
 def test_live_line_shows_amounts_below_a_cent(dollars, shown):
-    """It was `$0.00`."""
     broken = LastBreak(
         code="LORE101", kind="waste", turn=1, at=None, lost_tokens=2931, dollars=dollars, says="s",
         plain="a date changed", fix="f",
     )  # fmt: skip
-    assert live_line(row(prompt=100, billed=True), broken, content=False).endswith(f"2,931 tokens paid again{shown}")
+    assert live_line(row(prompt=100, billed=True), broken, content=False).endswith(f"2,931 tokens re-billed{shown}")
 
 
 @pytest.mark.parametrize(("path", "typed"), [("it's here.jsonl", "'it'\"'\"'s here.jsonl'"), ("b\\xff.jsonl", None)])

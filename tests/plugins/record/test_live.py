@@ -1,4 +1,4 @@
-"""`--live`: a line a request; what requests say stands in none without `-v`."""
+"""`--live`: a line per request, which quotes it only with `-v`."""
 
 from __future__ import annotations
 

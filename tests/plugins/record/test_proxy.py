@@ -1,4 +1,4 @@
-"""The proxy passes everything as it came, tells who is wrong, and writes down what was whole before it passes."""
+"""The proxy forwards everything unchanged, names failures, and records before it forwards."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def client(recorded):
 
 
 def raw(address, data):
-    """Send bytes as they are; return all that comes until the other side closes."""
+    """Send raw bytes; return everything until the other side closes."""
     url = urlsplit(address)
     with socket.create_connection((url.hostname, url.port), timeout=30) as connection:
         connection.sendall(data)
@@ -104,7 +104,7 @@ def test_chunked_and_announced_bodies_pass(client, recorded):
     ],
 )
 def test_answer_is_written_before_it_is_sent(answer, tmp_path, monkeypatch):
-    """A disk that takes its time: a client that had its answer could lose it by a crash."""
+    """With a slow disk a crash could once lose an answer that the client had."""
     answered, early, append = threading.Event(), list[bool](), journal.Journal.append
 
     def slow(self, line, number=0):
@@ -154,7 +154,7 @@ def test_slow_client_holds_its_server_back(recorded, standin):
             seen = standin.sent
             threading.Event().wait(0.5)
         assert standin.sent < 64 * 1024 * 1024
-    assert standin.gone.wait(60), "the server was not told that its client left"
+    assert standin.gone.wait(60), "the server does not know that its client left"
     wait_until(lambda: recorded.calls()[-1][-1].get("ended") == "the client left", seconds=60)
 
 
@@ -249,7 +249,7 @@ def test_full_disk_stops_no_request(tmp_path, monkeypatch):
                 assert answer.content == body
         assert httpx.post(f"{full.address}{X}/echo", content=b'{"kept":1}', trust_env=False).status_code == 200
         assert full.recorder.counts.lost == 3
-        assert [text for text in full.told if "no space left on device; requests still pass" in text]
+        assert [text for text in full.told if "no space left on device; requests are still forwarded" in text]
         assert len(full.told) == 2
         assert [call[0]["body"] for call in full.calls()] == ['{"kept":1}']
 

@@ -1,4 +1,4 @@
-"""`lore record` as a program: the command's exit code and signals, kills, and the commands that read what it wrote."""
+"""`lore record` as a program: exit codes, signals, kills, and commands that read the capture."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def record(*words, cwd, **more):
 
 
 def test_agent_is_recorded_checked_and_replayed(upstream, standin, tmp_path):
-    """Three commands, one story: `lore record`, `lore check` of the capture, `lore replay` of it into an engine."""
+    """`lore record`, then `lore check` and `lore replay` of the capture."""
     (tmp_path / "agent.py").write_text(AGENT, "utf-8")
     command = ["--upstream", upstream, "--live", "-o", "c.jsonl", "--", sys.executable, "agent.py", "2"]
     program = record(*command, cwd=tmp_path)
@@ -97,9 +97,9 @@ def test_agent_is_recorded_checked_and_replayed(upstream, standin, tmp_path):
 def test_exit_code_is_that_of_the_command(command, code, tmp_path):
     ran = lore("record", "-o", str(tmp_path / "c.jsonl"), "--", *command)
     assert ran.code == code, ran.err
-    assert "nothing was recorded: no file was left" in ran.err
+    assert "nothing was recorded, so there is no file" in ran.err
     assert ("command not found: no-such-program-here" in ran.err) == (code == 127)
-    assert ("no client came here" in ran.err) == (code not in (126, 127))
+    assert ("no client connected" in ran.err) == (code not in (126, 127))
     assert not (tmp_path / "c.jsonl").exists()
 
 
@@ -144,7 +144,7 @@ def test_options_after_the_command_are_its_own(tmp_path, monkeypatch):
     assert ran.code == 0, ran.err
     assert (tmp_path / "said").read_text().startswith("--what-if -#3 --live -- -v http://127.0.0.1:")
     assert (tmp_path / "said").read_text().endswith("/openai/v1\n")
-    assert "no client came here" in ran.err
+    assert "no client connected" in ran.err
 
 
 SELDOM = [pytest.param(name, marks=pytest.mark.soak) for name in ("SIGHUP", "SIGUSR1", "SIGQUIT")]
@@ -234,9 +234,7 @@ def test_second_signal_ends_waiting_for_open_calls(upstream, tmp_path):
 
 
 def killed(upstream, standin, folder, seed):
-    """Kill a recorder while agents are answered: what it had written, what servers got, and what clients had of each
-    answer, whole or not.
-    """
+    """Kill a recorder during answers; return its records, the servers' requests, and the clients' answers."""
     import httpx
 
     program = record("--listen", "0", "--upstream", upstream, "-o", "c.jsonl", cwd=folder)
@@ -282,11 +280,11 @@ def test_killed_recorder_loses_nothing_that_was_forwarded(seed, upstream, standi
         if "call" in line:
             calls.setdefault(line["call"], []).append(line)
     requests = {call[0]["body"]: call for call in calls.values()}
-    assert requests.keys() >= set(got), "a server got what is not in the capture"
+    assert requests.keys() >= set(got), "a request of a server is not in the capture"
     for body, answer, ended in had:
         response = requests.get(body, [])[1:]
         kept = b"".join(map(body_of, response))
-        assert kept.startswith(answer), "a client had what is not in the capture"
+        assert kept.startswith(answer), "a client's data is not in the capture"
         if ended:
             assert (kept, response[-1]["ended"]) == (answer, "complete")
     assert [answer for _, answer, ended in had if answer and not ended], "no stream was cut"
@@ -301,7 +299,7 @@ def test_killed_recorder_loses_nothing_that_was_forwarded(seed, upstream, standi
     ("words", "said"),
     [
         ((), "nothing to record"),
-        (("--upstream", "nonsense", "--", "true"), "--upstream is no URL of a server"),
+        (("--upstream", "nonsense", "--", "true"), "--upstream is not the URL of a server"),
         (("--only", "antropic", "--", "true"), "did you mean 'anthropic'"),
         (("-o", "no/such/folder/c.jsonl", "--", "true"), "cannot write"),
         (("-o", "-", "--", "true"), "standard output is the command's"),

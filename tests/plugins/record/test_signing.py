@@ -1,4 +1,4 @@
-"""Requests to AWS are signed anew for their server: boto3 itself, before a server that checks what it is sent."""
+"""Requests of boto3 are signed again for their server, which checks the signature."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from helpers.frames import frame
-from lore_plugins.record.forwarding import NotSignedError, Signer, signature_of
-from lore_plugins.record.upstreams import routes_of
+from lore_plugins.record.forwarding import NotSignedError, Signer, parse_signature
+from lore_plugins.record.upstreams import make_routes
 from plugins.record.conftest import recording
 from plugins.record.standin import TEXT, StandIn, served
 
@@ -23,7 +23,7 @@ MODEL = "arn:aws:bedrock:eu-west-1:1:inference-profile/eu.nova:0"  # whose path 
 
 
 def signature(method, target, headers, body, secret):
-    """Calculate a signature by the description of AWS, for the host that was asked."""
+    """Return the signature by AWS's description, for the requested host."""
     scheme, _, rest = headers["authorization"].partition(" ")
     said = dict(part.strip().split("=", 1) for part in rest.split(","))
     _, date, region, service, end = said["Credential"].split("/")
@@ -42,7 +42,7 @@ def signature(method, target, headers, body, secret):
 
 
 class Aws(StandIn):
-    """Answers as Bedrock does, and refuses a signature that is not of its own host."""
+    """A Bedrock server that refuses signatures for other hosts."""
 
     def __init__(self):
         super().__init__()
@@ -104,7 +104,7 @@ def address(aws):
 
 @pytest.fixture
 def environment(monkeypatch, tmp_path):
-    """The variables of an AWS client that finds nothing of this machine's own."""
+    """Return the environment of an AWS client without this machine's settings."""
     for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION",
                  "AWS_BEARER_TOKEN_BEDROCK"):  # fmt: skip
         monkeypatch.delenv(name, raising=False)
@@ -215,12 +215,12 @@ def test_bearer_token_passes_unchanged(environment, aws, address, tmp_path):
 
 
 def test_region_of_the_signature_selects_the_server():
-    own = routes_of({}).of(b"/bedrock/model")[0]
+    own = make_routes({}).find(b"/bedrock/model")[0]
     assert own.origin_in("eu-west-1") == "https://bedrock-runtime.eu-west-1.amazonaws.com"
     assert own.origin_in("evil.example/") == "https://bedrock-runtime.us-east-1.amazonaws.com"
-    for named in (routes_of({}, ["bedrock=https://vpce-1.vpce.amazonaws.com"]),
-                  routes_of({"AWS_ENDPOINT_URL": "https://vpce-1.vpce.amazonaws.com"})):  # fmt: skip
-        assert named.of(b"/bedrock/model")[0].origin_in("eu-west-1") == "https://vpce-1.vpce.amazonaws.com"
+    for named in (make_routes({}, ["bedrock=https://vpce-1.vpce.amazonaws.com"]),
+                  make_routes({"AWS_ENDPOINT_URL": "https://vpce-1.vpce.amazonaws.com"})):  # fmt: skip
+        assert named.find(b"/bedrock/model")[0].origin_in("eu-west-1") == "https://vpce-1.vpce.amazonaws.com"
 
 
 @pytest.mark.parametrize(
@@ -234,8 +234,8 @@ def test_region_of_the_signature_selects_the_server():
 )
 def test_other_kinds_of_signature_are_refused(value):
     with pytest.raises(NotSignedError):
-        signature_of([(b"Authorization", value.encode())])
-    assert signature_of([(b"authorization", b"Bearer x")]) is None
+        parse_signature([(b"Authorization", value.encode())])
+    assert parse_signature([(b"authorization", b"Bearer x")]) is None
 
 
 def test_body_signed_by_chunks_is_refused():
@@ -243,10 +243,10 @@ def test_body_signed_by_chunks_is_refused():
         "AWS4-HMAC-SHA256 Credential=A/20261123/eu-west-1/bedrock/aws4_request,SignedHeaders=host;date,Signature="
         + "0" * 64
     )
-    made = signature_of([(b"authorization", value.encode())])
+    made = parse_signature([(b"authorization", value.encode())])
     assert (made.region, made.service, made.headers) == ("eu-west-1", "bedrock", {b"host", b"date"})
     with pytest.raises(NotSignedError, match="chunk by chunk"):
-        signature_of([
+        parse_signature([
             (b"authorization", value.encode()), (b"X-Amz-Content-Sha256", b"STREAMING-AWS4-HMAC-SHA256-EVENTS"),
         ])  # fmt: skip
 
@@ -260,7 +260,7 @@ def test_only_signed_headers_are_signed_again(environment):
         (b"Authorization", value.encode()), (b"X-A", b" 1  2 "), (b"x-b", b"3"), (b"X-C", b"4"), (b"host", b"here"),
         (b"content-length", b"2"), (b"x-amz-date", b"old"),
     ]  # fmt: skip
-    headers = Signer().sign(signature_of(sent), "POST", "https://h.example/model/a%3Ab?x=1&a=2", sent, b"{}")
+    headers = Signer().sign(parse_signature(sent), "POST", "https://h.example/model/a%3Ab?x=1&a=2", sent, b"{}")
     got = {name.decode().lower(): text.decode() for name, text in headers}
     assert headers[:4] == [sent[1], sent[2], sent[3], sent[5]]
     assert "SignedHeaders=host;x-a;x-amz-date;x-b," in got["authorization"]

@@ -1,11 +1,11 @@
-"""Which server a client would use, and how it is pointed at the recorder."""
+"""Servers of clients, and the variables that point clients to the recorder."""
 
 from __future__ import annotations
 
 import pytest
 
 from lore.errors import LoreError
-from lore_plugins.record.upstreams import Route, clients, routes_of
+from lore_plugins.record.upstreams import Route, clients, make_routes
 
 ALWAYS = {
     "ANTHROPIC_BASE_URL": "/anthropic",
@@ -21,7 +21,7 @@ def origins(routes):
 
 
 def test_clients_go_to_their_providers_by_default():
-    routes = routes_of({})
+    routes = make_routes({})
     assert dict(routes.variables) == ALWAYS
     assert origins(routes) == {
         "anthropic": "https://api.anthropic.com",
@@ -38,7 +38,7 @@ def test_variable_of_the_user_selects_the_server():
         "OPENROUTER_API_BASE": "https://openrouter.ai/api/v1",
         "OPENAI_API_BASE": "http://localhost:11434/v1",
     }
-    routes = routes_of(environment)
+    routes = make_routes(environment)
     assert dict(routes.variables) == {
         **ALWAYS, "ANTHROPIC_BASE_URL": "/anthropic/team/anthropic", "OPENROUTER_API_BASE": "/openrouter/api/v1",
         "OPENAI_API_BASE": "/openai-2/v1",
@@ -51,25 +51,28 @@ def test_variable_of_the_user_selects_the_server():
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8080", "http://127.0.0.1:8080/", "http://127.0.0.1:8080/v1"])
 def test_one_upstream_serves_all_clients(url):
-    routes = routes_of({"AZURE_OPENAI_ENDPOINT": "https://corp.azure.example"}, [url])
+    routes = make_routes({"AZURE_OPENAI_ENDPOINT": "https://corp.azure.example"}, [url])
     assert dict(routes.variables) == {**ALWAYS, "AZURE_OPENAI_ENDPOINT": "/azure"}
     assert set(origins(routes).values()) == {"http://127.0.0.1:8080"}
-    assert routes.of(b"/v1/messages") == (Route("any", "http://127.0.0.1:8080"), b"/v1/messages")
+    assert routes.find(b"/v1/messages") == (Route("any", "http://127.0.0.1:8080"), b"/v1/messages")
 
 
 def test_named_upstream_serves_its_clients():
-    routes = routes_of(
+    routes = make_routes(
         {"OPENAI_BASE_URL": "https://ignored.example"},
         ["openai=https://openrouter.ai/api/v1", "anthropic=http://localhost:1", "chatgpt=https://chatgpt.com"],
     )
     assert dict(routes.variables)["OPENAI_BASE_URL"] == "/openai/api/v1"
     assert dict(routes.variables)["ANTHROPIC_BASE_URL"] == "/anthropic"
     assert origins(routes)["openai"] == "https://openrouter.ai"
-    assert routes.of(b"/chatgpt/backend-api/codex") == (Route("chatgpt", "https://chatgpt.com"), b"/backend-api/codex")
+    assert routes.find(b"/chatgpt/backend-api/codex") == (
+        Route("chatgpt", "https://chatgpt.com"),
+        b"/backend-api/codex",
+    )
 
 
 def test_only_redirects_named_clients():
-    routes = routes_of({}, (), ["anthropic"])
+    routes = make_routes({}, (), ["anthropic"])
     assert dict(routes.variables) == {"ANTHROPIC_BASE_URL": "/anthropic"}
 
 
@@ -78,13 +81,13 @@ def test_only_redirects_named_clients():
     [b"/", b"", b"//evil.example/", b"/anthropicx/v1", b"/v1/messages", b"http://evil.example/", b"/%61nthropic/"],
 )
 def test_path_without_a_route_has_no_server(path):
-    assert routes_of({}).of(path) is None
+    assert make_routes({}).find(path) is None
 
 
 def test_path_after_the_route_is_unchanged():
-    routes = routes_of({})
-    assert routes.of(b"/bedrock/model/a%3Ab/../c//d")[1] == b"/model/a%3Ab/../c//d"
-    assert routes.of(b"/google")[1] == b"/"
+    routes = make_routes({})
+    assert routes.find(b"/bedrock/model/a%3Ab/../c//d")[1] == b"/model/a%3Ab/../c//d"
+    assert routes.find(b"/google")[1] == b"/"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +100,7 @@ def test_path_after_the_route_is_unchanged():
 def test_invalid_server_is_refused_without_quoting_it(url):
     for arguments in (({}, [url]), ({}, [f"openai={url}"]), ({"OPENAI_BASE_URL": url}, ())):
         with pytest.raises(LoreError) as error:
-            routes_of(*arguments)
+            make_routes(*arguments)
         assert "SECRET" not in error.value.message + error.value.hint
 
 
@@ -112,7 +115,7 @@ def test_invalid_server_is_refused_without_quoting_it(url):
 )
 def test_misspelled_name_is_corrected(arguments, words):
     with pytest.raises(LoreError) as error:
-        routes_of(*arguments)
+        make_routes(*arguments)
     assert words in error.value.message + error.value.hint
 
 
