@@ -57,7 +57,7 @@ def test_file_with_a_torn_first_record_is_restarted(tmp_path, torn):
 def test_file_that_is_no_capture_is_refused(tmp_path, content):
     path = tmp_path / "agent.py"
     path.write_bytes(content)
-    with pytest.raises(LoreError, match="no capture"):
+    with pytest.raises(LoreError, match="not written by lore record"):
         Journal(str(path))
     assert path.read_bytes() == content
 
@@ -132,7 +132,7 @@ def test_file_that_took_the_capture_name_is_kept(tmp_path):
     path.unlink()
     path.write_bytes(b"notes of mine\n")
     assert not file.append(b'{"a":1}\n')
-    assert "no capture" in file.failed
+    assert "not written by lore record" in file.failed
     path.unlink()
     other = Journal(str(path))
     assert not file.append(b'{"a":1}\n')
