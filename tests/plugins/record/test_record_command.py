@@ -26,7 +26,7 @@ with anthropic.Anthropic(api_key="sk-ant-SECRET-0123456789", max_retries=0) as c
     messages = []
     for number in range(int(sys.argv[1])):
         messages.append({"role": "user", "content": f"question {number}"})
-        with client.messages.stream(model="claude-opus-5", max_tokens=9, messages=messages,
+        with client.messages.stream(model="claude-opus-5", max_tokens=900, messages=messages,
                                     system=f"The time is 12:0{number}:00. " + "word " * 2000) as stream:
             messages.append({"role": "assistant", "content": "".join(stream.text_stream)})
 print("done", flush=True)
