@@ -20,7 +20,7 @@ def body(*messages, marked=True):
     """A request whose system prompt (and with `marked` its end) is to be kept for an hour."""
     last = {**messages[-1], "content": [{**messages[-1]["content"][-1], **(HOUR if marked else {})}]}
     system = [{"type": "text", "text": SYSTEM, **HOUR}]
-    return {"model": "claude-opus-5", "max_tokens": 9, "system": system, "messages": [*messages[:-1], last]}
+    return {"model": "claude-opus-5", "max_tokens": 900, "system": system, "messages": [*messages[:-1], last]}
 
 
 def written(read, short, hour, uncached=4):

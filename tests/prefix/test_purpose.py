@@ -1,4 +1,4 @@
-"""What a request is for: side calls are known by what they ask, summaries by their words."""
+"""Side calls are known by their request, summaries by their words."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_summary_counts_before_the_first_answer_only():
         ("Here is a recap of what we did:\n…", True),
         ("## Zusammenfassung\nEs geht.", True),
         ("## Summary", True),
-        ("Please look at the summary that the tests print, and repair what is wrong with it.", False),
+        ("Please look at the summary that the tests print, and repair its format.", False),
     ],
 )
 def test_summary_heading_is_known_in_many_languages(words, expected):

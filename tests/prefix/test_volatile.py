@@ -1,4 +1,4 @@
-"""Text of one prompt that often differs in the next: words with what they are the value of, never words alone."""
+"""Text of one prompt that often differs in the next: words with a label, never words alone."""
 
 from __future__ import annotations
 

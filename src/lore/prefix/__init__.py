@@ -1,4 +1,4 @@
-"""Prefixes: how much of one prompt the next one reuses, where they part, and why."""
+"""How much of a prompt the next one reuses, at which place the two differ, and why."""
 
 from typing import TYPE_CHECKING
 

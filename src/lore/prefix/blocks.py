@@ -4,7 +4,7 @@ A block's own type decides; in OpenAI's shapes the message around it does. Membe
 text or list, a successful call's status) are treated as absent: the Claude API, OpenAI, Gemini and Bedrock ignore or
 refuse them. The chat template of an open model sees them and may print them. Values that a program or the model wrote
 (a schema, a call's arguments, a result's object) are compared as they are. An empty object may be a choice by its name
-(`{"any": {}}`, `{"googleSearch": {}}`), so only in a message's block, beside other members, does it hold nothing.
+(`{"any": {}}`, `{"googleSearch": {}}`), so it counts as empty only in a message's block that has other members.
 """
 
 from __future__ import annotations
@@ -29,10 +29,6 @@ _RESULT_ENVELOPE = re.compile(rb'"role"\s*:\s*"(?:tool|function)"|"type"\s*:\s*"
 _THINKING_ENVELOPE = re.compile(rb'"type"\s*:\s*"reasoning"')
 _CALL_ENVELOPE = re.compile(rb'"type"\s*:\s*"\w{1,64}_call"')
 _MODEL_ENVELOPE = re.compile(rb'"role"\s*:\s*"(?:assistant|model)"|"type"\s*:\s*"\w{1,64}_call"')
-_TYPE = re.compile(
-    rb'"type"\s*:\s*"(\w{1,40})"|"(toolUse|toolResult|reasoningContent|functionCall|functionResponse|inlineData)"'
-)
-_TYPE_BYTES = 96  # at either end of a block, in which its type is written
 _CALL_ID = re.compile(rb'"(?:tool_use_id|tool_call_id|call_id|toolUseId|id)"\s*:\s*"([^"\\]{1,256})"')
 _CALL_ID_BYTES = 4096
 _TEXT_MEMBERS = frozenset(("type", "text"))
@@ -59,16 +55,6 @@ def block_of(segment: Segment, envelope: bytes = b"") -> BlockParts:
     if kind in ("text", "other"):
         kind = _kind_by_envelope(around) or kind
     return BlockParts(kind, members, _text_in(members))
-
-
-def kind_name(segment: Segment, envelope: bytes) -> str:
-    """Return a rough kind of a segment without decoding it: its own type and what its message is."""
-    if segment.kind == "envelope":
-        return "envelope"
-    data = segment.data
-    match = _TYPE.search(data, 0, _TYPE_BYTES) or _TYPE.search(data, max(0, len(data) - _TYPE_BYTES))
-    own = b"" if match is None else match[1] or match[2]
-    return f"{own.decode()} {_kind_by_envelope(envelope[:ENVELOPE_BYTES]) or is_by_model(envelope)}"
 
 
 def _kind_by_envelope(envelope: bytes) -> BlockKind | None:
@@ -241,7 +227,7 @@ def drop_empty_members(raw: bytes) -> bytes:
 
 
 def _drop_empty(value: Any, in_block: bool = False) -> Any:
-    """Return a value without what holds nothing; None if nothing remains. `in_block`: of a message."""
+    """Return a value without its empty members; None if nothing remains. `in_block`: it belongs to a message."""
     match value:
         case dict():
             members = {

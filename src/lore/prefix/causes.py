@@ -2,8 +2,8 @@
 
 An expected cause (another model, a recorded compaction) explains the whole break. Otherwise each section is explained
 by itself, tools as a set and system and messages by alignment, so that a change of tools does not hide one of messages.
-Each code is reported once, at its first place; what no rule explains is `prefix-moved`. The causes and their numbers
-follow the catalogue of known cache breaks (public issue threads).
+Each code is reported once, at its first place; a difference without an explanation is `prefix-moved`. The causes and
+their numbers follow the catalogue of known cache breaks (public issue threads).
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def find_causes(
         current: the prompt that should have extended it.
         overlap: what the two have in common.
         changes: what the session recorded between them.
-        previous_call: what is known of the previous call.
-        current_call: what is known of the current call.
+        previous_call: endpoint, session and beta features of the previous request.
+        current_call: the same of the current request.
         pause: seconds between the two requests.
         fell: by how many tokens the cached reads fell; 0: all that was cached was read, whatever field changed.
         all_read: usage shows that all of the previous prompt was read, so that another spelling cost nothing.
@@ -121,7 +121,7 @@ def recorded_causes(changes: Iterable[Change]) -> tuple[Cause, ...]:
 
 
 def _mark_costless(cause: Cause) -> Cause:
-    """Mark another spelling as expected, as all was read: the provider makes tokens of what it decoded."""
+    """Mark another spelling as expected, as all was read: the provider makes tokens of the decoded text."""
     if cause.code not in SPELLINGS or cause.kind == "expected":
         return cause
     return replace(cause, qualifiers=(*cause.qualifiers, "read-all-the-same"), override="expected")
@@ -130,7 +130,7 @@ def _mark_costless(cause: Cause) -> Cause:
 def _explain_fields(
     previous: Prompt, current: Prompt, previous_call: Call, current_call: Call, fell: int | None
 ) -> tuple[Cause, ...]:
-    """Return what changed beside the content; harmless if it costs only after the last breakpoint or nothing fell."""
+    """Return the causes of changed fields; harmless if they cost only after the last breakpoint, or no read fell."""
     causes: list[Cause] = []
     limit = count_cached_segments(previous)
     for cause in explain_params(previous, current, previous_call, current_call):
@@ -277,7 +277,7 @@ def _name_first_message(cause: Cause, causes: list[Cause], previous: Prompt) -> 
 
 
 def _second_message(previous: Prompt) -> int:
-    """Return where the second message begins; the number of segments if there is none."""
+    """Return where the second message begins; the number of segments if there is only one."""
     later = enumerate(islice(previous.messages, 1, None), 1)
     return next((at for at, segment in later if segment.kind in ("envelope", "opaque")), len(previous.messages))
 

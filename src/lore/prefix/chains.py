@@ -1,6 +1,6 @@
 """Which recorded request continues which: each request belongs to a chain of turns.
 
-Calls beside a conversation (`purpose.py`) and subagents are chains of their own. A request that only repeats the
+Side calls (`purpose.py`) and subagents are chains of their own. A request that only repeats the
 beginning of a chain begins another one (a fork). So does one that drops all tools at the beginning of a user's turn;
 if its system prompt is unchanged, it also names the chain that it left.
 
@@ -21,7 +21,7 @@ from lore.model.limits import ANSWER_SEGMENTS, CHAIN_PROMPT_BYTES, CHAINS_COMPAR
 from lore.model.turn import Call, Exchange, Prompt, StreamedOutput
 from lore.prefix import likeness, purpose
 
-_SEGMENT_BYTES = 256  # that a segment costs besides its data
+_SEGMENT_BYTES = 256  # that a segment costs in addition to its data
 _CHAIN_SEGMENTS = 12  # a chain costs as much as this many empty segments
 _SUMMARY_SEGMENTS = 4  # after the first difference in which a summary would be
 _FIRST_ERROR = 400  # HTTP status from which a request was not answered

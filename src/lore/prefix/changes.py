@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from msgspec.structs import replace
 
 from lore.model import differences as d
-from lore.model.canonical import canonical
+from lore.model.canonical import canonical, encode
 from lore.model.cause import Cause
 from lore.model.codes import CauseKind, Code
 from lore.model.limits import DIFFERING_TEXT_BYTES, EXPLAINED_DIFFERENCES
@@ -63,7 +63,7 @@ _API_MEMBERS = _THOUGHT | _SIGNATURES | _ITEM_IDS | _CALL_IDS | frozenset((
 
 
 class PromptContext(NamedTuple):
-    """What is known of two prompts beside the differences of one section."""
+    """Facts about two prompts as a whole."""
 
     new_blocks: Counter[bytes]  # blocks that only the current prompt has, with their number
     cleared: str | None  # what the session recorded of tool results that it cleared
@@ -109,7 +109,7 @@ class _Message(NamedTuple):
 
     @property
     def content(self) -> tuple[Hashable, ...]:
-        """What is equal for equal content, however it is spelled."""
+        """Keys that are equal for equal content, however it is spelled."""
         outlines = ((segment, outline(segment) if len(segment.data) > _OUTLINED else None) for segment in self.segments)
         return tuple([canonical_of(segment) if known is None else known for segment, known in outlines])
 
@@ -208,7 +208,7 @@ def _pair_messages(previous: Sequence[_Message], current: Sequence[_Message], *,
 
 
 def _pair_different(previous: Sequence[_Message], current: Sequence[_Message], *, grows: bool) -> list[_MessagePair]:
-    """Pair messages of which no two have equal content: by their calls, else by place, role and words."""
+    """Pair messages without equal content: by their calls, else by place, role and words."""
     if len(previous) == len(current):
         return list(zip(previous, current, strict=False))
     call_ids, new_ids = [message.call_ids for message in previous], [message.call_ids for message in current]
@@ -288,7 +288,7 @@ def _compare_messages(old: _Message, new: _Message, *, is_last: bool, is_followe
 
 
 def _find_same_role(segments: Sequence[Segment], envelope: bytes, old: Segment, start: int) -> int:
-    """Return the first place from `start` on of a segment that may have been `old`; -1 if there is none."""
+    """Return the first place from `start` on of a segment that may have been `old`, else -1."""
     call_id = blocks.call_id_of(old, envelope)
     for place, new in enumerate(segments[start:], start):
         if old.kind != new.kind:
@@ -307,7 +307,7 @@ def _find_same_role(segments: Sequence[Segment], envelope: bytes, old: Segment, 
 
 
 class _BlockPair:
-    """Two corresponding segments that differ, and what each of them is."""
+    """Two corresponding segments that differ, with their parts."""
 
     def __init__(self, previous: Segment, current: Segment, mismatch: Mismatch) -> None:
         self.previous, self.current, self.mismatch = previous, current, mismatch
@@ -326,7 +326,7 @@ class _BlockPair:
         if reason is None:
             at = common_prefix(self.previous.data, self.current.data)
             return excerpt(self.previous, at, 24, 24), excerpt(self.current, at, 24, 24)
-        pieces = [text.encode("utf-8", "replace") for text in (reason.previous, reason.current)]
+        pieces = [_json_text(reason.previous), _json_text(reason.current)]
         at = common_prefix(*pieces)
         return (
             _excerpt_piece(self.previous, self.before.text, pieces[0], at),
@@ -334,9 +334,14 @@ class _BlockPair:
         )
 
 
+def _json_text(text: str) -> bytes:
+    """Return a text as JSON writes it, without quotes."""
+    return encode(text.encode("utf-8", "replace").decode())[1:-1]
+
+
 def _excerpt_piece(segment: Segment, text: str | None, piece: bytes, at: int) -> str:
-    """Return an excerpt around a byte of a piece, with what surrounds the piece in its segment or decoded text."""
-    for data in (segment.data, (text or "").encode("utf-8", "replace")):
+    """Return an excerpt around a byte of a piece, with its surroundings in the segment, else in the decoded text."""
+    for data in (segment.data, _json_text(text or "")):
         if piece and (start := data.find(piece)) >= 0:
             return excerpt(Segment(segment.section, "", data), start + at, 24, 24)
     return excerpt(Segment(segment.section, "", piece or segment.data), at, 24, 24)
@@ -355,18 +360,17 @@ class _SectionExplainer:
         self._answer_gone = any(blocks.is_by_model(one.envelope) and not one.in_kept_message for one in gone)
 
     def causes(self) -> list[Cause]:
-        """Return the causes by place. Of each kind of difference the first `EXPLAINED_DIFFERENCES` are explained."""
+        """Return the causes by place. Of blocks that changed, came or went the first ones are explained."""
         causes: list[Cause] = []
-        seen: Counter[tuple[str, bool, bool]] = Counter()
-        first_cause: dict[tuple[str, bool, bool], int] = {}
+        seen: Counter[tuple[bool, bool]] = Counter()
+        first_cause: dict[tuple[bool, bool], int] = {}
         for run in _join_gone(self._mismatches):
             cut = self._explain_cut(run)
             if cut is not None:
                 causes.append(cut)
                 continue
             for mismatch in run:
-                name = blocks.kind_name(mismatch.segment, mismatch.envelope)
-                kind = name, mismatch.previous is None, mismatch.current is None
+                kind = mismatch.previous is None, mismatch.current is None
                 seen[kind] += 1
                 first_cause.setdefault(kind, len(causes))
                 if seen[kind] <= EXPLAINED_DIFFERENCES:

@@ -175,7 +175,7 @@ class PromptPlace(Struct, frozen=True):
 
 
 def find_divergence(previous: Prompt, current: Prompt, overlap: Overlap, bytes_before: int) -> DivergenceResult | None:
-    """Return the first difference up to the previous prompt's tail, with excerpts; None if there is none.
+    """Return the first difference up to the previous prompt's tail, with excerpts; None if the prompt was extended.
 
     `bytes_before` counts the segments before it; punctuation between segments does not count.
     """

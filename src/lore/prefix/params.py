@@ -93,7 +93,7 @@ class FieldChange(NamedTuple):
 
 
 def explain_params(previous: Prompt, current: Prompt, previous_call: Call, current_call: Call) -> list[Cause]:
-    """Return what changed in the requests' fields beside the content, one cause for each code."""
+    """Return the causes of changed fields, one for each code."""
     changes = _find_field_changes(previous.params, current.params)
     betas, new_betas = set(previous_call.betas or ()), set(current_call.betas or ())
     are_betas_known = previous_call.betas is not None and current_call.betas is not None

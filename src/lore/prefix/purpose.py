@@ -1,4 +1,4 @@
-"""What a request is for: a call beside a conversation (a title, a count, a summary), or one that begins with a summary.
+"""The purpose of a request: a side call (a title, a count, a summary) or a turn, which may begin with a summary.
 
 The content decides, and what the client says of the request, never a file's name. A side call that is taken for a
 conversation's request costs a comparison; the reverse loses one: doubtful requests stay in the conversation. A summary
@@ -25,10 +25,10 @@ from lore.prefix.likeness import is_model_message
 REPLAY = "replay"  # the purpose of a conversation's request that is sent again, with little to generate
 
 _SIDE_CALL_TOKENS = 16  # quota probes and topic checks ask for 1 to 8 tokens
-_TEXT_BYTES = 4096  # at a text's beginning that show what it is
+_TEXT_BYTES = 4096  # at a text's beginning that show its kind
 _MOST_BLOCKS = 32  # of one message, or before the model's first answer
 _MOST_KEPT = 1024  # segments of a user's messages that an agent may keep before its summary
-_PLACEHOLDER = 240  # characters: a shorter text stands for what was cut, and retells nothing
+_PLACEHOLDER = 240  # characters: a shorter text replaces messages that were cut, and retells nothing
 
 # Side calls
 
@@ -57,7 +57,7 @@ _RESULT = pattern(rb'"type"\s*:\s*"tool_result"|"functionResponse"|"function_res
 
 
 def is_side_call(prompt: Prompt, call: Call) -> bool:
-    """Return whether a request is a call beside a conversation."""
+    """Return whether a request is not a turn of a conversation, but asks for something about it."""
     return (
         call.endpoint.lower().endswith(_ENDPOINTS)
         or _PURPOSES.search(call.purpose.lower()) is not None

@@ -34,11 +34,11 @@ from lore.model.vector import common_prefix, common_suffix
 from lore.prefix.volatile import find_changed_words, find_topic, find_volatile_addition, name_changed_numbers
 
 _TOPIC_CHARACTERS = 2_048  # of each piece, searched for its topic
-_LINE_CHARACTERS = 400  # of a line that is read as context or shown
-_CONTEXT_CHARACTERS = 4_000  # before a sentence, searched for its heading
-_CONTEXT_LINES, _CONTEXT_SENTENCES = 60, 20
-_STEP_COST = 64  # characters that one comparison costs beside its texts
-_SENTENCE_END = re.compile(r"(?<=[.!?;>|])[ \t]+|(?<=>)(?=[^\s<])|(?<=[^\s>])(?=<)|[\t|]")
+_CONTEXT_CHARACTERS, _CONTEXT_PARTS = 4_000, 100  # before a difference, searched for its heading
+_STEP_COST = 64  # characters that one comparison costs in addition to its texts
+# Ends of lines and sentences, where texts are split: a system prompt is often one long line.
+_PART_END = re.compile(r"(?<=[\n\t|])|(?<=[.!?;>|][ \t])(?![ \t])|(?<=>)(?=[^\s<])|(?<=[^\s>])(?=<)")
+
 
 TOPICS: dict[str, tuple[Code, Varies]] = {
     "git": (Code.GIT_STATUS_IN_PREFIX, "repository"),
@@ -268,36 +268,26 @@ def explain_text(previous: str, current: str, budget: SearchBudget) -> list[Text
     if added is not None:
         return [TextReason(*added, previous, current)]
     reasons: list[TextReason] = []
-    lines = _cut_lines(previous, current)
-    gaps = find_gaps(lines.previous, lines.current)
-    if lines.is_cut and len(gaps) > 1:  # the last gap ends where the windows end, at unrelated lines
+    parts, new_parts, is_cut = _split_parts(previous, current)
+    gaps = find_gaps(parts, new_parts)
+    if is_cut and len(gaps) > 1:  # the last gap ends where the windows end, at unrelated parts
         gaps.pop()
     for gap in gaps[:DIFFERING_LINES]:
-        reasons += _explain_lines(lines, gap, budget)
+        reasons += _explain_gap(parts, new_parts, gap, budget)
     if len(gaps) > DIFFERING_LINES:
         reasons.append(TextReason(None))
     return list({(reason.code, reason.what): reason for reason in reversed(reasons)}.values())[::-1]
 
 
-class _Lines(NamedTuple):
-    """The lines of both texts around their differences."""
-
-    previous: list[str]
-    current: list[str]
-    is_cut: bool  # the texts still differ after these lines
-
-
-def _cut_lines(previous: str, current: str) -> _Lines:
-    """Cut both texts into lines, from some before the first difference to the last difference or the window's end."""
+def _split_parts(previous: str, current: str) -> tuple[list[str], list[str], bool]:
+    """Return the lines and sentences of both texts around their differences, and whether they differ beyond these."""
     front = common_prefix(previous, current)
     back = common_suffix(previous, current, min(len(previous), len(current)) - front)
     begin = previous.rfind("\n", 0, max(0, front - HEADING_CHARACTERS)) + 1
     texts = previous, current
     ends = [_line_end(text, max(front, len(text) - back)) for text in texts]
     cut = [min(end, _line_end(text, front + DIFFERENCE_WINDOW)) for text, end in zip(texts, ends, strict=True)]
-    if all(end <= front + 2 * DIFFERENCE_WINDOW for end in ends):
-        cut = ends
-    return _Lines(previous[begin : cut[0]].split("\n"), current[begin : cut[1]].split("\n"), cut != ends)
+    return _PART_END.split(previous[begin : cut[0]]), _PART_END.split(current[begin : cut[1]]), cut != ends
 
 
 def _line_end(text: str, at: int) -> int:
@@ -305,43 +295,21 @@ def _line_end(text: str, at: int) -> int:
     return len(text) if end < 0 else end
 
 
-def _explain_lines(lines: _Lines, gap: Gap, budget: SearchBudget) -> list[TextReason]:
-    previous = "\n".join(lines.previous[gap.previous.start : gap.previous.stop])
-    current = "\n".join(lines.current[gap.current.start : gap.current.stop])
-    reasons = _explain_piece(previous, current, budget)
+def _explain_gap(parts: list[str], new_parts: list[str], gap: Gap, budget: SearchBudget) -> list[TextReason]:
+    """Explain a gap as a whole, else part by part, by words that vary, spelling or topic."""
+    start = gap.previous.start
+    old, new = parts[start : gap.previous.stop], new_parts[gap.current.start : gap.current.stop]
+    before, after = "".join(parts[max(0, start - 1) : start]), "".join(parts[gap.previous.stop : gap.previous.stop + 1])
+    reasons = _explain_piece(before + "".join(old) + after, before + "".join(new) + after, budget)
     if reasons:
         return reasons
-    if budget.characters <= 0:
-        return [TextReason(None, "", previous[:_LINE_CHARACTERS], current[:_LINE_CHARACTERS])]
-    above = lines.previous[max(0, gap.previous.start - _CONTEXT_LINES) : gap.previous.start]
-    context = "".join([line[:_LINE_CHARACTERS] + "\n" for line in above])
-    if not len(gap.previous) == len(gap.current) <= DIFFERING_LINES:
-        return [_name_topic(context, previous, current, budget)]
-    for at, other in zip(gap.previous, gap.current, strict=True):
-        line, new_line = lines.previous[at], lines.current[other]
-        if line != new_line:
-            reasons += _explain_piece(line, new_line, budget) or _explain_sentences(context, line, new_line, budget)
-    return reasons
-
-
-def _explain_sentences(context: str, previous: str, current: str, budget: SearchBudget) -> list[TextReason]:
-    """Explain how one line changed, sentence by sentence: a system prompt is often one long line."""
-    sentences, new_sentences = _SENTENCE_END.split(previous), _SENTENCE_END.split(current)
-    if len(sentences) == len(new_sentences) == 1:
-        return [_name_topic(context, previous, current, budget)]
-    reasons: list[TextReason] = []
-    for gap in find_gaps(sentences, new_sentences):
-        piece = " ".join(sentences[gap.previous.start : gap.previous.stop])
-        new_piece = " ".join(new_sentences[gap.current.start : gap.current.stop])
-        found = _explain_piece(piece, new_piece, budget)
-        if found or not len(gap.previous) == len(gap.current) <= DIFFERING_LINES:
+    if not len(old) == len(new) <= DIFFERING_LINES:
+        old, new = ["".join(old)], ["".join(new)]
+    for number, (piece, new_piece) in enumerate(zip(old, new, strict=True), start):
+        if piece != new_piece:
+            context = "".join(parts[max(0, number - _CONTEXT_PARTS) : number])[-_CONTEXT_CHARACTERS:]
+            found = _explain_piece(piece, new_piece, budget) if len(old) > 1 else []
             reasons += found or [_name_topic(context, piece, new_piece, budget)]
-            continue
-        for at, other in zip(gap.previous, gap.current, strict=True):
-            old, new = sentences[at], new_sentences[other]
-            if old != new:
-                above = " ".join(sentences[max(0, at - _CONTEXT_SENTENCES) : at])[-_CONTEXT_CHARACTERS:]
-                reasons += _explain_piece(old, new, budget) or [_name_topic(f"{context}{above}\n", old, new, budget)]
     return reasons
 
 

@@ -1,7 +1,7 @@
 """Explain how one list of tools became another: order, members, definitions, spelling, deferred loading.
 
 Tools are known by their names. Each reason is reported, whatever else changed, at the place of the previous list from
-which it costs. Also here: how two prompts differ of which the client recorded hashes and no text.
+which it costs. Also here: how two prompts differ if the client recorded only their hashes.
 """
 
 from __future__ import annotations

@@ -202,11 +202,11 @@ class TextWrapper(NamedTuple):
     """What a program put before or after a text."""
 
     text: str
-    holds: tuple[Holds, ...] = ()  # what its labels say that it holds
+    holds: tuple[Holds, ...] = ()  # named by its labels
 
 
 def find_wrapper(previous: str, current: str, *, any_end: bool = False) -> TextWrapper | None:
-    """Return what is gone before or after a text that the current prompt holds alone; None if a user may have cut it.
+    """Return the text before or after `current` that only `previous` has; None if a user may have cut it.
 
     A tag around it or labels show that a program wrote it. `any_end`: no user can have cut the end of this text.
     """
@@ -262,9 +262,9 @@ class VaryingWord(NamedTuple):
 def find_varying_text(text: str, *, in_tool: bool = False) -> list[VaryingWord]:
     """Return words of one prompt that often differ in the next, in order, the first 16 of each kind.
 
-    Documentation is full of dates and ids. So a date counts in a line that says what it is the date of, an id with a
-    label or as a UUID, a path as the working directory or with digits in a temporary folder; examples and quoted
-    sentences never count, nor does a date in a tool's description (`in_tool`), except as the current one.
+    Documentation is full of dates and ids. So a date counts in a line that names it, an id with a label or as a UUID, a
+    path as the working directory or with digits in a temporary folder. Examples and quoted sentences never count, nor
+    does a date in a tool's description (`in_tool`), except as the current one.
     """
     text = text[:VARYING_TEXT]
     words: list[VaryingWord] = []
@@ -311,7 +311,7 @@ def _varying_kind(form: str, word: str, before: str, after: str, *, in_tool: boo
 
 
 def _line_around(text: str, at: int, size: int) -> tuple[str, str]:
-    """Return what its line holds before and after a word."""
+    """Return the rest of a word's line, before and after it."""
     start = max(text.rfind("\n", 0, at) + 1, at - _LINE)
     end = text.find("\n", at, at + _LINE)
     return text[start:at], text[at + size : end if end >= 0 else at + _LINE]

@@ -1,7 +1,7 @@
 """The patterns of text that clocks, agents and programs write into prompts, as tables; `volatile.py` applies them.
 
 Patterns have no nested repetition, so each search costs O(text). Their forms are those of public threads about broken
-caches. Comments show what each matches. `pattern` compiles at first use.
+caches. Comments show examples. `pattern` compiles at first use.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MONTH = (
     r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?"
     r"|Nov(?:ember)?|Dec(?:ember)?)"
 )
-# In other languages a month counts only beside a number, a day also alone.
+# In other languages a month counts only with a number, a day also alone.
 _FOREIGN_MONTH = (
     r"(?i:janvier|f[ée]vrier|mars|avril|mai|juin|juillet|ao[ûu]t|septembre|octobre|novembre|d[ée]cembre"
     r"|januar|februar|m[äa]rz|juni|juli|oktober|dezember|januari|februari|maart|mei|augustus|augusti|december"
@@ -111,7 +111,7 @@ _FORMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("word", (r"[0-9A-Za-z_-]{16,}",)),  # an id if it has enough digits
 )  # fmt: skip
 WORD_KINDS = tuple(kind for kind, _ in _FORMS)  # by the number of the group in WORDS
-# A word begins where no other word continues, so that most characters are passed over after one look.
+# A word begins only after a character that ends another one: most characters are skipped after one test.
 _START = "(?:(?<![^\\W_])|(?=[</$])|(?<=[^\x00-\x7f])(?=\\d))"
 WORDS = pattern(_START + "(?:" + "|".join(f"({'|'.join(forms)})" for _, forms in _FORMS) + ")")
 # Text without a match holds no word that varies: a quick test.
@@ -120,7 +120,7 @@ MAY_VARY = pattern(
     rf"|(?i:cwd|pwd|director|workspace|nonce|token|uuid| id\b|key)|{_FOREIGN_DAY}"
 )
 
-# What a line is about in which only numbers changed, by the words beside them.
+# The kind of numbers in a line, by its other words.
 LABELS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("count", pattern(r"(?i)\b(?:tokens?|context (?:window|usage|left|used))\b[^\n:=]{0,24}[:=]")),
     ("process", pattern(r"(?i)\b(?:pid|process|port)\b[^\n:=]{0,24}[:=]")),
