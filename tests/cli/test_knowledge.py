@@ -15,7 +15,7 @@ from cli.running import lore, put, session
 from formats.claude import answered, asked, joined, text
 from helpers.schemas import valid
 from lore.store import open_store
-from lore.testing.stores.scenarios import begun
+from lore.testing.scenarios import begin
 from model.making import body, dumps, header, log, record
 
 SECRET = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz"
@@ -285,7 +285,7 @@ def test_add_with_a_known_title_adds_another_entry():
 @pytest.mark.parametrize("url", ["sqlite:sessions.db", "jsonl:sessions"])
 def test_eight_parallel_adds_to_one_store_succeed(url):
     with closing(open_store(url)) as store:
-        begun(store)
+        begin(store)
     add = [sys.executable, "-m", "lore", "knowledge", "add", f"{url}#s"]
     writers = [subprocess.Popen([*add, f"k{number}", "--content", f"fact {number}"]) for number in range(8)]
     assert [writer.wait() for writer in writers] == [0] * 8

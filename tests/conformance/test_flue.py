@@ -8,12 +8,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from helpers.storing import embedded, opened
+from helpers.storing import Hiding, embedded, opened
 from lore.session import Session, event
 from lore.store.base import StoreError
 from lore.store.deltas import save_delta
 from lore.store.session import StoredSession
-from lore.testing.stores.scenarios import Hiding, add, begun, events, header, line, message
+from lore.testing.scenarios import add, begin, events, header, line, message
 from store.harness import HEADER, Faulty, say
 
 pytestmark = embedded
@@ -161,7 +161,7 @@ def test_removed_entry_ids_are_applied_before_new_entries(store):
 
 
 def test_empty_new_entries_never_means_delete(store):
-    base = begun(store, message("u1"), message("u2"))
+    base = begin(store, message("u1"), message("u2"))
     assert add(store, base=base) == base
     noted = add(store, base=base, leaf_id="u2", metadata=b"{}")
     assert noted.number == base.number
@@ -169,7 +169,7 @@ def test_empty_new_entries_never_means_delete(store):
 
 
 def test_an_empty_set_of_removed_ids_removes_nothing(store):
-    base = begun(store, message("u1"))
+    base = begin(store, message("u1"))
     add(store, message("u2"), base=base, removed_ids=())
     assert events(store) == (header(), message("u1"), message("u2"))
 
@@ -182,7 +182,7 @@ def test_save_stays_required_for_the_first_empty_session(store):
 
 
 def test_save_in_full_is_possible_at_any_time_between_deltas(store):
-    head = begun(store, message("u1"))
+    head = begin(store, message("u1"))
     data = store.load("s")
     full = store.save(msgspec.structs.replace(data, events=(*data.events, message("u2"))))
     assert add(store, message("u3"), base=full).number == head.number + 2

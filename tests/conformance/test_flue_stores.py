@@ -12,8 +12,7 @@ import pytest
 from helpers.storing import STAMPS, embedded, opened
 from lore.store.base import ConflictError, FormatError, Head, SessionDelta, StoreError
 from lore.store.deltas import save_delta
-from lore.testing.stores.deltas import at_once
-from lore.testing.stores.scenarios import add, begun, events, header, message
+from lore.testing.scenarios import add, begin, call_at_once, events, header, message
 
 pytestmark = embedded
 
@@ -39,11 +38,11 @@ def test_create_is_idempotent(store):
 
 
 def test_create_race(store):
-    assert at_once(store.create, [header()] * 4) == [store.load("s").head] * 4
+    assert call_at_once(store.create, [header()] * 4) == [store.load("s").head] * 4
 
 
 def test_conflicting_create_race(store):
-    answers = at_once(store.create, [header(model=model) for model in "abcd"])
+    answers = call_at_once(store.create, [header(model=model) for model in "abcd"])
     assert [type(answer) for answer in answers].count(Head) == 1
     assert [type(answer) for answer in answers].count(ConflictError) == 3
     (stored,) = events(store)
@@ -125,14 +124,14 @@ def test_an_event_above_the_limit_is_rejected(store):
 
 
 def test_replay_is_strictly_after_a_number(store):
-    begun(store, message("u1"), message("u2"))
+    begin(store, message("u1"), message("u2"))
     assert store.load("s", after=2).events == (message("u2"),)
     assert store.load("s", after=2).first == 3
     assert store.load("s", after=3).events == ()
 
 
 def test_replaying_from_the_beginning_gives_the_log(store):
-    begun(store, message("u1"))
+    begin(store, message("u1"))
     assert store.load("s", after=0) == store.load("s")
 
 
@@ -165,7 +164,7 @@ def test_a_store_of_an_unknown_version_is_rejected_without_adopting_it(kind, tmp
 
 def closed_with_one(kind, tmp_path):
     with contextlib.closing(opened(kind, tmp_path)) as store:
-        return begun(store, message("u1"))
+        return begin(store, message("u1"))
 
 
 def stamp_of(kind):
@@ -186,7 +185,7 @@ def test_a_delta_of_an_unknown_version_is_rejected_without_adopting_it(store):
 
 
 def test_returned_values_are_copies(store):
-    begun(store, message("u1"))
+    begin(store, message("u1"))
     data = store.load("s")
     with pytest.raises(AttributeError):
         data.events = ()

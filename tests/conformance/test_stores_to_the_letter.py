@@ -19,7 +19,7 @@ from helpers.storing import URLS
 from lore.formats.lines import Line
 from lore.store.registry import open_store
 from lore.store.sync import SessionAppender
-from lore.testing.stores.scenarios import add, begun, header, line, message
+from lore.testing.scenarios import add, begin, header, line, message
 
 TURNS = {"a": "2026-02-01T10:00:00Z", "b": "2026-03-01T10:00:00Z"}
 FILES = sorted(set(URLS) - {"memory"})
@@ -35,7 +35,7 @@ def url(request, tmp_path):
             turns = (line("turn_started", turn=turn, at=at) for turn in range(1, 4))
             facts = {"user_id": "ada", "agent_id": f"agent {name}"}
             facts |= {} if parent is None else {"parent_session_id": parent}
-            begun(store, message("u1"), *turns, session_id=name, **facts)
+            begin(store, message("u1"), *turns, session_id=name, **facts)
             parent = name
         store.create(header("idle"))
     return url
@@ -91,7 +91,7 @@ def test_a_list_loads_no_log(url, monkeypatch):
     with closing(open_store(url)) as store:
         before = store.list()
         big = [message(f"x{number}", "x" * 400_000) for number in range(20)]
-        head = begun(store, *big, session_id="long")
+        head = begin(store, *big, session_id="long")
         add(store, line("turn_started", turn=1), session_id="long", base=head)  # the last delta is read again
     with closing(open_store(url)) as store:
         read = count_bytes(monkeypatch)

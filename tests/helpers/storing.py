@@ -10,12 +10,36 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from lore.store.base import Store
+from lore.store.base import Head, SessionData, Store
 from lore.store.registry import open_store
-from lore.testing.stores.scenarios import Hiding
+
+
+class Hiding:
+    """A store whose `save_delta` is missing until `able` is set."""
+
+    def __init__(self, store: Store) -> None:
+        self.inner = store
+        self.able = False
+        self.saves: list[SessionData] = []  # what was saved in full
+
+    def save(self, data: SessionData) -> Head:
+        self.saves.append(data)
+        return self.inner.save(data)
+
+    def __getattr__(self, name: str) -> object:
+        if name == "save_delta" and not self.able:
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    @property
+    def store(self) -> Store:
+        """The same, as type checkers see a store."""
+        return cast("Store", self)
+
 
 URLS: dict[str, Callable[[Path], str]] = {
     "memory": lambda place: "memory:",

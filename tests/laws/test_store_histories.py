@@ -25,7 +25,7 @@ from lore.store.base import ConflictError, StoreError
 from lore.store.deltas import lines_of
 from lore.store.lines import NOTHING, digest_lines
 from lore.store.session import StoredSession
-from lore.testing.stores.scenarios import add, message
+from lore.testing.scenarios import add, message
 from store.harness import Faulty
 
 HEADER = SessionStarted(session_id="s", project_id="p")

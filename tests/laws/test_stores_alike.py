@@ -19,7 +19,7 @@ from helpers.storing import WITHOUT, opened
 from lore.store.base import Head, SessionDelta, Store, StoreError
 from lore.store.deltas import save_delta
 from lore.store.lines import NOTHING
-from lore.testing.stores.scenarios import header, line, message
+from lore.testing.scenarios import header, line, message
 
 _names = st.sampled_from(["a", "A", "é", "e\u0301", "../x"])
 _projects = st.sampled_from(["p", "q", "%"])

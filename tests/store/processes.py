@@ -13,13 +13,13 @@ import pytest
 
 from lore.store.base import Store, StoreError
 from lore.store.registry import open_store
-from lore.testing.stores.scenarios import Scenarios, add, begun, events, header, ids, message, raised
+from lore.testing.scenarios import StoreScenarios, add, begin, events, header, ids, message
 
 WRITE = """
 import sys
 from lore.store.base import ConflictError
 from lore.store.registry import open_store
-from lore.testing.stores.scenarios import add, message
+from lore.testing.scenarios import add, message
 store, name = open_store(sys.argv[1]), sys.argv[2]
 print("ready", flush=True)
 sys.stdin.readline()
@@ -45,7 +45,7 @@ print(sizes == sorted(sizes), set(size % 2 for size in sizes), told, any(damage)
 FORK = """
 import os, sys
 from lore.store.registry import open_store
-from lore.testing.stores.scenarios import add, message
+from lore.testing.scenarios import add, message
 store = open_store(sys.argv[1])
 store.load("s")
 child = os.fork()
@@ -65,7 +65,7 @@ def started(script: str, *words: str) -> subprocess.Popen[str]:
     )
 
 
-class ProcessScenarios(Scenarios):
+class ProcessScenarios(StoreScenarios):
     """What a store at a URL is promised."""
 
     def url(self, place: Path) -> str:
@@ -74,7 +74,7 @@ class ProcessScenarios(Scenarios):
 
     def test_two_processes_lose_and_double_nothing(self, tmp_path: Path) -> None:
         with self.opened(tmp_path) as store:
-            begun(store)
+            begin(store)
             writers = [started(WRITE, self.url(tmp_path), name) for name in "pq"]
             for one in writers:
                 assert one.stdout is not None
@@ -90,7 +90,7 @@ class ProcessScenarios(Scenarios):
 
     def test_reader_beside_a_writer_sees_whole_saves(self, tmp_path: Path) -> None:
         with self.opened(tmp_path) as store:
-            head = begun(store)
+            head = begin(store)
             with started(READ, self.url(tmp_path)) as reader:
                 assert reader.stdout is not None
                 assert reader.stdout.readline() == "ready\n"
@@ -115,13 +115,14 @@ class ProcessScenarios(Scenarios):
     @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a fork may not use what its parent loaded")
     def test_child_of_a_fork_can_save(self, tmp_path: Path) -> None:
         with self.opened(tmp_path) as store:
-            begun(store)
+            begin(store)
             subprocess.run([sys.executable, "-W", "ignore", "-c", FORK, self.url(tmp_path)], check=True)
             assert events(store)[1:] == (message("child"), message("parent"))
 
     def test_closed_store_says_so(self, tmp_path: Path) -> None:
         store: Store = open_store(self.url(tmp_path))
-        begun(store)
+        begin(store)
         store.close()
         store.close()
-        assert "closed" in str(raised(StoreError, store.list))
+        with pytest.raises(StoreError, match="closed"):
+            store.list()

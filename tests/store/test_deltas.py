@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.storing import Hiding
 from lore.store.base import ConflictError, Head, SessionData, SessionDelta, StoreError
 from lore.store.deltas import WholeSession, digests_of, lines_of, merge_metadata, save_delta, session_with_forks, settle
 from lore.store.lines import NOTHING, digest_notes
 from lore.store.sqlite import Memory
-from lore.testing.stores.scenarios import Hiding, header, message
+from lore.testing.scenarios import header, message
 
 
 def stored(*lines):

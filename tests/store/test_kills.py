@@ -10,7 +10,7 @@ import pytest
 from helpers.matrix import some
 from helpers.storing import URLS
 from lore.store.registry import open_store
-from lore.testing.stores.scenarios import add, begun, message
+from lore.testing.scenarios import add, begin, message
 from store.killing import kills
 
 FILES = sorted(set(URLS) - {"memory"})
@@ -28,7 +28,7 @@ LIMITED = """
 import resource, sys
 from lore.store.base import StoreError
 from lore.store.registry import open_store
-from lore.testing.stores.scenarios import add, message
+from lore.testing.scenarios import add, message
 store = open_store(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
 head = store.load("s").head
@@ -44,7 +44,7 @@ except StoreError as error:
 def test_limit_on_file_sizes_loses_nothing(kind, tmp_path):
     url = URLS[kind](tmp_path)
     with closing(open_store(url)) as store:
-        begun(store)
+        begin(store)
     done = subprocess.run([sys.executable, "-c", LIMITED, url], capture_output=True, text=True, check=True)
     number, _, message_text = done.stdout.partition(" ")
     assert "cannot write to" in message_text or "a limit was met" in message_text or "disk is full" in message_text

@@ -10,14 +10,12 @@ from lore.model.events import PromptDelta, encode
 from lore.model.limits import RECORD_BYTES, RECORD_VALUES
 from lore.store.base import Head, StoreError
 from lore.store.lines import NOTHING, SEED, Row, check_id, check_line, digest_lines, digest_notes, merge_rows, rows_of
-from lore.testing.stores.notes import ONE
-from lore.testing.stores.odd import NO_IDS
-from lore.testing.stores.scenarios import message
+from lore.testing.scenarios import BAD_IDS, ONE, message
 
 # ids and lines
 
 
-@each((*NO_IDS, "a\ud800" * 300))
+@each((*BAD_IDS, "a\ud800" * 300))
 def test_bad_id_is_refused(text):
     with pytest.raises(StoreError, match="is not a valid project id") as caught:
         check_id(text, "project id")

@@ -17,7 +17,7 @@ from lore.store.base import DamagedError, FormatError, SessionDelta, StoreError
 from lore.store.registry import open_existing, open_store
 from lore.store.sql import SCHEMA_VERSION
 from lore.store.sqlite import Sqlite
-from lore.testing.stores.scenarios import add, begun, header, message
+from lore.testing.scenarios import add, begin, header, message
 from store.sqlite_files import asked, half_done, locked_down, opened, picture
 
 # the file
@@ -29,7 +29,7 @@ def test_first_write_makes_private_file_and_folders(tmp_path):
         assert store.list() == []
         assert store.resolve("client") is None
         assert not (tmp_path / "one").exists()
-        begun(store, message("u1"))
+        begin(store, message("u1"))
         modes = {path.name: path.stat().st_mode & 0o777 for path in file.parent.iterdir()}
         assert modes == {"sessions.db": 0o600, "sessions.db-wal": 0o600, "sessions.db-shm": 0o600}
         assert [folder.stat().st_mode & 0o777 for folder in (file.parent, file.parent.parent)] == [0o700, 0o700]
@@ -43,7 +43,7 @@ def test_first_write_makes_private_file_and_folders(tmp_path):
 def test_file_has_the_name_in_the_url(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     with closing(open_store(f"sqlite:{name}")) as store:
-        begun(store, message("u1"))
+        begin(store, message("u1"))
         assert store.url == f"sqlite:{name}"
     assert os.listdir(tmp_path) == [name]
     with closing(open_store(f"sqlite:{tmp_path}/{name}")) as store:
@@ -74,7 +74,7 @@ def test_store_stays_in_place_after_chdir(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "a")
     with opened("s.db") as store:
         monkeypatch.chdir(tmp_path / "b")
-        begun(store)
+        begin(store)
     assert os.listdir(tmp_path / "a") == ["s.db"]
     assert os.listdir(tmp_path / "b") == []
 
@@ -88,7 +88,7 @@ PRAGMAS = {
 def test_file_is_opened_durably_and_without_trust(tmp_path):
     with opened(tmp_path / "s.db") as reader, opened(tmp_path / "s.db") as store:
         assert reader.list() == []
-        begun(store)
+        begin(store)
         assert [one.session_id for one in reader.list()] == ["s"]
         with store.transaction(write=False) as tx:
             assert {name: tx.execute(f"PRAGMA {name}")[0][0] for name in PRAGMAS} == PRAGMAS
@@ -101,7 +101,7 @@ def test_new_file_and_folder_names_are_durable(tmp_path, monkeypatch):
     fsync = os.fsync
     monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(os.readlink(f"/proc/self/fd/{fd}")), fsync(fd)))
     with opened(tmp_path / "new" / "s.db") as store:
-        begun(store)
+        begin(store)
     assert synced == [str(tmp_path), str(tmp_path / "new")]
 
 
@@ -109,7 +109,7 @@ def test_verify_notes_a_file_others_may_read(tmp_path):
     (tmp_path / "s.db").write_bytes(b"")
     (tmp_path / "s.db").chmod(0o644)
     with opened(tmp_path / "s.db") as store:
-        begun(store)
+        begin(store)
         assert "0644" in store.verify().notes[0]
     assert (tmp_path / "s.db").stat().st_mode & 0o777 == 0o644
 
@@ -125,7 +125,7 @@ def test_old_sqlite_library_is_refused(tmp_path, monkeypatch):
 
 def test_read_only_file_can_be_read(tmp_path, monkeypatch):
     with opened(tmp_path / "s.db") as store:
-        begun(store, message("u1"))
+        begin(store, message("u1"))
     before = picture(tmp_path)
     locked_down(tmp_path, monkeypatch)
     with opened(tmp_path / "s.db") as store:
@@ -140,7 +140,7 @@ def test_read_only_file_can_be_read(tmp_path, monkeypatch):
 
 def test_read_only_file_is_read_with_its_wal(tmp_path, monkeypatch):
     with opened(tmp_path / "s.db") as writer:
-        begun(writer, message("u1"))
+        begin(writer, message("u1"))
         with monkeypatch.context() as patch:
             locked_down(tmp_path, patch)
             with opened(tmp_path / "s.db") as reader:
@@ -150,7 +150,7 @@ def test_read_only_file_is_read_with_its_wal(tmp_path, monkeypatch):
 def test_read_only_file_with_a_journal_is_refused(tmp_path, monkeypatch):
     """A journal beside it says that the file is half written; to take that back it would have to be written."""
     with opened(tmp_path / "s.db") as store:
-        begun(store, message("u1"))
+        begin(store, message("u1"))
     half_done(tmp_path / "s.db", "CREATE TABLE more (x)")
     before = picture(tmp_path)
     locked_down(tmp_path, monkeypatch)
@@ -176,7 +176,7 @@ def work(store, call):
 
 def test_save_costs_the_same_in_long_sessions(tmp_path):
     with opened(tmp_path / "s.db") as store:
-        head = begun(store, message("u1"))
+        head = begin(store, message("u1"))
         short = work(store, lambda: add(store, message("u2"), base=head))
         head = add(store, *(message(f"u{number}") for number in range(3, 3000)))
         long = work(store, lambda: add(store, message("u3000"), base=head))
@@ -187,7 +187,7 @@ def test_session_saved_in_full_adds_only_new_rows(tmp_path):
     """All of its rows were deleted and written anew each time."""
     file = tmp_path / "s.db"
     with opened(file) as store:
-        begun(store, message("u1"))
+        begin(store, message("u1"))
         data = store.load("s")
         rows = asked(file, "SELECT rowid, line FROM events ORDER BY number")
         assert store.save(data) == data.head
@@ -291,7 +291,7 @@ def test_database_of_a_few_bytes_is_said_to_be_cut(tmp_path, content, size):
 
 def test_full_disk_changes_nothing(tmp_path):
     with opened(tmp_path / "s.db") as store:
-        head = begun(store, message("u1"))
+        head = begin(store, message("u1"))
         before = store.load("s")
         store._connection.execute("PRAGMA max_page_count = 20")
         delta = SessionDelta(base=head, new_events=tuple(message(f"u{n}", "x" * 5000) for n in range(2, 40)))
@@ -324,7 +324,7 @@ class FailingCommit:
 
 def test_failed_sync_is_not_acknowledged(tmp_path):
     with opened(tmp_path / "s.db") as store:
-        head = begun(store)
+        head = begin(store)
         delta, real = SessionDelta(base=head, new_events=(message("u1"),)), store._connection
         store._connection = FailingCommit(real)
         with pytest.raises(StoreError, match="the disk failed") as error:
@@ -349,7 +349,7 @@ def test_file_whose_first_transaction_died_is_usable(tmp_path):
         connection.execute("ROLLBACK")
     assert (tmp_path / "left" / "s.db").stat().st_size > 0
     with opened(tmp_path / "left" / "s.db") as store:
-        begun(store, message("u1"))
+        begin(store, message("u1"))
         assert store.verify().damage == ()
 
 
@@ -357,9 +357,9 @@ def test_file_whose_first_transaction_died_is_usable(tmp_path):
 def test_replaced_file_takes_no_save(tmp_path, is_replaced):
     (tmp_path / "other").mkdir()
     with opened(tmp_path / "other" / "s.db") as store:
-        begun(store, message("u1"))
+        begin(store, message("u1"))
     with opened(tmp_path / "s.db") as store:
-        head = begun(store)
+        head = begin(store)
         if is_replaced:
             (tmp_path / "other" / "s.db").replace(tmp_path / "s.db")
         else:
@@ -372,11 +372,11 @@ def test_replaced_file_takes_no_save(tmp_path, is_replaced):
 def test_wal_of_a_replacing_file_is_left_alone(tmp_path):
     """sqlite removes a log by its name when the last connection is closed, whosever it is by then."""
     with opened(tmp_path / "s.db") as first:
-        head = begun(first, message("u1"))
+        head = begin(first, message("u1"))
         for end in ("", "-wal", "-shm"):
             (tmp_path / f"s.db{end}").rename(tmp_path / f"old{end}")
         with opened(tmp_path / "s.db") as second:
-            begun(second, message("u2"), message("u3"))
+            begin(second, message("u2"), message("u3"))
             with pytest.raises(StoreError, match="replaced or removed"):
                 add(first, message("u4"), base=head)
             assert (tmp_path / "s.db-wal").stat().st_size > 0
@@ -392,7 +392,7 @@ def test_wal_of_a_replacing_file_is_left_alone(tmp_path):
 
 def test_busy_store_is_an_error_but_readable(tmp_path):
     with opened(tmp_path / "s.db") as store, opened(tmp_path / "s.db", patience=0.02) as other:
-        head = begun(store)
+        head = begin(store)
         with store.transaction(write=True):
             with pytest.raises(StoreError, match="busy") as error:
                 add(other, message("u1"), base=head)
@@ -407,7 +407,7 @@ LOOK = "import sys; from lore.store.sqlite import Sqlite; store = Sqlite(sys.arg
 def test_second_store_keeps_the_locks_of_the_first(tmp_path):
     """To open and close a file drops the locks that the process has on it, and others would remove the log."""
     with opened(tmp_path / "s.db") as first:
-        begun(first)
+        begin(first)
         with opened(tmp_path / "s.db") as second:
             second.list()
         subprocess.run([sys.executable, "-c", LOOK, str(tmp_path / "s.db")], check=True)
@@ -424,7 +424,7 @@ def test_second_store_keeps_the_locks_of_the_first(tmp_path):
 def test_named_pipe_beside_the_file_is_refused(tmp_path, end):
     """Whoever could write to the folder stopped every reader for ever, who waited for somebody to write to it."""
     with opened(tmp_path / "s.db") as store:
-        begun(store, message("u1"))
+        begin(store, message("u1"))
     os.mkfifo(tmp_path / f"s.db{end}")
     with pytest.raises(StoreError, match="is not a regular file"):
         opened(tmp_path / "s.db")
@@ -435,7 +435,7 @@ def test_tilde_is_the_home_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     with closing(open_store("sqlite:~/s.db")) as store:
-        begun(store, message("u1"))
+        begin(store, message("u1"))
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
     with closing(open_existing("sqlite:~/s.db")) as store:
         assert store.list()

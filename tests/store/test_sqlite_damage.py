@@ -9,7 +9,7 @@ import pytest
 from helpers.matrix import some
 from lore.store.base import DamagedError, StoreError
 from lore.store.sqlite import Sqlite
-from lore.testing.stores.scenarios import add, begun, header, message
+from lore.testing.scenarios import add, begin, header, message
 from store.sqlite_files import opened
 
 DELTA = (
@@ -30,8 +30,8 @@ def forty(tmp_path):
     """Return the file of a store with session `s` of 40 events, the last a prompt delta, and session `t` of 2."""
     file = tmp_path / "s.db"
     with opened(file) as store:
-        begun(store, *(message(f"u{number}") for number in range(2, 40)), DELTA)
-        begun(store, message("u1"), session_id="t")
+        begin(store, *(message(f"u{number}") for number in range(2, 40)), DELTA)
+        begin(store, message("u1"), session_id="t")
     return file
 
 

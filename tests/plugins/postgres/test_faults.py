@@ -7,7 +7,7 @@ import pytest
 
 from lore.store.base import DamagedError, StoreError, UnknownSessionError
 from lore.store.registry import ignore
-from lore.testing.stores.scenarios import add, begun, events, header, message
+from lore.testing.scenarios import add, begin, events, header, message
 from lore_plugins.postgres.link import DELAYS, Cursor
 from lore_plugins.postgres.store import Postgres
 
@@ -75,7 +75,7 @@ def _broken(connection):
 
 
 def test_call_is_repeated_after_a_server_crash(store, pauses, postgres, monkeypatch):
-    head = begun(store)
+    head = begin(store)
     once(monkeypatch, Cursor, "executemany", lambda: restart(postgres))
     assert add(store, message("u1"), message("u2"), base=head).number == 3
     assert events(store) == (header(), message("u1"), message("u2"))
@@ -116,7 +116,7 @@ def test_unknown_session_stays_unknown_after_a_crash(store, pauses, postgres, mo
 
 
 def test_server_that_stays_away_is_an_error(store, pauses, postgres):
-    head = begun(store)
+    head = begin(store)
     postgres.stop()
     with pytest.raises(StoreError) as caught:
         add(store, message("u1"), base=head)
@@ -131,7 +131,7 @@ def test_server_that_stays_away_is_an_error(store, pauses, postgres):
 
 
 def test_commit_without_answer_is_reported_as_unknown(store, pauses, postgres, monkeypatch):
-    head = begun(store)
+    head = begin(store)
     once_after(monkeypatch, store, postgres.kill)
     with pytest.raises(StoreError, match="not known which") as caught:
         add(store, message("u1"), base=head)
@@ -157,7 +157,7 @@ def test_starting_server_is_waited_for(bare, monkeypatch):
 
 
 def test_interrupt_leaves_no_transaction_open(store, monkeypatch):
-    head = begun(store)
+    head = begin(store)
 
     def interrupt():
         raise KeyboardInterrupt
@@ -172,7 +172,7 @@ def test_interrupt_leaves_no_transaction_open(store, monkeypatch):
 
 def test_commit_answered_by_rollback_is_an_error(store):
     """COMMIT of a failed transaction is no error for PostgreSQL: it answers ROLLBACK."""
-    begun(store)
+    begin(store)
     with pytest.raises(StoreError, match="nothing is stored"), store.transaction(write=True) as tx:  # noqa: PT012
         tx.execute("UPDATE sessions SET size = 7")
         with pytest.raises(psycopg.Error):
@@ -181,8 +181,8 @@ def test_commit_answered_by_rollback_is_an_error(store):
 
 
 def test_unreadable_page_is_damage_of_its_session(store, postgres, bare):
-    begun(store, *(message(f"u{number}", "x" * 500) for number in range(60)))
-    begun(store, message("u1"), session_id="t")
+    begin(store, *(message(f"u{number}", "x" * 500) for number in range(60)))
+    begin(store, message("u1"), session_id="t")
     ((path,),) = postgres.run("SELECT pg_relation_filepath('lore.events')", bare)
     postgres.stop()
     with open(postgres.folder / "data" / path, "r+b") as file:

@@ -9,7 +9,7 @@ import pytest
 from lore.store import SCHEMA_VERSION, TABLES
 from lore.store.base import FormatError, StoreError
 from lore.store.registry import ignore, open_store
-from lore.testing.stores.scenarios import add, begun, header, message
+from lore.testing.scenarios import add, begin, header, message
 from lore_plugins.postgres.store import Postgres
 
 READ_ONLY = "&options=-cdefault_transaction_read_only%3Don"
@@ -42,7 +42,7 @@ def test_new_database_is_given_the_schema(bare, postgres, before):
 
 def test_newer_schema_is_refused_even_meanwhile(bare, postgres):
     store = Postgres.open(bare, ignore)
-    head = begun(store)
+    head = begin(store)
     postgres.run("UPDATE lore.lore_store SET version = 99", bare)
     for call in (lambda: add(store, message("u1"), base=head), lambda: store.load("s"), lambda: open_store(bare)):
         with pytest.raises(FormatError, match="99"):
@@ -62,7 +62,7 @@ def test_schema_of_another_program_is_refused(bare, postgres, table):
 
 def test_user_with_select_only_can_list_and_load(bare, postgres):
     store = Postgres.open(bare, ignore)
-    head = begun(store, message("u1"))
+    head = begin(store, message("u1"))
     before = store.load("s")
     store.close()
     postgres.run("CREATE ROLE reader LOGIN")
@@ -86,7 +86,7 @@ def test_user_with_select_only_can_list_and_load(bare, postgres):
 
 
 def test_read_only_database_can_be_read(database, opened):
-    head = begun(opened, message("u1"))
+    head = begin(opened, message("u1"))
     store = Postgres.open(database + READ_ONLY, ignore)
     assert store.load("s").head == head
     for call in (lambda: add(store, message("u2"), base=head), lambda: store.create(header("t"))):

@@ -12,7 +12,7 @@ import pytest
 
 from lore.store.base import ConflictError, Head, StoreError
 from lore.store.registry import ignore, open_store
-from lore.testing.stores.scenarios import add, begun, events, header, message
+from lore.testing.scenarios import add, begin, events, header, message
 from lore_plugins.postgres.store import Postgres
 
 FORKED = pytest.mark.skipif(sys.platform != "linux", reason="a fork here may not use what its parent loaded")
@@ -41,7 +41,7 @@ def opening(database):
 def test_two_that_save_a_new_session_both_succeed(opening, monkeypatch):
     """The one that came second had looked for the session before it was there, and was refused."""
     memory, first, second = open_store("memory:"), opening(), opening()
-    begun(memory, message("u1"))
+    begin(memory, message("u1"))
     data, find, found = memory.load("s"), second._find, []
 
     def late(tx, session_id, *, write=False):
@@ -57,7 +57,7 @@ def test_two_that_save_a_new_session_both_succeed(opening, monkeypatch):
 
 def test_second_save_on_one_base_waits_then_fails(opening, monkeypatch):
     one, other = opening(), opening()
-    base = begun(one)
+    base = begin(one)
     written, go_on = Event(), Event()
     commit = one.link.commit
 
@@ -89,7 +89,7 @@ def waits_for_a_lock(store):
 
 def test_stuck_writer_blocks_others_for_a_while_only(database, opening):
     store = opening("&options=-clock_timeout%3D50")
-    base = begun(store)
+    base = begin(store)
     with psycopg.connect(database) as stuck:
         stuck.execute("SELECT 1 FROM lore.sessions WHERE session_id = 's' FOR UPDATE")
         for call in (
@@ -99,7 +99,7 @@ def test_stuck_writer_blocks_others_for_a_while_only(database, opening):
             with pytest.raises(StoreError, match="another writer") as caught:
                 call()
             assert "pg_stat_activity" in caught.value.hint
-        assert add(store, message("u1"), session_id="t", base=begun(store, session_id="t")).number == 2
+        assert add(store, message("u1"), session_id="t", base=begin(store, session_id="t")).number == 2
     assert add(store, message("u1"), base=base).number == 2
 
 
@@ -119,8 +119,8 @@ def test_deadlocked_deletes_both_succeed(opening):
     gate = Barrier(2)
     for number in range(5):
         names = (f"a{number}", f"b{number}")
-        begun(third, session_id=names[0], parent_session_id=names[1])
-        begun(third, session_id=names[1], parent_session_id=names[0])
+        begin(third, session_id=names[0], parent_session_id=names[1])
+        begin(third, session_id=names[1], parent_session_id=names[0])
 
         def delete(store, name):
             gate.wait()
@@ -139,7 +139,7 @@ def test_deadlocked_deletes_both_succeed(opening):
 def test_child_forked_during_a_call_can_read(opening):
     """The lock of a call belongs to its process: the child has none that nobody will ever release."""
     store = opening()
-    head = begun(store)
+    head = begin(store)
     inside, go_on = Event(), Event()
 
     def hold():
