@@ -112,7 +112,7 @@ def test_notice_before_the_system_prompt_stays_in_its_chain():
 
 
 def test_requests_for_few_tokens_are_side_calls():
-    requests = body("quota", max_tokens=1), body("a"), body("topic?", max_completion_tokens=8)
+    requests = body("quota", max_tokens=1), body("a"), body("topic?", system=None, max_completion_tokens=8)
     assert chains_of(*requests) == ["utility-2", "main", "utility-3"]
 
 

@@ -98,7 +98,7 @@ def test_a_log_that_was_replaced_is_shown_anew_and_said(log):
 def request(*texts):
     messages = [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(texts)]
     usage = {"input_tokens": 9, "cache_read_input_tokens": 1, "output_tokens": 1}
-    body = {"model": "m", "max_tokens": 9, "messages": messages}
+    body = {"model": "m", "max_tokens": 1024, "messages": messages}
     return dumps({"request": body, "usage": usage, "timestamp": f"2026-01-01T00:00:{len(texts):02}Z"}) + b"\n"
 
 

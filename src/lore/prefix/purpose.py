@@ -61,25 +61,27 @@ def is_side_call(prompt: Prompt, call: Call) -> bool:
     return (
         call.endpoint.lower().endswith(_ENDPOINTS)
         or _PURPOSES.search(call.purpose.lower()) is not None
-        or (call.purpose != REPLAY and _asks_for_few_tokens(prompt) and not _has_answer(prompt))
+        or (call.purpose != REPLAY and _is_probe(prompt))
         or any(_SCHEMAS.search(prompt.params.get(name, b"")) for name in ("output_config", "response_format", "text"))
         or _is_about_conversation(prompt)
         or asks_to_compact(prompt)
     )
 
 
-def _asks_for_few_tokens(prompt: Prompt) -> bool:
+def _is_probe(prompt: Prompt) -> bool:
+    """Return whether a request checks a quota or a key.
+
+    It asks for one token, or for few tokens without a system prompt, and its messages hold no answer. An agent that
+    limits each answer to a few tokens has a system prompt.
+    """
     params = prompt.params
     nested = [table(params.get(name, b"null")) or {} for name in ("generationConfig", "inferenceConfig")]
-    for raw in [members.get(name, b"") for members in (params, *nested) for name in _LIMITS]:
-        if raw.isdigit() and len(raw) < 9 and int(raw) <= _SIDE_CALL_TOKENS:
-            return True
-    return False
-
-
-def _has_answer(prompt: Prompt) -> bool:
-    """Return whether the messages hold an answer of the model: the request continues a conversation."""
-    return any(segment.kind == "envelope" and is_model_message(segment) for segment in prompt.messages)
+    limits = [members.get(name, b"") for members in (params, *nested) for name in _LIMITS]
+    asked = [int(raw) for raw in limits if raw.isdigit() and len(raw) < 9]
+    has_system = any(segment.section == "system" for segment in prompt.head)
+    if min(asked, default=_SIDE_CALL_TOKENS + 1) > (1 if has_system else _SIDE_CALL_TOKENS):
+        return False
+    return not any(segment.kind == "envelope" and is_model_message(segment) for segment in prompt.messages)
 
 
 def _is_about_conversation(prompt: Prompt) -> bool:
