@@ -24,7 +24,7 @@ SHOWN_BY = dict.fromkeys(PLACES, "diff-prefix json") | {
     "file name": "check verbose", "answer": "fold json", "version": "check json", "folder": "simulate json",
     "lifetime": "check json", "host": "check json",
     **dict.fromkeys(["branch", "session id", "client", "said", "answer's id", "agent"], "fold json"),
-    **dict.fromkeys(["time", "attachment", "id of a session"], "fold json"),
+    **dict.fromkeys(["time", "attachment", "id of a session", "summary"], "fold json"),
     **dict.fromkeys(["user", "project"], "store json"), "id of what is known": "knowledge json",
     **dict.fromkeys(["part of a context", "sign"], "check json"),
     **dict.fromkeys([

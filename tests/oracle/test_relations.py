@@ -31,10 +31,10 @@ def pairs_of(path: Path, monkeypatch, options: Options) -> list[tuple[str, str, 
     """Return each pair's name, what lore calls its relation, and what the naive reading does."""
     bodies: dict[tuple[str, int], tuple[dict[str, Any], str, bool]] = {}
     latest: dict[str, tuple[dict[str, Any], str, bool]] = {}
-    link = Chains.link
+    add = Chains.add
 
     def told(self, prompt, exchange=None):
-        found = link(self, prompt, exchange)
+        found = add(self, prompt, exchange)
         if self.given_up:  # a chain that restarts another one is compared with it
             bodies[found.chain, 0] = latest[self.given_up]
         bodies[found.chain, found.turn] = (
@@ -43,7 +43,7 @@ def pairs_of(path: Path, monkeypatch, options: Options) -> list[tuple[str, str, 
         latest[found.chain] = bodies[found.chain, found.turn]
         return found
 
-    monkeypatch.setattr(Chains, "link", told)
+    monkeypatch.setattr(Chains, "add", told)
     try:
         found = list(diff_session(str(path), TurnComparison(options)))
     except LoreError as error:

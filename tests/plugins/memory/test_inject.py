@@ -53,10 +53,10 @@ def test_only_changed_topics_become_events():
 def test_other_knowledge_is_unchanged():
     one = session()
     one.apply(event("knowledge", op="add", id="mine", category="Memory", title="style: how to write", content="mine"))
-    assert told(one, STYLE) == [("add", "memory.style")]  # of one name: it is an update of the other
+    assert told(one, STYLE) == [("add", "memory.style")]
     assert told(one, STYLE) == []
     one.apply(event("knowledge", op="add", id="other", title="other", content="x"))
-    assert told(one) == []
+    assert told(one) == [("remove", "memory.style")]
     assert set(one.state.knowledge) == {"mine", "other"}
 
 
