@@ -1,12 +1,12 @@
 """Assemble the prompt of a chain's latest turn.
 
-In: a session, one of its chains. Out: a prompt whose segments up to its tail are a prefix of the next
-turn's, unless an event said otherwise. Rules: what did not change since the last call is not rendered
-again but shared, so assembling all turns of a session costs O(its bytes); the result is the same as
-that of a fresh assembler. Deltas and persisted context stand before the entry of their place, or before
-the next one where text may stand: never last, never behind a result but before a real user message.
+The segments up to the tail are a prefix of the next turn's, unless an event entitled the prompt to change. What did not
+change since the last call is not rendered again but shared, so that all turns of a session cost O(its bytes); the
+result is the same as that of a new assembler.
 
-Not safe between threads: one assembler follows one chain.
+Deltas and persisted context are put before the entry of their place, or before the next one that text may precede: they
+are never last, and come after a tool's results only before a real user message. Not safe between threads: one assembler
+follows one chain.
 """
 
 from __future__ import annotations
@@ -43,80 +43,78 @@ from lore.prompt.breakpoints import (
     place_breakpoints,
 )
 from lore.prompt.layout import is_from_user, is_real, tail_of
-from lore.prompt.system_messages import placement, takes_one_system_message
+from lore.prompt.system_messages import Placement, placement, takes_one_system_message
 
 VOLATILE = "context of this turn"
 _ORDER = attrgetter("order")
-_BEHIND_ALL = 2**62  # a place that no entry of a timeline has
+_AFTER_ALL = 2**62  # a place after every entry of a timeline
 
 
 class Assembled(NamedTuple):
-    """A prompt, what was wrong with the turn's context, and what the dialect could not express."""
+    """An assembled prompt."""
 
     prompt: Prompt
-    problems: tuple[Problem, ...]
-    omitted: Vector[str]
+    problems: tuple[Problem, ...]  # of the turn's context, the tools and the breakpoints
+    omitted: Vector[str]  # names of what the dialect could not express
 
 
 class _End(Struct, frozen=True, gc=False):
-    """Where a group of entries begins: entries, inserts, segments and omissions before it; the place behind them.
-
-    `told` are the inserts before it of those that stand behind results; `results`: what stands last are a tool's
-    results; `model`: it is the model's own; `breakpoint_at` is the last segment that may carry a cache breakpoint, -1
-    for none.
-    """
+    """The end of the rendered messages: counts, and whose message is last."""
 
     entries: int = 0
-    inserts: int = 0
-    told: int = 0
+    inserts: int = 0  # those before entries
+    inserts_after_results: int = 0
     segments: int = 0
     omitted: int = 0
     place: base.Spot = base.Spot()
-    results: bool = False
-    model: bool = False
-    breakpoint_at: int = -1
+    is_after_results: bool = False  # whether the last message holds a tool's results
+    is_after_model: bool = False  # whether the last message is the model's
+    breakpoint_at: int = -1  # the last segment that can carry a breakpoint; -1: none
 
 
 class Assembler:
-    """Assemble one chain's turns, in any order; cheapest in the order they came."""
+    """Assembles one chain's turns, in any order; cheapest in the order in which they came."""
 
     def __init__(self, dialect: base.Dialect, rules: base.Rules | None = None) -> None:
         self.dialect = dialect
+        self.rules = rules or base.Rules()
         self._finishing = dialect if isinstance(dialect, base.Finishing) else None
         self._verbatim = dialect if isinstance(dialect, base.Verbatim) else None
-        self.rules = rules or base.Rules()
-        self._entries: Vector[Entry] = Vector()
+        self._keyed = dialect if isinstance(dialect, base.KeyedCaching) else None
         self._in_loops = base.expresses(dialect, base.IN_LOOPS)
-        self._inserts = _Inserts()
-        self._segments: Vector[Segment] = Vector()
-        self._groups: list[_End] = []
-        self._end = _End()
-        self._omitted: Vector[str] = Vector()
-        self._recorded: list[RecordedBreakpoint] = []
-        self._head_key: object = None
+        self._placements: dict[str | None, Placement] = {}
         self._is_own = False
+        # The head, and the parts of the state that it was rendered from.
+        self._head_key: object = None
         self._head: tuple[Segment, ...] = ()
         self._head_ends = HeadEnds()
         self._cache_key: str | None = None
         self._params: tuple[Raw, dict[str, bytes]] = (NULL, {})
+        # The messages: `_ends` has the end before each group of entries.
+        self._entries: Vector[Entry] = Vector()
+        self._inserts = _Inserts()
+        self._segments: Vector[Segment] = Vector()
+        self._ends: list[_End] = []
+        self._end = _End()
+        self._omitted: Vector[str] = Vector()
+        self._recorded: list[RecordedBreakpoint] = []
 
     def assemble(self, session: FoldedSession, chain: Chain, *, finished: bool = True) -> Assembled:
         """Return the prompt of the chain's latest turn. Costs O(what changed since the last call).
 
-        `finished`: as the dialect sends it; else `finish` makes that of it, for those that are looked at.
+        With `finished` as the dialect sends it; otherwise call `finish` for the prompts that are needed so.
         """
-        odd = self._headed(session, chain)
+        problems = self._render_head(session, chain)
         first = self.dialect.first(self._head)
-        if session.is_own != self._is_own:  # of others no breakpoint is placed
+        if session.is_own != self._is_own:  # breakpoints are placed only in lore's own sessions
             self._is_own = session.is_own
-            self._forget(0)
-        begun = self._groups[0] if self._groups else self._end
-        if begun.place != first:
-            self._forget(0)
+            self._drop_from(0)
+        if (self._ends[0] if self._ends else self._end).place != first:
+            self._drop_from(0)
             self._end = _End(place=first)
-        self._follow(chain)
+        self._update_inserts(chain)
         self._render(chain.entries)
-        tail, problems = self._tail(session, chain)
+        tail, odd = self._tail(session, chain)
         params = self._params_with_key(session, chain)
         placed = self._with_breakpoints(session, chain, params)
         prompt = Prompt(
@@ -126,20 +124,20 @@ class Assembler:
             auto_breakpoint=params.get(AUTOMATIC, b"null") != b"null",
         )  # fmt: skip
         return Assembled(
-            self.finish(prompt) if finished else prompt, (*odd, *problems, *placed.problems), self._omitted
+            self.finish(prompt) if finished else prompt, (*problems, *odd, *placed.problems), self._omitted
         )
 
     @property
     def finishes(self) -> bool:
-        """Whether the dialect makes another prompt of each that is assembled."""
+        """Whether the dialect makes the final prompt of each assembled one."""
         return self._finishing is not None
 
     def finish(self, prompt: Prompt) -> Prompt:
-        """Return a prompt as the dialect sends it; most send it as it is."""
+        """Return a prompt as the dialect sends it: nearly always as it is."""
         return prompt if self._finishing is None else self._finishing.finish(prompt)
 
-    def _headed(self, session: FoldedSession, chain: Chain) -> tuple[Problem, ...]:
-        """Render tools and system prompt where they changed; say what is wrong with them then."""
+    def _render_head(self, session: FoldedSession, chain: Chain) -> tuple[Problem, ...]:
+        """Render tools and system prompt if they changed; return the problems of changed tools."""
         one = takes_one_system_message(chain.model, self.dialect, self.rules)
         key = (
             chain.system, chain.tools, chain.pinned, chain.pinned_layers, session.start_layers, session.id,
@@ -147,8 +145,8 @@ class Assembler:
         )  # fmt: skip
         if self._head_key is not None and key == self._head_key:
             return ()
-        texts = layout.as_texts(layout.system_texts(session, chain, self.rules))
-        texts = layout.as_one(texts) if one else texts
+        texts = layout.plain_texts(layout.system_texts(session, chain, self.rules))
+        texts = layout.join_texts(texts) if one else texts
         self._head = self.dialect.head(chain.tools or (), tuple([block.text for block in texts]))
         system = [segment for segment in self._head if segment.section == "system" and segment.kind != "envelope"]
         for segment, block in zip(system, texts, strict=False):
@@ -160,46 +158,49 @@ class Assembler:
         self._head_key = key
         if known is not None and isinstance(known, tuple) and known[1] == chain.tools:
             return ()
-        return _doubled(chain.tools or ())
+        return _duplicate_tools(chain.tools or ())
 
-    def _forget(self, entries: int) -> None:
+    def _drop_from(self, entries: int) -> None:
         """Drop the groups that hold or follow the entry at this index."""
-        while self._groups and self._end.entries > entries:
-            self._end = self._groups.pop()
+        while self._ends and self._end.entries > entries:
+            self._end = self._ends.pop()
         self._cut()
 
     def _cut(self) -> None:
+        """Drop all that is rendered after the end."""
         self._segments = self._segments.cut(self._end.segments)
         self._omitted = self._omitted.cut(self._end.omitted)
         while self._recorded and self._recorded[-1].position >= self._end.segments:
             self._recorded.pop()
 
-    def _follow(self, chain: Chain) -> None:
-        """Take the chain's inserts; drop the groups behind the first one that is new, moved or gone."""
-        followed = self._inserts.follow(chain)
-        if followed is None:
+    def _update_inserts(self, chain: Chain) -> None:
+        """Update the inserts; drop the groups from the first insert that is new, moved or gone."""
+        changes = self._inserts.update(chain)
+        if changes is None:
             return
-        (same, place), (told, before) = followed  # what stands behind results belongs to the group that ends there
-        while self._groups and (
-            self._end.inserts > same or self._end.told > told or self._end.entries > min(place, before - 1)
+        (same, place), (same_after, place_after) = changes  # an insert after results belongs to their group
+        while self._ends and (
+            self._end.inserts > same
+            or self._end.inserts_after_results > same_after
+            or self._end.entries > min(place, place_after - 1)
         ):
-            self._end = self._groups.pop()
+            self._end = self._ends.pop()
         self._cut()
 
     def _render(self, entries: Vector[Entry]) -> None:
         same = self._entries.common(entries)
         continues = 0 < same < len(entries) and entries[same].group == entries[same - 1].group
-        self._forget(same - 1 if continues else same)
+        self._drop_from(same - 1 if continues else same)
         self._entries = entries
         segments: list[Segment] = []
         omitted: list[str] = []
         at = self._end.entries
         for size, units in layout.units(entries.since(at)):
-            self._groups.append(self._end)
+            self._ends.append(self._end)
             first = entries[at].item
-            if self._end.results and type(first) is CompactDivider:
-                # A message of its own would read as the user's next turn: it joins the result's. Where nothing was
-                # pruned, all that its summary says stands before it.
+            if self._end.is_after_results and type(first) is CompactDivider:
+                # A message of its own would read as the user's next turn, so the summary joins the results' message. If
+                # nothing was pruned, everything in the summary is before it, and it is left out.
                 units = tuple([msgspec.structs.replace(unit, joins=True) for unit in units if first.pruned])
             self._end = self._group(units, at, size, first, segments, omitted)
             at += size
@@ -209,59 +210,63 @@ class Assembler:
     def _group(
         self, units: tuple[base.Unit, ...], at: int, size: int, first: Item, segments: list[Segment], omitted: list[str]
     ) -> _End:
-        """Render a group of entries, before it the inserts whose place has come, and those that stand behind it."""
+        """Render a group of entries, with the inserts before it and those after its results."""
         end = self._end
-        due, told, units = self._with_inserts(units, at, size, first)
-        place, last, breakpoint_at, count, left_out = end.place, "", end.breakpoint_at, end.segments, end.omitted
+        inserts, after_results, units = self._with_inserts(units, at, size, first)
+        place, role, breakpoint_at = end.place, "", end.breakpoint_at
+        count, left_out = end.segments, end.omitted
         for unit in units:
             rendered = self._rendered(unit, place)
-            made = rendered.segments
-            able = (at for at in range(len(made) - 1, -1, -1) if self.dialect.takes_breakpoint(made[at]))
-            found = next(able, None) if self._is_own else None
-            breakpoint_at = breakpoint_at if found is None else count + found
-            self._recorded += [
-                RecordedBreakpoint(count + at, segment.breakpoint)
-                for at, segment in enumerate(made)
-                if segment.breakpoint is not None
-            ]
-            count += len(made)
+            for position, segment in enumerate(rendered.segments, count):
+                if self._is_own and self.dialect.takes_breakpoint(segment):
+                    breakpoint_at = position
+                if segment.breakpoint is not None:
+                    self._recorded.append(RecordedBreakpoint(position, segment.breakpoint))
+            count += len(rendered.segments)
             segments += rendered.segments
             omitted += rendered.omitted
             left_out += len(rendered.omitted)
             place = rendered.after
-            last = unit.role if rendered.segments and not unit.joins else last
-        results, model = (last == "results", last == "assistant") if last else (end.results, end.model)
-        return _End(end.entries + size, due, told, count, left_out, place, results, model, breakpoint_at)
+            role = unit.role if rendered.segments and not unit.joins else role
+        is_results, is_model = role == "results", role == "assistant"
+        if not role:
+            is_results, is_model = end.is_after_results, end.is_after_model
+        return _End(
+            end.entries + size, inserts, after_results, count, left_out, place, is_results, is_model, breakpoint_at
+        )
 
-    def _with_inserts(self, units: tuple[base.Unit, ...], at: int, size: int, first: Item) -> _Due:
-        """Put inserts around a group's units: they wait for one that text may stand before, and that says something.
+    def _with_inserts(
+        self, units: tuple[base.Unit, ...], at: int, size: int, first: Item
+    ) -> tuple[int, int, tuple[base.Unit, ...]]:
+        """Put inserts around a group's units; return the counts of inserts up to its end, and all units.
 
-        What belongs behind results comes as soon as there are some; in a dialect without a place for it, it waits too.
+        Inserts wait for a group that text may precede and that says something. Those that belong after results come
+        with the first results; a dialect without a place for them puts them before the next such group.
         """
         end = self._end
-        waiting = list(takewhile(lambda insert: insert.place <= at + size, self._inserts.behind.since(end.told)))
+        due = self._inserts.after_results.since(end.inserts_after_results)
+        waiting = list(takewhile(lambda insert: insert.place <= at + size, due))
         before: list[Insert] = []
-        if not end.results or is_from_user(first):
+        if not end.is_after_results or is_from_user(first):
             before = [insert for insert in waiting if insert.place <= at]
-            for insert in self._inserts.all.since(end.inserts):
+            for insert in self._inserts.before_entries.since(end.inserts):
                 if insert.place > at or (insert.outside and not is_real(first)):
                     break
                 before.append(insert)
             if before and not any(self.dialect.render(unit, end.place).segments for unit in units):
                 before = []
-        told = end.told + sum(insert.behind for insert in before)
-        due = end.inserts + len(before) - (told - end.told)
-        behind: list[Insert] = []
-        if self._in_loops and (units[-1].role == "results" if units else end.results):
-            behind = waiting[told - end.told :]
-        told += len(behind)
-        said = [unit for insert in before for unit in layout.inserted(insert)]
-        later = [unit for insert in behind for unit in layout.inserted(insert, behind=True)]
-        return _Due(due, told, (*said, *units, *later))
+        late = sum(insert.behind for insert in before)
+        inserts, after_results = end.inserts + len(before) - late, end.inserts_after_results + late
+        after: list[Insert] = []
+        if self._in_loops and (units[-1].role == "results" if units else end.is_after_results):
+            after = waiting[late:]
+        opening = [unit for insert in before for unit in layout.inserted(insert)]
+        closing = [unit for insert in after for unit in layout.inserted(insert, after_results=True)]
+        return inserts, after_results + len(after), (*opening, *units, *closing)
 
     def _rendered(self, unit: base.Unit, place: base.Spot) -> base.Rendered:
-        own = self._verbatim.verbatim(unit.message, place) if unit.message and self._verbatim is not None else None
-        rendered = own or self.dialect.render(unit, place)
+        recorded = self._verbatim.verbatim(unit.message, place) if unit.message and self._verbatim is not None else None
+        rendered = recorded or self.dialect.render(unit, place)
         for segment in rendered.segments:
             segment.origin = unit.origin
         return rendered
@@ -270,18 +275,23 @@ class Assembler:
         context = chain.turn.context if chain.turn is not None else NULL
         if not session.is_own or (is_absent(context) and not session.turn_layers):
             return (), ()
-        own = self.rules.tail == "system" and placement(chain.model, self.dialect, self.rules).accepted
-        text, problems = tail_of(session, context, authority=own)
+        is_system = self.rules.tail == "system" and self._placement(chain.model).accepted
+        text, problems = tail_of(session, context, authority=is_system)
         written = chain.persisted.last()
         in_history = chain.turn is not None and written is not None and written.number == chain.turn.turn
         if not text or self.rules.tail == "persist" or in_history:
             return (), problems
-        if self._end.model and not own:
+        if self._end.is_after_model and not is_system:
             left_out = Problem(Code.CONTEXT_LEFT_OUT, "no message of the user's is last: its context is left out")
             return (), (*problems, left_out)
         blocks = (TextBlock(Raw(encode(text))),)
-        unit = base.Unit("system" if own else "user", blocks, joins=not own, origin=VOLATILE)
+        unit = base.Unit("system" if is_system else "user", blocks, joins=not is_system, origin=VOLATILE)
         return self._rendered(unit, self._end.place).segments, problems
+
+    def _placement(self, model: str | None) -> Placement:
+        if model not in self._placements:
+            self._placements[model] = placement(model, self.dialect, self.rules)
+        return self._placements[model]
 
     def _params_with_key(self, session: FoldedSession, chain: Chain) -> dict[str, bytes]:
         """Return the request's parameters, with the key under which the API looks for the shared part's cache."""
@@ -290,150 +300,130 @@ class Assembler:
         params = self._params[1]
         if not session.is_own or self.rules.breakpoints != "lore" or self._cache_key is None:
             return params
-        member = self.dialect.cache_key_member(chain.model) if isinstance(self.dialect, base.KeyedCaching) else None
+        member = None if self._keyed is None else self._keyed.cache_key_member(chain.model)
         return params if member is None or member in params else {**params, member: encode(self._cache_key)}
 
     def _with_breakpoints(self, session: FoldedSession, chain: Chain, params: dict[str, bytes]) -> Breakpoints:
-        """Place the cache breakpoints; sessions of other tools keep those that they recorded."""
+        """Place the cache breakpoints; sessions of other tools keep the recorded ones."""
         if self.rules.breakpoints == "none":
             return Breakpoints()
-        given = self._recorded_marks(session, chain)
-        if given:
-            placed = {self._position_of(mark): bytes(mark.value) for mark in given}
+        marks = self._recorded_marks(session, chain)
+        if marks:
+            placed = {self._position_of(mark): bytes(mark.value) for mark in marks}
             positions = tuple(sorted(at for at in placed if at >= 0))
             return Breakpoints(positions, tuple([placed[at] for at in positions]))
         if self.rules.breakpoints == "recorded" or not session.is_own:
             return keep_recorded(self._head, self._recorded)
-        previous, latest = self._before(chain.sent_before), self._end.breakpoint_at
+        previous, latest = self._end_of(chain.sent_before), self._end.breakpoint_at
         return place_breakpoints(
             self.dialect, chain.model, self.rules, params,
             self._head_ends, len(self._head), self._segments, previous, latest,
         )  # fmt: skip
 
     def _recorded_marks(self, session: FoldedSession, chain: Chain) -> tuple[Mark, ...]:
-        """Return the breakpoints of a turn that was recorded as a request in this dialect."""
+        """Return the breakpoints of a turn that was recorded as a request of this dialect."""
         is_recorded = not session.is_own and self.dialect.name == (chain.dialect or session.dialect)
         return chain.turn.breakpoints or () if is_recorded and chain.turn is not None else ()
 
     def _position_of(self, mark: Mark) -> int:
-        """Return the segment that a recorded breakpoint is on; -1 if there is none."""
+        """Return the position of the segment with a recorded breakpoint; -1 without one."""
         if mark.section == "messages":
-            at = bisect_left(self._groups, mark.at, key=attrgetter("entries"))
-            end = self._groups[at] if at < len(self._groups) else self._end
+            at = bisect_left(self._ends, mark.at, key=attrgetter("entries"))
+            end = self._ends[at] if at < len(self._ends) else self._end
             found = end.segments - 1 - mark.after
             return len(self._head) + found if found >= 0 else -1
         section = (at for at, segment in enumerate(self._head)
                    if segment.section == mark.section and segment.kind != "envelope")  # fmt: skip
         return next(islice(section, max(mark.at, 0), None), -1)
 
-    def _before(self, entries: int) -> int:
-        """Return the last segment that could carry a breakpoint when the prompt was made of this many entries."""
+    def _end_of(self, entries: int) -> int:
+        """Return the last segment that could carry a breakpoint in the prompt of this many entries."""
         if entries >= self._end.entries:
             return self._end.breakpoint_at
-        at = bisect_left(self._groups, entries, key=attrgetter("entries"))
-        return self._groups[at].breakpoint_at if at < len(self._groups) else -1
+        at = bisect_left(self._ends, entries, key=attrgetter("entries"))
+        return self._ends[at].breakpoint_at if at < len(self._ends) else -1
 
 
-class _UnchangedInserts(NamedTuple):
-    """How many inserts of a list stay as they were, and the place of the first one behind them (else the largest)."""
-
-    size: int
-    place: int
-
-
-class _OrderedInserts:
-    """Inserts of one kind, in order."""
+class _InsertList:
+    """Inserts in order."""
 
     def __init__(self) -> None:
         self._inserts: list[Insert] = []
 
-    def change(self, gone: Iterable[Insert], new: Iterable[Insert]) -> _UnchangedInserts:
-        """Let some go and others come."""
-        left, come = {insert.key: insert for insert in gone}, list(new)
+    def update(self, gone: Iterable[Insert], new: Iterable[Insert]) -> tuple[int, int]:
+        """Remove and add inserts; return how many leading ones stayed, and the place of the next one."""
+        removed, added = {insert.key: insert for insert in gone}, list(new)
         same = len(self._inserts)
-        if left or come:
-            same = bisect_left(self._inserts, min(map(_ORDER, (*left.values(), *come))), key=_ORDER)
-            behind = [insert for insert in self._inserts[same:] if insert.key not in left]
-            self._inserts[same:] = sorted((*behind, *come), key=_ORDER)
-        return _UnchangedInserts(same, self._inserts[same].place if same < len(self._inserts) else _BEHIND_ALL)
+        if removed or added:
+            same = bisect_left(self._inserts, min(map(_ORDER, (*removed.values(), *added))), key=_ORDER)
+            later = [insert for insert in self._inserts[same:] if insert.key not in removed]
+            self._inserts[same:] = sorted((*later, *added), key=_ORDER)
+        return same, self._inserts[same].place if same < len(self._inserts) else _AFTER_ALL
 
     def since(self, count: int) -> list[Insert]:
-        """Return the inserts behind the first `count`."""
+        """Return the inserts after the first `count`."""
         return self._inserts[count:]
 
 
-class _InsertChanges(NamedTuple):
-    """What stays of both lists."""
-
-    inserts: _UnchangedInserts
-    behind: _UnchangedInserts
-
-
 class _Inserts:
-    """The inserts that stand before entries (`all`), and those that stand `behind` results, in their message."""
+    """A chain's inserts: those before entries, and those after results, in the message of the results."""
 
     def __init__(self) -> None:
-        self.all = _OrderedInserts()
-        self.behind = _OrderedInserts()
+        self.before_entries = _InsertList()
+        self.after_results = _InsertList()
         self._deltas: dict[int, Insert] = {}
         self._contexts: tuple[Vector[Insert], ...] = (Vector(), Vector())
 
-    def follow(self, chain: Chain) -> _InsertChanges | None:
-        """Take a chain's inserts; None where nothing changed. Costs O(deltas + what differs)."""
+    def update(self, chain: Chain) -> tuple[tuple[int, int], tuple[int, int]] | None:
+        """Update both lists from a chain; return how much of each stayed, or None if nothing changed.
+
+        Costs O(deltas + changes).
+        """
+        previous, current = self._deltas, chain.deltas
+        gone = [insert for number, insert in previous.items() if current.get(number) is not insert]
+        new = [insert for number, insert in current.items() if previous.get(number) is not insert]
         contexts = (chain.persisted, chain.outside)
-        had, has = self._deltas, chain.deltas
-        gone: list[Insert] = []
-        new: list[Insert] = []
-        if had is not has:
-            gone = [insert for number, insert in had.items() if has.get(number) is not insert]
-            new = [insert for number, insert in has.items() if had.get(number) is not insert]
         for before, now in zip(self._contexts, contexts, strict=True):
             if before is not now:
                 same = before.common(now)
                 gone += before.since(same)
                 new += now.since(same)
-        self._deltas, self._contexts = has, contexts
+        self._deltas, self._contexts = current, contexts
         if not gone and not new:
             return None
-        front, behind = (
-            ([insert for insert in gone if insert.behind is so], [insert for insert in new if insert.behind is so])
-            for so in (False, True)
+        before_entries = self.before_entries.update(
+            [insert for insert in gone if not insert.behind], [insert for insert in new if not insert.behind]
         )
-        return _InsertChanges(self.all.change(*front), self.behind.change(*behind))
+        after_results = self.after_results.update(
+            [insert for insert in gone if insert.behind], [insert for insert in new if insert.behind]
+        )
+        return before_entries, after_results
 
 
-class _Due(NamedTuple):
-    """Inserts and those behind results up to the end of a group, and its units with those that are new."""
-
-    inserts: int
-    told: int
-    units: tuple[base.Unit, ...]
-
-
-def _doubled(tools: tuple[Raw, ...]) -> tuple[Problem, ...]:
-    """Name tools that are listed twice: providers refuse such a list."""
-    counts = Counter(_name(tool) for tool in tools)
+def _duplicate_tools(tools: tuple[Raw, ...]) -> tuple[Problem, ...]:
+    """Return a problem that names the tools which are listed twice: providers refuse such a list."""
+    counts = Counter(_tool_name(tool) for tool in tools)
     twice = [printable(name) for name, count in counts.items() if name and count > 1]
-    shown = f"{len(twice)} tool names are listed more than once: {cut_masked(', '.join(twice), 160)}"
-    return (Problem(Code.DUPLICATE_TOOL_NAMES, shown),) if twice else ()
+    text = f"{len(twice)} tool names are listed more than once: {cut_masked(', '.join(twice), 160)}"
+    return (Problem(Code.DUPLICATE_TOOL_NAMES, text),) if twice else ()
 
 
-def _name(tool: Raw) -> str:
-    own = table(bytes(tool)) or {}
-    inner = table(own.get("function", b"null")) or own
+def _tool_name(tool: Raw) -> str:
+    outer = table(bytes(tool)) or {}
+    inner = table(outer.get("function", b"null")) or outer
     return text_of(inner["name"]) if "name" in inner else ""
 
 
-class Unsaid:
-    """Name the records in a growing timeline that no prompt can hold; costs O(what changed)."""
+class UnsupportedRecords:
+    """The records of a growing timeline that no prompt can hold."""
 
     def __init__(self) -> None:
         self._entries: Vector[Entry] = Vector()
         self._places: list[int] = []
         self._types: Vector[str] = Vector()
 
-    def of(self, entries: Vector[Entry]) -> Vector[str]:
-        """Return the types of the opaque items, in the order of the timeline."""
+    def types_in(self, entries: Vector[Entry]) -> Vector[str]:
+        """Return the types of the opaque items, in order. Costs O(what changed since the last call)."""
         same = self._entries.common(entries)
         while self._places and self._places[-1] >= same:
             self._places.pop()
@@ -447,8 +437,8 @@ class Unsaid:
         return self._types
 
 
-def rated(prompt: Prompt, *, whole: bool, left_out: int) -> Prompt:
-    """Return the prompt with its fidelity: `structural` where nothing of it is missing or left out."""
+def with_fidelity(prompt: Prompt, *, whole: bool, left_out: int) -> Prompt:
+    """Return the prompt, as `structural` if the recording was whole and nothing was left out."""
     if not whole or left_out or prompt.fidelity != "reconstructed":
         return prompt
     return msgspec.structs.replace(prompt, fidelity="structural")

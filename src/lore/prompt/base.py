@@ -29,7 +29,7 @@ class Unit(Struct, frozen=True, gc=False):
     blocks: tuple[Block, ...] = ()
     calls: tuple[ToolCall, ...] = ()  # the calls that the model makes, or those whose results these are
     joins: bool = False  # it extends the last message, unless that is the model's
-    origin: str = ""  # where it came from, for `lore assemble --explain`
+    origin: str = ""  # its source, for `lore assemble --explain`
     message: bytes = b""  # the provider's own message, if it was recorded
     before: tuple[int, ...] = ()  # for each call the number of blocks before it; empty: all of them
 
@@ -48,7 +48,7 @@ class Spot(Struct, frozen=True, gc=False):
     """The end of the messages, to which the next unit is rendered."""
 
     messages: int = 0  # messages so far
-    role: str = ""  # the dialect's word for the role of the last one; empty if there is none
+    role: str = ""  # the dialect's word for the role of the last one; empty without messages
     blocks: int = 0  # blocks of the last one
 
 
@@ -142,7 +142,7 @@ class Dialect(Protocol):
         ...
 
     def render(self, unit: Unit, place: Spot) -> Rendered:
-        """Render a unit. One of which the dialect can express nothing has no segments."""
+        """Render a unit; it has no segments if the dialect can express nothing of it."""
         ...
 
     def breakpoint(self, model: str | None, ttl: str) -> CacheMark | None:
@@ -195,7 +195,7 @@ class Rules(Struct, frozen=True, forbid_unknown_fields=True):
     """How prompts are assembled: the settings of `[assemble]` in `lore.toml`."""
 
     # Where a turn's volatile context goes: a system message at the end if the model takes one there (else as `user`),
-    # the last user message, or the history, where it stays.
+    # the last user message, or the history, to stay there.
     tail: Policy = "system"
     knowledge_tokens: int = 400  # budget of the entries of a delta, estimated
     removals: bool = True  # whether a change that only removes entries makes a delta
@@ -211,7 +211,7 @@ class Rules(Struct, frozen=True, forbid_unknown_fields=True):
     divider: DividerPlace = "before"  # where a compaction puts its divider: before or after the items that it keeps
 
     def fault(self) -> str | None:
-        """Return what is wrong with the values; None if nothing is."""
+        """Return a sentence about the first wrong value; None if all are right."""
         for name, known in _KNOWN.items():
             if getattr(self, name) not in known:
                 return f"{name} {getattr(self, name)!r} is none of {', '.join(known)}"

@@ -10,8 +10,8 @@ it, so more of them cost nothing; what counts is which entries later requests ca
     end of the head         with session and knowledge: read after a compaction or rewind that changed no knowledge
     last tool               read when only the system prompt changed
 
-The first ones that fit are set, in this order of what they save. An automatic breakpoint that the caller asked for
-(`cache_control` in the parameters) takes one of the four places.
+They are set in this order, which is that of their savings, until four are set. An automatic breakpoint that the caller
+asked for (`cache_control` in the parameters) is one of the four.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class RecordedBreakpoint(NamedTuple):
 
 
 class HeadEnds(NamedTuple):
-    """Segments of a head that can carry a breakpoint; -1 if there is none."""
+    """Segments of a head that can carry a breakpoint; -1 without one."""
 
     tools: int = -1  # the last tool
     shared: int = -1  # the last segment that all sessions of the agent have in common

@@ -1,7 +1,7 @@
-"""What the entries of a timeline hold: whose messages, how many calls, how long they are in a prompt.
+"""Count what the entries of a timeline hold: messages, calls, and estimated tokens.
 
-A message is a user's, the model's, or a tool call with its result; dividers and opaque items are none. Tokens are
-estimates: UTF-8 bytes of content through four, an image or a document at a fixed count.
+A message is a user's, the model's, or a tool call with its result. Tokens are estimated: UTF-8 bytes of content divided
+by four, and a fixed count for an image or a document.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from lore.model.state import Chain, Entry
 from lore.model.vector import Vector
 from lore.prompt.layout import is_real
 
-BYTES_PER_TOKEN = 4  # estimates: UTF-8 bytes of what is sent
+BYTES_PER_TOKEN = 4  # an estimate: UTF-8 bytes of content
 Entries: TypeAlias = Vector[Entry] | Sequence[Entry]
 
-IMAGE_TOKENS = 1_600  # about what the largest image costs that providers take unscaled
+IMAGE_TOKENS = 1_600  # about the most that an image costs which providers do not scale down
 
 _QUOTE, _BRACKET = b'"['
 _IMAGE = IMAGE_TOKENS * BYTES_PER_TOKEN
 
 
 def is_message(item: Item) -> bool:
-    """Tell whether an item is a message, not a divider or an opaque item."""
+    """Return whether an item is a message, not a divider or an opaque item."""
     return not isinstance(item, CompactDivider | OpaqueItem)
 
 
 def is_injected(item: Item) -> bool:
-    """Tell whether an item is text that a harness put in as a user's."""
+    """Return whether an item is text that a program wrote as the user."""
     return isinstance(item, UserMessage) and item.source == "context_injection"
 
 
 def has_real_activity(entries: Entries) -> bool:
-    """Tell whether a person said anything in these entries."""
+    """Return whether a person said anything in these entries."""
     return any(is_real(entry.item) for entry in entries)
 
 
@@ -64,7 +64,7 @@ def tool_calls(entries: Entries) -> int:
 
 
 def calls_tools(entries: Entries, last: int) -> bool:
-    """Tell whether the response that ends at a place asked for tools."""
+    """Return whether the response that ends at a place asked for tools."""
     at, group = last, entries[last].group
     while at >= 0 and entries[at].group == group:
         if isinstance(entries[at].item, ToolCall):
@@ -79,12 +79,12 @@ def tokens_of(entries: Entries) -> int:
 
 
 def in_tokens(size: int) -> int:
-    """Estimate how many tokens so many bytes are, rounded up."""
+    """Estimate the tokens of `size` bytes, rounded up."""
     return -(-size // BYTES_PER_TOKEN)
 
 
 class TimelineSizes:
-    """The estimates of one chain, carried from version to version: O(what changed). Not safe between threads."""
+    """Estimates for a growing timeline. Not safe between threads."""
 
     __slots__ = ("_entries", "_sums")
 
@@ -93,7 +93,7 @@ class TimelineSizes:
         self._sums = [0]
 
     def tokens_of(self, entries: Vector[Entry]) -> int:
-        """Return the same as the function of this name."""
+        """Return the same as the function of this name. Costs O(what changed since the last call)."""
         same = self._entries.common(entries)
         del self._sums[same + 1 :]
         total = self._sums[-1]

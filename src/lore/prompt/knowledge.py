@@ -53,7 +53,7 @@ class News(NamedTuple):
 
 
 class DeltaText(NamedTuple):
-    """The text of a durable delta, and what it says of the changed entries."""
+    """The text of a durable delta, and how it shows the changed entries."""
 
     text: str
     delivered: frozenset[str] = frozenset()  # ids of entries that are shown in full, or as far as they ever will be
@@ -63,7 +63,7 @@ class DeltaText(NamedTuple):
 def pinned_text(
     facts: Iterable[Fact], ids: Mapping[str, str], layers: Iterable[Layer] = (), earlier: Iterable[str] = ()
 ) -> str:
-    """Render what is known when a chain is pinned: layers that came late, then entries; empty for nothing.
+    """Render the knowledge that a chain pins: layers that came late, then entries; empty for nothing.
 
     `ids` are the short forms. `earlier` names the layers that stand before this text: if one of them lost its text
     since, the text says so.

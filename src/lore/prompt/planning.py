@@ -1,16 +1,17 @@
-"""What a turn adds to its session: durable deltas, persisted context, resets, as events.
+"""Plan what a turn adds to its session: durable deltas, persisted context and resets, as events.
 
-In: a session and the turn that is about to start. Out: the events that come before it, which the caller
-folds and (where it keeps a log) appends. Derived from facts alone: where the log holds them already,
-nothing is left to derive, so reading a log that was persisted and one that was not give the same prompts.
+The planner takes a session and the turn that is about to start, and returns the events that come before it. The caller
+folds them and, if it keeps a log, appends them. They follow from facts alone, and nothing is planned that the log holds
+already: a log that was persisted and one that was not give the same prompts.
 
-Rules: what changed is measured against what the prompt says, entry by entry, by meaning; a new delta stands directly
-before the last real user message that was not sent yet, and waits where there is none; the ninth delta is a reset
-instead. What lore adds never stands last, never inside a response or between a call and its result, and behind a tool's
-result only directly before a real user message, for a model reads it there as the user's next turn (that once made a
-model repeat itself until its context was full). Source: the two systems that did this before. A tool loop that goes on
-for `max_loop_turns` turns hears of news all the same, where the dialect has a place for it: in the message that carries
-the last results, behind them, and no more often than that. Not safe between threads: one planner follows one chain.
+What changed is compared with what the prompt states, entry by entry and by meaning. A new delta is put directly before
+the last real user message that was not sent yet; without one it waits. The ninth delta becomes a reset. Text of lore's
+is never last, never inside a response or between a call and its result, and comes after a tool's result only before a
+real user message: a model reads it there as the user's next turn, which once made one repeat itself until its context
+was full. In a tool loop, a delta may extend the message of the last results every `max_loop_turns` turns, if the
+dialect has a place for it. Source: the two systems that did this before.
+
+Not safe between threads: one planner follows one chain.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from lore.prompt.layout import is_announced, is_from_user, tail_of
 
 _replace = msgspec.structs.replace
 MOST_DELTAS = 8  # deltas since a reset: each is looked at in every turn
-CAP_REASON = f"{MOST_DELTAS} durable deltas: knowledge is pinned anew"
+CAP_REASON = f"{MOST_DELTAS} durable deltas: knowledge is pinned again"
 
 Saved: TypeAlias = PromptDelta | ContextPersisted | CacheReset
 _S = TypeVar("_S", PromptDelta, ContextPersisted, CacheReset)
@@ -43,11 +44,11 @@ SAVED_KINDS = (b"prompt_delta", b"context_persisted", b"cache_reset")  # a line 
 
 
 class SavedEvents:
-    """Deltas, contexts and resets that were derived for earlier turns and saved further on in the log.
+    """Deltas, contexts and resets that were derived for earlier turns and saved later in the log.
 
-    `lore assemble --persist` appends behind the turns that it is about. What was sent with a turn is what the
-    log says, not what other settings (or another version of lore) would derive today: so these records are
-    looked up before a turn is planned. Only those that name their turn can be.
+    `lore assemble --persist` appends them after the turns that they belong to. They were sent, whatever other settings
+    (or another version of lore) would derive now, so they are looked up before a turn is planned.
+    Only events that name their turn are found.
     """
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
@@ -57,41 +58,41 @@ class SavedEvents:
             if not isinstance(event, Saved) or event.turn is None:
                 continue
             if type(event) is ContextPersisted and event.outside:
-                continue  # that from outside is never derived
+                continue  # context from outside is never derived
             self._events.setdefault((type(event), event.chain, event.turn), []).append(event)
             if type(event) is PromptDelta:
                 self._seqs[event.chain] = max(self._seqs.get(event.chain, 0), event.seq + 1)
 
     def of(self, kind: type[_S], chain: str, turn: int) -> list[_S]:
-        """Return the events of a kind that were made for a turn."""
+        """Return the events of a kind that were derived for a turn."""
         return self._events.get((kind, chain, turn), [])  # pyright: ignore[reportReturnType] - the key holds the kind
 
     def seq(self, chain: str, least: int) -> int:
-        """Return a seq that no saved delta of a chain has."""
+        """Return a seq of at least `least` that no saved delta of a chain has."""
         return max(least, self._seqs.get(chain, 0))
 
 
 class Planner:
-    """Plan one chain's turns, in order; what did not change since the last one is not looked at again."""
+    """Plans one chain's turns, in order."""
 
     def __init__(self, rules: Rules, saved: SavedEvents | None = None) -> None:
         self.rules = rules
         self._log = saved or SavedEvents()
-        self._pinned: tuple[object, object] = (None, None)
-        self._base = DeltaNews({}, (), {})
+        self._pinned: tuple[object, object] = (None, None)  # what `_base` was made of
+        self._base = DeltaNews({}, (), {})  # what the pinned text states
         self._facts: dict[str, Fact] = {}
-        self._signs: dict[str, str] = {}
-        self._settled: tuple[object, ...] = ()
+        self._signs: dict[str, str] = {}  # their signatures, by id
+        self._settled: tuple[object, ...] = ()  # the state for which nothing was left to deliver
 
     def plan(self, session: FoldedSession, chain: Chain, turn: TurnStarted, *, in_loops: bool = False) -> list[Event]:
-        """Return the events that come before a turn. Costs O(1) where nothing changed, else O(entries known).
+        """Return the events that come before a turn. Costs O(1) if nothing changed, else O(entries known).
 
-        `in_loops` says that the dialect has a place for what is known behind a tool's results.
+        With `in_loops` the dialect has a place for knowledge after a tool's results.
         """
         if not session.is_own:
             return []
-        events = list(_nudges(chain))
-        place = anchor(chain)
+        events = list(_moved_deltas(chain))
+        place = _unsent_user_message(chain)
         if place is None:
             return [*events, *self._in_loop(session, chain, turn, in_loops=in_loops)]
         saved = self._saved(chain, turn, place)
@@ -99,7 +100,7 @@ class Planner:
         return [*events, *self._context(session, chain, turn, place)]
 
     def _in_loop(self, session: FoldedSession, chain: Chain, turn: TurnStarted, *, in_loops: bool) -> Iterable[Event]:
-        """Tell what is new behind the last result of a loop: as the log says, or where the loop has gone on long."""
+        """Return what the log holds for a turn inside a tool loop, or a delta after the results if the loop is long."""
         place = len(chain.entries)
         if not _answers_calls(chain.entries, place):
             return ()
@@ -113,7 +114,7 @@ class Planner:
         return self._knowledge(session, chain, turn, place, behind=True) if in_loops else ()
 
     def _saved(self, chain: Chain, turn: TurnStarted, place: int) -> list[Event] | None:
-        """Return what the log says further on that this turn brought; None where it says nothing."""
+        """Return the events that the log holds for this turn; None without any."""
         resets = self._log.of(CacheReset, chain.id, turn.turn)
         if resets and chain.reset != turn.turn:
             return [resets[0]]
@@ -124,7 +125,7 @@ class Planner:
         self, session: FoldedSession, chain: Chain, turn: TurnStarted, place: int, *, behind: bool = False
     ) -> Iterable[Event]:
         if chain.pinned is None:
-            return  # the turn itself pins what is known
+            return  # the turn itself pins all knowledge
         seen = (session.knowledge, session.late_layers, session.start_layers, chain.pinned, chain.deltas)
         if len(self._settled) == len(seen) and all(map(operator.is_, self._settled, seen)):
             return
@@ -148,13 +149,13 @@ class Planner:
         yield PromptDelta(seq=seq, selector=chosen, content=_content(text), turn=turn.turn, chain=_name(chain))
 
     def _context(self, session: FoldedSession, chain: Chain, turn: TurnStarted, place: int) -> Iterable[Event]:
-        """Write the turn's context into history, or the latest one that still waits; as the log says, if it does."""
+        """Write the turn's context, or the latest one that waits, into the history; as the log holds it, if it does."""
         context, number = turn.context, turn.turn
         if is_absent(context) and chain.waiting is not None:
             context, number = chain.waiting.context, chain.waiting.turn
         written = chain.persisted.last()
         if written is not None and (written.number == number or written.age == chain.turns):
-            return  # written since the turn before began: it is this turn's, whichever turn's context it holds
+            return  # one was written since the previous turn began, whichever turn's context it holds
         saved = self._log.of(ContextPersisted, chain.id, number)
         if saved:
             yield _replace(saved[0], insert_at=place)
@@ -164,7 +165,7 @@ class Planner:
                 yield ContextPersisted(turn=number, insert_at=place, content=_content(text), chain=_name(chain))
 
     def _news(self, session: FoldedSession, chain: Chain) -> News:
-        """Compare what is known with what the prompt says."""
+        """Return how knowledge and layers differ from the statements in the prompt."""
         stated = self.stated(chain)
         for name, fact in session.knowledge.items():
             if self._facts.get(name) is not fact:
@@ -177,7 +178,7 @@ class Planner:
         return News(tuple(changed), tuple(gone), tuple(late), outdated)
 
     def stated(self, chain: Chain) -> DeltaNews:
-        """Return what the prompt says: what is pinned, advanced by every delta."""
+        """Return the statements in the prompt: the pinned ones, brought up to date by every delta."""
         if chain.pinned is not self._pinned[0] or chain.pinned_layers is not self._pinned[1]:
             pinned = {fact.id: signature(fact.title, fact.content) for fact in chain.pinned or ()}
             self._base = DeltaNews(pinned, (), {layer.name: _sign(layer) for layer in chain.pinned_layers})
@@ -193,7 +194,7 @@ class Planner:
 
 
 def _name(chain: Chain) -> str:
-    """Return a chain's name; the main one's is that very text, or an encoder would not know it for the default."""
+    """Return a chain's name; for the main one the constant itself, which the encoder recognises as the default."""
     return MAIN if chain.id == MAIN else chain.id
 
 
@@ -201,45 +202,45 @@ def _sign(layer: Layer) -> str:
     return signature("", text_of(bytes(layer.text)))
 
 
-_NOTHING = signature("", "")  # a layer without text says nothing, so it is no news where it said nothing before
+_NOTHING = signature("", "")  # an empty layer is no news if the prompt states nothing of it
 
 
 def _content(text: str) -> Raw:
     return Raw(encode([{"role": "user", "text": text}]))
 
 
-def _nudges(chain: Chain) -> Iterable[Event]:
-    """Move deltas that were not sent yet to where they may stand, and write down where they stand: once."""
+def _moved_deltas(chain: Chain) -> Iterable[Event]:
+    """Yield the new place of each delta whose place in the log is another one than in the chain."""
     for delta in chain.deltas.values():
         stays = delta.behind or delta.place < chain.sent
-        place = delta.place if stays else safe(chain.entries, delta.place, chain.sent)
+        place = delta.place if stays else _allowed_place(chain.entries, delta.place, chain.sent)
         if place_in(delta.selector) != place:
             yield PromptDelta(seq=delta.number, selector=with_place(delta.selector, place), chain=_name(chain))
 
 
-def anchor(chain: Chain) -> int | None:
-    """Return the place of the last real user message that no request has sent; None where there is none."""
+def _unsent_user_message(chain: Chain) -> int | None:
+    """Return the place of the last user message that was not sent yet; None without one."""
     places = range(len(chain.entries) - 1, chain.sent - 1, -1)
     return next((place for place in places if is_from_user(chain.entries[place].item)), None)
 
 
-def safe(entries: Vector[Entry], desired: int, floor: int = 0) -> int:
-    """Return the last place up to `desired` where text may stand; not before `floor`, where it may have to wait."""
+def _allowed_place(entries: Vector[Entry], desired: int, floor: int = 0) -> int:
+    """Return the last place from `floor` to `desired` at which text is allowed, else `floor`."""
     place = max(floor, min(desired, len(entries) - 1))
-    while place > floor and not _fits(entries, place):
+    while place > floor and not _is_allowed(entries, place):
         place -= 1
     return place
 
 
-def _fits(entries: Vector[Entry], place: int) -> bool:
-    """Tell whether text may stand before the entry at a place."""
+def _is_allowed(entries: Vector[Entry], place: int) -> bool:
+    """Return whether text is allowed before the entry at a place."""
     if place == 0 or is_from_user(entries[place].item):
         return True
     return entries[place].group != entries[place - 1].group and not _answers_calls(entries, place)
 
 
 def _answers_calls(entries: Vector[Entry], place: int) -> bool:
-    """Tell whether a response with calls, and so their results, stands directly before a place."""
+    """Return whether the response directly before a place has calls, and so results."""
     before = place - 1
     while before >= 0 and entries[before].group == entries[place - 1].group:
         if isinstance(entries[before].item, ToolCall):
@@ -249,16 +250,16 @@ def _answers_calls(entries: Vector[Entry], place: int) -> bool:
 
 
 def _is_long(chain: Chain, most: int) -> bool:
-    """Tell whether so many turns went by since the user's message, and since the last delta behind results.
+    """Return whether a loop has `most` turns since the user's message and the last delta after results; 0: never.
 
-    0 means never. Costs O(items of these turns), at most `TOOL_LOOP_ITEMS`: a loop of more is long.
+    Costs O(items of these turns), at most `TOOL_LOOP_ITEMS`: a loop of more items is long.
     """
     if not most:
         return False
-    told = max((delta.place for delta in chain.deltas.values() if delta.behind), default=0)
+    latest = max((delta.place for delta in chain.deltas.values() if delta.behind), default=0)
     last = len(chain.entries) - TOOL_LOOP_ITEMS
     turns: set[int] = set()
-    for place in range(len(chain.entries) - 1, max(told, last) - 1, -1):
+    for place in range(len(chain.entries) - 1, max(latest, last) - 1, -1):
         entry = chain.entries[place]
         if is_from_user(entry.item):
             return False
@@ -266,4 +267,4 @@ def _is_long(chain: Chain, most: int) -> bool:
             turns.add(entry.turn)
         if len(turns) >= most:
             return True
-    return told < last
+    return latest < last

@@ -1,13 +1,10 @@
-"""Replay durable deltas that a gateway keeps in a table, in the messages of a request that it received.
+"""Replay the durable deltas of a gateway's table in the messages of a request that it received.
 
-In: rows of `session_prompt_deltas` (session_id, seq, project_id, selector, content) and the `messages` of a request
-body. Out: the body with each row's messages put in to the byte, and nothing else of it changed.
-
-Rules: a row's place counts messages of the request as it came, never of one that other rows were put into already; a
-place behind the end is the end; a row never stands last, behind a call, or between calls and their results; rows of
-one place stand in the order of their seq. A row that had to move keeps its new place from then on, with all else that
-its selector says. What a row says is joined to no message of the request. Source: the Lore gateway's table and replay,
-2026-06 to 2026-08.
+A row of `session_prompt_deltas` has session_id, seq, project_id, selector and content. Its messages are put into the
+request byte for byte, and nothing else changes. Its place counts the messages of the request as it came; a place after
+the end is the end. A row is never last, never after a call, and never between calls and their results; rows of one
+place are in the order of their seq. A row that had to move keeps its new place, with everything else in its selector.
+Source: the Lore gateway's table and replay, 2026-06 to 2026-08.
 """
 
 from __future__ import annotations
@@ -23,38 +20,38 @@ from lore.model.jsonslice import array, element_ranges, is_json, members, parts,
 
 
 class GatewayDelta(NamedTuple):
-    """A row: whose it is, its number, where it stands, what it says; `rest` are all members as they were given."""
+    """A row of the table."""
 
     session: str
     seq: int
-    selector: Raw
-    messages: tuple[bytes, ...]
-    rest: dict[str, bytes]
+    selector: Raw  # JSON with the place
+    messages: tuple[bytes, ...]  # JSON
+    rest: dict[str, bytes]  # all members as they were given
 
     @property
     def place(self) -> int:
-        """Before which message it stands."""
+        """The message before which it is put."""
         return place_in(self.selector) or 0
 
     def moved(self, place: int) -> GatewayDelta:
-        """Return the row at another place; what else its selector says stays."""
+        """Return the row with another place in its selector."""
         return self._replace(selector=with_place(self.selector, place))
 
     def line(self) -> bytes:
-        """Write the row as one line of JSON, selector and content as texts, as the table holds them."""
-        own = {**self.rest, "selector": encode(bytes(self.selector).decode("utf-8", "replace"))}
-        return b"{" + b",".join([encode(key) + b":" + value for key, value in own.items()]) + b"}\n"
+        """Return the row as one line of JSON, selector and content as texts, as in the table."""
+        members = {**self.rest, "selector": encode(bytes(self.selector).decode("utf-8", "replace"))}
+        return b"{" + b",".join([encode(key) + b":" + value for key, value in members.items()]) + b"}\n"
 
 
 def row_of(raw: bytes) -> GatewayDelta | None:
-    """Read a row, JSON columns as texts or as they stand; None where it is corrupt."""
+    """Parse a row, its JSON columns as texts or as JSON; None if it is corrupt."""
     own = table(raw) or {}
     seq, session = own.get("seq", b""), own.get("session_id", b"")
     selector, content = (_column(own.get(key, b"")) for key in ("selector", "content"))
     if not seq.isdigit() or len(seq) > 15 or session[:1] != b'"' or place_in(Raw(selector)) is None:
         return None
-    told = insert_texts(Raw(content)) if content else None
-    if told is None or not all(text.message for text in told):
+    texts = insert_texts(Raw(content)) if content else None
+    if texts is None or not all(text.message for text in texts):
         return None
     messages = array(content) if content[:1] == b"[" else [content]
     rest = {**own, "content": encode(content.decode("utf-8", "replace"))}
@@ -62,13 +59,13 @@ def row_of(raw: bytes) -> GatewayDelta | None:
 
 
 def _column(raw: bytes) -> bytes:
-    """Return the JSON that a column holds; nothing where it holds none."""
-    held = text_of(raw).encode("utf-8", "surrogatepass") if raw[:1] == b'"' else raw
-    return held.strip() if held and is_json(held) else b""
+    """Return the JSON in a column; empty if it holds none."""
+    value = text_of(raw).encode("utf-8", "surrogatepass") if raw[:1] == b'"' else raw
+    return value.strip() if value and is_json(value) else b""
 
 
 def safe_place(messages: Sequence[bytes], desired: int) -> int:
-    """Return the last place up to `desired` where messages may be put in. Costs O(messages it goes back)."""
+    """Return the last place up to `desired` at which messages are allowed. Costs O(messages that are passed)."""
     place = max(0, min(desired, len(messages) - 1))
     while place > 0 and (_calls(messages[place - 1]) or _is_result(messages[place])):
         place -= 1
@@ -76,7 +73,7 @@ def safe_place(messages: Sequence[bytes], desired: int) -> int:
 
 
 def _calls(raw: bytes) -> bool:
-    """Tell whether a message of the model's calls tools."""
+    """Return whether a message is the model's and calls tools."""
     own = parts(raw)
     if own.get("role") != b'"assistant"':
         return False
@@ -87,7 +84,7 @@ def _calls(raw: bytes) -> bool:
 
 
 def _is_result(raw: bytes) -> bool:
-    """Tell whether a message holds results of calls: nothing may come between it and the calls."""
+    """Return whether a message holds results of calls: nothing may come between it and the calls."""
     own = parts(raw)
     content = own.get("content", b"")
     return own.get("role") == b'"tool"' or (b"tool_result" in content and _holds(content, b'"tool_result"'))
@@ -98,14 +95,14 @@ def _holds(content: bytes, kind: bytes) -> bool:
 
 
 class ReplayedBody(NamedTuple):
-    """A body with deltas put in, and the rows as they stand from now on."""
+    """A request body with the deltas of its session."""
 
     body: bytes
-    rows: tuple[GatewayDelta, ...]
+    rows: tuple[GatewayDelta, ...]  # with their places from now on
 
 
 def replay(body: bytes, rows: Iterable[GatewayDelta]) -> ReplayedBody:
-    """Put rows into a request body; one without messages stays as it is."""
+    """Put rows into a request body; one without messages is returned as it is."""
     listed = tuple(rows)
     at = next(((m.value, m.end) for m in reversed(members(body)) if m.key == "messages"), (0, 0))
     raw = body[at[0] : at[1]]
@@ -127,6 +124,6 @@ def replay(body: bytes, rows: Iterable[GatewayDelta]) -> ReplayedBody:
 
 
 def messages_of(body: bytes) -> list[bytes]:
-    """Return the messages of a request body; none where it has no list of them."""
+    """Return the messages of a request body; none if it has no list of them."""
     raw = parts(body).get("messages", b"")
     return array(raw) if raw[:1] == b"[" else []

@@ -1,11 +1,10 @@
-"""Which models take system messages behind the first one, at the start and in mid-conversation: dated rows.
+"""Which models take system messages after the first one, at the start and in mid-conversation: dated rows.
 
-In: a model, a dialect, the settings. Out: whether a system message may stand there, by what, since when it is known.
-Rules: what the settings name is taken at their word, unless the dialect has no place for it or the chat template in
-use does otherwise; then what chat templates are known to do counts, then the rows of providers; without either the
-answer is no. A row says that the model honours the message, not only that the request passes: claude-sonnet-5 answers
-200 and ignores it, so it has none. Sources of providers' rows: Anthropic's documentation and tests of August 2026
-(older Claude models answer 400); OpenAI's, Mistral's and Cohere's references.
+Settings come first, unless the dialect has no place for such a message or the chat template in use does otherwise; then
+what chat templates are known to do; then the rows of providers; otherwise the answer is no. A row says that the model
+follows the message, not only that the API takes it: claude-sonnet-5 answers 200 and ignores it, so it has no row.
+Sources of the rows: Anthropic's documentation and tests of August 2026 (older Claude models answer 400); the references
+of OpenAI, Mistral and Cohere.
 """
 
 from __future__ import annotations
@@ -16,26 +15,26 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 from lore.model.patterns import matches_shell
 from lore.prompt.base import IN_CONVERSATION, SEVERAL_LEADING, Dialect, Rules, expresses
 
-# What a chat template does with a system message behind the first: an error, joined to the first, left out, written.
+# What a chat template does with a later system message: fail, join it to the first, leave it out, write it.
 Does: TypeAlias = Literal["refuses", "merges", "ignores", "renders"]
 By: TypeAlias = Literal["setting", "row", "template", "dialect", "unknown"]
 
 
 class SystemMessages(NamedTuple):
-    """Model patterns (shell style) of a provider's API, the dialect they hold for, since when, and the source."""
+    """Models of a provider's API that follow system messages in mid-conversation."""
 
     dialect: str
-    models: tuple[str, ...]
+    models: tuple[str, ...]  # shell patterns
     since: str
     source: str
 
 
 class TemplateRow(NamedTuple):
-    """Model patterns, in lower case, what their chat templates do, when that was seen, and where."""
+    """What the chat templates of some models do."""
 
-    models: tuple[str, ...]
+    models: tuple[str, ...]  # shell patterns in lower case
     does: Does
-    since: str
+    since: str  # when that was seen
     source: str
 
 
@@ -64,29 +63,29 @@ TEMPLATES = (
 )  # fmt: skip
 
 
-_TEMPLATED = ("openai-chat", "openai-responses", "template")  # what servers render by a model's chat template
+_TEMPLATED = ("openai-chat", "openai-responses", "template")  # dialects that servers render by a model's chat template
 
 
 class Placement(NamedTuple):
-    """Whether a system message may stand behind the first, what says so, since when, and the source."""
+    """Whether a system message may follow the first one."""
 
     accepted: bool
-    by: By
+    by: By  # what decides it
     since: str = ""
     source: str = ""
 
 
 @runtime_checkable
 class Templated(Protocol):
-    """A dialect with a chat template of its own, which can be asked."""
+    """A dialect with a chat template of its own, which can be tried."""
 
     def late_system(self) -> Does | None:
-        """Return what the template does with a system message at the end; None where it cannot be tried."""
+        """Return what the template does with a system message at the end; None if it cannot be tried."""
         ...
 
 
 def placement(model: str | None, dialect: Dialect, rules: Rules) -> Placement:
-    """Tell whether the context of a turn may be a system message at the end, also behind a tool's results."""
+    """Return whether the context of a turn may be a system message at the end, also after a tool's results."""
     if not expresses(dialect, IN_CONVERSATION):
         return Placement(accepted=False, by="dialect")
     named = matches(model, rules.system_in_conversation)
@@ -107,7 +106,7 @@ def placement(model: str | None, dialect: Dialect, rules: Rules) -> Placement:
 
 
 def takes_one_system_message(model: str | None, dialect: Dialect, rules: Rules) -> bool:
-    """Tell whether the leading system messages have to be one: others would be refused, or never read."""
+    """Return whether the leading system messages have to be one: others would be refused or ignored."""
     if not expresses(dialect, SEVERAL_LEADING):
         return False
     known = template_of(model)
@@ -115,14 +114,14 @@ def takes_one_system_message(model: str | None, dialect: Dialect, rules: Rules) 
 
 
 def template_of(model: str | None) -> TemplateRow | None:
-    """Return what is known of the chat template that servers use for a model."""
+    """Return the row about the chat template that servers use for a model."""
     return next((row for row in TEMPLATES if matches(model, row.models)), None)
 
 
 def templates_for(model: str | None, dialect: Dialect, placed: Placement) -> tuple[TemplateRow, ...]:
-    """Return the rows that matter for a prompt: the model's own, or all where a template may be used and none is known.
+    """Return the rows that matter for a prompt: the model's own, or all if its template is not known.
 
-    None for a dialect that is asked itself, and for a model whose provider's row answers.
+    No rows are returned for a dialect with a template of its own, and for a model with a provider's row.
     """
     if placed.by == "row" or isinstance(dialect, Templated) or dialect.name not in _TEMPLATED:
         return ()
@@ -131,7 +130,7 @@ def templates_for(model: str | None, dialect: Dialect, placed: Placement) -> tup
 
 
 def matches(model: str | None, patterns: Iterable[str]) -> bool:
-    """Tell whether a model's name, with or without what stands before its last slash, fits a pattern, in any case."""
+    """Return whether a model's name, or the part after its last slash, matches a pattern, in any case."""
     whole = (model or "").lower()
     names = (whole, whole.rsplit("/", 1)[-1])
     return bool(whole) and any(matches_shell(pattern.lower(), name) for pattern in patterns for name in names)

@@ -20,7 +20,7 @@ TEXT: dict[str, Dialect] = {"template": ChatML()}  # written, never read
 
 
 def dialect_named(name: str) -> Dialect | None:
-    """Return the dialect of this name, those of rendered text included; None where there is none."""
+    """Return the dialect of this name, also one of rendered text; None for an unknown name."""
     return DIALECTS.get(name) or TEXT.get(name)
 
 
@@ -30,6 +30,6 @@ def dialect_names() -> list[str]:
 
 
 def dialect_of(body: bytes) -> Dialect | None:
-    """Recognise a request body; None where no dialect does. The first match holds."""
+    """Return the first dialect that recognises a request body; None if no dialect does."""
     members = parts(body)
     return next((dialect for dialect in DIALECTS.values() if dialect.recognises(members)), None)

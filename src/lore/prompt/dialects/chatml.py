@@ -3,7 +3,7 @@
 Tools are JSON in the system message, before its texts, which may change; calls are JSON in the assistant's message,
 results are in a user message. A segment is the exact UTF-8 text. A message is closed by the opening of the next one, so
 that the last one can be extended without a change before the extension; `write` closes it and opens the assistant's.
-What has no text is left out and named. Half a surrogate pair, which UTF-8 cannot hold, becomes U+FFFD.
+Blocks without text are left out and named. Half a surrogate pair, which UTF-8 cannot hold, becomes U+FFFD.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def thoughts(blocks: tuple[Block, ...]) -> list[str]:
 
 
 def result(call: ToolCall, omitted: list[str]) -> str:
-    """Return a call's result as text: its output, its error, or that there is none."""
+    """Return a call's result as text: its output, its error, or a note that it has neither."""
     return "\n".join(texts(output_blocks(outcome_of(call)[0]), omitted, image="image in a tool result"))
 
 

@@ -129,7 +129,7 @@ def arguments(call: ToolCall) -> bytes:
 
 
 def outcome_of(call: ToolCall) -> tuple[bytes, bool]:
-    """Return what is sent as a call's result (a JSON string or an array of blocks), and whether the call failed."""
+    """Return the result of a call as it is sent (a JSON string or an array of blocks), and whether the call failed."""
     failed = call.status == "failed"
     if not is_absent(call.output):
         return bytes(call.output), failed
@@ -147,7 +147,7 @@ class CallResult(NamedTuple):
 
 
 def result_of(own: dict[str, bytes]) -> CallResult | None:
-    """Read a block or a message of any provider's shape as a call's result; None if it is none."""
+    """Read a block or a message of any provider's shape as a call's result; None for any other."""
     kind, failed = own.get("type"), False
     if kind == b'"tool_result"':
         name, output, failed = "tool_use_id", own.get("content", b'""'), own.get("is_error") == b"true"

@@ -24,8 +24,8 @@ from lore.prompt.dialects import content as c
 CACHE_CONTROL = "cache_control"
 BREAKPOINT = "prompt_cache_breakpoint"  # OpenAI's, on content parts
 
-# The members of a message whose elements are segments, in the order in which they are written, and what is written
-# if one has no elements: these bytes, nothing (b""), or nothing because an empty one stays in the envelope (None).
+# The members of a message whose elements are segments, in the order in which they are written. The value is written for
+# a member without elements: these bytes, nothing (b""), or nothing because an empty one stays in the envelope (None).
 Lists: TypeAlias = Mapping[str, bytes | None]
 _EMPTY = re.compile(rb"null|\[[ \t\r\n]*+\]")
 
@@ -42,7 +42,7 @@ class Body:
     recorded_kinds: ClassVar[frozenset[str]] = frozenset()  # kinds of block that `verbatim` takes; empty: it takes none
     writer: ClassVar[c.BlockWriter]
     system_roles: ClassVar[tuple[str, ...]] = ()  # leading messages of these roles are the system part
-    # What each system message opens with, one for each text; None: the texts are in the member `system`.
+    # The envelope of each system message, one for each text; None: the texts are in the member `system`.
     system_envelope: ClassVar[bytes | None] = None
 
     def tool(self, raw: bytes) -> bytes:
@@ -288,7 +288,7 @@ def write_object(segments: list[Segment], lists: Lists) -> bytes:
 
 
 class Writing:
-    """Renders a unit message by message: the segments so far, and what was left out.
+    """Renders a unit message by message: the segments so far, and the names of omitted parts.
 
     A breakpoint that was recorded inside a block (a member of these `keys`) is kept in its segment.
     """

@@ -36,7 +36,7 @@ from lore.prompt.system_messages import Does
 _PIECE = re.compile(
     r"\n|.+?(?:\Z|\n|\|>|｜>|</s>|\[/INST\]|<end_of_turn>|(?=<\||<｜|</s>|\[INST\]|<end_of_turn>))", re.DOTALL
 )
-_LOOKS_AHEAD = len("<end_of_turn>")  # characters after a piece that decide where it ends
+_LOOKS_AHEAD = len("<end_of_turn>")  # characters after a piece that decide its end
 
 _INJECTED = "context_injection"  # the beginning of an origin of lore's own text, and the role after such a message
 
@@ -64,7 +64,7 @@ class JinjaTemplate(RenderedText):
         IN_LOOPS: can("after the result, in the text of the last tool message"),
         SEVERAL_LEADING: can("each in order if the template writes them so; else joined to one"),
         IN_CONVERSATION: can("on models named by system_in_conversation, if the template writes them in place"),
-        "thinking": can("as reasoning_content of its message; the template decides what it keeps"),
+        "thinking": can("as reasoning_content of its message; the template may drop it"),
         "images": cannot("left out: content is text"),
         "images in tool results": cannot("left out: content is text"),
         "messages of one role in a row": can(
