@@ -178,11 +178,11 @@ class _ChainPrompt(Struct, frozen=True):
     sums: list[int]
 
 
-class _RefusedError(Exception):
+class _RefusedEventError(Exception):
     """A line that contradicts itself."""
 
 
-class _MissedError(_RefusedError):
+class _MissedError(_RefusedEventError):
     """A line that does not fit what came before it, as far as that could be read."""
 
 
@@ -216,7 +216,7 @@ class AssembledLog(LineReader):
         held = self._chains.pop(record.chain, None)
         try:
             made = _continued(record, held)
-        except _RefusedError as error:
+        except _RefusedEventError as error:
             where = f"turn {record.turn} of chain {printable(cut_masked(record.chain, 60))!r}"
             missed = isinstance(error, _MissedError) and (self._lost or held is None)
             return problem(Code.UNKNOWN_ID if missed else Code.MALFORMED_RECORD, f"{where} {error}", line)
@@ -242,7 +242,7 @@ def _decoded(data: bytes) -> AssembledTurn | None:
 
 
 def _continued(record: AssembledTurn, held: _ChainPrompt | None) -> _ChainPrompt:
-    """Return the prompt that a line makes of the one before; raises `_RefusedError` where it does not fit."""
+    """Return the prompt that a line makes of the one before; raises `_RefusedEventError` where it does not fit."""
     if held is None:
         if record.keep_segments or record.keep_bytes:
             raise _MissedError(f"keeps {record.keep_segments} segments of a turn before, which is missing")
@@ -254,9 +254,9 @@ def _continued(record: AssembledTurn, held: _ChainPrompt | None) -> _ChainPrompt
         raise _MissedError(f"keeps {record.keep_bytes} bytes; the first {kept} segments have {held.sums[kept]}")
     if record.tail_segments > len(record.append):
         tail, added = record.tail_segments, len(record.append)
-        raise _RefusedError(f"has {tail} segments in its tail and {added} in all that is new")
+        raise _RefusedEventError(f"has {tail} segments in its tail and {added} in all that is new")
     if kept and record.dialect != before.dialect:
-        raise _RefusedError(f"keeps segments of another dialect ({printable(cut_masked(before.dialect, 60))})")
+        raise _RefusedEventError(f"keeps segments of another dialect ({printable(cut_masked(before.dialect, 60))})")
     new = [
         Segment(addition.section, addition.path, addition.data.encode(), addition.kind,
                 None if addition.breakpoint is UNSET else bytes(addition.breakpoint), addition.origin)
@@ -265,7 +265,7 @@ def _continued(record: AssembledTurn, held: _ChainPrompt | None) -> _ChainPrompt
     fixed = len(new) - record.tail_segments
     tail = tuple(new[fixed:])
     if sum(len(segment.data) for segment in tail) != record.tail_bytes:
-        raise _RefusedError("has a tail of another size than it says")
+        raise _RefusedEventError("has a tail of another size than it says")
     return _extended(record, before, held.sums, new[:fixed], tail)
 
 
@@ -279,7 +279,7 @@ def _extended(
     breakpoints = record.breakpoints
     positions = tuple([place for place, _ in breakpoints])
     if any(place >= after for place, after in pairwise((*positions, kept + len(new)))):
-        raise _RefusedError("has breakpoints out of order, or on segments that it does not have")
+        raise _RefusedEventError("has breakpoints out of order, or on segments that it does not have")
     prompt = Prompt(
         dialect=record.dialect, fidelity=record.fidelity, model=record.model, head=head,
         messages=before.messages.cut(max(0, kept - size)).extend(new[added:]), tail=tail,

@@ -26,7 +26,7 @@ from lore.model.results import Finding, Summary, UnrecordedParts, copy_fields
 VERSION = 1
 
 
-class _Fault(Struct, frozen=True, array_like=True):
+class _FaultRecord(Struct, frozen=True, array_like=True):
     """Why a file that was named cannot be judged."""
 
     message: str
@@ -55,7 +55,7 @@ class _ResultRecord(Struct, frozen=True, array_like=True, forbid_unknown_fields=
     log: list[str]
     failed: bool
     incomplete: bool
-    fault: _Fault | None
+    fault: _FaultRecord | None
 
 
 _DECODER = msgspec.json.Decoder(_ResultRecord)
@@ -64,7 +64,9 @@ _DECODER = msgspec.json.Decoder(_ResultRecord)
 def encode(result: FileResult) -> bytes:
     """Return a result as JSON."""
     error = result.error
-    fault = None if error is None else _Fault(error.message, error.hint, error.where, error.choices, error.exit_code)
+    fault = (
+        None if error is None else _FaultRecord(error.message, error.hint, error.where, error.choices, error.exit_code)
+    )
     costs = [(*key, cost) for key, cost in result.costs.items()]
     record = copy_fields(_ResultRecord, result, costs=costs, excused=list(result.excused.items()), fault=fault)
     try:

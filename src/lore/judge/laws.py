@@ -55,7 +55,7 @@ class _HeldLaw(NamedTuple):
     times: int = 1
 
 
-class _Message(NamedTuple):
+class _RoleMessage(NamedTuple):
     """Where a message begins, and the envelope that it begins with."""
 
     start: int
@@ -72,7 +72,7 @@ class Laws:
         self._rules, self._labels = rules, labels
         self._held: dict[Code, _HeldLaw] = {}
         self._pairs = ToolPairs()
-        self._seen: list[_Message] = []  # the messages of the chain's last prompt
+        self._seen: list[_RoleMessage] = []  # the messages of the chain's last prompt
         self._head: tuple[Segment, ...] = ()
         self._before: Prompt | None = None  # the chain's last one
 
@@ -127,7 +127,7 @@ class Laws:
         for at, segment in enumerate(turn.prompt.messages.since(same), same):
             if segment.kind in ("envelope", "opaque"):
                 envelope, before, results = segment.data, results, False
-                self._seen.append(_Message(at, envelope))
+                self._seen.append(_RoleMessage(at, envelope))
             made = _call_of(segment, envelope)
             if made is not None:
                 results = results or made.answers
