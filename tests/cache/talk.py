@@ -7,8 +7,7 @@ from typing import Any
 from msgspec import Raw
 
 from lore.cache.base import Prediction
-from lore.cache.forecast import Situation
-from lore.cache.levels import Levels
+from lore.cache.transcripts import TranscriptCache, TurnState
 from lore.model.events import Usage, Verdict
 from lore.model.items import AssistantMessage, CompactDivider, Item, TextBlock, ToolCall, UserMessage
 from lore.model.state import Change, Entry, Sign
@@ -29,13 +28,13 @@ class Talk:
     """A session as the level model sees it. `turn` predicts and learns; what it leaves is in the attributes."""
 
     def __init__(self, begin: float = BEGIN) -> None:
-        self.levels = Levels(packaged)
+        self.levels = TranscriptCache(packaged)
         self.entries: Vector[Entry] = Vector()
         self.time = begin
         self.number = 0
         self.model = "claude-x"
         self.last: Turn | None = None
-        self.situation: Situation | None = None
+        self.situation: TurnState | None = None
         self.odd = ""
 
     def add(self, *items: Item) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cache.talk import Talk
 from fuzz.samples import CORPUS
 from helpers.strategies import claude_logs
-from lore.cache.levels import Levels
+from lore.cache.transcripts import TranscriptCache
 from lore.model.events import Usage, Verdict
 from lore.recording.opening import Options
 from lore.run.rules import packaged
@@ -25,7 +25,7 @@ _bills = st.one_of(st.none(), st.builds(Usage, _counts, _counts, _counts, _count
 
 
 def predictions(turns):
-    levels, found = Levels(packaged), []
+    levels, found = TranscriptCache(packaged), []
     for turn in turns:
         found.append(levels.predict(turn))
         levels.learn(turn)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lore.cache.predictor import living, sections
+from lore.cache.predictor import with_lifetime
 from lore.model.events import Usage
 from lore.model.turn import Prompt, Turn
 
@@ -25,28 +25,21 @@ def billed(usage):
     ("pause", "why", "read"), [(3400.0, "goes-on", 22_000), (60.0, "goes-on", 0), (None, "goes-on", 0),
                                (4000.0, "goes-on", 0), (3400.0, "compaction", 0)],
 )  # fmt: skip
-def test_what_a_pause_lost_counts_as_read_where_it_would_have_lived(pause, why, read):
+def test_loss_that_the_lifetime_outlives_counts_as_read(pause, why, read):
     """Learned from as it was billed, such a drop became the level of a head, and a compaction fell to it later."""
-    found = living(billed(BILL), 3600.0, 22_000, seen(pause), goes_on=why == "goes-on").usage
+    found = with_lifetime(billed(BILL), 3600.0, 22_000, seen(pause), continues=why == "goes-on").usage
     assert (found.read_tokens, found.write_tokens) == (read, 22_500 - read)
     assert (found.write_1h_tokens, found.write_5m_tokens) == (found.write_tokens, 0)
 
 
 @pytest.mark.parametrize("pause", [60.0, 3400.0])
-def test_a_bill_of_what_lives_an_hour_already_is_left_as_it_is(pause):
+def test_usage_with_this_lifetime_is_unchanged(pause):
     """A drop for another reason counted as read: of sessions whose every write lives an hour, 5 of 29 gained by it."""
     turn = billed(Usage(3, 0, 22_500, 10, 0, 22_500))
-    assert living(turn, 3600.0, 22_000, seen(pause, lifetime=3600.0), goes_on=True) is turn
+    assert with_lifetime(turn, 3600.0, 22_000, seen(pause, lifetime=3600.0), continues=True) is turn
 
 
-def test_a_bill_that_says_nothing_of_lifetimes_had_the_default():
+def test_unsplit_writes_have_the_default_lifetime():
     turn = billed(Usage(3, 20_000, 500, 10))
-    assert living(turn, 300.0, 22_000, seen(), goes_on=True) is turn
-    assert living(turn, 3600.0, 22_000, seen(), goes_on=True).usage.write_1h_tokens == 500
-
-
-@pytest.mark.parametrize(
-    "order", ["", "tools", "tools,system", "tools,tools,messages", "a,b,c", "tools,system,messages,x"]
-)
-def test_an_order_that_is_none_is_not_followed(order):
-    assert sections(order) == ()
+    assert with_lifetime(turn, 300.0, 22_000, seen(), continues=True) is turn
+    assert with_lifetime(turn, 3600.0, 22_000, seen(), continues=True).usage.write_1h_tokens == 500

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from judge.foretelling import HOUR, asked, bill, body, codes, told
 from lore.cache.base import Prediction
-from lore.cache.levels import Predicted
+from lore.cache.transcripts import Predicted
 from lore.judge import reads
 from lore.model.events import Usage
 from lore.model.evidence import ReadBelowForecast

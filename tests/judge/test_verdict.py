@@ -7,7 +7,7 @@ import pytest
 from cache.talk import Talk, bill
 from judge.foretelling import PLACE, START
 from lore.cache.base import Prediction
-from lore.cache.levels import Predicted, Transcripts
+from lore.cache.transcripts import Predicted, Transcripts
 from lore.judge.base import findings_of
 from lore.model.events import Usage
 from lore.model.state import Change
@@ -133,7 +133,7 @@ def test_the_bill_of_a_turn_is_not_known_to_what_foresees_it():
             talk.turn(one, signs=("effort",) if number == 2 else ())
             levels.take(talk.last)
             levels.situation()
-            verdict = judge.turn(talk.last, levels.seen)
+            verdict = judge.turn(talk.last, levels.latest)
             talk.use()
         found.append((lead(verdict), verdict.foreseen.prediction.read, verdict.was_foreseen))
     assert found == [("LORE120", 10_000, True), ("LORE120", 10_000, True), (None, 10_000, None)]

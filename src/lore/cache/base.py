@@ -32,6 +32,14 @@ class Outcome(NamedTuple):
     why: str
 
 
+def alternatives(first: Outcome, fall: Outcome) -> tuple[Outcome, ...]:
+    """Return two outcomes, the likelier one first: `fall` is as likely as it says, `first` otherwise."""
+    if fall.read >= first.read or fall.probability <= 0:
+        return (first._replace(probability=1.0),)
+    both = (first._replace(probability=1.0 - fall.probability), fall)
+    return both if both[0].probability >= fall.probability else both[::-1]
+
+
 class Prediction(NamedTuple):
     """What a cache would do with one request, in tokens; all None where nothing can be said.
 

@@ -18,9 +18,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-from lore.cache.base import UNKNOWN, Breakpoint, Confidence, Look, Outcome, Prediction, Request
+from lore.cache.base import UNKNOWN, Breakpoint, Confidence, Look, Outcome, Prediction, Request, alternatives
 from lore.cache.bills import FIVE_MINUTES, GRACE, ONE_HOUR, positions
-from lore.cache.forecast import outcomes
 from lore.cache.tree import SLACK, PrefixTree, Ruler, TreePath
 from lore.model.events import Usage
 from lore.model.limits import CACHE_ENTRIES
@@ -130,28 +129,32 @@ class Breakpoints:
     def _outcomes(
         self, request: Request, path: TreePath, breakpoints: Sequence[Breakpoint], hit: int, reason: str
     ) -> tuple[Outcome, ...]:
-        """Return what may be read: by the clock's rules (`hit`), or otherwise as often as was counted.
+        """Return what may be read: by the rules of the clock (`hit`), or otherwise as often as was counted.
 
-        An entry may outlive its time; right after it was written an older one may be served. Costs O(places looked at).
+        An entry may outlive its lifetime; directly after it was written an older one may be served.
         """
         soon = self._look("ready_after", request.model, request.at) or 0.0
-        read, falls = self._ruler.position(hit), list[Outcome]()
+        read = self._ruler.position(hit)
         for place in self._places(request, path, breakpoints) if breakpoints else ():
             entry, tokens = self._entries.get(path.nodes[place]), self._ruler.position(place)
             if entry is None or place == hit:
                 continue
             why = _unreadable(entry, request.at)
-            if place > hit and why == EXPIRED and not falls:
+            if place > hit and why == EXPIRED:
                 chance = self._look(EXPIRIES[entry.lifetime >= ONE_HOUR], request.model, request.at)
-                falls += [] if chance is None else [Outcome(read, chance, reason)]
-                read, reason = (read, reason) if chance is None else (tokens, "an entry that outlived its time")
+                if chance is not None:
+                    return alternatives(
+                        Outcome(tokens, 1.0, "an entry that outlived its time"), Outcome(read, chance, reason)
+                    )
             elif place < hit and not why:
                 written = self._entries[path.nodes[hit]].ready
-                new = written is not None and request.at is not None and request.at - written < soon
-                chance = self._look("habit:older-entry", request.model, request.at) if new else None
-                falls += [] if chance is None else [Outcome(tokens, chance, "an entry before the newest")]
+                is_new = written is not None and request.at is not None and request.at - written < soon
+                chance = self._look("habit:older-entry", request.model, request.at) if is_new else None
+                if chance is not None:
+                    older = Outcome(tokens, chance, "an entry before the newest")
+                    return alternatives(Outcome(read, 1.0, reason), older)
                 break
-        return outcomes(read, reason, falls)
+        return (Outcome(read, 1.0, reason),)
 
     def _predicted(
         self, request: Request, breakpoints: Sequence[Breakpoint], hit: int, found: tuple[Outcome, ...]

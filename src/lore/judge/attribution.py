@@ -31,7 +31,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from lore.cache import bills
-from lore.cache.forecast import Situation
+from lore.cache.transcripts import TurnState
 from lore.judge import witnesses
 from lore.judge.rewrites import sealed
 from lore.judge.signs import BY_COUNT, COUNTED, SHRANK, STRONG, WEAK, confirmed, dropped_reasoning
@@ -121,12 +121,12 @@ def against_level(context: PairContext, cause: Cause) -> e.RuledOut | None:
     name = CODES[cause.code].name
     if cause.section in ("tools", "system"):
         return head_was_read(seen, read, name)
-    if cause.code == Code.CACHE_EXPIRED and seen.gone is not None and read >= seen.gone:
+    if cause.code == Code.CACHE_EXPIRED and seen.first_expired is not None and read >= seen.first_expired:
         name += ": the read reaches a breakpoint that is as old"
-        return e.RuledOut(name, out=True, count=read, limit=seen.gone)
-    if cause.section == "messages" and seen.least is not None and read < seen.least:
+        return e.RuledOut(name, out=True, count=read, limit=seen.first_expired)
+    if cause.section == "messages" and seen.min_read is not None and read < seen.min_read:
         name += ": the read falls below tools and system prompt"
-        return e.RuledOut(name, out=True, count=read, limit=seen.least)
+        return e.RuledOut(name, out=True, count=read, limit=seen.min_read)
     return None
 
 
@@ -173,7 +173,7 @@ def _model(context: PairContext) -> Cause | None:
 
 def _session(context: PairContext) -> Cause | None:
     found = _change(Code.SESSION_CHANGED)(context)
-    if found is not None or context.situation is None or not context.situation.moved_head:
+    if found is not None or context.situation is None or not context.situation.head_changed:
         return found
     return _strong(Code.SESSION_CHANGED, e.RecordedChange(Code.SESSION_CHANGED, "tools or system prompt differ"))
 
@@ -189,7 +189,7 @@ def _by_hash(section: str) -> _Look:
 def _lookback(context: PairContext) -> Cause | None:
     """Return that the last entry is out of reach of every breakpoint."""
     if context.situation is not None:
-        reach = context.situation.reach
+        reach = context.situation.new_positions
         if reach <= bills.POSITIONS or bills.lookback(context.right.at).runs:
             return None
         found = e.LookbackExceeded(reach, bills.POSITIONS, context.fell)
@@ -296,11 +296,14 @@ def _reasons(context: PairContext) -> Iterator[e.RuledOut]:
     if shrank:
         yield e.RuledOut("the prompt shrank", out=False, count=size, limit=was)
     if situation is not None:
-        grew = situation.same == situation.size and not shrank
+        grew = situation.unchanged == situation.entries and not shrank
         yield e.RuledOut("compaction, cleared results, rewind", grew or None)
         if not situation.implicit:
             yield e.RuledOut(
-                "lookback", situation.reach <= bills.POSITIONS, count=situation.reach, limit=bills.POSITIONS
+                "lookback",
+                situation.new_positions <= bills.POSITIONS,
+                count=situation.new_positions,
+                limit=bills.POSITIONS,
             )
         shown = [sign.name for sign in right.signs if sign.name in _OF_HEAD]
         if not shown or not headed:  # what the read itself rules out of the head is said with its level
@@ -341,23 +344,23 @@ def _level(context: PairContext) -> e.RuledOut | None:
     if seen is None or read is None:
         return None
     whole = head_was_read(seen, read, _HEAD)
-    if whole is None and seen.least is not None and read < seen.least:
-        return e.RuledOut("messages alone: the read falls below them", out=True, count=read, limit=seen.least)
+    if whole is None and seen.min_read is not None and read < seen.min_read:
+        return e.RuledOut("messages alone: the read falls below them", out=True, count=read, limit=seen.min_read)
     return whole
 
 
-def head_was_read(seen: Situation, read: int, name: str) -> e.RuledOut | None:
+def head_was_read(seen: TurnState, read: int, name: str) -> e.RuledOut | None:
     """Return that a read found tools and system prompt as they were, since it found what stands behind them.
 
     It reaches the breakpoint before the last, or one further in front exactly or by far: a head that is another may
     end a little behind the first of them, and be kept warm by other sessions.
     """
-    if seen.earlier is not None and read >= seen.earlier:
+    if seen.earlier_position is not None and read >= seen.earlier_position:
         where = "what the request before the last left" if seen.implicit else "the breakpoint before the last"
-        return e.RuledOut(f"{name}: the read reaches {where}", out=True, count=read, limit=seen.earlier)
-    if seen.behind is not None and (read == seen.behind or read >= seen.behind + bills.DROP):
+        return e.RuledOut(f"{name}: the read reaches {where}", out=True, count=read, limit=seen.earlier_position)
+    if seen.first_position is not None and (read == seen.first_position or read >= seen.first_position + bills.DROP):
         where = "into the history" if seen.implicit else "a breakpoint in the history"
-        return e.RuledOut(f"{name}: the read reaches {where}", out=True, count=read, limit=seen.behind)
+        return e.RuledOut(f"{name}: the read reaches {where}", out=True, count=read, limit=seen.first_position)
     return None
 
 
@@ -401,6 +404,6 @@ _EDIT = re.compile(rb'"((?:clear_|compact)\w{0,60})"')
 def cause_of(context: PairContext) -> Cause | None:
     """Return why a turn read nothing; None where its cache may have breakpoints, or its history is another."""
     seen = context.situation
-    if seen is None or not seen.implicit or seen.same < seen.size or seen.moved_head or seen.other_model:
+    if seen is None or not seen.implicit or seen.unchanged < seen.entries or seen.head_changed or seen.model_changed:
         return None
     return witnesses.expired(context) or witnesses.parallel(context) or unexplained(context)

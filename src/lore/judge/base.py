@@ -23,10 +23,10 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from lore.cache.bills import DROP, ONE_HOUR, asked_lifetime, cached, prompt_tokens
-from lore.cache.levels import Predicted
 from lore.cache.prices import MILLION, Price, bill_price
 from lore.cache.rules import DatedRules
 from lore.cache.served import billed_by, is_transcript
+from lore.cache.transcripts import Predicted
 from lore.judge.pair import BY_BILL, Pair, is_remark, lost_tokens
 from lore.model.canonical import decode
 from lore.model.cause import Cause, Place

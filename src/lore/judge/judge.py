@@ -1,8 +1,8 @@
 """The judge of one recording: turns in, exactly one verdict a turn out, and what holds for whole chains.
 
 In: the turns of a recording in order, with what was foreseen for each where somebody predicts; the dated rules, asked
-when they are first needed. Out: verdicts; when a chain has ended, its findings. Rules: a transcript's levels are
-always followed, whoever predicts, so that every command sees the same evidence; nothing of a turn's own bill is known
+when they are first needed. Out: verdicts; when a chain has ended, its findings. Rules: transcripts are always
+followed, whoever predicts, so that every command sees the same evidence; nothing of a turn's own bill is known
 to its prediction. The first turn of a chain makes no pair, but where it restarts another chain without its tools, or
 was sent beside others of one fan-out before the first of them was answered: then the other one's tools and system
 prompt are its left. A call that stands in the recording twice is judged once. Memory: one turn a chain and model, the
@@ -20,10 +20,10 @@ from msgspec.structs import replace
 
 from lore.cache.bills import BYTES_PER_TOKEN, TOLERANCE_TOKENS, cached, has_unseen, met_read, prompt_tokens
 from lore.cache.habits import Habits
-from lore.cache.levels import Predicted, Transcripts
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.served import cache_of, is_transcript, served_by
+from lore.cache.transcripts import Predicted, Transcripts
 from lore.judge.base import TURN_RULES, TurnRule, TurnVerdict, paid_again, price_of
 from lore.judge.laws import Laws, UnderMinimum
 from lore.judge.pair import Pair, is_remark
@@ -87,7 +87,7 @@ class Judge:
         self._rules: dict[str, list[TurnRule]] = {}  # of the chains that go on
         self._tolerance, self._labels = tolerance, labels
         self._beside, self._heads = Beside(), dict[int, int]()  # what chains of a recording know of one another
-        self._levels: Transcripts | None = None  # of transcripts alone
+        self._transcripts: Transcripts | None = None  # of transcripts alone
         self._quick = quick
         self._dated = rules
         self._paces: dict[str, _Pace] = {}
@@ -104,17 +104,17 @@ class Judge:
 
     def turn(self, turn: Turn, foreseen: Predicted | None = None) -> TurnVerdict:
         """Judge the next turn; `foreseen` is a prediction made before its bill was read, by whatever cache."""
-        levels, look = None, unknown
+        transcripts, look = None, unknown
         if is_transcript(turn):
-            levels = self._levels = self._levels or Transcripts(self._dated)
-            # somebody may have followed the levels of a cache that was asked for, and not of the one that served it
+            transcripts = self._transcripts = self._transcripts or Transcripts(self._dated)
+            # a prediction for another cache than the one that served the turn says nothing here
             own = foreseen is not None and foreseen.situation and foreseen.cache == cache_of(turn, served_by(turn))
-            levels.take(turn, foreseen if own else None)
-            look = levels.situation
+            transcripts.take(turn, foreseen if own else None)
+            look = transcripts.situation
         extension = self._chained.extended(turn, look) if self._quick else None
         pair = self._chained.advance(turn, look) if extension is None else extension.pair
-        if foreseen is None and levels is not None:
-            foreseen = levels.seen
+        if foreseen is None and transcripts is not None:
+            foreseen = transcripts.latest
         verdict = TurnVerdict(turn, pair, compared=extension is not None or pair is not None, foreseen=foreseen)
         if verdict.pair is not None:
             pair = cacheable(verdict.pair, self._dated)

@@ -20,12 +20,12 @@ from decimal import Decimal
 from msgspec.structs import replace
 
 from lore.cache.bills import DROP, block_tokens, met_read, position, self_contradiction, total, within_bill
-from lore.cache.forecast import Tally
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, Lifetime, lifetime_after
 from lore.judge.base import TurnVerdict, date_of, exact, lasting_path, paid_again, price_of
 from lore.judge.pair import is_remark
 from lore.judge.spending import CauseSums, LedgerRequest, Sums
+from lore.judge.witnesses import Tally
 from lore.model.codes import UNEXPLAINED, Code, Reader
 from lore.model.events import MAIN, SUMMED_COUNTS
 from lore.model.evidence import Evidence, ModelChanged, Paused, Rerouted, RoutedElsewhere
@@ -169,12 +169,12 @@ def is_append(verdict: TurnVerdict) -> bool:
     seen = None if verdict.foreseen is None else verdict.foreseen.situation
     if seen is None:
         return True
-    if seen.same < seen.size or seen.moved_head or seen.other_model or seen.changes:
+    if seen.unchanged < seen.entries or seen.head_changed or seen.model_changed or seen.changes:
         return False
     if seen.pause is not None and seen.lifetime is not None and seen.pause > seen.lifetime:
         return False
-    stood = seen.stood or 0
-    return not any(sign.sign == "reasoning" and (sign.left or 0) < stood - DROP for sign in seen.seen)
+    stood = seen.cached or 0
+    return not any(sign.sign == "reasoning" and (sign.left or 0) < stood - DROP for sign in seen.signals)
 
 
 def _keys(turn: Turn) -> Iterator[tuple[str, str]]:

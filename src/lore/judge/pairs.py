@@ -15,12 +15,12 @@ from typing import NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from lore.cache import bills
-from lore.cache.forecast import Situation, Tally
 from lore.cache.habits import Habits
+from lore.cache.transcripts import TurnState
 from lore.judge.attribution import attribute, cause_of, disputed, limited, too_far
 from lore.judge.pair import BY_BILL, Pair, Sizes, columns, dispute, is_remark
 from lore.judge.rewrites import ReplacedTail, evidence_of, last_message, replaced_tail, without_tail
-from lore.judge.witnesses import ESTIMATED, PairContext, by_shape, expired, other_api, parallel, rerouted, routed
+from lore.judge.witnesses import ESTIMATED, PairContext, Tally, by_shape, expired, other_api, parallel, rerouted, routed
 from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.events import PromptHashes
@@ -41,7 +41,7 @@ from lore.prefix.tools import explain_hashes
 MODELS = 8  # of a chain, whose last turns are remembered
 _REWRITES = (Code.COMPACTION, Code.REWIND, Code.TOOL_RESULT_REWRITTEN)
 
-Look: TypeAlias = Callable[[], "Situation | None"]  # what levels knew before the bill: asked where the bill fell
+Look: TypeAlias = Callable[[], "TurnState | None"]  # what levels knew before the bill: asked where the bill fell
 
 
 def unknown() -> None:

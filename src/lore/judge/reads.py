@@ -21,9 +21,9 @@ from typing import NamedTuple
 from msgspec import structs
 
 from lore.cache import bills
-from lore.cache.levels import Predicted
 from lore.cache.predictor import Predictor
 from lore.cache.rules import DatedRules
+from lore.cache.transcripts import Predicted
 from lore.judge.attribution import changed_parameters
 from lore.judge.base import finding
 from lore.judge.pair import Pair, is_remark

@@ -18,8 +18,8 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from lore.cache.bills import DROP, cached, total
-from lore.cache.forecast import Seen
 from lore.cache.served import normal_name
+from lore.cache.transcripts import Signal
 from lore.judge.witnesses import PairContext
 from lore.model.cause import Cause
 from lore.model.codes import CODES, Code
@@ -86,7 +86,7 @@ def confirmed(cause: Cause) -> Cause:
 def _left_the_floor(context: PairContext) -> bool:
     """Tell whether exactly that was read which other tools or another system prompt leave."""
     seen = context.situation
-    return seen is not None and seen.floor is not None and context.read == seen.floor
+    return seen is not None and seen.shared_head is not None and context.read == seen.shared_head
 
 
 def _fell_before(context: PairContext, name: str) -> bool:
@@ -141,7 +141,9 @@ def _habit(name: str) -> _Look:
 def _skill(context: PairContext) -> Cause | None:
     """Return that a skill was used since the last prompt of the user, in versions in whose habit a fall was then."""
     seen = context.situation
-    waited = None if seen is None else next((sign for sign in seen.seen if sign.sign == "skill" and sign.waited), None)
+    waited = (
+        None if seen is None else next((sign for sign in seen.signals if sign.sign == "skill" and sign.waited), None)
+    )
     if waited is None:
         return None
     model = normal_name(context.right.model)
@@ -155,18 +157,18 @@ def _skill(context: PairContext) -> Cause | None:
 def _hook_text(context: PairContext) -> Cause | None:
     """Return that a hook's text is taken out of the history when the user speaks again."""
     seen = context.situation
-    if seen is None or seen.waiting is None or not seen.grown.prompted:
+    if seen is None or seen.hook_entries is None or not seen.grown.prompted:
         return None
-    exact = context.read == seen.put_back
-    evidence = HookText(seen.waiting, seen.hooks, exact)
+    exact = context.read == seen.without_hook
+    evidence = HookText(seen.hook_entries, seen.hooks, exact)
     found = Cause(Code.HOOK_TEXT_MOVED, "messages", evidence, strength="weak", override=_OPEN)
     return confirmed(found) if exact else found
 
 
-def dropped_reasoning(context: PairContext) -> Seen | None:
+def dropped_reasoning(context: PairContext) -> Signal | None:
     """Return the reasoning that is left out from this prompt of the user on; None where there is none."""
     seen = context.situation
-    return None if seen is None else next((sign for sign in seen.seen if sign.sign == "reasoning"), None)
+    return None if seen is None else next((sign for sign in seen.signals if sign.sign == "reasoning"), None)
 
 
 def _reasoning_dropped(context: PairContext) -> Cause | None:
@@ -174,7 +176,7 @@ def _reasoning_dropped(context: PairContext) -> Cause | None:
     dropped, read = dropped_reasoning(context), context.read
     if dropped is None or dropped.left is None or read is None or read < dropped.left - DROP:
         return None
-    evidence = ReasoningDropped(dropped.size, dropped.left, exact=read <= dropped.left + DROP)
+    evidence = ReasoningDropped(dropped.entries, dropped.left, exact=read <= dropped.left + DROP)
     strength = "strong" if evidence.exact else "weak"
     return Cause(Code.REASONING_DROPPED_BY_TEMPLATE, "messages", evidence, strength=strength)
 
@@ -188,7 +190,7 @@ def _taken_out(context: PairContext) -> Cause | None:
     left, right, seen = context.left, context.right, context.situation
     if right.basis is None or right.changes or left.model != right.model or left.usage is None or right.usage is None:
         return None
-    if seen is not None and (seen.same < seen.size or seen.moved_head):
+    if seen is not None and (seen.unchanged < seen.entries or seen.head_changed):
         return None
     if dropped_reasoning(context) is not None:  # the prompt is shorter by that
         return None
@@ -197,7 +199,7 @@ def _taken_out(context: PairContext) -> Cause | None:
     if before is None or after is None or before - after <= SHRANK:
         return None if boundary is None else _cause(boundary, weak=False)
     evidence = TotalShrank(before, after, cached(left.usage) or 0, boundary=boundary is not None)
-    least = None if seen is None else seen.least
+    least = None if seen is None else seen.min_read
     if least is not None and (context.read or 0) < least:
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, None, evidence, strength="strong")
     if boundary is None and not any(isinstance(entry.item, ToolCall) for entry in right.basis.entries):
@@ -221,10 +223,10 @@ def _seen(sign: Sign) -> SignSeen | ToolsAnnounced:
 def _shrunk(context: PairContext) -> Cause | None:
     """Return that the history is shorter than it was, or another from some place on."""
     seen = context.situation
-    if seen is None or seen.same >= seen.size:
+    if seen is None or seen.unchanged >= seen.entries:
         return None
     about = CODES[Code.REWIND].section
-    return Cause(Code.REWIND, about, HistoryShrank(seen.same, seen.size), strength="strong")
+    return Cause(Code.REWIND, about, HistoryShrank(seen.unchanged, seen.entries), strength="strong")
 
 
 STRONG: tuple[_Look, ...] = (

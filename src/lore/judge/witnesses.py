@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, SOON, TOLERANCE_TOKENS, cached, expiry, met_read, prompt_tokens
-from lore.cache.forecast import Situation, Tally
 from lore.cache.habits import Habits
+from lore.cache.transcripts import TurnState
 from lore.judge.rewrites import rewritten, sealed
 from lore.model import evidence as e
 from lore.model.cause import Cause
@@ -39,6 +39,17 @@ SECTIONS = {"tools_changed": "tools", "system_changed": "system", "messages_chan
 CLIENTS = SECTIONS | {"model_changed": "model"}  # those that say that the client changed something
 REASONS = frozenset((*CLIENTS, "previous_message_not_found", "unavailable"))
 ESTIMATED = 1.25  # an estimate of tokens from bytes is rarely off by more
+
+
+class Tally(NamedTuple):
+    """How often a session showed something, and how often the read fell then."""
+
+    seen: int = 0
+    fell: int = 0
+
+    def plus(self, *, fell: bool) -> Tally:
+        """Return the tally with one more occurrence."""
+        return Tally(self.seen + 1, self.fell + fell)
 
 
 class PairContext(NamedTuple):
@@ -59,7 +70,7 @@ class PairContext(NamedTuple):
     lives: float | None
     positions: tuple[int, ...]
     billed: bool
-    situation: Situation | None = None
+    situation: TurnState | None = None
     used: Turn | None = None
     shown: Mapping[str, Tally] = {}
     habits: Callable[[], Habits] = Habits
@@ -206,7 +217,7 @@ def older_entry(context: PairContext) -> Cause | None:
     soon, read = since(context.left, context.right), context.read
     if soon is None or not 0 <= soon <= SOON or not read or not context.billed:
         return None
-    earlier = None if context.situation is None else context.situation.earlier
+    earlier = None if context.situation is None else context.situation.earlier_position
     if (read not in context.positions and read != earlier) or read == cached(context.left.usage):
         return None
     return Cause(Code.OLDER_ENTRY_SERVED, "time", e.OlderEntry(soon, read), strength="strong")

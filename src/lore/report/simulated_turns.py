@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from lore.cache.forecast import SURE
+from lore.cache.transcripts import SURE
 from lore.model.codes import UNEXPLAINED
 from lore.model.results.measured import MeasuredResult
 from lore.model.results.simulate import SimulatedTurn, SimulateResult

@@ -22,12 +22,12 @@ from msgspec.structs import replace
 
 from lore.cache.base import Prediction
 from lore.cache.bills import cached, met_read, position, total, unbelievable
-from lore.cache.levels import Predicted
 from lore.cache.predictor import NO_CHANGE, Predictor, WhatIf
 from lore.cache.prices import Price, is_partial
 from lore.cache.registry import BROUGHT, CACHES, is_known, takes_breakpoints
 from lore.cache.rules import DatedRules
 from lore.cache.served import cache_of, is_transcript, served_by
+from lore.cache.transcripts import Predicted
 from lore.errors import LoreError, lacks_plug_in
 from lore.formats.registry import lacks_of
 from lore.judge import savings
@@ -306,7 +306,7 @@ class Simulation:
                 self._formats.add(recording.state.format)
                 self.lacks.setdefault(lacks_of(recording.state.format), []).append(recording.state.format)
             assert predicted is not None, "every turn is predicted"
-            left = stood.get(turn.chain) if predicted.situation is None else predicted.situation.stood
+            left = stood.get(turn.chain) if predicted.situation is None else predicted.situation.cached
             again = played(verdict, predicted.prediction, left_behind.get(turn.chain))
             if not turn.failed:
                 left_behind[turn.chain] = again.left

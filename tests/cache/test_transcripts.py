@@ -1,4 +1,4 @@
-"""Levels: what a cache reads where a recording holds neither system prompt nor tools."""
+"""Predictions of transcripts whose cache has breakpoints."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from itertools import islice
 import pytest
 
 from cache.talk import ONE_BY_ONE, Talk, bill
-from lore.cache import lanes
+from lore.cache import growth
 from lore.cache.bills import total
-from lore.cache.levels import Levels
 from lore.cache.predictor import Predictor
+from lore.cache.transcripts import TranscriptCache
 from lore.model.events import Usage
 from lore.model.state import Change, Sign
 from lore.model.turn import Prompt, PromptBasis, Turn
@@ -25,12 +25,12 @@ def opened(begin=None, **fields):
     return talk
 
 
-def test_a_turn_that_goes_on_reads_all_that_stood_there():
+def test_continued_turn_reads_everything_cached():
     found = opened().turn(bill(12_300, 200))
     assert (found.read, found.confidence, found.reason) == (12_300, "rule", "goes-on")
 
 
-def test_what_was_appended_is_estimated_from_bytes_and_splits_into_written_and_uncached():
+def test_appended_tokens_are_estimated_from_bytes():
     talk = opened()
     talk.use(8_000)
     found = talk.turn(bill(12_300, 200))
@@ -40,7 +40,7 @@ def test_what_was_appended_is_estimated_from_bytes_and_splits_into_written_and_u
     assert found.write_1h == 0
 
 
-def test_the_rate_of_bytes_is_learned_from_earlier_bills():
+def test_bytes_per_token_are_learned_from_usage():
     talk, stood = opened(), 12_300
     for _ in range(20):
         talk.use(8_000)
@@ -52,13 +52,13 @@ def test_the_rate_of_bytes_is_learned_from_earlier_bills():
 @pytest.mark.parametrize(("hour", "pause", "reason"), [
     (False, 305, "goes-on"), (False, 307, "expiry"), (True, 307, "goes-on"), (True, 3_700, "expiry"),
 ])  # fmt: skip
-def test_what_is_older_than_its_lifetime_and_its_grace_is_gone(hour, pause, reason):
+def test_entry_expires_after_lifetime_and_grace(hour, pause, reason):
     found = opened(hour=hour).turn(bill(12_300, 200), after=pause)
     assert found.reason == reason
     assert found.read == (12_300 if reason == "goes-on" else 10_000)
 
 
-def test_a_compaction_leaves_the_head_and_what_it_left_is_learned():
+def test_compaction_leaves_the_head():
     talk = opened(hour=True)
     change = talk.compact()
     assert talk.turn(bill(11_000, 1_500, hour=True), changes=(change,)).read == 10_000
@@ -68,7 +68,7 @@ def test_a_compaction_leaves_the_head_and_what_it_left_is_learned():
     assert talk.turn(bill(11_000, 1_500, hour=True), changes=(change,)).read == 11_000
 
 
-def test_a_rewind_falls_back_to_the_last_position_before_it():
+def test_rewind_reads_the_last_position_before_it():
     talk = Talk()
     talk.ask()
     talk.turn(bill(10_000, 2_000))
@@ -83,7 +83,7 @@ def test_a_rewind_falls_back_to_the_last_position_before_it():
     assert talk.turn(bill(12_300, 10)).read == 12_300
 
 
-def test_another_model_has_nothing_and_the_first_one_still_has_its_own():
+def test_each_model_has_its_own_entries():
     talk = opened(hour=True)
     talk.model = "claude-y"
     found = talk.turn(bill(0, 12_000, hour=True), changes=(Change("LORE119", "model changed"),))
@@ -93,18 +93,17 @@ def test_another_model_has_nothing_and_the_first_one_still_has_its_own():
     assert talk.turn(bill(12_300, 700, hour=True), changes=(Change("LORE119", "model changed"),)).read == 12_300
 
 
-def test_a_hidden_request_is_foreseen_where_turn_ends_of_the_session_had_one():
-    talk, found, stood = opened(), [], 12_300
-    for hidden in (True, True, True, False, False, False, False):
-        talk.ask()
-        found.append(talk.turn(bill(stood + 70 * hidden, 200, output=70)))
-        stood += 70 * hidden + 200
-    reasons = [prediction.reason == "hidden-request" for prediction in found]
-    assert reasons == [False, False, True, True, True, False, False]
-    assert (found[1].read, found[2].read) == (12_570, 12_840 + 70)
+@pytest.mark.parametrize(("pause", "output", "hidden"), [(30.0, 70, True), (10.0, 70, False), (30.0, 12_000, False)])
+def test_hidden_request_is_predicted_after_short_turns(pause, output, hidden):
+    talk = opened()
+    talk.ask()
+    talk.turn(bill(12_370, 200, output=output))  # 70 tokens more than was cached: the client asked in between
+    talk.ask()
+    found = talk.turn(bill(12_570, 200), after=pause)
+    assert (found.reason == "hidden-request", found.read > 12_570) == (hidden, hidden)
 
 
-def test_an_output_count_of_a_response_that_had_just_begun_is_not_taken_for_its_length():
+def test_output_count_of_a_begun_response_is_ignored():
     """Versions before 2.1.59 kept the count of the first event: 1 for answers of thousands of tokens."""
     talk = opened()
     for read in (12_350, 12_600):
@@ -116,40 +115,22 @@ def test_an_output_count_of_a_response_that_had_just_begun_is_not_taken_for_its_
 
 
 @pytest.mark.parametrize("sign", ["effort", "client-version"])
-def test_changes_that_always_broke_the_prefix_are_foreseen(sign):
+def test_signal_that_always_broke_predicts_a_fall(sign):
     found = opened().turn(bill(10_000, 2_500), signs=(sign,))
     assert (found.read, found.reason, found.confidence) == (10_000, sign, "ceiling")
     assert 0.8 < found.probability < 0.9
 
 
-def test_changes_that_seldom_break_the_prefix_are_foreseen_once_the_session_shows_it():
-    talk, read = opened(), []
-    for _ in range(5):
-        read.append(talk.turn(bill(10_000, 2_500), signs=("tool-reference",)).read)
-        talk.use()
-    assert read[:2] == [12_300, 12_500]
-    assert read[4] == 10_000
-
-
-def test_a_sign_that_the_session_shows_to_be_harmless_is_foreseen_no_more():
-    talk, found = opened(), []
-    for stood in range(12_300, 13_300, 200):
-        found.append(talk.turn(bill(stood, 200), signs=("effort",)))
-        talk.use()
-    assert [prediction.read == 10_000 for prediction in found] == [True, True, True, False, False]
-    assert found[0].falls_below(12_300) > found[1].falls_below(12_500) > found[4].falls_below(13_100)
-
-
 @pytest.mark.parametrize(("names", "moved"), [
     ((), True), (("PostToolUse:Bash",), True), (("Stop", "PostToolUse:Edit"), True), (("Stop",), False),
 ])  # fmt: skip
-def test_text_of_hooks_beside_results_is_taken_out_when_the_user_speaks(names, moved):
+def test_hook_text_after_results_is_removed_at_next_prompt(names, moved):
     talk = opened(hour=True)
     talk.turn(bill(12_300, 2_000, hour=True), signs=(Sign("hook-context", names),))
     talk.ask()
     found = talk.turn(bill(12_300 if moved else 14_300, 1_900, hour=True))
     assert (found.read, found.probability > 0.9) == (12_300 if moved else 14_300, True)
-    assert talk.situation.put_back == (12_300 if moved else None)
+    assert talk.situation.without_hook == (12_300 if moved else None)
     assert talk.situation.hooks == (names if moved else ())
 
 
@@ -161,7 +142,7 @@ def version(name, number):
     ("2.1.118", [12_300, 12_500]), ("2.1.119", [10_000, 12_500]), ("2.1.207", [10_000, 12_500]),
     ("2.1.208", [12_300, 12_500]), ("2.1.209", [12_300, 12_500]), ("", [12_300, 12_500]),
 ])  # fmt: skip
-def test_the_first_tools_found_by_a_search_move_the_head_in_some_versions(number, reads):
+def test_first_tool_search_changes_head_in_some_versions(number, reads):
     """What the first does is not foreseen of the next: they are counted apart."""
     talk, found = opened(), []
     for stood in (12_300, 12_500):
@@ -171,7 +152,7 @@ def test_the_first_tools_found_by_a_search_move_the_head_in_some_versions(number
 
 
 @pytest.mark.parametrize(("number", "read"), [("2.1.58", 12_300), ("2.1.59", 14_300), ("", 14_300)])
-def test_a_skill_used_since_the_last_prompt_moves_its_text_in_early_versions(number, read):
+def test_skill_text_moves_at_prompt_in_early_versions(number, read):
     talk = opened(hour=True)
     assert talk.turn(bill(12_300, 2_000, hour=True), signs=(version("skill", number),)).read == 12_300
     talk.ask()
@@ -183,7 +164,7 @@ def test_a_skill_used_since_the_last_prompt_moves_its_text_in_early_versions(num
 @pytest.mark.parametrize(("model", "read"), [
     ("claude-opus-4-5-20251101", 10_000), ("claude-sonnet-4-5", 10_000), ("claude-opus-4-6", 12_300), ("x", 12_300),
 ])  # fmt: skip
-def test_answers_without_thinking_move_the_history_at_the_next_prompt_of_some_models(model, read):
+def test_missing_thinking_changes_history_for_some_models(model, read):
     talk = Talk()
     talk.model = model
     talk.open()
@@ -191,33 +172,20 @@ def test_answers_without_thinking_move_the_history_at_the_next_prompt_of_some_mo
     assert talk.turn(bill(read, 500), signs=("no-thinking",)).read == read
 
 
-def test_prompts_that_fell_without_any_sign_make_the_next_likely_to():
-    talk, stood, found = opened(), 12_300, []
-    for _ in range(5):
-        talk.ask()
-        found.append(talk.turn(bill(11_000, 3_000)))
-        talk.use()
-        talk.turn(bill(14_000, 500))
-    assert [prediction.reason == "no-sign" for prediction in found] == [False, False, False, False, True]
-    likely = [prediction.falls_below(14_500) for prediction in found[1:]]
-    assert [found[0].falls_below(stood), *likely] == sorted([found[0].falls_below(stood), *likely])
-    assert found[4].read == 11_000
-
-
 @pytest.mark.parametrize(("hour", "after", "low", "high"), [(False, 400.0, 0.92, 0.94), (True, 4_000.0, 0.96, 0.99)])
-def test_an_expired_entry_may_live_all_the_same(hour, after, low, high):
+def test_expiry_is_as_likely_as_counted(hour, after, low, high):
     found = opened(hour=hour).turn(bill(10_000, 2_500), after=after)
     assert low < found.probability < high
     assert {outcome.read for outcome in found.outcomes} == {10_000, 12_300}
 
 
-def test_within_three_seconds_the_position_before_the_last_may_be_read():
+def test_older_entry_is_an_outcome_within_seconds():
     found = opened().turn(bill(12_000, 500), after=2.0)
     assert [(outcome.read, outcome.why) for outcome in found.outcomes] == [(12_300, "goes-on"), (12_000, "older-entry")]
     assert 0.1 < found.outcomes[1].probability < 0.2
 
 
-def test_a_floor_is_believed_only_where_its_own_cause_was_certain():
+def test_shared_head_is_learned_from_certain_causes():
     talk = opened(hour=True)
     talk.turn(bill(4_000, 9_000, hour=True), signs=("tools-delta",))  # a guess: nothing is learned of what others keep
     talk.use()
@@ -229,7 +197,7 @@ def test_a_floor_is_believed_only_where_its_own_cause_was_certain():
 
 
 @pytest.mark.parametrize(("uses", "read"), [(5, 13_000), (25, 11_000)])
-def test_what_outlives_an_expiry_is_read_only_where_a_breakpoint_looks_back_so_far(uses, read):
+def test_one_hour_entry_survives_within_lookback(uses, read):
     talk = Talk(ONE_BY_ONE)
     talk.ask()
     talk.turn(bill(11_000, 1_000))
@@ -242,7 +210,7 @@ def test_what_outlives_an_expiry_is_read_only_where_a_breakpoint_looks_back_so_f
     assert (found.read, found.reason) == (read, "expiry")
 
 
-def test_what_an_answer_thought_is_not_looked_for_where_prompts_do_not_hold_it():
+def test_thinking_that_prompts_drop_is_not_expected():
     talk, stood = opened(), 12_300
     for number in range(3):
         talk.ask()
@@ -251,7 +219,7 @@ def test_what_an_answer_thought_is_not_looked_for_where_prompts_do_not_hold_it()
         stood += 160
 
 
-def test_more_new_positions_than_are_looked_back_leave_the_head_where_each_block_counts():
+def test_too_many_new_positions_leave_the_head():
     for begin, read in ((ONE_BY_ONE, 10_000), (None, 12_300)):
         talk = opened(begin)
         for _ in range(15):
@@ -259,12 +227,12 @@ def test_more_new_positions_than_are_looked_back_leave_the_head_where_each_block
         assert talk.turn(bill(read, 3_000)).read == read
 
 
-def test_missing_usage_is_unknown_and_what_follows_is_a_guess():
+def test_turn_after_missing_usage_is_estimated():
     talk = opened()
     talk.turn(None)
     talk.use()
     found = talk.turn(bill(12_600, 100))
-    assert talk.situation.stood is None
+    assert talk.situation.cached is None
     assert 12_300 < found.read < 12_800
     assert found.confidence == "ceiling"
 
@@ -272,7 +240,7 @@ def test_missing_usage_is_unknown_and_what_follows_is_a_guess():
 @pytest.mark.parametrize("usage", [
     Usage(-1, 5, 5), Usage(0, 0, 0), Usage(1, 2**40, 5), Usage(1, 12_300, 5, 1, 7, 9), Usage(1, -7, 5),
 ])  # fmt: skip
-def test_bills_that_cannot_be_are_said_and_not_learned_from(usage):
+def test_impossible_usage_is_reported_and_not_learned(usage):
     talk, other = opened(), opened()
     talk.turn(usage)
     other.turn(None)
@@ -284,12 +252,12 @@ def test_bills_that_cannot_be_are_said_and_not_learned_from(usage):
 
 
 @pytest.mark.parametrize("after", [None, -5_000.0])
-def test_clocks_that_are_missing_or_run_backwards_foresee_no_expiry(after):
+def test_missing_or_backward_clock_predicts_no_expiry(after):
     talk = opened()
     assert talk.turn(bill(12_300, 100), after=after).read == 12_300
 
 
-def test_another_system_prompt_leaves_what_others_keep():
+def test_changed_system_prompt_leaves_the_shared_head():
     talk = Talk()
     for system, usage, read in (("a", bill(3_000, 5_000), None), ("b", bill(3_000, 5_000), 3_000)):
         one = Turn("main", 1, Prompt("anthropic", "reconstructed"), usage=usage,
@@ -298,7 +266,7 @@ def test_another_system_prompt_leaves_what_others_keep():
         talk.levels.learn(one)
 
 
-def test_ten_thousand_turns_look_at_each_entry_a_bounded_number_of_times(monkeypatch):
+def test_long_session_measures_each_entry_few_times(monkeypatch):
     looked = [0]
 
     def counted(entries, most):
@@ -306,7 +274,7 @@ def test_ten_thousand_turns_look_at_each_entry_a_bounded_number_of_times(monkeyp
             looked[0] += 1
             yield entry
 
-    monkeypatch.setattr(lanes, "islice", counted)
+    monkeypatch.setattr(growth, "islice", counted)
     talk, stood = Talk(), 12_000
     talk.ask()
     talk.turn(bill(10_000, 2_000))
@@ -341,20 +309,6 @@ def random_turns(seed):
         yield talk.last
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_what_is_followed_is_remembered_as_what_is_predicted(seed):
-    """A turn that plainly goes on takes a shorter way, and nobody can tell by what is said of the turns behind it."""
-    predicted, followed, asked = Levels(packaged), Levels(packaged), random.Random(seed)
-    for turn in random_turns(seed):
-        expected = predicted.predict(turn)
-        if asked.random() < 0.7:
-            predicted.learn(turn)
-            followed.follow(turn)
-            continue
-        assert (followed.predict(turn), followed.situation) == (expected, predicted.situation)
-        assert followed.learn(turn) == predicted.learn(turn)
-
-
 def holds(prediction, whole):
     """Assert what holds of every prediction: nothing below zero, nothing above what is asked, chances that sum to 1."""
     read, write, uncached = prediction.read, prediction.write, prediction.uncached
@@ -367,19 +321,19 @@ def holds(prediction, whole):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_prediction_is_never_above_what_is_asked_and_never_below_zero(seed):
-    levels, known = Levels(packaged), 0
+def test_predictions_stay_within_the_prompt(seed):
+    levels, known = TranscriptCache(packaged), 0
     for turn in random_turns(seed):
         prediction = levels.predict(turn)
         if prediction.read is not None:
-            holds(prediction, levels.situation.whole)
+            holds(prediction, levels.situation.expected_tokens)
             known += 1
         levels.learn(turn)
     assert known > 30
 
 
 @pytest.mark.parametrize("cut", [1, 2, 5, 10])
-def test_what_is_left_of_a_history_that_shrank_bounds_the_read(cut):
+def test_shrunk_history_bounds_the_read(cut):
     """A head that was guessed too high from a long opening was read of a prompt that could not hold it."""
     talk = Talk()
     talk.ask(200)
@@ -388,11 +342,11 @@ def test_what_is_left_of_a_history_that_shrank_bounds_the_read(cut):
         talk.use(100)
         talk.turn(bill(60_000 + 100 * stood, 100))
     prediction = talk.turn(bill(0, 30_000), changes=(talk.rewind(len(talk.entries) - cut),))
-    holds(prediction, talk.situation.whole)
+    holds(prediction, talk.situation.expected_tokens)
 
 
 @pytest.mark.corpus
-def test_no_prediction_of_real_sessions_is_above_what_is_asked(corpus):
+def test_predictions_of_real_sessions_stay_within_prompts(corpus):
     turns = above = 0
     for path in sorted((corpus / "claude-code").glob("*.jsonl")):
         predictor = Predictor(packaged())
@@ -401,23 +355,9 @@ def test_no_prediction_of_real_sessions_is_above_what_is_asked(corpus):
             predicted = predictor.turn(turn)
             if predicted.situation is None or predicted.prediction.read is None:
                 continue
-            holds(predicted.prediction, predicted.situation.whole)
+            holds(predicted.prediction, predicted.situation.expected_tokens)
             billed = None if turn.usage is None else total(turn.usage)
             turns += 1
             above += billed is not None and predicted.prediction.read > billed
     assert turns > 1_000
     assert above <= turns // 100  # what the client took out without a word of it cannot be known before the bill
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_what_another_model_counts_of_habits_holds_and_is_counted_once(seed):
-    """A change is compared with what was recorded: a habit is as likely in both, whatever either expects besides."""
-    recorded, bare = Levels(packaged), Levels(packaged)
-    changed = Levels(packaged, recorded.tallies)
-    for turn in random_turns(seed):
-        for levels in (recorded, changed, bare):
-            levels.predict(turn)
-            levels.learn(turn)
-        assert changed.tallies is recorded.tallies
-        assert recorded.tallies == bare.tallies
-    assert recorded.tallies

@@ -1,12 +1,13 @@
-"""Transcripts of caches that take no breakpoints: any beginning is read, in whole blocks, and reasoning is dropped."""
+"""Predictions of transcripts whose cache has no breakpoints."""
 
 from __future__ import annotations
 
+import pytest
 from msgspec import Raw
 
 from cache.talk import Talk
-from lore.cache.levels import Levels
 from lore.cache.served import Served
+from lore.cache.transcripts import TranscriptCache
 from lore.model.events import Usage
 from lore.model.items import AssistantMessage, ThinkingBlock
 from lore.run.rules import packaged
@@ -15,7 +16,7 @@ from lore.run.rules import packaged
 def talk(provider="openai", model="gpt-5.4"):
     made = Talk()
     made.model = model
-    made.levels = Levels(packaged, where=Served(provider, ""), breakpoints=False)
+    made.levels = TranscriptCache(packaged, where=Served(provider, ""), breakpoints=False)
     return made
 
 
@@ -27,7 +28,7 @@ def think(made):
     made.add(AssistantMessage(f"t{made.number}", blocks=(ThinkingBlock(Raw(b'""'), "s" * 40),)))
 
 
-def test_all_that_was_asked_before_is_read_in_whole_blocks():
+def test_earlier_prompt_is_read_in_whole_blocks():
     made = talk()
     made.ask()
     assert made.turn(bill(20_000, 9_600)).read is None
@@ -38,7 +39,7 @@ def test_all_that_was_asked_before_is_read_in_whole_blocks():
     assert (prediction.read, prediction.reason) == (20_992, "goes-on")
 
 
-def test_what_was_thought_since_the_last_prompt_is_left_out_from_the_next_one_on():
+def test_reasoning_is_dropped_at_the_next_prompt():
     made = talk()
     made.ask()
     made.turn(bill(20_000, 9_600))
@@ -55,48 +56,7 @@ def test_what_was_thought_since_the_last_prompt_is_left_out_from_the_next_one_on
     assert made.turn(bill(23_600, 22_912)).read == 22_912  # nothing behind the dropped reasoning is believed
 
 
-def test_a_session_that_keeps_its_reads_at_new_prompts_is_believed_after_a_few():
-    made = talk()
-    made.ask()
-    made.turn(bill(20_000, 9_600))
-    whole, reasons = 20_000, []
-    for _ in range(6):
-        for go_on in (made.use, made.ask):
-            think(made)
-            go_on()
-            whole += 2_000
-            prediction = made.turn(bill(whole, (whole - 2_000) // 128 * 128))
-        reasons.append(prediction.reason)
-    assert reasons[0] == "reasoning"
-    assert reasons[-1] == "goes-on"
-
-
-def test_geminis_implicit_cache_is_nearly_random_and_said_to_be():
-    made = talk("gemini", "gemini-3-pro")
-    made.ask()
-    made.turn(bill(20_000, 5_000))
-    made.use()
-    prediction = made.turn(bill(21_000, 19_000))
-    assert 0.4 < max(outcome.probability for outcome in prediction.outcomes) < 0.6
-    assert prediction.confidence == "ceiling"
-
-
-def test_a_cache_that_reads_all_or_nothing_is_never_predicted_with_confidence():
-    """Reads of 47,000 and of none in turn were predicted with 88 %: each counted as one more fall to the last read."""
-    made = talk("gemini", "gemini-3-pro")
-    made.ask()
-    made.turn(bill(50_000, 16_000))
-    found = []
-    for number in range(12):
-        made.use(40)
-        found.append(made.turn(bill(51_000 + 300 * number, 47_000 if number % 2 else 0)))
-    assert [prediction.read for prediction in found[3:]] == [47_000] * 9
-    assert all(prediction.probability < 0.4 for prediction in found[2:])
-    assert all(abs(sum(outcome.probability for outcome in each.outcomes) - 1) < 1e-9 for each in found)
-    assert found[-1].outcomes[1].read < 16_001  # the other half: nothing, or the head
-
-
-def test_a_cache_that_keeps_falling_short_is_expected_to_read_what_it_read_last():
+def test_session_that_keeps_falling_reads_its_latest_read():
     """Reads through a router stood at 31,600 tokens for ten requests, and the first read was predicted each time."""
     made = talk("gemini", "gemini-3-pro")
     made.ask()
@@ -108,7 +68,7 @@ def test_a_cache_that_keeps_falling_short_is_expected_to_read_what_it_read_last(
     assert found[3:] == [31_580, 31_550]
 
 
-def test_no_pause_ends_an_implicit_cache_of_which_nobody_says_how_long_it_lives():
+def test_unknown_lifetime_never_expires():
     """The 60 minutes of Gemini's explicit caches, and the five of Qwen's, were taken for the life of implicit ones."""
     for provider, model in (("gemini", "gemini-3-pro"), ("qwen", "qwen3-coder-plus")):
         made = talk(provider, model)
@@ -119,11 +79,11 @@ def test_no_pause_ends_an_implicit_cache_of_which_nobody_says_how_long_it_lives(
         made.time += 3 * 3600
         made.use()
         prediction = made.turn(bill(38_000, 36_900))
-        assert (made.situation.lifetime, made.situation.gone) == (None, None)
+        assert (made.situation.lifetime, made.situation.first_expired) == (None, None)
         assert prediction.reason != "expiry"
 
 
-def test_what_is_not_read_is_uncached_unless_a_bill_charges_writes():
+def test_unread_tokens_are_uncached_unless_writes_are_charged():
     """A tenth of each prompt was predicted as written, which has no price there: whole turns cost nothing."""
     made = talk()
     made.ask()
@@ -136,3 +96,14 @@ def test_what_is_not_read_is_uncached_unless_a_bill_charges_writes():
     charging.turn(Usage(400, 9_600, 10_000, 50))
     charging.use()
     assert charging.turn(Usage(400, 19_600, 2_000, 50)).write > 0
+
+
+@pytest.mark.parametrize(("model", "read"), [("deepseek-chat", 21_184), ("deepseek-reasoner", 20_992)])
+def test_deepseek_reads_the_previous_answer_except_reasoners(model, read):
+    made = talk("deepseek", model)
+    made.ask()
+    made.turn(bill(20_000, 9_600, output=200))
+    made.use()
+    made.turn(bill(21_000, 20_160, output=200))
+    made.use()
+    assert made.turn(bill(22_000, read)).read == read

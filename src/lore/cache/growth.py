@@ -1,0 +1,161 @@
+"""By how much a prompt grew from one turn of a transcript to the next, in bytes, positions and tokens.
+
+Content is measured and never decoded; images are counted. Tokens come from bytes by a rate that billed turns calibrate.
+Cost: O(new entries).
+
+Sources: an image of the largest useful size costs about 1,500 tokens (Anthropic's documentation); early versions of
+Claude Code recorded the output count of a response that had just begun.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import islice
+from typing import NamedTuple
+
+from lore.cache.bills import BYTES_PER_TOKEN, lookback
+from lore.model.items import (
+    AssistantMessage,
+    Block,
+    CompactDivider,
+    ImageBlock,
+    OpaqueItem,
+    RawBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    UserMessage,
+)  # fmt: skip
+from lore.model.limits import FORECAST_ENTRIES
+from lore.model.state import Entry
+from lore.model.vector import Vector
+
+IMAGE_TOKENS = 1_500
+_FEWEST, _MOST = 1.0, 16.0  # bytes per token: other rates are not believed
+_WEIGHT = 2_000.0  # tokens' worth of the rate that holds before any turn was billed
+_ENVELOPE = 600  # bytes of a record that no prompt holds
+_IMAGE = b'"type":"image"'
+_LOOKED_AT = 256  # bytes at the beginning of an output or block that say what it is
+_REASONING = re.compile(rb'"type"\s*:\s*"(?:reasoning|redacted_thinking)"')
+
+
+class Growth(NamedTuple):
+    """The entries of a timeline that follow an earlier prompt."""
+
+    answer_bytes: int = 0  # by the model: texts, thinking, calls
+    input_bytes: int = 0  # everything else
+    images: int = 0
+    positions: int = 0  # as a breakpoint's lookback counts them
+    prompted: bool = False  # a message of the user is among them
+    thinking_bytes: int = 0  # the part of `answer_bytes` that is thinking
+    has_thinking: bool = False  # thinking is among them, though its text may not be recorded
+
+
+def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
+    """Measure the entries that follow the first `start` ones; `at` is the time of the request."""
+    runs = lookback(at).runs
+    answer = thinking = given = images = positions = 0
+    prompted, thinks, group = False, False, -1
+    for entry in islice(entries.since(start), FORECAST_ENTRIES):
+        item = entry.item
+        if isinstance(item, ToolCall):
+            size = len(item.output) + len(item.error)
+            answer += len(item.input) + len(item.name)
+            if size > _LOOKED_AT and _IMAGE in bytes(memoryview(item.output)[:_LOOKED_AT]):
+                images += 1
+            else:
+                given += size
+            positions += 0 if runs and entry.group == group != -1 else 2
+            group = entry.group
+            continue
+        group = -1
+        match item:
+            case AssistantMessage():
+                blocks = (TextBlock(item.text),) if item.blocks is None else item.blocks
+                size = _bytes(blocks)
+                answer += size
+                positions += len(blocks)
+                thoughts = [block for block in blocks if type(block) is not TextBlock and _is_thinking(block)]
+                if thoughts:
+                    thinks, positions = True, positions - len(thoughts)
+                    thinking += _bytes(thoughts) if len(thoughts) < len(blocks) else size
+            case UserMessage():
+                blocks = (TextBlock(item.text),) if item.blocks is None else item.blocks
+                given += _bytes(blocks)
+                images += sum([isinstance(block, ImageBlock) for block in blocks])
+                positions += len(blocks)
+                prompted = prompted or item.source != "context_injection"
+            case CompactDivider():
+                given += len(item.summary)
+                positions += 1
+            case OpaqueItem():
+                given += max(0, len(item.record) - _ENVELOPE)
+    return Growth(answer, given, images, positions, prompted, thinking, thinks)
+
+
+def _is_thinking(block: Block) -> bool:
+    if isinstance(block, RawBlock):
+        return _REASONING.search(block.json, 0, _LOOKED_AT) is not None
+    return isinstance(block, ThinkingBlock)
+
+
+def _bytes(blocks: Iterable[Block]) -> int:
+    """Return the bytes of blocks without images."""
+    size = 0
+    for block in blocks:
+        match block:
+            case TextBlock():
+                size += len(block.text)
+            case ThinkingBlock():
+                size += max(0, len(block.text) - 2) or len(block.signature or "")  # it replaces a text left out
+            case RawBlock():
+                size += len(block.json)
+            case ImageBlock():
+                pass
+    return size
+
+
+class TokenRate:
+    """Bytes per token of one model's part of a conversation."""
+
+    __slots__ = ("_answer_rate", "_bytes", "_tokens")
+
+    def __init__(self) -> None:
+        self._bytes, self._tokens = BYTES_PER_TOKEN * _WEIGHT, _WEIGHT
+        self._answer_rate = 0.0  # the most bytes per token of an answer that was billed on its own
+
+    @property
+    def bytes_per_token(self) -> float:
+        """The rate of input."""
+        return min(_MOST, max(_FEWEST, self._bytes / self._tokens))
+
+    def answer_tokens(self, grown: Growth, output: int | None) -> int:
+        """Return the tokens of an answer as it is in the next prompt; `output` is what was billed for it.
+
+        An output count that is far too small for the visible text counts the beginning of the response.
+        """
+        if output is not None and output * _MOST >= grown.answer_bytes:
+            return output
+        return self.tokens_of_answer(grown.answer_bytes)
+
+    def tokens_of_answer(self, size: int) -> int:
+        """Estimate the tokens of that many bytes of an answer; rather too few, so that no more is predicted."""
+        return round(size / (self._answer_rate or self.bytes_per_token))
+
+    def learn_answer(self, size: int, tokens: int) -> None:
+        """Update the rate of answers from one whose tokens are known; ignore implausible ratios."""
+        if tokens > 0 and _FEWEST <= size / tokens <= _MOST:
+            self._answer_rate = max(self._answer_rate, size / tokens)
+
+    def tokens(self, grown: Growth, output: int | None) -> int:
+        """Estimate by how many tokens a prompt grew."""
+        given = round(grown.input_bytes / self.bytes_per_token) + grown.images * IMAGE_TOKENS
+        return self.answer_tokens(grown, output) + given
+
+    def learn(self, grown: Growth, output: int | None, tokens: int) -> None:
+        """Update the rate of input from one growth step; ignore implausible ratios."""
+        given = tokens - self.answer_tokens(grown, output) - grown.images * IMAGE_TOKENS
+        if given > 0 and _FEWEST / 2 <= grown.input_bytes / given <= _MOST * 2:
+            self._bytes += grown.input_bytes
+            self._tokens += given

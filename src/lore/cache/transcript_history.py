@@ -1,0 +1,180 @@
+"""What the usage of earlier turns has shown of a transcript: positions in tokens, the sizes of the head, rates.
+
+Usage says how many tokens of the prompt were cached after which entry of the timeline. The head (tools and system
+prompt, which a transcript does not hold) has two sizes: what other sessions keep of it when the chain's own entries are
+of no use (`shared_head`), and what is read when only the history changed (`head`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from lore.cache.bills import GRACE, ONE_HOUR, POSITIONS, position, total
+from lore.cache.growth import Growth, TokenRate, growth
+from lore.model.events import Usage
+from lore.model.state import Entry
+from lore.model.vector import Vector
+
+_MOST_ENTRIES = 200  # entries that surely have more than `POSITIONS` positions
+
+
+class Position(NamedTuple):
+    """A place in the prompt whose tokens usage has shown."""
+
+    entries: int  # of the timeline before it
+    tokens: int  # of the prompt before it
+    lifetime: float | None = None  # seconds; None: unknown
+
+    def has_expired(self, pause: float) -> bool:
+        """Return whether it is too old after a pause; an unknown lifetime never expires."""
+        return self.lifetime is not None and pause > self.lifetime * GRACE
+
+
+class ModelHistory:
+    """One model's part of a chain, and what its usage has shown."""
+
+    def __init__(self, *, breakpoints: bool = True) -> None:
+        self.breakpoints = breakpoints  # entries are at breakpoints, and a lookup goes back a number of positions
+        self.positions: list[Position] = []  # ascending; those that changed or expired are removed for good
+        self.entries: Vector[Entry] = Vector()
+        self.recorded_head: tuple[object, ...] = ()  # what the log says of tools and system prompt
+        self.used: float | None = None  # when the latest answer began
+        self.total: int | None = None  # tokens of the latest prompt
+        self.keeps_answers = True  # the billed output was in the next prompt as a whole
+        self.shared_head: int | None = None
+        self.known_head: int | None = None
+        self.first: int | None = None  # tokens that were cached after the first turn
+        self.opening = 0  # estimated tokens of the first turn's history
+        self.is_new = False  # its first turn held no answer, so that its read was the head
+        self.min_read: int | None = None
+        self.latest_read: int | None = None
+        self.estimated = False  # the last position is an estimate: the latest usage was missing
+        self.rate = TokenRate()
+
+    @property
+    def last(self) -> Position | None:
+        """The last known position."""
+        return self.positions[-1] if self.positions else None
+
+    @property
+    def head(self) -> int:
+        """The tokens that are read if all of the history changed."""
+        if self.known_head is not None:
+            return self.known_head
+        return self.shared_head or max(0, (self.first or 0) - self.opening)
+
+    def cut(self, entries: int) -> Position | None:
+        """Forget the positions after that many entries; return the last one that remains."""
+        while self.positions and self.positions[-1].entries > entries:
+            self.positions.pop()
+        return self.last
+
+    def within(self, entries: int) -> Position | None:
+        """Return the last position within that many entries."""
+        return next((place for place in reversed(self.positions) if place.entries <= entries), None)
+
+    def first_within(self, entries: int) -> int | None:
+        """Return the tokens at the first position after the head, if it is within that many entries."""
+        first = next((place for place in self.positions if place.entries), None)
+        return None if first is None or first.entries > entries else first.tokens
+
+    def first_expired(self, entries: int, pause: float | None) -> int | None:
+        """Return the tokens at the first position within that many entries that has expired, if the last one has."""
+        if pause is None or not self.positions or not self.positions[-1].has_expired(pause):
+            return None
+        within = (place for place in self.positions if 0 < place.entries <= entries)
+        return next((place.tokens for place in within if place.has_expired(pause)), None)
+
+    def expire(self, pause: float) -> Position | None:
+        """Forget the positions that expired at the end; return the last one that remains.
+
+        An entry at a breakpoint whose lifetime is unknown lives no longer than an hour, the longest on offer.
+        """
+        past = self.breakpoints and pause > ONE_HOUR * GRACE
+        while self.positions and (past or self.positions[-1].has_expired(pause)):
+            self.positions.pop()
+        return self.last
+
+    def positions_after(self, place: Position, at: float | None) -> int:
+        """Count the lookback positions after a known one; 0 if the cache has no lookback."""
+        if not self.breakpoints:
+            return 0
+        distance = len(self.entries) - place.entries
+        return distance if distance > _MOST_ENTRIES else growth(self.entries, place.entries, at).positions
+
+    def read_within(self, entries: int, at: float | None) -> int:
+        """Return the tokens that are read if everything after that many entries changed."""
+        place = self.within(entries)
+        if place is None or self.positions_after(place, at) > POSITIONS:
+            return self.head
+        return max(place.tokens, self.head)
+
+    def add(self, place: Position) -> None:
+        """Add a position at the end, and forget those that it contradicts."""
+        while self.positions and (self.positions[-1].entries >= place.entries or self.last_tokens > place.tokens):
+            self.positions.pop()
+        self.positions.append(place)
+
+    @property
+    def last_tokens(self) -> int:
+        """The tokens at the last known position, 0 without one."""
+        return self.positions[-1].tokens if self.positions else 0
+
+    def answer_tokens(self, grown: Growth, output: int | None) -> int:
+        """Return the tokens of the previous answer as they are in the prompt."""
+        if self.keeps_answers:
+            return self.rate.answer_tokens(grown, output)
+        return self.rate.tokens_of_answer(grown.answer_bytes - grown.thinking_bytes)
+
+
+class WaitingText(NamedTuple):
+    """Text that came since the last prompt of the user and may be moved at the next one."""
+
+    entries: int  # of the timeline before it
+    names: tuple[str, ...]  # what added it
+    version: str  # of the client
+
+
+class ChainHistory:
+    """One chain, with a history for each model that it asked."""
+
+    def __init__(self, *, charges: bool = False) -> None:
+        self.models: dict[str | None, ModelHistory] = {}
+        self.model: str | None = None  # the latest
+        self.begun = False
+        self.cached: int | None = None  # tokens that the latest turn left in the cache
+        self.total: int | None = None  # tokens of the latest prompt
+        self.uncached = 0
+        self.added = 0  # tokens of the latest turn that had not been cached: input, writes, output
+        self.output: int | None = None
+        self.lifetime: float | None = None  # seconds that the latest entries live
+        self.block = 1  # tokens that are read at a time
+        self.charges = charges  # usage has shown that writes are billed apart
+        self.shown: set[str] = set()  # signals so far
+        self.waiting: dict[str, WaitingText] = {}  # by signal
+        self.had_hidden_request = False
+        self.plain_turns = 0  # turns that continued the history without a signal
+        self.plain_falls = 0  # of those, the ones that read less than was cached
+
+
+def add_positions(chain: ChainHistory, history: ModelHistory, unchanged: int, usage: Usage) -> None:
+    """Remember where the breakpoints of this turn are."""
+    first_pass = usage.first_pass
+    read, end, size = usage.read_tokens or 0, position(usage), len(history.entries)
+    history.cut(unchanged)
+    shown = first_pass.read_tokens or 0
+    while history.breakpoints and history.last_tokens > shown:  # what follows it is not cached
+        history.positions.pop()
+    history.latest_read = first_pass.read_tokens or history.latest_read
+    hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0
+    if hour and short:
+        last = history.last
+        history.add(Position((0 if last is None else last.entries + 1), read + hour, ONE_HOUR))
+    if end is not None:
+        lives = None if chain.lifetime is None else (300.0 if short else chain.lifetime)
+        history.add(Position(size, end, lives))
+    history.estimated = False
+    chain.cached, chain.output = end, usage.output_tokens
+    chain.total = history.total = total(usage)
+    chain.added = (usage.uncached_tokens or 0) + (usage.write_tokens or 0) + (usage.output_tokens or 0)
+    chain.uncached = usage.uncached_tokens if usage.uncached_tokens is not None else chain.uncached

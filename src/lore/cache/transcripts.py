@@ -1,0 +1,498 @@
+"""Predict the cache reads of transcripts: conversations recorded without system prompt and tools.
+
+The usage of earlier turns says how many tokens of the prompt were cached after which entry of the timeline; bytes say
+how much was added since. If the log shows a reason for a fall (another model, an expiry, a compaction, changed
+history), the last position before it is predicted; otherwise everything that was cached, unless a signal was seen after
+which most reads fell (`habits`). A prediction never looks at the turn's own usage.
+
+Sources: measured over 38,782 billed transitions: what a drop falls to, the newest entry that cannot be read at once;
+over 559 ends of turns: the hidden request, after which the answer is cached too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from lore.cache.base import UNKNOWN, Outcome, Prediction, alternatives
+from lore.cache.bills import DROP, ONE_HOUR, POSITIONS, SOON, lifetime, lookback, position, total, unbelievable
+from lore.cache.growth import Growth, growth
+from lore.cache.habits import UNSIGNED, Habit
+from lore.cache.rules import DatedRules, idle_lifetime
+from lore.cache.served import WITH_BREAKPOINTS, Served, cache_of, is_transcript, normal_name, served_by
+from lore.cache.transcript_history import ChainHistory, ModelHistory, Position, WaitingText, add_positions
+from lore.model.codes import Code
+from lore.model.events import Usage
+from lore.model.state import Change, Sign
+from lore.model.turn import Turn
+
+# caches whose transcripts are predicted
+CACHES_OF_TRANSCRIPTS = WITH_BREAKPOINTS | {
+    "openai", "openai-breakpoint", "gemini", "deepseek", "kimi", "xai", "qwen-implicit"
+}  # fmt: skip
+WAITING = 512  # turns of a recording that wait until their prediction is asked for
+SURE = 0.9  # a prediction that is less likely is the best case, not a rule
+_LIKELY = 0.5
+_WEIGHT = 4.0  # turns
+_ANTHROPIC = Served("anthropic", "")
+_HOOK, _REASONING = "hook-context", "reasoning"
+_EFFECT_AT_PROMPT = (_HOOK, "skill")  # signals whose text may be moved at the next prompt of the user
+_AFTER_RESULTS = "PostToolUse"  # hooks whose text is after tool results; others put theirs beside a prompt
+_HIDDEN_PAUSE, _HIDDEN_TOKENS = 20.0, 10_000  # a hidden request follows after this pause, if the last one added less
+
+
+class ReadLevel(NamedTuple):
+    """Up to where the log lets the cache be read."""
+
+    tokens: int | None  # None: unknown
+    why: str
+    is_sure: bool = True
+    habit: str = ""  # the habit that says how likely it is
+    otherwise: int = 0  # tokens that are read if it is not so
+
+
+class Signal(NamedTuple):
+    """A signal of the log that may make the read fall."""
+
+    sign: str  # its name in `model.state.SIGNS`, or `reasoning`
+    first: bool  # the chain shows it for the first time
+    version: str  # of the client
+    left: int | None = None  # tokens that are read if its text is moved; None: the head
+    waited: bool = False  # an earlier request showed it, and it takes effect at this prompt
+    entries: int = 0  # of the timeline before its text
+
+
+class TurnState(NamedTuple):
+    """Everything that is known of a turn of a transcript before its usage is read."""
+
+    cached: int | None  # tokens that the previous turn left in the cache: read and written
+    entries: int  # of the previous turn's timeline
+    unchanged: int  # of those entries
+    grown: Growth  # what follows the unchanged entries
+    pause: float | None  # seconds since the previous turn; None: the clock says nothing
+    lifetime: float | None  # seconds that the entries of the previous turn live
+    changes: tuple[Change, ...]
+    model: str | None
+    model_changed: bool  # the previous turn asked another model
+    head_changed: bool  # tools or system prompt differ, as far as the log shows
+    new_positions: int  # between the last known position and the end
+    earlier_position: int | None  # tokens at the position before the last known one
+    hook_entries: int | None  # entries before text that a hook added since the last prompt; None: there is none
+    without_hook: int | None  # tokens that are read if that text is removed
+    hooks: tuple[str, ...]  # names of these hooks
+    signals: tuple[Signal, ...]
+    output: int | None  # tokens of the previous answer
+    level: ReadLevel
+    expected_tokens: int  # estimated length of the prompt
+    shared_head: int | None = None  # read if the head changed; None: the first turn was not a new conversation
+    min_read: int | None = None  # the least that is read if only the history changed
+    first_position: int | None = None  # tokens at the first known position after the head
+    first_expired: int | None = None  # tokens at the first position that has expired
+    implicit: bool = False  # the cache has no breakpoints, and requests reach several machines
+    at: float | None = None  # when it was asked
+
+    @property
+    def is_soon(self) -> bool:
+        """Whether the previous answer is seconds old, so that an older entry may be served."""
+        return self.pause is not None and self.pause <= SOON
+
+    @property
+    def continues(self) -> bool:
+        """Whether the history was only extended, for the same model and with the same head."""
+        return self.unchanged == self.entries and not self.head_changed and not self.model_changed
+
+
+class Predicted(NamedTuple):
+    """What was predicted of a turn."""
+
+    cache: str  # the model of the cache; empty: none
+    prediction: Prediction
+    odd: str = ""  # why the turn's usage is not believed
+    situation: TurnState | None = None  # of a transcript's turn
+
+
+class TranscriptCache:
+    """Predicts the turns of transcripts of one provider's cache."""
+
+    def __init__(
+        self, rules: Callable[[], DatedRules], where: Served = _ANTHROPIC, *, breakpoints: bool = True
+    ) -> None:
+        self._chains: dict[str, ChainHistory] = {}
+        self._rules = rules
+        self._where = where
+        self._breakpoints = breakpoints
+        self._current: tuple[ChainHistory, ModelHistory, TurnState] | None = None
+
+    @property
+    def situation(self) -> TurnState:
+        """The state that the latest prediction was made from."""
+        assert self._current is not None, "nothing was predicted yet"
+        return self._current[2]
+
+    def predict(self, turn: Turn) -> Prediction:
+        """Return what the cache would do with a turn."""
+        chain, history, state = self.look(turn)
+        if state.level.tokens is None:
+            return UNKNOWN._replace(reason=state.level.why)
+        outcomes = self._outcomes(chain, history, state)
+        if chain.block > 1:
+            outcomes = tuple([one._replace(read=one.read // chain.block * chain.block) for one in outcomes])
+        read, chance, why = outcomes[0]
+        whole = state.expected_tokens
+        # if writes are not charged, everything that is not read is uncached, although it may be cached from then on
+        uncached = min(chain.uncached, whole - read) if chain.charges else whole - read
+        write = whole - read - uncached
+        hour = write if chain.lifetime == ONE_HOUR else 0 if chain.lifetime is not None else None
+        sure = state.level.is_sure and not state.is_soon and chance >= SURE
+        return Prediction(read, write, uncached, "rule" if sure else "ceiling", why, hour, outcomes)
+
+    def look(self, turn: Turn) -> tuple[ChainHistory, ModelHistory, TurnState]:
+        """Take the next turn without its usage; `learn` has to follow."""
+        chain = self._chains.get(turn.chain)
+        if chain is None:
+            chain = self._chains[turn.chain] = ChainHistory(charges=self._breakpoints)
+        reads_output = False
+        if not self._breakpoints:
+            rules, where = self._rules(), self._where
+            chain.lifetime = idle_lifetime(rules, where, turn)
+            block = rules.number("block_tokens", where.provider, turn.model, where.platform, turn.at)
+            chain.block = int(block or 1)
+            row = rules.find("reads_output", where.provider, turn.model, where.platform, turn.at)
+            reads_output = row is not None and row.value is True
+        self._current = chain, *_state(chain, turn, breakpoints=self._breakpoints, reads_output=reads_output)
+        return self._current
+
+    def learn(self, turn: Turn) -> str:
+        """Read the usage of the turn that was predicted last; return why it is not believed, empty if it is."""
+        assert self._current is not None, "nothing was predicted yet"
+        chain, history, state = self._current
+        usage = turn.usage
+        odd = "" if usage is None else unbelievable(usage)
+        at = turn.answered_at if turn.answered_at is not None else turn.at
+        history.used = history.used if at is None else at
+        chain.begun, chain.model = True, turn.model
+        dropped = next((signal.entries for signal in state.signals if signal.sign == _REASONING), None)
+        if dropped is not None:
+            history.cut(dropped)  # what follows it is shorter from now on
+        if usage is None or odd or usage.read_tokens is None:
+            _continue_without_usage(chain, history, state)
+            return odd
+        _learn(chain, history, state, usage)
+        if self._breakpoints:
+            chain.lifetime = lifetime(turn, chain.lifetime)
+        chain.charges = chain.charges or bool(usage.write_tokens)
+        add_positions(chain, history, state.unchanged, usage)
+        return ""
+
+    # plain rules
+
+    def _outcomes(self, chain: ChainHistory, history: ModelHistory, state: TurnState) -> tuple[Outcome, ...]:
+        """Return what may be read; what is predicted comes first."""
+        level, whole = state.level, state.expected_tokens
+        read = min(level.tokens or 0, whole)
+        if level.habit:
+            row = self._habit(_UNSIGNED[level.habit], state)
+            continued = Outcome(min(level.otherwise, whole), 1.0, "goes-on")
+            return alternatives(continued, Outcome(read, 0.0 if row is None else row.chance, level.why))
+        if level.why != "goes-on":
+            return (Outcome(read, 1.0, level.why),)
+        fall = max(self._falls(chain, history, state), key=lambda fall: fall.probability)
+        if fall.probability <= _LIKELY and not state.model_changed and _has_hidden_request(chain, state):
+            answer = history.answer_tokens(state.grown, state.output)
+            return alternatives(Outcome(min(read + answer, whole), 1.0, "hidden-request"), fall)
+        return alternatives(Outcome(read, 1.0, level.why), fall)
+
+    def _falls(self, chain: ChainHistory, history: ModelHistory, state: TurnState) -> Iterator[Outcome]:
+        """Yield the reasons for a fall that signals and the clock show, otherwise the base rate."""
+        whole, is_plain = state.expected_tokens, True
+        for signal in state.signals:
+            row = self._habit(signal, state)
+            if row is not None:
+                is_plain = False
+                yield Outcome(min(_read_if_moved(row, signal, history), whole), row.chance, signal.sign)
+        older = self._habit(_UNSIGNED["older-entry"], state)
+        if state.earlier_position is not None and state.is_soon and older is not None:
+            is_plain = False
+            yield Outcome(min(state.earlier_position, whole), older.chance, "older-entry")
+        if _is_out_of_reach(state):
+            is_plain = False
+            row = self._habit(_UNSIGNED["lookback"], state)
+            yield Outcome(min(history.head, whole), 0.0 if row is None else row.chance, "lookback")
+        if is_plain:
+            row = self._habit(_UNSIGNED["no-sign"], state)
+            chance = 0.0 if row is None else row.chance
+            if state.implicit:  # what other sessions did counts as much as a few turns of this one
+                chance = (chance * _WEIGHT + chain.plain_falls) / (_WEIGHT + chain.plain_turns)
+            latest = history.latest_read if state.implicit else None
+            yield Outcome(min(history.head if latest is None else latest, whole), chance, "no-sign")
+
+    def _habit(self, signal: Signal, state: TurnState) -> Habit | None:
+        return self._rules().habits.find(
+            signal.sign, prompted=state.grown.prompted, first=signal.first, version=signal.version,
+            model=normal_name(state.model), waited=signal.waited, provider=self._where.provider,
+        )  # fmt: skip
+
+
+_UNSIGNED = {sign: Signal(sign, first=False, version="") for sign in UNSIGNED}
+
+
+def _read_if_moved(habit: Habit, signal: Signal, history: ModelHistory) -> int:
+    if habit.moves == "head":
+        return history.shared_head or 0
+    return history.head if habit.moves == "history" or signal.left is None else signal.left
+
+
+def _has_hidden_request(chain: ChainHistory, state: TurnState) -> bool:
+    """Return whether the client sent a request that is not recorded at the end of the user's turn (2.1.59 and later).
+
+    Of 513 prompts it had done so in 208 if the last request had added up to 10,000 tokens, otherwise in 4 of 46.
+    """
+    paused = state.pause is not None and state.pause >= _HIDDEN_PAUSE
+    return state.grown.prompted and chain.had_hidden_request and paused and chain.added <= _HIDDEN_TOKENS
+
+
+def _is_out_of_reach(state: TurnState) -> bool:
+    """Return whether more positions were added than a breakpoint looks back, when each block counts as one."""
+    return state.unchanged == state.entries and state.new_positions > POSITIONS and not lookback(state.at).runs
+
+
+class Transcripts:
+    """Predicts the turns of one recording that are transcripts, when a prediction is asked for.
+
+    Most turns lose nothing, and their predictions are never asked for: turns wait, at most `WAITING` of them.
+    """
+
+    def __init__(self, rules: Callable[[], DatedRules]) -> None:
+        self._rules = rules
+        self._caches: dict[Served, TranscriptCache] = {}
+        self._waiting: list[Turn] = []
+        self.latest: Predicted | None = None  # the prediction of the latest turn that was asked for
+
+    def take(self, turn: Turn, predicted: Predicted | None = None) -> None:
+        """Take the next turn; `predicted` is its prediction, if the caller has made it."""
+        self.latest = predicted
+        if predicted is None:
+            self._waiting.append(turn)
+            if len(self._waiting) > WAITING:
+                self._catch_up()
+
+    def situation(self) -> TurnState | None:
+        """Return what was known of the latest turn before its usage; None if its cache is not predicted."""
+        if self._waiting:
+            self._catch_up()
+        return None if self.latest is None or self.latest.odd else self.latest.situation
+
+    def _catch_up(self) -> None:
+        latest, waiting, self._waiting = self._waiting[-1], self._waiting, []
+        for turn in waiting:
+            where = served_by(turn)
+            name = cache_of(turn, where)
+            if turn.failed or name not in CACHES_OF_TRANSCRIPTS or not is_transcript(turn):
+                continue
+            cache = self._caches.get(where)
+            if cache is None:
+                breakpoints = name in WITH_BREAKPOINTS
+                cache = self._caches[where] = TranscriptCache(self._rules, where, breakpoints=breakpoints)
+            if turn is latest:
+                prediction = cache.predict(turn)
+                self.latest = Predicted(name, prediction, cache.learn(turn), cache.situation)
+            else:
+                cache.look(turn)
+                cache.learn(turn)
+
+
+# the state of a turn
+
+
+def _state(
+    chain: ChainHistory, turn: Turn, *, breakpoints: bool, reads_output: bool
+) -> tuple[ModelHistory, TurnState]:  # fmt: skip
+    model, at, basis = turn.model, turn.at, turn.basis
+    assert basis is not None, "only transcripts are predicted here"
+    history = chain.models.get(model)
+    is_new = history is None
+    if history is None:
+        history = chain.models[model] = ModelHistory(breakpoints=breakpoints)
+    before, entries = history.entries, basis.entries
+    size = len(before)
+    unchanged = size if entries.begins_with(before) else before.common(entries)
+    head_changed = not is_new and basis.head != history.recorded_head
+    if any(change.cause == Code.COMPACTION for change in turn.changes):
+        chain.waiting.clear()
+    last = history.within(unchanged)
+    base = size if unchanged == size else 0 if last is None else last.entries
+    grown = growth(entries, base, at)
+    history.entries, history.recorded_head = entries, basis.head
+    distance = 0 if last is None or last.entries == base else history.positions_after(last, at)
+    model_changed = chain.begun and chain.model != model
+    if not breakpoints and grown.has_thinking:
+        chain.waiting.setdefault(_REASONING, WaitingText(base, (), ""))
+    hooks = chain.waiting.get(_HOOK)
+    signals = tuple(_signals(chain, history, turn, grown))
+    hook = next((signal.left for signal in signals if signal.sign == _HOOK), None) if grown.prompted else None
+    pause = None if history.used is None or at is None or at < history.used else at - history.used
+    state = TurnState(
+        cached=chain.cached, entries=size, unchanged=unchanged, grown=grown, pause=pause,
+        lifetime=chain.lifetime if history.last is None else history.last.lifetime,
+        changes=turn.changes, model=model, model_changed=model_changed, head_changed=head_changed,
+        new_positions=distance if last is None or not breakpoints or last.entries != base else grown.positions,
+        earlier_position=history.positions[-2].tokens if len(history.positions) > 1 else None,
+        hook_entries=None if hooks is None else hooks.entries, without_hook=hook,
+        hooks=() if hooks is None else hooks.names, signals=signals,
+        output=chain.output if base == size and not model_changed else None,
+        level=ReadLevel(None, "first"), expected_tokens=0,
+        shared_head=history.shared_head if history.is_new else None, min_read=history.min_read,
+        first_position=history.first_within(unchanged), first_expired=history.first_expired(unchanged, pause),
+        implicit=not breakpoints, at=at,
+    )  # fmt: skip
+    if grown.prompted:
+        chain.waiting.clear()
+    elif turn.signs:
+        _note_waiting(chain, turn.signs, size if unchanged == size else None)
+    if is_new and not chain.begun:
+        return history, state
+    level = _level(history, state, reads_output=reads_output)  # it removes positions that no longer hold
+    return history, state._replace(level=level, expected_tokens=_expected_tokens(chain, history, state))
+
+
+def _signals(chain: ChainHistory, history: ModelHistory, turn: Turn, grown: Growth) -> Iterator[Signal]:
+    """Yield the turn's signals; at a prompt of the user also those of text that waited for it."""
+    if grown.prompted:
+        for sign, text in chain.waiting.items():
+            left = history.read_within(text.entries, turn.at)
+            yield Signal(sign, first=False, version=text.version, left=left, waited=True, entries=text.entries)
+    for sign in turn.signs:
+        if not (grown.prompted and sign.name in _EFFECT_AT_PROMPT):
+            yield Signal(sign.name, sign.name not in chain.shown, sign.version)
+        chain.shown.add(sign.name)
+
+
+def _note_waiting(chain: ChainHistory, signs: tuple[Sign, ...], entries: int | None) -> None:
+    """Remember text that followed that many entries; None: the history changed, so that its place is unknown."""
+    for sign in signs:
+        before = chain.waiting.get(sign.name)
+        if sign.name not in _EFFECT_AT_PROMPT or (before is None and entries is None):
+            continue
+        if sign.name == _HOOK and sign.names and not any(name.startswith(_AFTER_RESULTS) for name in sign.names):
+            continue
+        names = sign.names if before is None else tuple(dict.fromkeys((*before.names, *sign.names)))
+        chain.waiting[sign.name] = WaitingText(before.entries if before else entries or 0, names, sign.version)
+
+
+def _level(history: ModelHistory, state: TurnState, *, reads_output: bool) -> ReadLevel:
+    """Return the level of the first rule that applies; remove the positions that no longer hold."""
+    if state.model_changed and not history.positions:
+        return ReadLevel(0, "model", is_sure=False)
+    expired = _expired(history, state)
+    if expired is not None:
+        return expired
+    if state.head_changed:
+        history.positions.clear()
+        return ReadLevel(history.shared_head or 0, "session-changed")
+    last = history.last
+    if state.unchanged < state.entries:
+        history.cut(state.unchanged)
+        left = history.read_within(state.unchanged, state.at)
+        codes = [change.cause for change in state.changes]
+        if Code.COMPACTION in codes:
+            return ReadLevel(left, "compaction")
+        if Code.TOOL_RESULT_REWRITTEN in codes and last is not None:
+            return ReadLevel(left, "shrunk", habit="cleared", otherwise=last.tokens)
+        return ReadLevel(left, "shrunk")
+    if last is None:
+        return ReadLevel(None, "unknown")
+    answer = history.answer_tokens(state.grown, state.output) if reads_output else 0
+    return ReadLevel(last.tokens + answer, "goes-on", not history.estimated)
+
+
+def _expired(history: ModelHistory, state: TurnState) -> ReadLevel | None:
+    """Return the level after an expiry: what lives longer and is within reach, or what other sessions keep."""
+    last, pause = history.last, state.pause
+    if last is None or pause is None or last is history.expire(pause):
+        return None
+    left, tokens = history.cut(state.unchanged), history.shared_head or 0
+    # a breakpoint at the end has to look back to it; tools and system have their own
+    if left is not None and (not left.entries or history.positions_after(left, state.at) <= POSITIONS):
+        tokens = max(tokens, left.tokens)
+    if state.unchanged < state.entries or state.head_changed:
+        return ReadLevel(tokens, "expiry")
+    habit = "expiry-1h" if last.lifetime == ONE_HOUR else "expiry"
+    return ReadLevel(tokens, "expiry", habit=habit, otherwise=last.tokens)
+
+
+def _expected_tokens(chain: ChainHistory, history: ModelHistory, state: TurnState) -> int:
+    """Estimate how long a prompt is, from the latest usage of its model and what was added since."""
+    grown = history.rate.tokens(state.grown, state.output)
+    if history.first is None:
+        return max(chain.total or 0, grown)
+    if state.unchanged == state.entries:
+        return (history.total or 0) + grown
+    return (history.head if history.last is None else history.last.tokens) + grown
+
+
+# learning from usage
+
+
+def _continue_without_usage(chain: ChainHistory, history: ModelHistory, state: TurnState) -> None:
+    """Estimate where the turn ended."""
+    level, whole = state.level, state.expected_tokens
+    chain.cached, chain.output = None, None
+    history.cut(state.unchanged)
+    if level.tokens is None:
+        return
+    chain.total = history.total = whole
+    history.estimated = True
+    end = whole - min(chain.uncached, max(0, whole - level.tokens))
+    history.add(Position(len(history.entries), end, chain.lifetime))
+
+
+def _learn(chain: ChainHistory, history: ModelHistory, state: TurnState, usage: Usage) -> None:
+    """Learn the head, rates and habits from a usage."""
+    first_pass = usage.first_pass
+    read, whole = first_pass.read_tokens or 0, total(first_pass)
+    if history.first is None:
+        history.first = position(first_pass)
+        history.opening = history.rate.tokens(state.grown, None)
+        own = max(0, (history.first or 0) - history.opening)  # more than tools and system is history read again
+        history.shared_head = read if read <= own + history.opening // 2 else own
+        history.is_new = not state.grown.answer_bytes
+        history.min_read = read if history.is_new and history.shared_head == read else None
+        return
+    if state.cached is None or state.model_changed:
+        return
+    fell, why = read < state.cached - DROP, state.level.why
+    if fell:
+        _learn_head(history, state, read)
+    if why == "compaction":
+        history.min_read = read or None  # all of the history is new: what is read is the head
+    elif fell and history.min_read is not None and why != "expiry":
+        history.min_read = min(history.min_read, read)
+    if why == "goes-on" and not state.signals:
+        chain.plain_turns += 1
+        chain.plain_falls += fell
+    risen = read - state.cached
+    if state.grown.prompted and not fell and why == "goes-on":
+        chain.had_hidden_request = chain.had_hidden_request or risen > 0
+    if state.unchanged < state.entries or state.head_changed:
+        return
+    if state.grown.prompted and risen > 0:  # a hidden request read the answer
+        thinking = 0 if history.keeps_answers else state.grown.thinking_bytes
+        history.rate.learn_answer(state.grown.answer_bytes - thinking, risen)
+    if whole is not None and history.total is not None:
+        history.rate.learn(state.grown, state.output, whole - history.total)
+        if state.grown.prompted and state.output is not None:
+            history.keeps_answers = whole - history.total >= state.output
+
+
+def _learn_head(history: ModelHistory, state: TurnState, read: int) -> None:
+    """Learn what a fall left: `shared_head` from a certain cause, `known_head` if the history changed."""
+    why, shared = state.level.why, history.shared_head or 0
+    if why == "session-changed" or (why == "expiry" and not history.positions):
+        history.shared_head = read
+        return
+    if why == "compaction" and read < shared:
+        history.shared_head = read
+    beyond = history.first is None or read > history.first
+    if why != "expiry" and read > shared and not beyond and all(one.tokens != read for one in history.positions[:4]):
+        # a fall below it whose cause is uncertain changed the head itself
+        history.known_head = read if why == "compaction" else max(read, history.known_head or 0)
