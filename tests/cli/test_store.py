@@ -232,7 +232,7 @@ def test_a_damaged_session_is_not_said_to_be_missing():
     damage_the_end_of_a_log()
     ran = store("show", "s-1", url="jsonl:s")
     assert (ran.code, "has no session" in ran.err) == (2, False)
-    assert "is not what was stored" in ran.err
+    assert "is not the stored one" in ran.err
     assert answered("delete", "s-1", "--dry-run", url="jsonl:s", schema="store-written")["session_ids"] == ["s-1"]
     assert answered("delete", "s-1", url="jsonl:s", schema="store-written")["session_ids"] == ["s-1"]
     assert not Path("s/s-1.jsonl").exists()
@@ -240,7 +240,7 @@ def test_a_damaged_session_is_not_said_to_be_missing():
 
 @pytest.mark.parametrize("command", [["export", "s-1"], ["append", "s-1"], ["import", "s.jsonl"]])
 def test_an_error_says_in_which_file_and_at_which_byte_the_store_is_damaged(command):
-    """It said `event 4: the event is not what was stored`, or named a line of standard input."""
+    """It said `event 4: the event is not the stored one`, or named a line of standard input."""
     damage_the_end_of_a_log()
     ran = fed(b'{"kind":"cache_reset","reason":"x"}\n', "store", *command, "--store", "jsonl:s")
     assert ran.code == 2

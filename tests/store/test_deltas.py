@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.storing import Hiding
-from lore.store.base import ConflictError, Head, SessionData, SessionDelta, StoreError
-from lore.store.deltas import WholeSession, digests_of, lines_of, merge_metadata, save_delta, session_with_forks, settle
-from lore.store.lines import NOTHING, digest_notes
+from lore.store.base import Head, SessionData, SessionDelta
+from lore.store.deltas import WholeSession, digests_of, merge_metadata, save_delta, session_with_forks, settle
+from lore.store.lines import digest_notes
 from lore.store.sqlite import Memory
 from lore.testing.scenarios import header, message
 
@@ -51,12 +51,6 @@ def test_delta_that_arrived_in_part_is_stored_once(before, arrived, after):
     assert settled.head.number == 1 + before + max(after, arrived)
 
 
-def test_too_many_removed_ids_are_refused():
-    """The `remove` event is a line like any other: nobody could read back one that is too long."""
-    with pytest.raises(StoreError, match="MiB"):
-        lines_of(delta(NOTHING, removed_ids=("x" * (12 * 1024 * 1024),)))
-
-
 @pytest.mark.parametrize(
     ("before", "more", "after"),
     [
@@ -86,20 +80,6 @@ def test_save_delta_that_cannot_be_called_is_not_used(able):
     hidden.save_delta = able
     save_delta(hidden.store, "s", SessionDelta(base=base, new_events=(message("u1"),)))
     assert len(hidden.saves) == 1
-
-
-def test_writer_between_load_and_save_is_a_conflict():
-    hidden, base = begun()
-
-    def load(session_id, *, after=0):
-        data = hidden.inner.load(session_id, after=after)
-        save_delta(hidden.inner, "s", SessionDelta(base=data.head, new_events=(message("other"),)))
-        return data
-
-    hidden.load = load
-    with pytest.raises(ConflictError):
-        save_delta(hidden.store, "s", SessionDelta(base=base, new_events=(message("u1"),)))
-    assert hidden.inner.load("s").events == (header(), message("other"))
 
 
 # which sessions are deleted together

@@ -97,7 +97,7 @@ def test_each_damaged_event_is_named(tmp_path, kept):
     assert [(one.session_id, one.number) for one in damage] == [("s", 4), ("s", 6), ("s", 8)]
     assert [one.place for one in damage] == [f"{path}, byte {data.index(said(text))}" for text in "ceg"]
     assert {one.recoverable for one in damage} == {"every other event"}
-    with pytest.raises(DamagedError, match="event 4: the event is not what was stored") as caught:
+    with pytest.raises(DamagedError, match="event 4: the event is not the stored one") as caught:
         store.load("s")
     assert "verify" in caught.value.hint
     assert caught.value.where.byte == data.index(said("c"))

@@ -134,15 +134,3 @@ def facts(folder: Path) -> dict[str, object]:
     """Return the sessions, and the session of client `k`, that a process which comes later finds."""
     store = Logs(folder)
     return {**{one.session_id: store.load(one.session_id) for one in store.list()}, "client k": store.resolve("k")}
-
-
-def test_dying_save_is_never_stored_in_part(tmp_path, monkeypatch):
-    base = begun(tmp_path, "a").load("s").head
-    new = SessionDelta(base=base, new_events=(said("b"), said("c")))
-    with dying(monkeypatch, 1), pytest.raises(Died):
-        Logs(tmp_path).save_delta("s", new)
-    assert Logs(tmp_path).load("s").head == base
-    with dying(monkeypatch, 3), pytest.raises(Died):  # cut, written, not synchronised
-        Logs(tmp_path).save_delta("s", new)
-    assert Logs(tmp_path).save_delta("s", new).number == 4
-    assert Logs(tmp_path).events() == (header(), *map(said, "abc"))

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from lore.store.base import StoreError, UnknownSessionError
+from lore.store.base import StoreError
 from lore.store.deltas import settle
 from store.logs import Logs, begun, header, said
 
@@ -59,13 +59,3 @@ def test_line_written_without_the_lock_is_kept(tmp_path, monkeypatch):
     store.say("c")
     assert store.events() == (header(), *map(said, "abc"))
     assert not store.verify().damage
-
-
-def test_session_deleted_meanwhile_is_unknown(tmp_path):
-    one = begun(tmp_path, "a")
-    two = Logs(tmp_path)
-    head = two.load("s").head
-    one.delete("s")
-    with pytest.raises(UnknownSessionError):
-        two.say("b", base=head)
-    assert not (tmp_path / "s.jsonl").exists()

@@ -10,7 +10,7 @@ from lore.model.events import PromptDelta, encode
 from lore.model.limits import RECORD_BYTES, RECORD_VALUES
 from lore.store.base import Head, StoreError
 from lore.store.lines import NOTHING, SEED, Row, check_id, check_line, digest_lines, digest_notes, merge_rows, rows_of
-from lore.testing.scenarios import BAD_IDS, ONE, message
+from lore.testing.scenarios import BAD_IDS, ONE
 
 # ids and lines
 
@@ -62,32 +62,14 @@ def test_digests_can_be_resumed_anywhere(lines, at):
     assert whole[min(at, len(lines)) :] == digest_lines(begin, lines[at:])
 
 
-@given(st.lists(st.binary(max_size=4), max_size=4), st.lists(st.binary(max_size=4), max_size=4))
-def test_different_lines_have_different_digests(left, right):
-    """`ab` and `a`, `b` are not the same, nor is another order."""
-    assert (digest_lines(SEED, left) == digest_lines(SEED, right)) == (left == right)
-
-
 # prompt deltas
 
 TWO = b'[{"role":"user","text":"two"}]'
 
 
-def test_other_lines_make_no_row():
-    assert rows_of([message("u1", '"prompt_delta"'), message("u2"), b'{"kind":"prompt_delta"}', b"no line"]) == []
-
-
 def test_content_may_come_after_the_selector():
     assert merge_rows("s", None, [Row(1, b"{}", None), Row(1, b"[]", ONE)])[0].content == ONE
     assert merge_rows("s", None, [Row(1, b"{}", None)])[0].content == b"null"
-
-
-@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from([b"{}", b"[]"]), st.sampled_from([ONE, TWO, None]))))
-def test_rows_step_by_step_equal_rows_at_once(records):
-    rows, kept = [Row(*record) for record in records], ()
-    for row in rows:
-        kept = merge_rows("s", None, [*(Row(one.seq, one.selector, one.content) for one in kept), row])
-    assert kept == merge_rows("s", None, rows)
 
 
 @given(any_events())

@@ -36,11 +36,6 @@ def held_elsewhere(tmp_path):
         process.kill()
 
 
-def test_lock_of_a_pair_is_held_once(tmp_path):
-    with trylock(URL, "a", "u", folder=tmp_path) as first, trylock(URL, "a", "u", folder=tmp_path) as second:
-        assert (first, second) == (True, False)
-
-
 @posix
 def test_lock_ends_with_its_process(tmp_path, held_elsewhere):
     with trylock(URL, "a", "u", folder=tmp_path) as held:

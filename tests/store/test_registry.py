@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from lore.model.vector import common_prefix
-from lore.recording.corpus import common_of
 from lore.store import registry
 from lore.store.base import StoreError, UnknownSessionError
 from lore.store.registry import (
@@ -66,28 +60,11 @@ def test_postgresql_without_its_plug_in_names_the_extra(monkeypatch, url):
     assert is_store(url)
 
 
-def test_memory_is_a_new_store_each_time():
-    one, other = open_store("memory:"), open_store("memory:")
-    assert isinstance(one, Memory)
-    one.create(b'{"kind":"session_started","session_id":"s"}')
-    assert not other.list()
-
-
 def test_published_store_gets_url_and_tell(monkeypatch):
     seen = []
     monkeypatch.setitem(registry.STORES, "mine", lambda url, tell: seen.append((url, tell)) or Memory())
     assert isinstance(open_store("mine:there", print), Memory)
     assert seen == [("mine:there", print)]
-
-
-def test_published_store_cannot_replace_lores(monkeypatch):
-    monkeypatch.setitem(registry.STORES, "memory", lambda url, tell: None)
-    assert isinstance(open_store("memory:"), Memory)
-
-
-def test_psycopg_is_imported_only_when_needed():
-    code = "import sys, lore; lore.open_store('memory:'); print('psycopg' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 @pytest.mark.parametrize(
@@ -174,21 +151,3 @@ def test_note_is_printed_once_without_password(capsys):
     for _ in range(2):
         print_note_once("postgresql://u:hunter2@h/db said\x1b[31m so")
     assert capsys.readouterr().err == "note: postgresql://u:***@h/db said\ufffd[31m so\n"
-
-
-def test_unknown_scheme_is_no_store():
-    assert scheme_of("nobody-has-this:x") is None
-    assert scheme_of("C:/x") is None
-    assert scheme_of("memory:") == "memory"
-
-
-pieces = st.lists(st.binary(max_size=4).map(lambda one: one.replace(b"\x00", b"a")), max_size=6)
-
-
-@given(pieces, pieces, st.integers(0, 9))
-def test_common_prefix_is_independent_of_pieces(left, right, shared):
-    whole = b"".join(left)
-    right = [whole[:shared], *right] if shared else right
-    other = b"".join(right)
-    left, right = [one for one in left if one], [one for one in right if one]
-    assert common_of(left, right) == (len(whole), len(other), common_prefix(whole, other))

@@ -153,20 +153,6 @@ def test_reload_renames_held_items_everywhere():
     assert_stored(mine)
 
 
-def test_removal_survives_a_reload():
-    store = Faulty(Memory())
-    mine = StoredSession.begin(store, HEADER)
-    mine.apply(said("m1"))
-    mine.save()
-    theirs = StoredSession.begin(store, HEADER)
-    theirs.apply(said("t1"))
-    theirs.save()
-    mine.remove("m1")
-    mine.reload()
-    mine.save()
-    assert items(stored(store)) == items(mine.session) == ["t1"]
-
-
 def test_session_without_a_header_is_refused():
     with pytest.raises(LoreError, match="session_started"):
         StoredSession.begin(Memory(), said("u1"))

@@ -10,9 +10,7 @@ import sys
 from contextlib import closing
 
 import pytest
-from msgspec.structs import replace
 
-from lore.store import sqlite as module
 from lore.store.base import DamagedError, FormatError, SessionDelta, StoreError
 from lore.store.registry import open_existing, open_store
 from lore.store.sql import SCHEMA_VERSION
@@ -114,12 +112,6 @@ def test_verify_notes_a_file_others_may_read(tmp_path):
     assert (tmp_path / "s.db").stat().st_mode & 0o777 == 0o644
 
 
-def test_old_sqlite_library_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(module.sqlite3, "sqlite_version_info", (3, 36, 0))
-    with pytest.raises(StoreError, match=r"3\.37"):
-        Sqlite(str(tmp_path / "s.db"))
-
-
 # who may not write
 
 
@@ -183,22 +175,6 @@ def test_save_costs_the_same_in_long_sessions(tmp_path):
     assert short == long
 
 
-def test_session_saved_in_full_adds_only_new_rows(tmp_path):
-    """All of its rows were deleted and written anew each time."""
-    file = tmp_path / "s.db"
-    with opened(file) as store:
-        begin(store, message("u1"))
-        data = store.load("s")
-        rows = asked(file, "SELECT rowid, line FROM events ORDER BY number")
-        assert store.save(data) == data.head
-        more = replace(data, events=(*data.events, message("u2")), project_id="p", metadata=b'{"k":1}')
-        store.save(more)
-        assert asked(file, "SELECT rowid, line FROM events ORDER BY number")[:-1] == rows
-        assert store.load("s").events == more.events
-        assert (store.list("p")[0].turns, store.load("s").metadata) == (0, b'{"k":1}')
-        assert store.verify().damage == ()
-
-
 # what others left
 
 
@@ -259,30 +235,6 @@ def test_database_of_another_version_is_refused(tmp_path, version, hint):
     with pytest.raises(FormatError, match=f"version {version}: this lore knows {SCHEMA_VERSION}") as error:
         Sqlite(str(tmp_path / "s.db"))
     assert hint in error.value.hint
-    assert picture(tmp_path) == before
-
-
-def test_newer_version_in_the_wal_is_seen(tmp_path):
-    """A newer lore that was killed after its upgrade leaves the old version in the file."""
-    made = tmp_path / "made"
-    made.mkdir()
-    make(made / "s.db")
-    with closing(sqlite3.connect(made / "s.db", isolation_level=None)) as connection:
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
-        shutil.copytree(made, tmp_path / "left")  # as a process that is killed leaves it
-    (tmp_path / "left" / "s.db-shm").unlink()
-    assert (tmp_path / "left" / "s.db-wal").exists()
-    with pytest.raises(FormatError, match=f"version {SCHEMA_VERSION + 1}"):
-        Sqlite(str(tmp_path / "left" / "s.db"))
-
-
-@pytest.mark.parametrize(("content", "size"), [(b"S", "1 byte"), (b"SQLite format 3\0", "16 bytes")])
-def test_database_of_a_few_bytes_is_said_to_be_cut(tmp_path, content, size):
-    (tmp_path / "s.db").write_bytes(content)
-    before = picture(tmp_path)
-    with pytest.raises(FormatError, match=f"it has {size}, less than the beginning of one") as error:
-        Sqlite(str(tmp_path / "s.db"))
-    assert "backup" in error.value.hint
     assert picture(tmp_path) == before
 
 

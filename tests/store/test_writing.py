@@ -10,7 +10,6 @@ import lore.store
 from lore.session import event
 from lore.store import base
 from lore.store.session import StoredSession
-from lore.testing import StoreContract
 from store.harness import HarnessScenarios
 
 PAGE = Path(lore.store.__file__).with_name("WRITING.md")
@@ -29,14 +28,6 @@ NAMES = said()
 
 class TestThePagesStore(NAMES["TestOneFile"], HarnessScenarios):
     """The class of the page, collected by its own name."""
-
-
-def test_the_page_shows_a_contract():
-    assert issubclass(NAMES["TestOneFile"], StoreContract)
-
-
-def test_the_page_is_named_where_a_writer_looks():
-    assert PAGE.name in (base.__doc__ or "")
 
 
 def test_file_that_is_no_store_is_an_error(tmp_path):

@@ -1,4 +1,4 @@
-"""Sessions on disk and in databases, saved by what is new (`base` says what a store is)."""
+"""Sessions on disk and in databases, saved by their new events (`base` has the interface)."""
 
 from typing import TYPE_CHECKING
 

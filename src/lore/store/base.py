@@ -1,16 +1,16 @@
-"""What a store is: sessions kept as logs of events, saved by what is new.
+"""The interface of stores: sessions kept as logs of events, saved by their new events.
 
-A session is stored as the lines of its log, to the byte. Its header is event 1. A head says how far a session is
-stored, and a delta is what is new since a head, its base. `lore.testing.StoreContract` tests these rules:
+A session is stored as the lines of its log, byte for byte. Its header is event 1. A head says how far a session is
+stored, and a delta holds the changes since a head, its base. `lore.testing.StoreContract` tests these rules:
 
-- a log only grows: what is taken back becomes a `remove` event after it;
+- a log only grows: removing items appends a `remove` event;
 - a delta is stored whole or not at all, and is durable when the call returns; one that arrives twice changes nothing;
 - a delta whose base is not the stored state is refused with both heads;
 - values that go in or come out are immutable;
 - a store of a newer format is refused and not touched.
 
-`WRITING.md` beside this file shows how to write a store: a class with the methods of `Store` (`save_delta` is
-optional: without it a session is loaded and saved in full), published under the entry-point group `lore.stores`.
+`WRITING.md` in this folder shows how to write a store: a class with the methods of `Store` (`save_delta` is optional:
+without it a session is loaded and saved in full), published under the entry-point group `lore.stores`.
 
 Threads may share a store: each method may be called from any of them. No method knows an event loop; in asyncio call
 it with `asyncio.to_thread`.
@@ -44,7 +44,7 @@ class Head(NamedTuple):
 
 
 class SessionDelta(Struct, frozen=True, kw_only=True):
-    """What is new of a session since `base`. Times are RFC 3339, kept and never compared."""
+    """The changes of a session since `base`. Times are RFC 3339, kept and never compared."""
 
     base: Head
     new_events: tuple[bytes, ...] = ()  # lines of the log, without line ends
@@ -77,7 +77,7 @@ class SessionData(Struct, frozen=True, kw_only=True):
 
 
 class SessionSummary(Struct, frozen=True, kw_only=True):
-    """All that a store keeps of a session beside its events."""
+    """Everything that a store keeps of a session except its events."""
 
     session_id: str
     head: Head
@@ -108,7 +108,7 @@ class SessionSummary(Struct, frozen=True, kw_only=True):
 
 
 class DeltaRow(Struct, frozen=True):
-    """A durable prompt delta. `selector` and `content` are JSON text, to the byte."""
+    """A durable prompt delta. `selector` and `content` are JSON text with the bytes of the log."""
 
     session_id: str
     seq: int
@@ -118,7 +118,7 @@ class DeltaRow(Struct, frozen=True):
 
 
 class DamagedPlace(Struct, frozen=True):
-    """Stored bytes that are not what was written."""
+    """A place whose bytes were changed after they were written."""
 
     session_id: str | None  # None if the whole store is affected
     number: int | None  # of the event; None if it is not one event
@@ -149,7 +149,7 @@ class Verified(Struct, frozen=True):
 
 
 class StoreError(LoreError):
-    """The store could not do what was asked. Nothing was changed."""
+    """A call failed. Nothing was changed."""
 
 
 class UnknownSessionError(StoreError):
@@ -163,7 +163,7 @@ class UnknownSessionError(StoreError):
 
 
 class ConflictError(StoreError):
-    """Another writer's state is stored: load the session again, and save what is new on top of it."""
+    """Another writer's state is stored: load the session again, and save the new events on top of it."""
 
     def __init__(self, message: str, *, hint: str = "", base: Head | None = None, stored: Head | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -176,7 +176,7 @@ class FormatError(StoreError):
 
 
 class DamagedError(StoreError):
-    """What is stored is not what was written."""
+    """The stored bytes are not the written ones."""
 
     def __init__(
         self, message: str, *, hint: str = "`lore store verify` names each damaged place", where: Where | None = None

@@ -1,12 +1,12 @@
 """What a call adds to a stored session: the one place that decides, for every store. Pure.
 
 - Removed ids become one `remove` event before the new events.
-- A delta whose base is the stored head is appended. Behind an older base, the delta's own events may be stored
+- A delta whose base is the stored head is appended. After an older base, the delta's own events may be stored
   already, all or the first of them, in their order: only the others are added. So a delta may arrive twice, and may
   be sent again with more events because its answer was lost.
 - Leaf and metadata have no number. If all events of a delta are stored, its leaf and metadata are stored too (nothing
-  changes), or nobody has appended since (they are added), or the delta is refused: a retry never restores old
-  metadata.
+  changes), or no other writer has appended since (they are added), or the delta is refused: a retry never restores
+  old metadata.
 - Everything else is another writer's state: ConflictError, with both heads.
 """
 
@@ -49,7 +49,7 @@ from lore.store.lines import (
     read_header,
 )
 
-HINT_AGAIN = "load the session again, and save what is new on top of it"
+HINT_AGAIN = "load the session again, and save the new events on top of it"
 
 
 class Stored(Protocol):
@@ -57,7 +57,7 @@ class Stored(Protocol):
 
     @property
     def summary(self) -> SessionSummary:
-        """What is stored beside the events."""
+        """Everything that is stored except the events."""
         ...
 
     def digest(self, number: int) -> str | None:
@@ -70,7 +70,7 @@ class Stored(Protocol):
 
 
 class Change(NamedTuple):
-    """What a call writes."""
+    """The change that a call makes."""
 
     head: Head  # the base for the caller's next delta: the stored head, or that of its own last event
     before: SessionSummary | None = None  # the stored state; with head NOTHING if the session is new
@@ -97,7 +97,7 @@ def extend(
 
 
 def settle(delta: SessionDelta, stored: Stored) -> Change:
-    """Return what a delta adds to a stored session; raises ConflictError, StoreError. Costs O(the delta)."""
+    """Return the change that a delta makes to a session; raises ConflictError, StoreError. Costs O(the delta)."""
     refuse_other_version("a delta of", delta.version, VERSION)
     check_notes(delta.leaf_id, delta.created_at, delta.updated_at)
     lines, base, before = lines_of(delta), delta.base, stored.summary
@@ -105,7 +105,7 @@ def settle(delta: SessionDelta, stored: Stored) -> Change:
     leaf_id = before.leaf_id if delta.leaf_id is None else delta.leaf_id
     metadata = merge_metadata(before.metadata, delta.metadata)
     is_noted = digest_notes(leaf_id, metadata) == head.note
-    is_last = base.number + known == head.number  # nobody has appended since
+    is_last = base.number + known == head.number  # no other writer has appended since
     if not is_noted and not (is_last and (base.note == head.note or 0 < known < len(lines))):
         raise conflict(base, head)
     if not is_last:
@@ -162,7 +162,7 @@ def merge_metadata(known: bytes, new: bytes) -> bytes:
 
 
 def settle_new(header: SessionHeader, stored: Stored | None) -> Change:
-    """Return what creating a session writes; raises ConflictError if it exists with another header."""
+    """Return the change that creates a session; raises ConflictError if it exists with another header."""
     if stored is None:
         return extend(empty_session(header), (header.line,))
     head = stored.summary.head
@@ -176,7 +176,7 @@ def settle_new(header: SessionHeader, stored: Stored | None) -> Change:
 
 
 def settle_whole(data: SessionData, stored: Stored | None) -> Change:
-    """Return what saving a session in full adds to what is stored; raises ConflictError, StoreError.
+    """Return the change that saves a session in full; raises ConflictError, StoreError.
 
     It is a conflict if the store holds an event that `data` lacks.
     """
@@ -234,7 +234,7 @@ def save_delta(store: Store, session_id: str, delta: SessionDelta) -> Head:
     """Add a delta to a session and return the head after it.
 
     A store whose `save_delta` is missing or cannot be called at this moment loads the session and saves it in full:
-    that costs O(the session). Raises what the store's own `save_delta` raises.
+    that costs O(the session). Raises the errors of the store's own `save_delta`.
     """
     if callable(getattr(store, "save_delta", None)):
         return cast("DeltaStore", store).save_delta(session_id, delta)
@@ -254,7 +254,7 @@ class DeltaStore(ABC):
     def _change(self, session_id: str, decide: Decide) -> Head:
         """Write the change that a function decides on, whole or not at all, and return its head.
 
-        The function is called with the stored session, None if there is none, and may be called several times.
+        The function is called with the stored session or None, perhaps several times.
         """
 
     def create(self, header: bytes) -> Head:
@@ -265,7 +265,7 @@ class DeltaStore(ABC):
         return self._change(data.session_id, lambda stored: settle_whole(data, stored))
 
     def save_delta(self, session_id: str, delta: SessionDelta) -> Head:
-        """Add a delta and return the head after it; raises ConflictError, UnknownSessionError. Costs what is new."""
+        """Add a delta and return the head after it; raises ConflictError, UnknownSessionError. Costs O(the delta)."""
         return self._change(session_id, lambda stored: settle(delta, self._require(session_id, stored)))
 
     def move(self, session_id: str, project_id: str) -> None:

@@ -5,17 +5,17 @@
     bindings.json       which session each client means, as one JSON object
     .NAME.….lock        the lock of a file; .NAME.….new is a file that is being written
 
-A save is one write and one fsync at the end of the log, so it costs what is new. A new log is written under another
-name and then renamed. An incomplete save at the end, of a writer that died, is left out by readers and removed by the
-next writer; both say so. A log that the disk cut exactly between two saves looks as if the later ones had never been
-made.
+A save is one write and one fsync at the end of the log, so it costs O(the new events). A new log is written under
+another name and then renamed. An incomplete save at the end, of a writer that died, is left out by readers and
+removed by the next writer; both say so. A log that the disk cut exactly between two saves looks as if the later ones
+had never been made.
 
 Writers of one session wait for each other, in all threads and processes. Readers take no lock, unless what they find
 is incomplete or damaged: a writer may be in the middle of it, so they look again under the lock.
 
 A folder without `lore-store.json` becomes a store with the first write if it is empty or holds lore's own logs.
-Symbolic links and everything that is not a regular file are refused, so that nobody who may write to the folder can
-make lore write elsewhere. Files are readable by their owner only (0600).
+Symbolic links and everything that is not a regular file are refused, so that another user of the folder cannot make
+lore write elsewhere. Files are readable by their owner only (0600).
 
 Any thread may call any method: an object holds nothing but the folder's path.
 """
@@ -167,7 +167,7 @@ class Jsonl(DeltaStore):
             files.append(log.descriptor, data, part.end)
 
     def _flush(self, log: LogFile) -> None:
-        with _reported("write to", log.path, "what is stored is not durable: repair the disk, and save again"):
+        with _reported("write to", log.path, "the last save is not durable: repair the disk, and save again"):
             os.fsync(log.descriptor)
         self._synchronise()
 
@@ -279,7 +279,7 @@ class Jsonl(DeltaStore):
     def _read(self, session_id: str, read: Callable[[LogFile], _T]) -> _T:
         """Return what a function reads from a session's log; raises UnknownSessionError, DamagedError.
 
-        What is incomplete or damaged is read again under the lock: a writer may have been in the middle of a save.
+        An incomplete or damaged log is read again under the lock: a writer may have been in the middle of a save.
         """
         with self._opened(session_id) as log, suppress(DamagedError):
             result = read(log)
@@ -372,7 +372,7 @@ class Jsonl(DeltaStore):
     def _locked(self, name: str) -> Generator[None]:
         """Keep all other threads and processes from writing one file; raises StoreError after a while.
 
-        The lock is on a file beside it, which stays: removing it while another process opens it would give both the
+        The lock is on a file of its own, which stays: removing it while another process opens it would give both the
         lock. It ends with its process.
         """
         path = self._file(name)
@@ -397,7 +397,7 @@ class Jsonl(DeltaStore):
             yield
 
     def _read_file(self, name: str, limit: int) -> bytes | None:
-        """Return the bytes of a file, at most `limit`; None if there is none; raises StoreError."""
+        """Return the bytes of a file, at most `limit`; None if it is missing; raises StoreError."""
         try:
             with _opened(self._file(name)) as descriptor:
                 return read_range(descriptor, 0, limit)
@@ -427,11 +427,11 @@ class Jsonl(DeltaStore):
 
     def _synchronise(self) -> None:
         """Make the names in the folder durable; raises StoreError."""
-        with _reported("write to", self._folder, "what is stored is not durable: repair the disk, and save again"):
+        with _reported("write to", self._folder, "the last save is not durable: repair the disk, and save again"):
             synchronise_folder(self._folder)
 
     def _unlink(self, name: str) -> int:
-        """Remove a file and return its size; 0 if there is none; raises StoreError."""
+        """Remove a file and return its size; 0 if it is missing; raises StoreError."""
         path = self._file(name)
         with _reported("remove", path), suppress(FileNotFoundError):
             size = os.lstat(path).st_size

@@ -45,7 +45,7 @@ from lore.store.lines import (
     read_header,
 )
 
-_GROUP, _GROUP_BYTES = 1000, 1024 * 1024  # a log that is written whole has a record for about so many events
+_GROUP, _GROUP_BYTES = 1000, 1024 * 1024  # a log that is written whole has a record for about this many events
 _BEGIN, _END = b'{"kind":"saved",', b',"end":"lore-store-3"}'
 _OWN_FIELDS = frozenset(Saved.__struct_fields__) - frozenset(Envelope.__struct_fields__)
 _DECODER = msgspec.json.Decoder(Saved)
@@ -85,7 +85,7 @@ def encode_save(change: Change, byte: int) -> bytes:
     )
     line = _BEGIN + b",".join(fields) + _END
     if len(line) > RECORD_BYTES:
-        message = f"a save of {len(change.lines):,} events and {len(line):,} bytes beside them"
+        message = f"a save of {len(change.lines):,} events and {len(line):,} bytes of notes"
         raise StoreError(f"{message}: a record holds {RECORD_BYTES >> 20} MiB", hint="save less at once")
     return _join((line, *change.lines), change.lines)
 
@@ -143,7 +143,7 @@ class LogPart:
     digests: list[bytes] = field(default_factory=list[bytes])  # after each of the lines
     record: Saved | None = None  # the last
     foreign: int = 0  # events that other programs appended
-    loose: int = 0  # events after the last record, or all if there is none
+    loose: int = 0  # events after the last record, or all without a record
     faults: list[Fault] = field(default_factory=list[Fault])
     has_end: bool = True  # whether the last line ends with a line feed
 
@@ -193,7 +193,7 @@ def _read_foreign(line: bytes, byte: int, part: LogPart) -> None:
 
 
 def _read_save(data: bytes, at: int, stop: int, offset: int, part: LogPart) -> int | None:
-    """Parse a record and its events; returns where they end, None if the save is incomplete."""
+    """Parse a record and its events; returns the offset of their end, None if the save is incomplete."""
     byte, begin = offset + at, stop + 1
     record = _parse_record(data[at:stop], byte)
     if record is None:
@@ -212,7 +212,7 @@ def _read_save(data: bytes, at: int, stop: int, offset: int, part: LogPart) -> i
     elif _digest(record.base) != part.digest and not part.faults:  # else it follows from damage found before
         number, which = (part.number, "the event") if part.loose == 1 else (None, f"one of {part.loose:,} events")
         message = f"{which} before this byte was changed"
-        part.faults.append(Fault(number, byte, message, "what it says now may be wrong"))
+        part.faults.append(Fault(number, byte, message, "its content may be wrong now"))
     part.number, part.digest, part.size = record.after, _digest(record.base), record.log
     lines, digests = data[begin:end].split(b"\n")[:-1], [*map(_digest, record.digests)]
     if digest_lines(part.digest, lines) != digests:
@@ -231,7 +231,7 @@ def _find_changed(lines: Sequence[bytes], digests: Sequence[bytes], part: LogPar
     previous = part.digest
     for number, (line, digest) in enumerate(zip(lines, digests, strict=True), part.number + 1):
         if digest_lines(previous, (line,)) != [digest]:
-            yield Fault(number, byte, "the event is not what was stored")
+            yield Fault(number, byte, "the event is not the stored one")
         previous, byte = digest, byte + len(line) + 1
 
 
@@ -239,6 +239,7 @@ def _parse_record(line: bytes, byte: int) -> Saved | None:
     """Return the record that was written at this byte; None if it is damaged."""
     if not (line.startswith(_BEGIN) and line.endswith(_END)):
         return None
+    line = line[: -len(_END)] + b"}"
     try:
         record = _DECODER.decode(line)
     except ValueError:  # lone surrogates in metadata
@@ -286,7 +287,7 @@ def read_range(descriptor: int, start: int, end: int) -> bytes:
             piece = os.read(descriptor, min(_MOST_AT_ONCE, end - start))
         except OSError as error:
             hint = "look at the disk; nothing was changed"
-            raise StoreError(f"cannot read what is stored: {reason_of(error)}", hint=hint) from None
+            raise StoreError(f"cannot read the log: {reason_of(error)}", hint=hint) from None
         if not piece:
             break
         pieces.append(piece)
@@ -342,13 +343,13 @@ class LogFile:
 
     @cached_property
     def header(self) -> SessionHeader:
-        """The session's header; raises DamagedError if there is none, or another session's."""
+        """The session's header; raises DamagedError if it is missing, or another session's."""
         data, at = b"", 0
         while b"\n" not in data and at < min(self.length, RECORD_BYTES):
             data += read_range(self.descriptor, at, at + _PIECE)
             at += _PIECE
         if not data:
-            message = "the log is empty: the disk lost what was stored, or another program made the file"
+            message = "the log is empty: the disk lost its bytes, or another program made the file"
             raise self._damaged("", message, 0)
         try:
             header = read_header(data.partition(b"\n")[0].removeprefix(BOM))
@@ -365,7 +366,7 @@ class LogFile:
 
     @property
     def summary(self) -> SessionSummary:
-        """What is stored beside the events; raises DamagedError."""
+        """Everything that is stored except the events; raises DamagedError."""
         self._summary = self._summary or self._read_summary()
         return self._summary
 

@@ -4,7 +4,7 @@
   of logs accepts.
 - The digest after event 0 is SHA-256 of `lore-store-1`. That after event n is SHA-256 of the previous digest, the
   length of line n in decimal, `:`, and line n. So a stored digest covers all events before it and can be continued
-  from any number, and a changed line is found alone if a digest is stored beside each event.
+  from any number, and a changed line is found alone if a digest is stored with each event.
 - Prompt deltas are kept as one row for each `seq`. A later record replaces the selector, never the content (design,
   section 3).
 """
@@ -69,7 +69,7 @@ def check_line(line: bytes) -> bytes:
 
 
 def digest_lines(digest: bytes, lines: Iterable[bytes]) -> list[bytes]:
-    """Return the digest after each of these lines, the first of which follows `digest`. Costs O(bytes)."""
+    """Return the digest after each of these lines, after `digest`. Costs O(bytes)."""
     digests: list[bytes] = []
     for line in lines:
         hashed = sha256(digest + b"%d:" % len(line))
@@ -80,7 +80,7 @@ def digest_lines(digest: bytes, lines: Iterable[bytes]) -> list[bytes]:
 
 
 def digest_notes(leaf_id: str | None, metadata: bytes) -> str:
-    """Return the digest of what is kept beside the events, in hex."""
+    """Return the digest of leaf and metadata, in hex."""
     leaf = b"-" if leaf_id is None else b"+" + leaf_id.encode("utf-8", "surrogatepass")
     return sha256(b"%d:%b%b" % (len(leaf), leaf, canonical(metadata))).hexdigest()
 
@@ -92,7 +92,7 @@ NOTHING = Head(0, SEED.hex(), digest_notes(None, EMPTY))  # of a session without
 
 
 class SessionHeader(NamedTuple):
-    """A header, and what it says about the session."""
+    """A header and its fields."""
 
     line: bytes
     session_id: str
@@ -127,7 +127,7 @@ def empty_session(header: SessionHeader) -> SessionSummary:
     )  # fmt: skip
 
 
-# what events say
+# activity and prompt deltas
 
 
 class _Timed(msgspec.Struct):

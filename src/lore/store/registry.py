@@ -34,7 +34,7 @@ _OWN_STORES = {  # by scheme: module and class
 }
 _EXTRAS = {"postgresql": "postgres", "postgres": "postgres"}  # schemes of lore's own plug-ins
 _WITH_FILES = ("sqlite", "jsonl")  # schemes whose URL names a file or a folder
-BESIDE = ("-wal", "-shm", "-journal")  # endings of the files that sqlite keeps beside its own
+BESIDE = ("-wal", "-shm", "-journal")  # endings of the files that sqlite keeps next to its own
 _SCHEME = pattern(r"([a-z][a-z0-9+.-]+):", re.IGNORECASE)
 _MOST_CUTS = 16  # places of `#` in a name that are tried as the end of a path: a hostile name may hold many
 _MOST_NOTES = 1_024  # messages remembered, to print each once
@@ -189,7 +189,7 @@ def is_file_of_store(name: str, path: str) -> bool:
 
 
 def load_notes(store: Store, session_id: str) -> SessionData | None:
-    """Return what is stored of a session except its events; None if there is no such session."""
+    """Return a stored session without its events; None if there is no such session."""
     try:
         return store.load(session_id, after=NO_EVENTS)
     except UnknownSessionError:

@@ -15,7 +15,7 @@ from lore.store.lines import SessionHeader
 
 MEMORY_PREFIX, AUDIT_PREFIX = "lore.memory/", "lore.memory.audit/"
 DEFAULT_USER = "default"  # the user of sessions that name none
-_HINT = "`lore memory` reads and changes what is remembered"
+_HINT = "`lore memory` reads and changes memories"
 
 
 def is_reserved(session_id: str) -> bool:

@@ -1,16 +1,16 @@
-"""A session that a harness keeps in a store: folded in memory, saved by what is new.
+"""A session that a harness keeps in a store: folded in memory, saved by its new events.
 
     session = lore.open("sqlite:agent.db", "demo", model="claude-opus-5", system=SYSTEM, tools=TOOLS)   new, or resumed
     session.user("What is new?")
     answer = client.messages.create(**session.request(current_time=now()))      saved, then it may be sent
     session.assistant(answer)                                                   saved
 
-`request` and `assistant` save before they return. What `user`, `result`, `apply` and `begin_turn` take is held until
-then, or until `save`; they touch no store. The next delta is what is held after the head. The head advances when the
-store has answered, so what failed or was never answered is sent again: the store recognises what it has. Removed
-items go as `removed_ids` if nothing else is held, else as a `remove` event at its place, so that folding what is
-stored gives this session's state at any moment. A stored session has a `created_at` and an `updated_at` by its clock,
-and as `leaf_id` the uuid of the main chain's last item (before there is one, the session's own id).
+`request` and `assistant` save before they return. Events of `user`, `result`, `apply` and `begin_turn` are held until
+then, or until `save`; they touch no store. The next delta is everything held since the head. The head advances when
+the store has answered, so a delta that failed or was never answered is sent again: the store recognises its events.
+Removed items go as `removed_ids` if nothing else is held, else as a `remove` event at its place, so that folding what
+is stored gives this session's state at any moment. A stored session has a `created_at` and an `updated_at` by its
+clock, and as `leaf_id` the uuid of the main chain's last item (before there is one, the session's own id).
 
 Not safe between threads: one harness, one `StoredSession`. For asyncio there are `request_async`, `assistant_async`
 and `save_async`; events may be applied while they wait, and are saved with the next call.
@@ -81,7 +81,7 @@ class StoredSession(Conversation):
         self._start_from(data, session)
 
     def _start_from(self, data: SessionData, session: Session) -> None:
-        """Take the stored state."""
+        """Continue from the stored state."""
         self.session = session
         session.forget_log()  # the store has it
         self.created_at, self.updated_at = data.created_at, data.updated_at
@@ -137,10 +137,10 @@ class StoredSession(Conversation):
     def _log_derived(self, chain: str) -> None:
         self._held += map(encode, self.session.take_derived(chain))
 
-    # what happens in the session
+    # events
 
     def apply(self, *events: Event) -> tuple[Problem, ...]:
-        """Apply events to the session, and hold them for the next save; returns what was wrong with them.
+        """Apply events to the session, and hold them for the next save; returns their problems.
 
         Raises MisuseError for an object that is not an event, and StoreError for an event that no store accepts (it is
         too long): held, it would make every save fail.
@@ -162,7 +162,7 @@ class StoredSession(Conversation):
         return begun
 
     def request(self, *, chain: str = MAIN, at: str | None = None, **context: Unpack[Context]) -> dict[str, Any]:
-        """Begin the next turn and save it, as `Session.request` does otherwise: what it returns may be sent.
+        """Begin the next turn and save it, as `Session.request` does otherwise. The result may be sent.
 
         A turn that was saved and never answered, because the program was killed, is asked again with the bytes of the
         first time. Raises what `save` raises, too; then the turn waits, and the next request is the same.
@@ -181,13 +181,13 @@ class StoredSession(Conversation):
         return arguments
 
     def assistant(self, response: object, *, chain: str = MAIN) -> Reply:
-        """Take the model's answer and save it, as `Session.assistant` does otherwise."""
+        """Apply the model's answer and save it, as `Session.assistant` does otherwise."""
         reply = super().assistant(response, chain=chain)
         self.save()
         return reply
 
     async def assistant_async(self, response: object, *, chain: str = MAIN) -> Reply:
-        """Take the answer of an asynchronous client, and save it without blocking the event loop."""
+        """Apply the answer of an asynchronous client, and save it without blocking the event loop."""
         events, reply = self._answered(await awaited(response), chain)
         self.apply(*events)
         await self.save_async()
@@ -209,7 +209,7 @@ class StoredSession(Conversation):
             self._removed = uuids
 
     def note(self, metadata: Mapping[str, Any] | None = None, *, leaf_id: str | None = None) -> None:
-        """Set keys of the metadata, or the leaf, beside the events; everything else stays as it is."""
+        """Set keys of the metadata, or the leaf; everything else stays as it is."""
         check_notes(leaf_id)
         self._metadata = merge_metadata(self._metadata, encode_json(dict(metadata or {})))
         self._leaf = self._leaf if leaf_id is None else leaf_id
@@ -217,7 +217,7 @@ class StoredSession(Conversation):
     # saving
 
     def delta(self, *, at: str | None = None) -> SessionDelta:
-        """Return what is not known to be saved; `at` is the time of saving, by default the clock's. Costs O(it)."""
+        """Return the events and notes that are not known to be saved; `at` is the time of saving, else the clock's."""
         at = at or self._time()
         return SessionDelta(
             base=self.head, new_events=tuple(self._held), removed_ids=self._removed, metadata=self._metadata,
@@ -237,7 +237,7 @@ class StoredSession(Conversation):
         return self.session_id if self._held or self.head.number > 1 else None
 
     def save(self, *, at: str | None = None) -> Head:
-        """Save what is new, durably. Raises ConflictError if another writer was faster: then `reload`.
+        """Save the new events, durably. Raises ConflictError if another writer was faster: then `reload`.
 
         After any error everything that was not saved is still held.
         """
@@ -259,7 +259,7 @@ class StoredSession(Conversation):
             return self.head
 
     def _advance(self, delta: SessionDelta, head: Head) -> None:
-        """Forget what the store has acknowledged; more may be held by now."""
+        """Drop acknowledged events; more may be held by now."""
         self._held = self._held[len(delta.new_events) :]
         self.head = head
         self._removed = self._removed[len(delta.removed_ids) :]
@@ -276,9 +276,9 @@ class StoredSession(Conversation):
             raise LoreError("the session is being saved", hint="wait for `save_async` first")
 
     def reload(self) -> tuple[Event, ...]:
-        """Load what other writers have stored, apply what is held on top of it, and return their new events.
+        """Load the session as other writers stored it, apply the held events on top of it, and return their new events.
 
-        What the store has already is not held any more. A held item whose uuid another item has by now gets a new one,
+        Events that the store has already are dropped. A held item whose uuid another item has by now gets a new one,
         a turn that began the next number. The session is folded again: O(its events).
         """
         self._refuse_while_saving()
@@ -296,7 +296,7 @@ class StoredSession(Conversation):
         return tuple(new)
 
     def close(self) -> None:
-        """Save what is held, and close the store if `lore.open` opened it."""
+        """Save the held events, and close the store if `lore.open` opened it."""
         try:
             self.save()
         finally:
@@ -333,9 +333,9 @@ def _is_empty(delta: SessionDelta) -> bool:
 def rebase_events(held: Sequence[Event], stored: FoldedSession, new: Iterable[Event]) -> list[Event]:
     """Return held events as they fit after the `new` ones of another writer, which `stored` has.
 
-    No item of the other writer is replaced: a held item whose uuid another one has gets a new uuid, and what refers to
-    it follows. A turn that began gets the next number; what lore derived for it is left out, because it is derived
-    again. A compaction keeps the items that it did not know.
+    No item of the other writer is replaced: a held item whose uuid another one has gets a new uuid, and events about it
+    follow. A turn that began gets the next number; events that lore derived for it are left out, because they are
+    derived again. A compaction keeps the items that it did not know.
     """
     others = [(event.chain, event.item.uuid) for event in new if isinstance(event, Append)]
     uuids, turns = _rename_items(held, stored), _renumber_turns(held, stored)

@@ -22,7 +22,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from itertools import chain, groupby
+from itertools import chain
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -247,7 +247,7 @@ class SqlSession:
         return tuple(sorted(found, key=lambda row: row.seq))
 
     def check_end(self) -> None:
-        """Raise DamagedError if the last event or the notes are not what was written: nothing may be added to them."""
+        """Raise DamagedError if the last event or the notes are damaged: nothing may be added to them."""
         name, head = self.summary.session_id, self.summary.head
         if digest_notes(self.summary.leaf_id, self.summary.metadata) != head.note:
             raise DamagedError(f"session {name!r}: leaf or metadata are not as they were written")
@@ -299,7 +299,7 @@ class SqlStore(DeltaStore):
             is_whole = len(lines) == head.number - start and last == head.digest
             if not is_whole or digest_notes(summary.leaf_id, summary.metadata) != head.note:
                 damage = verify_session(session).damage
-                found = f"{damage[0].place}: {damage[0].message}; {damage[0].recoverable}" if damage else "it changed"
+                found = f"{damage[0].place}: {damage[0].message}" if damage else "it changed"
                 raise DamagedError(f"session {session_id!r}: {found}")
         return summary.with_events(lines, after + 1)
 
@@ -355,7 +355,7 @@ class SqlStore(DeltaStore):
     def verify(self, session_id: str | None = None) -> Verified:
         """Recompute every digest, and compare rows with the events that they come from. Costs O(bytes).
 
-        Each session is verified in a transaction of its own. What the database cannot read is damage.
+        Each session is verified in a transaction of its own. Unreadable rows are damage.
         """
         if session_id is not None:
             verified = self._verify(session_id)
@@ -459,14 +459,14 @@ class _Fault(NamedTuple):
 def verify_session(session: SqlSession) -> Verified:
     """Compare everything that is stored of one session with its events. Costs O(bytes)."""
     summary, head, events = session.summary, session.summary.head, list[_EventRow]()
-    whole, faults, failure = list[int](), list[_Fault](), None
+    failure = None
     try:
         for rows in session.events():
             events += rows
-    except StoreError as error:  # a page that the database cannot read: what was read before it counts
+    except StoreError as error:  # a page that the database cannot read: the rows before it count
         failure = error
     within = [event for event in events if event.number <= head.number]
-    faults += _compare_digests(within, whole)
+    faults = _compare_digests(within)
     if failure is None:
         faults += _compare_end(events, within, head)
         faults += _compare_row(within, summary, is_whole=not faults)
@@ -478,12 +478,12 @@ def verify_session(session: SqlSession) -> Verified:
     if failure is not None:
         last = within[-1].number if within else 0
         faults.append(_Fault(last + 1, f"events after row {last}", f"the database cannot read them: {failure}"))
-    left = _name_recoverable(whole)
+    left = "every event that is not named" if within else "nothing"
     return Verified(1, len(within), tuple(DamagedPlace(summary.session_id, *fault, left) for fault in faults))
 
 
-def _compare_digests(events: Iterable[_EventRow], whole: list[int]) -> list[_Fault]:
-    """Compare each event with the digest stored before it; append the numbers of whole events to `whole`."""
+def _compare_digests(events: Iterable[_EventRow]) -> list[_Fault]:
+    """Compare each event with the digest stored before it."""
     faults: list[_Fault] = []
     last, previous = 0, SEED  # number and stored digest of the last event
     derived: bytes | None = None  # the digest that the last event should have, if it has another
@@ -494,11 +494,9 @@ def _compare_digests(events: Iterable[_EventRow], whole: list[int]) -> list[_Fau
             faults.append(_Fault(number, place, "it cannot be checked: the event before it is missing"))
         elif (expected := digest_lines(previous, (line,))[0]) == digest:
             derived = None
-            whole.append(number)
         elif derived is not None and digest_lines(derived, (line,))[0] == digest:
             faults[-1] = _Fault(last, f"events row {last}", "its digest is damaged, its line is whole")
             derived = None
-            whole += [last, number]
         else:
             faults.append(_Fault(number, place, "its line is not as it was written"))
             derived = expected
@@ -552,18 +550,6 @@ def _compare_prompt_deltas(derived: Iterable[DeltaRow], stored: Iterable[DeltaRo
         if expected.get(seq) != found.get(seq):
             message = "it is not as the events say" if seq in found else "it is missing"
             yield _Fault(None, f"prompt_deltas row {seq}", message if seq in expected else "no event makes it")
-
-
-def _name_recoverable(whole: Sequence[int]) -> str:
-    """Return a sentence that names the events that are as they were written."""
-    if not whole:
-        return "no event is surely as it was written"
-    words: list[str] = []
-    for _, pairs in groupby(enumerate(whole), lambda pair: pair[1] - pair[0]):
-        numbers = [number for _, number in pairs]
-        words.append(f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}")
-    named = " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
-    return f"event {named} is as it was written" if len(whole) == 1 else f"events {named} are as they were written"
 
 
 def _find_orphans(tx: SqlTransaction) -> list[DamagedPlace]:

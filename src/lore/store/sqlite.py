@@ -1,14 +1,14 @@
 """`sqlite:FILE`: sessions in one file, the embedded default; `memory:`, which lives as long as its object.
 
-- What a call acknowledged survives a loss of power: the write-ahead log is synchronised at each commit.
+- An acknowledged save survives a loss of power: the write-ahead log is synchronised at each commit.
 - The first write makes the file. Until then reading finds nothing, and nothing is put on the disk.
 - A database of another program, or with another version of the schema, is not written to.
-- The file, and those that sqlite keeps beside it while it is open, are made 0600 in folders made 0700. Permissions of
-  existing files stay.
+- The file, and those that sqlite keeps next to it while it is open, are made 0600 in folders made 0700. Permissions
+  of existing files stay.
 
 Threads: one connection and a lock, held for each call. Processes: sqlite lets one write at a time; others wait for
-it, `patience` seconds at most, and readers wait for nobody. After a fork the child opens a connection of its own. A
-file that cannot be written is read, and nothing is put beside it.
+it, `patience` seconds at most, and readers never wait. After a fork the child opens a connection of its own. A file
+that cannot be written is read, and no file is put next to it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _PRAGMAS = (
 _MOST_FOUND = 100  # lines of `integrity_check` that are read
 _HEADER = 100  # bytes at the beginning of a database; source: https://www.sqlite.org/fileformat2.html
 _REPLACED = (
-    "put the file back; or, if the other one is meant, remove what the first left beside it (-wal, -shm) before you "
+    "put the file back; or, if the other one is meant, remove the files that the first left (-wal, -shm) before you "
     "open the store again"
 )
 _PAUSE = 0.01  # seconds between attempts to change the kind of journal, for which sqlite does not wait by itself
@@ -95,7 +95,7 @@ class Sqlite(SqlStore):
         self._inherited: list[sqlite3.Connection] = []  # of the parent process, which the child may not even close
         self._is_closed = False
         with self.transaction(write=False):
-            """Report what is wrong with the file at once."""
+            """Report a file that is not a store at once."""
 
     @classmethod
     def open(cls, url: str, tell: Tell) -> Sqlite:
@@ -129,7 +129,7 @@ class Sqlite(SqlStore):
             try:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
-            except sqlite3.Error:  # what is not committed does not count
+            except sqlite3.Error:  # uncommitted changes do not count
                 self._disconnect()
             raise
 
@@ -149,7 +149,7 @@ class Sqlite(SqlStore):
 
     @contextmanager
     def _connected(self, *, write: bool) -> Generator[sqlite3.Connection]:
-        """Yield the connection, opened if there is none; an empty store if a missing file is read."""
+        """Yield the connection, opened if necessary; an empty store if a missing file is read."""
         if self._is_closed:
             raise StoreError(f"{self.url} was closed", hint="open it again")
         if self._connection is not None and self._file != _identity(self._path):
@@ -180,7 +180,7 @@ class Sqlite(SqlStore):
             yield connection
 
     def _check_files(self) -> None:
-        """Raise StoreError for a file that cannot be a database, or a pipe beside it: opening that would hang."""
+        """Raise StoreError for a file that cannot be a database, or a pipe next to it: opening that would hang."""
         for name in (_beside(self._path, end) for end in BESIDE):
             with suppress(OSError):  # it is missing
                 if not stat.S_ISREG(os.lstat(name).st_mode):
@@ -239,7 +239,7 @@ class Sqlite(SqlStore):
             if kind != "table" or not (name in TABLES or name.startswith("sqlite_"))
         ]  # fmt: skip
         if others:
-            message = f"{self.url} holds what is not lore's: {printable(', '.join(others[:3]))}"
+            message = f"{self.url} holds parts that are not lore's: {printable(', '.join(others[:3]))}"
             raise FormatError(message, hint="name another file")
         return False
 
@@ -329,7 +329,7 @@ class Memory(SqlStore):
         return 0
 
     def close(self) -> None:
-        """What is stored is gone with the object."""
+        """The sessions are gone with the object."""
 
 
 def _make_in_memory() -> sqlite3.Connection:
@@ -353,7 +353,7 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 
 def _beside(path: str, end: str) -> str:
-    """Return the path of a file that sqlite keeps beside a database: beside the file that a link leads to."""
+    """Return the path of a file that sqlite keeps next to a database, or next to the target of a link."""
     return os.path.realpath(path) + end
 
 
@@ -371,7 +371,7 @@ def _is_missing(path: str) -> bool:
 
 
 def _is_writable(path: str) -> bool:
-    """Return whether this process may write to the file, and to its folder: sqlite writes files beside it."""
+    """Return whether this process may write to the file, and to its folder: sqlite writes files next to it."""
     return os.access(path, os.W_OK) and os.access(Path(path).parent, os.W_OK)
 
 
@@ -391,7 +391,7 @@ def _make_file(path: str) -> None:
 # errors
 
 _RESCUE = "`sqlite3 FILE .recover`, or a backup"
-_VERIFY = f"`lore store verify` says what is whole; what cannot be opened: {_RESCUE}"
+_VERIFY = f"`lore store verify` names each damaged place; if it cannot be opened: {_RESCUE}"
 _BUSY = (StoreError, "is busy: others have been writing for {patience:g} s", "try again")
 _OWNER = "look at who owns it and its folder"
 _ERRORS = {  # by sqlite's code: the error, its message and its hint

@@ -1,8 +1,9 @@
-"""Sessions and events that come from outside: what `lore store import` and `lore store append` store.
+"""Sessions and events from outside, for `lore store import` and `lore store append`.
 
-`sync` brings a session into a store. What the store holds already is compared, by its digest or else event by event,
-and only what is new is appended, in batches of some megabytes that are one delta each: an import that was interrupted
-continues. Nothing is written of a session that differs. Memory: a batch, or the session if its digest differs.
+`sync` brings a session into a store. Events that the store has already are compared, by their digest or else one by
+one, and only new events are appended, in batches of some megabytes that are one delta each: an import that was
+interrupted continues. Nothing is written of a session that differs. Memory: a batch, or the session if its digest
+differs.
 
 `SessionAppender` stores one event for each line, durable when its number is returned. A line may carry the number
 that it expects, which is not stored: the event is stored under this number, or acknowledged again if it is there. A
@@ -57,7 +58,7 @@ def now() -> str:
 
 
 def read_storable_lines(data: Iterable[bytes], tell: Callable[[Read], None]) -> Iterator[bytes]:
-    """Yield the records of a log that can be stored, in order and to the byte, without line ends.
+    """Yield the records of a log that can be stored, in order and with their bytes, without line ends.
 
     `tell` receives a problem for each line that readers of logs refuse. Several records on one line become several
     lines. `saved` records of a store are left out.
@@ -146,9 +147,9 @@ class Synced(NamedTuple):
 
 
 def sync(store: Store, source: SyncSource, clock: Clock, progress: Callable[[], None]) -> Synced:
-    """Store a session, or what is new of it; `progress` is called after each batch.
+    """Store a session, or its new events; `progress` is called after each batch.
 
-    Raises StoreError; ConflictError if what is stored differs, or another writer comes between.
+    Raises StoreError; ConflictError if the stored events differ, or another writer comes between.
     """
     header, notes = source.header, source.notes
     known = load_notes(store, header.session_id)
@@ -204,7 +205,7 @@ def _batches(lines: Iterator[bytes]) -> Iterator[tuple[bytes, ...]]:
 
 
 def _find_new(source: SyncSource, head: Head, load: Callable[[], tuple[bytes, ...]]) -> Iterator[bytes]:
-    """Return the lines that are not stored yet; raises ConflictError if what is stored differs."""
+    """Return the lines that are not stored yet; raises ConflictError if the stored events differ."""
     lines = chain((source.header.line,), source.lines)
     read: list[bytes] = []  # all that cannot be read again
     digest, number = bytes.fromhex(NOTHING.digest), 0
@@ -223,7 +224,7 @@ def _find_new(source: SyncSource, head: Head, load: Callable[[], tuple[bytes, ..
 
 
 class _Comparison:
-    """Compare a session with what is stored of it, event by event."""
+    """Compare a session with its stored events, one by one."""
 
     def __init__(self, stored: Iterable[bytes], source: SyncSource) -> None:
         self._source = source
@@ -233,7 +234,7 @@ class _Comparison:
         self._respelled: dict[str, int] = {}  # chains whose last responses were removed: the first event of these
 
     def compare(self, line: bytes) -> Iterator[bytes]:
-        """Yield what is to be appended for the next line; raises ConflictError if another event is in its place."""
+        """Yield the events to append for the next line; raises ConflictError if another event is in its place."""
         chain = self._chain_of(line)
         events = self._waiting[chain]
         while events and not is_same_event(events[0][1], line):
@@ -263,7 +264,7 @@ class _Comparison:
         what = f"event {number} of the session is stored with other content"
         if self._source.is_of_requests:
             what = f"the recording was rewritten: event {number} of the session that its requests make differs"
-        hint = "`lore store export` shows what is stored; --id stores this under another id"
+        hint = "`lore store export` shows the stored session; --id stores this under another id"
         return ConflictError(what, hint=hint)
 
     def _chain_of(self, line: bytes) -> str:
@@ -294,9 +295,9 @@ _RESPONSE = msgspec.json.Decoder(_ResponseEvent)
 
 
 def _take_responses(events: deque[tuple[int, bytes]]) -> tuple[str, ...]:
-    """Take the items of the last responses, with the event that removed them, from stored events; return their uuids.
+    """Drop the items of the last responses, and the event that removed them, from stored events; return their uuids.
 
-    Takes nothing if another event follows.
+    Drops nothing if another event follows.
     """
     uuids: list[str] = []
     for place, (_, event) in enumerate(events):
@@ -374,7 +375,7 @@ class SessionAppender:
         raise ConflictError("gave up after repeated write conflicts", hint="send the line again", stored=self._head)
 
     def _save(self, base: Head, event: AppendedEvent) -> Head:
-        """Store an event after `base`, with what every session has beside its events: times, and a leaf or its id."""
+        """Store an event after `base`, with times, and the leaf or else the session's id."""
         at, leaf = self._clock(), find_leaf((event.data,))
         delta = SessionDelta(
             base=base, new_events=(event.data,), leaf_id=leaf or (None if self._has_leaf else self._session_id),
@@ -414,7 +415,7 @@ class SessionAppender:
             message = (
                 f"the line expects to be event {number}, and another event is stored there; the store holds {head}"
             )
-            hint = "another writer was here: `lore store export` shows what is stored"
+            hint = "another writer was here: `lore store export` shows the stored session"
             raise ConflictError(message, hint=hint, stored=head)
         return number
 
@@ -422,7 +423,7 @@ class SessionAppender:
 def parse_line(line: bytes) -> AppendedEvent:
     """Parse one line, and take out the number that it expects; its other bytes stay. Raises LoreError.
 
-    The number is in `id`, but for `knowledge`, whose `id` names its entry, in `number`.
+    The number is in `id`. For `knowledge`, whose `id` names its entry, it is in `number`.
     """
     reason = refusal(line)
     if reason:

@@ -1,12 +1,12 @@
-"""Contract suites for those who add a format, a dialect, a cache model or a store of their own.
+"""Contract suites for those who add a format, a dialect, a cache model or a store.
 
-Subclass one, give it what it asks for, and let pytest collect the subclass:
+Subclass one, set its attributes, and let pytest collect the subclass:
 
     class TestMyReader(ReaderContract):
         reader = MyReader
         samples = (b"...",)
 
-Needs pytest only to be collected, but for that of stores, whose scenarios take fixtures; plain asserts inside.
+The suites are plain asserts and need pytest only to be collected. That of stores uses pytest's fixtures.
 """
 
 from typing import TYPE_CHECKING

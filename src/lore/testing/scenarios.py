@@ -79,7 +79,7 @@ def begin(store: Store, *lines: bytes, session_id: str = "s", **fields: object) 
 
 
 def add(store: Store, *lines: bytes, session_id: str = "s", base: Head | None = None, **fields: Any) -> Head:
-    """Add a delta after a base, or after what is stored; it is sent twice, and must get the same answer."""
+    """Add a delta after a base, or after the stored head; it is sent twice, and must get the same answer."""
     base = store.load(session_id).head if base is None else base
     delta = SessionDelta(base=base, new_events=lines, **fields)
     head = save_delta(store, session_id, delta)
@@ -124,7 +124,7 @@ class StoreScenarios:
     """Opens the stores that scenarios are played on."""
 
     restarts: ClassVar[bool] = True
-    """Whether a store that is opened at the same place again holds what was stored there."""
+    """Whether a store that is opened at the same place again holds the same sessions."""
 
     def make(self, place: Path) -> Store:
         """Open the store at `place`, a folder of the test's own; called again, it opens the store after a restart."""
@@ -169,4 +169,4 @@ class StoreScenarios:
     def needs_restarts(self) -> None:
         """Skip a scenario that opens a store twice, if that gives another store."""
         if not self.restarts:
-            pytest.skip("what is stored ends with the store's object")
+            pytest.skip("the sessions end with the store's object")

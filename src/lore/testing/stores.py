@@ -42,7 +42,7 @@ from lore.testing.scenarios import (
 )
 
 _NEWER = 987_654  # a version of the format
-_WRITERS, _EACH, _ATTEMPTS = 8, 4, 500  # each refusal means that another writer succeeded: so many are never needed
+_WRITERS, _EACH, _ATTEMPTS = 8, 4, 500  # each refusal means that another writer succeeded: this many are never needed
 _MIB = 1024 * 1024
 
 
