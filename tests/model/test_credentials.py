@@ -34,7 +34,7 @@ def _shown(secret: str, text: str) -> bool:
 
 
 @pytest.mark.parametrize(("kind", "beginning"), [(kind, begin) for kind in KINDS for begin in kind.beginnings])
-def test_each_beginning_is_masked_with_the_least_that_follows(kind, beginning):
+def test_each_beginning_with_the_least_length_is_masked(kind, beginning):
     body = _made(kind.least, _LETTERS.get(kind.alphabet, _ALNUM))
     assert mask(f"use {beginning}{body}.")[8:].rstrip(".").endswith("*" * (len(body) + len(beginning) - 4))
 
@@ -62,8 +62,7 @@ FORMS = {  # what has more to it than a beginning, in the lengths that providers
 
 
 @pytest.mark.parametrize("text", FORMS.values(), ids=FORMS)
-def test_kinds_with_a_form_of_their_own_are_masked(text):
-    """None of these was; of Airtable's the row asked for one character more than there are."""
+def test_each_form_is_masked(text):
     secret = text[-34:].strip("-\n") if "BEGIN" not in text else text[50:90]
     for spelled in (f"a {text} b", f"密钥{text}在", json.dumps(f"\n{text}\n"), json.dumps(json.dumps(f"\n{text}\n"))):
         assert not _shown(secret, mask(spelled))
@@ -106,8 +105,7 @@ VALUES = {
 
 @pytest.mark.parametrize("spelled", SPELLED.values(), ids=SPELLED)
 @pytest.mark.parametrize(("name", "value"), VALUES.items(), ids=VALUES)
-def test_a_value_behind_a_name_is_masked_however_both_are_spelled(name, value, spelled):
-    """Half of the spellings were shown; of letters alone, or of short parts, every one."""
+def test_value_after_a_name_is_masked(name, value, spelled):
     text = spelled.format(name, value)
     if "|" in spelled[:2] and name == "PARTED_TOKEN":
         text = f"| {name} | `aB3kZ9mPw2LtR8vNc5Yh` |"  # in a table what is parted may be a name
@@ -152,7 +150,7 @@ def test_a_value_behind_a_name_is_masked_however_both_are_spelled(name, value, s
         ("mnemonic: " + "ribbon velvet anchor " * 4, "velvet anchor ribbon velvet"),
     ],
 )
-def test_words_options_and_commands_hold_credentials_too(text, secret):
+def test_password_in_options_and_commands_is_masked(text, secret):
     assert not _shown(secret, mask(text))
     assert not _shown(secret, json.loads(mask(json.dumps({"a": text})))["a"])
 
@@ -193,7 +191,7 @@ _SEEN_AS = [
 
 
 @pytest.mark.parametrize("unseen", _SEEN_AS, ids=ascii)
-def test_invisible_characters_do_not_show_a_credential(unseen):
+def test_credential_with_invisible_characters_is_masked(unseen):
     """Half of a key was shown before a zero-width space, and half behind it."""
     token = "sk-ant-api03-" + _made(60)
     for at in (2, 5, 30):

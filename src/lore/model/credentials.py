@@ -1,16 +1,15 @@
-"""Kinds of credentials, as rows: how each begins, what follows and how much of it at least.
+"""What credentials look like: rows of data for `mask`.
 
-Source: facts of gitleaks' `config/gitleaks.toml` (commit 009e025a, MIT; NOTICE beside this file) and the formats that
-providers publish, read 2026-11-24 and 26. A row is (kind, beginnings, alphabet of what follows, least length of it);
-lengths are shorter than issued ones, since recordings hold cut pieces. Some kinds have no beginning of their own: they
-are found by the name that they stand behind, or by `SHAPES`.
+`KINDS` are known by how they begin, `SHAPES` by a form, `NAMED` by the name before them (`api_key=…`). Least lengths
+are shorter than issued ones: recordings hold pieces. Sources: facts of gitleaks' `config/gitleaks.toml` (commit
+009e025a, MIT; NOTICE beside this file) and the formats that providers publish, read 2026-11-24 and 26.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-ALPHABETS = {
+ALPHABETS = {  # characters after the beginning
     "alnum": r"[A-Za-z0-9]*",
     "lower": r"[a-z0-9]*",
     "upper": r"[A-Z0-9]*",
@@ -24,166 +23,106 @@ ALPHABETS = {
 
 
 class Kind(NamedTuple):
-    """A credential that is known by its beginning. `digit`: what follows holds one, or 16 letters in a row."""
+    """A kind of credential that is known by how it begins."""
 
-    name: str
-    beginnings: tuple[str, ...]
     alphabet: str
-    least: int
-    digit: bool = False
+    least: int  # characters after the beginning, at least
+    needs_digit: bool  # they hold a digit, or 16 letters in a row: other text begins so, too
+    beginnings: tuple[str, ...]
 
 
-KINDS = (
-    Kind("openai, anthropic, openrouter, deepseek, langfuse", ("sk-",), "word", 16, digit=True),
-    Kind("openai session", ("sess-",), "alnum", 40),
-    Kind("elevenlabs", ("sk_",), "hex", 40),
-    Kind(
-        "stripe",
-        tuple(f"{kind}_{mode}_" for kind in ("sk", "rk", "pk", "sk_org") for mode in ("live", "test")),
-        "alnum",
-        16,
-    ),
-    Kind("stripe webhook", ("whsec_",), "base64", 24),
-    Kind("groq", ("gsk_",), "alnum", 30),
-    Kind("xai", ("xai-",), "alnum", 40),
-    Kind("replicate", ("r8_",), "alnum", 30),
-    Kind("perplexity", ("pplx-",), "alnum", 30),
-    Kind("fireworks", ("fw_",), "alnum", 20, digit=True),
-    Kind("bedrock", ("ABSK", "bedrock-api-key-"), "base64", 80),
-    Kind("llamacloud", ("llx-",), "alnum", 40),
-    Kind("firecrawl", ("fc-",), "hex", 32),
-    Kind("e2b", ("e2b_",), "hex", 40),
-    Kind("weights and biases", ("wandb_v1_",), "word", 40),
-    Kind("modal", ("ak-", "as-"), "alnum", 22, digit=True),
-    Kind("anyscale", ("esecret_",), "alnum", 24),
-    Kind("together", ("tgp_v1_",), "word", 30),
-    Kind("cerebras", ("csk-",), "lower", 30),
-    Kind("nvidia", ("nvapi-",), "word", 40),
-    Kind("hugging face", ("hf_", "api_org_"), "alnum", 30),
-    Kind("langsmith", ("lsv2_pt_", "lsv2_sk_", "ls__"), "word", 30),
-    Kind("pinecone", ("pcsk_",), "word", 40),
-    Kind("tavily", ("tvly-",), "word", 24),
-    Kind("jina", ("jina_",), "word", 40),
-    Kind("runpod", ("rpa_",), "alnum", 30),
-    Kind("github", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), "alnum", 20),
-    Kind("github, fine-grained", ("github_pat_",), "word", 20),
-    Kind(
-        "gitlab",
-        ("glpat-", "gldt-", "glft-", "glrt-", "glptt-", "gloas-", "glsoat-", "glimt-", "glwt-", "glrtr-"),
-        "dotted",
-        16,
-    ),
-    Kind("gitlab CI", ("glcbt-", "glagent-", "glffct-", "GR1348941"), "word", 16),
-    Kind("bitbucket", ("ATBB",), "alnum", 28),
-    Kind("atlassian", ("ATATT3", "ATCTT3"), "dotted", 40),
-    Kind("trello", ("ATTA",), "alnum", 60),
-    Kind("aws access key", ("AKIA", "ASIA", "ABIA", "ACCA"), "upper", 16),
-    Kind("aws session token", ("FwoGZXIvYXdz", "IQoJb3JpZ2lu"), "base64", 40),
-    Kind("google", ("AIza",), "word", 30),
-    Kind("google oauth", ("ya29.",), "word", 20),
-    Kind("google oauth client", ("GOCSPX-",), "word", 20),
-    Kind("google, bound to a service", ("AQ.Ab",), "word", 30),
-    Kind("google sign-in", ("4/0A",), "word", 50),
-    Kind("slack", ("xoxa-", "xoxb-", "xoxe-", "xoxp-", "xoxr-", "xoxs-", "xoxe.xoxp-", "xoxe.xoxb-"), "word", 10),
-    Kind("slack, of a browser", ("xoxc-", "xoxd-"), "quoted", 10),
-    Kind("slack app", ("xapp-", "xwfp-"), "word", 20),
-    Kind("npm", ("npm_",), "alnum", 30),
-    Kind("pypi", ("pypi-",), "word", 30),
-    Kind("rubygems", ("rubygems_",), "hex", 40),
-    Kind("clojars", ("CLOJARS_",), "alnum", 50),
-    Kind("nuget", ("oy2",), "lower", 43),
-    Kind("docker", ("dckr_pat_", "dckr_oat_"), "word", 20),
-    Kind("sendgrid", ("SG.",), "dotted", 60),
-    Kind("sendinblue", ("xkeysib-", "xsmtpsib-"), "word", 60),
-    Kind("mailersend", ("mlsn.",), "alnum", 60),
-    Kind("discord, of an account", ("mfa.",), "word", 80),
-    Kind("twilio", ("SK",), "hex", 32),
-    Kind("databricks", ("dapi",), "hex", 32),
-    Kind("digitalocean", ("dop_v1_", "doo_v1_", "dor_v1_"), "hex", 40),
-    Kind("digitalocean spaces", ("DO00",), "upper", 16),
-    Kind("vault", ("hvs.", "hvb.", "hvr."), "word", 24),
-    Kind("shopify", ("shpat_", "shpca_", "shppa_", "shpss_", "shptka_"), "hex", 32),
-    Kind("linear", ("lin_api_", "lin_oauth_", "lin_wh_"), "alnum", 30),
-    Kind("notion", ("ntn_", "secret_"), "alnum", 40),
-    Kind("airtable", ("pat",), "dotted", 78, digit=True),
-    Kind("harness", ("pat.", "sat."), "dotted", 67, digit=True),
-    Kind("figma", ("figd_", "figo_"), "word", 36),
-    Kind("age", ("AGE-SECRET-KEY-1", "AGE-SECRET-KEY-PQ-1"), "upper", 50),
-    Kind("grafana", ("glsa_", "glc_"), "base64", 32),
-    Kind("grafana key", ("eyJrIjoi",), "base64", 60),
-    Kind("newrelic", ("NRAK-", "NRII-", "NRJS-"), "word", 19),
-    Kind("postman", ("PMAK-",), "word", 50),
-    Kind("sentry", ("sntrys_", "sntryu_"), "padded", 40),
-    Kind("planetscale", ("pscale_tkn_", "pscale_pw_", "pscale_oauth_"), "dotted", 30),
-    Kind("supabase", ("sbp_", "sb_secret_"), "word", 30),
-    Kind("pulumi", ("pul-",), "hex", 40),
-    Kind("fly", ("fo1_", "fm1a_", "fm1r_", "fm2_"), "base64", 40),
-    Kind("heroku", ("HRKU-",), "word", 36),
-    Kind("netlify", tuple(f"nf{kind}_" for kind in "pcobu"), "alnum", 36),
-    Kind("vercel", tuple(f"vc{kind}_" for kind in "piark"), "alnum", 24, digit=True),
-    Kind("render", ("rnd_",), "alnum", 26, digit=True),
-    Kind("neon", ("napi_",), "alnum", 40),
-    Kind("aiven", ("AVNS_",), "word", 16, digit=True),
-    Kind("cloudflare", ("cfk_", "cfut_", "cfat_"), "alnum", 40),
-    Kind("backblaze", tuple(f"K00{number}" for number in range(1, 6)), "base64", 27),
-    Kind("buildkite", ("bkua_", "bkaj_"), "alnum", 40),
-    Kind("circleci", ("CCIPAT_", "CCIPRJ_"), "word", 60),
-    Kind("sonar", ("squ_", "sqp_", "sqa_"), "hex", 40),
-    Kind("snyk", ("snyk_uat.", "snyk_sat."), "dotted", 40),
-    Kind("scalingo", ("tk-us-",), "word", 40),
-    Kind("typeform", ("tfp_",), "dotted", 40),
-    Kind("contentful", ("CFPAT-",), "word", 40),
-    Kind("dropbox", ("sl.",), "word", 120),
-    Kind("mapbox", ("sk.eyJ",), "dotted", 60),
-    Kind("resend", ("re_",), "word", 32, digit=True),
-    Kind("unkey", ("unkey_",), "alnum", 20),
-    Kind("polar", ("polar_oat_", "polar_pat_"), "alnum", 32),
-    Kind("frame.io", ("fio-u-",), "word", 60),
-    Kind("flutterwave", ("FLWSECK-", "FLWSECK_TEST-"), "word", 32),
-    Kind("settlemint", ("sm_aat_", "sm_pat_", "sm_sat_"), "alnum", 16),
-    Kind("adafruit", ("aio_",), "alnum", 28),
-    Kind("ionic", ("ion_",), "alnum", 42),
-    Kind("elastic", ("essu_",), "base64", 60),
-    Kind("tencent", ("AKID",), "alnum", 32),
-    Kind("yandex", ("t1.9eu",), "dotted", 60),
-    Kind("yandex key", ("AQVN",), "word", 35),
-    Kind("paseto", tuple(f"v{version}.{use}." for version in "1234" for use in ("local", "public")), "dotted", 60),
-    Kind("doppler", ("dp.pt.", "dp.st.", "dp.ct."), "dotted", 40),
-    Kind("dynatrace", ("dt0c01.",), "dotted", 80),
-    Kind("tailscale", ("tskey-",), "word", 20, digit=True),
-    Kind("1password", ("ops_eyJ",), "base64", 40),
-    Kind("openshift", ("sha256~",), "word", 40),
-    Kind("alibaba", ("LTAI",), "alnum", 16),
-    Kind("artifactory", ("AKCp", "cmVmd"), "alnum", 50),
-    Kind("square", ("sq0atp-", "sq0csp-"), "word", 22),
-    Kind("facebook", ("EAAM", "EAAC", "EAAA", "EAAG", "EAAB"), "word", 50),
-    Kind("instagram", ("IGQV", "IGAA"), "word", 100),
-    Kind("easypost", ("EZAK", "EZTK"), "alnum", 50),
-    Kind("shippo", ("shippo_live_", "shippo_test_"), "hex", 40),
-    Kind("duffel", ("duffel_live_", "duffel_test_"), "word", 40),
-    Kind("posthog", ("phx_",), "alnum", 40),
-    Kind("prefect", ("pnu_",), "alnum", 36),
-    Kind("readme", ("rdme_",), "lower", 60),
-    Kind("sourcegraph", ("sgp_",), "word", 40),
-    Kind("adobe", ("p8e-",), "word", 32),
-    Kind("infracost", ("ico-",), "alnum", 32),
-    Kind("cloudflare origin", ("v1.0-",), "word", 100),
-    Kind("octopus", ("API-",), "upper", 26),
-)
+# A line a kind: its alphabet, the least length, `digit` if it needs one, its beginnings, who issues it.
+_KINDS = """
+alnum 16: sk_live_ sk_test_ rk_live_ rk_test_ pk_live_ pk_test_ sk_org_live_ sk_org_test_ sm_aat_ sm_pat_ sm_sat_
+    LTAI  # Stripe, Settlemint, Alibaba
+alnum 20: ghp_ gho_ ghu_ ghs_ ghr_ unkey_  # GitHub, Unkey
+alnum 20 digit: fw_  # Fireworks
+alnum 22 digit: ak- as-  # Modal
+alnum 24: esecret_  # Anyscale
+alnum 24 digit: vcp_ vci_ vca_ vcr_ vck_  # Vercel
+alnum 26 digit: rnd_  # Render
+alnum 28: ATBB aio_  # Bitbucket, Adafruit
+alnum 30: gsk_ r8_ pplx- hf_ api_org_ rpa_ npm_ lin_api_ lin_oauth_ lin_wh_
+    # Groq, Replicate, Perplexity, Hugging Face, RunPod, npm, Linear
+alnum 32: polar_oat_ polar_pat_ AKID ico-  # Polar, Tencent, Infracost
+alnum 36: nfp_ nfc_ nfo_ nfb_ nfu_ pnu_  # Netlify, Prefect
+alnum 40: sess- xai- llx- ntn_ secret_ napi_ cfk_ cfut_ cfat_ bkua_ bkaj_ phx_
+    # OpenAI, xAI, LlamaCloud, Notion, Neon, Cloudflare, Buildkite, PostHog
+alnum 42: ion_  # Ionic
+alnum 50: CLOJARS_ AKCp cmVmd EZAK EZTK  # Clojars, Artifactory, EasyPost
+alnum 60: ATTA mlsn.  # Trello, MailerSend
+base64 24: whsec_  # Stripe
+base64 27: K001 K002 K003 K004 K005  # Backblaze
+base64 32: glsa_ glc_  # Grafana
+base64 40: FwoGZXIvYXdz IQoJb3JpZ2lu fo1_ fm1a_ fm1r_ fm2_ ops_eyJ  # AWS session, Fly, 1Password
+base64 60: eyJrIjoi essu_  # Grafana, Elastic
+base64 80: ABSK bedrock-api-key-  # Bedrock
+dotted 16: glpat- gldt- glft- glrt- glptt- gloas- glsoat- glimt- glwt- glrtr-  # GitLab
+dotted 30: pscale_tkn_ pscale_pw_ pscale_oauth_  # PlanetScale
+dotted 40: ATATT3 ATCTT3 snyk_uat. snyk_sat. tfp_ dp.pt. dp.st. dp.ct.  # Atlassian, Snyk, Typeform, Doppler
+dotted 60: SG. sk.eyJ t1.9eu v1.local. v1.public. v2.local. v2.public. v3.local. v3.public. v4.local. v4.public.
+    # SendGrid, Mapbox, Yandex, PASETO
+dotted 67 digit: pat. sat.  # Harness
+dotted 78 digit: pat  # Airtable
+dotted 80: dt0c01.  # Dynatrace
+hex 32: fc- SK dapi shpat_ shpca_ shppa_ shpss_ shptka_  # Firecrawl, Twilio, Databricks, Shopify
+hex 40: sk_ e2b_ rubygems_ dop_v1_ doo_v1_ dor_v1_ pul- squ_ sqp_ sqa_ shippo_live_ shippo_test_
+    # ElevenLabs, E2B, RubyGems, DigitalOcean, Pulumi, Sonar, Shippo
+lower 30: csk-  # Cerebras
+lower 43: oy2  # NuGet
+lower 60: rdme_  # ReadMe
+padded 40: sntrys_ sntryu_  # Sentry
+quoted 10: xoxc- xoxd-  # Slack, of a browser
+upper 16: AKIA ASIA ABIA ACCA DO00  # AWS, DigitalOcean
+upper 26: API-  # Octopus
+upper 50: AGE-SECRET-KEY-1 AGE-SECRET-KEY-PQ-1  # age
+word 10: xoxa- xoxb- xoxe- xoxp- xoxr- xoxs- xoxe.xoxp- xoxe.xoxb-  # Slack
+word 16: glcbt- glagent- glffct- GR1348941  # GitLab
+word 16 digit: sk- AVNS_  # OpenAI, Anthropic, OpenRouter, DeepSeek, Langfuse, Aiven
+word 19: NRAK- NRII- NRJS-  # New Relic
+word 20: github_pat_ ya29. GOCSPX- xapp- xwfp- dckr_pat_ dckr_oat_  # GitHub, Google OAuth, Slack, Docker
+word 20 digit: tskey-  # Tailscale
+word 22: sq0atp- sq0csp-  # Square
+word 24: tvly- hvs. hvb. hvr.  # Tavily, Vault
+word 30: tgp_v1_ lsv2_pt_ lsv2_sk_ ls__ AIza AQ.Ab pypi- sbp_ sb_secret_
+    # Together, LangSmith, Google, PyPI, Supabase
+word 32: FLWSECK- FLWSECK_TEST- p8e-  # Flutterwave, Adobe
+word 32 digit: re_  # Resend
+word 35: AQVN  # Yandex
+word 36: figd_ figo_ HRKU-  # Figma, Heroku
+word 40: wandb_v1_ nvapi- pcsk_ jina_ tk-us- CFPAT- sha256~ duffel_live_ duffel_test_ sgp_
+    # Weights and Biases, NVIDIA, Pinecone, Jina, Scalingo, Contentful, OpenShift, Duffel, Sourcegraph
+word 50: 4/0A PMAK- EAAM EAAC EAAA EAAG EAAB  # Google, Postman, Facebook
+word 60: xkeysib- xsmtpsib- CCIPAT_ CCIPRJ_ fio-u-  # Sendinblue, CircleCI, Frame.io
+word 80: mfa.  # Discord
+word 100: IGQV IGAA v1.0-  # Instagram, Cloudflare
+word 120: sl.  # Dropbox
+"""
 
-# What holds other characters than tokens do: a sign, the pattern. Ends of lines may be spelled by escapes.
-_BLOCK_END = r"""(?:-----END[A-Z0-9 ]{0,40}KEY(?:\ BLOCK)?-----|----\ END\ SSH2|(?=\\?")|\Z)"""
-BLOCKS = (
-    ("-----BEGIN", r"-----BEGIN[A-Z0-9 ]{0,40}PRIVATE\ KEY(?:\ BLOCK)?-----" + r"""(?:[^"\\]|\\[^"])*?""" + _BLOCK_END),
-    ("---- BEGIN SSH2", r"----\ BEGIN\ SSH2[A-Z0-9 ]{0,40}PRIVATE\ KEY" + r"""(?:[^"\\]|\\[^"])*?""" + _BLOCK_END),
-    ("Private-Lines:", r"Private-Lines:[ ]?[0-9]{1,3}(?:[A-Za-z0-9+/=\s]|\\[^\"])*+"),  # PuTTY
-    ("access_token$", r"access_token\$(?:production|sandbox)\$[a-z0-9]{16}\$[0-9a-f]{32}"),  # Braintree
-)
 
-# What has no beginning of its own: a sign, how far before it the pattern begins, the pattern. Each takes at most one
-# unbounded run that the sign cannot begin anew, or is bounded: looking for them is linear in the text.
+def _kinds(text: str) -> tuple[Kind, ...]:
+    kinds: list[Kind] = []
+    for line in text.replace("\n    ", " ").split("\n"):
+        form, _, beginnings = line.partition("#")[0].partition(":")
+        alphabet, least, *digit = form.split()
+        kinds.append(Kind(alphabet, int(least), bool(digit), tuple(beginnings.split())))
+    return tuple(kinds)
+
+
+KINDS = _kinds(_KINDS.strip())
+
+# Forms without a beginning of their own: a sign, how many characters before it the pattern begins, the pattern. `no`
+# marks a match that is no credential. Each has at most one unbounded run, in which the sign cannot begin again, or is
+# bounded: looking for them is linear in the text. Ends of lines may be spelled by escapes.
 _UUID = r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
 _SLACK = r"(?:(?<=hooks\.slack\.com)|(?<=hooks\.slack-gov\.com))"
+_LINES = r"""(?:[^"\\]|\\[^"])*?(?:-----END[A-Z0-9 ]{0,40}KEY(?:\ BLOCK)?-----|----\ END\ SSH2|(?=\\?")|\Z)"""
+BLOCKS = (  # their characters are not only those of tokens
+    ("-----BEGIN", 0, r"-----BEGIN[A-Z0-9 ]{0,40}PRIVATE\ KEY(?:\ BLOCK)?-----" + _LINES),
+    ("---- BEGIN SSH2", 0, r"----\ BEGIN\ SSH2[A-Z0-9 ]{0,40}PRIVATE\ KEY" + _LINES),
+    ("Private-Lines:", 0, r"Private-Lines:[ ]?[0-9]{1,3}(?:[A-Za-z0-9+/=\s]|\\[^\"])*+"),  # PuTTY
+    ("access_token$", 0, r"access_token\$(?:production|sandbox)\$[a-z0-9]{16}\$[0-9a-f]{32}"),  # Braintree
+)
 SHAPES = (
     ("eyJ", 0, r"eyJ[\w-]{10,}+(?P<no>(?!\.(?:eyJ[\w-]{10}|[\w-]*\.[\w-]{8})))?(?:\.[\w-]*){0,4}"),
     ("Q~", 4, r"[\w~.]{3}[0-9]Q~[\w~.-]{31,34}"),  # a client secret of Entra ID
@@ -247,6 +186,7 @@ _WORD = r"(?P<value>[A-Za-z][A-Za-z_-]{5,127})"
 _ARGUMENT = r"""\\*["']?(?P<value>[^\s"'\\-][^\s"'\\]{5,127})"""
 _ENDS = r"""(?=\\{0,4}["'`]|\\{1,4}[nr]|[\r\n]|\Z)"""  # a line, or the text
 _GAP = r"(?:[ \t\r\n]|\\{1,4}(?:[nrt]|u00(?:0[9AaDd]|20))){1,8}"
+_NETRC = r"""(?P<value>[^\s"'\\]{3,128})"""
 _KEYS = ("access", "account", "admin", "api", "app", "application", "auth", "cipher", "client", "consumer", "crypto",
          "deploy", "encryption", "function", "functions", "hmac", "jwt", "license", "master", "openai",
          "secret", "service", "shared", "signing", "storage", "stripe", "subscription", "webhook")  # fmt: skip
@@ -283,11 +223,7 @@ NAMED = {
     ],
     "machine ": [  # of netrc
         (
-            r"machine[ ]{1,3}[^\s\\]{1,100}"
-            + _GAP
-            + r"login[ ]{1,3}[^\s\\]{1,64}"
-            + _GAP
-            + r"""password[ ]{1,3}(?P<value>[^\s"'\\]{3,128})""",
+            rf"machine[ ]{{1,3}}[^\s\\]{{1,100}}{_GAP}login[ ]{{1,3}}[^\s\\]{{1,64}}{_GAP}password[ ]{{1,3}}{_NETRC}",
             "",
         ),
     ],

@@ -1,12 +1,9 @@
 """Mask text that looks like a credential: in reports, messages and logs, never in assembled prompts.
 
-Rules: the masked text has the length of the original, so offsets hold; the first four characters of a long credential
-stay, so that a person can tell which it was; inside JSON text no escape is ever cut, so masked JSON is JSON. What is
-spelled by escapes (`\\u0041`, `\\/`) or in base64 is masked as well. The whole text is masked, then cut: half a
-credential has no form that is known. What is looked for: `credentials.py`.
-
-Cost: O(text). A sign of a kind is looked for in the whole text first, and its pattern tried only where the sign stands;
-how kinds begin is looked for at once, where words begin. Text without any costs a few passes that are C.
+A masked text has the length of the original, so offsets hold. The first four characters of a long credential stay, so
+that a person can tell which one it was. No escape of JSON is cut, so masked JSON is JSON. Credentials spelled by
+escapes (`\\u0041`, `\\/`), with invisible characters or in base64 are masked as well. A text is masked before it is
+cut: half a credential has no known form. Costs O(text); `credentials` has the forms.
 """
 
 from __future__ import annotations
@@ -15,84 +12,183 @@ import math
 import re
 from binascii import a2b_base64
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from functools import cache
-from itertools import groupby
-from operator import itemgetter
-from typing import AnyStr
+from typing import AnyStr, TypeAlias
 
-from lore.model.credentials import ALPHABETS, BLOCKS, KINDS, NAMED, PAIRS, SHAPES
+from lore.model.credentials import ALPHABETS, BLOCKS, KINDS, NAMED, PAIRS, SHAPES, Kind
 from lore.model.deferred import pattern
 
-# What shows nothing, as the inside of a character class: everything of category Cf, line and paragraph separators,
-# fillers, variation selectors, and the rest of Unicode's default ignorable characters. Apart, what is beyond U+FFFF:
-# a search for both takes four times as long.
+# Characters that show nothing, as the inside of a character class: category Cf, line and paragraph separators, fillers,
+# variation selectors, and other default ignorable characters of Unicode. Those beyond U+FFFF are apart, because a
+# search for both takes four times as long.
 INVISIBLE = (
-    "\\xad\\u034f\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200f"
-    "\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb"
+    "\\xad\\u034f\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f"
+    "\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u2800\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb"
 )
 TAGS = "\\U000e0000-\\U000e0fff"  # and more variation selectors
 INVISIBLE_BEYOND = "\\U000110bd\\U000110cd\\U00013430-\\U0001343f\\U0001bca0-\\U0001bca3\\U0001d173-\\U0001d17a" + TAGS
-_SHOWN = 4
-_LONG = 16  # of a shorter credential nothing is shown
-_BEGIN = pattern(  # a word's begin, also behind an escape and behind a terminal's colour
-    r"(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=\\u[0-9A-Fa-f]{4})|(?<=\\x[0-9A-Fa-f]{2})|(?<=%[0-9A-Fa-f]{2})"
-    r"|(?<=\[m)|(?<=\[[0-9]m)|(?<=[0-9;][0-9]m)"
-)
-_BODIES = {name: pattern(text, re.ASCII) for name, text in ALPHABETS.items()}
-_BEGINNINGS = {beginning: kind for kind in KINDS for beginning in kind.beginnings}
-_BLOCKS = [(sign, 0, pattern(text, re.ASCII)) for sign, text in BLOCKS]
-_SHAPES = [(sign, behind, pattern(text, re.ASCII)) for sign, behind, text in SHAPES]
-_SHORT = {sign: shape for sign, behind, shape in _SHAPES if sign[0].isalnum() and not behind}  # begin words, too
-_FAMILIES = {  # by what others begin with
-    first: [other for other in (*_BEGINNINGS, *_SHORT) if other.startswith(first)] for first in (*_BEGINNINGS, *_SHORT)
-}
-_TRIED = 100  # characters of a shape that are looked at before the whole text is looked through
-_ESCAPED = (  # of an escape or a colour, what stands between its sign and a word
-    r"(?:(?<=\\)(?:[nrtbf]|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})|(?<=%)[0-9A-Fa-f]{2}|(?<=[\[;])[0-9]{0,3}m)"
-)
-_NAMED = [
-    (sign.encode(), [(pattern(text, re.ASCII | re.IGNORECASE), looks) for text, looks in rows])
-    for sign, rows in NAMED.items()
-]
-_UNSEEN = r"[{0}](?<=[!-~].)[{0}]*(?=[!-~])"  # in the middle of a word
-_INVISIBLE = pattern(_UNSEEN.format(INVISIBLE), re.DOTALL)
+_IN_A_WORD = r"[{0}](?<=[!-~].)[{0}]*(?=[!-~])"
+_INVISIBLE = pattern(_IN_A_WORD.format(INVISIBLE), re.DOTALL)
 _TAG = "\U000e0000".encode()[:2]
-_ESCAPES = (  # of what is visible, or is not; begins with a literal, which is quick to find
+_ESCAPES = (  # of characters that are visible ASCII, or show nothing; begins with a literal, which is quick to find
     r"\\(?<!\\\\)\\*+(?:u00([2-7][0-9A-Fa-f])|/|(?i:u(?:00ad|034f|061c|1160|115f|180[b-f]|200[b-f]|202[89a-e]|206.|3164"
     r"|fe0.|feff|ffa0|fff[0-9ab]|db40\\+ud[c-f]..)))"
 )
 _ESCAPE = pattern(_ESCAPES)
-_SPELLED = pattern(f"{_ESCAPES}|{_UNSEEN.format(INVISIBLE + TAGS)}", re.DOTALL)
-_AROUND = (
-    8_192  # characters before and behind an escape in which what it is part of is looked for: a key's block has less
+_SPELLED = pattern(f"{_ESCAPES}|{_IN_A_WORD.format(INVISIBLE + TAGS)}", re.DOTALL)
+_CUT = 8_192  # characters after a cut that are masked with the text before it: a private key has fewer
+
+Span: TypeAlias = tuple[int, int]
+
+
+def mask(text: str) -> str:
+    """Return the text with stars in place of what looks like a credential."""
+    if len(text) < 8:
+        return text
+    spans = _spans(text)
+    has_invisible = not text.isascii() and (
+        _INVISIBLE.search(text) is not None or _TAG in text.encode("utf-8", "surrogatepass")
+    )
+    if has_invisible or "\\u" in text or "\\/" in text:
+        spans += _spans_in_spelled(text, _SPELLED if has_invisible else _ESCAPE)
+    return _with_stars(text, spans) if spans else text
+
+
+mask_credentials = mask  # the name that plug-ins import: `lore.model.mask` is this module
+
+
+def cut_masked(text: str, most: int) -> str:
+    """Return at most `most` characters of a text, masked before it was cut; a shorter text as it is."""
+    return text if len(text) <= most else mask(text[: most + _CUT])[:most]
+
+
+def _with_stars(text: str, spans: list[Span]) -> str:
+    pieces: list[str] = []
+    end = 0
+    for start, stop in sorted(spans):
+        shown = start + 4 if stop - start >= 16 and "\\" not in text[start : start + 4] else start
+        shown = max(end, shown)
+        if stop > shown:
+            pieces += (text[end:shown], "*" * (stop - shown))
+            end = stop
+    return "".join([*pieces, text[end:]])
+
+
+def _spans(text: str, *, decode: bool = True) -> list[Span]:
+    """Return where credentials are, in any order; spans may overlap. `decode`: look into base64 as well."""
+    raw = text.encode("latin-1", "replace")  # one byte a character
+    runs = list(_runs(raw.translate(_IS_TOKEN)))
+    spans = [*_named(text, raw.lower()), *_shaped(text, _BLOCKS, text)]
+    if runs:
+        searched = "\n" + "\n".join([text[max(0, start - 1) : end] for start, end in runs])
+        spans += [*_begun(text, searched), *_shaped(text, _SHAPES, searched)]
+    if runs and decode:
+        spans += _encoded(text, raw, runs)
+    return spans
+
+
+_IS_TOKEN = bytes(98 if chr(code).isalnum() or chr(code) in "+/-_.~=:" else 32 for code in range(128)) + b" " * 128
+_LEAST_RUN = b"b" * 15  # characters of the shortest credential that is known by its beginning
+
+
+def _runs(is_token: bytes) -> Iterator[Span]:
+    """Yield the runs of characters of tokens that are long enough: in most text a tenth of it."""
+    end = 0
+    while (start := is_token.find(_LEAST_RUN, end)) >= 0:
+        end = is_token.find(b" ", start)
+        if end < 0:
+            end = len(is_token)
+        yield start, end
+
+
+# Known by the beginning
+
+_BEGIN = pattern(  # a word's begin, also after an escape and after a terminal's colour
+    r"(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=\\u[0-9A-Fa-f]{4})|(?<=\\x[0-9A-Fa-f]{2})|(?<=%[0-9A-Fa-f]{2})"
+    r"|(?<=\[m)|(?<=\[[0-9]m)|(?<=[0-9;][0-9]m)"
 )
-_TOKEN = bytes(98 if code < 128 and (chr(code).isalnum() or chr(code) in "+/-_.~=:") else 32 for code in range(256))
-_RUN = b"b" * 15  # characters of a token, the least that holds a credential of a known kind
-_LEAST_BASE64 = 24  # characters
-_BASE64 = pattern(rf"[A-Za-z0-9+/_-]{{{_LEAST_BASE64},}}")
-_NO_SLASH = pattern(rf"[A-Za-z0-9+_-]{{{_LEAST_BASE64},}}")
-_ASCII = pattern(  # base64 of bytes below 128, which leaves half of the alphabet to three of four characters
-    rb".{0,3}?(?:[A-Za-f][A-HQ-Xg-nw-z0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]){5}"
+_STARTS = pattern(  # the two characters that begin a word, and those after an escape or a colour that begins it
+    r"[^A-Za-z0-9](?=([A-Za-z0-9].))"
+    r"(?=(?:(?:(?<=\\)(?:[nrtbf]|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})|(?<=%)[0-9A-Fa-f]{2}|(?<=[\[;])[0-9]{0,3}m)(..))?)"
 )
-_STANDARD = bytes.maketrans(b"-_", b"+/")
-_MEASURED = 256  # characters of a value that are looked at to say whether it is random
-_ENTROPY = 3.0  # bits a character: words have fewer, as has what is made up of a few characters
+_BODIES = {name: pattern(text, re.ASCII) for name, text in ALPHABETS.items()}
+_NEEDED = pattern(r"[0-9]|[A-Za-z]{16}")
+_HEADS: dict[str, list[tuple[str, Kind]]] = defaultdict(list)  # by the first two characters
+for _kind in KINDS:
+    for _beginning in _kind.beginnings:
+        _HEADS[_beginning[:2]].append((_beginning, _kind))
+
+
+def _begun(text: str, runs: str) -> Iterator[Span]:
+    """Yield what begins as a kind does; `runs` are the runs of the text, each with the character before it."""
+    heads = {head for heads in _STARTS.findall(runs) for head in heads}
+    for head in heads & _HEADS.keys():
+        for beginning, kind in _HEADS[head]:
+            done = 0  # up to where the text was tried: a run is not tried again from its middle
+            for at in _places(text, beginning) if beginning in runs else ():
+                body = _BODIES[kind.alphabet].match(text, at + len(beginning)) if _begins(text, at, done) else None
+                if body is not None:
+                    done = body.end()
+                    if len(body[0]) >= kind.least and (not kind.needs_digit or _NEEDED.search(body[0])):
+                        yield at, done
+
+
+def _begins(text: str, at: int, done: int) -> bool:
+    return at >= done and (not text[at].isalnum() or _BEGIN.match(text, at) is not None)
+
+
+# Known by a form, or by the name before it
+
+_Shape: TypeAlias = tuple[str, int, re.Pattern[str]]
+_BLOCKS: list[_Shape] = [(sign, behind, pattern(text, re.ASCII)) for sign, behind, text in BLOCKS]
+_SHAPES: list[_Shape] = [(sign, behind, pattern(text, re.ASCII)) for sign, behind, text in SHAPES]
+_NAMED = [
+    (sign.encode(), [(pattern(text, re.ASCII | re.IGNORECASE), look) for text, look in rows])
+    for sign, rows in NAMED.items()
+]
+
+
+def _shaped(text: str, shapes: list[_Shape], runs: str) -> Iterator[Span]:
+    """Yield what has one of the shapes; a sign that is not in `runs` is not looked for in the whole text."""
+    for sign, behind, shape in shapes:
+        done = 0
+        for place in _places(text, sign) if sign in runs else ():
+            at = place - behind
+            found = shape.match(text, at) if _begins(text, at, done) else None
+            if found is not None:
+                done = found.end()
+                if found.groupdict().get("no") is None:
+                    yield found.span()
+
+
+def _named(text: str, low: bytes) -> Iterator[Span]:
+    for sign, rows in _NAMED:
+        done = [0] * len(rows)
+        for at in _places(low, sign) if sign in low else ():
+            for row, (form, look) in enumerate(rows):
+                found = form.match(text, at) if at >= done[row] else None
+                if found is not None:
+                    done[row] = found.end()
+                    if not look or _LOOKS[look](found["value"]):
+                        yield found.span("value")
+
+
+def _places(text: AnyStr, sign: AnyStr) -> Iterator[int]:
+    at = text.find(sign)
+    while at >= 0:
+        yield at
+        at = text.find(sign, at + 1)
+
+
+# What a value after a name looks like
+
+_UUID = pattern(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 _PIECE = pattern(r"[A-Za-z0-9+/]{10,}")
 _PART = pattern(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")  # of a name: a word, an acronym, a number
-_DENSE = 16  # letters and digits, the least of which their parts say that they are random
-_RUNS = pattern(rf"[A-Za-z0-9]{{{_DENSE},}}")
-_RUNS_OF_DIGITS = pattern(r"[0-9.,:_+/-]*")
-_SHORT_PARTS = 2.75  # characters a part, the most of random letters and digits; names and paths have more
-_SHORTER_PARTS = 1.8  # the same where signs part them
-_WORDS = 3.3  # characters a part, the least of a path
-_PAIRS = frozenset(f"{row[0]}{letter}" for row in PAIRS.split() for letter in row[1:])
-_RARE = 0.3  # of the pairs of letters, which is more than in words
-_LEAST_PAIRS = 5
-_LEAST_LETTERS = 8
-_SHORT_LETTERS = 2.2  # characters a part of random letters
-_UUID = pattern(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
+_LONG_RUN = pattern(r"[A-Za-z0-9]{16,}")
+_DIGITS = pattern(r"[0-9.,:_+/-]*")
+_FREQUENT_PAIRS = frozenset(f"{row[0]}{letter}" for row in PAIRS.split() for letter in row[1:])
 _REFERENCE = (  # to a variable, an option, a place; what stands there before a template is filled in; one character
     r"\$[\w.:?!{}()\[\]-]*|<.*|\{+[^{}]*\}+|\*+[A-Za-z_][\w.]*|%[\w()%]*|(?:~|\.{1,2})?/.*|--?[A-Za-z][\w-]*|\.\.\..*|(.)\1+"
 )
@@ -109,196 +205,56 @@ _PLAIN_WORD = pattern(  # that is no type and no state of a password
     r"(?!.*(?:pass|pwd))(?!(?:string|text|number|boolean|bytes|required|optional|missing|invalid|incorrect|unset|unknown"
     r"|hidden|redacted|encrypted|undefined|options?|field|prompt)\Z)[a-z]+(?:-[a-z]+)*"
 )
-_NO_WORD = pattern(r"[0-9]|[A-Za-z]{16}")
 _COOKIE = pattern(r"=[^;\s]{8}")
 
-Span = tuple[int, int]
-_Rows = list[tuple[re.Pattern[str], str]]
 
-
-def mask(text: str) -> str:
-    """Replace what looks like a credential by stars, but for its first four characters."""
-    if len(text) < 8:
-        return text
-    spans = _spans(text)
-    unseen = not text.isascii() and _hides(text)
-    if unseen or "\\u" in text or "\\/" in text:
-        spans += _spelled(text, _SPELLED if unseen else _ESCAPE)
-    return _starred(text, spans) if spans else text
-
-
-def _hides(text: str) -> bool:
-    return _INVISIBLE.search(text) is not None or _TAG in text.encode("utf-8", "surrogatepass")
-
-
-mask_credentials = mask  # the public name: `lore.model.mask` is this module
-
-
-def cut_masked(text: str, most: int) -> str:
-    """Return a text of at most `most` characters; of a longer one its beginning, masked before it was cut."""
-    return text if len(text) <= most else mask(text[: most + _AROUND])[:most]
-
-
-def _starred(text: str, spans: list[Span]) -> str:
-    pieces: list[str] = []
-    end = 0
-    for start, stop in sorted(spans):
-        shown = start + _SHOWN if stop - start >= _LONG and "\\" not in text[start : start + _SHOWN] else start
-        shown = max(end, shown)
-        if stop > shown:
-            pieces += (text[end:shown], "*" * (stop - shown))
-            end = stop
-    return "".join([*pieces, text[end:]])
-
-
-def _spans(text: str, *, decode: bool = True) -> list[Span]:
-    """Return where credentials stand, in any order; they may overlap."""
-    raw = text.encode("latin-1", "replace")  # a byte a character
-    low = raw.lower()
-    spans = [span for sign, rows in _NAMED if sign in low for span in _named(text, low, sign, rows)]
-    for sign, _, block in _BLOCKS:
-        if sign in text:
-            spans += _matches(text, sign, 0, block)
-    shape = raw.translate(_TOKEN)
-    if _RUN in shape:
-        runs = list(_runs(shape))
-        spans += _kinds(text, "\n" + "\n".join([text[max(0, start - 1) : end] for start, end in runs]))
-        if decode:
-            spans += _encoded(text, raw, runs)
-    return spans
-
-
-def _runs(shape: bytes) -> Iterator[Span]:
-    """Yield where characters of tokens go on for long enough: in most text, a tenth of it."""
-    end = 0
-    while (start := shape.find(_RUN, end)) >= 0:
-        end = shape.find(b" ", start)
-        if end < 0:
-            end = len(shape)
-        yield start, end
-
-
-def _kinds(text: str, runs: str) -> Iterator[Span]:
-    """Yield what is known by its form; `runs` are the text's, each with the character before it."""
-    begun = _begun(runs)
-    for beginning in begun & _BEGINNINGS.keys():
-        kind, done = _BEGINNINGS[beginning], 0
-        for at in _places(text, beginning):
-            if at >= done and _begins(text, at):
-                found = _BODIES[kind.alphabet].match(text, at + len(beginning))
-                assert found is not None  # it may be empty
-                done = found.end()
-                if done - found.start() >= kind.least and (not kind.digit or _NO_WORD.search(found[0])):
-                    yield at, done
-    for sign, behind, shape in _SHAPES:
-        if sign in begun or (sign not in _SHORT and sign in runs):
-            yield from _matches(text, sign, behind, shape)
-
-
-def _begun(runs: str) -> set[str]:
-    """Return how words begin that have as much behind it as the kind asks for, as far as that is cheap to tell."""
-    begun: set[str] = set()
-    for word in _words().finditer(runs):
-        for beginning in _FAMILIES[word[1]]:
-            at = word.start(1)
-            if beginning not in begun and runs.startswith(beginning, at) and _follows(runs, at, beginning):
-                begun.add(beginning)
-    return begun
-
-
-def _follows(runs: str, at: int, beginning: str) -> bool:
-    kind = _BEGINNINGS.get(beginning)
-    if kind is None:
-        return _SHORT[beginning].match(runs, at, at + _TRIED) is not None
-    least = at + len(beginning) + kind.least
-    body = _BODIES[kind.alphabet].match(runs, at + len(beginning), least)
-    return body is not None and body.end() == least
-
-
-@cache
-def _words() -> re.Pattern[str]:
-    """Return what finds how kinds begin where words do; grouped by first characters, which are looked at first."""
-    heads = (
-        f"{head}(?:{'|'.join(re.escape(beginning[1:]) for beginning in some)})"
-        for head, some in groupby(sorted(_FAMILIES), itemgetter(0))
-    )
-    return re.compile(f"[^A-Za-z0-9]{_ESCAPED}?(?=({'|'.join(heads)}))")
-
-
-def _matches(text: str, sign: str, behind: int, shape: re.Pattern[str]) -> Iterator[Span]:
-    done = 0
-    for at in _places(text, sign):
-        found = shape.match(text, at - behind) if at - behind >= done and _begins(text, at - behind) else None
-        if found is not None:
-            done = found.end()  # also where it is none: what was tried whole is not tried from its middle
-            if found.groupdict().get("no") is None:
-                yield found.span()
-
-
-def _places(text: AnyStr, sign: AnyStr) -> Iterator[int]:
-    at = text.find(sign)
-    while at >= 0:
-        yield at
-        at = text.find(sign, at + 1)
-
-
-def _begins(text: str, at: int) -> bool:
-    return not text[at].isalnum() or _BEGIN.match(text, at) is not None
-
-
-def _named(text: str, low: bytes, sign: bytes, rows: _Rows) -> Iterator[Span]:
-    done = [0] * len(rows)
-    for at in _places(low, sign):
-        for row, (behind_name, looks) in enumerate(rows):
-            found = behind_name.match(text, at) if at >= done[row] else None
-            if found is not None:
-                done[row] = found.end()
-                if not looks or _LOOKS[looks](found["value"]):
-                    yield found.span("value")
-
-
-def _random(value: str) -> bool:
-    value = value[:_MEASURED]
+def _is_random(value: str) -> bool:
+    """Return whether a value looks random: of many different characters, and not made of words."""
+    value = value[:256]
     shares = [count / len(value) for count in Counter(value).values()]
-    told = _dense(value) or (_mixed(value) and not _names_place(value))
-    return told and -sum(share * math.log2(share) for share in shares) >= _ENTROPY
+    entropy = -sum(share * math.log2(share) for share in shares)  # bits a character; words have less than 3
+    return entropy >= 3.0 and (_is_dense(value) or (_is_mixed(value) and not _is_place(value)))
 
 
-def _mixed(value: str) -> bool:
-    """Tell whether letters and digits stand together for ten characters."""
+def _is_surely_random(value: str) -> bool:
+    return _UUID.fullmatch(value) is None and _is_dense(value) and (_is_mixed(value) or _is_unlike_words(value))
+
+
+def _is_mixed(value: str) -> bool:
+    """Return whether ten letters and digits in a row hold both."""
     return any(re.search("[0-9]", piece) and re.search("[A-Za-z]", piece) for piece in _PIECE.findall(value))
 
 
-def _names_place(value: str) -> bool:
-    """Tell whether a value is a name in a program, a path or an address, made of words."""
-    return _PLACE.match(value) is not None or ("/" in value and _part_length(value) >= _WORDS)
+def _is_place(value: str) -> bool:
+    """Return whether a value is a name in a program, a path or an address, made of words."""
+    return _PLACE.match(value) is not None or ("/" in value and _part_length(value) >= 3.3)
 
 
-def _dense(value: str) -> bool:
-    """Tell whether letters and digits change as often as in random text, or letters have too few vowels for words."""
+def _is_dense(value: str) -> bool:
+    """Return whether letters and digits change as often as in random text, or letter pairs are rare ones."""
     if _ADDRESS.match(value) is not None:
         return False
-    runs = [run for run in _RUNS.findall(value) if not run.isdigit()]
-    short = any(_part_length(run) <= _SHORT_PARTS or _rare(run) for run in runs)
-    signs = len(value) > _DENSE and _part_length(value) <= _SHORTER_PARTS and _RUNS_OF_DIGITS.fullmatch(value) is None
-    return short or signs
+    runs = [run for run in _LONG_RUN.findall(value) if not run.isdigit()]
+    if any(_part_length(run) <= 2.75 or _has_rare_pairs(run) for run in runs):
+        return True
+    return len(value) > 16 and _part_length(value) <= 1.8 and _DIGITS.fullmatch(value) is None
 
 
-def _unlike_words(value: str) -> bool:
-    """Tell whether letters up to a dot follow each other, or change between small and capital, as in no name."""
-    parts = [part for part in value.split(".") if part.isalpha() and len(part) >= _LEAST_LETTERS]
-    return any(_part_length(part) <= _SHORT_LETTERS or _rare(part) for part in parts)
+def _is_unlike_words(value: str) -> bool:
+    """Return whether letters up to a dot change between small and capital, or follow each other, as in no name."""
+    parts = [part for part in value.split(".") if part.isalpha() and len(part) >= 8]
+    return any(_part_length(part) <= 2.2 or _has_rare_pairs(part) for part in parts)
 
 
-def _rare(value: str) -> bool:
-    """Tell whether many pairs of letters are such as few words have."""
+def _has_rare_pairs(value: str) -> bool:
+    """Return whether three in ten pairs of letters are such as few words have."""
     parts = [part.lower() for part in _PART.findall(value)]
     pairs = [part[at : at + 2] for part in parts if part.isalpha() for at in range(len(part) - 1)]
-    return len(pairs) >= _LEAST_PAIRS and sum(pair not in _PAIRS for pair in pairs) >= _RARE * len(pairs)
+    return len(pairs) >= 5 and sum(pair not in _FREQUENT_PAIRS for pair in pairs) >= 0.3 * len(pairs)
 
 
 def _part_length(value: str) -> float:
-    """Return the mean length of the words, acronyms and numbers that a value is made of."""
+    """Return the mean length of the words, acronyms and numbers in a value; random ones are short."""
     parts = _PART.findall(value)
     return sum(map(len, parts)) / max(1, len(parts))
 
@@ -309,14 +265,12 @@ def _names_user(value: str) -> bool:
 
 
 _LOOKS: dict[str, Callable[[str], bool]] = {
-    "random": _random,
-    "random, no id": lambda value: _UUID.fullmatch(value) is None and _random(value),
-    "surely random": lambda value: (
-        _UUID.fullmatch(value) is None and _dense(value) and (_mixed(value) or _unlike_words(value))
-    ),
-    "chosen": lambda value: _CODE.fullmatch(value) is None or _unlike_words(value),
+    "random": _is_random,
+    "random, no id": lambda value: _UUID.fullmatch(value) is None and _is_random(value),
+    "surely random": _is_surely_random,
+    "chosen": lambda value: _CODE.fullmatch(value) is None or _is_unlike_words(value),
     "literal": lambda value: _NO_LITERAL.fullmatch(value) is None,
-    "word": lambda value: _PLAIN_WORD.fullmatch(value) is not None or _unlike_words(value),
+    "word": lambda value: _PLAIN_WORD.fullmatch(value) is not None or _is_unlike_words(value),
     "with signs": lambda value: _WITH_SIGNS.match(value) is not None and _CODE.fullmatch(value) is None,
     "words": lambda value: "-" in value and _PLAIN_WORD.fullmatch(value) is not None,
     "cookie": lambda value: _COOKIE.search(value) is not None,
@@ -324,53 +278,50 @@ _LOOKS: dict[str, Callable[[str], bool]] = {
 }
 
 
-def _encoded(text: str, raw: bytes, runs: list[Span]) -> Iterator[Span]:
-    """Yield the characters of base64 whose text is a credential; up to three characters before it may be none of it.
+# Base64, escapes and invisible characters
 
-    A slash is one of its characters, and parts it from a path: what is between two is looked at by itself as well.
+_BASE64 = pattern(r"[A-Za-z0-9+/_-]{24,}")
+_BASE64_WITHOUT_SLASH = pattern(r"[A-Za-z0-9+_-]{24,}")
+_BASE64_OF_ASCII = pattern(  # bytes below 128 leave half of the alphabet to three of four characters
+    rb".{0,3}?(?:[A-Za-f][A-HQ-Xg-nw-z0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]){5}"
+)
+_STANDARD = bytes.maketrans(b"-_", b"+/")
+
+
+def _encoded(text: str, raw: bytes, runs: list[Span]) -> Iterator[Span]:
+    """Yield where base64 holds a credential, with up to three characters before it.
+
+    A slash is a character of base64 and parts the folders of a path: the pieces between slashes are decoded as well.
     """
-    long = (run for run in runs if run[1] - run[0] >= _LEAST_BASE64)
-    for whole in (found.span() for run in long for found in _BASE64.finditer(text, *run)):
-        parts = (found.span() for found in _NO_SLASH.finditer(text, *whole)) if b"/" in raw[slice(*whole)] else ()
-        for at, end in (whole, *parts):
-            for begin in range(at, at + 4) if _ASCII.match(raw, at, end) is not None else ():
+    long = [run for run in runs if run[1] - run[0] >= 24]
+    for whole in (found.span() for start, end in long for found in _BASE64.finditer(text, start, end)):
+        has_slash = b"/" in raw[slice(*whole)]
+        pieces = (found.span() for found in _BASE64_WITHOUT_SLASH.finditer(text, *whole)) if has_slash else ()
+        for at, end in (whole, *pieces):
+            for begin in range(at, at + 4) if _BASE64_OF_ASCII.match(raw, at, end) is not None else ():
                 if _decoded(raw[begin : begin + 20]).isascii():
                     for start, stop in _spans(_decoded(raw[begin:end]).decode("latin-1"), decode=False):
                         yield begin + start * 4 // 3, min(end, begin - (-stop * 4 // 3))
 
 
 def _decoded(base64: bytes) -> bytes:
-    """Decode base64 of either alphabet without its padding; a last character that is left over is dropped."""
+    """Decode base64 of either alphabet without padding; a last character that is left over is dropped."""
     whole = base64[: len(base64) - (len(base64) % 4 == 1)].translate(_STANDARD)
     return a2b_base64(whole + b"=" * (-len(whole) % 4))
 
 
-def _spelled(text: str, escape: re.Pattern[str]) -> Iterator[Span]:
-    """Yield where credentials stand that escapes or invisible characters are part of, or of the names before them."""
-    near = list[re.Match[str]]()
-    for found in escape.finditer(text):
-        if near and found.start() - near[-1].end() > 2 * _AROUND:
-            yield from _unescaped(text, near)
-            near = []
-        near.append(found)
-    yield from _unescaped(text, near) if near else ()
-
-
-def _unescaped(text: str, escapes: list[re.Match[str]]) -> Iterator[Span]:
-    """Yield where credentials stand around escapes, once visible characters are read and invisible ones left out."""
-    begin, end = max(0, escapes[0].start() - _AROUND), escapes[-1].end() + _AROUND
+def _spans_in_spelled(text: str, escape: re.Pattern[str]) -> list[Span]:
+    """Return where credentials are once escapes are read and invisible characters are left out."""
     pieces: list[str] = []
-    ours, theirs = [0], [begin]  # where an escape ended in what is looked through, and in the text
-    for found in escapes:
+    read, spelled = [0], [0]  # where each escape ends in the text as it is read, and in the text
+    for found in escape.finditer(text):
         char = chr(int(found[1], 16)) if found[1] else "/" * found[0].endswith("/")
-        pieces += (text[theirs[-1] : found.start()], char)
-        ours.append(ours[-1] + found.start() - theirs[-1] + len(char))
-        theirs.append(found.end())
+        pieces += (text[spelled[-1] : found.start()], char)
+        read.append(read[-1] + found.start() - spelled[-1] + len(char))
+        spelled.append(found.end())
 
     def place(at: int) -> int:
-        near = bisect_right(ours, at) - 1
-        return theirs[near] + at - ours[near]
+        near = bisect_right(read, at) - 1
+        return spelled[near] + at - read[near]
 
-    for start, stop in _spans("".join([*pieces, text[theirs[-1] : end]])):
-        if begin == 0 or start >= _AROUND // 2:  # else it may be the end of a longer word
-            yield place(start), place(stop)
+    return [(place(start), place(stop)) for start, stop in _spans("".join([*pieces, text[spelled[-1] :]]))]
