@@ -15,7 +15,7 @@ from lore.judge.policy import Budgets
 from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.run.rules import packaged
-from lore.run.simulate import Simulation
+from lore.run.simulation import Simulation
 
 
 def predicted(paths: list[Path]) -> None:

@@ -1,4 +1,4 @@
-"""An interrupt ends a run with what was judged until then, and nothing is said of what it did not see."""
+"""Interrupted runs return a partial result."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def folder(tmp_path, monkeypatch):
 
 
 def after(questions: int):
-    """Return what says that there was an interrupt once it was asked so often."""
+    """Return a function that reports an interrupt after so many calls."""
     left = iter([False] * questions)
     return lambda: next(left, True)
 
 
-def test_what_was_judged_until_then_is_the_result():
+def test_interrupted_check_returns_files_judged_so_far():
     whole = check(FILES, Budgets(), Options()).result
     result = check(FILES, Budgets(), Options(), interrupted=after(4)).result
     assert (whole.interrupted, whole.summary.turns) == (UNSET, 6)
@@ -42,7 +42,7 @@ def test_what_was_judged_until_then_is_the_result():
     assert (result.summary.files, result.summary.turns) == (2, 3)
 
 
-def test_nothing_is_missed_of_files_that_were_not_judged():
+def test_interrupted_check_ignores_files_not_judged():
     """Neither `no recordings`, nor a baseline that forgets, nor an exemption that excuses nothing."""
     result = check(["."], Budgets(), Options(), interrupted=lambda: True).result
     assert (result.interrupted, result.findings) == (Interruption(0, 3), [])
@@ -57,14 +57,14 @@ def simulated(questions: int, *changes: str):
     return list(simulate(request, Options(), chosen(None, Loaded(Settings(), None))))
 
 
-def test_what_was_simulated_until_then_is_the_result():
+def test_interrupted_simulation_returns_turns_so_far():
     [result] = simulated(4)
     assert result.interrupted == Interruption(2, 3)
     assert len(result.turns) == 4
     assert result.what_if == []
 
 
-def test_what_a_change_saves_is_not_said_where_it_was_not_played_to_its_end():
+def test_interrupted_change_reports_no_saving():
     [result] = simulated(12, TTL)
     assert result.interrupted == Interruption(3, 3)
     assert len(result.turns) == 6

@@ -1,4 +1,4 @@
-"""Simulating: what is compared and counted, and what the models reach on real recordings."""
+"""Turns of `lore simulate` that are compared with their usage, and accuracy on real recordings."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lore.judge.agreement import agreement_of
 from lore.recording.base import Problems, Recording
 from lore.recording.opening import Options
 from lore.run.rules import packaged
-from lore.run.simulate import Simulation
+from lore.run.simulation import Simulation
 
 SESSIONS = sorted((CORPUS / "claude-code").glob("*.jsonl"))
 real = pytest.mark.skipif(not SESSIONS, reason="no real recordings beside the project (LORE_CORPUS)")
 
 
-class Told(Recording):
-    """A transcript of turns that are at hand."""
+class ListedTurns(Recording):
+    """A transcript with given turns."""
 
     def __init__(self, turns):
         super().__init__("talk", ClaudeCode(), (), Problems())
@@ -42,17 +42,17 @@ def _turns(*bills, responses=None):
     return found
 
 
-def test_a_copied_response_is_compared_once():
+def test_copied_response_is_compared_once():
     turns = _turns(bill(0, 5_000), bill(5_000, 10), bill(5_010, 10), responses=("a", "b", "c"))
     simulation = simulation_of()
-    assert sum(one.row is not None for one in simulation.recording(Told(turns))) == 2
-    assert list(simulation.recording(Told(turns))) == []
+    assert sum(one.row is not None for one in simulation.recording(ListedTurns(turns))) == 2
+    assert list(simulation.recording(ListedTurns(turns))) == []
     assert simulation.copied == 3
 
 
-def test_what_is_not_billed_or_cannot_be_is_not_compared():
+def test_turn_without_possible_usage_is_not_compared():
     turns = _turns(bill(0, 5_000), None, bill(5_000, 10), bill(-1, 10), bill(5_010, 10))
-    assert [one.row for one in simulation_of().recording(Told(turns))] == [None] * 5
+    assert [one.row for one in simulation_of().recording(ListedTurns(turns))] == [None] * 5
 
 
 def _of(paths):
@@ -63,7 +63,7 @@ def _of(paths):
 
 @pytest.mark.corpus
 @real
-def test_the_floors_hold_on_real_sessions():
+def test_real_sessions_are_predicted_accurately():
     turns = _of(SESSIONS)
     found, drops = agreement_of([one.row for one in turns]), [one for one in turns if one.row.fell]
     assert found.turns > 1_500

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from lore.run.loopback import ADDRESS as ADDRESS, listening as listening
     from lore.run.pages import PageRequest as PageRequest
     from lore.run.rules import chosen as chosen
-    from lore.run.simulate import PlayedTurn as PlayedTurn, SimulateRequest as SimulateRequest, Simulation as Simulation
-    from lore.run.simulate import simulate_recordings as simulate_recordings
+    from lore.run.simulate import SimulateRequest as SimulateRequest, simulate_recordings as simulate_recordings
+    from lore.run.simulation import PlayedTurn as PlayedTurn, Simulation as Simulation
     from lore.run.spending.tables import TabledRecording as TabledRecording, TabledRequest as TabledRequest
     from lore.run.spending.tables import TablesWriter as TablesWriter
     from lore.run.stored.compaction import MemoryMaker as MemoryMaker
@@ -29,7 +29,8 @@ __getattr__ = public_names(
         "loopback": "ADDRESS listening",
         "pages": "PageRequest",
         "rules": "chosen",
-        "simulate": "PlayedTurn SimulateRequest Simulation simulate_recordings",
+        "simulate": "SimulateRequest simulate_recordings",
+        "simulation": "PlayedTurn Simulation",
         "spending.tables": "TabledRecording TabledRequest TablesWriter",
         "stored.compaction": "MemoryMaker",
     },

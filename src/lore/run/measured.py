@@ -19,7 +19,7 @@ from lore.report.measured import engine_measures
 
 if TYPE_CHECKING:
     from lore.recording.inputs import Input
-    from lore.run.simulate import PlayedTurn
+    from lore.run.simulation import PlayedTurn
 
 
 class Measuring(Protocol):

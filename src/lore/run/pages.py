@@ -42,7 +42,7 @@ from lore.report.sentences.findings import columns_result
 from lore.report.sentences.spending import cause_in_words
 from lore.run.checking.verdicts import reader_of
 from lore.run.dated import PACKAGED, Dated
-from lore.run.simulate import PlayedTurn, Simulation
+from lore.run.simulation import PlayedTurn, Simulation
 from lore.tokens.o200k import Counter
 
 LOOKED_INTO = 300  # breaks of a session whose prompts a page shows

@@ -1,0 +1,255 @@
+"""Predict the turns of recordings in one cache, and compare each prediction with the usage and the verdict.
+
+A prediction is made before its usage is read. A turn that an earlier recording holds as well is predicted, since it
+leaves entries in the cache, and not reported again. Cost O(new content of each turn) for transcripts, O(bytes) for
+recorded requests.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import NamedTuple
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from lore.cache.base import Prediction
+from lore.cache.bills import cached, met_read, position, total, unbelievable
+from lore.cache.predictor import Predictor
+from lore.cache.prices import Price, is_partial
+from lore.cache.registry import takes_breakpoints
+from lore.cache.served import cache_of, is_transcript, served_by
+from lore.cache.transcripts import Predicted
+from lore.formats.registry import lacks_of
+from lore.judge.agreement import Transition, Unpriced
+from lore.judge.base import CURRENCY, TurnVerdict, findings_of, paid_again, price_of
+from lore.judge.ledger import Reliability
+from lore.judge.savings import Played, played
+from lore.model.cause import Place
+from lore.model.codes import Reader
+from lore.model.events import Usage
+from lore.model.results import CauseResult, Finding, UsageResult, VerdictResult
+from lore.model.results.simulate import Cost, OutcomeResult, PredictedResult, SimulatedTurn
+from lore.model.turn import Turn
+from lore.recording.base import Recording
+from lore.report.redacted.findings import redacted_finding
+from lore.report.sentences.findings import cause_result, worded
+from lore.run.checking.verdicts import reader_of, verdicts
+from lore.run.dated import PACKAGED, Dated
+
+_PROBABILITY_DIGITS = 4
+
+
+class PlayedTurn(NamedTuple):
+    """One simulated turn."""
+
+    result: SimulatedTurn
+    row: Transition | None  # the prediction and the usage; None if they cannot be compared
+    parts: dict[str, Decimal]  # cost by kind of price
+    paid: Played  # the turn as a what-if plays it again
+    byte: int | None  # where the turn is in its file
+    verdict: TurnVerdict
+
+
+@dataclass(slots=True)
+class _ChainCache:
+    """What the previous turns of a chain left in the cache, in tokens; None if unknown."""
+
+    billed: int | None = None  # by the latest usage
+    position: int | None = None  # of the previous request's last breakpoint, by its usage
+    left: int | None = None  # by the usage of the previous request, else by its prediction
+
+
+class Simulation:
+    """Simulate recordings in order: what one leaves in the cache, the next may read.
+
+    `reader` is the person that fixes address (None: chosen by the format). With `redact` no cause holds content.
+    """
+
+    def __init__(
+        self, predictor: Predictor, *, dated: Dated = PACKAGED, reader: Reader | None = None, redact: bool = False
+    ) -> None:  # fmt: skip
+        self._predictor = predictor
+        self._dated = dated
+        self._reader: Reader | None = reader
+        self._put_in_words = redacted_finding if redact else worded
+        self._responses: set[str] = set()  # ids of the responses seen so far
+        self._turns: dict[tuple[str, int], SimulatedTurn] = {}  # of the current recording
+        self._formats: set[str] = set()
+        self.copied = 0  # turns that an earlier recording holds as well
+        self.transcripts = 0  # turns of transcripts, which record no breakpoints
+        self.bodies = 0  # turns whose requests can have breakpoints
+        self.lacks: dict[str, list[str]] = {}  # parts of prompts that are not recorded, with the formats
+        self.unlike: list[str] = []  # turns whose usage contradicts their body; the predictor ignores it
+        self.partial = Counter[str]()  # turns with a part of the output tokens recorded, by client
+        self.unpriced = Unpriced(predictor.rules)
+        self.reliability = Reliability()
+
+    def recording(self, recording: Recording) -> Iterator[PlayedTurn]:
+        """Yield the recording's turns, skipping turns already seen in an earlier recording."""
+        self._predictor.begin()
+        self._turns.clear()
+        place = Place(recording.shown, reader=reader_of(recording, self._reader))
+        chains = defaultdict[str, _ChainCache](_ChainCache)
+        for verdict, late in verdicts(recording, self._dated.judge(quick=True), place, self._predictor.turn):
+            for finding in late:
+                self._add_cause(finding)
+            if verdict is None:
+                return
+            turn, predicted, cache = verdict.turn, verdict.foreseen, chains[verdict.turn.chain]
+            assert predicted is not None, "every turn is predicted"
+            if turn.basis is not None and recording.state.format not in self._formats:
+                self._formats.add(recording.state.format)
+                self.lacks.setdefault(lacks_of(recording.state.format), []).append(recording.state.format)
+            stood = cache.billed if predicted.situation is None else predicted.situation.cached
+            before, again = cache.position, played(verdict, predicted.prediction, cache.left)
+            usage = None if predicted.odd else turn.usage
+            cache.position = None if usage is None else position(usage)
+            cache.billed = cache.billed if cached(usage) is None else cached(usage)
+            cache.left = cache.left if turn.failed else again.left
+            if not self._is_copy(turn):
+                self.reliability.take(verdict, before)
+                yield self._played(verdict, predicted, stood, again, place)
+
+    def _played(
+        self, verdict: TurnVerdict, predicted: Predicted, stood: int | None, again: Played, place: Place
+    ) -> PlayedTurn:  # fmt: skip
+        """Return a turn that is not a copy, and count it."""
+        turn, usage, predictor = verdict.turn, verdict.turn.usage, self._predictor
+        price = price_of(predictor.rules, turn, model=predictor.model, size=predicted.prediction.total)
+        partial = usage is not None and is_partial(predictor.rules, usage.client)
+        self._count(turn, predicted, price, partial=partial)
+        result = _result(verdict, predicted, price, place, self._causes(verdict, place), partial=partial)
+        self._turns[turn.chain, turn.number] = result
+        parts = price.parts(usage) if price and usage and price.of(usage) is not None else {}
+        contradicted = _contradicts_body(turn, predicted)
+        paid = again._replace(price=price, reader=place.reader, contradicted=contradicted)
+        return PlayedTurn(result, _transition(turn, predicted, stood), parts, paid, turn.byte, verdict)
+
+    def _count(self, turn: Turn, predicted: Predicted, price: Price | None, *, partial: bool) -> None:
+        if is_transcript(turn):
+            self.transcripts += 1
+        elif takes_breakpoints(predicted.cache):
+            self.bodies += 1
+        if predicted.odd and turn.usage is not None and not unbelievable(turn.usage):
+            self.unlike.append(f"turn {turn.number}: {predicted.odd}")
+        if partial and turn.usage is not None:
+            self.partial[turn.usage.client] += 1
+        self.unpriced.take(turn, price, self._predictor.model)
+
+    def _add_cause(self, finding: Finding) -> None:
+        """Add a finding about a whole chain to the turn that it names."""
+        turn = self._turns.get((finding.chain or "", finding.turn or 0))
+        if turn is not None:
+            turn.causes.append(cause_result(self._put_in_words(finding)))
+
+    def _causes(self, verdict: TurnVerdict, place: Place) -> list[CauseResult]:
+        """Return the causes of a turn, the leading one first."""
+        if verdict.pair is None:
+            return []
+        findings = findings_of(verdict.pair, place.of(verdict.turn))
+        findings.sort(key=lambda numbered: numbered[0] != verdict.leading)
+        return [cause_result(self._put_in_words(finding)) for _, finding in findings]
+
+    def _is_copy(self, turn: Turn) -> bool:
+        if not turn.response_id:
+            return False
+        copied = turn.response_id in self._responses
+        self._responses.add(turn.response_id)
+        self.copied += copied
+        return copied
+
+
+def _contradicts_body(turn: Turn, predicted: Predicted) -> bool:
+    """Return whether a possible usage, of the simulated cache, cannot be of this body."""
+    usage = turn.usage
+    if not predicted.odd or usage is None or usage.contradiction or unbelievable(usage):
+        return False
+    return predicted.cache == cache_of(turn, served_by(turn))
+
+
+def _transition(turn: Turn, predicted: Predicted, stood: int | None) -> Transition | None:
+    read = met_read(turn.usage)
+    if predicted.odd or stood is None or read is None or not predicted.cache:
+        return None
+    prompted = predicted.situation is not None and predicted.situation.grown.prompted
+    prediction = predicted.prediction
+    return Transition(read, prediction.read, stood, prediction.falls_below(stood), prompted)
+
+
+def _result(
+    verdict: TurnVerdict, predicted: Predicted, price: Price | None, place: Place, causes: list[CauseResult], *,
+    partial: bool,
+) -> SimulatedTurn:  # fmt: skip
+    turn, usage, prediction = verdict.turn, verdict.turn.usage, _limit_to_usage(predicted, verdict.turn.usage)
+    return SimulatedTurn(
+        turn=turn.number, chain=turn.chain, at=turn.at, model=turn.model, cache=predicted.cache or None,
+        predicted=PredictedResult(
+            read_tokens=prediction.read, write_tokens=prediction.write, uncached_tokens=prediction.uncached,
+            confidence=prediction.confidence, reason=prediction.reason,
+            probability=None if prediction.read is None else round(prediction.probability, _PROBABILITY_DIGITS),
+            outcomes=_outcomes(prediction),
+        ),
+        billed=None if usage is None else UsageResult.of(usage, partial=partial),
+        other_passes=UsageResult.sum_of(usage.iterations) if usage is not None and usage.iterations else UNSET,
+        verdict=None if turn.verdict is None else VerdictResult.of(turn.verdict),
+        causes=causes, cost=None if price is None else _cost(price, verdict, prediction),
+        lost_tokens=verdict.lost_tokens, waste_tokens=verdict.wasted_tokens,
+        unexplained_tokens=verdict.unexplained_tokens, foreseen=verdict.was_foreseen, line=turn.line,
+        path=turn.file or place.path,
+    )  # fmt: skip
+
+
+def _outcomes(prediction: Prediction) -> list[OutcomeResult]:
+    """Return the predicted read, then the other possible ones by probability. Rounded probabilities add up to 1."""
+    if prediction.read is None:
+        return []
+    if not prediction.outcomes:
+        return [OutcomeResult(prediction.read, 1.0, prediction.reason)]
+    first, *rest = prediction.outcomes
+    rest.sort(key=lambda outcome: -outcome.probability)
+    others = [OutcomeResult(read, round(probability, _PROBABILITY_DIGITS), why) for read, probability, why in rest]
+    remainder = round(1.0 - sum(outcome.probability for outcome in others), _PROBABILITY_DIGITS)
+    return [OutcomeResult(first.read, remainder, first.why), *others]
+
+
+def _limit_to_usage(predicted: Predicted, usage: Usage | None) -> Prediction:
+    """Return the prediction as it is shown: no read is larger than the prompt, by its usage.
+
+    The size of a request says nothing about the cache, so the comparison with the usage keeps the original.
+    """
+    prediction = predicted.prediction
+    size = None if usage is None or predicted.odd else total(usage.first_pass)
+    if size is None or prediction.read is None:
+        return prediction
+    outcomes = tuple([outcome._replace(read=min(outcome.read, size)) for outcome in prediction.outcomes])
+    if prediction.read <= size:
+        return prediction if outcomes == prediction.outcomes else prediction._replace(outcomes=outcomes)
+    hour = None if prediction.write_1h is None else 0
+    return prediction._replace(read=size, write=0, uncached=0, write_1h=hour, outcomes=outcomes)
+
+
+def _cost(price: Price, verdict: TurnVerdict, prediction: Prediction) -> Cost:
+    usage = verdict.turn.usage
+    output = 0 if usage is None else usage.first_pass.output_tokens
+    tokens = Usage(prediction.uncached, prediction.read, prediction.write, output, None, prediction.write_1h)
+    predicted = price.of(tokens if usage is None else _with_first_pass(usage, tokens))
+    billed = None if usage is None else price.of(usage)
+    return Cost(
+        currency=CURRENCY, billed=None if billed is None else float(billed),
+        predicted=None if predicted is None else float(predicted),
+        waste=paid_again(price, usage, verdict.wasted_tokens),
+        unexplained=paid_again(price, usage, verdict.unexplained_tokens),
+    )  # fmt: skip
+
+
+def _with_first_pass(usage: Usage, counts: Usage) -> Usage:
+    """Return usage with other counts of its first pass: later passes and tools cost the billed amount."""
+    first = usage.first_pass
+    if first is usage:
+        return replace(counts, iterations=usage.iterations, server_tools=usage.server_tools)
+    passes = [part.with_counts(counts) if part is first else part for part in usage.iterations]
+    return replace(usage, iterations=tuple(passes))
