@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from cache.talk import Talk, bill
@@ -12,8 +14,10 @@ from lore.judge.agreement import agreement_of
 from lore.recording.base import Problems, Recording
 from lore.recording.opening import Options
 from lore.run.rules import packaged
+from lore.run.simulate import SimulateRequest, simulate
 from lore.run.simulation import Simulation
 
+CASSETTES = Path(__file__).parents[2] / "fixtures" / "captures" / "vcr"
 SESSIONS = sorted((CORPUS / "claude-code").glob("*.jsonl"))
 real = pytest.mark.skipif(not SESSIONS, reason="no real recordings beside the project (LORE_CORPUS)")
 
@@ -53,6 +57,13 @@ def test_copied_response_is_compared_once():
 def test_turn_without_possible_usage_is_not_compared():
     turns = _turns(bill(0, 5_000), None, bill(5_000, 10), bill(-1, 10), bill(5_010, 10))
     assert [one.row for one in simulation_of().recording(ListedTurns(turns))] == [None] * 5
+
+
+def test_finding_about_copied_turn_names_no_other_recording():
+    paths = [str(CASSETTES / name) for name in ("betamax.json", "breaks.yaml")]
+    (result,) = simulate(SimulateRequest(paths), Options(), packaged())
+    first, *_ = result.turns
+    assert (first.path, first.turn, first.causes) == (paths[0], 1, [])  # LORE151 is about turn 1 of breaks.yaml
 
 
 def _of(paths):
