@@ -95,7 +95,7 @@ def test_reordered_skills_after_a_pause_were_rendered_again():
 
 
 def test_differences_beyond_the_limit_are_counted():
-    previous, current = ([f"{number} {word} of it" for number in range(204)] for word in ("one", "two"))
+    previous, current = ([f"{number} {word} of it" for number in range(60)] for word in ("one", "two"))
     (cause,) = explain(body("x", *previous), body("x", *current))
     assert (cause.code, cause.skipped) == ("LORE100", 12)
 

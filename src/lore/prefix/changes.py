@@ -360,17 +360,17 @@ class _SectionExplainer:
         self._answer_gone = any(blocks.is_by_model(one.envelope) and not one.in_kept_message for one in gone)
 
     def causes(self) -> list[Cause]:
-        """Return the causes by place. Of blocks that changed, came or went the first ones are explained."""
+        """Return the causes by place: the first of each kind (changed, gone or added; by the model or not)."""
         causes: list[Cause] = []
-        seen: Counter[tuple[bool, bool]] = Counter()
-        first_cause: dict[tuple[bool, bool], int] = {}
+        seen: Counter[tuple[bool, bool, bool]] = Counter()
+        first_cause: dict[tuple[bool, bool, bool], int] = {}
         for run in _join_gone(self._mismatches):
             cut = self._explain_cut(run)
             if cut is not None:
                 causes.append(cut)
                 continue
             for mismatch in run:
-                kind = mismatch.previous is None, mismatch.current is None
+                kind = mismatch.previous is None, mismatch.current is None, blocks.is_by_model(mismatch.envelope)
                 seen[kind] += 1
                 first_cause.setdefault(kind, len(causes))
                 if seen[kind] <= EXPLAINED_DIFFERENCES:

@@ -34,10 +34,11 @@ from lore.model.vector import common_prefix, common_suffix
 from lore.prefix.volatile import find_changed_words, find_topic, find_volatile_addition, name_changed_numbers
 
 _TOPIC_CHARACTERS = 2_048  # of each piece, searched for its topic
+_LINE_CHARACTERS = 400  # that are shown of a long piece
 _CONTEXT_CHARACTERS, _CONTEXT_PARTS = 4_000, 100  # before a difference, searched for its heading
 _STEP_COST = 64  # characters that one comparison costs in addition to its texts
-# Ends of lines and sentences, where texts are split: a system prompt is often one long line.
-_PART_END = re.compile(r"(?<=[\n\t|])|(?<=[.!?;>|][ \t])(?![ \t])|(?<=>)(?=[^\s<])|(?<=[^\s>])(?=<)")
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_PART_END = re.compile(r"(?<=[\n\t|])|(?<=[.!?;>|][ \t])(?![ \t])|(?<=>)(?=[^\s<])|(?<=[^\s>])(?=<)")  # of a sentence
 
 
 TOPICS: dict[str, tuple[Code, Varies]] = {
@@ -268,48 +269,60 @@ def explain_text(previous: str, current: str, budget: SearchBudget) -> list[Text
     if added is not None:
         return [TextReason(*added, previous, current)]
     reasons: list[TextReason] = []
-    parts, new_parts, is_cut = _split_parts(previous, current)
-    gaps = find_gaps(parts, new_parts)
-    if is_cut and len(gaps) > 1:  # the last gap ends where the windows end, at unrelated parts
+    lines, new_lines, is_cut = _split_lines(previous, current)
+    gaps = find_gaps(lines, new_lines)
+    if is_cut and len(gaps) > 1:  # the last gap ends where the windows end, at unrelated lines
         gaps.pop()
     for gap in gaps[:DIFFERING_LINES]:
-        reasons += _explain_gap(parts, new_parts, gap, budget)
+        start = gap.previous.start
+        old, new = "".join(lines[start : gap.previous.stop]), "".join(new_lines[gap.current.start : gap.current.stop])
+        context = "".join(lines[max(0, start - _CONTEXT_PARTS) : start])[-_CONTEXT_CHARACTERS:]
+        reasons += _explain_piece(old, new, budget) or _explain_parts(context, old, new, budget)
     if len(gaps) > DIFFERING_LINES:
         reasons.append(TextReason(None))
     return list({(reason.code, reason.what): reason for reason in reversed(reasons)}.values())[::-1]
 
 
-def _split_parts(previous: str, current: str) -> tuple[list[str], list[str], bool]:
-    """Return the lines and sentences of both texts around their differences, and whether they differ beyond these."""
+def _split_lines(previous: str, current: str) -> tuple[list[str], list[str], bool]:
+    """Return the lines of both texts around their differences, and whether they differ beyond these."""
     front = common_prefix(previous, current)
     back = common_suffix(previous, current, min(len(previous), len(current)) - front)
     begin = previous.rfind("\n", 0, max(0, front - HEADING_CHARACTERS)) + 1
     texts = previous, current
     ends = [_line_end(text, max(front, len(text) - back)) for text in texts]
     cut = [min(end, _line_end(text, front + DIFFERENCE_WINDOW)) for text, end in zip(texts, ends, strict=True)]
-    return _PART_END.split(previous[begin : cut[0]]), _PART_END.split(current[begin : cut[1]]), cut != ends
+    lines, new_lines = (_LINE.findall(text[begin:end]) for text, end in zip(texts, cut, strict=True))
+    return lines, new_lines, cut != ends
 
 
 def _line_end(text: str, at: int) -> int:
-    end = text.find("\n", at)
-    return len(text) if end < 0 else end
+    return text.find("\n", at) + 1 or len(text)
 
 
-def _explain_gap(parts: list[str], new_parts: list[str], gap: Gap, budget: SearchBudget) -> list[TextReason]:
-    """Explain a gap as a whole, else part by part, by words that vary, spelling or topic."""
-    start = gap.previous.start
-    old, new = parts[start : gap.previous.stop], new_parts[gap.current.start : gap.current.stop]
-    before, after = "".join(parts[max(0, start - 1) : start]), "".join(parts[gap.previous.stop : gap.previous.stop + 1])
-    reasons = _explain_piece(before + "".join(old) + after, before + "".join(new) + after, budget)
-    if reasons:
-        return reasons
-    if not len(old) == len(new) <= DIFFERING_LINES:
-        old, new = ["".join(old)], ["".join(new)]
-    for number, (piece, new_piece) in enumerate(zip(old, new, strict=True), start):
-        if piece != new_piece:
-            context = "".join(parts[max(0, number - _CONTEXT_PARTS) : number])[-_CONTEXT_CHARACTERS:]
-            found = _explain_piece(piece, new_piece, budget) if len(old) > 1 else []
-            reasons += found or [_name_topic(context, piece, new_piece, budget)]
+def _explain_parts(context: str, previous: str, current: str, budget: SearchBudget) -> list[TextReason]:
+    """Explain how lines changed, sentence by sentence: a system prompt is often one long line."""
+    if budget.characters <= 0:
+        return [TextReason(None, "", previous[:_LINE_CHARACTERS], current[:_LINE_CHARACTERS])]
+    parts, new_parts = _PART_END.split(previous), _PART_END.split(current)
+    reasons: list[TextReason] = []
+    for gap in find_gaps(parts, new_parts):
+        start, stop = gap.previous.start, gap.previous.stop
+        old, new = parts[start:stop], new_parts[gap.current.start : gap.current.stop]
+        before, after = (
+            "".join(parts[max(0, start - 1) : start]),
+            "".join(parts[stop : stop + 1]),
+        )
+        found = _explain_piece(before + "".join(old) + after, before + "".join(new) + after, budget)
+        if found:
+            reasons += found
+            continue
+        if not len(old) == len(new) <= DIFFERING_LINES:
+            old, new = ["".join(old)], ["".join(new)]
+        for number, (piece, new_piece) in enumerate(zip(old, new, strict=True), start):
+            if piece != new_piece:
+                above = (context + "".join(parts[max(0, number - _CONTEXT_PARTS) : number]))[-_CONTEXT_CHARACTERS:]
+                found = _explain_piece(piece, new_piece, budget) if len(old) > 1 else []
+                reasons += found or [_name_topic(above, piece, new_piece, budget)]
     return reasons
 
 
