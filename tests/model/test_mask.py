@@ -278,6 +278,7 @@ CUT_AS_IT_IS = {
     "judge/request_laws.py": "a part of masked text",
     "prefix/blocks.py": "looked through, not shown",
     "prefix/params.py": "masked a line before",
+    "prompt/breakpoints.py": "a digest",
     "prompt/dialects/template.py": "what a developer typed as a time",
     "store/jsonl_log.py": "a name of a file that lore makes",
 }

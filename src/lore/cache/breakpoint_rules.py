@@ -17,6 +17,7 @@ from msgspec.structs import force_setattr
 
 from lore.cache.served import PLATFORMS, model_pattern
 from lore.errors import did_you_mean
+from lore.model.mask import cut_masked
 from lore.model.patterns import matches_shell
 
 Api: TypeAlias = Literal["anthropic", "openai-chat", "openai-responses", "gemini", "bedrock"]
@@ -51,7 +52,7 @@ class BreakpointRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def __post_init__(self) -> None:
         if self.platform and self.platform not in PLATFORMS:
             hint = did_you_mean(self.platform, sorted(PLATFORMS), "known platforms")
-            raise ValueError(f"platform {self.platform[:60]!r} is not known\n{hint}")
+            raise ValueError(f"platform {cut_masked(self.platform, 60)!r} is not known\n{hint}")
         force_setattr(self, "model", model_pattern(self.model))
 
     @property

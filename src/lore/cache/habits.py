@@ -17,6 +17,7 @@ from msgspec.structs import force_setattr
 
 from lore.cache.served import model_pattern
 from lore.errors import did_you_mean
+from lore.model.mask import cut_masked
 from lore.model.patterns import matches_shell
 from lore.model.state import SIGNS
 
@@ -66,12 +67,14 @@ class Habit(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.sign not in SIGNS and self.sign not in UNSIGNED:
             known = (*SIGNS, *UNSIGNED)
-            raise ValueError(f"sign {self.sign[:60]!r} is not known\n{did_you_mean(self.sign, known, 'known signs')}")
+            raise ValueError(
+                f"sign {cut_masked(self.sign, 60)!r} is not known\n{did_you_mean(self.sign, known, 'known signs')}"
+            )
         if self.fell > self.seen:
             raise ValueError(f"fell is {self.fell}, but seen is {self.seen}\nfell is a part of seen")
         for version in filter(None, (self.from_version, self.before_version)):
             if not version_of(version):
-                raise ValueError(f'{version[:60]!r} is not a version\nwrite "2.1.59"')
+                raise ValueError(f'{cut_masked(version, 60)!r} is not a version\nwrite "2.1.59"')
         force_setattr(self, "model", model_pattern(self.model))
 
     @property

@@ -26,6 +26,7 @@ from lore.cache.prices import KINDS, TOOLS, Price, rates
 from lore.cache.served import PLATFORMS, WITH_BREAKPOINTS, Served, cache_of, model_pattern, normal_name, served_by
 from lore.errors import did_you_mean
 from lore.model.deferred import pattern
+from lore.model.mask import cut_masked
 from lore.model.patterns import matches_shell
 from lore.model.turn import Turn
 
@@ -98,12 +99,14 @@ class DatedRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         kind = RULES.get(self.rule)
         if kind is None:
             hint = did_you_mean(self.rule[:80], RULES, "known rules")
-            raise ValueError(f"unknown rule {self.rule[:60]!r}\n{hint}")
+            raise ValueError(f"unknown rule {cut_masked(self.rule, 60)!r}\n{hint}")
         if not self.provider.strip() or not self.provider.isprintable():
             raise ValueError("the provider is empty or not printable")
         for name, given, known in (("unit", self.unit, (kind.unit,)), ("platform", self.platform, sorted(PLATFORMS))):
             if given and given not in known:
-                raise ValueError(f"{name} {given[:60]!r} is not known\n{did_you_mean(given, known, f'known {name}s')}")
+                raise ValueError(
+                    f"{name} {cut_masked(given, 60)!r} is not known\n{did_you_mean(given, known, f'known {name}s')}"
+                )
         force_setattr(self, "value", _checked(self.value, self.rule, kind))
         force_setattr(self, "model", model_pattern(self.model))
         force_setattr(self, "unit", kind.unit)

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from lore.model.deferred import pattern
+from lore.model.mask import cut_masked
 from lore.model.providers import ENGINES, GATEWAYS, UNKNOWN, has_exact_breakpoints, named_provider, provider_of
 from lore.model.turn import Turn
 
@@ -118,7 +119,9 @@ def model_pattern(text: str) -> str:
     if not any(special in name for special in "*?["):
         return normal_name(text) or name
     if any(char.isspace() or char == "/" for char in name) or not _brackets_are_closed(name):
-        raise ValueError(f'model {text[:60]!r} is not a pattern\nwrite a name, or its beginning and a star: "gpt-5*"')
+        raise ValueError(
+            f'model {cut_masked(text, 60)!r} is not a pattern\nwrite a name, or its beginning and a star: "gpt-5*"'
+        )
     return name
 
 
