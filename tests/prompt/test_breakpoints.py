@@ -41,7 +41,7 @@ def test_shared_part_session_and_both_ends_have_breakpoints():
     assert "cache_control" not in json.dumps(body["messages"][-1])
 
 
-def test_last_tool_has_a_breakpoint_while_there_is_room():
+def test_last_tool_has_a_breakpoint_if_room_remains():
     assert places(assembled(*TURNS[:3])) == ["tools[1]", "system[0]", "system[1]", "messages[0].content[0]"]
     assert places(assembled(*TURNS[1:3], system=None)) == ["tools[1]", "messages[0].content[0]"]
 
@@ -54,14 +54,14 @@ def test_automatic_breakpoint_of_caller_counts_as_one(ttl, written):
     assert made.prompt.auto_breakpoint
 
 
-def test_previous_end_keeps_its_breakpoint_when_a_look_up_misses_it():
+def test_previous_end_keeps_its_breakpoint_when_far_away():
     calls = [append(call(f"t{n}", f"c{n}", status="completed", output="o", response_id="r")) for n in range(11)]
     events = [*TURNS[:3], *calls, event("turn_started", turn=2)]
     made = assembled(*events, params={"cache_control": {"type": "ephemeral"}})
     assert places(made) == ["system[0]", "messages[0].content[0]", "messages[2].content[10]"]
 
 
-def test_key_of_the_shared_part_is_the_same_in_all_sessions():
+def test_sessions_of_one_agent_have_one_cache_key():
     bodies = [
         json.loads(DIALECTS["openai-chat"].write(assembled(*TURNS, dialect="openai-chat", **fields).prompt))
         for fields in ({"session_id": "s-2", "model": "gpt-5"}, {"model": "gpt-5"}, {"model": "gpt-5", "system": "T"})
@@ -74,12 +74,12 @@ def test_key_of_the_shared_part_is_the_same_in_all_sessions():
     ("model", "params", "key"), [("mistral-large", {}, None), ("gpt-oss-20b", {}, None),
     ("gpt-6-sol", {"prompt_cache_key": "mine"}, "mine")],
 )  # fmt: skip
-def test_key_is_left_to_the_caller_and_to_other_models(model, params, key):
+def test_cache_key_is_the_callers_or_missing(model, params, key):
     made = assembled(*TURNS, dialect="openai-responses", model=model, params=params)
     assert json.loads(DIALECTS["openai-responses"].write(made.prompt)).get("prompt_cache_key") == key
 
 
-def test_a_recorded_breakpoint_is_no_content_where_lore_sets_its_own():
+def test_recorded_breakpoint_is_cut_out_of_a_tool():
     assert b"cache_control" not in assembled(*TURNS).prompt.head[1].data
 
 
@@ -93,18 +93,18 @@ def test_a_session_may_keep_its_recorded_breakpoints():
     assert body["messages"][0]["content"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
 
 
-def test_of_many_recorded_breakpoints_four_are_kept_the_latest_of_the_history():
+def test_four_latest_recorded_breakpoints_are_kept():
     block = {"type": "raw", "json": {"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}}
     events = [append({"type": "user_message", "uuid": f"u{n}", "blocks": [block]}) for n in range(9)]
     made = assembled(*events, event("turn_started", turn=1), rules=Rules(breakpoints="recorded"))
     assert places(made) == ["tools[1]", *(f"messages[{n}].content[0]" for n in (6, 7, 8))]
 
 
-def test_no_breakpoints_are_set_where_none_are_wanted():
+def test_no_breakpoints_if_rules_say_none():
     assert places(assembled(*TURNS, rules=Rules(breakpoints="none"))) == []
 
 
-def test_the_head_may_ask_for_a_longer_life_than_the_history():
+def test_head_asks_for_a_longer_lifetime():
     made = assembled(*TURNS, rules=Rules(head_ttl="1h"))
     assert [json.loads(one).get("ttl") for one in made.prompt.breakpoint_values] == ["1h", "1h", None, None]
 
@@ -117,14 +117,14 @@ def test_exact_breakpoints_are_on_input_and_system_parts(dialect):
     assert b'"prompt_cache_breakpoint":{"mode":"explicit"}' in DIALECTS[dialect].write(made.prompt)
 
 
-def test_more_new_blocks_than_a_look_up_goes_back_are_said():
+def test_breakpoints_far_apart_are_a_problem():
     calls = [append(call(f"t{n}", f"c{n}", status="completed", output="o", response_id="r")) for n in range(11)]
     events = [append(user("u1", "ask")), event("turn_started", turn=1), *calls, event("turn_started", turn=2)]
     assert [(one.code, one.message.split()[0]) for one in assembled(*events).problems] == [("LORE148", "22")]
     assert assembled(*events[:-3], event("turn_started", turn=2)).problems == ()
 
 
-def test_a_tool_that_is_listed_twice_is_said_once():
+def test_tool_listed_twice_is_one_problem():
     fold = Fold(started(tools=[*TOOLS, TOOLS[0]]), append(user("u1")), event("turn_started", turn=1))
     made = Assembler(DIALECTS["anthropic"])
     first = made.assemble(fold.state, fold.state.main())

@@ -126,7 +126,7 @@ def run_by_hand(provider, user):
 
 
 @pytest.mark.parametrize("pause", [20, 400])
-def test_lore_reads_as_large_a_share_as_by_hand(pause):
+def test_lore_reads_the_share_of_a_careful_agent(pause):
     by_lore, by_hand = Provider(), Provider()
     for user in ("Ada", "Ben", "Cleo", "Dora"):
         for provider, run in ((by_lore, run_with_lore), (by_hand, run_by_hand)):

@@ -152,36 +152,26 @@ def _sessions(dialect):
 
 
 class TestAnthropic(DialectContract):
-    """The suite that every dialect passes."""
-
     dialect = DIALECTS["anthropic"]
     prompts = (parsed(ANTHROPIC), *_sessions("anthropic"))
 
 
 class TestOpenAIChat(DialectContract):
-    """The suite that every dialect passes."""
-
     dialect = DIALECTS["openai-chat"]
     prompts: ClassVar = (parsed(CHAT, "openai-chat"), *_sessions("openai-chat"))
 
 
 class TestOpenAIResponses(DialectContract):
-    """The suite that every dialect passes."""
-
     dialect = DIALECTS["openai-responses"]
     prompts: ClassVar = (parsed(RESPONSES, "openai-responses"), *_sessions("openai-responses"))
 
 
 class TestGemini(DialectContract):
-    """The suite that every dialect passes."""
-
     dialect = DIALECTS["gemini"]
     prompts: ClassVar = (parsed(GEMINI, "gemini"), *_sessions("gemini"))
 
 
 class TestBedrock(DialectContract):
-    """The suite that every dialect passes."""
-
     dialect = DIALECTS["bedrock"]
     prompts: ClassVar = (parsed(BEDROCK, "bedrock"), *_sessions("bedrock"))
 
@@ -220,14 +210,14 @@ def test_every_shape_of_system_is_read(system):
     ],
     ids=["first", "middle", "last", "spaced"],
 )
-def test_a_breakpoint_is_cut_out_of_the_bytes_and_kept_beside_them(block):
+def test_breakpoint_is_cut_out_of_a_blocks_bytes(block):
     prompt = parsed(b'{"messages":[{"role":"user","content":[' + block + b"]}]}")
     assert prompt.messages[1].data == b'{"type":"text","text":"x"}'
     assert json.loads(prompt.messages[1].breakpoint or b"") == CACHE_CONTROL
     assert prompt.breakpoints == (1,)
 
 
-def test_breakpoints_inside_a_tool_result_are_cut_out_too():
+def test_breakpoints_inside_results_are_cut_out():
     inner = [
         {"type": "text", "text": "a", "cache_control": CACHE_CONTROL},
         {"type": "text", "text": "a", "cache_control": CACHE_CONTROL},
@@ -238,33 +228,8 @@ def test_breakpoints_inside_a_tool_result_are_cut_out_too():
     assert (prompt.messages[1].data, prompt.breakpoints) == (dumps(bare), (1,))
 
 
-def test_a_breakpoint_inside_a_result_is_not_confused_with_the_same_bytes_deeper_down():
-    cached = {"type": "text", "text": "a", "cache_control": CACHE_CONTROL}
-    document = {"type": "document", "source": {"type": "content", "held": [cached]}}
-    block = {"type": "tool_result", "tool_use_id": "c", "content": [cached, document]}
-    prompt = parsed({"messages": [{"role": "user", "content": [block]}]})
-    bare = {**block, "content": [{"type": "text", "text": "a"}, document]}
-    assert prompt.messages[1].data == dumps(bare)
-
-
-def test_what_a_tool_was_called_with_is_content_even_where_it_looks_like_a_breakpoint():
-    block = {"type": "tool_use", "id": "c", "name": "n", "input": {"content": [{"cache_control": 1}]}}
-    prompt = parsed({"messages": [{"role": "assistant", "content": [block]}]})
-    assert (prompt.messages[1].data, prompt.breakpoints) == (dumps(block), ())
-
-
-@pytest.mark.parametrize("dialect", ["anthropic", "openai-chat"])
-def test_a_breakpoint_on_a_message_belongs_to_its_last_segment(dialect):
-    prompt = parsed({"messages": [{"role": "user", "cache_control": CACHE_CONTROL, "content": "x"}]}, dialect)
-    assert (prompt.messages[0].data, prompt.messages[1].breakpoint, prompt.breakpoints) == (
-        b'"role":"user"',
-        dumps(CACHE_CONTROL),
-        (1,),
-    )
-
-
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_breakpoint_on_the_whole_request_asks_for_automatic_caching(dialect):
+def test_breakpoint_of_a_request_is_automatic(dialect):
     assert parsed({"cache_control": CACHE_CONTROL, "messages": []}, dialect).auto_breakpoint
     assert not parsed({"cache_control": None, "messages": []}, dialect).auto_breakpoint
 
@@ -291,7 +256,7 @@ def test_a_breakpoint_on_the_whole_request_asks_for_automatic_caching(dialect):
         ([], None),
     ],
 )
-def test_bodies_are_told_apart(body, name):
+def test_dialect_of_recognises_bodies(body, name):
     found = dialect_of(dumps(body))
     assert (None if found is None else found.name) == name
 
@@ -309,7 +274,7 @@ def test_bodies_are_told_apart(body, name):
         ({"status": "running"}, "[no result recorded]", True),
     ],
 )
-def test_every_end_of_a_call_has_a_result(fields, content, failed):
+def test_every_status_of_a_call_has_a_result(fields, content, failed):
     state = Fold(started(), append(call("t", "c", **fields))).state
     result = json.loads(DIALECTS["anthropic"].write(assembled(state)))["messages"][1]["content"][0]
     assert (result["content"], result.get("is_error", False)) == (content, failed)
@@ -317,7 +282,7 @@ def test_every_end_of_a_call_has_a_result(fields, content, failed):
     assert (chat["role"], chat["content"]) == ("tool", [{"type": "text", "text": content}])
 
 
-def test_images_and_parts_of_chat_are_written_and_the_rest_is_named():
+def test_chat_writes_images_and_its_own_parts():
     raws = [{"type": "input_audio", "x": 1}, {"type": "text", "text": "t", "y": 1}, {"type": "novel"}]
     blocks = [
         {"type": "image", "media_type": "image/png", "data": "AA"},
@@ -336,18 +301,8 @@ def test_images_and_parts_of_chat_are_written_and_the_rest_is_named():
 # memory of messages
 
 
-def test_a_history_that_is_sent_again_is_parsed_once_and_shared():
+def test_repeated_history_is_parsed_once():
     memo = Memo()
     first = parsed({"messages": CHAT["messages"][:4]}, "openai-chat", memo)
     second = parsed({"messages": CHAT["messages"]}, "openai-chat", memo)
     assert all(mine is theirs for mine, theirs in zip(first, second, strict=False))
-
-
-def test_the_memory_is_bounded():
-    memo, built = Memo(), []
-    for _ in range(3):
-        for n in range(Memo.KEEP + 1):
-            memo.get(0, b"%d" % n, lambda n=n: built.append(n) or ())
-    assert len(built) == 3 * (Memo.KEEP + 1)
-    assert memo.get(0, b"4", lambda: built.append("again") or ()) == ()
-    assert "again" not in built

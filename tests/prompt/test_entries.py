@@ -29,7 +29,7 @@ def agent_of(*texts):
     "text",
     ["[AUTONOMOUS TICK]", "[SCHEDULED TICK] wake up", " \n[SCHEDULED TICK]", "\n\t" * 40 + "[AUTONOMOUS TICK] x"],
 )
-def test_a_message_that_begins_as_a_scheduler_does_is_a_tick(text):
+def test_schedulers_message_is_a_tick(text):
     assert begins_as_tick(Raw(encode(text)))
     assert not has_real_activity(agent_of(text).entries())
 
@@ -40,7 +40,7 @@ def test_other_text_is_no_tick(text):
     assert has_real_activity(agent_of(text).entries())
 
 
-def test_a_tick_in_blocks_is_told_by_its_first_text():
+def test_first_text_of_blocks_makes_a_tick():
     agent = Compacted()
     image = {"type": "image", "media_type": "image/png", "data": "aGk="}
     agent.user(blocks=[image, {"type": "text", "text": "[SCHEDULED TICK] look"}])
@@ -53,14 +53,14 @@ def test_a_blank_message_is_nobodys():
     assert not has_real_activity(agent_of("", " \n").entries())
 
 
-def test_a_source_that_is_not_the_user_is_no_person():
+def test_injected_message_is_not_a_persons():
     agent = Compacted()
     for source in ("tick", "context_injection", "something-new"):
         agent.user("hello", source=source)
     assert not has_real_activity(agent.entries())
 
 
-def test_a_response_calls_tools_whatever_it_says_behind_them():
+def test_response_calls_tools_also_before_text():
     agent = agent_of("go")
     agent.calls(1)
     entries = agent.entries()
@@ -87,7 +87,7 @@ def test_a_response_calls_tools_whatever_it_says_behind_them():
         ({"type": "opaque", "record": {"k": "x" * 99}}, 0),
     ],
 )  # fmt: skip
-def test_tokens_are_a_quarter_of_the_bytes_of_what_is_said(item, tokens):
+def test_tokens_are_a_quarter_of_content_bytes(item, tokens):
     agent = Compacted()
     agent.item("main", uuid="i1", **item)
     assert tokens_of(agent.entries()) == TimelineSizes().tokens_of(agent.entries()) == tokens

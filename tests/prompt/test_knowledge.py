@@ -10,7 +10,7 @@ from model.making import event
 IDS = shown_ids(["k1", "k2", "k3"], {})
 
 
-def test_knowledge_is_rendered_in_one_order_whatever_order_it_came_in():
+def test_knowledge_is_rendered_in_canonical_order():
     facts = [Fact("k1", "b", "t2", "x"), Fact("k2", "", "", "alone"), Fact("k3", "b", "t1", "")]
     text = pinned_text(tuple(facts), IDS)
     assert text == pinned_text(tuple(reversed(facts)), IDS)
@@ -19,7 +19,7 @@ def test_knowledge_is_rendered_in_one_order_whatever_order_it_came_in():
     ]  # fmt: skip
 
 
-def test_a_delta_of_a_layer_alone_names_no_entry():
+def test_delta_of_a_layer_names_no_entry():
     """A late layer in a session that knew nothing once ended in an error: no id was there to shorten."""
     layer = event("layer", name="l", when="once_at_start", text=" be kind ")
     assert delta_text("s-1", News(layers=(layer,)), {}, 400).text == "[knowledge update 6a840baf]\n\nbe kind"

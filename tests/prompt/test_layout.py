@@ -7,7 +7,7 @@ import json
 from lore.prompt.base import Rules
 from lore.prompt.knowledge import ANNOUNCED
 from lore.prompt.layout import system_texts, units
-from model.making import Fold, append, assembled, call, event, said, started, user
+from model.making import Fold, append, call, event, said, started, user
 
 RULES = Rules()
 
@@ -26,15 +26,6 @@ def test_shared_texts_come_before_those_of_the_session():
     assert texts(layer, rules=Rules(announce_token=True), **fields)[1:] == ["rules", f"{attached}\n\n{session}"]
 
 
-def test_what_is_pinned_reads_the_same_when_more_is_learned_later():
-    fold = Fold(
-        started(system="S"), event("knowledge", op="add", id="entry-1", title="T"), event("turn_started", turn=1)
-    )
-    before = assembled(fold.state).head
-    fold.take(event("knowledge", op="add", id="entry-2", title="U"), event("turn_started", turn=2))
-    assert assembled(fold.state).head == before
-
-
 def shape(*events):
     fold = Fold(started(), *events)
     return [
@@ -43,12 +34,12 @@ def shape(*events):
     ]
 
 
-def test_a_response_with_calls_is_said_by_the_model_and_answered_by_its_tools():
+def test_response_with_calls_gives_answer_and_results():
     events = [append(user("u")), append(said("a")), append(call("t", "c")), append(call("v", "d"))]
     assert shape(*events) == [(1, [("user", 1, 0)]), (3, [("assistant", 1, 2), ("results", 0, 2)])]
 
 
-def test_what_has_nothing_to_say_makes_no_unit():
+def test_blank_items_make_no_unit():
     events = [
         append(user("u", "")),
         append({"type": "user_message", "uuid": "v"}),
@@ -59,12 +50,12 @@ def test_what_has_nothing_to_say_makes_no_unit():
     assert shape(*events) == [(1, []), (1, []), (1, []), (1, []), (1, [])]
 
 
-def test_a_divider_with_a_summary_is_said_in_the_users_place():
+def test_divider_with_summary_is_a_users_unit():
     divider = {"type": "compact_divider", "uuid": "d", "trigger": "manual", "summary": "S"}
     assert shape(append(divider)) == [(1, [("user", 1, 0)])]
 
 
-def test_a_recording_of_another_tool_gets_no_text_of_lores():
+def test_foreign_recording_gets_no_text_of_lore():
     fold = Fold(started(system="S"))
     import msgspec  # noqa: PLC0415
 

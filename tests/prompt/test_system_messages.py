@@ -68,7 +68,7 @@ def test_only_models_with_a_row_take_one(model, dialect, accepted, by):
         ("qwen2-7b", "openai-chat", False),
     ],
 )
-def test_a_setting_names_models_that_lore_does_not_know(model, dialect, accepted):
+def test_setting_names_models_unknown_to_lore(model, dialect, accepted):
     assert placement(model, dialect_named(dialect), SETTING).accepted is accepted
 
 
@@ -93,7 +93,7 @@ def test_a_template_is_asked_what_it_does(dialect, does):
     [(rendered("EACH"), "<system>S<system>T<user>u"), (rendered(REFUSING), "<system>S\n\nT<user>u"),
      (rendered(FIRST), "<system>S\n\nT<user>u"), (MERGING, "STu")],
 )  # fmt: skip
-def test_a_template_gets_the_leading_system_messages_that_it_writes(dialect, written):
+def test_template_gets_leading_system_messages_it_writes(dialect, written):
     fold = Fold(started(system=["S", "T"]), append(user("u", "u")), event("turn_started", turn=1))
     prompt = Assembler(dialect).assemble(fold.state, fold.state.main()).prompt
     assert dialect.write(prompt).decode() == written
@@ -115,7 +115,7 @@ def test_a_template_gets_the_leading_system_messages_that_it_writes(dialect, wri
         (None, "openai-chat", False),
     ],
 )
-def test_one_leading_system_message_is_written_where_others_would_be_lost(model, dialect, one):
+def test_one_system_message_if_others_are_lost(model, dialect, one):
     assert takes_one_system_message(model, dialect_named(dialect), SETTING) is one
 
 

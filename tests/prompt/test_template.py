@@ -86,7 +86,7 @@ def test_chatml_writes_tools_system_calls_and_results():
     )
 
 
-def test_a_tail_stands_in_the_message_that_carries_the_results_and_never_reads_as_a_new_turn():
+def test_chatml_puts_the_tail_after_results():
     """A trailing user message in a tool loop made a model answer it again and again, until its context was full."""
     one = (made(output=Raw(b'"o"')),)
     units = (Unit("user", (text("a"),)), Unit("assistant", (), one), Unit("results", (), one))
@@ -108,7 +108,7 @@ def test_chatml_says_what_it_leaves_out():
 
 
 @pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(ECHO)])
-def test_a_unit_of_which_nothing_can_be_said_opens_no_message(dialect):
+def test_unit_without_text_opens_no_message(dialect):
     unit = Unit("user", (ImageBlock("image/png", Raw(b'"AA=="')),))
     prompt, omitted = prompt_of(dialect, (unit,))
     assert len(prompt) == 0
@@ -116,7 +116,7 @@ def test_a_unit_of_which_nothing_can_be_said_opens_no_message(dialect):
 
 
 @pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(LIKE_CHATML)])
-def test_half_a_surrogate_pair_becomes_a_replacement_character(dialect):
+def test_half_a_surrogate_pair_is_replaced(dialect):
     one = (made(name="\ud83d", input=Raw(b'{"p":"\\ud83d"}'), output=Raw(b'"\\ud83d"')),)
     units = (Unit("user", (TextBlock(Raw(b'"a\\ud83d b"')),)), Unit("assistant", (), one), Unit("results", (), one))
     tool = Raw(b'{"name":"\\ud83d","input_schema":{}}')
@@ -124,7 +124,7 @@ def test_half_a_surrogate_pair_becomes_a_replacement_character(dialect):
     assert "a\ufffd b" in body.decode()
 
 
-def test_control_text_is_kept_as_it_stands_and_a_capability_says_so():
+def test_control_text_is_kept_in_chatml():
     body = written(ChatML(), (Unit("user", (text("x<|im_end|>y"),)),))
     assert "x<|im_end|>y<|im_end|>" in body
     assert not ChatML.capabilities["control text in content"].expressed
@@ -140,7 +140,7 @@ def test_control_text_is_kept_as_it_stands_and_a_capability_says_so():
         ({"output": Raw(b'[{"type":"text","text":"a"},{"type":"text","text":"b"}]')}, "a\nb"),
     ],
 )
-def test_a_result_is_its_output_or_its_error_or_that_there_is_none(fields, shown):
+def test_result_is_output_error_or_a_note(fields, shown):
     units = (Unit("results", (), (made(**fields),)),)
     assert f"<tool_response>\n{shown}\n</tool_response>" in written(ChatML(), units)
     assert seen(units)["messages"][0]["content"] == shown
@@ -151,7 +151,7 @@ def test_a_result_is_its_output_or_its_error_or_that_there_is_none(fields, shown
 
 @pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(ECHO)])
 @pytest.mark.parametrize("model", ["gpt-5.6-sol", "claude-opus-5", "gemma-4-27b", None])
-def test_the_context_of_a_turn_is_the_users_as_a_text_dialect_answers(dialect, model):
+def test_text_dialects_put_context_in_the_users_role(dialect, model):
     """No row is for text: only what the settings name takes a system message there."""
     fold = Fold(
         started(model=model, system="S"), append(user("u")), event("turn_started", turn=1, context={"extra": "now"})
@@ -164,7 +164,7 @@ def test_the_context_of_a_turn_is_the_users_as_a_text_dialect_answers(dialect, m
 
 
 @pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(ECHO)])
-def test_a_text_dialect_answers_every_feature_and_has_no_breakpoints(dialect):
+def test_text_dialects_have_no_breakpoints(dialect):
     assert set(FEATURES) <= set(dialect.capabilities)
     assert dialect.name == "template"
     assert dialect.breakpoint("gpt-5.6", "5m") is None
@@ -183,7 +183,7 @@ def test_a_text_dialect_answers_every_feature_and_has_no_breakpoints(dialect):
     ids=["anthropic", "flat", "declared", "spec"],
 )
 @pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(ECHO)])
-def test_a_function_of_any_shape_is_one_that_templates_know(dialect, tool):
+def test_functions_get_the_shape_of_templates(dialect, tool):
     """Only Anthropic's shape was once rewritten: templates that read `tool.function` failed on the others."""
     shown = b'{"type":"function","function":{"name":"ls","description":"list","parameters":{"type": "object"}}}'
     assert [one.data.strip() for one in dialect.head((tool,), ()) if one.kind == "tool"] == [shown]
@@ -191,7 +191,7 @@ def test_a_function_of_any_shape_is_one_that_templates_know(dialect, tool):
 
 @pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(ECHO)])
 @given(body=st.binary(max_size=40))
-def test_text_is_read_as_one_segment_and_written_again(dialect, body):
+def test_text_is_parsed_as_one_segment(dialect, body):
     prompt = dialect.parse(body, "wire", Memo())
     assert (prompt.fidelity, len(prompt)) == ("rendered", 1)
     assert dialect.write(prompt) == body
@@ -218,23 +218,6 @@ def steps_of(turns):
         units.append(Unit("assistant", answer))
 
 
-@given(TURNS, st.lists(TAILS | st.just(()), min_size=12, max_size=12))
-def test_a_turn_up_to_its_tail_is_a_prefix_of_the_next_in_chatml(turns, tails):
-    """Segment for segment and byte for byte, wherever the tail stood."""
-    dialect = ChatML()
-    before = None
-    for units, tail in zip(steps_of(turns), tails, strict=False):
-        prompt, _ = prompt_of(dialect, units, tools=TOOLS, system=(b'"S"',), tail=tail)
-        stable = [*prompt.head, *prompt.messages]
-        body = dialect.write(prompt)
-        if before is not None:
-            assert stable[: len(before)] == before
-            assert body.startswith(b"".join(one.data for one in before))
-        if not tail:
-            assert body.startswith(b"".join(one.data for one in stable))
-        before = stable
-
-
 OPENED = (
     "{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}{% endfor %}{{ '<|assistant|>' if add_generation_prompt }}"
 )
@@ -243,7 +226,7 @@ OPENED = (
 @settings(max_examples=50, deadline=None)
 @pytest.mark.parametrize("source", [LIKE_CHATML, OPENED])
 @given(TURNS, st.lists(TAILS | st.just(()), min_size=12, max_size=12))
-def test_a_turn_up_to_its_tail_is_a_prefix_of_the_next_in_a_template_that_appends(source, turns, tails):
+def test_appending_template_keeps_the_prefix(source, turns, tails):
     dialect = JinjaTemplate(source)
     before = None
     for units, tail in zip(steps_of(turns), tails, strict=False):
@@ -279,7 +262,7 @@ def test_a_text_without_line_ends_is_cut_once():
 # templates
 
 
-def test_a_template_sees_messages_as_engines_hand_them_over():
+def test_template_gets_messages_as_from_engines():
     one = (made(output=Raw(b'"o"')),)
     units = (
         Unit("user", (text("a"), text("b"))),
@@ -309,7 +292,7 @@ def test_a_template_sees_messages_as_engines_hand_them_over():
     }  # fmt: skip
 
 
-def test_a_tail_joins_the_last_message_or_opens_one():
+def test_tail_joins_or_opens_a_message():
     units = (Unit("user", (text("a"),)),)
     joined = seen(units, tail=(Unit("user", (text("now"),), joins=True),))
     opened = seen(units, tail=(Unit("system", (text("now"),)),))
@@ -320,7 +303,7 @@ def test_a_tail_joins_the_last_message_or_opens_one():
 DELTA = Unit("user", (text("new"),), origin="context_injection: delta 1")
 
 
-def test_what_is_put_in_and_the_users_words_behind_it_are_one_message():
+def test_injected_text_and_users_words_are_one_message():
     """Two messages of the user in a row made templates refuse every turn after the first change of knowledge."""
     before = (Unit("user", (text("a"),)), Unit("assistant", (text("b"),)))
     context = Unit("user", (text("c"),), origin="context_injection: context of turn 2")
@@ -337,13 +320,13 @@ def test_what_is_put_in_and_the_users_words_behind_it_are_one_message():
         Unit("user", (IMAGE,)), Unit("user", (ThinkingBlock(Raw(b'"hm"')), text("b"))),
     ],
 )  # fmt: skip
-def test_what_is_put_in_stays_a_message_before_anything_else(after):
+def test_injected_text_stays_a_message_otherwise(after):
     alone, found = seen((DELTA,))["messages"], seen((DELTA, after))["messages"]
     assert found[:1] == alone
     assert len(found) == 1 + (after.blocks != (IMAGE,))
 
 
-def test_finishing_parts_the_stable_text_from_the_tail_and_the_opening():
+def test_finish_separates_stable_text_and_tail():
     units = (Unit("user", (text("a\nb"),)),)
     dialect = JinjaTemplate(LIKE_CHATML, bos_token="<s>")
     prompt = dialect.finish(prompt_of(dialect, units, tail=(Unit("system", (text("now"),)),))[0])
@@ -354,7 +337,7 @@ def test_finishing_parts_the_stable_text_from_the_tail_and_the_opening():
     assert dialect.write(prompt) == b"".join(one.data for one in prompt)
 
 
-def test_a_template_that_rewrites_history_is_seen_to():
+def test_template_that_rewrites_history_shows():
     """What a template drops from earlier turns is what breaks the prefix that an engine could reuse."""
     source = "{% for m in messages %}{{ m.reasoning_content if loop.last }}{{ m.content }}\n{% endfor %}"
     dialect = JinjaTemplate(source)
@@ -383,13 +366,13 @@ def test_tokens_and_the_time_are_given():
         (ECHO, {}, []),
     ],
 )
-def test_a_token_that_a_template_names_and_nobody_gave_is_said_once(source, tokens, named):
+def test_missing_token_of_a_template_is_noted(source, tokens, named):
     """Text without its first token was once rendered without a word: no engine had that text in its cache."""
     notes = [f"the template names {name}, which is empty: set assemble.{name}" for name in named]
     assert list(JinjaTemplate(source, **tokens).notes) == notes
 
 
-def test_a_template_that_refuses_a_conversation_says_why_and_where():
+def test_refusal_of_a_template_names_its_line():
     source = (
         "{% for m in messages %}\n{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}{% endfor %}"
     )
@@ -401,24 +384,10 @@ def test_a_template_that_refuses_a_conversation_says_why_and_where():
         assert str(caught.value.where) == "a.jinja:2"
 
 
-def test_arguments_that_are_too_large_a_number_are_a_clear_error_or_text():
+def test_too_large_numbers_are_text_or_an_error():
     one = (made(input=Raw(b'{"p": 1e999}')),)
     assert (
         seen((Unit("assistant", (), one),))["messages"][0]["tool_calls"][0]["function"]["arguments"] == '{"p": 1e999}'
     )
     with pytest.raises(LoreError, match=r"tools\[0\] holds JSON"):
         seen((Unit("user", (text("a"),)),), tools=(Raw(b'{"name": "x", "parameters": 1e999}'),))
-
-
-def test_a_long_conversation_fits_a_template_of_the_usual_kind():
-    source = (
-        "{% macro show(schema) %}{% for name, value in schema.items() %}{{ name }}: {{ value|tojson }}\n{% endfor %}"
-        "{% endmacro %}{% for t in tools %}{{ show(t.function) }}{% endfor %}{% set ns = namespace(last=0) %}"
-        "{% for m in messages[::-1] if m.role == 'user' %}{% if not ns.last %}{% set ns.last = loop.index %}{% endif %}"
-        "{% endfor %}" + LIKE_CHATML.replace("{{ m.content }}", "{% set c = m.content|trim %}{% if '</think>' in c %}"
-        "{% set c = c.split('</think>')[-1].lstrip('\\n') %}{% endif %}{{ c|replace('x', 'y') }}")
-    )  # fmt: skip
-    unit = Unit("user", (text("x" * 2000),))
-    dialect = JinjaTemplate(source)
-    tools = tuple(Raw(b'{"name":"t%d","description":"d","input_schema":{"a":{},"b":{}}}' % n) for n in range(40))
-    assert len(written(dialect, (unit,) * 3000, tools=tools)) > 6_000_000
