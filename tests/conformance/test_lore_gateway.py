@@ -24,7 +24,7 @@ from lore.model.turn import Memo
 from lore.model.vector import Vector
 from lore.prompt.base import POLICIES, Rules
 from lore.prompt.dialects import TEXT, dialect_named
-from lore.prompt.planning import safe
+from lore.prompt.planning import allowed_place
 from model.making import dumps
 
 SHAPES = [(dialect, Rules(tail=policy)) for dialect in shapes.NAMES for policy in POLICIES]
@@ -119,20 +119,20 @@ def _item(letter, number):
     ],
 )
 def test_safe_gives_the_last_place_where_text_may_stand(shape, desired, place):
-    assert safe(entries(shape), desired) == place
+    assert allowed_place(entries(shape), desired) == place
 
 
 @pytest.mark.parametrize("shape", ["u c", "u p a", "u ccc u", "u a c i u", "a u", "i", "ccc"])
 def test_a_safe_place_is_safe_again(shape):
     known = entries(shape)
     for desired in range(len(known) + 2):
-        place = safe(known, desired)
-        assert safe(known, place) == place
+        place = allowed_place(known, desired)
+        assert allowed_place(known, place) == place
         assert place <= max(0, len(known) - 1)
 
 
 def test_a_floor_is_never_left():
-    assert safe(entries("u c c c"), 3, 2) == 2
+    assert allowed_place(entries("u c c c"), 3, 2) == 2
 
 
 def test_unknown_fields_keep_their_bytes_when_a_position_moves():

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice, takewhile
 from operator import attrgetter
 from typing import NamedTuple
@@ -32,16 +32,7 @@ from lore.model.state import Chain, Entry, FoldedSession
 from lore.model.turn import Prompt, Segment
 from lore.model.vector import Vector
 from lore.prompt import base, layout
-from lore.prompt.breakpoints import (
-    AUTOMATIC,
-    Breakpoints,
-    HeadEnds,
-    RecordedBreakpoint,
-    cache_key,
-    find_head_ends,
-    keep_recorded,
-    place_breakpoints,
-)
+from lore.prompt import breakpoints as b
 from lore.prompt.layout import is_from_user, is_real, tail_of
 from lore.prompt.system_messages import Placement, placement, takes_one_system_message
 
@@ -78,16 +69,16 @@ class Assembler:
     def __init__(self, dialect: base.Dialect, rules: base.Rules | None = None) -> None:
         self.dialect = dialect
         self.rules = rules or base.Rules()
-        self._finishing = dialect if isinstance(dialect, base.Finishing) else None
-        self._verbatim = dialect if isinstance(dialect, base.Verbatim) else None
-        self._keyed = dialect if isinstance(dialect, base.KeyedCaching) else None
+        self._finish: Callable[[Prompt], Prompt] | None = getattr(dialect, "finish", None)
+        self._verbatim: Callable[[bytes, base.Spot], base.Rendered | None] | None = getattr(dialect, "verbatim", None)
+        self._key_member: Callable[[str | None], str | None] | None = getattr(dialect, "cache_key_member", None)
         self._in_loops = base.expresses(dialect, base.IN_LOOPS)
         self._placements: dict[str | None, Placement] = {}
         self._is_own = False
         # The head, and the parts of the state that it was rendered from.
         self._head_key: object = None
         self._head: tuple[Segment, ...] = ()
-        self._head_ends = HeadEnds()
+        self._head_ends = b.HeadEnds()
         self._cache_key: str | None = None
         self._params: tuple[Raw, dict[str, bytes]] = (NULL, {})
         # The messages: `_ends` has the end before each group of entries.
@@ -97,7 +88,7 @@ class Assembler:
         self._ends: list[_End] = []
         self._end = _End()
         self._omitted: Vector[str] = Vector()
-        self._recorded: list[RecordedBreakpoint] = []
+        self._recorded: list[tuple[int, bytes]] = []  # recorded breakpoints by position in the messages
 
     def assemble(self, session: FoldedSession, chain: Chain, *, finished: bool = True) -> Assembled:
         """Return the prompt of the chain's latest turn. Costs O(what changed since the last call).
@@ -121,7 +112,7 @@ class Assembler:
             dialect=self.dialect.name, fidelity="reconstructed", model=chain.model, head=self._head,
             messages=self._segments, tail=tail, params=params,
             breakpoints=placed.positions, breakpoint_values=placed.values,
-            auto_breakpoint=params.get(AUTOMATIC, b"null") != b"null",
+            auto_breakpoint=params.get(b.AUTOMATIC, b"null") != b"null",
         )  # fmt: skip
         return Assembled(
             self.finish(prompt) if finished else prompt, (*problems, *odd, *placed.problems), self._omitted
@@ -130,11 +121,11 @@ class Assembler:
     @property
     def finishes(self) -> bool:
         """Whether the dialect makes the final prompt of each assembled one."""
-        return self._finishing is not None
+        return self._finish is not None
 
     def finish(self, prompt: Prompt) -> Prompt:
         """Return a prompt as the dialect sends it: nearly always as it is."""
-        return prompt if self._finishing is None else self._finishing.finish(prompt)
+        return prompt if self._finish is None else self._finish(prompt)
 
     def _render_head(self, session: FoldedSession, chain: Chain) -> tuple[Problem, ...]:
         """Render tools and system prompt if they changed; return the problems of changed tools."""
@@ -152,8 +143,8 @@ class Assembler:
         for segment, block in zip(system, texts, strict=False):
             segment.origin = block.origin
         shared = 1 + max((at for at, segment in enumerate(self._head) if layout.is_shared(segment)), default=-1)
-        self._head_ends = find_head_ends(self.dialect, self._head, shared)
-        self._cache_key = cache_key(self._head[:shared]) if shared else None
+        self._head_ends = b.find_head_ends(self.dialect, self._head, shared)
+        self._cache_key = b.cache_key(self._head[:shared]) if shared else None
         known = self._head_key
         self._head_key = key
         if known is not None and isinstance(known, tuple) and known[1] == chain.tools:
@@ -170,7 +161,7 @@ class Assembler:
         """Drop all that is rendered after the end."""
         self._segments = self._segments.cut(self._end.segments)
         self._omitted = self._omitted.cut(self._end.omitted)
-        while self._recorded and self._recorded[-1].position >= self._end.segments:
+        while self._recorded and self._recorded[-1][0] >= self._end.segments:
             self._recorded.pop()
 
     def _update_inserts(self, chain: Chain) -> None:
@@ -221,7 +212,7 @@ class Assembler:
                 if self._is_own and self.dialect.takes_breakpoint(segment):
                     breakpoint_at = position
                 if segment.breakpoint is not None:
-                    self._recorded.append(RecordedBreakpoint(position, segment.breakpoint))
+                    self._recorded.append((position, segment.breakpoint))
             count += len(rendered.segments)
             segments += rendered.segments
             omitted += rendered.omitted
@@ -265,7 +256,7 @@ class Assembler:
         return inserts, after_results + len(after), (*opening, *units, *closing)
 
     def _rendered(self, unit: base.Unit, place: base.Spot) -> base.Rendered:
-        recorded = self._verbatim.verbatim(unit.message, place) if unit.message and self._verbatim is not None else None
+        recorded = self._verbatim(unit.message, place) if unit.message and self._verbatim is not None else None
         rendered = recorded or self.dialect.render(unit, place)
         for segment in rendered.segments:
             segment.origin = unit.origin
@@ -300,22 +291,22 @@ class Assembler:
         params = self._params[1]
         if not session.is_own or self.rules.breakpoints != "lore" or self._cache_key is None:
             return params
-        member = None if self._keyed is None else self._keyed.cache_key_member(chain.model)
+        member = None if self._key_member is None else self._key_member(chain.model)
         return params if member is None or member in params else {**params, member: encode(self._cache_key)}
 
-    def _with_breakpoints(self, session: FoldedSession, chain: Chain, params: dict[str, bytes]) -> Breakpoints:
+    def _with_breakpoints(self, session: FoldedSession, chain: Chain, params: dict[str, bytes]) -> b.Breakpoints:
         """Place the cache breakpoints; sessions of other tools keep the recorded ones."""
         if self.rules.breakpoints == "none":
-            return Breakpoints()
+            return b.Breakpoints()
         marks = self._recorded_marks(session, chain)
         if marks:
             placed = {self._position_of(mark): bytes(mark.value) for mark in marks}
             positions = tuple(sorted(at for at in placed if at >= 0))
-            return Breakpoints(positions, tuple([placed[at] for at in positions]))
+            return b.Breakpoints(positions, tuple([placed[at] for at in positions]))
         if self.rules.breakpoints == "recorded" or not session.is_own:
-            return keep_recorded(self._head, self._recorded)
+            return b.keep_recorded(self._head, self._recorded)
         previous, latest = self._end_of(chain.sent_before), self._end.breakpoint_at
-        return place_breakpoints(
+        return b.place_breakpoints(
             self.dialect, chain.model, self.rules, params,
             self._head_ends, len(self._head), self._segments, previous, latest,
         )  # fmt: skip

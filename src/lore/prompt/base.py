@@ -11,7 +11,7 @@ the entry-point group `lore.dialects`), and run `lore.testing.DialectContract` o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Raw, Struct
 
@@ -120,7 +120,17 @@ class CacheMark(NamedTuple):
 
 
 class Dialect(Protocol):
-    """A request shape."""
+    """A request shape. It may have these methods, too:
+
+    - `verbatim(message: bytes, place: Spot) -> Rendered | None`: render a recorded message byte for byte; None if it is
+      not of this API.
+    - `finish(prompt: Prompt) -> Prompt`: make the final prompt of a whole assembled one, as chat templates do. Costs
+      O(prompt); raises LoreError if it cannot be made.
+    - `cache_key_member(model: str | None) -> str | None`: the body's member for a key by which the API routes requests,
+      so that those with the same beginning find its cache; None if the model's API takes none.
+    - `late_system() -> Does | None`: what its chat template does with a system message at the end; None if it cannot
+      be tried (`system_messages.py`).
+    """
 
     name: ClassVar[str]
     capabilities: ClassVar[Mapping[str, Capability]]  # by feature
@@ -155,33 +165,6 @@ class Dialect(Protocol):
 
     def write(self, prompt: Prompt) -> bytes:
         """Write the request body, with the prompt's breakpoints."""
-        ...
-
-
-@runtime_checkable
-class Verbatim(Protocol):
-    """A dialect that takes messages of its own API as they were recorded."""
-
-    def verbatim(self, message: bytes, place: Spot) -> Rendered | None:
-        """Render a recorded message, byte for byte; None if it is not of this API."""
-        ...
-
-
-@runtime_checkable
-class Finishing(Protocol):
-    """A dialect that makes the final prompt of a whole assembled one, such as a chat template."""
-
-    def finish(self, prompt: Prompt) -> Prompt:
-        """Return the prompt as it is sent. Costs O(prompt); raises LoreError if it cannot be made."""
-        ...
-
-
-@runtime_checkable
-class KeyedCaching(Protocol):
-    """A dialect whose API routes requests by a key, so that those with the same beginning find its cache."""
-
-    def cache_key_member(self, model: str | None) -> str | None:
-        """Return the body's member that holds the key; None if the model's API takes none."""
         ...
 
 

@@ -38,13 +38,6 @@ class Breakpoints(NamedTuple):
     problems: tuple[Problem, ...] = ()
 
 
-class RecordedBreakpoint(NamedTuple):
-    """A breakpoint that was recorded with a segment of the messages."""
-
-    position: int  # index into the messages
-    value: bytes  # JSON
-
-
 class HeadEnds(NamedTuple):
     """Segments of a head that can carry a breakpoint; -1 without one."""
 
@@ -95,11 +88,11 @@ def _report_far_apart(new: int, look_back: int) -> tuple[Problem, ...]:
     return (Problem(Code.BREAKPOINTS_FAR_APART, text),)
 
 
-def keep_recorded(head: tuple[Segment, ...], messages: Sequence[RecordedBreakpoint]) -> Breakpoints:
+def keep_recorded(head: tuple[Segment, ...], messages: Sequence[tuple[int, bytes]]) -> Breakpoints:
     """Return recorded breakpoints; of more than four the last one of tools and system, and the last of the messages."""
     found = [(at, segment.breakpoint) for at, segment in enumerate(head) if segment.breakpoint is not None]
     on_head = len(found)
-    found += [(len(head) + recorded.position, recorded.value) for recorded in messages[-MOST_BREAKPOINTS:]]
+    found += [(len(head) + position, value) for position, value in messages[-MOST_BREAKPOINTS:]]
     if len(found) > MOST_BREAKPOINTS:
         last = {head[at].section: (at, value) for at, value in found[:on_head]}
         found = [*last.values(), *found[on_head:][len(last) - MOST_BREAKPOINTS :]]

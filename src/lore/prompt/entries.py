@@ -11,20 +11,7 @@ from typing import TypeAlias
 
 from msgspec import Raw
 
-from lore.model.items import (
-    AssistantMessage,
-    Block,
-    CompactDivider,
-    ImageBlock,
-    Item,
-    OpaqueItem,
-    TextBlock,
-    ThinkingBlock,
-    ToolCall,
-    UserMessage,
-    blocks_of,
-    is_absent,
-)
+from lore.model import items as i
 from lore.model.state import Chain, Entry
 from lore.model.vector import Vector
 from lore.prompt.layout import is_real
@@ -38,14 +25,14 @@ _QUOTE, _BRACKET = b'"['
 _IMAGE = IMAGE_TOKENS * BYTES_PER_TOKEN
 
 
-def is_message(item: Item) -> bool:
+def is_message(item: i.Item) -> bool:
     """Return whether an item is a message, not a divider or an opaque item."""
-    return not isinstance(item, CompactDivider | OpaqueItem)
+    return not isinstance(item, i.CompactDivider | i.OpaqueItem)
 
 
-def is_injected(item: Item) -> bool:
+def is_injected(item: i.Item) -> bool:
     """Return whether an item is text that a program wrote as the user."""
-    return isinstance(item, UserMessage) and item.source == "context_injection"
+    return isinstance(item, i.UserMessage) and item.source == "context_injection"
 
 
 def has_real_activity(entries: Entries) -> bool:
@@ -60,14 +47,14 @@ def messages(entries: Entries) -> int:
 
 def tool_calls(entries: Entries) -> int:
     """Count the tool calls."""
-    return sum(1 for entry in entries if isinstance(entry.item, ToolCall))
+    return sum(1 for entry in entries if isinstance(entry.item, i.ToolCall))
 
 
 def calls_tools(entries: Entries, last: int) -> bool:
     """Return whether the response that ends at a place asked for tools."""
     at, group = last, entries[last].group
     while at >= 0 and entries[at].group == group:
-        if isinstance(entries[at].item, ToolCall):
+        if isinstance(entries[at].item, i.ToolCall):
             return True
         at -= 1
     return False
@@ -115,40 +102,40 @@ def bytes_of(entry: Entry) -> int:
     """Return the size of an entry's content in a prompt, in UTF-8 bytes as JSON spells it."""
     item = entry.item
     match item:
-        case UserMessage() | AssistantMessage():
+        case i.UserMessage() | i.AssistantMessage():
             return _size(item.text) if item.blocks is None else sum(map(_block, item.blocks))
-        case ToolCall():
-            return len(item.name) + _size(item.input) + _result(item.output if is_absent(item.error) else item.error)
-        case CompactDivider():
+        case i.ToolCall():
+            return len(item.name) + _size(item.input) + _result(item.output if i.is_absent(item.error) else item.error)
+        case i.CompactDivider():
             return _size(item.summary)
-        case OpaqueItem():
+        case i.OpaqueItem():
             return 0
 
 
 def _size(raw: Raw) -> int:
-    if is_absent(raw):
+    if i.is_absent(raw):
         return 0
     view = memoryview(raw)
     return view.nbytes - 2 if view[0] == _QUOTE else view.nbytes
 
 
 def _result(raw: Raw) -> int:
-    if is_absent(raw) or memoryview(raw)[0] != _BRACKET:
+    if i.is_absent(raw) or memoryview(raw)[0] != _BRACKET:
         return _size(raw)
     text = bytes(raw)
     if b'"image"' not in text and b'"base64"' not in text:
         return len(text)
     try:
-        return sum(map(_block, blocks_of(text)))
+        return sum(map(_block, i.blocks_of(text)))
     except (ValueError, RecursionError):
         return len(text)
 
 
-def _block(block: Block) -> int:
+def _block(block: i.Block) -> int:
     match block:
-        case TextBlock() | ThinkingBlock():
+        case i.TextBlock() | i.ThinkingBlock():
             return _size(block.text)
-        case ImageBlock():
+        case i.ImageBlock():
             return _IMAGE
         case _:
             own = bytes(block.json)

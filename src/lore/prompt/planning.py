@@ -213,7 +213,7 @@ def _moved_deltas(chain: Chain) -> Iterable[Event]:
     """Yield the new place of each delta whose place in the log is another one than in the chain."""
     for delta in chain.deltas.values():
         stays = delta.behind or delta.place < chain.sent
-        place = delta.place if stays else _allowed_place(chain.entries, delta.place, chain.sent)
+        place = delta.place if stays else allowed_place(chain.entries, delta.place, chain.sent)
         if place_in(delta.selector) != place:
             yield PromptDelta(seq=delta.number, selector=with_place(delta.selector, place), chain=_name(chain))
 
@@ -224,7 +224,7 @@ def _unsent_user_message(chain: Chain) -> int | None:
     return next((place for place in places if is_from_user(chain.entries[place].item)), None)
 
 
-def _allowed_place(entries: Vector[Entry], desired: int, floor: int = 0) -> int:
+def allowed_place(entries: Vector[Entry], desired: int, floor: int = 0) -> int:
     """Return the last place from `floor` to `desired` at which text is allowed, else `floor`."""
     place = max(floor, min(desired, len(entries) - 1))
     while place > floor and not _is_allowed(entries, place):

@@ -94,21 +94,17 @@ def _holds(content: bytes, kind: bytes) -> bool:
     return content[:1] == b"[" and any(parts(block).get("type") == kind for block in array(content))
 
 
-class ReplayedBody(NamedTuple):
-    """A request body with the deltas of its session."""
+def replay(body: bytes, rows: Iterable[GatewayDelta]) -> tuple[bytes, tuple[GatewayDelta, ...]]:
+    """Return a request body with these rows, and the rows with their places from now on.
 
-    body: bytes
-    rows: tuple[GatewayDelta, ...]  # with their places from now on
-
-
-def replay(body: bytes, rows: Iterable[GatewayDelta]) -> ReplayedBody:
-    """Put rows into a request body; one without messages is returned as it is."""
+    A body without messages is returned as it is.
+    """
     listed = tuple(rows)
     at = next(((m.value, m.end) for m in reversed(members(body)) if m.key == "messages"), (0, 0))
     raw = body[at[0] : at[1]]
     ranges = element_ranges(raw) if raw[:1] == b"[" else []
     if not ranges or not listed:
-        return ReplayedBody(body, listed)
+        return body, listed
     given = [raw[begin:end] for begin, end in ranges]
     placed: list[tuple[int, GatewayDelta]] = []
     for row in listed:
@@ -120,7 +116,7 @@ def replay(body: bytes, rows: Iterable[GatewayDelta]) -> ReplayedBody:
         begin = ranges[place][0]
         pieces += [raw[end:begin], *(message + b"," for message in row.messages)]
         end = begin
-    return ReplayedBody(b"".join([*pieces, raw[end:], body[at[1] :]]), tuple([row for _, row in placed]))
+    return b"".join([*pieces, raw[end:], body[at[1] :]]), tuple([row for _, row in placed])
 
 
 def messages_of(body: bytes) -> list[bytes]:

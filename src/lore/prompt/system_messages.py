@@ -9,8 +9,8 @@ of OpenAI, Mistral and Cohere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Callable, Iterable
+from typing import Literal, NamedTuple, TypeAlias
 
 from lore.model.patterns import matches_shell
 from lore.prompt.base import IN_CONVERSATION, SEVERAL_LEADING, Dialect, Rules, expresses
@@ -75,24 +75,14 @@ class Placement(NamedTuple):
     source: str = ""
 
 
-@runtime_checkable
-class Templated(Protocol):
-    """A dialect with a chat template of its own, which can be tried."""
-
-    def late_system(self) -> Does | None:
-        """Return what the template does with a system message at the end; None if it cannot be tried."""
-        ...
-
-
 def placement(model: str | None, dialect: Dialect, rules: Rules) -> Placement:
     """Return whether the context of a turn may be a system message at the end, also after a tool's results."""
     if not expresses(dialect, IN_CONVERSATION):
         return Placement(accepted=False, by="dialect")
     named = matches(model, rules.system_in_conversation)
-    if isinstance(dialect, Templated):
-        does = dialect.late_system()
-        if does not in ("renders", None):
-            return Placement(accepted=False, by="template")
+    late_system: Callable[[], Does | None] | None = getattr(dialect, "late_system", None)
+    if late_system is not None and late_system() not in ("renders", None):
+        return Placement(accepted=False, by="template")
     if named:
         return Placement(accepted=True, by="setting")
     known = template_of(model)
@@ -123,7 +113,7 @@ def templates_for(model: str | None, dialect: Dialect, placed: Placement) -> tup
 
     No rows are returned for a dialect with a template of its own, and for a model with a provider's row.
     """
-    if placed.by == "row" or isinstance(dialect, Templated) or dialect.name not in _TEMPLATED:
+    if placed.by == "row" or hasattr(dialect, "late_system") or dialect.name not in _TEMPLATED:
         return ()
     known = template_of(model)
     return TEMPLATES if known is None else (known,)

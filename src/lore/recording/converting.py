@@ -264,12 +264,12 @@ class DeltaReplay:
             row for row in self.rows
             if row.session == session and ((session, row.seq) in self.counts or row.place < size)
         ]  # fmt: skip
-        replayed = replay(exchange.body, due)
-        now = {row.seq: row for row in replayed.rows}
+        body, rows = replay(exchange.body, due)
+        now = {row.seq: row for row in rows}
         self.rows = [now.get(row.seq, row) if row.session == session else row for row in self.rows]
         for row in due:
             self.counts[session, row.seq] = self.counts.get((session, row.seq), 0) + 1
-        return replayed.body
+        return body
 
     def _belongs(self, exchange: Exchange, turn: Turn, session: str, first: bytes) -> bool:
         """Tell whether a request is of the session's conversation, by its own word, its chain, or how it begins."""
