@@ -1,4 +1,4 @@
-"""Formats that few users have: rows that `pyproject.toml` publishes; their readers are imported when they are used."""
+"""Rare formats: the rows that `pyproject.toml` publishes; readers are imported when they are used."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SWE_AGENT = Format(
 
 
 class _CopilotUsage:
-    """Copilot CLI's database of usage, beside its logs."""
+    """Copilot CLI's database of usage, next to its logs."""
 
     mark = b'"session.start"'
 

@@ -1,9 +1,9 @@
-"""What Copilot CLI's database (`session-store.db`) says the requests of a session were billed.
+"""Read the usage of a session's requests from Copilot CLI's database (`session-store.db`).
 
-In: the path of a log and its first bytes. Out: one line to read before the log, in the form that
-`lore.formats.copilot.usage` describes; no line if the log is not Copilot's or has no database. The database is beside
-the log or up to two folders above it, where `$COPILOT_HOME` is. Columns are read by name, and a missing one is unknown.
-What cannot be read is said in the line, and becomes a problem. Only a copy of the database is opened.
+The result is one line to read before the log, in the form that `lore.formats.copilot.usage` describes; there is none if
+the log is not Copilot's or has no database. The database is in the log's folder or up to two folders above it
+(`$COPILOT_HOME`). Columns are read by name, and a missing one is unknown. An error is part of the line, and becomes a
+problem. Only a copy of the database is opened.
 
 Source: `assistant_usage_events` of schema version 8, as public readers of it list its columns (October 2026).
 """
@@ -20,8 +20,8 @@ import msgspec
 from lore.model import table, text_of
 from lore.recording import databases
 
-MOST_ROWS = 30_000  # rows of a session: one for each request
-_FIRST = 64 * 1024  # bytes in which a log says whose it is
+MOST_ROWS = 30_000  # of a session: one for each request
+_FIRST = 64 * 1024  # bytes of a log that contain its session
 _NAME = "session-store.db"
 _TABLE = "assistant_usage_events"
 _NEEDED = frozenset(("session_id", "input_tokens", "cache_read_tokens"))
@@ -52,7 +52,7 @@ def line_of(rows: list[UsageRow], problem: str) -> bytes:
 
 
 def session_in(first: bytes) -> str | None:
-    """Return the session of a log that begins with these bytes; None if it is no log of Copilot's."""
+    """Return the session of a log with these first bytes, None if it is not Copilot's."""
     line = first[:_FIRST].lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0]
     own = table(line) or {}
     named = (table(own.get("data", b"")) or {}).get("sessionId", b"") if own.get("type") == b'"session.start"' else b""
@@ -60,7 +60,7 @@ def session_in(first: bytes) -> str | None:
 
 
 def database_of(path: str) -> str:
-    """Return the database of a log; empty if there is none."""
+    """Return the database of a log, "" if there is none."""
     folder = os.path.dirname(os.path.abspath(path))
     for above in (folder, os.path.dirname(folder), os.path.dirname(os.path.dirname(folder))):
         found = os.path.join(above, _NAME)
@@ -70,7 +70,7 @@ def database_of(path: str) -> str:
 
 
 def _rows(database: str, session: str) -> list[UsageRow]:
-    """Read what a session was billed, in the order of requests; at most one row more than are kept."""
+    """Return the rows of a session in the order of requests, at most one more than `MOST_ROWS`."""
     with closing(databases.connect(database)) as connection:
         has = databases.columns_of(connection, _TABLE)
         if not has >= _NEEDED:
@@ -85,7 +85,7 @@ def row_of(
     agent: object, call: object, model: object, whole: object, output: object, read: object, write: object,
     initiator: object,
 ) -> UsageRow:  # fmt: skip
-    """Return a row of what the columns hold, of which any may hold anything."""
+    """Return a row from columns whose values may have any type."""
     counts = [count if isinstance(count, int) and count >= 0 else None for count in (whole, output, read, write)]
     return [_text(agent) or _text(call), _text(model) or None, *counts, _text(initiator)]
 

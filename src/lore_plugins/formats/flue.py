@@ -1,18 +1,17 @@
-"""flue's sessions (`SessionData`, version 2): one JSON document, or JSON Lines of a header, entries and deltas.
+"""The reader of flue's sessions (`SessionData`, version 2): a JSON document, or JSON Lines of header, entries, deltas.
 
-In: a document `{version, entries, leafId, metadata, createdAt, updatedAt}`, which may also be one line of many; a
+Records: a document `{version, entries, leafId, metadata, createdAt, updatedAt}`, which may be one line of several; a
 header, the same without entries; entries `{type, id, parentId, timestamp, …}`; deltas `{newEntries, removedEntryIds,
-leafId, …}`. Out: events, as the path through the entries makes them.
+leafId, …}`.
 
-Rules: removals are applied before what is new; what comes again by its id changes nothing; a document behind other
-lines is all there is, and what it does not list is gone; no `newEntries` never means that anything goes. The leaf of a
-header holds when all entries behind it are read, that of a document or a delta at once.
+Removals are applied before new entries. An entry with a known id changes nothing. A document after other lines replaces
+everything; entries that it does not list are removed. A missing `newEntries` removes nothing. The leaf of a header
+applies after all entries that follow, that of a document or a delta at once.
 
-What the model sees is the way from a root to the leaf: entries are a tree, and the way to an entry goes along parents
-as far as they are there. Where it moves to another branch, items are taken back and come again; answers on branches
-that were left are turns all the same. A compaction keeps the way from its `firstKeptEntryId`; where that is not on it,
-nothing. Cost is O(bytes of the entries): of what comes again because of branches and compactions there is a bound,
-behind which branches are followed at the end only.
+Entries form a tree, and the model sees the path from a root to the leaf, along all known parents. When the path moves
+to another branch, items are removed and appended again; answers on abandoned branches remain turns. A compaction keeps
+the path from its `firstKeptEntryId`, or nothing if that is not on the path. Cost: O(bytes of the entries); after
+`MOST_REPLAYED` repeated entries branches are followed only at the end.
 
 Source: flue's pull request 95 and its session history of 2026.
 """
@@ -43,12 +42,12 @@ from lore.model import (
 from lore.model import events as e
 from lore_plugins.formats import flue_messages as messages
 
-MOST_REPLAYED = 100_000  # entries that come again; a session that a person steers has some hundred of them
+MOST_REPLAYED = 100_000  # repeated entries; real sessions have some hundred
 _RESULT, _COMPACTION = "toolResult", "compaction"
 
 
 class FlueEntry(Struct, frozen=True, gc=False):
-    """An entry as it stands, what it is, whose child, and where it was read."""
+    """An entry and its place in the file."""
 
     raw: bytes
     kind: str
@@ -58,54 +57,47 @@ class FlueEntry(Struct, frozen=True, gc=False):
 
 
 class FlueMemory(Struct):
-    """What is remembered: all entries, the path, and what the next one needs.
-
-    `known` says that there is a session; `waiting` are entries before the first answer, which says what its header
-    needs; `named` is the leaf of a header,
-    which holds when all that follows it was read; `answers` were turns already, `calls` are the items of
-    calls; `replayed` counts what came again,
-    `removed` is what could not be removed because of that. `place` is where problems stand: a line and its byte.
-    """
+    """The state of the reader."""
 
     entries: dict[str, FlueEntry] = {}
-    path: list[str] = []
-    waiting: list[str] = []
-    known: bool = False
+    path: list[str] = []  # entries from the root to the current leaf
+    waiting: list[str] = []  # entries before the first answer, which has the model and dialect for the header
+    known: bool = False  # whether the file is a session
     begun: bool = False
     created: str | None = None
-    named: str = ""
+    named: str = ""  # the leaf of a header, until all entries are read
     turn: int = 0
     model: str | None = None
-    answers: dict[str, None] = {}
-    calls: dict[str, str] = {}
-    replayed: int = 0
-    removed: list[str] = []
-    place: tuple[int, int] = (1, 0)
+    answers: dict[str, None] = {}  # answers that were emitted as turns
+    calls: dict[str, str] = {}  # items by call id
+    replayed: int = 0  # entries that were repeated
+    removed: list[str] = []  # entries still to remove, because of `MOST_REPLAYED`
+    place: tuple[int, int] = (1, 0)  # line and byte of problems
 
 
 class _Walk(NamedTuple):
-    """The way to an entry: how much of the path stays, and what comes behind it."""
+    """A path to an entry, as a change of the current one."""
 
-    keep: int
-    new: list[str]
+    keep: int  # entries of the current path to keep
+    new: list[str]  # entries after them
 
 
 class FluePath:
-    """The path, and the events of every change of it."""
+    """The current path, and the events of its changes."""
 
     def __init__(self) -> None:
         self.state = FlueMemory()
-        self._places: dict[str, int] = {}  # of the path's entries
-        self._folds: list[int] = []  # the places of its compactions
+        self._places: dict[str, int] = {}  # index by entry of the path
+        self._folds: list[int] = []  # indexes of its compactions
         self._found: list[Read] = []
 
-    def taken(self) -> list[Read]:
-        """Return what was found since the last call."""
+    def take_reads(self) -> list[Read]:
+        """Return and forget the reads since the last call."""
         found, self._found = self._found, []
         return found
 
     def put(self, name: str, entry: FlueEntry) -> None:
-        """Take an entry that is new."""
+        """Add a new entry."""
         self.state.entries[name] = entry
         if self.state.begun:
             self._follow(name)
@@ -115,7 +107,7 @@ class FluePath:
             self.begin()
 
     def begin(self) -> None:
-        """Write the header, with what the first answer says of model and dialect, and what waited for it."""
+        """Emit the header, with model and dialect of the first answer, and the waiting entries."""
         state = self.state
         state.begun = True
         waiting, state.waiting = state.waiting, []
@@ -132,7 +124,7 @@ class FluePath:
             self._follow(name)
 
     def finish(self) -> None:
-        """Lead to the leaf that a header named, along parents that came late."""
+        """Move to the final leaf, along parents that came late."""
         state = self.state
         if not state.begun and (state.known or state.entries):
             self.begin()
@@ -147,7 +139,7 @@ class FluePath:
             self.problem(Code.DANGLING_PARENT, f"{shown}: the session begins here, as flue would read it")
 
     def _follow(self, name: str) -> None:
-        """Go on with an entry that has just come."""
+        """Extend or move the path to a new entry."""
         state = self.state
         if name in self._places:
             return
@@ -157,19 +149,19 @@ class FluePath:
             self._show(name)
 
     def lead(self, leaf: str, *, final: bool = False) -> None:
-        """Make an entry the leaf; nothing where none is named."""
+        """Make an entry the leaf; "" changes nothing."""
         state = self.state
         state.named = leaf or state.named
         if not state.begun or not leaf:
             return
         if leaf not in state.entries:
-            self.problem(Code.UNKNOWN_ID, f"leaf {leaf!r} is no entry; the session ends with the last one")
+            self.problem(Code.UNKNOWN_ID, f"leaf {leaf!r} is not an entry; the session ends with the last one")
             state.named = ""
         elif self._move(self._walk(leaf, whole=final), final=final):
             state.named = ""
 
     def _walk(self, name: str, *, before: str = "", whole: bool = False) -> _Walk:
-        """Return the way to an entry (`before` another one), from the path or, `whole`, from its own root."""
+        """Return the walk to an entry, without `before`, from the current path, or with `whole` from its own root."""
         entries, found, seen = self.state.entries, list[str](), {before}
         while name in entries and name not in seen and (whole or name not in self._places):
             seen.add(name)
@@ -184,13 +176,13 @@ class FluePath:
         return _Walk(keep, found[keep:])
 
     def _move(self, walk: _Walk, *, final: bool = False) -> bool:
-        """Make a way the path; False where more came again than lore replays."""
+        """Make a walk the current path; return False, and do nothing, after `MOST_REPLAYED` repeated entries."""
         state, entries = self.state, self.state.entries
         keep, new = walk
         if keep == len(state.path) and not new:
             return True
         while 0 < keep < len(state.path) and entries[state.path[keep]].kind == _RESULT:
-            keep -= 1  # a call loses its result only with itself
+            keep -= 1  # a result is removed only together with its call
             new = [state.path[keep], *new]
         folded = bool(self._folds) and self._folds[-1] >= keep
         wanted = [*state.path[:keep], *new] if folded else new
@@ -203,7 +195,7 @@ class FluePath:
         return True
 
     def _folded(self, wanted: list[str]) -> list[str]:
-        """Show a way up to its last compaction as that leaves it; return what stands behind."""
+        """Emit a path up to its last compaction, as compacted; return the entries after it."""
         entries = self.state.entries
         last = next((at for at in range(len(wanted) - 1, -1, -1) if entries[wanted[at]].kind == _COMPACTION), -1)
         if last < 0:
@@ -219,7 +211,7 @@ class FluePath:
         state = self.state
         before, state.replayed = state.replayed, state.replayed + more
         if state.replayed > MOST_REPLAYED >= before:
-            message = f"more than {MOST_REPLAYED:,} entries come again on other branches: those are not followed"
+            message = f"more than {MOST_REPLAYED:,} entries are repeated on other branches: those are not followed"
             self.problem(Code.CAPTURE_TOO_LARGE, message)
         return state.replayed <= MOST_REPLAYED
 
@@ -238,7 +230,7 @@ class FluePath:
                 self._folds.append(at)
 
     def remove(self, names: Iterable[str], *, final: bool = False) -> None:
-        """Forget entries; one that the path goes through ends it."""
+        """Remove entries; the path ends before the first removed one."""
         state = self.state
         known = dict.fromkeys(name for name in names if name in state.entries)
         places = [self._places[name] for name in known if name in self._places]
@@ -252,25 +244,23 @@ class FluePath:
             state.answers.pop(name, None)
 
     def _begin_of(self, at: int) -> int:
-        """Return where what the compaction at a place of the path keeps begins: there where it keeps nothing."""
+        """Return the index of the first entry that the compaction at an index keeps; its own if it keeps none."""
         own = table(self.state.entries[self.state.path[at]].raw) or {}
         return min(at, self._places.get(messages.word(own, "firstKeptEntryId"), at))
 
     def _kept(self, at: int) -> list[str]:
-        """Return what the compaction at a place of the path keeps."""
+        """Return the entries that the compaction at an index keeps."""
         kept = self.state.path[self._begin_of(at) : at]
         return [name for name in kept if self.state.entries[name].kind != _COMPACTION]
 
     def _visible(self, size: int) -> list[str]:
-        """Return what the timeline shows of the path: its last compaction, what that kept, what follows."""
+        """Return the visible entries of the path: those kept by the last compaction, itself, and all after it."""
         last = next((at for at in reversed(self._folds) if at < size), -1)
         shown = self.state.path[max(0, last) : size]
         return [*self._kept(last), *shown] if last >= 0 else shown
 
-    # events
-
     def _show(self, name: str) -> None:
-        """Put an entry at the end of the path and into the timeline; an answer is a turn the first time."""
+        """Append an entry to the path and emit it; an answer is a turn the first time."""
         state = self.state
         entry = state.entries[name]
         self._extend((name,))
@@ -297,7 +287,7 @@ class FluePath:
         return messages.items_of(name, self.state.entries[name].raw)
 
     def _answer(self, name: str, entry: FlueEntry) -> None:
-        """Write an answer as a turn: its request went out when what stands before it was there."""
+        """Emit an answer as a turn, sent at the time of the entry before it."""
         state = self.state
         own = table(entry.raw) or {}
         answer = messages.answer_of(own)
@@ -317,7 +307,7 @@ class FluePath:
         self.emit(ended, entry)
 
     def _take_compaction(self, name: str) -> None:
-        """Compact to what is kept; what an earlier compaction had dropped, and this one keeps, comes again."""
+        """Emit a compaction; entries that it keeps, but an earlier one dropped, are emitted again."""
         at = len(self.state.path) - 1
         begin = self._begin_of(at)
         kept = self._kept(at) if self._afford(at - begin) else []
@@ -342,7 +332,7 @@ class FluePath:
         )  # fmt: skip
 
     def _uuids(self, names: Iterable[str]) -> Iterable[str]:
-        """Name the items of entries; a result's is its call, a compaction's its divider."""
+        """Yield the uuids of entries' items: of a result its call's, of a compaction its divider's."""
         for name in names:
             entry = self.state.entries[name]
             if entry.kind == _COMPACTION:
@@ -414,7 +404,7 @@ class Flue(RecordReader):
             path.state.named = messages.word(own, "leafId")
         else:
             self._put(data)
-        return path.taken()
+        return path.take_reads()
 
     def _header(self, own: messages.Members) -> None:
         state = self._path.state
@@ -426,7 +416,7 @@ class Flue(RecordReader):
             self._path.problem(Code.BAD_HEADER, f"session version {shown} is not 2; read as version 2")
 
     def _session(self, data: bytes, own: messages.Members, line: Line) -> None:
-        """Take a session that is saved whole, each entry at its own place in the file."""
+        """Read a whole session; each entry has its own place in the file."""
         self._header(own)
         listed, path = own["entries"], self._path
         start = line.data.find(data[:1]) + next(m.value for m in reversed(members(data)) if m.key == "entries")
@@ -442,7 +432,7 @@ class Flue(RecordReader):
         path.lead(messages.word(own, "leafId"))
 
     def _put(self, raw: bytes) -> None:
-        """Take an entry; one whose id is known changes nothing."""
+        """Add an entry; one with a known id changes nothing."""
         own, path = table(raw) or {}, self._path
         name = messages.word(own, "id")
         if not name or "type" not in own:
@@ -452,7 +442,7 @@ class Flue(RecordReader):
         known = path.state.entries.get(name)
         if known is not None:
             if known.raw != raw:
-                path.problem(Code.DUPLICATE_UUID, f"entry {name!r} comes again with other content; the first holds")
+                path.problem(Code.DUPLICATE_UUID, f"entry {name!r} is repeated with other content; the first is used")
             return
         kind = messages.kind_of(own)
         if not kind:
@@ -462,7 +452,7 @@ class Flue(RecordReader):
 
     def _rest(self) -> Sequence[Read]:
         self._path.finish()
-        return self._path.taken()
+        return self._path.take_reads()
 
 
 def _is_delta(own: messages.Members) -> bool:

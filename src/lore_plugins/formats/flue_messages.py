@@ -1,9 +1,8 @@
-"""What one entry of a flue session says: items of the timeline, results of calls, a bill.
+"""Convert entries of flue sessions to lore's items, results of calls, and usage.
 
-In: an entry as JSON. Out: lore's items, each text as it was spelled. Messages have the shapes of the model library that
-flue is built on: roles `user`, `assistant`, `toolResult`; blocks `text`, `thinking`, `toolCall`, `image`. What has
-another role or shape is opaque. Source: flue's session history, versions of 2026; counts over 44 public sessions of
-the same library.
+Texts keep their bytes. Messages have the shapes of the model library that flue uses: roles `user`, `assistant`,
+`toolResult`; blocks `text`, `thinking`, `toolCall`, `image`; any other is opaque. Source: flue's session history,
+versions of 2026; counts over 44 public sessions of the same library.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ Members: TypeAlias = dict[str, bytes]
 ENTRIES = ("message", "compaction", "branch_summary")
 ROLES = ("user", "assistant", "toolResult")
 _INJECTED = "context_injection"
-_BRANCH = b"[Branch Summary]"  # how flue opens what it puts into a prompt
+_BRANCH = b"[Branch Summary]"  # the heading that flue writes into a prompt
 
 
 class FlueAnswer(NamedTuple):
-    """What an assistant's message says of its request; `dialect` is None where the wire is not one of lore's."""
+    """The request data of an assistant's message."""
 
     model: str | None
-    dialect: str | None
+    dialect: str | None  # None: an unsupported API
     bill: e.Usage | None
     response_id: str | None
     stop: str
@@ -50,7 +49,7 @@ class FlueAnswer(NamedTuple):
 
 
 def kind_of(own: Members) -> str:
-    """Return an entry's kind: a message's role, else its type; empty where lore knows neither."""
+    """Return an entry's kind: a message's role, else its type; "" if unknown."""
     kind = word(own, "type")
     if kind != "message":
         return kind if kind in ENTRIES else ""
@@ -59,13 +58,13 @@ def kind_of(own: Members) -> str:
 
 
 def word(own: Members, key: str) -> str:
-    """Return a member that is a text which can be written again; empty for any other."""
+    """Return a text member without lone surrogates, "" for any other."""
     text = text_of(own[key]) if own.get(key, b"")[:1] == b'"' else ""
     return text if text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text) else ""
 
 
 def items_of(name: str, raw: bytes) -> tuple[Item, ...]:
-    """Return the items that an entry makes: none for a tool's result or a compaction, which change others."""
+    """Return the items of an entry; a tool's result or a compaction has none."""
     own = table(raw) or {}
     kind = kind_of(own)
     message = table(own.get("message", b"null")) or {}
@@ -91,7 +90,7 @@ def _opaque(name: str, raw: bytes) -> tuple[Item, ...]:
 
 
 def summary_of(own: Members, heading: bytes = b"[Context Summary]") -> Raw:
-    """Return a summary as flue puts it into the prompt, with its heading; NULL where there is none."""
+    """Return a summary with its heading, as flue puts it into the prompt; NULL if there is none."""
     text = own.get("summary", b"")
     if text[:1] != b'"':
         return NULL
@@ -99,7 +98,7 @@ def summary_of(own: Members, heading: bytes = b"[Context Summary]") -> Raw:
 
 
 def _spoken(name: str, message: Members) -> tuple[Item, ...]:
-    """Return a response: one message of all that is no call, and the calls."""
+    """Return the items of a response: one message with all blocks, then the calls."""
     response = word(message, "responseId") or name
     stop = word(message, "stopReason")
     blocks: list[Block] = []
@@ -122,7 +121,7 @@ def _blocks(content: bytes) -> tuple[Block, ...]:
 
 
 def call_of(own: Members) -> str:
-    """Return the id of the call that an entry is the result of; empty for any other entry."""
+    """Return the id of the call of a result entry, "" for any other entry."""
     return word(table(own.get("message", b"null")) or {}, "toolCallId")
 
 
@@ -142,13 +141,13 @@ def result_of(own: Members) -> e.PatchToolCall:
 
 
 def answer_of(own: Members) -> FlueAnswer:
-    """Return what an assistant's entry says of its request."""
+    """Return the request data of an assistant's entry."""
     message = table(own.get("message", b"null")) or {}
     stop = word(message, "stopReason")
     bill = billed_of(message.get("usage", b"null"))
     counts = () if bill is None else (bill.uncached_tokens, bill.read_tokens, bill.write_tokens, bill.output_tokens)
     if stop in ("error", "aborted") and not any(counts):
-        bill = None  # a request that failed has zeros where nothing is known
+        bill = None  # a failed request has zeros for unknown counts
     wire = word(message, "api")
     return FlueAnswer(
         word(message, "model") or None, pi.dialect_of(wire), bill, word(message, "responseId") or None, stop,

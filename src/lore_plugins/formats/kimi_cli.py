@@ -1,15 +1,14 @@
-"""Kimi CLI's sessions (`~/.kimi/sessions/PROJECT/SESSION/`): its two files joined, or one of them alone.
+"""The readers of Kimi CLI's sessions (`~/.kimi/sessions/PROJECT/SESSION/`): the folder, or one of its two files.
 
-`wire.jsonl` is what the screen was told, with a bill and a time for each request (`wire.py`); `context.jsonl`, and the
-files that it took the place of (`context_1.jsonl`, …), are what the model was sent, with the system prompt. Joined,
-messages come from the second and bills from the first; alone, each tells what it holds. Neither holds the schemas of
-tools, nor which model was asked. A subagent has the same files in a folder of its own.
+`wire.jsonl` holds the events shown on the screen, with usage and time of each request (`kimi_wire.py`); `context.jsonl`
+and its earlier versions (`context_1.jsonl`, …) hold the messages sent to the model, with the system prompt. A folder
+takes messages from the second and usage from the first. Neither has the schemas of tools or the model's name. A
+subagent has the same files in its own folder.
 
-A count stands before an answer (the whole input) and behind it (with the output): by the first, else in order, a
-request finds its bill among the marks of the screen's log. When a history is replaced the file is put aside and a new
-one begins. One that was reverted begins with the same lines, up to a checkpoint; a compaction's with its summary and
-the last messages, which are the same lines again; a cleared one is anew. Bills that no count of a file tells of (files
-that are gone) are requests without messages: none is lost.
+`context.jsonl` has a count before an answer (the whole input) and after it (with the output): a request gets its usage
+from the marks of the screen's log by the first count, else in order. When the history is replaced, a new file begins:
+after a revert with the same lines up to a checkpoint, after a compaction with its summary and the last messages, after
+`/clear` with new lines. Usage without a count in any file is emitted as a request without messages.
 
 Sources: the wire protocol 1.1 to 1.10 and `soul/` of kimi-cli (July 2026); no public session was found.
 """
@@ -39,9 +38,9 @@ from lore_plugins.formats.kimi_wire import (
 )
 
 WIRE = "wire.jsonl"  # the screen's log
-_CLIENTS = (b'"<system', b'"<notification')  # how texts begin that the client says in the user's place
+_CLIENTS = (b'"<system', b'"<notification')  # beginnings of texts that the client puts into user messages
 _SUMMARY = b'"<system>Previous context has been compacted'
-_CANDIDATES = 1_000  # messages before a compaction, searched for those that it kept
+_CANDIDATES = 1_000  # messages before a compaction that are searched for kept ones
 _ERROR = b'"<system>ERROR'
 
 
@@ -59,7 +58,7 @@ class KimiCli(TranscriptLines[KimiMemory], Wire):
     memory = KimiMemory
     own_tools: ClassVar[bool] = False  # their schemas are in neither file
     unseen: ClassVar[str] = "the schemas of tools, and the name of the model"
-    _bills: dict[int, list[int]] | None = None  # places of marks that are bills, by their whole input
+    _bills: dict[int, list[int]] | None = None  # indexes of marks with usage, by whole input
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -82,7 +81,7 @@ class KimiCli(TranscriptLines[KimiMemory], Wire):
         self._play_up_to(len(self._memory.marks))
 
     def begin_file(self, name: str) -> list[Read]:
-        """Begin a file of a session that is read as a folder; return what the one before held back."""
+        """Start the next file of a folder; return the remaining reads of the previous one."""
         found = self._read(self._lines.finish(), torn=True)
         self._lines = Lines(short=self._lines.short)
         self._memory.joined = True
@@ -93,10 +92,8 @@ class KimiCli(TranscriptLines[KimiMemory], Wire):
         found, self._file = [*found, *self._taken()], name
         return found
 
-    # lines of the model's log
-
     def _begin_context(self, name: str) -> None:
-        """Take the next file, which took the place of the one before."""
+        """Start the next context file, which replaced the previous one."""
         context = self._memory.context
         context.file = f"{name}:"
         if context.lines:
@@ -104,7 +101,7 @@ class KimiCli(TranscriptLines[KimiMemory], Wire):
         context.same, context.phase = 0, "same"
 
     def _end_context(self) -> None:
-        """End a file; one without lines was never written, and changes nothing."""
+        """Finish a file. An empty file is treated as if it did not exist."""
         context = self._memory.context
         self._close(None)
         if context.phase == "kept":
@@ -113,7 +110,7 @@ class KimiCli(TranscriptLines[KimiMemory], Wire):
             self._cut(context)
 
     def _sent(self, record: KimiCliRecord, data: bytes) -> None:
-        """Take a line of `context.jsonl`."""
+        """Read a line of `context.jsonl`."""
         self._start_session()
         context, role = self._memory.context, record.role or ""
         line = KimiSent(len(data) << 32 | crc32(data), (), not role.startswith("_"))
@@ -168,10 +165,8 @@ class KimiCli(TranscriptLines[KimiMemory], Wire):
         line.items = (*line.items, item.uuid)
         self._append(item)
 
-    # requests
-
     def _count(self, count: int | None) -> None:
-        """Take a count: behind an answer its sum, else the whole input of the request that comes."""
+        """Read a count: after an answer input and output, else the whole input of the next request."""
         context = self._memory.context
         if context.request is not None and context.request.answered:
             self._close(count)
@@ -205,7 +200,7 @@ class KimiCli(TranscriptLines[KimiMemory], Wire):
         context.asked = None
 
     def _close(self, total: int | None) -> None:
-        """End the request under way; without a bill its counts say what it put out."""
+        """End the current request; without usage its counts give the output."""
         context = self._memory.context
         request, context.request = context.request, None
         if request is None:
@@ -219,7 +214,7 @@ class KimiCli(TranscriptLines[KimiMemory], Wire):
         self._emit(e.TurnCompleted(turn=request.turn, at=at, usage=usage, response_id=name))
 
     def _bill_of(self, count: int | None) -> int | None:
-        """Return the place of the next bill of so many tokens of input."""
+        """Return the index of the next usage mark with a given whole input."""
         if self._bills is None:
             self._bills = {}
             for place, mark in enumerate(self._memory.marks):
@@ -231,7 +226,7 @@ class KimiCli(TranscriptLines[KimiMemory], Wire):
         return places[found] if found < len(places) else None
 
     def _next_bill(self) -> KimiMark | None:
-        """Return the next bill in order, of clients that count behind an answer alone."""
+        """Return the next usage mark in order, for clients that count only after an answer."""
         marks, context = self._memory.marks, self._memory.context
         place = next((at for at in range(context.played, len(marks)) if marks[at].kind == "bill"), None)
         if place is None:
@@ -241,16 +236,14 @@ class KimiCli(TranscriptLines[KimiMemory], Wire):
         return marks[place]
 
     def _play_up_to(self, place: int) -> None:
-        """Emit what the marks before this one say."""
+        """Emit the marks before an index."""
         context = self._memory.context
         while context.played < min(place, len(self._memory.marks)):
             self._play(self._memory.marks[context.played])
             context.played += 1
 
-    # histories
-
     def _is_summary(self, record: KimiCliRecord, line: KimiSent) -> bool:
-        """Tell whether the first message that is new is a compaction's; if not, what was put aside goes."""
+        """Return whether the first new message is a compaction's summary; if not, remove the earlier file's rest."""
         context = self._memory.context
         blocks = kimi.blocks_of(record.content) if record.role == "user" else ()
         if not blocks or not _begins(blocks[0], _SUMMARY):
@@ -264,7 +257,7 @@ class KimiCli(TranscriptLines[KimiMemory], Wire):
         return True
 
     def _is_kept(self, line: KimiSent) -> bool:
-        """Take a message that a compaction may have kept: it follows, in the file before, the one taken last."""
+        """Return whether a message was kept by the compaction: whether it follows the last kept one in the old file."""
         context = self._memory.context
         before = context.before
         places = range(max(0, len(before) - _CANDIDATES), len(before)) if not context.kept else context.places
@@ -274,7 +267,7 @@ class KimiCli(TranscriptLines[KimiMemory], Wire):
         return bool(found)
 
     def _compact(self, context: ContextState) -> None:
-        """Apply a compaction: its summary, then what it kept, the last messages where these are among what fits."""
+        """Emit a compaction with its summary and kept messages, preferring the last place at which they match."""
         marks = self._memory.marks
         ends = next((at for at in range(context.played, len(marks)) if marks[at].kind == "compacted"), None)
         mark = KimiMark("compacted", None, name="auto") if ends is None else marks[ends]
@@ -290,13 +283,13 @@ class KimiCli(TranscriptLines[KimiMemory], Wire):
         context.phase, context.before, context.kept, context.summary = "restored", [], 0, NULL
 
     def _cut(self, context: ContextState) -> None:
-        """Take back what this file does not begin with."""
+        """Remove the items of the old file that this one does not begin with."""
         self._remove([item for sent in context.before[context.same :] for item in sent.items])
         context.phase, context.before = "new", []
 
 
 class KimiCliSession(PackReader):
-    """Reader of a session's folder: its files one after another, the screen's first."""
+    """Reader of a session's folder: its files one after another, `wire.jsonl` first."""
 
     name: ClassVar[str] = "kimi-cli-session"
     yields: ClassVar[Yields] = "events"

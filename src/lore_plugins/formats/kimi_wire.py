@@ -1,12 +1,11 @@
-"""What Kimi CLI's screen was told (`wire.jsonl`): prompts, steps with their parts and calls, bills, compactions.
+"""The screen's log of Kimi CLI (`wire.jsonl`): prompts, steps with their parts and calls, usage, compactions.
 
-A step is one request; the status behind its answer is its bill. A prompt counts where a step follows it: commands of
-the client (`/compact`, `/clear`) are none. A compaction keeps the last two messages of user and model (and the results
-behind them); neither its summary nor its request's bill is told. Subagents' events stand between the session's own;
-since they have an id (`agent_id`) each has files of its own, and its events here are passed over.
+A step is one request; the status after its answer has its usage. A prompt is sent if a step follows it; commands of the
+client (`/compact`, `/clear`) are not. A compaction keeps the last two messages of user and model with their results;
+its summary and its request's usage are not logged. Events of subagents are between the session's own; those with an id
+(`agent_id`) have files of their own and are skipped here.
 
-In a session's folder the messages come from `context.jsonl`: then bills, compactions and signs are held as marks.
-What an event says is decoded when it is wanted.
+In a session's folder the messages come from `context.jsonl`; usage, compactions and signals are then kept as marks.
 
 Source: `wire/types.py`, `wire/file.py`, `soul/context.py` and kosong's `message.py` of kimi-cli, wire protocol 1.10 and
 before (July 2026).
@@ -29,14 +28,14 @@ T = TypeVar("T", bound=Struct)
 
 
 class KimiCliEnvelope(Struct, frozen=True, gc=False):
-    """An event: its type says what its payload is."""
+    """An event; its type determines its payload."""
 
     type: str
     payload: Raw = NULL
 
 
 class KimiCliRecord(Struct, frozen=True, gc=False):
-    """One line of either file: a line of `context.jsonl` has a role."""
+    """One line of either file; a line of `context.jsonl` has a role."""
 
     role: str | None = None
     content: Raw = NULL
@@ -49,15 +48,15 @@ class KimiCliRecord(Struct, frozen=True, gc=False):
 
 
 class Value(Struct, frozen=True, gc=False):
-    """What a tool returned: what it put out, and what the client says of it to the model."""
+    """The result of a tool."""
 
     is_error: bool = False
     output: Raw = NULL
-    message: Raw = NULL
+    message: Raw = NULL  # the client's note for the model
 
 
 class KimiCliPayload(Struct, frozen=True, gc=False):
-    """What an event says; which fields there are depends on its type. Older clients said `task_tool_call_id`."""
+    """The payload of an event; its fields depend on the type. Older clients wrote `task_tool_call_id`."""
 
     user_input: Raw = NULL
     token_usage: kimi.KimiUsage | None = None
@@ -76,25 +75,25 @@ PAYLOAD = msgspec.json.Decoder(KimiCliPayload)
 CALL = msgspec.json.Decoder(kimi.KimiCall)
 
 
-def said(envelope: KimiCliEnvelope, decoder: msgspec.json.Decoder[T]) -> T:
-    """Decode what an event says; ValueError where it is none."""
+def decode_payload(envelope: KimiCliEnvelope, decoder: msgspec.json.Decoder[T]) -> T:
+    """Decode the payload of an event; raise ValueError if it is invalid."""
     return lenient.decoded(decoder, envelope.payload)
 
 
 class KimiMark(Struct, gc=False, omit_defaults=True):
-    """A bill (`name`: its message's id), a compaction (begun, ended) or a sign; when it came, when it was asked for."""
+    """Usage, the begin or end of a compaction, or a signal."""
 
-    kind: str
+    kind: str  # bill, compacting, compacted or sign
     at: str | None
-    asked_at: str | None = None
-    name: str = ""
+    asked_at: str | None = None  # when its request was sent
+    name: str = ""  # of usage the message's id
     before: str = ""
     after: str = ""
     usage: kimi.KimiUsage | None = None
 
 
 class KimiPrompt(Struct, gc=False):
-    """What a user said, until a step shows that it was sent."""
+    """A user's input, until a step shows that it was sent."""
 
     uuid: str
     at: str | None
@@ -102,77 +101,71 @@ class KimiPrompt(Struct, gc=False):
 
 
 class WireChain(Struct):
-    """What is remembered of a chain of the screen's log.
-
-    `response` names the step under way (empty: none has answered), `asked_at` says when it began, `messages` has the
-    items of each message that stands; `command` says that the last prompt asks for a compaction.
-    """
+    """The state of a chain of the screen's log."""
 
     turns: TranscriptTurns = field(default_factory=TranscriptTurns)
     prompts: list[KimiPrompt] = []
-    asked_at: str | None = None
-    response: str = ""
-    messages: list[list[str]] = []
-    command: bool = False
+    asked_at: str | None = None  # when the current step began
+    response: str = ""  # the current step, "" until it has an answer
+    messages: list[list[str]] = []  # items of each message in the history
+    command: bool = False  # whether the last prompt requests a compaction
     planning: bool | None = None
 
 
 class KimiSent(Struct, gc=False):
-    """A line of the model's log: its length and checksum, the items that it made, whether it is a message."""
+    """A line of the model's log."""
 
-    digest: int
+    digest: int  # of its length and checksum
     items: tuple[str, ...] = ()
     is_message: bool = False
 
 
 class KimiRequest(Struct):
-    """The request under way in the model's log: its number, its bill, its whole input, whether its answer came."""
+    """The current request in the model's log."""
 
     turn: int
     bill: KimiMark | None = None
-    asked: int | None = None
+    asked: int | None = None  # whole input in tokens
     answered: bool = False
 
 
 class ContextState(Struct):
-    """What is remembered of the model's log.
+    """The state of the model's log.
 
-    `lines` are those of the file that is read, `before` those of the file that it took the place of: as long as
-    `phase` is `same`, its first `same` lines are those of this file; `parted` at a line that is none of them, and no
-    message; `kept` while so many messages that a compaction kept follow its `summary` (then `before` are messages
-    alone, of which the next may be at one of `places`); `restored` while other messages follow it that were answered
-    before; then `new`.
+    `phase` is `same` while the lines equal those of the file before, `parted` after a different line that is not a
+    message, `kept` after a summary while kept messages follow, `restored` while already answered messages follow, and
+    then `new`.
     """
 
     file: str = ""
-    lines: list[KimiSent] = []
-    before: list[KimiSent] = []
+    lines: list[KimiSent] = []  # of this file
+    before: list[KimiSent] = []  # of the file that it replaced; in the phase `kept` only messages
     phase: str = "same"
-    same: int = 0
-    kept: int = 0
-    places: list[int] = []
+    same: int = 0  # lines equal to those of the file before
+    kept: int = 0  # messages that the compaction kept so far
+    places: list[int] = []  # indexes in `before` at which the next kept message may be
     summary: Raw = NULL
     divider: str = ""
-    asked: int | None = None
+    asked: int | None = None  # whole input of the next request
     request: KimiRequest | None = None
-    played: int = 0
+    played: int = 0  # marks that were emitted
 
 
 class KimiMemory(Struct):
-    """All of it; `joined` says that messages come from the model's log, for which `marks` of the screen's wait."""
+    """The state of a reader."""
 
     started: bool = False
-    joined: bool = False
+    joined: bool = False  # whether the messages come from the model's log
     dialect: str = "openai-chat"
     chains: dict[str, WireChain] = {}
-    marks: list[KimiMark] = []
+    marks: list[KimiMark] = []  # of the screen's log, until the model's log needs them
     context: ContextState = field(default_factory=ContextState)
 
 
 CLIENT = "kimi-cli"
 _KEPT = 2  # messages of user and model that a compaction keeps
 _CLEARS = (b'"/clear', b'"/reset')
-_DIALECTS = {"msg_": "anthropic", "resp_": "openai-responses"}  # by how a provider's ids begin
+_DIALECTS = {"msg_": "anthropic", "resp_": "openai-responses"}  # by the prefix of response ids
 _CONTENTS = frozenset(("ContentPart", "TextPart", "ThinkPart", "ToolCall", "ToolResult"))
 _SILENT = frozenset((
     "TurnEnd", "MCPLoadingBegin", "MCPLoadingEnd", "HookTriggered", "HookResolved", "HookRequest", "Notification",
@@ -182,7 +175,7 @@ _SILENT = frozenset((
 
 
 class Wire(Emitting[KimiMemory]):
-    """What events of the screen make."""
+    """Emits the events of the screen's log."""
 
     def _start_session(self) -> None:
         if not self._memory.started:
@@ -193,17 +186,17 @@ class Wire(Emitting[KimiMemory]):
         return f"line-{self._line.number}"
 
     def _known(self, name: str = "") -> WireChain:
-        """Return what is known of a chain, that of the event if none is named."""
+        """Return the state of a chain, by default that of the event."""
         chains, name = self._memory.chains, name or self._chain
         return chains.get(name) or chains.setdefault(name, WireChain())
 
     @property
     def _is_told(self) -> bool:
-        """Whether the messages of the event's chain are those of this file."""
+        """Whether the messages of the event's chain come from this file."""
         return not self._memory.joined or self._chain != e.MAIN
 
     def _wire(self, record: KimiCliRecord) -> None:
-        """Take a line of `wire.jsonl`."""
+        """Read a line of `wire.jsonl`."""
         message = record.message
         if message is not None:
             if self._memory.joined and self._memory.started and message.type in _CONTENTS:
@@ -222,28 +215,26 @@ class Wire(Emitting[KimiMemory]):
             self._unknown("unknown event type", event.type)
 
     def _subagent(self, event: KimiCliEnvelope) -> None:
-        payload = said(event, PAYLOAD)
+        payload = decode_payload(event, PAYLOAD)
         inner, call = payload.event, payload.parent_tool_call_id or payload.task_tool_call_id
         if payload.agent_id is None and inner is not None and inner.type != event.type:
             self._chain = f"agent-{call or self._chain}"
             self._event(inner)
 
-    # prompts and steps
-
     def _prompt(self, event: KimiCliEnvelope) -> None:
-        own, content = self._known(), said(event, PAYLOAD).user_input
+        own, content = self._known(), decode_payload(event, PAYLOAD).user_input
         own.command = bytes(memoryview(content)[:9]) == b'"/compact'
         if not self._is_told:
             return
-        if event.type == "TurnBegin":  # what waits was a command
+        if event.type == "TurnBegin":  # waiting prompts were commands
             commands, own.prompts = own.prompts, []
             if own.messages and any(bytes(memoryview(prompt.content)[:7]) in _CLEARS for prompt in commands):
-                gone, own.messages = tuple(item for message in own.messages for item in message), []
-                self._emit(e.Remove(uuids=gone, chain=self._chain, at=self._at))
+                removed, own.messages = tuple(item for message in own.messages for item in message), []
+                self._emit(e.Remove(uuids=removed, chain=self._chain, at=self._at))
         own.prompts.append(KimiPrompt(self._uuid(), self._at, content))
 
     def _step(self, _: KimiCliEnvelope) -> None:
-        """Begin a step: what was said before it is sent."""
+        """Begin a step, which sends the waiting prompts."""
         own = self._known()
         self._abandon(own)
         own.asked_at = self._at
@@ -262,7 +253,7 @@ class Wire(Emitting[KimiMemory]):
         self._append(item)
 
     def _answer(self) -> WireChain:
-        """Start the turn of the step under way, with the first thing that it made."""
+        """Return the chain, starting the turn of the current step with its first output."""
         own = self._known()
         if not own.response:
             own.response = self._uuid()
@@ -272,7 +263,7 @@ class Wire(Emitting[KimiMemory]):
         return own
 
     def _abandon(self, own: WireChain) -> None:
-        """End a step that answered and was never billed."""
+        """End a step that answered without usage."""
         if own.response:
             own.response = ""
             self._emit(e.TurnCanceled(turn=own.turns.turn, chain=self._chain, at=self._at))
@@ -285,19 +276,17 @@ class Wire(Emitting[KimiMemory]):
 
     def _call(self, event: KimiCliEnvelope) -> None:
         if self._is_told:
-            call, own = said(event, CALL), self._answer()
+            call, own = decode_payload(event, CALL), self._answer()
             self._say(own, kimi.call_of(call, self._uuid(), own.response))
 
     def _result(self, event: KimiCliEnvelope) -> None:
         if self._is_told:
-            payload = said(event, PAYLOAD)
+            payload = decode_payload(event, PAYLOAD)
             value = payload.return_value or Value()
             self._patch(payload.tool_call_id, _returned(value), failed=value.is_error)
 
-    # marks
-
     def _status(self, event: KimiCliEnvelope) -> None:
-        payload, own, at = said(event, PAYLOAD), self._known(), self._at
+        payload, own, at = decode_payload(event, PAYLOAD), self._known(), self._at
         if payload.plan_mode is not None and payload.plan_mode != own.planning:
             before, own.planning = own.planning, payload.plan_mode
             if before is not None:
@@ -315,7 +304,7 @@ class Wire(Emitting[KimiMemory]):
     def _compaction(self, event: KimiCliEnvelope) -> None:
         own = self._known()
         begins = event.type == "CompactionBegin"
-        own.prompts = []  # the command that asked for it
+        own.prompts = []  # the command that requested it
         name = "manual" if own.command else "auto"
         self._mark(KimiMark("compacting" if begins else "compacted", self._at, name=name))
 
@@ -329,7 +318,7 @@ class Wire(Emitting[KimiMemory]):
             self._memory.marks.append(mark)
 
     def _play(self, mark: KimiMark) -> None:
-        """Emit what a mark says, at its time: a bill ends the step under way, or one whose answer is not here."""
+        """Emit a mark at its time; usage ends the current step, or one without an answer in the files."""
         now, self._at = self._at, mark.at
         self._emit_mark(mark, self._known())
         self._at = now
@@ -371,7 +360,7 @@ _HANDLERS: dict[str, Callable[[Wire, KimiCliEnvelope], None]] = {
 
 
 def _returned(value: Value) -> Raw:
-    """Return what the model is told of a result: what the client says of it, then what the tool put out."""
+    """Return a result as the model gets it: the client's note, then the tool's output."""
     text = text_in(value.message)
     note = f"ERROR: {text}" if value.is_error else text
     blocks = kimi.blocks_of(value.output)

@@ -1,14 +1,14 @@
-"""openfang's sessions as message lines: what its session store mirrors to JSON Lines, one message a line.
+"""The reader of openfang's sessions as message lines: its session store's mirror in JSON Lines.
 
-In: `{role, content, source?, timestamp?, tool_use?}`, `content` a text or blocks (`text`, `image`, `thinking`,
-`tool_use`, `tool_result`), `tool_use` the calls and results of a message whose content is flattened to a text. Out:
-events. Each message of the assistant is one request; there are no bills. A leading system message is the system prompt.
+A line is `{role, content, source?, timestamp?, tool_use?}`; `content` is a text or blocks (`text`, `image`, `thinking`,
+`tool_use`, `tool_result`), `tool_use` the calls and results of a message whose content is flattened to a text. Each
+assistant message is one request, without usage. A leading system message is the system prompt.
 
-Rules: `source` says whose a message of the user's role is: `context_injection` was put in. Sources are lost where
-openfang repairs a session, so texts that it writes itself are known by how they begin: context refreshes and markers of
-what was removed are injected, ticks are a scheduler's. A mirror stamps all lines with the time at which it was written:
-a time that the line before has, too, says nothing. Lines that show none of this are those of any chat
-(`plain_chat/reader.py`). Source: openfang's session store and messages, 2026-08.
+`source` distinguishes messages of the user's role: `context_injection` was injected. Sources are lost when openfang
+repairs a session, so its own texts are recognised by their beginnings: context refreshes and removal notes are
+injected, ticks come from a scheduler. A mirror writes its own time into all lines, so a time equal to the previous
+line's is ignored. Lines without these signs are read as a plain chat (`plain_chat/reader.py`). Source: openfang's
+session store and messages, 2026-08.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Members = dict[str, bytes]
 _ROLES = ("user", "assistant", "system")
 _SIGNS = frozenset(("source", "tool_use", "msg_id", "orphan"))
 _KEYS = _SIGNS | {"role", "content", "timestamp", "id", "name"}
-_LOOKED_AT = 64  # lines at a file's beginning, searched for the format's marks
+_MOST_CHECKED = 64  # lines at a file's beginning that are searched for the format's signs
 _TICK = re.compile(rb'"(?:\\[nrt]|[ ])*\[(?:AUTONOMOUS|SCHEDULED) TICK\]')
 _PUT_IN = re.compile(
     rb'"\[(?:Context refresh (?:\xe2\x80\x94|\\u2014) |System: \d+ earlier messages |Session compacted: \d+ messages )'
@@ -37,10 +37,8 @@ _PUT_IN = re.compile(
 
 
 class _OpenFangMemory(Struct):
-    """What the reader remembers: whether the session has begun, its turns, the latest time."""
-
     begun: bool = False
-    stamp: str = ""
+    stamp: str = ""  # the latest time
     turns: TranscriptTurns = msgspec.field(default_factory=TranscriptTurns)
 
 
@@ -55,7 +53,7 @@ class OpenFang(TranscriptLines[_OpenFangMemory]):
         signs = False
         for number, line in enumerate(each(head)):
             own = table(line)
-            if own is None or number == _LOOKED_AT:
+            if own is None or number == _MOST_CHECKED:
                 break
             if not own.keys() <= _KEYS or "content" not in own or _text(own, "role") not in _ROLES:
                 return False
@@ -66,7 +64,7 @@ class OpenFang(TranscriptLines[_OpenFangMemory]):
     def _take(self, data: bytes) -> None:
         own, memory = table(data), self._memory
         if own is None:
-            raise ValueError("no JSON object")
+            raise ValueError("not a JSON object")
         role, content = _text(own, "role"), own.get("content", b"null")
         stamp = _text(own, "timestamp")
         self._at, memory.stamp = (None if stamp == memory.stamp else stamp), stamp
@@ -105,12 +103,12 @@ class OpenFang(TranscriptLines[_OpenFangMemory]):
 
 
 def _text(own: Members, key: str) -> str:
-    """Return a member that is a text which can be written again; empty for any other."""
+    """Return a text member without lone surrogates, "" for any other."""
     return text_in(own.get(key, b""))
 
 
 def _source(own: Members, text: bytes) -> str:
-    """Return whose a message of the user's role is, by what it says of itself, else by how its text begins."""
+    """Return the source of a message of the user's role: its own, else by the beginning of its text."""
     named = _text(own, "source")
     if _TICK.match(text):
         return "tick"
@@ -118,7 +116,7 @@ def _source(own: Members, text: bytes) -> str:
 
 
 def _has_flat_image(content: bytes) -> bool:
-    """Tell whether content has an image whose data stand in the block itself: elsewhere they have a source."""
+    """Return whether content has an image with its data in the block itself, as only openfang writes."""
     if content[:1] != b"[" or b'"image"' not in content:
         return False
     return any(_text(own, "type") == "image" and "data" in own for own in (table(raw) or {} for raw in array(content)))

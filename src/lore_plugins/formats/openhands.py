@@ -1,13 +1,13 @@
-"""OpenHands' conversations (V1, `~/.openhands/conversations/ID/`): a state and a file for each event.
+"""The reader of OpenHands' conversations (V1, `~/.openhands/conversations/ID/`): a state, and a file for each event.
 
-The state comes first: it bills each response by its id, by what the model was used for (`agent`, `condenser`). Events
-that the model made name their response; several of one are one request. Counts of the input include what was cached;
-those of agents behind ACP leave it out. The first event holds the system prompt and the tools by name and description:
-of schemas those of MCP's tools alone. A condensation takes events out of the history and puts its summary at a place
-among those that stay: what stands behind it is said again. Responses that no event names are requests of utility
-chains, as the condenser's are; a subagent's stand in a folder of its own (`subagents/`), and are passed over here.
+The state comes first: it has the usage of each response by id, grouped by the use of the model (`agent`, `condenser`).
+Events of the model name their response; several events of one response are one request. Input counts include cached
+tokens, except those of agents over ACP. The first event has the system prompt, and the tools by name and description;
+only MCP tools have schemas. A condensation removes events from the history and inserts its summary between the others:
+the events after it are emitted again. Responses that no event names are requests of utility chains, as the condenser's
+are; those of subagents are in their own folders (`subagents/`) and skipped here.
 
-Events have the time of the machine without its zone, which is taken for UTC: what lies between them holds.
+Event times are local without a zone and taken for UTC, so only their differences are right.
 
 Sources: `event/`, `conversation/` and `context/` of the OpenHands software-agent-sdk (November 2026); its own samples.
 """
@@ -57,11 +57,11 @@ from lore_plugins.formats import openhands_records as records
 from lore_plugins.formats.openhands_records import OpenHandsEvent, OpenHandsUsage
 
 CLIENT, STATE = "openhands", "base_state.json"
-_SUBAGENTS = ("task:", "delegate:")  # uses of a model whose requests stand in folders of their own
-_PARALLEL = 1_000  # events between a call and its result
+_SUBAGENTS = ("task:", "delegate:")  # uses of a model whose requests are in their own folders
+_PARALLEL = 1_000  # most events between a call and its result
 _ZONE = re.compile(r"(?:Z|[+-]\d\d:?\d\d)$")
 _TRIGGERS = {"manual": "manual", "context_limit": "overflow"}
-# What a client notes for itself or for the screen: no model sees it.
+# Events for the client or the screen, which no model sees.
 _SILENT = frozenset((
     "PauseEvent", "ConversationStateUpdateEvent", "TokenEvent", "LLMCompletionLogEvent", "HookExecutionEvent",
     "ACPToolCallEvent", "StreamingDeltaEvent", "StreamingEvent", "ConversationIterationLimitEvent", "WarningEvent",
@@ -70,46 +70,42 @@ _SILENT = frozenset((
 
 
 class Bill(Struct, gc=False):
-    """What a response was billed, for which use of a model, and how long it took, in seconds."""
+    """The usage of a response."""
 
-    use: str
+    use: str  # of the model
     usage: OpenHandsUsage
-    latency: float = 0.0
+    latency: float = 0.0  # seconds
 
 
 class Viewed(Struct, gc=False):
-    """An event that stands in the history: its id, the items that it made; the event that has its call's result."""
+    """An event in the history."""
 
     id: str
     items: list[Item] = []
-    result: str = ""
+    result: str = ""  # id of the event with its call's result
 
 
 class OpenHandsMemory(Struct):
-    """All that the reader remembers.
-
-    `bills` are those of responses whose events have not come, by id; `view` is the history; `response` is the one whose
-    turn is open, and when it came; `condensed` counts condensations, `trigger` says who asked for the next.
-    """
+    """The state of the reader."""
 
     started: bool = False
     session: str = ""
     model: str | None = None
-    separate: bool = False
+    separate: bool = False  # whether input counts exclude cached tokens
     dialect: str = ""
-    bills: dict[str, list[Bill]] = {}
+    bills: dict[str, list[Bill]] = {}  # of responses without events so far, by id
     turns: TranscriptTurns = field(default_factory=TranscriptTurns)
     utilities: dict[str, TranscriptTurns] = {}
-    view: list[Viewed] = []
-    response: str | None = None
-    responded: str | None = None
-    bill: Bill | None = None
-    condensed: int = 0
-    trigger: str | None = None
+    view: list[Viewed] = []  # the history
+    response: str | None = None  # the response of the open turn
+    responded: str | None = None  # its time
+    bill: Bill | None = None  # its usage
+    condensed: int = 0  # number of condensations
+    trigger: str | None = None  # of the next condensation
 
 
 class OpenHands(Emitting[OpenHandsMemory], PackReader):
-    """Reader of a conversation's folder: what its files make, one after another."""
+    """Reader of a conversation's folder."""
 
     name: ClassVar[str] = CLIENT
     memory = OpenHandsMemory
@@ -132,7 +128,7 @@ class OpenHands(Emitting[OpenHandsMemory], PackReader):
         self._file = STATE
         self._close()
         bills, self._memory.bills = self._memory.bills, {}
-        for bill in (bill for found in bills.values() for bill in found):  # of which no event tells
+        for bill in (bill for found in bills.values() for bill in found):  # without events
             self._utility(bill)
         return self._taken()
 
@@ -152,8 +148,6 @@ class OpenHands(Emitting[OpenHandsMemory], PackReader):
         else:
             self._unknown("unknown event kind", event.kind)
 
-    # the state, the session
-
     def _state(self, state: records.OpenHandsState) -> None:
         memory, agent = self._memory, state.agent or records.OpenHandsAgent()
         memory.session, memory.separate = state.id, agent.kind.startswith("ACP")
@@ -165,7 +159,7 @@ class OpenHands(Emitting[OpenHandsMemory], PackReader):
                 metrics = records.metrics_of(raw)
             except ValueError as error:
                 reason = cut_masked(str(error), 120)
-                self._problem(Code.MALFORMED_RECORD, f"bills of {mask_credentials(use)[:40]!r}: {reason}; passed over")
+                self._problem(Code.MALFORMED_RECORD, f"usage of {mask_credentials(use)[:40]!r} is skipped: {reason}")
                 continue
             latencies = {entry.response_id: entry.latency for entry in metrics.response_latencies}
             for usage in metrics.token_usages:
@@ -173,10 +167,10 @@ class OpenHands(Emitting[OpenHandsMemory], PackReader):
                 memory.bills.setdefault(usage.response_id, []).append(bill)
 
     def _start_session(self, event: OpenHandsEvent) -> None:
-        """Start the session with what its first event says of it."""
+        """Start the session with the system prompt and tools of its first event."""
         memory, at = self._memory, self._at
         if not memory.started:
-            served = (memory.model or "").rpartition("/")[2].lower()  # as LiteLLM asks for a model
+            served = (memory.model or "").rpartition("/")[2].lower()  # LiteLLM's names are PROVIDER/MODEL
             shape = "gemini" if served.startswith("gemini") else "openai-chat"
             memory.dialect = "anthropic" if "claude" in served else shape
             memory.started, memory.turns.model = True, memory.model
@@ -190,10 +184,8 @@ class OpenHands(Emitting[OpenHandsMemory], PackReader):
             self._emit(e.SessionChanged(system=system, tools=tools, at=at))
 
     def _prompted(self, event: OpenHandsEvent) -> None:
-        if event.kind == "SystemPromptEvent":  # a later one of another kind stands in no history
+        if event.kind == "SystemPromptEvent":  # later updates are not part of the history
             self._memory.view.append(Viewed(event.id))
-
-    # messages, calls, results
 
     def _message(self, event: OpenHandsEvent) -> None:
         message = event.llm_message
@@ -224,10 +216,10 @@ class OpenHands(Emitting[OpenHandsMemory], PackReader):
         self._say(event, [*thoughts, *records.blocks_of(event.thought)], made)
 
     def _say(self, event: OpenHandsEvent, blocks: list[Block], *calls: Item) -> None:
-        """Append what the model said with an event."""
+        """Append the model's message and calls of an event."""
         response = self._memory.response
-        said = [AssistantMessage(event.id, blocks=tuple(blocks), response_id=response)] if blocks else []
-        self._show(event.id, [*said, *calls])
+        message = [AssistantMessage(event.id, blocks=tuple(blocks), response_id=response)] if blocks else []
+        self._show(event.id, [*message, *calls])
 
     def _show(self, name: str, items: list[Item]) -> None:
         self._memory.view.append(Viewed(name, items))
@@ -238,8 +230,8 @@ class OpenHands(Emitting[OpenHandsMemory], PackReader):
         self._result(event, records.output_of(event.observation or records.Observation(), event.extended_content))
 
     def _refused(self, event: OpenHandsEvent) -> None:
-        told = event.error if opens(event.error) == '"' else Raw(encode(f"Action rejected: {event.rejection_reason}"))
-        self._result(event, told)
+        reason = event.error if opens(event.error) == '"' else Raw(encode(f"Action rejected: {event.rejection_reason}"))
+        self._result(event, reason)
 
     def _result(self, event: OpenHandsEvent, output: Raw) -> None:
         failed = event.observation is None or event.observation.is_error
@@ -255,10 +247,8 @@ class OpenHands(Emitting[OpenHandsMemory], PackReader):
         view.append(Viewed(event.id))
         self._patch(call, output, failed=failed)
 
-    # requests
-
     def _respond(self, response: str) -> None:
-        """Open the turn of a response with the first event of it."""
+        """Open the turn of a response with its first event."""
         memory = self._memory
         if response == memory.response:
             return
@@ -269,14 +259,14 @@ class OpenHands(Emitting[OpenHandsMemory], PackReader):
         self._start_turn(memory.turns, (bill.usage.model or None) if bill is not None else None)
 
     def _bill_of(self, response: str) -> Bill | None:
-        """Take a response's bill; one of several, where ids are the same, in the order of the state."""
+        """Return and remove a response's usage; of several with one id the first of the state."""
         bills = self._memory.bills.pop(response, [])
         if len(bills) > 1:
             self._memory.bills[response] = bills[1:]
         return bills[0] if bills else None
 
     def _close(self) -> None:
-        """End the turn that is open."""
+        """End the open turn."""
         memory = self._memory
         response, memory.response = memory.response, None
         if response is None:
@@ -285,7 +275,7 @@ class OpenHands(Emitting[OpenHandsMemory], PackReader):
         self._emit(e.TurnCompleted(turn=memory.turns.turn, at=memory.responded, usage=usage, response_id=response))
 
     def _utility(self, bill: Bill) -> None:
-        """Note a request besides the conversation."""
+        """Emit a request outside the conversation."""
         self._chain = UTILITY + bill.use
         turns = self._memory.utilities.setdefault(self._chain, TranscriptTurns())
         turns.asked_at = _before(self._at, bill.latency)
@@ -303,24 +293,22 @@ class OpenHands(Emitting[OpenHandsMemory], PackReader):
             return e.Usage(None, read, bill.write_tokens, usage.completion_tokens, client=CLIENT, contradiction=odd)
         return split(whole, read, bill.write_tokens, usage.completion_tokens, client=CLIENT)
 
-    # condensations
-
     def _asked(self, event: OpenHandsEvent) -> None:
         self._memory.trigger = _TRIGGERS.get(event.reason or "", "auto")
         self._close()
         self._emit(e.CompactStarted(trigger=self._memory.trigger, at=self._at))
 
     def _condensed(self, event: OpenHandsEvent) -> None:
-        memory, gone = self._memory, frozenset(event.forgotten_event_ids)
+        memory, forgotten = self._memory, frozenset(event.forgotten_event_ids)
         self._close()
         bill = self._bill_of(event.llm_response_id or "")
         if bill is not None:
             self._utility(bill)
         trigger, memory.trigger = memory.trigger or "auto", None
-        stays = [viewed for viewed in memory.view if not gone & {viewed.id, viewed.result}]
+        remaining = [viewed for viewed in memory.view if not forgotten & {viewed.id, viewed.result}]
         summed = not is_absent(event.summary) and event.summary_offset is not None
-        place = max(0, event.summary_offset or 0) if summed else len(stays)
-        head, tail = stays[:place], stays[place:]
+        place = max(0, event.summary_offset or 0) if summed else len(remaining)
+        head, tail = remaining[:place], remaining[place:]
         kept = tuple(item.uuid for viewed in head for item in viewed.items)
         self._prune(event.id, kept, trigger=trigger)
         memory.view, memory.condensed = head, memory.condensed + 1
@@ -355,7 +343,7 @@ _HANDLERS: dict[str, Callable[[OpenHands, OpenHandsEvent], None]] = {
 
 
 def _head_of(event: OpenHandsEvent) -> tuple[Raw, tuple[Raw, ...] | None]:
-    """Return the system prompt, a list of texts where it has a part of this conversation, and the tools."""
+    """Return the system prompt, a list of texts if it has a dynamic part, and the tools."""
     own, more = ((part or {}).get("text", NULL) for part in (event.system_prompt, event.dynamic_context))
     both = opens(own) == opens(more) == '"'
     system = Raw(b"[%b,%b]" % (bytes(own), bytes(more))) if both else own
@@ -364,7 +352,7 @@ def _head_of(event: OpenHandsEvent) -> tuple[Raw, tuple[Raw, ...] | None]:
 
 
 def _before(at: str | None, seconds: float) -> str | None:
-    """Return a time that lies so many seconds before another."""
+    """Return a time some seconds before another."""
     try:
         return at if at is None or seconds <= 0 else stamp_at(datetime.fromisoformat(at).timestamp() - seconds)
     except (ValueError, OverflowError, OSError):

@@ -1,7 +1,6 @@
-"""Files of OpenHands' conversations (V1), decoded as far as a timeline needs them.
+"""Decode the files of OpenHands' conversations (V1), and convert blocks, tools and results.
 
-In: `base_state.json`, or one event. Out: a record; blocks, tools and results as lore has them. Rules: a file is decoded
-once; content stays raw; a wrong type of a field that is read raises ValueError.
+Content stays raw; a field of a wrong type raises ValueError.
 
 Source: `event/`, `llm/message.py`, `llm/utils/metrics.py` of the OpenHands software-agent-sdk, the terminal's
 `definition.py` (November 2026).
@@ -30,7 +29,7 @@ class Reasoning(Struct, frozen=True, gc=False):
 
 
 class OpenHandsMessage(Struct, frozen=True, gc=False):
-    """A message as it was sent or answered."""
+    """A message of any role."""
 
     role: str = ""
     content: Raw = NULL
@@ -40,7 +39,7 @@ class OpenHandsMessage(Struct, frozen=True, gc=False):
 
 
 class OpenHandsCall(Struct, frozen=True, gc=False):
-    """A call as the model made it; arguments are JSON in a string."""
+    """A call; arguments are JSON in a string."""
 
     id: str = ""
     name: str = ""
@@ -49,7 +48,7 @@ class OpenHandsCall(Struct, frozen=True, gc=False):
 
 
 class OpenHandsMetadata(Struct, frozen=True, gc=False):
-    """What a terminal says of a command besides its output."""
+    """A terminal's data about a command."""
 
     exit_code: int = -1
     working_dir: str | None = None
@@ -59,7 +58,7 @@ class OpenHandsMetadata(Struct, frozen=True, gc=False):
 
 
 class Observation(Struct, frozen=True, gc=False):
-    """What came of a call."""
+    """The result of a call."""
 
     content: Raw = NULL
     is_error: bool = False
@@ -68,14 +67,14 @@ class Observation(Struct, frozen=True, gc=False):
 
 
 class OpenHandsEvent(Struct, frozen=True, gc=False):
-    """One event: which fields there are depends on its kind."""
+    """One event; its fields depend on its kind."""
 
     kind: str
     id: str
     timestamp: str | None = None
     source: str = ""
-    system_prompt: dict[str, Raw] | None = None  # as the next, a part that is text
-    dynamic_context: dict[str, Raw] | None = None
+    system_prompt: dict[str, Raw] | None = None  # a text block
+    dynamic_context: dict[str, Raw] | None = None  # a text block
     tools: tuple[Raw, ...] | None = None
     llm_message: OpenHandsMessage | None = None
     llm_response_id: str | None = None
@@ -97,7 +96,7 @@ class OpenHandsEvent(Struct, frozen=True, gc=False):
 
 
 class OpenHandsUsage(Struct, frozen=True, gc=False):
-    """A bill of one response, in OpenAI's words: the prompt counts what was cached."""
+    """The usage of one response; the prompt count includes cached tokens."""
 
     model: str = ""
     prompt_tokens: int = 0
@@ -108,27 +107,27 @@ class OpenHandsUsage(Struct, frozen=True, gc=False):
 
 
 class Latency(Struct, frozen=True, gc=False):
-    """How long a response took, in seconds."""
+    """The duration of a response."""
 
-    latency: float = 0.0
+    latency: float = 0.0  # seconds
     response_id: str = ""
 
 
 class OpenHandsMetrics(Struct, frozen=True, gc=False):
-    """What the requests of one use of a model were billed."""
+    """The usage of all requests of one use of a model."""
 
     token_usages: tuple[OpenHandsUsage, ...] = ()
     response_latencies: tuple[Latency, ...] = ()
 
 
 class Stats(Struct, frozen=True, gc=False):
-    """Bills by what the model was used for."""
+    """Usage by use of the model."""
 
     usage_to_metrics: dict[str, Raw] = {}
 
 
 class OpenHandsModel(Struct, frozen=True, gc=False):
-    """The model that is asked."""
+    """The configured model."""
 
     model: str | None = None
 
@@ -155,11 +154,11 @@ _METADATA = msgspec.json.Decoder(OpenHandsMetadata)
 
 
 def blocks_of(content: Raw) -> tuple[Block, ...]:
-    """Return what a message says, empty texts left out: a text, or a list of parts; ValueError where it is neither."""
+    """Return the blocks of a text or a list of parts, without empty texts; raise ValueError for anything else."""
     blocks: list[Block] = []
     for block in blocks_in(content):
         own = (table(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
-        if own.get("type") == b'"image"':  # pictures by their addresses
+        if own.get("type") == b'"image"':  # images by URL
             for url in array(own.get("image_urls", b"")):
                 shown = RawBlock(Raw(b'{"type":"image_url","image_url":{"url":%b}}' % url), "openai-chat")
                 blocks.append(image_at(url) or shown)
@@ -169,7 +168,7 @@ def blocks_of(content: Raw) -> tuple[Block, ...]:
 
 
 def thoughts_of(thinking: tuple[Raw, ...], text: Raw, item: Reasoning | None) -> Iterator[Block]:
-    """Yield what a model thought: Anthropic's blocks, else a text; and an item of the Responses API."""
+    """Yield a model's thinking: Anthropic's blocks, else a text; and an item of the Responses API."""
     for raw in thinking:
         own = table(bytes(raw)) or {}
         if own.get("type") == b'"thinking"' and own.get("thinking", b"")[:1] == b'"':
@@ -186,18 +185,18 @@ def thoughts_of(thinking: tuple[Raw, ...], text: Raw, item: Reasoning | None) ->
 
 
 def output_of(observation: Observation, extended: Raw) -> Raw:
-    """Return a result as the model is told it: a terminal's has what the terminal says of the command around it."""
+    """Return a result as the model gets it; a terminal's output is surrounded by its data about the command."""
     blocks: list[Block] = list(blocks_of(observation.content))
     if opens(observation.metadata) == "{":
         own = lenient.decoded(_METADATA, observation.metadata)
-        said = b"".join([bytes(block.text)[1:-1] for block in blocks if isinstance(block, TextBlock)])
+        text = b"".join([bytes(block.text)[1:-1] for block in blocks if isinstance(block, TextBlock)])
         lines = (
             f"[Current working directory: {own.working_dir}]" if own.working_dir else "",
             f"[Python interpreter: {own.py_interpreter_path}]" if own.py_interpreter_path else "",
             f"[Command finished with exit code {own.exit_code}]" if own.exit_code != -1 else "",
         )
-        told = encode("\n".join([own.suffix, *filter(None, lines)]))
-        blocks = [TextBlock(Raw(encode(own.prefix)[:-1] + said + told[1:]))]
+        end = encode("\n".join([own.suffix, *filter(None, lines)]))
+        blocks = [TextBlock(Raw(encode(own.prefix)[:-1] + text + end[1:]))]
     if observation.is_error:
         blocks.insert(0, TextBlock(Raw(encode(_ERROR))))
     blocks += blocks_of(extended)
@@ -205,11 +204,11 @@ def output_of(observation: Observation, extended: Raw) -> Raw:
 
 
 def tool_of(raw: Raw) -> Raw:
-    """Return a tool as a function: its name and description, and its schema where that is noted, as MCP's is."""
+    """Return a tool as a function with name, description and, for MCP tools, schema."""
     own = table(bytes(raw)) or {}
-    foreign = table(own.get("mcp_tool", b"null")) or {}
-    name = foreign.get("name") or own.get("name") or own.get("title") or own.get("kind", b'""')
-    described = own.get("description") or foreign.get("description") or b"null"
-    says = {"name": name, "description": described, "parameters": foreign.get("inputSchema", b"null")}
-    members = {key: value for key, value in says.items() if key == "name" or value != b"null"}
+    mcp = table(own.get("mcp_tool", b"null")) or {}
+    name = mcp.get("name") or own.get("name") or own.get("title") or own.get("kind", b'""')
+    description = own.get("description") or mcp.get("description") or b"null"
+    every = {"name": name, "description": description, "parameters": mcp.get("inputSchema", b"null")}
+    members = {key: value for key, value in every.items() if key == "name" or value != b"null"}
     return Raw(b'{"type":"function","function":%b}' % object_of(members))

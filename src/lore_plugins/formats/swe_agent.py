@@ -1,17 +1,16 @@
-"""Trajectories of SWE-agent (`*.traj`) and mini-swe-agent (`*.traj.json`): one run, in one document.
+"""The readers of trajectories of SWE-agent (`*.traj`) and mini-swe-agent (`*.traj.json`): one run per document.
 
-SWE-agent: `{trajectory: [{query, response, thought, action, observation, …}], history, info}`. A step is one request.
-Its `query` is the prompt as it was sent: what it holds beyond the query before it was appended, what it no longer holds
-was taken out (a history processor that elides old observations). Older files have no queries: of these the answers and
-observations are read, and neither system prompt nor task. What a request was billed is not in these files, which sum up
-a run; neither are the schemas of tools and the model.
+SWE-agent: `{trajectory: [{query, response, thought, action, observation, …}], history, info}`. A step is one request,
+and its `query` the prompt as it was sent. Messages that the previous query lacks were appended; messages that only the
+previous query has were removed (by a history processor that elides old observations). Older files have no queries, only
+answers and observations, without system prompt and task. The files have no usage of single requests, no schemas of
+tools, and no model.
 
-mini-swe-agent: `{info{config, model_stats, mini_version}, messages[], trajectory_format}`. Every message but an `exit`
-was sent to the model just so, and every one of the assistant is a request; what the provider answered stands in its
-`extra` with the usage, which counts what was read from a cache as input. Calls are OpenAI's, results messages of the
-role `tool`; in runs without tools commands stand in the text, and what came of them is the next message of the user. A
-model asked by the Responses API leaves its response in place of a message. The system prompt and the history are in
-the file; the schema of the tool `bash` is not.
+mini-swe-agent: `{info{config, model_stats, mini_version}, messages[], trajectory_format}`. Every message except an
+`exit` was sent to the model, and every assistant message is a request. The provider's response is in its `extra` with
+the usage, which counts cached tokens as input. Calls are OpenAI's, results are messages of the role `tool`; in runs
+without tools commands are in the text, and results are the next user message. With the Responses API a response is
+stored in place of a message. The schema of the tool `bash` is not in the file.
 
 Sources: the source of both (October 2026); 21 public trajectories of SWE-agent, 31 of mini-swe-agent 1 to 2.2 (3,664
 requests).
@@ -78,22 +77,20 @@ class _SweAgentStep(Struct, frozen=True):
 
 
 class SweAgentSent(Struct):
-    """A message of the latest query: its digest, the items that it made."""
+    """A message of the latest query, with its items."""
 
     digest: str
     uuids: list[str]
 
 
 class SweAgentWaiting(Struct):
-    """An answer that the next query holds with its calls: as text, and what came of it."""
+    """An answer and its observation, until the next query shows its calls."""
 
     response: Raw
     observation: Raw
 
 
 class _SweAgentMemory(Struct):
-    """What the reader remembers."""
-
     begun: bool = False
     items: int = 0
     sent: list[SweAgentSent] = []
@@ -139,7 +136,7 @@ class SweAgent(TranscriptDocument[_SweAgentMemory]):
         self._settle(None)
 
     def _settle(self, answer: _SweAgentMessage | None, uuids: list[str] | None = None) -> None:
-        """End the latest step by its answer as the next query has it, else by its text and what came of it."""
+        """End the latest step with its answer in the next query, else with its text and observation."""
         memory = self._memory
         waiting, memory.waiting = memory.waiting, None
         if waiting is None:
@@ -159,22 +156,22 @@ class SweAgent(TranscriptDocument[_SweAgentMemory]):
             self._append(UserMessage(self._uuid(uuids), blocks=(TextBlock(waiting.observation),)))
 
     def _send(self, query: list[_SweAgentMessage], digests: list[str]) -> None:
-        """Bring the timeline to what a query holds."""
+        """Make the timeline equal to a query."""
         memory = self._memory
         before = memory.sent
         pairs = zip(before, digests, strict=False)
         differs = next((number for number, (sent, digest) in enumerate(pairs) if sent.digest != digest), None)
         same = min(len(before), len(digests)) if differs is None else differs
-        new = max(same, len(before))  # behind it stands the answer to the query before
+        new = max(same, len(before))  # the index of the answer to the previous query
         held = memory.waiting is not None and new < len(query) and query[new].role == "assistant"
         uuids: list[str] = []
         if held:
             self._settle(query[new], uuids)
         else:
             self._settle(None)
-        gone = [uuid for sent in before[same:] for uuid in sent.uuids]
-        if gone:
-            self._emit(e.Remove(uuids=(*gone, *uuids)))
+        removed = [uuid for sent in before[same:] for uuid in sent.uuids]
+        if removed:
+            self._emit(e.Remove(uuids=(*removed, *uuids)))
             held, uuids = False, []
         memory.sent = before[:same]
         for number in range(same, len(query)):
@@ -182,7 +179,7 @@ class SweAgent(TranscriptDocument[_SweAgentMemory]):
             memory.sent.append(SweAgentSent(digests[number], made))
 
     def _message(self, message: _SweAgentMessage, *, leads: bool) -> list[str]:
-        """Emit a message of a query; return the items that it made."""
+        """Emit a message of a query; return the uuids of its items."""
         made: list[str] = []
         if leads and message.role == "system":
             return made
@@ -213,7 +210,7 @@ class SweAgent(TranscriptDocument[_SweAgentMemory]):
 
 
 def _digest(message: _SweAgentMessage) -> str:
-    """Tell messages apart by what they say; where a cache mark stands is not part of that."""
+    """Return a digest of a message's role, content and calls, without cache breakpoints."""
     found = hashlib.blake2b(message.role.encode("utf-8", "surrogatepass"), digest_size=12)
     for block in blocks_in(message.content):
         found.update(b"\0%b" % (block.text if isinstance(block, TextBlock) else msgspec.json.encode(block)))
@@ -258,8 +255,6 @@ class _MiniSweMessage(Struct, frozen=True):
 
 
 class _MiniSweMemory(Struct):
-    """What the reader remembers: what stood before the messages, how many there were, the turns."""
-
     model: str | None = None
     client: str = "mini-swe-agent"
     begun: bool = False
@@ -307,7 +302,7 @@ class MiniSweAgent(TranscriptDocument[_MiniSweMemory]):
                 return
         memory.messages += 1
         uuid = f"m{memory.messages}"
-        if message.role == "exit":  # how the run ended, which no model was told
+        if message.role == "exit":  # the end of the run, which was not sent
             return
         if message.role == "assistant":
             self._answer(message, extra, uuid)
@@ -337,7 +332,7 @@ class MiniSweAgent(TranscriptDocument[_MiniSweMemory]):
         self._bill(response)
 
     def _respond(self, message: _MiniSweMessage, uuid: str) -> None:
-        """Take a response of the Responses API: its items are what the model said."""
+        """Read a response of the Responses API."""
         self._start_turn(self._memory.turns, None)
         for number, raw in enumerate(lenient.decoded(_ITEMS, message.output)):
             own, name = table(bytes(raw)) or {}, f"{uuid}.{number}"
@@ -352,7 +347,7 @@ class MiniSweAgent(TranscriptDocument[_MiniSweMemory]):
         self._bill(_MiniSweResponse(message.id, message.model, usage=message.usage))
 
     def _bill(self, response: _MiniSweResponse) -> None:
-        """End a turn with what its response was billed, by which model."""
+        """End a turn with its response's usage and model."""
         memory, usage = self._memory, billed_of(bytes(response.usage))
         if memory.turns.model is None and response.model:
             memory.turns.model = response.model
