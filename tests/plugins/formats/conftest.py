@@ -1,4 +1,4 @@
-"""Tests of the plug-in `formats`: its rows are loaded, and every test stands in an empty folder with an empty home."""
+"""Fixtures: the plug-in is loaded, and every test runs in an empty folder with an empty home."""
 
 from __future__ import annotations
 

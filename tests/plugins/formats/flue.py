@@ -1,4 +1,4 @@
-"""Makers of flue's sessions: entries, documents, and the lines of one that is saved by deltas."""
+"""Builds sessions of flue: entries, documents, and lines with deltas."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def entry(name: str, parent: str | None, message: dict[str, Any], minute: int = 
 
 
 def user(name: str, parent: str | None, text: str, minute: int = 0) -> Entry:
-    """What a user said."""
+    """A message of the user."""
     content = [{"type": "text", "text": text}]
     return entry(name, parent, {"role": "user", "content": content, "timestamp": 1}, minute)
 
@@ -43,7 +43,7 @@ def answer(name: str, parent: str | None, text: str = "", minute: int = 0, **mor
 
 
 def result(name: str, parent: str, call: str, text: str, minute: int = 0, **more: Any) -> Entry:
-    """What a tool gave back."""
+    """A tool result."""
     content = [{"type": "text", "text": text}]
     message = {"role": "toolResult", "toolCallId": call, "toolName": "read", "content": content, "isError": False}
     return entry(name, parent, {**message, **more}, minute)
@@ -58,12 +58,12 @@ def compaction(name: str, parent: str, summary: str, first_kept: str, minute: in
 
 
 def header(leaf: str | None) -> dict[str, Any]:
-    """What a session says besides its entries."""
+    """The fields of a session besides its entries."""
     return {"version": 2, "leafId": leaf, "metadata": {}, "createdAt": at(0), "updatedAt": at(9)}
 
 
 def document(entries: list[Entry], leaf: str | None) -> dict[str, Any]:
-    """A session that is saved whole."""
+    """A session saved as one document."""
     rest = header(leaf)
     return {"version": rest.pop("version"), "entries": entries, **rest}
 

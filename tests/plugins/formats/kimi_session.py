@@ -1,4 +1,4 @@
-"""Sessions of Kimi CLI, made for the tests as the client writes them: the screen's log and the model's."""
+"""Builds sessions of Kimi CLI as the client writes them: `wire.jsonl`, and the context files of the model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SUMMARY = "<system>Previous context has been compacted. Here is the compaction o
 
 
 class KimiSession:
-    """A session that grows: events a second apart, messages in the file that is the model's now."""
+    """A session to which tests add events, one second apart, and messages."""
 
     def __init__(self, system: str | None = "You are Kimi.", version: str | None = "1.10") -> None:
         self.wire: list[Any] = [] if version is None else [{"type": "metadata", "protocol_version": version}]
@@ -29,19 +29,19 @@ class KimiSession:
         self.context = [] if self.system is None else [{"role": "_system_prompt", "content": self.system}]
 
     def event(self, kind: str, **payload: Any) -> KimiSession:
-        """An event of the screen."""
+        """Add an event of the wire file."""
         self.events += 1
         message = {"type": kind, "payload": payload}
         self.wire.append({"timestamp": START + self.events, "message": message})
         return self
 
     def checkpoint(self) -> None:
-        """A place to which a history can be reverted."""
+        """Add a checkpoint."""
         self.context.append({"role": "_checkpoint", "id": self.checkpoints})
         self.checkpoints += 1
 
     def user(self, words: str) -> KimiSession:
-        """A prompt of the user's."""
+        """Add a prompt of the user."""
         self.event("TurnBegin", user_input=words)
         self.checkpoint()
         self.context.append({"role": "user", "content": words})
@@ -51,7 +51,7 @@ class KimiSession:
         self, *parts: dict[str, Any], usage: dict[str, int] | None, calls: tuple[str, ...] = (), lost: bool = False,
         output: str = "",
     ) -> KimiSession:  # fmt: skip
-        """A step: parts, calls with their results, a bill; `lost` when it was interrupted before its results came."""
+        """Add a step: parts, calls with results, usage; `lost` if it was interrupted before the results."""
         self.steps += 1
         self.event("StepBegin", n=self.steps)
         self.checkpoint()
@@ -95,7 +95,7 @@ class KimiSession:
         return before
 
     def compact(self, summary: str, kept: int = 2, *, manual: bool = False) -> KimiSession:
-        """A compaction, of which the last messages of user and model stay."""
+        """Add a compaction that keeps the last messages of user and model."""
         if manual:
             self.event("TurnBegin", user_input="/compact")
         self.event("CompactionBegin")
@@ -108,7 +108,7 @@ class KimiSession:
         return self.event("CompactionEnd")
 
     def revert(self, checkpoint: int, words: str) -> KimiSession:
-        """Go back to a checkpoint, with a message from what was to come."""
+        """Go back to a checkpoint and add a message."""
         before = self._rotate()
         at = before.index({"role": "_checkpoint", "id": checkpoint})
         self.context, self.checkpoints = before[:at], checkpoint
@@ -117,18 +117,18 @@ class KimiSession:
         return self
 
     def clear(self) -> KimiSession:
-        """Begin anew."""
+        """Clear the history."""
         self.event("TurnBegin", user_input="/clear")
         self._rotate()
         return self
 
     def files(self) -> dict[str, bytes]:
-        """The files of the session's folder."""
+        """Return the files of the folder."""
         aside = {f"context_{number}.jsonl": lines(file) for number, file in enumerate(self.aside, 1)}
         return {WIRE: lines(self.wire), **aside, CONTEXT: lines(self.context)}
 
     def pack(self, **instead: bytes) -> bytes:
-        """The folder, as it comes to a reader; each file in two pieces."""
+        """Return the folder as a reader gets it, each file in two pieces."""
         found = b""
         for name, data in {**self.files(), **instead}.items():
             for piece in (data[: len(data) // 2], data[len(data) // 2 :]):
@@ -138,17 +138,17 @@ class KimiSession:
 
 
 def lines(records: list[Any]) -> bytes:
-    """A file of a record a line."""
+    """Return a JSON Lines file."""
     return b"".join(dumps(record) + b"\n" for record in records)
 
 
 def counts(other: int, read: int, output: int = 10, write: int = 0) -> dict[str, int]:
-    """Counts, which leave out what the cache read and wrote."""
+    """Return usage as Kimi CLI counts it: `other` is input without cache reads and writes."""
     return {"input_other": other, "output": output, "input_cache_read": read, "input_cache_creation": write}
 
 
 def plain() -> KimiSession:
-    """A session of two requests: a call, and an answer."""
+    """Return a session of two requests: a call, and an answer."""
     think = {"type": "think", "think": "Let me look.", "encrypted": None}
     made = KimiSession().user("what is here?").step(think, text("I look."), usage=counts(10_000, 0), calls=("c-1",))
     return made.step(text("a file"), usage=counts(216, 9_984))

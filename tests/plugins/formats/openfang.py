@@ -1,4 +1,4 @@
-"""A session of openfang as message lines, with a person, a tick, a tool, and context that was put in."""
+"""A session of openfang with messages of a user, a tick, a tool call, and injected context."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def line(role: str, content: Any, minute: int | None = None, **more: Any) -> dic
 
 
 def call(name: str, **given: Any) -> dict[str, Any]:
-    """A call of a tool."""
+    """A tool call."""
     return {"type": "tool_use", "id": name, "name": "calendar", "input": given}
 
 
 def result(name: str, output: str, **more: Any) -> dict[str, Any]:
-    """What a tool gave back."""
+    """A tool result."""
     return {"type": "tool_result", "tool_use_id": name, "content": output, "is_error": False, **more}
 
 

@@ -1,4 +1,4 @@
-"""Conversations of OpenHands, made for the tests: a state, and events a second apart."""
+"""Builds conversations of OpenHands: a state, and events one second apart."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MODEL = "anthropic/claude-sonnet-4-5-20250929"
 
 
 class Talk:
-    """A conversation that grows: events, and what the state bills of them."""
+    """A conversation to which tests add events, and usage in the state."""
 
     def __init__(self, model: str = MODEL, kind: str = "Agent") -> None:
         self.model, self.kind = model, kind
@@ -20,7 +20,7 @@ class Talk:
         self.uses: dict[str, dict[str, Any]] = {}
 
     def event(self, kind: str, source: str = "agent", **fields: Any) -> Talk:
-        """Any event."""
+        """Add an event of any kind."""
         number = len(self.events)
         minute, second = divmod(number, 60)
         stamp = f"2026-02-05T11:{minute:02}:{second:02}.500000"
@@ -28,7 +28,7 @@ class Talk:
         return self
 
     def system(self, words: str = "You are OpenHands.", kind: str = "SystemPromptEvent", **fields: Any) -> Talk:
-        """The system prompt, and two tools."""
+        """Add the system prompt, and two tools."""
         own = {"description": "Run a command.", "kind": "TerminalTool", "title": "terminal"}
         schema = {"type": "object", "properties": {"q": {"type": "string"}}}
         found = {"description": "Search.", "kind": "MCPToolDefinition", "title": "x",
@@ -36,29 +36,29 @@ class Talk:
         return self.event(kind, system_prompt=text(words), tools=[own, found], **fields)
 
     def user(self, words: str, source: str = "user", *more: str) -> Talk:
-        """A message of the user's role."""
+        """Add a message with the role user."""
         message = {"role": "user", "content": [text(words)], "thinking_blocks": []}
         extended = [text(word) for word in more]
         return self.event("MessageEvent", source, llm_message=message, extended_content=extended)
 
     def answer(self, words: str, response: str, **fields: Any) -> Talk:
-        """A message of the model's."""
+        """Add a message of the model."""
         message = {"role": "assistant", "content": [text(words)], **fields}
         return self.event("MessageEvent", llm_message=message, llm_response_id=response)
 
     def action(self, call: str, response: str, *thought: str, origin: str = "completion", **fields: Any) -> Talk:
-        """A call."""
+        """Add a call."""
         made = {"id": call, "name": "terminal", "arguments": json.dumps({"command": call}), "origin": origin}
         fields = {"thought": [text(word) for word in thought], "tool_name": "terminal", **fields}
         return self.event("ActionEvent", tool_call_id=call, tool_call=made, llm_response_id=response, **fields)
 
     def result(self, call: str, words: str = "done", **fields: Any) -> Talk:
-        """What came of a call."""
+        """Add the result of a call."""
         seen = {"content": [text(words)], "is_error": False, "kind": "FinishObservation", **fields}
         return self.event("ObservationEvent", "environment", tool_call_id=call, observation=seen)
 
     def bill(self, response: str, whole: int, read: int, write: int = 0, use: str = "agent") -> Talk:
-        """A row of the state."""
+        """Add a row of usage to the state."""
         metrics = self.uses.setdefault(use, {"model_name": self.model, "token_usages": [], "response_latencies": []})
         counts = {"prompt_tokens": whole, "completion_tokens": 10, "cache_read_tokens": read}
         row = {"model": self.model, **counts, "cache_write_tokens": write, "response_id": response}
@@ -67,17 +67,17 @@ class Talk:
         return self
 
     def state(self) -> bytes:
-        """`base_state.json`."""
+        """Return `base_state.json`."""
         agent = {"llm": {"model": self.model, "api_key": "**********"}, "kind": self.kind}
         return dumps({"id": "c-1", "agent": agent, "stats": {"usage_to_metrics": self.uses}})
 
     def files(self) -> dict[str, bytes]:
-        """The files of the conversation's folder."""
+        """Return the files of the folder."""
         names = (f"{EVENTS}/event-{number:05}-{number:08x}-0000.json" for number in range(len(self.events)))
         return {STATE: self.state(), **dict(zip(names, map(dumps, self.events), strict=True))}
 
     def pack(self, **instead: bytes) -> bytes:
-        """The folder, as it comes to a reader; `events` by their places (`e3`), the state as `state`."""
+        """Return the folder as a reader gets it; `instead` replaces files: events as `e3`, the state as `state`."""
         found = b""
         for number, (name, data) in enumerate(self.files().items()):
             data = instead.get("state" if name == STATE else f"e{number - 1}", data)
@@ -87,12 +87,12 @@ class Talk:
 
 
 def text(words: str) -> dict[str, Any]:
-    """A part that is text."""
+    """Return a text part."""
     return {"cache_prompt": False, "type": "text", "text": words}
 
 
 def plain() -> Talk:
-    """A conversation of two requests: two calls at once, and an answer."""
+    """Return a conversation of two requests: two calls at once, and an answer."""
     made = Talk().system().user("what is here?")
     made.action("c-1", "r-1", "I look.").action("c-2", "r-1").bill("r-1", 10_000, 0, 9_000).result("c-1").result("c-2")
     return made.answer("a file", "r-2").bill("r-2", 10_500, 9_000, 1_400)

@@ -1,4 +1,4 @@
-"""Copilot CLI's database beside its logs: bills joined with requests, nothing written, damage that is said."""
+"""The database of Copilot CLI: usage is joined with the requests of the log, and the database is not changed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TWO = [("s-1", None, SONNET, 15_000, 10, 0, 14_000, "user"), ("s-1", None, SONNE
 
 @pytest.fixture
 def home(tmp_path):
-    """A folder as Copilot CLI keeps it: a log, a database whose rows stand in its `-wal` alone."""
+    """A folder of Copilot CLI: a log, and a database whose rows are only in its `-wal` file."""
 
     def made(rows, log=None, columns=COLUMNS):
         folder = tmp_path / "session-state" / "s-1"
@@ -53,17 +53,17 @@ def home(tmp_path):
 
 
 def bills(path):
-    """The bill of each request of a log, as `(uncached, read, written, output)`."""
+    """The usage of each request of a log: (uncached, read, written, output)."""
     turns = Options().open(str(path)).turns()
     return [(u.uncached_tokens, u.read_tokens, u.write_tokens, u.output_tokens) for turn in turns if (u := turn.usage)]
 
 
 def files(folder):
-    """Every file below a folder with its bytes and time."""
+    """Every file in a folder, with its content and time."""
     return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
 
 
-def test_requests_are_billed_by_the_database_and_not_a_byte_changes(home, tmp_path):
+def test_database_gives_usage_and_is_not_changed(home, tmp_path):
     path = home(TWO)
     before = files(tmp_path)
     assert (tmp_path / "session-store.db-wal").stat().st_size
@@ -71,7 +71,7 @@ def test_requests_are_billed_by_the_database_and_not_a_byte_changes(home, tmp_pa
     assert files(tmp_path) == before
 
 
-def test_a_database_lies_beside_the_log_too(home, tmp_path):
+def test_database_may_be_beside_the_log(home, tmp_path):
     path = home(TWO)
     for name in os.listdir(tmp_path):
         if name.startswith("session-store.db"):
@@ -79,7 +79,7 @@ def test_a_database_lies_beside_the_log_too(home, tmp_path):
     assert bills(path)[0] == (1_000, 0, 14_000, 10)
 
 
-def test_rows_of_other_sessions_agents_and_compactions_are_not_mixed_up(home):
+def test_rows_belong_to_their_session_and_agent(home):
     log = plain().line("session.compaction_start", {}).answer("", "c2").answer("in", agent="c2", output=5).compact()
     rows = [("s-2", None, SONNET, 1, 10, 0, 0, "user"), *TWO, ("s-1", "c2", SONNET, 700, 5, 600, 0, "sub-agent")]
     rows += [
@@ -91,7 +91,7 @@ def test_rows_of_other_sessions_agents_and_compactions_are_not_mixed_up(home):
     assert not found.problems
 
 
-def test_a_row_of_a_request_that_the_log_does_not_hold_is_passed_over(home):
+def test_row_without_request_is_skipped(home):
     rows = [
         TWO[0],
         ("s-1", None, "gpt-5-mini", 90, 7, 0, 0, "user"),
@@ -103,7 +103,7 @@ def test_a_row_of_a_request_that_the_log_does_not_hold_is_passed_over(home):
     assert not check([str(path)], Budgets(), Options()).result.summary.problems
 
 
-def test_requests_without_a_row_are_said_once(home):
+def test_requests_without_row_are_one_problem(home):
     path = home([("s-1", None, SONNET, 15_000, 99, 0, 0, "user")])
     problems = check([str(path)], Budgets(), Options()).result.problems
     assert [problem.message for problem in problems] == [
@@ -112,12 +112,12 @@ def test_requests_without_a_row_are_said_once(home):
     assert bills(path) == [(None, None, None, 10), (None, None, None, 7)]
 
 
-def test_a_database_that_says_nothing_of_a_session_is_no_problem(home):
+def test_database_without_the_session_is_accepted(home):
     path = home([("s-2", None, SONNET, 15_000, 99, 0, 0, "user")])
     assert not check([str(path)], Budgets(), Options()).result.problems
 
 
-def test_null_is_unknown_and_columns_that_are_missing_are_too(home):
+def test_null_and_missing_columns_are_unknown(home):
     older = "id integer primary key, session_id text, model text"
     older += "".join(f", {name} integer" for name in ("input_tokens", "output_tokens", "cache_read_tokens"))
     path = home([], columns=older)
@@ -128,12 +128,12 @@ def test_null_is_unknown_and_columns_that_are_missing_are_too(home):
     assert bills(path) == [(400, 100, None, 10), (None, None, None, 7)]
 
 
-def test_more_cached_than_there_was_input_is_no_negative_count(home):
+def test_cached_beyond_input_gives_no_negative_count(home):
     path = home([("s-1", None, SONNET, 100, 10, 90, 20, "user"), TWO[1]])
     assert bills(path)[0] == (None, 90, 20, 10)
 
 
-def test_sums_at_the_end_that_contradict_the_database_are_a_problem(home):
+def test_totals_that_contradict_the_database_are_a_problem(home):
     path = home(TWO, plain().shutdown(claude_sonnet_5=(2, 30_100, 13_000, 15_000, 17)))
     (problem,) = check([str(path)], Budgets(), Options()).result.problems
     assert problem.message == (
@@ -145,7 +145,7 @@ def test_sums_at_the_end_that_contradict_the_database_are_a_problem(home):
 
 
 @pytest.mark.parametrize("damage", [b"", b"no database at all" * 100, b"SQLite format 3\x00" + bytes(200)])
-def test_a_database_that_cannot_be_read_is_a_problem_and_the_log_is_judged(home, tmp_path, damage):
+def test_unreadable_database_is_a_problem(home, tmp_path, damage):
     path = home(TWO)
     for name in ("session-store.db-wal", "session-store.db-shm"):
         (tmp_path / name).unlink()
@@ -163,7 +163,7 @@ def test_a_database_of_another_schema_is_a_problem(home):
     ]
 
 
-def test_a_database_that_another_process_writes_is_read(home, tmp_path):
+def test_locked_database_is_read(home, tmp_path):
     path = home(TWO)
     with sqlite3.connect(tmp_path / "session-store.db", isolation_level=None) as connection:
         connection.execute("begin exclusive")
@@ -189,7 +189,7 @@ class TestContract(ReaderContract):
 
 
 @pytest.mark.parametrize("line", [b'{"lore_usage":7}\n', b'{"lore_usage":{"rows":[[{}]]}}\n', b'{"lore_usage":\n'])
-def test_a_line_before_the_log_that_is_damaged_is_a_problem(line):
+def test_damaged_usage_line_is_a_problem(line):
     values = [found.value for found in everything(Copilot(), line + plain().data())]
     assert [value.code for value in values if isinstance(value, Problem)] == ["LORE215"]
     assert sum(isinstance(value, e.TurnCompleted) for value in values) == 2

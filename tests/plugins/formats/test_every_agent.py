@@ -1,4 +1,4 @@
-"""A home folder that holds the logs of every agent that lore reads: each command finds them and answers on each."""
+"""A home folder with a log of every agent that lore reads: every command works on each of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLAUDE = [
 ]  # fmt: skip
 STORAGE = ".config/Code/User/globalStorage"
 TASK = {"ui_messages.json": cline.simple().shown, "api_conversation_history.json": cline.simple().sent}
-# Of each agent that lore reads: a file of its log, what it holds, and the files beside it.
+# For each agent: the file of a log, and its content.
 LOGS: dict[str, tuple[str, bytes]] = {
     "claude-code": (".claude/projects/-w/a.jsonl", b"".join(dumps(line) + b"\n" for line in CLAUDE)),
     "codex": (".codex/sessions/2026/04/08/rollout-1.jsonl", codex.plain().data()),
@@ -46,7 +46,7 @@ AGENTS = {*LOGS, *FOLDERS, *STORES}
 
 @pytest.fixture(autouse=True)
 def home():
-    """All logs, below the home folder of the test."""
+    """All logs, in the home folder of the test."""
     for name, data in LOGS.values():
         put(f"home/{name}", data)
     for folder, files in FOLDERS.values():
@@ -60,42 +60,42 @@ def home():
         written(Path(store), made)
 
 
-def test_the_home_folder_holds_every_agent_that_lore_reads():
+def test_home_holds_every_agent_that_is_read():
     assert {agent.name for agent in agents.AGENTS if agent.is_read} == AGENTS
 
 
-def test_each_agent_s_session_is_listed_with_two_requests():
+def test_session_of_each_agent_is_listed():
     found = lore("sessions", "--json").json["sessions"]
     assert {row["agent"]: (row["requests"], row["problems"]) for row in found} == dict.fromkeys(AGENTS, (2, 0))
     assert all(row["counted"] and row["message"] is None for row in found)
 
 
-def test_check_judges_all_of_them_without_a_path_and_says_once_what_they_lack():
+def test_check_without_path_judges_all_logs():
     ran = lore("check")
     assert f"{len(AGENTS)} files, " in ran.out
     lacking = [line for line in ran.out.splitlines() if line.startswith("not in ")]
     names = [name for line in lacking for name in line.removeprefix("not in ").partition(" logs: ")[0].split(", ")]
     formats = {agent.formats[-1 if agent.name in FOLDERS else 0] for agent in agents.AGENTS if agent.is_read}
-    assert sorted(names) == sorted(formats - {"kimi-code"})  # whose log holds both
+    assert sorted(names) == sorted(formats - {"kimi-code"})  # its log has both
     assert sum("the system prompt and the schemas of tools" in line for line in lacking) == 1
 
 
-def test_simulate_says_the_same_of_what_they_lack():
+def test_simulate_reports_the_same_missing_data():
     checked = lore("check", "--json").json["unseen"]
     notes = [note for note in lore("simulate", "--json").json["notes"] if note.startswith("not in ")]
     named = {name for note in notes for name in note.removeprefix("not in ").partition(" logs: ")[0].split(", ")}
     assert named == {lacking["format"] for lacking in checked}
 
 
-def test_money_is_summed_by_the_projects_that_sessions_names():
+def test_money_is_summed_by_project():
     named = {row["project"] for row in lore("sessions", "--json").json["sessions"]} - {None}
     groups = {group["name"] for group in lore("simulate", "--json").json["groups"] if group["by"] == "project"}
     assert "/w" in named <= groups
-    assert "08" not in groups  # a folder of Codex's, which is a day
+    assert "08" not in groups  # a folder of Codex, named after a day
 
 
 @pytest.mark.parametrize("agent", sorted(AGENTS))
-def test_each_command_answers_on_the_log_of_each_agent(agent):
+def test_each_command_works_on_each_agent(agent):
     path = STORES.get(agent) or f"home/{(LOGS | FOLDERS)[agent][0]}"
     for command in (
         ["fold"], ["assemble"], ["diff-prefix"], ["simulate"], ["simulate", "--by", "reliability"],
@@ -114,7 +114,7 @@ def test_each_command_answers_on_the_log_of_each_agent(agent):
     assert lore("store", "import", path, "--store", "sqlite:s.db").code == 0
 
 
-def test_a_fall_of_a_cache_without_breakpoints_is_told_without_them():
+def test_finding_without_breakpoints_does_not_mention_them():
     made = codex.Rollout().meta().context().user("hello").call("c0").count(30_000, 2_432).result("c0")
     made.call("c1").count(31_000, 29_952).result("c1").call("c2").count(32_000, 30_976).result("c2")
     made.message("assistant", "no").count(33_000, 22_400)
@@ -123,7 +123,7 @@ def test_a_fall_of_a_cache_without_breakpoints_is_told_without_them():
     assert "breakpoint" not in ran.out
 
 
-def test_a_log_without_bills_is_simulated_in_a_sentence():
+def test_log_without_usage_cannot_be_simulated():
     log = copilot.plain().data()
     ran = lore("simulate", put("events.jsonl", log))
     assert "2 turns, none of them with a bill: nothing can be predicted" in ran.out

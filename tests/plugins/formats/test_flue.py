@@ -1,4 +1,4 @@
-"""flue's sessions: the path through their entries, whichever way they were saved."""
+"""The reader of flue's sessions: the path through their entries, from documents and from deltas."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def events(data: bytes):
 
 
 def folded(data: bytes) -> FoldedSession:
-    """The state at the end; nothing in it may be a problem of the fold."""
+    """The state at the end; no event may be invalid."""
     folding = Folding(FoldedSession(format="flue"))
     for one in events(data):
         if not isinstance(one, Problem):
@@ -64,7 +64,7 @@ def folded(data: bytes) -> FoldedSession:
 
 
 def texts(data: bytes) -> list[str]:
-    """What the timeline says."""
+    """The texts of the timeline."""
     found = []
     for entry in folded(data).main().entries:
         match entry.item:
@@ -85,7 +85,7 @@ def codes(data: bytes) -> list[str]:
 
 
 @pytest.mark.parametrize("sample", TestContract.samples)
-def test_the_registry_knows_every_form(sample):
+def test_registry_recognises_every_form(sample):
     assert recognise(sample) is Flue
 
 
@@ -103,33 +103,33 @@ def test_a_long_document_is_recognised_by_its_beginning():
         b'{"version":2}\n',
     ],
 )
-def test_what_is_none_is_not_taken_for_one(other):
+def test_other_files_are_not_recognised(other):
     assert not Flue.recognises(other)
 
 
-def test_a_document_and_lines_with_deltas_give_one_timeline():
+def test_document_and_deltas_give_one_timeline():
     wanted = ["[Context Summary]\n\na.py prints 1.", "And b.py?", "b.py prints 2."]
     assert texts(flue.DOCUMENT) == texts(flue.LINES) == wanted
 
 
-def test_the_timeline_is_the_way_to_the_leaf():
+def test_timeline_is_the_path_to_the_leaf():
     assert texts(dumps(flue.document(TREE, "d"))) == ["one", "1", "two", "2"]
     assert texts(dumps(flue.document(TREE, "f"))) == ["one", "1", "three", "3"]
     assert texts(dumps(flue.document(TREE, "a"))) == ["one"]
     assert texts(dumps(flue.document(TREE, None))) == ["one", "1", "three", "3"]
 
 
-def test_answers_on_a_branch_that_was_left_are_turns_all_the_same():
+def test_answers_on_other_branches_are_turns():
     state = folded(dumps(flue.document(TREE, "d")))
     assert (state.main().turns, state.main().totals.output_tokens) == (3, 12)
 
 
-def test_a_leaf_of_a_header_holds_when_its_entries_are_there():
+def test_leaf_may_come_before_its_entry():
     assert texts(flue.lines(flue.header("d"), *TREE)) == ["one", "1", "two", "2"]
     assert texts(flue.lines(flue.header("d"), *TREE, flue.delta([], None))) == ["one", "1", "three", "3"]
 
 
-def test_the_header_says_what_the_first_answer_does():
+def test_first_answer_gives_the_model():
     first = events(flue.DOCUMENT)[0]
     assert isinstance(first, SessionStarted)
     assert (first.model, first.dialect, first.at) == ("claude-opus-5", "anthropic", flue.at(0))
@@ -144,17 +144,17 @@ def test_the_header_says_what_the_first_answer_does():
         ("google-vertex", "gemini"), ("bedrock-converse-stream", "bedrock"), ("carrier-pigeon", None),
     ],
 )  # fmt: skip
-def test_the_wire_says_the_dialect(wire, dialect):
+def test_api_gives_the_dialect(wire, dialect):
     data = dumps(flue.document([flue.answer("a", None, "hi", api=wire)], "a"))
     assert folded(data).dialect == dialect
 
 
-def test_a_bill_leaves_out_what_was_cached():
+def test_usage_separates_cached_input():
     bills = [one.usage for one in events(flue.DOCUMENT) if isinstance(one, TurnCompleted)]
     assert bills[1] == Usage(uncached_tokens=5, read_tokens=1103, write_tokens=20, output_tokens=4)
 
 
-def test_writes_for_an_hour_are_told_apart():
+def test_one_hour_writes_are_counted_separately():
     message = flue.answer("a", None, "hi")
     message["message"]["usage"]["cacheWrite1h"] = 2
     bill = next(one.usage for one in events(dumps(flue.document([message], "a"))) if isinstance(one, TurnCompleted))
@@ -162,7 +162,7 @@ def test_writes_for_an_hour_are_told_apart():
     assert (bill.write_tokens, bill.write_1h_tokens) == (3, 2)
 
 
-def test_a_request_that_failed_has_no_bill_of_zeros():
+def test_failed_request_has_no_usage():
     failed = [one for one in events(flue.LINES) if isinstance(one, TurnFailed)]
     assert [(one.usage, one.error) for one in failed] == [(None, "overflow")]
     given_up = flue.answer("a", None, "so f", stopReason="aborted", usage=(1, 2, 3, 4))
@@ -170,7 +170,7 @@ def test_a_request_that_failed_has_no_bill_of_zeros():
     assert canceled[0].usage is not None
 
 
-def test_a_model_that_changes_is_said():
+def test_model_change_is_recorded():
     entries = [*TREE[:4], flue.user("g", "d", "x"), flue.answer("h", "g", "y", model="claude-haiku-4-5")]
     assert folded(dumps(flue.document(entries, "h"))).main().model == "claude-haiku-4-5"
 
@@ -178,12 +178,13 @@ def test_a_model_that_changes_is_said():
 # deltas
 
 
-def test_removals_come_before_what_is_new():
+def test_removals_are_applied_before_additions():
     data = flue.lines(flue.header(None), *TREE[:4], flue.delta([flue.answer("d", "c", "better")], "d", ("d",)))
     assert texts(data) == ["one", "1", "two", "better"]
+    assert folded(data).main().turns == 3  # the removed answer was a request, too
 
 
-def test_a_delta_that_comes_again_changes_nothing():
+def test_repeated_delta_changes_nothing():
     more = flue.delta(flue.BEFORE[3:4], "00000004", ("0000000f",))
     once = flue.lines(
         flue.header(None), *flue.BEFORE[:3], flue.FAILED | {"id": "0000000f", "parentId": "00000003"}, more
@@ -192,22 +193,17 @@ def test_a_delta_that_comes_again_changes_nothing():
     assert codes(once + flue.lines(more)) == []
 
 
-def test_an_answer_in_place_of_another_is_a_turn_of_its_own():
-    data = flue.lines(flue.header(None), *TREE[:4], flue.delta([flue.answer("d", "c", "better")], "d", ("d",)))
-    assert folded(data).main().turns == 3
-
-
 def test_a_delta_without_new_entries_deletes_nothing():
     data = flue.lines(flue.header(None), *TREE[:4])
     assert texts(data + flue.lines(flue.delta([], "d"))) == texts(data)
 
 
-def test_an_entry_that_comes_again_otherwise_is_said_and_the_first_holds():
+def test_first_version_of_an_entry_is_kept():
     data = flue.lines(flue.header(None), *TREE[:2], flue.delta([flue.answer("b", "a", "other")], "b"))
     assert (texts(data), codes(data)) == (["one", "1"], ["LORE205"])
 
 
-def test_a_document_behind_others_is_all_there_is():
+def test_last_document_replaces_earlier_ones():
     data = flue.lines(flue.document(TREE[:4], "d"), flue.document(TREE[:2], "b"))
     assert texts(data) == ["one", "1"]
 
@@ -220,7 +216,7 @@ def test_a_removed_result_leaves_its_call_without_one():
     assert (call.status, bytes(call.output)) == ("running", b"null")
 
 
-def test_a_leaf_that_is_no_entry_is_said():
+def test_missing_leaf_is_a_problem():
     assert codes(dumps(flue.document(TREE, "zz"))) == ["LORE204"]
     assert texts(dumps(flue.document(TREE, "zz"))) == ["one", "1", "three", "3"]
 
@@ -228,17 +224,17 @@ def test_a_leaf_that_is_no_entry_is_said():
 # compactions
 
 
-def test_a_compaction_without_its_first_kept_entry_keeps_nothing():
+def test_compaction_without_first_kept_keeps_nothing():
     entries = [*TREE[:4], flue.compaction("k", "d", "all of it", "gone"), flue.user("m", "k", "on")]
     assert texts(dumps(flue.document(entries, "m"))) == ["[Context Summary]\n\nall of it", "on"]
 
 
-def test_a_summary_that_says_what_it_is_is_not_told_twice():
+def test_summary_gets_one_heading():
     entries = [*TREE[:2], flue.compaction("k", "b", "[Context Summary]\n\nx", "b")]
     assert texts(dumps(flue.document(entries, "k"))) == ["[Context Summary]\n\nx", "1"]
 
 
-def test_a_later_compaction_may_keep_what_an_earlier_one_dropped():
+def test_later_compaction_may_restore_entries():
     entries = [
         *TREE[:4], flue.compaction("k", "d", "first", "d"), flue.user("m", "k", "on"),
         flue.compaction("n", "m", "second", "c"), flue.user("o", "n", "and on"),
@@ -246,13 +242,13 @@ def test_a_later_compaction_may_keep_what_an_earlier_one_dropped():
     assert texts(dumps(flue.document(entries, "o"))) == ["[Context Summary]\n\nsecond", "two", "2", "on", "and on"]
 
 
-def test_a_branch_from_before_a_compaction_shows_what_was_dropped():
+def test_branch_before_compaction_shows_all():
     entries = [*TREE[:4], flue.compaction("k", "d", "sum", "d"), flue.user("m", "k", "on"), *TREE[4:]]
     assert texts(dumps(flue.document(entries, "f"))) == ["one", "1", "three", "3"]
     assert texts(dumps(flue.document(entries, "m"))) == ["[Context Summary]\n\nsum", "2", "on"]
 
 
-def test_a_branch_summary_is_text_that_nobody_said():
+def test_branch_summary_is_injected_context():
     summary = {
         "type": "branch_summary", "id": "s", "parentId": "b", "timestamp": flue.at(3), "fromId": "d", "summary": "left",
     }  # fmt: skip
@@ -283,7 +279,7 @@ def test_reasoning_keeps_its_signature():
     assert json.loads(bytes(third.json))["id"] == "r"
 
 
-def test_images_are_images():
+def test_images_are_kept():
     image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
     message = flue.entry("a", None, {"role": "user", "content": [image]})
     found = items_of("a", dumps(message))[0]
@@ -296,7 +292,7 @@ def test_images_are_images():
     assert [block["type"] for block in json.loads(bytes(patch.output))] == ["image", "text"]
 
 
-def test_text_stays_as_it_was_spelled():
+def test_text_keeps_its_escapes():
     message = dumps(flue.user("a", None, "x")).replace(b'"x"', rb'"\u00e9\/\ud83d"')
     assert rb'"\u00e9\/\ud83d"' in b"".join(
         bytes(block.text) for item in items_of("a", message) for block in item.blocks
@@ -311,7 +307,7 @@ def test_text_stays_as_it_was_spelled():
         {"type": "message", "id": "x", "parentId": "b", "timestamp": flue.at(3), "message": None},
     ],
 )
-def test_what_is_unknown_is_opaque_and_counted(odd):
+def test_unknown_entry_is_an_opaque_problem(odd):
     data = dumps(flue.document([*TREE[:2], odd], "x"))
     assert codes(data) == ["LORE203"]
     assert isinstance(folded(data).main().entries[-1].item, OpaqueItem)
@@ -324,7 +320,7 @@ def test_a_message_without_content_is_opaque(content):
         assert isinstance(items_of("a", dumps(entry))[0], OpaqueItem)
 
 
-def test_an_entry_stands_where_it_stands_in_the_file():
+def test_entries_have_their_place_in_the_file():
     data = json.dumps(flue.document(TREE, "f"), indent=2).encode()
     reads = everything(Flue(), data)
     for read in reads:
@@ -332,17 +328,14 @@ def test_an_entry_stands_where_it_stands_in_the_file():
         assert data[: read.byte].count(b"\n") + 1 == read.line
 
 
-def test_flue_leaf_left_at_the_end_is_placed_at_the_last_line():
+def test_leaf_decided_last_has_last_line():
     entries = [flue.user("a", None, "one"), flue.answer("b", "a", "1"), flue.user("c", "b", "two")]
     header = {key: value for key, value in flue.document(entries, "b").items() if key != "entries"}
     data = b"".join(dumps(one) + b"\n" for one in (header, *entries))
     assert everything(Flue(), data)[-1].line == 4
 
 
-# hostile
-
-
-def test_a_circle_of_parents_is_cut_and_said():
+def test_circle_of_parents_is_a_problem():
     entries = [flue.user("a", "b", "one"), flue.answer("b", "a", "1"), flue.user("c", "b", "two")]
     data = dumps(flue.document(entries, "c"))
     assert (texts(data), codes(data)) == (["one", "1", "two"], ["LORE206"])
@@ -350,7 +343,7 @@ def test_a_circle_of_parents_is_cut_and_said():
     assert (texts(alone), codes(alone)) == (["one"], ["LORE206"])
 
 
-def test_a_parent_that_is_missing_ends_the_way():
+def test_missing_parent_ends_the_path():
     data = dumps(flue.document([*TREE[:2], flue.user("c", "gone", "two")], "c"))
     assert (texts(data), codes(data)) == (["two"], ["LORE206"])
 
@@ -359,8 +352,8 @@ def test_parents_may_come_late():
     assert texts(dumps(flue.document(TREE[:4][::-1], "d"))) == ["one", "1", "two", "2"]
 
 
-def way(entries, leaf):
-    """The texts of the way to a leaf, by the rule itself."""
+def path_texts(entries, leaf):
+    """The texts of the path to a leaf, computed in the simplest way."""
     known, found = {one["id"]: one for one in entries}, []
     while leaf in known and leaf not in found:
         found.append(leaf)
@@ -369,7 +362,7 @@ def way(entries, leaf):
 
 
 @each(range(50))
-def test_any_tree_in_any_pieces_is_the_way_to_its_leaf(seed):
+def test_random_trees_give_the_path_to_the_leaf(seed):
     chance = random.Random(seed)
     entries, records, removed = [], [flue.header(None)], []
     while len(entries) < 14:
@@ -385,11 +378,11 @@ def test_any_tree_in_any_pieces_is_the_way_to_its_leaf(seed):
         leaf = chance.choice([one["id"] for one in entries]) if entries else None
         record = flue.delta(new, leaf, gone) if chance.random() < 0.7 else flue.document(entries, leaf)
         records += [record, record] if chance.random() < 0.2 else [record]
-    assert texts(flue.lines(*records)) == way(entries, leaf)
-    assert texts(dumps(flue.document(entries, leaf))) == way(entries, leaf)
+    expected = path_texts(entries, leaf)
+    assert texts(flue.lines(*records)) == texts(dumps(flue.document(entries, leaf))) == expected
 
 
-def test_branches_that_never_end_cost_no_more_than_their_bytes(monkeypatch):
+def test_jumps_between_branches_have_a_limit(monkeypatch):
     monkeypatch.setattr("lore_plugins.formats.flue.MOST_REPLAYED", 300)
     left = [flue.user(f"l{n}", f"l{n - 1}" if n else None, f"l{n}") for n in range(50)]
     right = [flue.user(f"r{n}", f"r{n - 1}" if n else None, f"r{n}") for n in range(50)]
@@ -400,7 +393,7 @@ def test_branches_that_never_end_cost_no_more_than_their_bytes(monkeypatch):
     assert sum(len(one.uuids) for one in events(data) if isinstance(one, Remove)) < 1000
 
 
-def test_compactions_that_keep_all_cost_no_more_than_their_bytes(monkeypatch):
+def test_repeated_compactions_have_a_limit(monkeypatch):
     monkeypatch.setattr("lore_plugins.formats.flue.MOST_REPLAYED", 300)
     entries, last = [flue.answer("a0", None, "hi")], "a0"
     for n in range(200):
@@ -415,7 +408,7 @@ def test_compactions_that_keep_all_cost_no_more_than_their_bytes(monkeypatch):
     assert sum(kept) <= 300
 
 
-def test_a_long_session_takes_time_in_proportion():
+def test_long_session_takes_linear_time():
     entries = [flue.user(f"u{n}", f"u{n - 1}" if n else None, "x" * 50) for n in range(20_000)]
     data = dumps(flue.document(entries, "u19999"))
     begin = time.process_time()

@@ -1,4 +1,4 @@
-"""Without the plug-in: its files are named, and none is read as something else."""
+"""Without the plug-in: an error names the missing plug-in, and no file is read in another format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reader of Kimi CLI's sessions: both files joined and alone, rotated files, bills, subagents, damage."""
+"""The reader of Kimi CLI's sessions: both files together and alone, rotated files, usage, subagents, damage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from plugins.formats.kimi_session import KimiSession, counts, lines, plain
 
 
 def busy() -> KimiSession:
-    """All that happens in one session: calls, a revert, compactions, an answer that was lost, a history cleared."""
+    """A session with calls, a revert, compactions, an interrupted answer and a cleared history."""
     made = plain().user("more").step(text("ok"), usage=counts(300, 10_112), calls=("c-2", "c-3"))
     made.revert(3, "take care").step(text("again"), usage=counts(100, 10_112)).compact("So far.")
     made.step(text("on"), usage=counts(2_000, 0)).user("x").step(usage=counts(50, 2_000), calls=("c-9",), lost=True)
@@ -41,14 +41,14 @@ class TestFolders(ReaderContract):
 
 
 def bills(reader, data, chain="main"):
-    """What was billed: not read, read, put out."""
+    """The usage of each request: (uncached, read, output)."""
     found = [event for event in events(reader, data) if isinstance(event, e.TurnCompleted) and event.chain == chain]
     usages = [event.usage or e.Usage() for event in found]
     return [(usage.uncached_tokens, usage.read_tokens, usage.output_tokens) for usage in usages]
 
 
 def items(reader, data):
-    """The items of the main chain at the end; nothing may be a problem."""
+    """The items of the main chain at the end; there may be no problem."""
     session = folded(reader, data)
     assert not session.problems
     return [entry.item for entry in session.state.main().entries]
@@ -60,24 +60,24 @@ def texts(items):
 
 
 def counted(made):
-    """The bills that the screen's log holds, by plain json."""
+    """The usage in the wire file, read with plain json."""
     usages = [line["message"]["payload"].get("token_usage") for line in made.wire[1:]]
     names = ("input_other", "input_cache_read", "output")
     return [tuple(usage[name] for name in names) for usage in usages if usage]
 
 
 @pytest.mark.parametrize("sample", [*TestFiles.samples, *TestFolders.samples])
-def test_the_registry_knows_them(sample):
+def test_registry_recognises_them(sample):
     assert recognise(sample) in (KimiCli, KimiCliSession)
 
 
-def test_another_log_is_none():
+def test_other_logs_are_not_recognised():
     assert recognise(b'{"role":"user","content":"hi"}\n') is not KimiCli
     assert recognise(b'{"timestamp":1,"message":"hi"}\n') is not KimiCli
     assert recognise(b'{"type":"metadata","protocol_version":"1.5","created_at":1}\n') is KimiCode
 
 
-def test_each_bill_of_the_screen_is_one_request_whatever_became_of_its_messages():
+def test_each_usage_record_is_one_request():
     made = busy()
     assert bills(KimiCliSession, made.pack()) == counted(made) == bills(KimiCli, lines(made.wire))
     del made.aside[1]
@@ -86,7 +86,7 @@ def test_each_bill_of_the_screen_is_one_request_whatever_became_of_its_messages(
     assert bills(KimiCliSession, made.pack()) == counted(made)
 
 
-def test_messages_and_the_system_prompt_are_those_that_the_model_was_sent():
+def test_messages_come_from_the_context_file():
     prompt, answer, called, last = items(KimiCliSession, plain().pack())
     assert isinstance(prompt, UserMessage)
     assert isinstance(last, AssistantMessage)
@@ -96,21 +96,21 @@ def test_messages_and_the_system_prompt_are_those_that_the_model_was_sent():
     assert text_of(bytes(folded(KimiCliSession, plain().pack()).state.main().system)) == "You are Kimi."
 
 
-def test_requests_have_the_screen_s_times_and_the_provider_s_ids():
+def test_requests_have_times_and_response_ids():
     starts = [event.at for event in events(KimiCliSession, plain().pack()) if isinstance(event, e.TurnStarted)]
     ends = [event for event in events(KimiCliSession, plain().pack()) if isinstance(event, e.TurnCompleted)]
     assert starts == ["2026-06-24T10:01:42.250Z", "2026-06-24T10:01:48.250Z"]
     assert [(end.at, end.response_id) for end in ends][1] == ("2026-06-24T10:01:50.250Z", "chatcmpl-2")
 
 
-def test_a_revert_takes_back_what_stood_behind_the_checkpoint():
+def test_revert_removes_messages_after_the_checkpoint():
     made = plain().user("more").step(text("ok"), usage=counts(300, 10_112), calls=("c-2",)).revert(3, "take care")
     found = items(KimiCliSession, made.pack())
     assert texts(found[:-1]) == texts(items(KimiCliSession, plain().pack()))
     assert found[-1].source == "context_injection"
 
 
-def test_a_compaction_leaves_its_summary_and_the_last_messages():
+def test_compaction_keeps_summary_and_last_messages():
     made = plain().user("more").compact("So far.", manual=True)
     found = items(KimiCliSession, made.pack())
     assert [type(item) for item in found] == [CompactDivider, AssistantMessage, UserMessage]
@@ -122,7 +122,7 @@ def test_a_compaction_leaves_its_summary_and_the_last_messages():
     assert [type(item) for item in items(KimiCliSession, called.pack())] == [CompactDivider, AssistantMessage, ToolCall]
 
 
-def test_a_history_that_is_cleared_is_anew_and_another_system_prompt_is_the_session_s():
+def test_cleared_history_starts_again():
     made = plain()
     made.system = "You are another."
     made.clear().user("anew")
@@ -132,14 +132,14 @@ def test_a_history_that_is_cleared_is_anew_and_another_system_prompt_is_the_sess
     assert len(items(KimiCli, lines(made.wire))) == 2
 
 
-def test_an_answer_that_was_lost_is_billed_and_leaves_nothing():
+def test_interrupted_answer_is_billed_but_not_kept():
     made = plain().user("x").step(usage=counts(50, 2_000), calls=("c-9",), lost=True)
     assert len(bills(KimiCliSession, made.pack())) == 3
     assert isinstance(items(KimiCliSession, made.pack())[-1], UserMessage)
     assert "interrupt" in [event.name for event in events(KimiCliSession, made.pack()) if isinstance(event, e.Observed)]
 
 
-def test_the_model_s_log_alone_says_what_was_put_out():
+def test_context_file_alone_has_output_tokens():
     assert bills(KimiCli, lines(plain().context)) == [(None, None, 10), (None, None, 10)]
     late = [line for line in plain().context if line["role"] != "_usage"]
     assert bills(KimiCli, lines(late)) == [(None, None, None)] * 2
@@ -148,7 +148,7 @@ def test_the_model_s_log_alone_says_what_was_put_out():
     assert bills(KimiCliSession, behind.pack()) == counted(behind)
 
 
-def test_the_screen_alone_gives_a_timeline():
+def test_wire_file_alone_gives_a_timeline():
     prompt, thought, spoken, called, answer = items(KimiCli, lines(plain().wire))
     assert (prompt.source, thought.response_id) == ("user", spoken.response_id)
     assert text_of(json.loads(bytes(called.output))[0]["text"].encode()) == "<system>Done.</system>"
@@ -157,7 +157,7 @@ def test_the_screen_alone_gives_a_timeline():
     assert recognise(lines(old.wire)) is KimiCli
 
 
-def test_an_older_client_notes_its_subagents_in_the_session_s_log():
+def test_older_client_logs_subagents_in_session_file():
     made = plain()
     inner = {"type": "StatusUpdate", "payload": {"token_usage": counts(7, 3), "message_id": "m"}}
     made.event("SubagentEvent", task_tool_call_id="c-1", event={"type": "StepBegin", "payload": {"n": 1}})
@@ -167,7 +167,7 @@ def test_an_older_client_notes_its_subagents_in_the_session_s_log():
     assert len(bills(KimiCliSession, made.pack())) == 2
 
 
-def test_an_id_of_anthropic_s_is_its_dialect_and_signs_are_noted():
+def test_response_id_reveals_the_dialect():
     made = plain().event("StepRetry", n=1).event("StatusUpdate", plan_mode=True)
     made.event("StatusUpdate", token_usage=counts(1, 2, write=0), message_id="msg_1")
     found = events(KimiCliSession, made.pack())
@@ -191,7 +191,7 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("line", HOSTILE, ids=str)
-def test_what_cannot_be_read_is_kept_with_its_place_and_the_rest_is_read(line):
+def test_malformed_line_is_kept_with_its_place(line):
     made = plain()
     (made.context if "role" in line else made.wire).insert(2, line)
     session = folded(KimiCliSession, made.pack())
@@ -200,7 +200,7 @@ def test_what_cannot_be_read_is_kept_with_its_place_and_the_rest_is_read(line):
     assert bills(KimiCliSession, made.pack()) == [(10_000, 0, 10), (216, 9_984, 10)]
 
 
-def test_odd_counts_and_subagents_within_subagents_and_torn_ends_are_read():
+def test_odd_values_and_torn_ends_are_read():
     made = plain()
     inner = {"type": "SubagentEvent", "payload": {"event": {"type": "SubagentEvent", "payload": {}}}}
     made.wire.append({"timestamp": 1e300, "message": inner})
@@ -212,8 +212,8 @@ def test_odd_counts_and_subagents_within_subagents_and_torn_ends_are_read():
     assert codes(KimiCliSession, made.pack(**{WIRE: made.files()[WIRE][:-20]})) == [Code.TORN_LAST_LINE]
 
 
-def test_a_history_that_is_cleared_within_a_step_takes_what_the_step_still_says():
-    """The reader raised IndexError: the step's message had gone with the others."""
+def test_history_may_be_cleared_within_a_step():
+    """Regression: the reader raised IndexError."""
     made = KimiSession().event("TurnBegin", user_input="hi").event("StepBegin", n=1).event("ContentPart", **text("one"))
     made.event("TurnBegin", user_input="/clear").event("TurnBegin", user_input="anew")
     data = lines(made.event("ContentPart", **text("two")).wire)

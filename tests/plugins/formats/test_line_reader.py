@@ -1,4 +1,4 @@
-"""A line that is no record: the same problem, whatever the format."""
+"""A line without a record is the same problem in every format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""mini-swe-agent's trajectories: messages as they were sent, bills of responses, all that can be wrong with a file."""
+"""The reader of mini-swe-agent's trajectories: messages, usage, damaged files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TASK = {"role": "user", "content": "Mend it — now"}
 
 
 def usage(whole: int, read: int, output: int = 7) -> dict[str, Any]:
-    """What DeepSeek counts."""
+    """Usage as DeepSeek counts it."""
     return {
         "prompt_tokens": whole, "completion_tokens": output, "total_tokens": whole + output,
         "prompt_tokens_details": {"cached_tokens": read}, "prompt_cache_hit_tokens": read,
@@ -101,7 +101,7 @@ def session(data: bytes) -> FoldedSession:
 
 
 @pytest.mark.parametrize("sample", TestContract.samples)
-def test_the_registry_knows_it(sample):
+def test_registry_recognises_it(sample):
     assert recognise(sample) is MiniSweAgent
 
 
@@ -113,22 +113,22 @@ def test_the_registry_knows_it(sample):
         b'["mini_version"]',
     ],
 )
-def test_what_is_none_is_not_taken_for_one(other):
+def test_other_files_are_not_recognised(other):
     assert recognise(other) is not MiniSweAgent
 
 
-def test_messages_are_the_prompt_and_each_of_the_assistant_is_a_request():
+def test_assistant_messages_are_requests():
     state = session(RUN)
     kinds = [type(entry.item) for entry in state.main().entries]
     assert kinds == [UserMessage, AssistantMessage, ToolCall, ToolCall, AssistantMessage, ToolCall]
     assert bytes(state.main().system) == b'"You solve tasks."'
     assert (state.main().model, state.dialect) == ("deepseek/deepseek-chat", "openai-chat")
     first, second = (found for found in read(RUN) if isinstance(found, e.TurnStarted))
-    assert (first.turn, first.at) == (1, "2023-11-14T22:13:30.000Z")  # when the provider took it: the task has no time
-    assert (second.turn, second.at) == (2, "2023-11-14T22:13:34.500Z")  # when the last result was there
+    assert (first.turn, first.at) == (1, "2023-11-14T22:13:30.000Z")  # `created`, as the task has no time
+    assert (second.turn, second.at) == (2, "2023-11-14T22:13:34.500Z")  # the time of the last result
 
 
-def test_bills_count_what_was_read_apart():
+def test_usage_separates_cached_input():
     bills = [found.usage for found in read(RUN) if isinstance(found, e.TurnCompleted)]
     client = "mini-swe-agent 2.2.7"
     assert bills == [
@@ -137,7 +137,7 @@ def test_bills_count_what_was_read_apart():
     ]
 
 
-def test_results_come_to_their_calls():
+def test_results_belong_to_their_calls():
     calls = [entry.item for entry in session(RUN).main().entries if isinstance(entry.item, ToolCall)]
     assert [(call.status, bytes(call.output)) for call in calls] == [
         ("completed", b'"a\\nb"'), ("failed", b'"no"'), ("running", b"null"),
@@ -147,14 +147,14 @@ def test_results_come_to_their_calls():
     ]  # fmt: skip
 
 
-def test_a_run_without_tools_says_its_commands_in_texts():
+def test_run_without_tools_has_only_messages():
     state = session(TEXT)
     assert [type(entry.item) for entry in state.main().entries] == [UserMessage, AssistantMessage, UserMessage]
     (bill,) = (found.usage for found in read(TEXT) if isinstance(found, e.TurnCompleted))
     assert bill == e.Usage(50, None, None, 4, client="mini-swe-agent 1.14.0")
 
 
-def test_a_response_of_the_responses_api_is_taken_apart():
+def test_responses_api_output_becomes_items():
     state = session(RESPONSES)
     items = [entry.item for entry in state.main().entries]
     assert [type(item) for item in items] == [UserMessage, AssistantMessage, AssistantMessage, ToolCall]
@@ -171,7 +171,7 @@ def test_reasoning_is_thinking():
     assert bytes(said.blocks[0].text) == b'"hm"'
 
 
-def test_a_file_without_a_model_takes_that_of_the_response():
+def test_response_names_the_model():
     data = trajectory(SYSTEM, TASK, answer(1, usage(9, 0)), config=None)
     assert session(data).main().model == "deepseek-chat"
 
@@ -184,7 +184,7 @@ def test_a_file_without_a_model_takes_that_of_the_response():
         {"object": "response", "output": "none"},
     ],
 )  # fmt: skip
-def test_what_is_malformed_is_kept_and_named(message):
+def test_malformed_message_is_kept_as_opaque(message):
     data = trajectory(SYSTEM, TASK, message, answer(1, usage(9, 0)))
     assert len(codes(MiniSweAgent, data)) == 1
     assert any(isinstance(found, e.OpaqueEvent) for found in read(data))
@@ -192,14 +192,14 @@ def test_what_is_malformed_is_kept_and_named(message):
 
 
 @pytest.mark.parametrize("bill", [None, [], "many", {}, {"prompt_tokens": "x"}])
-def test_a_bill_that_says_nothing_is_unknown(bill):
+def test_unusable_usage_is_unknown(bill):
     (found,) = (
         found for found in read(trajectory(SYSTEM, TASK, answer(1, bill))) if isinstance(found, e.TurnCompleted)
     )
     assert found.usage is None
 
 
-def test_a_read_beyond_the_input_is_no_negative_count():
+def test_cached_beyond_input_gives_no_negative_count():
     data = trajectory(SYSTEM, TASK, answer(1, {**usage(10, 0), "prompt_tokens_details": {"cached_tokens": 64}}))
     (found,) = (found for found in read(data) if isinstance(found, e.TurnCompleted))
     assert found.usage is not None
@@ -210,18 +210,18 @@ def test_a_read_beyond_the_input_is_no_negative_count():
 @pytest.mark.parametrize(
     "value", [None, True, -1, "x", [], {"a": {}}, 1e300, 10**400], ids=lambda value: str(value)[:9]
 )
-def test_no_value_of_another_type_breaks_the_reader(value):
+def test_wrong_types_raise_no_error(value):
     for data in with_members(RUN, value):
         events(MiniSweAgent, data)
 
 
-def test_a_file_that_ends_early_says_so_and_gives_what_it_has():
+def test_truncated_file_gives_what_it_has():
     cut = RUN[: RUN.index(b'"exit"')]
     assert codes(MiniSweAgent, cut) == [Code.TORN_LAST_LINE]
     assert sum(isinstance(found, e.TurnCompleted) for found in read(cut)) == 2
 
 
-def test_arguments_that_are_no_object_stay_as_they_were_said():
+def test_arguments_that_are_no_object_are_kept():
     message = answer(1, usage(9, 0), "ls")
     message["tool_calls"][0]["function"]["arguments"] = "not json"
     (call,) = (

@@ -1,4 +1,4 @@
-"""Real trajectories of mini-swe-agent: requests, tokens and calls counted again with plain json."""
+"""Real trajectories of mini-swe-agent: requests, tokens and calls are counted again with plain json."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def calls_of(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def counted(path: Path) -> dict[str, Any]:
-    """What a person would count in a trajectory of mini-swe-agent."""
+    """Requests, tokens and calls of a trajectory, counted with plain json."""
     messages = json.loads(path.read_bytes())["messages"]
     bills = [message["extra"]["response"]["usage"] for message in messages if message["role"] == "assistant"]
     for bill in bills:
@@ -62,7 +62,7 @@ def test_mini_swe_agent_counts_what_plain_json_counts(path: Path) -> None:
 
 
 @absent(MINI)
-def test_reads_of_deepseek_are_predicted_better_than_by_the_previous_input() -> None:
+def test_deepseek_reads_are_predicted_well() -> None:
     near = predicted_near(MINI)
     assert near.predicted / near.turns >= 0.7
     assert near.predicted > near.previous

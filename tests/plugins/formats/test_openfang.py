@@ -1,4 +1,4 @@
-"""openfang's message lines: whose a message is, calls and results, what a mirror's times say."""
+"""The reader of openfang's message lines: sources of messages, calls and results, times."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def lines(*messages) -> bytes:
 
 
 def folded(data: bytes) -> FoldedSession:
-    """The state at the end; nothing in it may be a problem of the fold."""
+    """The state at the end; no event may be invalid."""
     folding = Folding(FoldedSession(format="openfang"))
     for one in everything(OpenFang(), data):
         if not isinstance(one.value, Problem):
@@ -62,7 +62,7 @@ def codes(data: bytes) -> list[str]:
 
 
 @pytest.mark.parametrize("sample", TestContract.samples)
-def test_the_registry_knows_it(sample):
+def test_registry_recognises_it(sample):
     assert recognise(sample) is OpenFang
 
 
@@ -73,7 +73,7 @@ def test_the_registry_knows_it(sample):
         b'{"role":"tool","content":"hi","timestamp":"x"}\n', b'{"role":"user","timestamp":"x"}\n', b"[1]\n",
     ],
 )  # fmt: skip
-def test_what_is_none_is_not_taken_for_one(other):
+def test_other_files_are_not_recognised(other):
     assert not OpenFang.recognises(other)
 
 
@@ -88,18 +88,18 @@ def test_what_is_none_is_not_taken_for_one(other):
         ({"content": [{"type": "text", "text": "[SCHEDULED TICK] go"}]}, "tick"),
     ],
 )  # fmt: skip
-def test_it_is_known_whose_a_message_is(message, source):
+def test_source_of_each_message_is_known(message, source):
     (item,) = items(lines({"role": "user", "timestamp": "t", **message}))
     assert isinstance(item, UserMessage)
     assert item.source == source
 
 
-def test_a_tick_that_is_spelled_with_escapes_is_one():
+def test_escaped_tick_is_recognised():
     data = dumps(openfang.line("user", "X", 0)).replace(b'"X"', rb'"\n[SCHEDULED TICK] go"') + b"\n"
     assert items(data)[0].source == "tick"
 
 
-def test_calls_and_results_are_found_in_both_shapes():
+def test_calls_have_results_in_both_shapes():
     for data, names in ((openfang.LINES, ["t1"]), (AS_BLOCKS, ["c1", "c2"])):
         calls = [item for item in items(data) if isinstance(item, ToolCall)]
         assert [call.call_id for call in calls] == names
@@ -108,7 +108,7 @@ def test_calls_and_results_are_found_in_both_shapes():
     assert (first.status, second.status, bytes(second.output)) == ("completed", "failed", b'"no"')
 
 
-def test_a_call_id_that_comes_again_belongs_to_the_latest_call():
+def test_repeated_call_id_means_the_latest_call():
     twice = [
         openfang.line("assistant", "", 0, tool_use=[openfang.call("same")]),
         openfang.line("user", "", 1, tool_use=[openfang.result("same", "one")]),
@@ -118,7 +118,7 @@ def test_a_call_id_that_comes_again_belongs_to_the_latest_call():
     assert [bytes(item.output) for item in items(lines(*twice))] == [b'"one"', b'"two"']
 
 
-def test_what_a_model_thought_and_what_was_shown_are_blocks():
+def test_thinking_and_images_are_blocks():
     shown, thought = items(AS_BLOCKS)[:2]
     assert isinstance(shown, UserMessage)
     assert isinstance(thought, AssistantMessage)
@@ -137,7 +137,7 @@ def test_a_leading_system_message_is_the_system_prompt():
     assert len(items(data)) == len(items(openfang.LINES))
 
 
-def test_a_mirror_stamps_all_lines_with_one_time_that_says_nothing():
+def test_one_time_on_all_lines_is_ignored():
     mirror = lines(*[{**one, "timestamp": "2026-08-02T00:00:00+00:00"} for one in openfang.TALK])
     starts = [one.value.at for one in everything(OpenFang(), mirror) if isinstance(one.value, TurnStarted)]
     assert starts[1:] == [None] * 3
@@ -152,18 +152,18 @@ def test_a_mirror_stamps_all_lines_with_one_time_that_says_nothing():
         ({"role": "system", "content": "late"}, "LORE203"), ({"role": 7, "content": "x"}, "LORE203"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_modelled_is_opaque_and_counted(odd, code):
+def test_unknown_messages_are_opaque_problems(odd, code):
     data = lines(openfang.TALK[0], odd)
     assert codes(data) == [code]
 
 
-def test_text_stays_as_it_was_spelled():
+def test_text_keeps_its_escapes():
     data = dumps(openfang.line("user", "X", 0)).replace(b'"X"', rb'"\u00e9\/\ud83d"') + b"\n"
     (item,) = items(data)
     assert bytes((item.blocks or ())[0].text) == rb'"\u00e9\/\ud83d"'
 
 
-def test_a_message_may_name_itself():
+def test_message_may_have_an_id():
     (item,) = items(lines({**openfang.TALK[0], "msg_id": "abc"}))
     assert item.uuid == "abc"
     assert json.loads(dumps(openfang.TALK[0]))["role"] == "user"

@@ -1,4 +1,4 @@
-"""openfang's own files: its session as message lines, and its policy table (facts 5.2, 5.7, 5.8)."""
+"""Openfang's files through the commands: a session, and a policy table."""
 
 from __future__ import annotations
 
@@ -24,17 +24,14 @@ def files(desk):
     put("policy.toml", POLICY)
 
 
-# 5.2: one variant of source, omitted when none; ticks are no activity of a person's
-
-
-def test_message_lines_are_folded_with_whose_each_is():
+def test_fold_shows_message_sources():
     (found,) = lore("fold", "session.jsonl", "--json").lines
     sources = [item.get("source", "user") for item in found["timeline"] if item["type"] == "user_message"]
     assert sources == ["user", "tick", "context_injection", "user"]
     assert (found["session"]["format"], found["problems"]) == ("openfang", [])
 
 
-def test_they_are_assembled_compared_judged_converted_and_stored():
+def test_every_command_reads_it():
     body = json.loads(lore("assemble", "session.jsonl").out)
     kinds = [block["type"] for message in body["messages"] for block in message["content"]]
     assert kinds == ["text", "text", "tool_use", "tool_result", "text", "text", "text", "text", "text"]
@@ -47,8 +44,8 @@ def test_they_are_assembled_compared_judged_converted_and_stored():
     assert stored["session_id"] == "session"
 
 
-def test_their_policy_is_tried_on_their_session():
-    """Interval, gap and what stays: the same words, the same meaning."""
+def test_policy_is_applied_to_the_session():
+    """Interval, gap and kept messages mean the same as in openfang."""
     words = "We went on and on about what to do. " * 60
     talk = [one for n in range(8) for one in (
         openfang.line("user", f"{n} {words}", 2 * n + (30 if n > 5 else 0)),
@@ -63,8 +60,8 @@ def test_their_policy_is_tried_on_their_session():
     assert all(one["kept"] <= 3 for one in triggers)
 
 
-def test_a_session_of_ticks_alone_is_never_compacted():
-    """The activity gate: at least one message of a user's that is neither injected nor a tick."""
+def test_session_of_ticks_is_never_compacted():
+    """Compaction needs a message of the user that is neither injected nor a tick."""
     ticks = [one for n in range(9) for one in (
         openfang.line("user", "[SCHEDULED TICK] look", n * 5), openfang.line("assistant", "Nothing.", n * 5 + 1),
         openfang.line("user", openfang.REFRESH, n * 5 + 2),
@@ -74,14 +71,11 @@ def test_a_session_of_ticks_alone_is_never_compacted():
     assert (ran.code, ran.lines[0]["triggers"]) == (0, [])
 
 
-def test_injection_is_known_where_a_repair_lost_its_source():
-    """5.7: messages are rebuilt from defaults, and injected context then counts as a user's activity."""
+def test_injected_context_is_known_without_source():
+    """openfang's repair rebuilds messages without their source."""
     put("lost.jsonl", *[{key: value for key, value in one.items() if key != "source"} for one in openfang.TALK])
     timelines = [lore("fold", name, "--json").lines[0]["timeline"] for name in ("lost.jsonl", "session.jsonl")]
     assert timelines[0] == timelines[1]
-
-
-# the policy table: understood, or named with what to write instead
 
 
 @pytest.mark.parametrize(
@@ -93,14 +87,14 @@ def test_injection_is_known_where_a_repair_lost_its_source():
         (b'[memory]\nsystem = "summarization"\n', 2, "--config reads a whole lore.toml"),
     ],
 )  # fmt: skip
-def test_its_keys_are_understood_or_named_with_what_to_write(more, code, said):
+def test_policy_keys_are_read_or_refused(more, code, said):
     put("theirs.toml", POLICY, more)
     ran = lore("compact", "session.jsonl", "--policy", "theirs.toml", "--dry-run")
     assert ran.code == code, ran.err
     assert said in ran.err
 
 
-def test_its_whole_file_is_read_as_settings():
+def test_whole_settings_file_is_read():
     put("lore.toml", POLICY, b'[memory]\nsystem = "summarization"\n[sessions]\ngap_secs = 300\n')
     ran = lore("compact", "session.jsonl", "--dry-run", "--json")
     assert (ran.code, ran.err.count("error")) == (0, 0)

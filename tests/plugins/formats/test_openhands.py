@@ -1,4 +1,4 @@
-"""The reader of OpenHands' conversations: events and their bills, results, condensations, damage."""
+"""The reader of OpenHands conversations: events, usage, results, condensations, damage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from plugins.formats.openhands import Talk, plain, text
 
 
 def busy() -> Talk:
-    """All that happens in one conversation: refusals, condensations, an interrupt, other uses of the model."""
+    """A conversation with refusals, a condensation, an interrupt and other uses of the model."""
     made = plain().user("more").action("c-3", "r-3").bill("r-3", 11_000, 10_400, 500)
     made.event("UserRejectObservation", tool_call_id="c-3", rejection_reason="no")
     made.action("c-4", "r-4").event("AgentErrorEvent", tool_call_id="c-4", error="no such tool")
@@ -35,14 +35,14 @@ class TestContract(ReaderContract):
 
 
 def bills(made, chain="main"):
-    """What the requests of a chain were billed: not read, read, written."""
+    """The usage of the requests of a chain: (uncached, read, written)."""
     found = [event for event in events(OpenHands, made.pack()) if isinstance(event, e.TurnCompleted)]
     usages = [event.usage or e.Usage() for event in found if event.chain == chain]
     return [(usage.uncached_tokens, usage.read_tokens, usage.write_tokens) for usage in usages]
 
 
 def items(made):
-    """The items of the main chain at the end; nothing may be a problem."""
+    """The items of the main chain at the end; there may be no problem."""
     session = folded(OpenHands, made.pack())
     assert not session.problems
     return [entry.item for entry in session.state.main().entries]
@@ -57,11 +57,11 @@ def said(made):
     ]
 
 
-def test_the_registry_knows_them():
+def test_registry_recognises_them():
     assert all(recognise(sample) is OpenHands for sample in TestContract.samples)
 
 
-def test_events_of_one_response_are_one_request_and_its_bill_includes_what_was_cached():
+def test_events_of_one_response_are_one_request():
     assert bills(plain()) == [(1_000, 0, 9_000), (100, 9_000, 1_400)]
     assert said(plain()) == ["what is here?", "I look.", "c-1", "c-2", "a file"]
     assert len({item.response_id for item in items(plain())[1:4]}) == 1
@@ -69,7 +69,7 @@ def test_events_of_one_response_are_one_request_and_its_bill_includes_what_was_c
     assert starts[0] == "2026-02-05T11:00:02.250Z"
 
 
-def test_the_sums_of_all_chains_are_those_of_the_state():
+def test_sums_of_chains_match_the_state():
     found = [event.usage for event in events(OpenHands, busy().pack()) if isinstance(event, e.TurnCompleted)]
     rows = [row for use, own in busy().uses.items() if use != "task:t1" for row in own["token_usages"]]
     whole = sum(sum(filter(None, (b.uncached_tokens, b.read_tokens, b.write_tokens))) for b in found if b is not None)
@@ -97,7 +97,7 @@ def test_another_system_prompt_is_a_change():
     assert [text_of(bytes(event.system)) for event in changes if event.tools is not None] == ["Another."]
 
 
-def test_a_condensation_takes_events_out_and_its_summary_stands_at_its_place():
+def test_condensation_replaces_events_by_a_summary():
     assert said(busy()) == ["what is here?", "So far.", "a file", "more", "c-3", "c-4", "on"]
     found = {item.call_id: item for item in items(busy()) if isinstance(item, ToolCall)}
     assert [(call.status, text_of(bytes(call.output))) for call in found.values()] == [
@@ -107,14 +107,14 @@ def test_a_condensation_takes_events_out_and_its_summary_stands_at_its_place():
     first = plain().event("Condensation", forgotten_event_ids=["e1"], summary="So far.", summary_offset=1)
     assert said(first) == ["So far.", "I look.", "c-1", "c-2", "a file"]
     again = first.event("Condensation", forgotten_event_ids=["e7-summary", "e4"], llm_response_id="?")
-    assert said(again) == ["c-2", "a file"]  # a call goes with its result
+    assert said(again) == ["c-2", "a file"]  # a call is removed with its result
     last = plain().event("Condensation", forgotten_event_ids=["e6"], summary="So far.", summary_offset=99)
     assert said(last)[-1] == "So far."
     triggers = [event.trigger for event in events(OpenHands, busy().pack()) if isinstance(event, e.CompactApplied)]
     assert triggers == ["manual"]
 
 
-def test_results_are_what_the_model_is_told():
+def test_results_are_as_the_model_saw_them():
     own = {"exit_code": 1, "working_dir": "/w", "py_interpreter_path": "/p", "prefix": "[below]\n", "suffix": "\n[end]"}
     image = {"type": "image", "image_urls": ["data:image/png;base64,QQ==", "https://x/y.png"]}
     made = plain().action("c-3", "r-3").result("c-3", "out", metadata=own, is_error=True)
@@ -144,7 +144,7 @@ def test_thoughts_and_extensions_are_blocks():
     assert isinstance(items(image)[0].blocks[0], ImageBlock)
 
 
-def test_counts_beside_the_cache_are_those_of_agents_behind_acp_and_a_contradiction_else():
+def test_acp_agents_count_cached_input_separately():
     assert bills(plain().answer("x", "r-3").bill("r-3", 10, 90))[-1] == (None, 90, 0)
     odd = [
         event.usage for event in events(OpenHands, plain().bill("z", 5, 6).pack()) if isinstance(event, e.TurnCompleted)
@@ -170,7 +170,7 @@ def test_a_conversation_without_bills_or_state_is_read():
 @pytest.mark.parametrize(
     "data", [b"", b"{", b"[1]", b"\x00\xff", b'{"kind":"of the future","id":"x"}', b'{"kind":5}', b"{}"]
 )
-def test_a_file_that_cannot_be_read_is_a_problem_and_the_rest_is_read(data):
+def test_unreadable_event_is_one_problem(data):
     made = plain().event("PauseEvent")
     session = folded(OpenHands, made.pack(e7=data))
     assert len(session.problems) == 1
@@ -178,7 +178,7 @@ def test_a_file_that_cannot_be_read_is_a_problem_and_the_rest_is_read(data):
 
 
 @pytest.mark.parametrize("value", [None, 5, "x", [], {}, [5], {"a": 5}, -1])
-def test_a_value_of_another_type_anywhere_is_no_error(value):
+def test_wrong_types_raise_no_error(value):
     for number in (0, 1, 2, 4):
         for data in with_members(dumps(busy().events[number]), value):
             assert folded(OpenHands, plain().pack(**{f"e{number}": data})).state is not None

@@ -1,4 +1,4 @@
-"""Sessions that are folders: found, named by any of their files, read as one, their subagents with them."""
+"""Sessions that are folders: any of their files names them, and they are read whole, with their subagents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from plugins.formats.kimi_session import counts, lines, plain
 
 
 def write(folder, made):
-    """Write a session's folder."""
+    """Write the folder of a session."""
     for name, data in made.files().items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
@@ -25,7 +25,7 @@ def write(folder, made):
 
 @pytest.fixture
 def kimi(tmp_path):
-    """A session of Kimi CLI with a subagent's."""
+    """A session of Kimi CLI with a subagent."""
     made = plain()
     for number in range(10):
         made.compact(f"So far {number}.").step(text("on"), usage=counts(2_000 + number, 0))
@@ -38,13 +38,13 @@ def kimi(tmp_path):
     return folder
 
 
-def test_its_files_are_read_in_the_order_in_which_they_were_written(kimi):
+def test_files_are_read_in_writing_order(kimi):
     aside = [f"context_{number}.jsonl" for number in range(1, 11)]
     assert packed.members(str(kimi)) == [WIRE, *aside, CONTEXT]
     assert not packed.members(str(kimi.parent))
 
 
-def test_any_of_its_files_names_the_whole_session(kimi, monkeypatch):
+def test_any_file_names_the_whole_session(kimi, monkeypatch):
     for name in (WIRE, CONTEXT, "context_3.jsonl"):
         assert corpus.parse_name(str(kimi / name) + "#2") == (str(kimi), None, 2)
     monkeypatch.chdir(kimi)
@@ -53,14 +53,14 @@ def test_any_of_its_files_names_the_whole_session(kimi, monkeypatch):
     assert corpus.parse_name(CONTEXT).path == CONTEXT
 
 
-def test_a_folder_of_sessions_has_each_once_and_its_files_under_no_name_of_their_own(kimi):
+def test_folder_of_sessions_has_each_session_once(kimi):
     found = {file.path for file in inputs([str(kimi.parent)])}
     own = {str(kimi), str(kimi / "subagents" / "a1")}
     assert own < found
     assert not found & {str(kimi / name) for name in packed.members(str(kimi))}
 
 
-def test_its_subagents_are_chains_of_it(kimi):
+def test_subagents_are_chains(kimi):
     assert companions(str(kimi)) == [str(kimi / "subagents" / "a1")]
     assert not companions(str(kimi / "subagents" / "a1"))
     assert session_of(str(kimi / "subagents" / "a1")) == str(kimi)
@@ -71,7 +71,7 @@ def test_its_subagents_are_chains_of_it(kimi):
     assert {turn.fidelity for turn in turns[2:8]} == {"structural"}
 
 
-def test_it_is_read_the_same_in_pieces_and_leaves_the_folder_as_it_was(kimi, monkeypatch):
+def test_reading_in_pieces_changes_nothing(kimi, monkeypatch):
     before = {path.name: path.read_bytes() for path in kimi.iterdir() if path.is_file()}
     whole = [turn.usage for turn in Options().open(str(kimi)).turns()]
     monkeypatch.setattr(packed, "PIECE", 100)
@@ -79,7 +79,7 @@ def test_it_is_read_the_same_in_pieces_and_leaves_the_folder_as_it_was(kimi, mon
     assert {path.name: path.read_bytes() for path in kimi.iterdir() if path.is_file()} == before
 
 
-def test_a_file_that_cannot_be_read_is_a_problem(kimi):
+def test_broken_link_is_ignored(kimi):
     (kimi / "context_1.jsonl").unlink()
     (kimi / "context_1.jsonl").symlink_to(kimi / "nowhere")
     recording = Options().open(str(kimi))
@@ -88,13 +88,13 @@ def test_a_file_that_cannot_be_read_is_a_problem(kimi):
     assert len(list(recording.turns())) == 12
 
 
-def test_the_newest_recording_may_be_a_folder(kimi):
+def test_newest_recording_may_be_a_folder(kimi):
     assert newest([str(kimi.parent)], None) == str(kimi)
 
 
 @pytest.fixture
 def conversation(tmp_path):
-    """A conversation of OpenHands with a subagent's."""
+    """A conversation of OpenHands with a subagent."""
     folder = write(tmp_path / "conversations" / "c1", openhands.plain())
     write(folder / "subagents" / "s1", openhands.plain())
     (folder / "events" / ".lock").write_bytes(b"")
@@ -102,14 +102,14 @@ def conversation(tmp_path):
     return folder
 
 
-def test_a_conversation_is_its_state_and_its_events_in_their_order(conversation):
+def test_conversation_has_state_and_ordered_events(conversation):
     (conversation / "events" / "event-100000-00000000-0000.json").write_bytes(b"{}")
     names = packed.members(str(conversation))
     assert names[:2] == ["base_state.json", "events/event-00000-00000000-0000.json"]
     assert (len(names), names[-1][-31:]) == (9, "event-100000-00000000-0000.json")
 
 
-def test_any_file_of_a_conversation_names_it_and_a_folder_of_conversations_has_each_once(conversation, monkeypatch):
+def test_any_file_names_its_conversation(conversation, monkeypatch):
     event = conversation / "events" / "event-00003-00000003-0000.json"
     assert corpus.parse_name(str(event)).path == str(conversation)
     assert corpus.parse_name(str(conversation / "base_state.json")).path == str(conversation)
@@ -123,13 +123,13 @@ def test_any_file_of_a_conversation_names_it_and_a_folder_of_conversations_has_e
     assert corpus.parse_name(str(event)).path == str(event)
 
 
-def test_a_conversation_without_events_is_no_recording(tmp_path):
+def test_conversation_without_events_is_not_a_recording(tmp_path):
     folder = write(tmp_path / "c2", openhands.Talk())
     assert not packed.members(str(folder))
     assert corpus.parse_name(str(folder / "base_state.json")).path == str(folder / "base_state.json")
 
 
-def test_a_conversation_is_read_and_left_as_it_was(conversation):
+def test_conversation_is_read_and_not_changed(conversation):
     before = {path: path.read_bytes() for path in conversation.rglob("*.json")}
     recording = Options().open(str(conversation), subagents=True)
     turns = list(recording.turns())

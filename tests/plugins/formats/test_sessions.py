@@ -1,4 +1,4 @@
-"""`lore sessions` and sessions that are folders."""
+"""`lore sessions` with sessions that are folders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def rows():
     return lore("sessions", "--json").json["sessions"]
 
 
-def test_sessions_that_are_folders_are_listed_with_their_subagents_and_their_project():
+def test_session_folders_are_listed():
     home = "home/.kimi/sessions/893adb7f1ae87ab2931fa12476da025c/s-1"
     for folder in (home, f"{home}/subagents/a1"):
         for name, data in kimi_session.plain().files().items():

@@ -1,4 +1,4 @@
-"""Texts with lone surrogates in documents, wherever the file is cut."""
+"""Lone surrogates in the texts of documents, wherever the file is split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SWE-agent's trajectories: queries as they were sent, what a history processor takes out, files without queries."""
+"""The reader of SWE-agent's trajectories: queries, elided observations, files without queries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def said(number: int) -> dict:
 
 
 def seen(number: int, text: str | None = None) -> dict:
-    """What came of it."""
+    """The result of the call."""
     return {
         "role": "tool",
         "content": text or f"o{number}",
@@ -81,11 +81,11 @@ def items(data: bytes):
 
 
 @pytest.mark.parametrize("sample", TestContract.samples)
-def test_the_registry_knows_it(sample):
+def test_registry_recognises_it(sample):
     assert recognise(sample) is SweAgent
 
 
-def test_a_query_is_the_prompt():
+def test_query_is_the_prompt():
     state = folded(SweAgent, WHOLE)
     assert bytes(state.main().system) == b'"You are a programmer."'
     found = items(WHOLE)
@@ -102,7 +102,7 @@ def test_a_file_without_queries_has_answers_and_observations():
     assert len([event for event in events(SweAgent, OLD) if isinstance(event, e.TurnStarted)]) == 2
 
 
-def test_what_a_history_processor_elides_is_taken_out():
+def test_elided_observations_are_removed():
     data = run(
         step(1, SYSTEM, TASK), step(2, SYSTEM, TASK, said(1), _text("o1")),
         step(3, SYSTEM, TASK, said(1), _text("elided"), said(2), _text("o2")),
@@ -115,15 +115,15 @@ def test_what_a_history_processor_elides_is_taken_out():
 @pytest.mark.parametrize(
     "value", [None, True, -1, "x", [], {"a": {}}, 1e300, 10**400], ids=lambda value: str(value)[:9]
 )
-def test_no_value_of_another_type_breaks_the_reader(value):
+def test_wrong_types_raise_no_error(value):
     for data in with_members(WHOLE, value):
         events(SweAgent, data)
 
 
-def test_a_step_that_is_malformed_is_kept_and_named():
+def test_malformed_step_is_a_problem():
     data = run(step(1, SYSTEM, TASK), {"response": "a", "query": 7}, step(3))
     assert codes(SweAgent, data) == [Code.MALFORMED_RECORD]
 
 
-def test_a_file_that_ends_early_says_so():
+def test_truncated_file_is_a_problem():
     assert Code.TORN_LAST_LINE in codes(SweAgent, WHOLE[: WHOLE.index(b'"history"') - 40])
