@@ -1,8 +1,8 @@
-"""Events of a session log, version 1: deltas to session state, one struct a kind.
+"""Events of a session log, version 1: each record changes the state of a session; one struct a kind.
 
-Rules: immutable; fields that the log may leave out have a default; content stays `Raw` (see items); as
-with items, none can be part of a cycle.
-Every event may carry `id`, `at` (RFC 3339), `chain` and `agent_id`.
+Events are immutable. A field that a log may leave out has a default, and is not written if it has that value. Content
+(texts, tools, results) is JSON as it was recorded, in `Raw` slices (see `items`). No event can be part of a reference
+cycle, so the garbage collector need not look at them.
 """
 
 from __future__ import annotations
@@ -22,73 +22,66 @@ MAIN = "main"
 class Envelope(
     Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind"
 ):
-    """What every record may carry."""
+    """The fields that every record may have."""
 
-    id: int | str | None = None
-    at: str | None = None
-    chain: str = MAIN
+    id: int | str | None = None  # the record's number in a store
+    at: str | None = None  # RFC 3339, UTC
+    chain: str = MAIN  # the conversation that the record belongs to
     agent_id: str | None = None
 
 
 class SessionStarted(Envelope, frozen=True, kw_only=True, tag="session_started"):
-    """The header of a log. `origin` names the format that the session was recorded in, where not this one.
-
-    `provider` is who served the session, as its client names it.
-    """
+    """The header of a log."""
 
     session_id: str
-    v: int = 1
-    origin: str | None = None
+    v: int = 1  # version of the log's format
+    origin: str | None = None  # the format that the session was recorded in, if it was converted
     model: str | None = None
-    dialect: str | None = None
-    system: Raw = NULL
-    tools: tuple[Raw, ...] | None = None
-    attachments: tuple[str, ...] = ()
-    params: Raw = NULL
+    dialect: str | None = None  # the shape of the session's requests: `anthropic`, `openai-chat`, …
+    system: Raw = NULL  # the persisted prompt: a text or a list of texts
+    tools: tuple[Raw, ...] | None = None  # definitions in the order in which they are sent
+    attachments: tuple[str, ...] = ()  # names
+    params: Raw = NULL  # other fields of the request: an object
     user_id: str | None = None
     project_id: str | None = None
     parent_session_id: str | None = None
-    provider: str | None = None
+    provider: str | None = None  # who serves the session, as its client names it
 
 
 class SessionChanged(Envelope, frozen=True, kw_only=True, tag="session_changed"):
-    """The model, the system prompt, the tools or the parameters changed in mid-session.
-
-    `dialect` is the shape of the requests from here on, in logs of tools that speak to several APIs in one session.
-    `observed` says that recorded requests show the change: nobody announced it, and it entitles no prompt to differ.
-    """
+    """The model, the system prompt, the tools or the parameters changed in mid-session; what is None stays."""
 
     model: str | None = None
-    dialect: str | None = None
+    dialect: str | None = None  # the shape of later requests, in logs of tools that use several APIs in one session
     system: Raw = NULL
     tools: tuple[Raw, ...] | None = None
     params: Raw = NULL
-    observed: bool = False
+    observed: bool = False  # only the recorded requests show the change: it is no reason for a prompt to differ
 
 
 class Layer(Envelope, frozen=True, kw_only=True, tag="layer"):
-    """A named piece of context; `when` is `once_at_start` or `every_turn`."""
+    """A named piece of context."""
 
     name: str
-    when: str
+    when: str  # `once_at_start` or `every_turn`
     text: Raw
 
 
 class Append(Envelope, frozen=True, kw_only=True, tag="append"):
-    """An item at the end of the timeline."""
+    """Put an item at the end of the timeline."""
 
     item: Item
 
 
 class PatchText(Envelope, frozen=True, kw_only=True, tag="patch_text"):
-    """More text for the most recent assistant message of this uuid."""
+    """Add text to the assistant message of this uuid."""
 
     uuid: str
     delta_text: Raw
 
 
 class PatchToolCall(Envelope, frozen=True, kw_only=True, tag="patch_tool_call"):
-    """The state or the result of the most recent call of this id."""
+    """Set the status or the result of the last call of this id; what is null stays."""
 
     call_id: str
     status: Status
@@ -98,65 +91,55 @@ class PatchToolCall(Envelope, frozen=True, kw_only=True, tag="patch_tool_call"):
 
 
 class ToolResultCleared(Envelope, frozen=True, kw_only=True, tag="tool_result_cleared"):
-    """Old results were replaced by a placeholder (micro-compaction)."""
+    """Replace old results by a placeholder (micro-compaction)."""
 
     call_ids: tuple[str, ...]
     placeholder: Raw = NULL
 
 
 class Remove(Envelope, frozen=True, kw_only=True, tag="remove"):
-    """Items were taken back: a rewind, an overflow recovery.
-
-    `observed` says that a recorded request lacks them, or has others in their place: nobody announced it.
-    """
+    """Remove items: a rewind, or a recovery from an overflow."""
 
     uuids: tuple[str, ...]
-    observed: bool = False
+    observed: bool = False  # only the recorded requests show it: they lack the items, or have others in their place
 
 
 class CompactStarted(Envelope, frozen=True, kw_only=True, tag="compact_started"):
-    """A compaction began; the timeline does not change yet. Some programs say its trigger only when it is applied."""
+    """A compaction began; the timeline does not change yet."""
 
-    trigger: str | None = None
-    pre_tokens: int | None = None
+    trigger: str | None = None  # None: some programs name it only when the compaction is applied
+    pre_tokens: int | None = None  # tokens of the context before the compaction
 
 
 class CompactApplied(Envelope, frozen=True, kw_only=True, tag="compact_applied"):
-    """A compaction prunes the timeline to the preserved items and leaves a divider.
+    """Prune the timeline to the preserved items and leave a divider."""
 
-    `duration_ms` is how long it took, in milliseconds.
-    """
-
-    uuid: str
-    trigger: str
-    pre_tokens: int | None = None
-    post_tokens: int | None = None
-    duration_ms: int | float | None = None
-    preserved_uuids: tuple[str, ...] | None = None
-    summary: Raw = NULL
+    uuid: str  # of the divider
+    trigger: str  # `overflow`, `manual`, `cadence`, `gap` or `auto`; other words are kept as written
+    pre_tokens: int | None = None  # tokens of the context before the compaction
+    post_tokens: int | None = None  # and after it
+    duration_ms: int | float | None = None  # how long the compaction took
+    preserved_uuids: tuple[str, ...] | None = None  # None or empty: nothing is preserved
+    summary: Raw = NULL  # a text, rendered in place of what was pruned
 
 
 class Mark(Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
     """A cache breakpoint that a recorded request set."""
 
-    section: str
+    section: str  # `tools`, `system` or `messages`
     at: int  # index of the tool or of the system text; in messages the number of items up to the end of its message
-    value: Raw
-    after: int = 0  # blocks of the message after it
+    value: Raw  # what the request wrote, such as `{"type":"ephemeral"}`
+    after: int = 0  # blocks of its message that follow it
 
 
 class TurnStarted(Envelope, frozen=True, kw_only=True, tag="turn_started"):
-    """A model request goes out: its prompt is made of every event up to here.
+    """A model request is sent: its prompt is made of every event up to here."""
 
-    Of a request that was recorded `breakpoints` are those that it set; `call` is what is known of it besides its body;
-    `given_up` names the chain that it left to begin its own.
-    """
-
-    turn: int
-    context: Raw = NULL
-    breakpoints: tuple[Mark, ...] | None = None
-    call: Call | None = None
-    given_up: str = ""
+    turn: int  # 1, 2, …
+    context: Raw = NULL  # the volatile context of the turn: an object
+    breakpoints: tuple[Mark, ...] | None = None  # those of a recorded request; None: not known
+    call: Call | None = None  # what a recording says of the request besides its body
+    given_up: str = ""  # the chain that the request left to begin one of its own
 
 
 _OWN, _FALLBACK = ANSWERING = ("message", "fallback_message")  # kinds of passes that answer; others summarise or advise
@@ -207,72 +190,56 @@ SUMMED_COUNTS = COUNTS[:4]  # without the lifetimes of writes
 
 
 class ContextEdit(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a provider took out of a prompt by itself: its own word for how, and how many tokens, where it says it."""
+    """What a provider removed from a prompt by itself."""
 
-    kind: str
-    tokens: int | None = None
+    kind: str  # the provider's word
+    tokens: int | None = None  # None: the provider does not say how many
 
 
 class Call(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What is known of a request besides its body; empty or None where the recording does not say.
+    """What is known of a request besides its body; empty or None where the recording does not say."""
 
-    `endpoint` is host and path without a query; `session` and `agent` name the conversation, `purpose` says
-    in the client's own word what the request is for; `previous` names the response that the request
-    continues; `betas` are the beta features asked for by header (None: no headers were recorded);
-    `account` is a digest of the key it was sent with, never the key; `status` the response's HTTP status.
-    `answered_by` is who answered behind a gateway: a provider's name or the host that the gateway asked; `deployment`
-    the gateway's own name for what it asked. `edits` are what the provider took out of the prompt before it answered;
-    None where it does not say.
-    """
-
-    endpoint: str = ""
-    session: str = ""
-    agent: str = ""
-    purpose: str = ""
-    previous: str = ""
-    betas: tuple[str, ...] | None = None
-    account: str = ""
-    status: int | None = None
-    answered_by: str = ""
-    deployment: str = ""
-    edits: tuple[ContextEdit, ...] | None = None
+    endpoint: str = ""  # host and path, without a query
+    session: str = ""  # the conversation, as the client names it
+    agent: str = ""  # the agent within the conversation
+    purpose: str = ""  # what the request is for, in the client's word
+    previous: str = ""  # the response that the request continues
+    betas: tuple[str, ...] | None = None  # beta features that a header asks for; None: no headers were recorded
+    account: str = ""  # a digest of the key that the request was sent with, never the key
+    status: int | None = None  # HTTP status of the response
+    answered_by: str = ""  # who answered behind a gateway: a provider's name or a host
+    deployment: str = ""  # the gateway's own name for what it asked
+    edits: tuple[ContextEdit, ...] | None = None  # what the provider removed from the prompt; None: not recorded
 
 
 class Verdict(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What the provider itself says about a miss."""
+    """What the provider itself says about a cache miss."""
 
     reason: str
     missed_tokens: int | None = None
-    source: str | None = None
+    source: str | None = None  # the field of the response that says it
 
 
 class PromptHashes(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
-    """A prompt by hash, as a client notes it that keeps no text.
+    """Hashes of a prompt, noted by a client that keeps no text. An empty list means that nothing was noted."""
 
-    `tools` and `system` are tools and segments of the system prompt by name, in order, each with its hash; `points` are
-    places in the messages, each with a hash of all up to there. An empty list says nothing.
-    """
-
-    tools: tuple[tuple[str, str], ...] = ()
-    system: tuple[tuple[str, str], ...] = ()
-    points: tuple[tuple[int, str], ...] = ()
+    tools: tuple[tuple[str, str], ...] = ()  # name and hash of each tool, in order
+    system: tuple[tuple[str, str], ...] = ()  # name and hash of each segment of the system prompt, in order
+    points: tuple[tuple[int, str], ...] = ()  # places in the messages, each with the hash of everything up to there
 
 
 class TurnCompleted(Envelope, frozen=True, kw_only=True, tag="turn_completed"):
-    """The response is whole; `response_id` is the provider's name for it, the same wherever it is copied.
-
-    `hashes` are what the client noted of the request's prompt by hash.
-    """
+    """The response is complete."""
 
     turn: int
     usage: Usage | None = None
     verdict: Verdict | None = None
-    response_id: str | None = None
-    hashes: PromptHashes | None = None
+    response_id: str | None = None  # the provider's id of the response, the same in every copy of it
+    hashes: PromptHashes | None = None  # of the request's prompt
 
 
 class TurnFailed(Envelope, frozen=True, kw_only=True, tag="turn_failed"):
-    """The request failed; what the provider billed all the same is kept."""
+    """The request failed; it may have been billed."""
 
     turn: int
     usage: Usage | None = None
@@ -281,7 +248,7 @@ class TurnFailed(Envelope, frozen=True, kw_only=True, tag="turn_failed"):
 
 
 class TurnCanceled(Envelope, frozen=True, kw_only=True, tag="turn_canceled"):
-    """The request was given up."""
+    """The client gave the request up; it may have been billed."""
 
     turn: int
     usage: Usage | None = None
@@ -290,63 +257,57 @@ class TurnCanceled(Envelope, frozen=True, kw_only=True, tag="turn_canceled"):
 
 
 class Knowledge(Envelope, frozen=True, kw_only=True, tag="knowledge"):
-    """What a session knows changed; here `id` names the entry. `op`: add (or create), update, remove."""
+    """Add, update or remove an entry of what the session knows; fields that are None stay as they are."""
 
-    op: str
-    id: str  # pyright: ignore[reportGeneralTypeIssues]
+    op: str  # `add` (or `create`), `update` or `remove`
+    id: str  # pyright: ignore[reportGeneralTypeIssues] - here it names the entry
     category: str | None = None
     title: str | None = None
     content: str | None = None
 
 
 class PromptDelta(Envelope, frozen=True, kw_only=True, tag="prompt_delta"):
-    """A durable prompt delta; selector and content are JSON, kept to the byte. `turn` is the first that sent it.
+    """Put a text durably between the items; every later prompt repeats it to the byte.
 
-    Content is a list of `{"role", "text"}` or of a provider's own messages, `{"role", "content"}` with a text or
-    blocks: in a prompt of that provider's API these stand as they were written; one object alone is read as well.
+    The content is a list of `{"role", "text"}`, or of messages of the session's API (`{"role", "content"}`), which are
+    sent as written. One object alone is read as well.
     """
 
-    seq: int
-    selector: Raw
+    seq: int  # number of the delta; a later record of the same number may replace the selector, never the content
+    selector: Raw  # `{"target": "messages", "insert_at": n, …}`, kept to the byte
     content: Raw = NULL
-    turn: int | None = None
+    turn: int | None = None  # the first turn that sent it
 
 
 class ContextPersisted(Envelope, frozen=True, kw_only=True, tag="context_persisted"):
-    """A tail that was written into history; `outside` says that it is context from outside instead, which a
-    compaction asked for: a turn may have both.
-    """
+    """Write the context of a turn into the history; every later prompt repeats it."""
 
     turn: int
-    insert_at: int
+    insert_at: int  # number of items before it
     content: Raw
-    outside: bool = False
+    outside: bool = False  # context that a compaction asked other programs for, not the turn's own
 
 
 class CacheReset(Envelope, frozen=True, kw_only=True, tag="cache_reset"):
-    """The prefix was given up on purpose; `turn` names the turn that lore itself gave it up for."""
+    """Give up the prefix on purpose: knowledge is pinned again, deltas end."""
 
     reason: str
-    turn: int | None = None
+    turn: int | None = None  # the turn that lore itself gave it up for
 
 
 class Observed(Envelope, frozen=True, kw_only=True, tag="observed"):
-    """A sign (`model.state` has the names) was seen before the chain's next request.
+    """A recording shows something that may move the prefix of the chain's next request."""
 
-    `names` are tools, servers, skills, commands or hooks that came or ran, `removed` those that went; `before` and
-    `after` are the values of a setting or version; `version` is that of the client that showed it.
-    """
-
-    name: str
-    names: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-    before: str = ""
-    after: str = ""
-    version: str = ""
+    name: str  # one of `state.SIGNS`
+    names: tuple[str, ...] = ()  # tools, servers, skills, commands or hooks that were added or ran
+    removed: tuple[str, ...] = ()  # those that were removed
+    before: str = ""  # the old value of a setting or version
+    after: str = ""  # its new value
+    version: str = ""  # version of the client that showed it
 
 
 class Saved(Envelope, frozen=True, kw_only=True, tag="saved"):
-    """What a `jsonl:` store notes of one save: a line before the events of the save. It changes no session state."""
+    """A line that a `jsonl:` store writes before the events of one save. It changes no session state."""
 
     size: int  # bytes of the events of this save, which follow this line
     byte: int = 0  # where this line begins in its file
@@ -365,7 +326,7 @@ class Saved(Envelope, frozen=True, kw_only=True, tag="saved"):
 
 
 class OpaqueEvent(Envelope, frozen=True, kw_only=True, tag="opaque"):
-    """A record that a reader could not model, verbatim."""
+    """A record that a reader does not understand, verbatim."""
 
     record: Raw
 
@@ -380,16 +341,16 @@ KINDS: dict[str, type[Envelope]] = {str(kind.__struct_config__.tag): kind for ki
 
 
 def encode(event: Event) -> bytes:
-    """Write an event as one line of a log, without the line feed; half a character in a name as its escape, shown."""
+    """Write an event as a line of a log, without the line feed; a lone surrogate in a name becomes a visible escape."""
     try:
         return msgspec.json.encode(event)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_shown_halves(event))
+        return msgspec.json.encode(_printable(event))
 
 
-def _shown_halves(value: Any) -> Any:
+def _printable(value: Any) -> Any:
     if isinstance(value, Struct):
-        return replace(value, **{name: _shown_halves(getattr(value, name)) for name in value.__struct_fields__})
+        return replace(value, **{name: _printable(getattr(value, name)) for name in value.__struct_fields__})
     if isinstance(value, tuple):
-        return tuple(_shown_halves(one) for one in cast("tuple[Any, ...]", value))
+        return tuple(_printable(one) for one in cast("tuple[Any, ...]", value))
     return printable(value) if isinstance(value, str) else value

@@ -1,7 +1,7 @@
-"""Session state: what folding events gives. Immutable; `fold.step` makes the next one.
+"""Session state: the result of folding events. Immutable; `fold.step` returns the next state.
 
-Rules: unchanged parts are shared between states; what a compaction prunes is gone from the state (the
-log keeps it); a chain carries its own model, system, tools and parameters, inherited from the header.
+Successive states share what does not change. A compaction removes items from the state, while the log keeps them. Each
+chain has its own model, system prompt, tools and parameters, which it inherits from the header.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from lore.model.mask import cut_masked
 from lore.model.vector import Vector
 
 DividerPlace: TypeAlias = Literal["before", "after"]
-UTILITY = "utility-"  # how the names of chains begin that are a client's own calls
-CHATS = "chat-"  # and of those that are conversations beside the first of a file
+UTILITY = "utility-"  # prefix of chain names: calls that a client makes for itself
+CHATS = "chat-"  # prefix of chain names: further conversations in one file
 MOST_NAMES = 64  # names in one sign: bounds the state of a session
-LONGEST = 80  # characters of a name or a value
+LONGEST = 80  # characters of a name or a value in a sign
 
-# What a recording shows of a request besides its text, and what may move its prefix. The names are fixed and say what
-# was seen, never what follows from it. A reader says so with `observed`; the fold keeps it for the chain's next turn;
-# cache models weigh it.
+# What a recording shows besides the text of a request, and what may move the prefix. A sign says what was seen, never
+# what follows from it. A reader reports it with an `observed` event, the fold keeps it for the chain's next turn.
 SIGNS: dict[str, str] = {
     "client-version": "the client's version changed",
     "effort": "the reasoning effort changed",
@@ -53,65 +52,55 @@ SIGNS: dict[str, str] = {
 
 
 class Entry(Struct, frozen=True, gc=False):
-    """An item in its place: the turn during which it came, and the response (`group`) it belongs to.
-
-    Neighbours of one group are one message of the model: text and parallel calls.
-    """
+    """An item of the timeline. Adjacent entries of one group are one message: text and parallel calls of a response."""
 
     item: Item
-    turn: int
-    group: int
+    turn: int  # the turn during which the item came; 0 before the first
+    group: int  # the response that the item belongs to
 
 
 class Change(Struct, frozen=True, gc=False):
-    """An event that entitles the next prompt to differ: `cause` is a finding code."""
+    """A recorded reason for the next prompt to differ."""
 
-    cause: str
+    cause: str  # a finding code
     detail: str
 
 
 class Sign(Struct, frozen=True, gc=False):
-    """What was seen besides the timeline, and may move the prefix; `name` is one of `SIGNS`.
+    """Something that was seen besides the timeline and may move the prefix."""
 
-    `names` are tools, servers, skills, commands or hooks that came or ran, `removed` those that went; `before` and
-    `after` are the values of a setting or version; `version` is that of the client that showed it.
-    """
-
-    name: str
-    names: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-    before: str = ""
-    after: str = ""
-    version: str = ""
+    name: str  # one of `SIGNS`
+    names: tuple[str, ...] = ()  # tools, servers, skills, commands or hooks that were added or ran
+    removed: tuple[str, ...] = ()  # those that were removed
+    before: str = ""  # the old value of a setting or version
+    after: str = ""  # its new value
+    version: str = ""  # version of the client that showed it
 
 
 def bounded(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the first `MOST_NAMES` names in order, without repeats and empty ones, each cut to `LONGEST`."""
+    """Return the first `MOST_NAMES` different names in order, without empty ones, each cut to `LONGEST` characters."""
     return tuple(islice(dict.fromkeys(cut_masked(name, LONGEST) for name in names if name), MOST_NAMES))
 
 
 class OpenTurn(Struct, frozen=True, gc=False):
-    """The latest request of a chain; `since` lists the changes after the request before it, `signs` what was seen.
-
-    `breakpoints`, `call` and `given_up` are of a request that was recorded (`events.TurnStarted`).
-    """
+    """The latest request of a chain, as `events.TurnStarted` describes it."""
 
     turn: int
     at: str | None = None
     context: Raw = NULL
-    since: tuple[Change, ...] = ()
-    signs: tuple[Sign, ...] = ()
+    since: tuple[Change, ...] = ()  # changes after the previous request
+    signs: tuple[Sign, ...] = ()  # signs seen after the previous request
     breakpoints: tuple[Mark, ...] | None = None
     call: Call | None = None
     given_up: str = ""
 
 
 class ClosedTurn(Struct, frozen=True, gc=False):
-    """The end of a request; `at` is when its response came, `state` how it ended."""
+    """The end of a request."""
 
     turn: int
-    state: str
-    at: str | None = None
+    state: str  # `completed`, `failed` or `canceled`
+    at: str | None = None  # when the response came
     usage: Usage | None = None
     verdict: Verdict | None = None
     response_id: str | None = None
@@ -119,7 +108,7 @@ class ClosedTurn(Struct, frozen=True, gc=False):
 
 
 class Fact(Struct, frozen=True):
-    """One entry of what a session knows."""
+    """One entry of a session's knowledge."""
 
     id: str
     category: str = ""
@@ -128,21 +117,21 @@ class Fact(Struct, frozen=True):
 
 
 class Waiting(Struct, frozen=True, gc=False):
-    """The context of a turn that could not be written into history yet."""
+    """The context of a turn that has not been written into the history yet."""
 
     turn: int
     context: Raw
 
 
 class Totals(Struct, frozen=True, gc=False):
-    """Usage summed over turns; None where no turn said anything. `clients` are the programs that noted it."""
+    """Usage summed over turns; a count that no turn has is None."""
 
     turns: int = 0
     uncached_tokens: int | None = None
     read_tokens: int | None = None
     write_tokens: int | None = None
     output_tokens: int | None = None
-    clients: tuple[str, ...] = ()
+    clients: tuple[str, ...] = ()  # the programs that noted the usage
 
 
 class Index:
@@ -220,68 +209,57 @@ class Index:
 
 
 class Stream(Struct, frozen=True):
-    """Text that still arrives: the deltas of the message at `place` that are not joined to it yet."""
+    """Text of a message that is still arriving."""
 
-    place: int
-    deltas: Vector[Raw]
+    place: int  # of the message
+    deltas: Vector[Raw]  # JSON strings that are not joined to it yet
 
 
 class Chain(Struct):
-    """The state of one conversation: the main one, a subagent's, or a utility call's.
+    """The state of one conversation: the main one, a subagent's, or a client's own call.
 
-    Never changed once a session holds it: the fold works on copies (`fold.step`).
-
-    `dialect` is that of its requests where it is not the session's.
-    `turn` is the latest request, `last` its end once that has come, `previous` the end of the one before, whose last
-    line may come late; `totals` sums all turns, `before` those before the latest. `sent` counts the entries that the
-    latest request was made of, `sent_before` those of the one before. `pinned` and `pinned_layers` stand in the system
-    prompt since the first request, or since the last reset (`reset`: the turn of one that names its turn); `announced`
-    says that something was known at the first one, so that the static context announces the token of deltas, `shown`
-    holds the short form of each id that a prompt named; `deltas` (by seq, `seqs` is the next one), `persisted` and
-    `outside` (in the order of turns) stand between the entries; `unsaved` are the events that lore derived and the log
-    does not hold.
+    Never changed once a session holds it: the fold works on copies.
     """
 
     id: str = MAIN
-    kind: str = "main"
+    kind: str = "main"  # `main`, `subagent` or `utility`
     model: str | None = None
     system: Raw = NULL
     tools: tuple[Raw, ...] | None = None
     params: Raw = NULL
-    dialect: str | None = None
+    dialect: str | None = None  # if its requests have another dialect than the session's
     entries: Vector[Entry] = msgspec.field(default_factory=Vector[Entry])
-    groups: int = 0
-    turns: int = 0
-    turn: OpenTurn | None = None
-    last: ClosedTurn | None = None
-    previous: ClosedTurn | None = None
-    before: Totals = Totals()
-    totals: Totals = Totals()
-    since: tuple[Change, ...] = ()
-    signs: tuple[Sign, ...] = ()
-    sent: int = 0
-    sent_before: int = 0
-    pinned: tuple[Fact, ...] | None = None
-    pinned_layers: tuple[Layer, ...] = ()
-    announced: bool = False
-    shown: Mapping[str, str] = {}
-    reset: int | None = None
-    deltas: dict[int, Insert] = {}
-    seqs: int = 0
-    persisted: Vector[Insert] = msgspec.field(default_factory=Vector[Insert])
-    outside: Vector[Insert] = msgspec.field(default_factory=Vector[Insert])
+    groups: int = 0  # number of the latest group of entries
+    turns: int = 0  # requests so far
+    turn: OpenTurn | None = None  # the latest request
+    last: ClosedTurn | None = None  # the end of the latest request, once it has come
+    previous: ClosedTurn | None = None  # the end of the request before it, whose last line may come late
+    before: Totals = Totals()  # usage without the latest request
+    totals: Totals = Totals()  # usage of all requests
+    since: tuple[Change, ...] = ()  # changes after the latest request
+    signs: tuple[Sign, ...] = ()  # signs seen after the latest request
+    sent: int = 0  # entries in the latest request
+    sent_before: int = 0  # entries in the request before it
+    pinned: tuple[Fact, ...] | None = None  # knowledge in the system prompt since the first request or the last reset
+    pinned_layers: tuple[Layer, ...] = ()  # late layers there
+    announced: bool = (
+        False  # the static context announces the token of deltas: something was known at the first request
+    )
+    shown: Mapping[str, str] = {}  # short form of each id that a prompt has shown
+    reset: int | None = None  # the turn of the last reset that named its turn
+    deltas: dict[int, Insert] = {}  # durable deltas by number
+    seqs: int = 0  # number of the next delta
+    persisted: Vector[Insert] = msgspec.field(default_factory=Vector[Insert])  # context of turns, in their order
+    outside: Vector[Insert] = msgspec.field(default_factory=Vector[Insert])  # context that compactions asked for
     waiting: Waiting | None = None
-    unsaved: tuple[Event, ...] = ()
-    stream: Stream | None = None
-    divider: DividerPlace = "before"
+    unsaved: tuple[Event, ...] = ()  # events that lore derived and the log does not hold yet
+    stream: Stream | None = None  # text that is still arriving
+    divider: DividerPlace = "before"  # where a compaction puts its divider: before or after the kept items
     index: Index | None = None
 
 
 def settled(chain: Chain) -> Chain:
-    """Return the chain with streamed text joined to its message: once, whatever the number of deltas.
-
-    Everything that reads items reads a settled chain; the fold settles before it moves or replaces one.
-    """
+    """Return the chain with streamed text joined to its message. Read items only from a settled chain."""
     stream = chain.stream
     if stream is None:
         return chain
@@ -299,57 +277,51 @@ def settled(chain: Chain) -> Chain:
 
 
 def _joined(text: Raw, deltas: list[Raw]) -> Raw:
-    """Concatenate JSON strings without decoding them: a surrogate pair may be cut between two."""
+    """Concatenate JSON strings without decoding them: a pair of surrogates may be split between two."""
     pieces = [text, *deltas] if not is_absent(text) else deltas
     return Raw(b'"' + b"".join([bytes(piece)[1:-1] for piece in pieces]) + b'"')
 
 
 class FoldedSession(Struct, frozen=True):
-    """The state of a whole session.
-
-    `removed` holds the ids of knowledge that was removed; `adopted` says that a log which another
-    tool recorded went on with events of lore's own, `at` is when the session began, as it was recorded.
-    `divider` is the setting that the session and its chains are folded with: where a compaction's divider stands,
-    before or after the items that are kept.
-    """
+    """The state of a whole session."""
 
     id: str = ""
-    at: str | None = None
-    format: str = "lore"
-    adopted: bool = False
+    at: str | None = None  # when the session began, as it was recorded
+    format: str = "lore"  # the format that it was recorded in
+    adopted: bool = False  # another tool recorded it, and it continues with events of lore's own
     model: str | None = None
     dialect: str | None = None
-    provider: str | None = None
+    provider: str | None = None  # who serves it, as its client says
     system: Raw = NULL
     tools: tuple[Raw, ...] | None = None
     params: Raw = NULL
     attachments: tuple[str, ...] = ()
-    started: bool = False
-    start_layers: tuple[Layer, ...] = ()
-    late_layers: tuple[Layer, ...] = ()
-    turn_layers: tuple[Layer, ...] = ()
-    knowledge: dict[str, Fact] = {}
-    removed: dict[str, None] = {}
-    chains: dict[str, Chain] = {}
-    opaque: int = 0
-    divider: DividerPlace = "before"
+    started: bool = False  # a header has come
+    start_layers: tuple[Layer, ...] = ()  # `once_at_start` layers before the first turn
+    late_layers: tuple[Layer, ...] = ()  # and those after it
+    turn_layers: tuple[Layer, ...] = ()  # `every_turn` layers
+    knowledge: dict[str, Fact] = {}  # entries by id
+    removed: dict[str, None] = {}  # ids of entries that were removed
+    chains: dict[str, Chain] = {}  # by name, in the order in which they began
+    opaque: int = 0  # records that no reader understood
+    divider: DividerPlace = "before"  # setting: where a compaction of its chains puts the divider
 
     @property
     def is_own(self) -> bool:
-        """Whether lore assembles this session's prompts; those of other tools get no text of lore's."""
+        """Whether lore assembles this session's prompts; prompts of other tools get no text from lore."""
         return self.adopted or self.format == "lore"
 
     def chain(self, name: str) -> Chain:
-        """Return a chain's state; one that has not begun inherits the header."""
+        """Return a chain's state; a chain that has not begun inherits the header."""
         return self.chains.get(name) or self.new_chain(name)
 
     def new_chain(self, name: str) -> Chain:
-        """Return a chain before its first event: it has what the header says."""
+        """Return a chain before its first event, with what the header says."""
         kind = (
             "main" if name == MAIN or name.startswith(CHATS) else "utility" if name.startswith(UTILITY) else "subagent"
         )
         return Chain(name, kind, self.model, self.system, self.tools, self.params, divider=self.divider)
 
     def main(self) -> Chain:
-        """Return the main chain; where a log has none (a subagent's own file), its first."""
+        """Return the main chain; if a log has none (a subagent's own file), its first."""
         return settled(self.chains.get(MAIN) or next(iter(self.chains.values()), Chain()))
