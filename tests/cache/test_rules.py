@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.cache.bills import LOOKBACKS
+from lore.cache.lookback import LOOKBACKS
 from lore.cache.rule_file import read_rules
 from lore.cache.rules import DatedRules, hour_spans
 from lore.run.rules import packaged

@@ -9,7 +9,7 @@ import pytest
 
 from cache.talk import ONE_BY_ONE, Talk, bill
 from lore.cache import growth
-from lore.cache.bills import total
+from lore.cache.counts import total
 from lore.cache.predictor import Predictor
 from lore.cache.transcripts import TranscriptCache
 from lore.model.events import Usage

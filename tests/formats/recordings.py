@@ -13,7 +13,7 @@ import pytest
 
 import conftest
 from conftest import ABSENT, CORPUS
-from lore.cache.bills import total
+from lore.cache.counts import total
 from lore.cache.predictor import Predictor
 from lore.fold.step import step
 from lore.formats.base import Read, Reader

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from formats.recordings import folded, of_each, recordings
-from lore.cache.bills import total
+from lore.cache.counts import total
 from lore.formats.copilot.reader import Copilot
 from lore.model import events as e
 from lore.model.codes import Problem

@@ -7,7 +7,7 @@ import html
 import pytest
 from msgspec.structs import replace
 
-from lore.cache.bills import BYTES_PER_TOKEN, bytes_per_token, fall, shortfall
+from lore.cache.counts import BYTES_PER_TOKEN, bytes_per_token, shortfall, significant_fall
 from lore.judge.pair import is_remark, lost_tokens
 from lore.judge.pairs import Pairs
 from lore.model.events import Usage
@@ -80,7 +80,7 @@ def bill(read, write=0, uncached=0, **fields):
 )
 def test_a_bill_that_reads_less_than_was_cached_has_fallen_beyond_a_tolerance(left, right, short):
     before, after = turn(parsed(ONE), usage=left), turn(parsed(ONE), 2, usage=right)
-    assert fall(before, shortfall(before, after)) == short
+    assert significant_fall(before, shortfall(before, after)) == short
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_bill_that_reads_less_than_was_cached_has_fallen_beyond_a_tolerance(le
 )
 def test_where_no_writes_are_billed_a_share_of_what_was_cached_is_tolerated_too(left, right, short):
     before, after = turn(parsed(ONE, "openai-chat"), usage=left), turn(parsed(ONE, "openai-chat"), 2, usage=right)
-    assert fall(before, shortfall(before, after)) == short
+    assert significant_fall(before, shortfall(before, after)) == short
 
 
 def test_bills_that_do_not_follow_one_another_are_not_compared():

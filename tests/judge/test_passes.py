@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from judge.captures import asks, call, judged, text, told, usage
-from lore.cache.bills import met_read
+from lore.cache.counts import first_pass_read
 from lore.cache.prices import Price
 from lore.judge.base import paid_again
 from lore.judge.savings import reading
@@ -56,9 +56,9 @@ def test_what_the_first_pass_found_is_not_lost_though_the_last_one_reads_another
 
 def test_a_pass_that_sums_up_meets_nothing_for_the_answer():
     summary, own = Usage(9, 180_000, 0, 1, kind="compaction"), Usage(1, 20_000, 500)
-    assert met_read(replace(own, iterations=(summary,))) == 20_000
-    assert met_read(replace(own, iterations=(summary, Usage(1, 19_000, 1_000, kind="message")))) == 19_000
-    assert met_read(None) is None
+    assert first_pass_read(replace(own, iterations=(summary,))) == 20_000
+    assert first_pass_read(replace(own, iterations=(summary, Usage(1, 19_000, 1_000, kind="message")))) == 19_000
+    assert first_pass_read(None) is None
 
 
 @pytest.mark.parametrize("kinds", [("fallback_message",), ("message", "fallback_message")])

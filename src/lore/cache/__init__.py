@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     # isort: off
     from lore.cache.base import Look as Look, Piece as Piece, Prediction as Prediction, Request as Request
     from lore.cache.base import UNKNOWN as UNKNOWN
-    from lore.cache.bills import BYTES_PER_TOKEN as BYTES_PER_TOKEN, total as total
+    from lore.cache.counts import BYTES_PER_TOKEN as BYTES_PER_TOKEN, total as total
     from lore.cache.measured import Laid as Laid, MeasuredCache as MeasuredCache
     from lore.cache.predictor import Predictor as Predictor
     from lore.cache.prices import MILLION as MILLION
@@ -21,7 +21,7 @@ __getattr__ = public_names(
     __name__,
     {
         "base": "Look Piece Prediction Request UNKNOWN",
-        "bills": "BYTES_PER_TOKEN total",
+        "counts": "BYTES_PER_TOKEN total",
         "measured": "Laid MeasuredCache",
         "predictor": "Predictor",
         "prices": "MILLION",

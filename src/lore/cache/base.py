@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from lore.cache.bills import DROP
+from lore.cache.counts import DROP
 from lore.model.events import Usage
 from lore.model.turn import Section
 

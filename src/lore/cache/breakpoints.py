@@ -19,7 +19,8 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from lore.cache.base import UNKNOWN, Breakpoint, Confidence, Look, Outcome, Prediction, Request, alternatives
-from lore.cache.bills import FIVE_MINUTES, GRACE, ONE_HOUR, positions
+from lore.cache.counts import FIVE_MINUTES, GRACE, ONE_HOUR
+from lore.cache.lookback import positions
 from lore.cache.tree import SLACK, PrefixTree, Ruler, TreePath
 from lore.model.events import Usage
 from lore.model.limits import CACHE_ENTRIES

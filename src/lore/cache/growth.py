@@ -14,7 +14,8 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import NamedTuple
 
-from lore.cache.bills import BYTES_PER_TOKEN, lookback
+from lore.cache.counts import BYTES_PER_TOKEN
+from lore.cache.lookback import lookback
 from lore.model.items import (
     AssistantMessage,
     Block,

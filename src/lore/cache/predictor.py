@@ -12,8 +12,8 @@ from typing import NamedTuple, cast
 from msgspec import structs
 
 from lore.cache.base import UNKNOWN, Breakpoint, CacheModel, Look, Prediction, Request
-from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, unbelievable
 from lore.cache.breakpoints import Breakpoints
+from lore.cache.counts import FIVE_MINUTES, ONE_HOUR, reason_to_doubt
 from lore.cache.registry import Option, cache_named, configured, is_known, make, view_of
 from lore.cache.rules import DatedRules
 from lore.cache.served import WITH_BREAKPOINTS, Served, cache_of, is_transcript, normal_name, served_by
@@ -90,7 +90,7 @@ class _Requests:
     def learn(self, turn: Turn) -> str:
         if turn.usage is not None and turn.usage.uncached_tokens is not None:
             self.views.count = None  # from here on usage says what a token is
-        odd = "" if turn.usage is None else unbelievable(turn.usage)
+        odd = "" if turn.usage is None else reason_to_doubt(turn.usage)
         return self.model.learn(None if odd else turn.usage) or odd
 
 

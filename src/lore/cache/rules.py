@@ -19,8 +19,8 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr, replace
 
-from lore.cache.bills import lifetime
 from lore.cache.breakpoint_rules import BreakpointRule, most_specific
+from lore.cache.counts import lifetime
 from lore.cache.habits import Habit, Habits
 from lore.cache.prices import KINDS, TOOLS, Price, rates
 from lore.cache.served import PLATFORMS, WITH_BREAKPOINTS, Served, cache_of, model_pattern, normal_name, served_by

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lore.cache.bills import GRACE, ONE_HOUR, POSITIONS, position, total
+from lore.cache.counts import GRACE, ONE_HOUR, position, total
 from lore.cache.growth import Growth, TokenRate, growth
+from lore.cache.lookback import POSITIONS
 from lore.model.events import Usage
 from lore.model.state import Entry
 from lore.model.vector import Vector

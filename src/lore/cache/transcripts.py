@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from lore.cache.base import UNKNOWN, Outcome, Prediction, alternatives
-from lore.cache.bills import DROP, ONE_HOUR, POSITIONS, SOON, lifetime, lookback, position, total, unbelievable
+from lore.cache.counts import DROP, ONE_HOUR, SOON, lifetime, position, reason_to_doubt, total
 from lore.cache.growth import Growth, growth
 from lore.cache.habits import UNSIGNED, Habit
+from lore.cache.lookback import POSITIONS, lookback
 from lore.cache.rules import DatedRules, idle_lifetime
 from lore.cache.served import WITH_BREAKPOINTS, Served, cache_of, is_transcript, normal_name, served_by
 from lore.cache.transcript_history import ChainHistory, ModelHistory, Position, WaitingText, add_positions
@@ -167,7 +168,7 @@ class TranscriptCache:
         assert self._current is not None, "nothing was predicted yet"
         chain, history, state = self._current
         usage = turn.usage
-        odd = "" if usage is None else unbelievable(usage)
+        odd = "" if usage is None else reason_to_doubt(usage)
         at = turn.answered_at if turn.answered_at is not None else turn.at
         history.used = history.used if at is None else at
         chain.begun, chain.model = True, turn.model

@@ -16,7 +16,8 @@ from itertools import accumulate
 from typing import Literal, NamedTuple, TypeAlias
 
 from lore.cache.base import Breakpoint, Piece, Request
-from lore.cache.bills import NO_POSITION, kind_of, lifetime_of
+from lore.cache.counts import lifetime_of
+from lore.cache.lookback import NO_POSITION, kind_of
 from lore.model.jsonslice import table
 from lore.model.turn import Prompt, Section, Segment, Turn
 from lore.model.vector import common_prefix

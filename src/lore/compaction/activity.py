@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lore.cache.bills import total, unbelievable
+from lore.cache.counts import reason_to_doubt, total
 from lore.model.events import (
     MAIN,
     Append,
@@ -103,7 +103,7 @@ class ChainActivity:
                 self._begin_turn(event)
             case TurnCompleted() | TurnFailed() | TurnCanceled():
                 self._note_end(event.agent_id, event.at)
-                tokens = None if event.usage is None or unbelievable(event.usage) else total(event.usage)
+                tokens = None if event.usage is None or reason_to_doubt(event.usage) else total(event.usage)
                 if tokens is not None:
                     self.least_billed = tokens if self.least_billed is None else min(tokens, self.least_billed)
             case CompactApplied():

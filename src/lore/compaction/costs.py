@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Raw
 
-from lore.cache.bills import FIVE_MINUTES, ONE_HOUR
+from lore.cache.counts import FIVE_MINUTES, ONE_HOUR
 from lore.cache.prices import Price, bill_price, is_partial
 from lore.cache.rules import DatedRules
 from lore.cache.served import served

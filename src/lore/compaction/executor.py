@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Raw, structs
 
 from lore.asking import Summarizer, SummaryError, SummaryRequest, Waiting
-from lore.cache.bills import total, unbelievable
+from lore.cache.counts import reason_to_doubt, total
 from lore.compaction.activity import SessionActivity
 from lore.compaction.base import CompactionOutcome, Firing, TimelineCut, Trigger, Window
 from lore.compaction.costs import CacheCosts, PromptSizes, TokenScale, compare_moments
@@ -266,7 +266,7 @@ def token_scale(activity: SessionActivity, chain: Chain) -> TokenScale:
     difference says how many tokens an estimated token is. Usage from before the latest compaction is ignored.
     """
     usage, least = None if chain.last is None else chain.last.usage, activity.chain(chain.id).least_billed
-    billed = None if usage is None or unbelievable(usage) else total(usage)
+    billed = None if usage is None or reason_to_doubt(usage) else total(usage)
     turn = chain.turn
     is_compacted = turn is not None and any(
         isinstance(entry.item, CompactDivider) and entry.item.pruned and entry.turn == turn.turn

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from lore.cache.bills import ONE_HOUR, total, unbelievable
+from lore.cache.counts import ONE_HOUR, reason_to_doubt, total
 from lore.cache.prices import Price
 from lore.cache.rules import DatedRules
 from lore.compaction.activity import SessionActivity
@@ -169,7 +169,7 @@ class RecordedSide:
         self.turns += 1
         last, known = chain.last, self.turns - 1 - self.without_usage  # earlier turns whose usage is known
         usage = last.usage if last is not None and last.turn == request.turn else None
-        tokens = None if usage is None or unbelievable(usage) else total(usage)
+        tokens = None if usage is None or reason_to_doubt(usage) else total(usage)
         if usage is None or tokens is None:
             self.without_usage += 1
             self.scale = self.scale if known else TokenScale(overhead(chain))

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
-from lore.cache.bills import DROP
+from lore.cache.counts import DROP
 from lore.cache.prices import Price, unknown_factors
 from lore.cache.rules import DatedRules
 from lore.cache.served import billed_by, is_transcript

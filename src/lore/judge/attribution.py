@@ -30,7 +30,8 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from lore.cache import bills
+from lore.cache import counts
+from lore.cache.lookback import POSITIONS, lookback, lookback_gap
 from lore.cache.transcripts import TurnState
 from lore.judge import witnesses
 from lore.judge.rewrites import sealed
@@ -190,9 +191,9 @@ def _lookback(context: PairContext) -> Cause | None:
     """Return that the last entry is out of reach of every breakpoint."""
     if context.situation is not None:
         reach = context.situation.new_positions
-        if reach <= bills.POSITIONS or bills.lookback(context.right.at).runs:
+        if reach <= POSITIONS or lookback(context.right.at).runs:
             return None
-        found = e.LookbackExceeded(reach, bills.POSITIONS, context.fell)
+        found = e.LookbackExceeded(reach, POSITIONS, context.fell)
     elif not context.billed or context.right.is_rebuilt:
         return None
     else:
@@ -216,7 +217,7 @@ def _routed(*, weak: bool) -> _Look:
 
 def too_far(context: PairContext) -> e.LookbackExceeded | None:
     """Measure how far the last entry is out of reach; None where it is within, or that is not known."""
-    found = bills.gap(context.left.prompt, context.right.prompt, context.right.at)
+    found = lookback_gap(context.left.prompt, context.right.prompt, context.right.at)
     if found is None or found.new < 0 or not found.exceeded:
         return None
     return e.LookbackExceeded(found.new, found.allowed, context.fell or None)
@@ -226,7 +227,7 @@ def _idle(context: PairContext) -> Cause | None:
     seen = context.situation
     if seen is None or seen.implicit or seen.pause is None:  # nobody asks an implicit cache for an hour
         return None
-    if seen.lifetime != bills.ONE_HOUR or not bills.FIVE_MINUTES < seen.pause <= bills.ONE_HOUR:
+    if seen.lifetime != counts.ONE_HOUR or not counts.FIVE_MINUTES < seen.pause <= counts.ONE_HOUR:
         return None
     return Cause(Code.IDLE_WITHIN_LIFETIME, "time", e.Paused(seen.pause, seen.lifetime), strength="weak")
 
@@ -248,11 +249,11 @@ def _edited(context: PairContext) -> Cause | None:
         tokens = sum(edit.tokens or 0 for edit in edits) or None
         found = e.EditedByProvider("edits", edits=tuple([edit.kind for edit in edits]), tokens=tokens)
     else:
-        fewer = bills.prompt_tokens(left.usage) - bills.prompt_tokens(right.usage and right.usage.first_pass)
+        fewer = counts.prompt_tokens(left.usage) - counts.prompt_tokens(right.usage and right.usage.first_pass)
         params = right.prompt.params
         management = params.get("context_management", b"")
         shortens = params.get("truncation") == b'"auto"' or b'"compact' in management or b'"clear_' in management
-        if fewer > bills.TOLERANCE_TOKENS and context.found.is_covered and shortens:
+        if fewer > counts.TOLERANCE_TOKENS and context.found.is_covered and shortens:
             found = e.EditedByProvider("cut", tokens=fewer)
     return None if found is None else Cause(Code.COMPACTION, "messages", found, strength="strong" if edits else "weak")
 
@@ -275,12 +276,12 @@ def unexplained(context: PairContext) -> Cause:
     """Return the cause of a fall that nothing explains, with what was ruled out."""
     usage, fell = context.left.usage, None
     if context.fell:
-        fell = e.ReadFell(context.fell, bills.cached(usage) or 0, context.read or 0)
+        fell = e.ReadFell(context.fell, counts.cached(usage) or 0, context.read or 0)
     reasons = tuple(_reasons(context))
     implicit = context.situation is not None and context.situation.implicit
     elsewhere = implicit and all(reason.out is not False for reason in reasons)
     code = Code.SERVER_SIDE_MISS if elsewhere else Code.BILLED_READ_FELL
-    return Cause(code, None, fell or e.NothingRead(bills.prompt_tokens(usage)), strength="weak", ruled_out=reasons)
+    return Cause(code, None, fell or e.NothingRead(counts.prompt_tokens(usage)), strength="weak", ruled_out=reasons)
 
 
 def _reasons(context: PairContext) -> Iterator[e.RuledOut]:
@@ -291,7 +292,7 @@ def _reasons(context: PairContext) -> Iterator[e.RuledOut]:
     before, after = left.answering_model, right.answering_model
     known = before is not None and after is not None
     yield e.RuledOut("model", before == after if known else None, detail=(after or "") if known else "")
-    was, size = (None if turn.usage is None else bills.total(turn.usage) for turn in (left, right))
+    was, size = (None if turn.usage is None else counts.total(turn.usage) for turn in (left, right))
     shrank = was is not None and size is not None and was - size > SHRANK and dropped_reasoning(context) is None
     if shrank:
         yield e.RuledOut("the prompt shrank", out=False, count=size, limit=was)
@@ -301,9 +302,9 @@ def _reasons(context: PairContext) -> Iterator[e.RuledOut]:
         if not situation.implicit:
             yield e.RuledOut(
                 "lookback",
-                situation.new_positions <= bills.POSITIONS,
+                situation.new_positions <= POSITIONS,
                 count=situation.new_positions,
-                limit=bills.POSITIONS,
+                limit=POSITIONS,
             )
         shown = [sign.name for sign in right.signs if sign.name in _OF_HEAD]
         if not shown or not headed:  # what the read itself rules out of the head is said with its level
@@ -318,7 +319,7 @@ def _reasons(context: PairContext) -> Iterator[e.RuledOut]:
         marks = "" if situation is not None and situation.implicit else "breakpoints, "
         yield e.RuledOut(f"{head}{marks}parameters and endpoint", None)
         return
-    found = bills.gap(left.prompt, right.prompt, right.at)
+    found = lookback_gap(left.prompt, right.prompt, right.at)
     if found is None or found.new < 0:
         yield e.RuledOut("breakpoints", None if found is None else False)
     else:
@@ -358,7 +359,7 @@ def head_was_read(seen: TurnState, read: int, name: str) -> e.RuledOut | None:
     if seen.earlier_position is not None and read >= seen.earlier_position:
         where = "what the request before the last left" if seen.implicit else "the breakpoint before the last"
         return e.RuledOut(f"{name}: the read reaches {where}", out=True, count=read, limit=seen.earlier_position)
-    if seen.first_position is not None and (read == seen.first_position or read >= seen.first_position + bills.DROP):
+    if seen.first_position is not None and (read == seen.first_position or read >= seen.first_position + counts.DROP):
         where = "into the history" if seen.implicit else "a breakpoint in the history"
         return e.RuledOut(f"{name}: the read reaches {where}", out=True, count=read, limit=seen.first_position)
     return None
@@ -373,8 +374,8 @@ def _expiry(context: PairContext) -> e.RuledOut:
     if pause is None or pause < 0:
         return e.RuledOut("expiry", None)
     lives, seen = witnesses.lives_of(context), context.situation
-    if lives is None and seen is not None and not seen.implicit and pause <= bills.FIVE_MINUTES:
-        lives = bills.FIVE_MINUTES  # the shortest that a breakpoint can ask for
+    if lives is None and seen is not None and not seen.implicit and pause <= counts.FIVE_MINUTES:
+        lives = counts.FIVE_MINUTES  # the shortest that a breakpoint can ask for
     return e.RuledOut("expiry", None if lives is None else True, seconds=pause, limit=lives)
 
 
@@ -386,7 +387,7 @@ def _starts(context: PairContext) -> Iterator[e.RuledOut]:
         return
     early = witnesses.started_in_parallel(context.left, context.right)
     yield e.RuledOut("a parallel start", None if context.left.answered_at is None else early is None)
-    yield e.RuledOut("an older entry", out=True, seconds=pause if pause > bills.SOON else None)
+    yield e.RuledOut("an older entry", out=True, seconds=pause if pause > counts.SOON else None)
 
 
 def changed_parameters(left: Turn, right: Turn) -> list[str]:

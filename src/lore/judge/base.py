@@ -22,7 +22,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from lore.cache.bills import DROP, ONE_HOUR, asked_lifetime, cached, prompt_tokens
+from lore.cache.counts import DROP, ONE_HOUR, asked_lifetime, cached, prompt_tokens
 from lore.cache.prices import MILLION, Price, bill_price
 from lore.cache.rules import DatedRules
 from lore.cache.served import billed_by, is_transcript

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.bills import BYTES_PER_TOKEN, TOLERANCE_TOKENS, cached, has_unseen, met_read, prompt_tokens
+from lore.cache.counts import BYTES_PER_TOKEN, TOLERANCE_TOKENS, cached, first_pass_read, has_unseen, prompt_tokens
 from lore.cache.habits import Habits
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, minimum_tokens
@@ -118,7 +118,7 @@ class Judge:
         verdict = TurnVerdict(turn, pair, compared=extension is not None or pair is not None, foreseen=foreseen)
         if verdict.pair is not None:
             pair = cacheable(verdict.pair, self._dated)
-            if met_read(turn.usage) == 0 and is_transcript(turn):
+            if first_pass_read(turn.usage) == 0 and is_transcript(turn):
                 pair = _above_minimum(pair, minimum_tokens(self._dated(), pair.left))
             verdict = verdict._replace(pair=pair)
         verdict = self._priced(verdict)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.bills import cached, prompt_tokens
+from lore.cache.counts import cached, prompt_tokens
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.judge.base import finding
 from lore.judge.pair import Pair

@@ -19,7 +19,7 @@ from decimal import Decimal
 
 from msgspec.structs import replace
 
-from lore.cache.bills import DROP, block_tokens, met_read, position, self_contradiction, total, within_bill
+from lore.cache.counts import DROP, block_tokens, capped_by_usage, first_pass_read, position, self_contradiction, total
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, Lifetime, lifetime_after
 from lore.judge.base import TurnVerdict, date_of, exact, lasting_path, paid_again, price_of
@@ -74,7 +74,7 @@ def _spent(verdict: TurnVerdict, price: Price) -> CostParts | None:
     if usage is None or price.of(usage) is None:
         return None
     parts = price.parts(usage)
-    lost = within_bill(usage, verdict.lost_tokens or 0)
+    lost = capped_by_usage(usage, verdict.lost_tokens or 0)
     again = exact(paid_again(price, usage, lost))
     readable = lost * price.read / MILLION if again and price.read is not None else Decimal(0)
     context = sum((parts.get(kind, Decimal(0)) for kind in ("uncached", "write", "write_5m", "write_1h")), Decimal(0))
@@ -93,7 +93,7 @@ def _loss(verdict: TurnVerdict) -> Loss | None:
         return None
     cause = verdict.causes[number]
     lives = cause.evidence.lifetime if isinstance(cause.evidence, Paused) else None
-    return Loss(cause.code, cause.kind, within_bill(verdict.turn.usage, lost), named_by(cause.evidence), lives)
+    return Loss(cause.code, cause.kind, capped_by_usage(verdict.turn.usage, lost), named_by(cause.evidence), lives)
 
 
 def named_by(evidence: Evidence) -> tuple[str, ...]:
@@ -150,7 +150,7 @@ class Reliability:
 
 def append_read(verdict: TurnVerdict, stood: int | None) -> bool | None:
     """Tell whether a pure append read what `stood` in the cache, in tokens; None where it is none or no bill says."""
-    read = met_read(verdict.turn.usage)
+    read = first_pass_read(verdict.turn.usage)
     if not stood or read is None or not is_append(verdict):
         return None
     return read >= stood * (1 - SHARE) - block_tokens(verdict.turn)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.bills import kind_of, positions
+from lore.cache.lookback import kind_of, positions
 from lore.cache.prices import MILLION, Price
 from lore.cache.registry import cache_named
 from lore.cache.rules import DatedRules, minimum_tokens

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from lore.cache.base import Prediction
-from lore.cache.bills import has_unseen, lifetime_of
+from lore.cache.counts import has_unseen, lifetime_of
 from lore.cache.predictor import Predictor
 from lore.cache.prices import Price
 from lore.cache.registry import cache_named, takes_breakpoints

@@ -14,7 +14,15 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from lore.cache.bills import TOLERANCE_TOKENS, bills_writes, cached, met_read, prompt_tokens, read_again, within_bill
+from lore.cache.counts import (
+    TOLERANCE_TOKENS,
+    bills_writes,
+    cached,
+    capped_by_usage,
+    first_pass_read,
+    prompt_tokens,
+    read_everything,
+)
 from lore.cache.prices import Price
 from lore.judge.witnesses import ESTIMATED, SECTIONS, PairContext
 from lore.model.cause import Cause
@@ -104,10 +112,11 @@ def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[in
     )
     if pair.short is not None:
         left, right, unbilled = pair.left, pair.right, 0
-        if pair.lost[number] and not bills_writes(left) and not read_again(left, right) and left.chain == right.chain:
-            unbilled = min(tokens, prompt_tokens(left.usage) - (met_read(right.usage) or 0))
+        is_lost = pair.lost[number] and left.chain == right.chain
+        if is_lost and not bills_writes(left) and not read_everything(left, right):
+            unbilled = min(tokens, prompt_tokens(left.usage) - (first_pass_read(right.usage) or 0))
         tokens, source = (unbilled, source) if unbilled > pair.short else (pair.short, "recorded")
-    return within_bill(pair.right.usage, tokens), source
+    return capped_by_usage(pair.right.usage, tokens), source
 
 
 # what each witness says, and how they contradict one another

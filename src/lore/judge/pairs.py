@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from lore.cache import bills
+from lore.cache import counts
 from lore.cache.habits import Habits
 from lore.cache.transcripts import TurnState
 from lore.judge.attribution import attribute, cause_of, disputed, limited, too_far
@@ -84,14 +84,14 @@ class Pairs:
         left = self._last
         if left is None or not turn.extends(left):
             return None
-        there, read = bills.cached(left.usage), bills.met_read(turn.usage)
+        there, read = counts.cached(left.usage), counts.first_pass_read(turn.usage)
         if there is not None and read and read >= there and turn.hashes is None:  # most: all that stood there was read
             self._go_on(turn)
             return Extension()
         if there is None and self._own(left, turn) is not None:
             return None
-        short = bills.shortfall(left, turn) if self._billed else None
-        fell = bills.fall(left, short)
+        short = counts.shortfall(left, turn) if self._billed else None
+        fell = counts.significant_fall(left, short)
         moved = self._moved(turn)
         if (fell or moved) and recorded_causes(turn.changes):
             return None
@@ -132,8 +132,9 @@ class Pairs:
             return pair
         last = self._read
         base = last if last is not None and _cache_of(last) == _cache_of(right) and right.extends(last) else left
-        short = bills.shortfall(base, right)
-        context = self._context(base, right, _COVERED, bills.fall(base, short), look, left)._replace(situation=look())
+        short = counts.shortfall(base, right)
+        fell = counts.significant_fall(base, short)
+        context = self._context(base, right, _COVERED, fell, look, left)._replace(situation=look())
         cause = cause_of(context)
         if cause is None:
             return pair
@@ -175,17 +176,18 @@ class Pairs:
         """
         own = self._of_models.get(_cache_of(right))
         same = _cache_of(left) == _cache_of(right)
-        if own is None or own is left or (same and (bills.cached(left.usage) is not None or not _goes_on(left, right))):
+        is_known = counts.cached(left.usage) is not None
+        if own is None or own is left or (same and (is_known or not _goes_on(left, right))):
             return None
         if not _goes_on(own, right):
             return None
-        short = bills.shortfall(own, right)
-        beyond = bills.fall(left, bills.shortfall(left, right))
-        return own if short is not None and (bills.fall(own, short) or not beyond) else None
+        short = counts.shortfall(own, right)
+        beyond = counts.significant_fall(left, counts.shortfall(left, right))
+        return own if short is not None and (counts.significant_fall(own, short) or not beyond) else None
 
     def _remember(self, turn: Turn) -> None:
         """Keep the last billed turn of each cache that a chain of a log uses, of the latest `MODELS`."""
-        if not turn.is_rebuilt or not self._billed or bills.cached(turn.usage) is None:
+        if not turn.is_rebuilt or not self._billed or counts.cached(turn.usage) is None:
             return
         kept, cache = self._of_models, _cache_of(turn)
         if turn.basis is None:  # its prompt is held as it was sent
@@ -200,18 +202,18 @@ class Pairs:
         left = self._last if own is None else own
         self._remember(turn)
         self._note_hashes(turn)
-        there = None if left is None else bills.cached(left.usage)
+        there = None if left is None else counts.cached(left.usage)
         if left is None:
-            there = bills.met_read(turn.usage)
+            there = counts.first_pass_read(turn.usage)
         self._positions = (there,) if there else ()
         if turn.signs:
-            fell = left is not None and bool(bills.fall(left, bills.shortfall(left, turn)))
+            fell = left is not None and bool(counts.significant_fall(left, counts.shortfall(left, turn)))
             for sign in turn.signs:
                 tally = self._shown.get(sign.name, Tally())
                 self._shown[sign.name] = tally if left is None else tally.plus(fell=fell)
         self._last = turn
-        self._read = turn if turn.basis is not None and bills.met_read(turn.usage) else self._read
-        self._lives = bills.lifetime(turn, self._lives)
+        self._read = turn if turn.basis is not None and counts.first_pass_read(turn.usage) else self._read
+        self._lives = counts.lifetime(turn, self._lives)
         self._hour = self._hour or _wrote_for_an_hour(turn)
 
     def _context(
@@ -219,7 +221,7 @@ class Pairs:
     ) -> PairContext:  # fmt: skip
         asked_for = fell and not any(change.cause == Code.COMPACTION for change in right.changes)  # that explains it
         situation = look() if asked_for else None
-        lives = self._lives if used is None else bills.lifetime(left, self._lives)
+        lives = self._lives if used is None else counts.lifetime(left, self._lives)
         positions = self._positions if used is None else ()
         return PairContext(
             left, right, found, fell, lives, positions, self._billed, situation, used, self._shown, self._habits,
@@ -241,17 +243,17 @@ class Pairs:
                 self._sizes.advance(left.prompt, min(len(whole), left.prompt.stable))
                 found = compare_prompts(left.prompt, right.prompt)
         tail_bytes, wanted = self._sizes.tail, self._sizes.sum_before(count_cached_segments(left.prompt))
-        short = bills.shortfall(left, right) if self._billed else None
-        context = self._context(left, right, found, bills.fall(left, short), look, used)
+        short = counts.shortfall(left, right) if self._billed else None
+        context = self._context(left, right, found, counts.significant_fall(left, short), look, used)
         why = _with_hashes(context, limited(context, self._causes(context)))
         begins = [self._sizes.sum_before(cause.position) for cause in why]
         sums = self._sizes.advance(right.prompt, found.common)
         self._measured = right
-        ratio = bills.bytes_per_token(right, sums.current)
+        ratio = counts.bytes_per_token(right, sums.current)
         sizes = Sizes(sums.previous - tail_bytes, wanted, sums.common + found.common_bytes, ratio)
         why = self._at_the_end(context, why, begins, sizes)
         why = (*why, *self._remarks(context, why, sums, sizes))
-        if short == 0 and bills.read_again(left, right):
+        if short == 0 and counts.read_everything(left, right):
             why = tuple(map(_read_all_the_same, why))
         if tail is not None:
             why = self._with_tail(context, why, tail, ratio)
@@ -272,7 +274,7 @@ class Pairs:
         left, right = context.left, context.right
         if context.fell or not self._billed or not why:
             return why
-        block, short = bills.block_tokens(left), bills.shortfall(left, right)
+        block, short = counts.block_tokens(left), counts.shortfall(left, right)
         if short is not None and short > block:
             return why
         end, found = len(left.prompt.head) + last_message(left.prompt), list[Cause]()
@@ -287,14 +289,14 @@ class Pairs:
     ) -> tuple[Cause, ...]:
         """Add the replaced tail: a bill fell because of a breakpoint on it, or by what a cache held of it alone."""
         left = context.left
-        evidence = evidence_of(tail, ratio, bills.prompt_tokens(left.usage))
+        evidence = evidence_of(tail, ratio, counts.prompt_tokens(left.usage))
         position = left.prompt.stable
         if context.fell and [cause.code for cause in why] == [Code.BILLED_READ_FELL]:
             if left.prompt.auto_breakpoint or any(segment.breakpoint is not None for segment in tail.segments):
                 marked = VolatileText(" and ".join(evidence.holds) or "text that is replaced each turn", "", True)  # noqa: FBT003
                 code = Code.BREAKPOINT_ON_VOLATILE
                 why = (Cause(code, "messages", marked, position, "waste", evidence.path, strength="strong"),)
-            elif context.fell <= evidence.tokens * ESTIMATED + bills.block_tokens(left):
+            elif context.fell <= evidence.tokens * ESTIMATED + counts.block_tokens(left):
                 why = ()
         return (*why, Cause(Code.TAIL_REPLACED, "messages", evidence, position, path=evidence.path))
 
@@ -306,8 +308,9 @@ class Pairs:
         pause = None if left.at is None or right.at is None else right.at - left.at
         why = find_causes(
             left.prompt, right.prompt, found, right.changes,
-            previous_call=left.call, current_call=right.call, pause=pause, fell=fell if bills.testifies(left) else None,
-            all_read=self._billed and bills.read_again(left, right),
+            previous_call=left.call, current_call=right.call, pause=pause,
+            fell=fell if counts.can_show_losses(left) else None,
+            all_read=self._billed and counts.read_everything(left, right),
         )  # fmt: skip
         if why and why[0].kind == "expected" and not is_remark(why[0]):
             return why
@@ -344,11 +347,11 @@ class Pairs:
         broken = any(not is_remark(cause) for cause in why)
         if self._billed:
             if Code.BILL_CONTRADICTS_BODY not in self._noted:
-                unlike = bills.contradiction(left, sums.previous) or bills.contradiction(right, sums.current)
+                unlike = counts.contradiction(left, sums.previous) or counts.contradiction(right, sums.current)
                 found += self._once(Code.BILL_CONTRADICTS_BODY, unlike)
             hour = self._hour or _wrote_for_an_hour(right)
             found += self._once(
-                Code.LIFETIME_LOST, None if hour else bills.lost_lifetime(left) or bills.lost_lifetime(right)
+                Code.LIFETIME_LOST, None if hour else counts.lost_lifetime(left) or counts.lost_lifetime(right)
             )
             if context.fell is None and not broken and not right.is_rebuilt and routed(context) is None:
                 far = too_far(context)
@@ -372,7 +375,7 @@ _COVERED = Overlap(0, 0, 0, is_covered=True, is_covered_canonically=True)
 def _pair_of_bills(context: PairContext, why: tuple[Cause, ...], short: int | None) -> Pair:
     """Return a pair of which no bytes were measured."""
     return Pair(context.left, context.right, context.found, PairSums(0, 0, 0), 0, why, (0,) * len(why), context.fell,
-                short, bills.BYTES_PER_TOKEN, columns(context, why, None))  # fmt: skip
+                short, counts.BYTES_PER_TOKEN, columns(context, why, None))  # fmt: skip
 
 
 class Hashed(NamedTuple):
@@ -410,15 +413,15 @@ def _goes_on(left: Turn, right: Turn) -> bool:
 
 def _reads_nothing(left: Turn, right: Turn) -> bool:
     """Tell whether a bill reads nothing of a log that goes on, and the bill before it read nothing to speak of."""
-    if right.basis is None or bills.met_read(right.usage) != 0 or right.changes:
+    if right.basis is None or counts.first_pass_read(right.usage) != 0 or right.changes:
         return False
-    there = bills.cached(left.usage)
+    there = counts.cached(left.usage)
     if (
         there is None
-        or there > bills.DROP
-        or not bills.prompt_tokens(left.usage)
-        or bills.bills_writes(left)
-        or bills.bills_writes(right)
+        or there > counts.DROP
+        or not counts.prompt_tokens(left.usage)
+        or counts.bills_writes(left)
+        or counts.bills_writes(right)
     ):
         return False
     return _cache_of(left) == _cache_of(right) and right.extends(left)

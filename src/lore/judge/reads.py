@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from lore.cache import bills
+from lore.cache import counts
 from lore.cache.predictor import Predictor
 from lore.cache.rules import DatedRules
 from lore.cache.transcripts import Predicted
@@ -111,8 +111,8 @@ class ReadShort:
             pair is not None and any(cause.code == Code.BILL_CONTRADICTS_BODY for cause in pair.causes)
         )
         if not self._doubted and not turn.prompt.partial and turn.usage is not None:
-            read = bills.met_read(turn.usage)
-            if read is not None and bills.prompt_tokens(turn.usage.first_pass) - read > self._tolerated(turn):
+            read = counts.first_pass_read(turn.usage)
+            if read is not None and counts.prompt_tokens(turn.usage.first_pass) - read > self._tolerated(turn):
                 before = self._before(turn, read, breaks)  # something could have been read besides
                 if before and self._beside.may_ask():
                     self._judge(turn, before, read)
@@ -139,7 +139,7 @@ class ReadShort:
         anchor = self._hour if tuple(breaks) == (Code.CACHE_EXPIRED,) else None if breaks else self._anchor
         if anchor is None or (anchor is self.latest and not breaks):
             return []  # the pair says it itself
-        kept = bills.cached(anchor.usage)
+        kept = counts.cached(anchor.usage)
         if breaks and anchor.usage is not None:  # what it wrote for an hour
             kept = (anchor.usage.read_tokens or 0) + (anchor.usage.write_1h_tokens or 0)
         if (kept or 0) - read <= self._tolerated(turn) or not _comparable(anchor, turn):
@@ -152,17 +152,17 @@ class ReadShort:
         per_token = 0.0
         for other in islice(reversed(self._beside.chains.values()), WITNESSES):
             latest = other.latest
-            if latest is None or not other.settled or (bills.cached(latest.usage) or 0) - read <= room:
+            if latest is None or not other.settled or (counts.cached(latest.usage) or 0) - read <= room:
                 continue
             if not _comparable(latest, turn):
                 continue
-            per_token = per_token or bills.bytes_per_token(turn, sum(len(each.data) for each in prompt))
+            per_token = per_token or counts.bytes_per_token(turn, sum(len(each.data) for each in prompt))
             if _shared(latest.prompt, prompt) / per_token - read > room:
-                return [] if bills.runs_tools(prompt) else [latest]
+                return [] if counts.runs_tools(prompt) else [latest]
         return []
 
     def _tolerated(self, turn: Turn) -> float:
-        return max(bills.TOLERANCE_TOKENS, self._tolerance * bills.prompt_tokens(turn.usage))
+        return max(counts.TOLERANCE_TOKENS, self._tolerance * counts.prompt_tokens(turn.usage))
 
     # what is said of them
 
@@ -176,7 +176,7 @@ class ReadShort:
             return
         usages = [earlier.usage for earlier in before if earlier.usage is not None]
         exact = any(
-            expected in (bills.cached(usage), usage.write_1h_tokens) for usage in usages
+            expected in (counts.cached(usage), usage.write_1h_tokens) for usage in usages
         )  # a position that a bill told
         surely = expected if exact else expected / (ANOTHER if read else ESTIMATED)
         if surely - read <= self._tolerated(turn):
@@ -211,7 +211,7 @@ class ReadShort:
             self._hour = None
         if usage is not None and usage.write_1h_tokens:
             self._hour = turn
-        if breaks or bills.cached(usage):
+        if breaks or counts.cached(usage):
             self._anchor = turn
         self.latest = turn
         self._beside.goes_on(turn.chain, self)
@@ -241,8 +241,8 @@ def _comparable(left: Turn, right: Turn) -> bool:
     if place_in(left.call.endpoint) != place_in(right.call.endpoint) or changed_parameters(left, right):
         return False
     pause = since(left, right)
-    late = bills.SOON if left.answered_at is not None and left.answered_at != left.at else UNTIMED
-    return pause is not None and pause > late and not bills.runs_tools(before)
+    late = counts.SOON if left.answered_at is not None and left.answered_at != left.at else UNTIMED
+    return pause is not None and pause > late and not counts.runs_tools(before)
 
 
 def _whole(turn: Turn) -> Turn:
@@ -254,7 +254,7 @@ def _whole(turn: Turn) -> Turn:
     usage = turn.usage
     if usage is None or usage.read_tokens is None:
         return turn
-    wrote = bills.cached(usage) or 0
+    wrote = counts.cached(usage) or 0
     hour = usage.read_tokens + usage.write_1h_tokens if usage.write_1h_tokens else 0
     split = bool(usage.write_1h_tokens or usage.write_5m_tokens)
     bill = structs.replace(
@@ -282,7 +282,7 @@ class Unread:
         usage = turn.usage
         if turn.failed:
             return
-        read = bills.met_read(usage)
+        read = counts.first_pass_read(usage)
         if read:
             self._beside.note(turn, read)
         if self._silent:
@@ -302,7 +302,8 @@ class Unread:
             return
         wrote = 0 if left.usage is None else left.usage.write_tokens or 0
         pause = since(left, turn)
-        if not wrote or pause is None or not bills.SOON < pause <= (bills.lifetime(left, None) or bills.FIVE_MINUTES):
+        lives = counts.lifetime(left, None) or counts.FIVE_MINUTES
+        if not wrote or pause is None or not counts.SOON < pause <= lives:
             return
         if any(cause.code not in UNEXPLAINED and not is_remark(cause) for cause in pair.causes):
             return
@@ -313,7 +314,7 @@ class Unread:
     def findings(self, place: Place) -> Iterator[Finding]:
         """Say what was paid for nothing."""
         turn = self._first
-        if self._silent or turn is None or self._writes < FEWEST or self._tokens <= bills.TOLERANCE_TOKENS:
+        if self._silent or turn is None or self._writes < FEWEST or self._tokens <= counts.TOLERANCE_TOKENS:
             return
         if self._beside.most_read(turn) <= (self._base or 0):
             unread = WritesUnread(self._tokens, self._writes)

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.bills import BYTES_PER_TOKEN, FIVE_MINUTES, has_unseen, lifetime_of, prompt_tokens
 from lore.cache.breakpoint_rules import BreakpointRule
+from lore.cache.counts import BYTES_PER_TOKEN, FIVE_MINUTES, has_unseen, lifetime_of, prompt_tokens
 from lore.cache.registry import takes_breakpoints
 from lore.cache.rules import DatedRules, allowed_breakpoints, minimum_tokens
 from lore.cache.served import cache_of, served_by

@@ -24,7 +24,7 @@ from typing import NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from lore.cache.base import Prediction
-from lore.cache.bills import BILLS_WRITES, bills_writes, cached, prompt_tokens
+from lore.cache.counts import BILLS_WRITES, bills_writes, cached, prompt_tokens
 from lore.cache.predictor import Touched, WhatIf
 from lore.cache.prices import Price
 from lore.cache.registry import options_in

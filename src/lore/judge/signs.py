@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from lore.cache.bills import DROP, cached, total
+from lore.cache.counts import DROP, cached, total
 from lore.cache.served import normal_name
 from lore.cache.transcripts import Signal
 from lore.judge.witnesses import PairContext

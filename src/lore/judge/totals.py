@@ -23,7 +23,7 @@ from typing import NamedTuple, cast
 
 from msgspec import Raw
 
-from lore.cache.bills import total
+from lore.cache.counts import total
 from lore.errors import LoreError
 from lore.judge.base import RULES, WORSE, TurnVerdict, damage, summed
 from lore.judge.baseline import BaselineRecorder, KnownFindings, belongs

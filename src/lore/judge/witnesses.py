@@ -20,7 +20,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from lore.cache.bills import FIVE_MINUTES, ONE_HOUR, SOON, TOLERANCE_TOKENS, cached, expiry, met_read, prompt_tokens
+from lore.cache.counts import (
+    FIVE_MINUTES,
+    ONE_HOUR,
+    SOON,
+    TOLERANCE_TOKENS,
+    cached,
+    expiry,
+    first_pass_read,
+    prompt_tokens,
+)
 from lore.cache.habits import Habits
 from lore.cache.transcripts import TurnState
 from lore.judge.rewrites import rewritten, sealed
@@ -55,7 +64,7 @@ class Tally(NamedTuple):
 class PairContext(NamedTuple):
     """Two successive turns before they are judged.
 
-    `fell` is the bill's fall in tokens (`bills.fall`); `lives` the seconds that what the left wrote lives;
+    `fell` is the bill's fall in tokens (`counts.significant_fall`); `lives` the seconds that what the left wrote lives;
     `positions` the tokens at the breakpoints of the turns before the left, the latest last; `billed`: the two follow
     one another, so that their bills compare. `situation` is what a transcript's level model knew before the bill;
     `used` is the last request that had all of the left, where that is a later one: lifetimes count from there. `shown`
@@ -79,7 +88,7 @@ class PairContext(NamedTuple):
     @property
     def read(self) -> int | None:
         """What the right read of what stood before, in tokens; None where no bill says it."""
-        return met_read(self.right.usage)
+        return first_pass_read(self.right.usage)
 
     @property
     def verdict(self) -> e.ProviderSaid | None:
@@ -113,7 +122,7 @@ def _cold(context: PairContext) -> Cause | None:
     left, right, usage = context.left, context.right, context.right.usage
     if not context.fell or usage is None or right.basis is not None or not asks_for_summary(right.prompt, right.call):
         return None
-    read, marks = met_read(usage), (left.prompt.breakpoints, right.prompt.breakpoints)
+    read, marks = first_pass_read(usage), (left.prompt.breakpoints, right.prompt.breakpoints)
     if all(marks) and context.found.common > marks[0][-1]:  # all that was to be cached stands in this one, too
         differs = ("breakpoints",) if marks[1][-1] < marks[0][-1] else ()
     elif context.found.is_covered or not _reads_little(context, usage, read or 0):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.bills import BYTES_PER_TOKEN, total
+from lore.cache.counts import BYTES_PER_TOKEN, total
 from lore.cache.predictor import NO_CHANGE, Predictor
 from lore.errors import LoreError
 from lore.formats.registry import lacks_of

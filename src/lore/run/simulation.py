@@ -17,7 +17,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from lore.cache.base import Prediction
-from lore.cache.bills import cached, met_read, position, total, unbelievable
+from lore.cache.counts import cached, first_pass_read, position, reason_to_doubt, total
 from lore.cache.predictor import Predictor
 from lore.cache.prices import Price, is_partial
 from lore.cache.registry import takes_breakpoints
@@ -134,7 +134,7 @@ class Simulation:
             self.transcripts += 1
         elif takes_breakpoints(predicted.cache):
             self.bodies += 1
-        if predicted.odd and turn.usage is not None and not unbelievable(turn.usage):
+        if predicted.odd and turn.usage is not None and not reason_to_doubt(turn.usage):
             self.unlike.append(f"turn {turn.number}: {predicted.odd}")
         if partial and turn.usage is not None:
             self.partial[turn.usage.client] += 1
@@ -166,13 +166,13 @@ class Simulation:
 def _contradicts_body(turn: Turn, predicted: Predicted) -> bool:
     """Return whether a possible usage, of the simulated cache, cannot be of this body."""
     usage = turn.usage
-    if not predicted.odd or usage is None or usage.contradiction or unbelievable(usage):
+    if not predicted.odd or usage is None or usage.contradiction or reason_to_doubt(usage):
         return False
     return predicted.cache == cache_of(turn, served_by(turn))
 
 
 def _transition(turn: Turn, predicted: Predicted, stood: int | None) -> Transition | None:
-    read = met_read(turn.usage)
+    read = first_pass_read(turn.usage)
     if predicted.odd or stood is None or read is None or not predicted.cache:
         return None
     prompted = predicted.situation is not None and predicted.situation.grown.prompted

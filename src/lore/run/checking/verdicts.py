@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.bills import self_contradiction
+from lore.cache.counts import self_contradiction
 from lore.cache.transcripts import Predicted
 from lore.errors import LoreError
 from lore.formats.registry import READERS, lacks_of

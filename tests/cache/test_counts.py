@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from lore.cache.bills import contradiction, lost_lifetime, read_again, shortfall
+from lore.cache.counts import contradiction, lost_lifetime, read_everything, shortfall
 from lore.model.events import Usage
 from lore.model.evidence import BillUnlikeBody
 from lore.model.turn import Call
@@ -115,4 +115,4 @@ def test_what_the_recording_does_not_hold_contradicts_nothing():
 )
 def test_all_is_read_again_where_the_bill_reads_up_to_the_end_of_what_was_sent(dialect, left, right, again):
     turns = [turn(parsed({"messages": []}, dialect), usage=usage) for usage in (left, right)]
-    assert read_again(*turns) is again
+    assert read_everything(*turns) is again

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from lore.cache.bills import FIVE_MINUTES, GRACE, ONE_HOUR, expiry, gap, lifetime
+from lore.cache.counts import FIVE_MINUTES, GRACE, ONE_HOUR, expiry, lifetime
+from lore.cache.lookback import lookback_gap
 from lore.model.events import Usage
 from lore.model.evidence import Paused
 from model.making import body, parsed, turn
@@ -91,7 +92,7 @@ def loop(calls, *, keep=False, thinking=0):
     ],
 )
 def test_positions_are_counted_by_the_rule_of_the_day(calls, at, new, exceeded):
-    found = gap(*loop(calls), at)
+    found = lookback_gap(*loop(calls), at)
     assert found is not None
     assert (found.new, found.exceeded) == (new, exceeded)
 
@@ -101,19 +102,19 @@ def test_automatic_caching_sets_a_breakpoint_at_the_end():
     right = parsed(
         body("a", {"role": "assistant", "content": [text("b")] * 21}, "c", cache_control={"type": "ephemeral"})
     )
-    found = gap(left, right, TODAY)
+    found = lookback_gap(left, right, TODAY)
     assert found is not None
     assert (found.new, found.exceeded) == (22, True)
 
 
 def test_a_breakpoint_that_moved_back_leaves_the_entry_out_of_reach():
     left, right = loop(1)
-    found = gap(right, left, TODAY)
+    found = lookback_gap(right, left, TODAY)
     assert found is not None
     assert (found.new, found.exceeded) == (-1, True)
 
 
 def test_nothing_is_said_without_breakpoints_or_of_other_models():
-    assert gap(parsed(body("a")), parsed(body("a", "b")), TODAY) is None
+    assert lookback_gap(parsed(body("a")), parsed(body("a", "b")), TODAY) is None
     chat = {"model": "gpt-5.6", "messages": [{"role": "user", "content": [text("a", breakpoint=True)]}]}
-    assert gap(parsed(chat, "openai-chat"), parsed(chat, "openai-chat"), TODAY) is None
+    assert lookback_gap(parsed(chat, "openai-chat"), parsed(chat, "openai-chat"), TODAY) is None

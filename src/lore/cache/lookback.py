@@ -1,0 +1,115 @@
+"""Positions of a prompt, and how far back from a breakpoint a provider looks for an earlier entry.
+
+A position is a block, except envelopes and thinking. The block's own type says what a segment is (a call, a result,
+thinking, an image), otherwise its message; only the ends of a block are searched, because every writer puts the type
+there.
+
+Sources: Anthropic's documentation (20 positions; runs of calls and of results count once). Measured: in December 2024
+only an entry exactly at a breakpoint was read; from June 2026 each block counts: 16 to 20 new positions were read, 21
+and more were not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from lore.model.deferred import pattern
+from lore.model.turn import Prompt, Segment, Turn
+
+POSITIONS = 20  # looked back from a breakpoint
+NO_POSITION = ("envelope", "thinking")  # kinds that are no position and take no breakpoint
+_RUNS = ("call", "result")
+_ENDS = 256  # bytes searched at either end of a block
+_BLOCKS: tuple[tuple[str, re.Pattern[bytes]], ...] = (
+    ("result", pattern(rb'"type"\s*:\s*"\w{1,40}_(?:result|output)"|"(?:functionResponse|toolResult)"\s*:')),
+    ("call", pattern(rb'"type"\s*:\s*"(?:\w{0,40}tool_use|\w{1,40}_call)"|"(?:functionCall|toolUse)"\s*:')),
+    ("thinking", pattern(rb'"type"\s*:\s*"(?:(?:redacted_)?thinking|reasoning)"|"reasoningContent"\s*:')),
+    ("image", pattern(rb'"type"\s*:\s*"(?:input_)?image(?:_url)?"|"inlineData"\s*:')),
+)
+_MESSAGES: tuple[tuple[str, re.Pattern[bytes]], ...] = (
+    ("result", pattern(rb'"role"\s*:\s*"(?:tool|function)"|"type"\s*:\s*"\w{1,40}_output"')),
+    ("call", pattern(rb'"type"\s*:\s*"\w{1,40}_call"')),
+    ("thinking", pattern(rb'"type"\s*:\s*"reasoning"')),
+)
+
+
+def kind_of(segment: Segment, envelope: bytes = b"") -> str:
+    """Return "call", "result", "thinking", "image", "envelope" or "" (text); `envelope` is that of the message."""
+    if segment.kind == "envelope":
+        return "envelope"
+    data = segment.data
+    ends = data if len(data) <= 2 * _ENDS else data[:_ENDS] + b"\n" + data[-_ENDS:]
+    of_block = next((kind for kind, form in _BLOCKS if form.search(ends)), "")
+    return of_block or next((kind for kind, form in _MESSAGES if envelope and form.search(envelope, 0, 4096)), "")
+
+
+def positions(kinds: Iterable[str], *, runs: bool) -> Iterator[int]:
+    """Yield the number of positions up to and including each piece, given its kind.
+
+    `runs`: neighbouring calls, or neighbouring results, are one position.
+    """
+    count, previous = 0, ""
+    for kind in kinds:
+        if kind not in NO_POSITION:
+            count += not (runs and kind in _RUNS and kind == previous)
+            previous = kind
+        yield count
+
+
+class Lookback(NamedTuple):
+    """How far Anthropic looks back."""
+
+    since: float  # seconds since the epoch
+    positions: int
+    runs: bool  # a run of calls, or of results, counts once
+
+
+LOOKBACKS = (
+    Lookback(0.0, 0, runs=False),
+    Lookback(datetime(2025, 1, 1, tzinfo=UTC).timestamp(), POSITIONS, runs=True),
+    Lookback(datetime(2026, 6, 1, tzinfo=UTC).timestamp(), POSITIONS, runs=False),
+)
+
+
+def lookback(at: float | None) -> Lookback:
+    """Return the lookback that holds at a time; None: now."""
+    return next((rule for rule in reversed(LOOKBACKS) if at is None or rule.since <= at), LOOKBACKS[0])
+
+
+class LookbackGap(NamedTuple):
+    """The distance from the last breakpoint of a request to the next breakpoint of the following request."""
+
+    new: int  # positions in between; negative if the following request has no breakpoint after it
+    allowed: int  # positions that are looked back
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether the earlier entry is out of reach."""
+        return not 0 <= self.new <= self.allowed
+
+
+def lookback_gap(previous: Prompt, current: Prompt, at: float | None) -> LookbackGap | None:
+    """Measure from the previous prompt's last breakpoint to the next one of the current; None if not applicable."""
+    if any(prompt.fidelity == "reconstructed" or not is_claude(prompt) for prompt in (previous, current)):
+        return None
+    written, breakpoints = (
+        (*prompt.breakpoints, *([prompt.stable - 1] if prompt.auto_breakpoint and prompt.stable else ()))
+        for prompt in (previous, current)
+    )
+    if not written or not breakpoints:
+        return None
+    rule = lookback(at)
+    following = next((place for place in breakpoints if place >= written[-1]), None)
+    if following is None:
+        return LookbackGap(-1, rule.positions)
+    segments = [current.at(place) for place in range(written[-1] + 1, following + 1)]
+    kinds = ("envelope" if segment is None else kind_of(segment) for segment in segments)
+    return LookbackGap(max(positions(kinds, runs=rule.runs), default=0), rule.positions)
+
+
+def is_claude(request: Turn | Prompt) -> bool:
+    """Return whether a request follows Anthropic's cache rules."""
+    return request.dialect == "anthropic" or "claude" in (request.model or "")
