@@ -99,4 +99,4 @@ def test_clock_in_a_very_long_line_is_named():
 def test_gaps_lie_between_equal_members():
     gaps = find_gaps("abcdef", "abXdeYf")
     assert [(list(gap.previous), list(gap.current)) for gap in gaps] == [([2], [2]), ([], [5])]
-    assert [(list(gap.previous), list(gap.current)) for gap in find_gaps("ab", "abc", grows=True)] == [([], [2])]
+    assert [(list(gap.previous), list(gap.current)) for gap in find_gaps("ab", "abc", can_grow=True)] == [([], [2])]

@@ -28,7 +28,7 @@ _IMAGE_MEMBERS = frozenset(("inlineData", "inline_data", "fileData", "file_data"
 _RESULT_ENVELOPE = re.compile(rb'"role"\s*:\s*"(?:tool|function)"|"type"\s*:\s*"\w{1,64}_output"')
 _THINKING_ENVELOPE = re.compile(rb'"type"\s*:\s*"reasoning"')
 _CALL_ENVELOPE = re.compile(rb'"type"\s*:\s*"\w{1,64}_call"')
-_MODEL_ENVELOPE = re.compile(rb'"role"\s*:\s*"(?:assistant|model)"|"type"\s*:\s*"\w{1,64}_call"')
+_MODEL_SIGNS = (b'"assistant"', b'"model"', b'_call"', b'"reasoning"')  # in the envelope of a model's message
 _CALL_ID = re.compile(rb'"(?:tool_use_id|tool_call_id|call_id|toolUseId|id)"\s*:\s*"([^"\\]{1,256})"')
 _CALL_ID_BYTES = 4096
 _TEXT_MEMBERS = frozenset(("type", "text"))
@@ -155,8 +155,8 @@ def call_id_of(segment: Segment, envelope: bytes) -> bytes | None:
 
 
 def is_by_model(envelope: bytes) -> bool:
-    """Return whether a message is an answer or a call of the model."""
-    return _MODEL_ENVELOPE.search(envelope, 0, ENVELOPE_BYTES) is not None
+    """Return whether a message is an answer, a call or the reasoning of the model."""
+    return any(sign in envelope for sign in _MODEL_SIGNS)
 
 
 def message_start(prompt: Prompt, place: int) -> int:

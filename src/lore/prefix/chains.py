@@ -35,7 +35,7 @@ class ChainTurn(NamedTuple):
     turn: int  # from 1
 
 
-class _Request(NamedTuple):
+class _ChainRequest(NamedTuple):
     """A request whose chain is looked for."""
 
     prompt: Prompt
@@ -45,11 +45,11 @@ class _Request(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class _Chain:
+class _KnownChain:
     """A chain, by its latest request."""
 
     name: str
-    latest: _Request
+    latest: _ChainRequest
     size: int = 0  # bytes that it costs
     turns: int = 0
     first_messages: dict[int, None] = field(default_factory=dict[int, None])  # hashes; the latest last
@@ -60,7 +60,7 @@ class _Chain:
     def prompt(self) -> Prompt:
         return self.latest.prompt
 
-    def may_continue(self, request: _Request) -> bool:
+    def may_continue(self, request: _ChainRequest) -> bool:
         """Return whether a request could continue this chain, whatever their messages."""
         return (
             self.prompt.dialect == request.prompt.dialect
@@ -68,7 +68,7 @@ class _Chain:
             and not _drops_tools(self.prompt, request.prompt)
         )
 
-    def is_near(self, request: _Request) -> bool:
+    def is_near(self, request: _ChainRequest) -> bool:
         """Return whether both may be of one conversation, at one endpoint."""
         sender = self.latest.sender
         return sender.may_share_conversation(request.sender) and sender.may_share_endpoint(request.sender)
@@ -85,10 +85,10 @@ class Chains:
     def __init__(
         self, remembered: int = CHAIN_PROMPT_BYTES, *, join: Callable[[StreamedOutput], bytes] = lambda _: b""
     ) -> None:
-        self._chains: dict[str, _Chain] = {}  # the latest used last
-        self._by_first_message: dict[int, dict[str, _Chain]] = {}  # the latest used last
-        self._by_response: dict[str, _Chain] = {}
-        self._by_answer: dict[int, _Chain] = {}
+        self._chains: dict[str, _KnownChain] = {}  # the latest used last
+        self._by_first_message: dict[int, dict[str, _KnownChain]] = {}  # the latest used last
+        self._by_response: dict[str, _KnownChain] = {}
+        self._by_answer: dict[int, _KnownChain] = {}
         self._room = remembered
         self._replies = likeness.Replies(join)
         self._forgotten: list[str] = []
@@ -105,12 +105,12 @@ class Chains:
         """Add the next request, and return its place."""
         call = Call() if exchange is None else exchange.call
         sender = likeness.identify_sender(prompt, exchange)
-        request = _Request(prompt, hash(_first_message(prompt)), sender, purpose.is_side_call(prompt, call))
+        request = _ChainRequest(prompt, hash(_first_message(prompt)), sender, purpose.is_side_call(prompt, call))
         chain, self.given_up = self._find_chain(request), ""
         is_new = chain is None
         if chain is None:
             self.given_up = self._find_given_up(request)
-            chain = _Chain(self._name_chain(request), request)
+            chain = _KnownChain(self._name_chain(request), request)
         if is_new or (call.status or 0) < _FIRST_ERROR:  # a failed request wrote nothing that could be continued
             self._remember(chain, request, exchange)
         chain.turns += 1
@@ -120,7 +120,7 @@ class Chains:
 
     # Memory
 
-    def _remember(self, chain: _Chain, request: _Request, exchange: Exchange | None) -> None:
+    def _remember(self, chain: _KnownChain, request: _ChainRequest, exchange: Exchange | None) -> None:
         name, chain.latest = chain.name, request
         for chains in (self._chains, self._by_first_message.setdefault(request.first_message, {})):
             chains.pop(name, None)
@@ -144,7 +144,7 @@ class Chains:
             chain.response = exchange.response_id
         self._replies.remember(name, b"" if exchange is None else exchange.output)
 
-    def _forget(self, chain: _Chain) -> None:
+    def _forget(self, chain: _KnownChain) -> None:
         self._room += chain.size
         for first in list(chain.first_messages):
             self._forget_first_message(chain, first)
@@ -154,17 +154,17 @@ class Chains:
         del self._chains[chain.name]
         self._forgotten.append(chain.name)
 
-    def _forget_answer(self, chain: _Chain) -> None:
+    def _forget_answer(self, chain: _KnownChain) -> None:
         answer, chain.answer = chain.answer, None
         if answer is not None and self._by_answer.get(answer) is chain:
             del self._by_answer[answer]
 
-    def _forget_first_message(self, chain: _Chain, first: int) -> None:
+    def _forget_first_message(self, chain: _KnownChain, first: int) -> None:
         del chain.first_messages[first], self._by_first_message[first][chain.name]
         if not self._by_first_message[first]:
             del self._by_first_message[first]
 
-    def _name_chain(self, request: _Request) -> str:
+    def _name_chain(self, request: _ChainRequest) -> str:
         """Name a new chain. In a session that works with tools, a request without them is a side call."""
         sender, main = request.sender, self._main
         before = self._chains[MAIN].prompt if MAIN in self._chains else None
@@ -185,7 +185,7 @@ class Chains:
 
     # Which chain a request continues: the first rule that finds one
 
-    def _find_chain(self, request: _Request) -> _Chain | None:
+    def _find_chain(self, request: _ChainRequest) -> _KnownChain | None:
         candidates = [chain for chain in self._begins_alike(request) if chain.may_continue(request)]
         near = [chain for chain in candidates if chain.is_near(request)]
         chain = (
@@ -198,18 +198,18 @@ class Chains:
         chain = chain or self._find_rewritten(request)
         return chain if chain is not None or request.is_side_call else self._find_unwrapped(request)
 
-    def _begins_alike(self, request: _Request) -> Iterator[_Chain]:
+    def _begins_alike(self, request: _ChainRequest) -> Iterator[_KnownChain]:
         """Iterate over the chains with the same first message, the latest used first."""
         return islice(reversed(self._by_first_message.get(request.first_message, {}).values()), CHAINS_COMPARED)
 
-    def _recent(self, request: _Request, *, same_system: bool = False) -> Iterator[_Chain]:
+    def _recent(self, request: _ChainRequest, *, same_system: bool = False) -> Iterator[_KnownChain]:
         """Iterate over the chains used last that a request may continue."""
         for chain in islice(reversed(self._chains.values()), CHAINS_COMPARED):
             fits = chain.may_continue(request) and chain.is_near(request)
             if fits and (not same_system or likeness.has_same_system(chain.prompt, request.prompt)):
                 yield chain
 
-    def _find_by_response(self, request: _Request, near: list[_Chain]) -> _Chain | None:
+    def _find_by_response(self, request: _ChainRequest, near: list[_KnownChain]) -> _KnownChain | None:
         """Return the chain of the response that a request says it continues, if their messages agree."""
         chain = self._by_response.get(request.sender.previous)
         if chain is None or not chain.may_continue(request):
@@ -220,9 +220,9 @@ class Chains:
         return chain if agrees or not len(chain.prompt.messages) else None
 
     @staticmethod
-    def _find_by_messages(prompt: Prompt, near: list[_Chain]) -> _Chain | None:
+    def _find_by_messages(prompt: Prompt, near: list[_KnownChain]) -> _KnownChain | None:
         """Return the chain whose messages are the longest prefix of a prompt's, else the latest that it rewrote."""
-        rewritten: _Chain | None = None
+        rewritten: _KnownChain | None = None
         longest, best = (-1, False), None
         for chain in near:
             before = chain.prompt
@@ -236,7 +236,7 @@ class Chains:
         return best or rewritten
 
     @staticmethod
-    def _find_elsewhere(request: _Request, candidates: list[_Chain]) -> _Chain | None:
+    def _find_elsewhere(request: _ChainRequest, candidates: list[_KnownChain]) -> _KnownChain | None:
         """Return the chain that is continued in another session (it was resumed) or at another endpoint.
 
         In another session an answer of the model must be among the shared messages: many conversations begin alike.
@@ -251,7 +251,7 @@ class Chains:
                 return chain
         return None
 
-    def _find_by_summary(self, request: _Request) -> _Chain | None:
+    def _find_by_summary(self, request: _ChainRequest) -> _KnownChain | None:
         """Return the conversation whose summary a request begins with."""
         prompt = request.prompt
         says_so = purpose.begins_with_summary(prompt)
@@ -260,7 +260,7 @@ class Chains:
         if not says_so and headed is None:
             return None
         is_sealed = any(map(purpose.is_sealed_summary, opening))
-        candidates: list[_Chain] = []
+        candidates: list[_KnownChain] = []
         for chain in self._recent(request):
             before = chain.prompt
             grew = len(before.messages) < len(prompt.messages)
@@ -275,7 +275,7 @@ class Chains:
             candidates, key=lambda chain: len(kept & {part.data for part in chain.prompt.messages}), default=None
         )
 
-    def _find_by_answer(self, request: _Request) -> _Chain | None:
+    def _find_by_answer(self, request: _ChainRequest) -> _KnownChain | None:
         """Return the conversation whose latest answer is in a request that lacks something before it."""
         for answer in _find_answers(request.prompt):
             chain = self._by_answer.get(hash(answer))
@@ -286,7 +286,7 @@ class Chains:
                 return chain
         return None
 
-    def _find_by_reply(self, request: _Request) -> _Chain | None:
+    def _find_by_reply(self, request: _ChainRequest) -> _KnownChain | None:
         """Return the conversation whose recorded reply is the latest answer that a request holds.
 
         This finds a request whose first message lost the documents that it had when it was sent first.
@@ -295,12 +295,12 @@ class Chains:
         candidates = self._recent(request, same_system=True) if keys else ()
         return next((chain for chain in candidates if keys & self._replies.keys_of(chain.name)), None)
 
-    def _find_rewritten(self, request: _Request) -> _Chain | None:
+    def _find_rewritten(self, request: _ChainRequest) -> _KnownChain | None:
         """Return the latest chain that a request resembles, its first message aside."""
         candidates = self._recent(request)
         return next((one for one in candidates if likeness.is_rewritten_successor(one.prompt, request.prompt)), None)
 
-    def _find_unwrapped(self, request: _Request) -> _Chain | None:
+    def _find_unwrapped(self, request: _ChainRequest) -> _KnownChain | None:
         """Return the conversation whose first message lost what a program had put around it, if its reply is unknown.
 
         A known reply that is not in the request shows another conversation.
@@ -310,7 +310,7 @@ class Chains:
                 return chain
         return None
 
-    def _find_given_up(self, request: _Request) -> str:
+    def _find_given_up(self, request: _ChainRequest) -> str:
         """Return the name of the chain that a request restarts without tools; empty if it restarts none."""
         prompt = request.prompt
         if request.is_side_call or purpose.has_tools(prompt):

@@ -78,10 +78,10 @@ def explain_section(
 
     Messages that follow the last one of the previous prompt are no difference.
     """
-    grows, size = section == "messages", len(previous)
-    if previous == current[:size] and (size == len(current) or (grows and _begins_message(current[size]))):
+    can_grow, size = section == "messages", len(previous)
+    if previous == current[:size] and (size == len(current) or (can_grow and _begins_message(current[size]))):
         return []
-    mismatches = find_mismatches(_split_messages(previous, start), _split_messages(current, start), grows=grows)
+    mismatches = find_mismatches(_split_messages(previous, start), _split_messages(current, start), can_grow=can_grow)
     return _SectionExplainer(section, mismatches, context).causes()
 
 
@@ -162,13 +162,13 @@ def _split_messages(segments: Iterable[Segment], start: int) -> list[_Message]:
     return messages
 
 
-def find_mismatches(previous: Sequence[_Message], current: Sequence[_Message], *, grows: bool) -> list[Mismatch]:
+def find_mismatches(previous: Sequence[_Message], current: Sequence[_Message], *, can_grow: bool) -> list[Mismatch]:
     """Return where messages differ; if they grow, messages after the previous prompt's last one are no difference."""
     mismatches: list[Mismatch] = []
-    for old, new in _pair_messages(previous, current, grows=grows):
+    for old, new in _pair_messages(previous, current, can_grow=can_grow):
         if old is not None and new is not None:
             is_followed = new.position != current[-1].position
-            mismatches += _compare_messages(old, new, is_last=grows and old is previous[-1], is_followed=is_followed)
+            mismatches += _compare_messages(old, new, is_last=can_grow and old is previous[-1], is_followed=is_followed)
         elif new is not None:
             inserted = [segment for segment in new.segments if segment.kind != "envelope"] or new.segments
             mismatches += [Mismatch(None, segment, new.position, new.envelope) for segment in inserted]
@@ -181,23 +181,25 @@ def find_mismatches(previous: Sequence[_Message], current: Sequence[_Message], *
     return sorted(mismatches, key=lambda mismatch: mismatch.position)
 
 
-def _pair_messages(previous: Sequence[_Message], current: Sequence[_Message], *, grows: bool) -> list[_MessagePair]:
+def _pair_messages(previous: Sequence[_Message], current: Sequence[_Message], *, can_grow: bool) -> list[_MessagePair]:
     """Pair the messages that differ. An inserted one gets the position before which it was inserted."""
     pairs: list[_MessagePair] = []
-    for gap in find_gaps([message.bytes for message in previous], [message.bytes for message in current], grows=grows):
+    for gap in find_gaps(
+        [message.bytes for message in previous], [message.bytes for message in current], can_grow=can_grow
+    ):
         old, new = previous[gap.previous.start : gap.previous.stop], current[gap.current.start : gap.current.stop]
-        may_grow = grows and gap.reaches_end
+        may_grow = can_grow and gap.reaches_end
         if may_grow and len(old) == 1 and new and _may_correspond(old[0], new[0], {}):
             pairs.append((old[0], new[0]))  # the last message changed, and the others followed it
             continue
         i = j = 0
         in_gap: list[_MessagePair] = []
-        parts = find_gaps([message.content for message in old], [message.content for message in new], grows=may_grow)
+        parts = find_gaps([message.content for message in old], [message.content for message in new], can_grow=may_grow)
         for part in [*parts, Gap(range(len(old), len(old)), range(len(new), len(new)), reaches_end=True)]:
             in_gap += zip(old[i : part.previous.start], new[j : part.current.start], strict=False)  # equal content
             i, j = part.previous.stop, part.current.stop
             in_gap += _pair_different(
-                old[part.previous.start : i], new[part.current.start : j], grows=may_grow and part.reaches_end
+                old[part.previous.start : i], new[part.current.start : j], can_grow=may_grow and part.reaches_end
             )
         end = gap.previous.stop
         position = previous[end].position if end < len(previous) else previous[-1].end if previous else 0
@@ -207,12 +209,12 @@ def _pair_messages(previous: Sequence[_Message], current: Sequence[_Message], *,
     return pairs
 
 
-def _pair_different(previous: Sequence[_Message], current: Sequence[_Message], *, grows: bool) -> list[_MessagePair]:
+def _pair_different(previous: Sequence[_Message], current: Sequence[_Message], *, can_grow: bool) -> list[_MessagePair]:
     """Pair messages without equal content: by their calls, else by place, role and words."""
     if len(previous) == len(current):
         return list(zip(previous, current, strict=False))
     call_ids, new_ids = [message.call_ids for message in previous], [message.call_ids for message in current]
-    if grows and len(previous) <= len(current) and any(call_ids) and call_ids == new_ids[: len(call_ids)]:
+    if can_grow and len(previous) <= len(current) and any(call_ids) and call_ids == new_ids[: len(call_ids)]:
         return list(zip(previous, current, strict=False))
     words: dict[bytes, frozenset[bytes]] = {}
     places = {ids: n for n, ids in reversed(list(enumerate(new_ids))) if ids}
@@ -226,7 +228,7 @@ def _pair_different(previous: Sequence[_Message], current: Sequence[_Message], *
         return next((n for n in similar if _may_correspond(old, current[n], words)), -1)
 
     pairs = _pair_in_order(previous, current, find_counterpart)
-    while grows and pairs and pairs[-1][0] is None:
+    while can_grow and pairs and pairs[-1][0] is None:
         pairs.pop()
     return pairs
 
@@ -271,7 +273,7 @@ def _compare_messages(old: _Message, new: _Message, *, is_last: bool, is_followe
     """Return how one message became another; blocks that the last one gained at its end are no difference."""
     mismatches: list[Mismatch] = []
     envelope = new.envelope or old.envelope
-    for gap in find_gaps(old.bytes, new.bytes, grows=is_last):
+    for gap in find_gaps(old.bytes, new.bytes, can_grow=is_last):
         segments = old.segments[gap.previous.start : gap.previous.stop]
         new_segments = new.segments[gap.current.start : gap.current.stop]
         pairs: list[tuple[Segment | None, Segment | None]] = list(zip(segments, new_segments, strict=False))

@@ -28,7 +28,7 @@ from lore.model.limits import ANSWER_SEGMENTS, CHAIN_REPLY_BYTES
 from lore.model.providers import place_in, provider_of
 from lore.model.turn import Exchange, Output, Prompt, Segment, StreamedOutput
 from lore.model.vector import common_prefix, common_suffix
-from lore.prefix.blocks import HEADER, block_of, is_header
+from lore.prefix.blocks import HEADER, block_of, is_by_model, is_header
 from lore.prefix.overlap import has_same_content
 from lore.prefix.tools import is_deferred, tool_name
 from lore.prefix.volatile import find_wrapper
@@ -47,7 +47,6 @@ _HEADER_START = 256  # bytes of a block in which the header begins, white space 
 _HEADER_BYTES = 4096  # of a block in which a header ends
 _QUOTED_HEADER = b'"' + HEADER
 _WORD = re.compile(rb"[A-Za-z]{4,}")
-_MODEL_SIGNS = (b'"assistant"', b'"model"', b'"function_call"', b'"reasoning"')  # in the envelope of a model's message
 _SESSION = re.compile(r'"session_id"\s*:\s*"([^"\\]{1,128})"|_session_([0-9A-Za-z-]{8,128})$')
 _PREVIOUS_REQUEST = re.compile(rb"cc_prev_req=([\w-]{1,128})")
 
@@ -130,7 +129,7 @@ def drop_unrendered(prompt: Prompt, endpoint: str) -> Prompt:
 
 def is_model_message(envelope: Segment) -> bool:
     """Return whether a message is the model's, by its envelope."""
-    return any(sign in envelope.data for sign in _MODEL_SIGNS)
+    return is_by_model(envelope.data)
 
 
 def is_another_run(previous: Prompt, current: Prompt, shared: int) -> bool:

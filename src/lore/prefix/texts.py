@@ -58,14 +58,14 @@ class Gap(NamedTuple):
     reaches_end: bool  # both ranges end with their sequences
 
 
-def find_gaps(previous: Sequence[Hashable], current: Sequence[Hashable], *, grows: bool = False) -> list[Gap]:
-    """Return where two sequences differ, in order. `grows`: the current one may continue after the previous one's end.
+def find_gaps(previous: Sequence[Hashable], current: Sequence[Hashable], *, can_grow: bool = False) -> list[Gap]:
+    """Return where two sequences differ, in order. `can_grow`: the current one may continue after the end of the other.
 
     Anchors are the members that occur once on each side, as far as their order agrees (patience sorting). The result
     need not be the shortest difference; the cost is O(n log n) however much differs.
     """
     i = j = common_prefix(previous, current)
-    same_end = 0 if grows else common_suffix(previous, current, min(len(previous), len(current)) - i)
+    same_end = 0 if can_grow else common_suffix(previous, current, min(len(previous), len(current)) - i)
     inner = previous[i : len(previous) - same_end], current[j : len(current) - same_end]
     anchors = [(m + i, n + i) for m, n in _find_anchors(*inner)]
     gaps: list[Gap] = []
@@ -76,7 +76,7 @@ def find_gaps(previous: Sequence[Hashable], current: Sequence[Hashable], *, grow
         while i < m and j < n and previous[i] == current[j]:
             i, j = i + 1, j + 1
         end, stop = m, n
-        while not (is_last and grows) and end > i and stop > j and previous[end - 1] == current[stop - 1]:
+        while not (is_last and can_grow) and end > i and stop > j and previous[end - 1] == current[stop - 1]:
             end, stop = end - 1, stop - 1
         if i < end or j < stop:
             gaps.append(Gap(range(i, end), range(j, stop), is_last))

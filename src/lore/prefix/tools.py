@@ -7,9 +7,8 @@ which it costs. Also here: how two prompts differ if the client recorded only th
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -26,7 +25,6 @@ from lore.prefix.texts import name_segment_spelling, name_value_spelling
 
 NAMED = 64  # tools of one change, or segments, that evidence names
 _MCP_SERVER = re.compile(r"mcp__(.+?)__.")
-_ToolKey: TypeAlias = tuple[str, int]  # the name, and how many tools of that name precede it
 
 
 class _ToolChange(NamedTuple):
@@ -41,9 +39,9 @@ def explain_tools(previous: Sequence[Segment], current: Sequence[Segment], disco
     """Return why two lists of tools differ; `discovered` are the tools that searches in the history found."""
     if list(previous) == list(current):
         return []
-    places, new_places = ({key: at for at, key in enumerate(_tool_keys(tools))} for tools in (previous, current))
+    places, new_places = ({tool_name(tool): at for at, tool in enumerate(tools)} for tools in (previous, current))
     causes = _explain_members(previous, _find_tool_changes(previous, current, places, new_places), discovered)
-    kept = [(at, new_places[key]) for key, at in places.items() if key in new_places]
+    kept = [(at, new_places[name]) for name, at in places.items() if name in new_places]
     in_new_order = sorted(kept, key=lambda pair: pair[1])
     moved = [pair[0] for pair, other in zip(kept, in_new_order, strict=True) if pair != other]
     if moved:
@@ -55,24 +53,15 @@ def _cause_at(previous: Sequence[Segment], at: int, code: Code, evidence: ToolsC
     return Cause(code, "tools", evidence, at, path=previous[at].path if at < len(previous) else "")
 
 
-def _tool_keys(tools: Sequence[Segment]) -> list[_ToolKey]:
-    seen: Counter[str] = Counter()
-    keys: list[_ToolKey] = []
-    for name in map(tool_name, tools):
-        keys.append((name, seen[name]))
-        seen[name] += 1
-    return keys
-
-
 def _find_tool_changes(
-    previous: Sequence[Segment], current: Sequence[Segment], places: dict[_ToolKey, int],
-    new_places: dict[_ToolKey, int],
+    previous: Sequence[Segment], current: Sequence[Segment], places: dict[str, int],
+    new_places: dict[str, int],
 ) -> list[_ToolChange]:  # fmt: skip
-    changes = [_ToolChange(at, previous[at], is_added=False) for key, at in places.items() if key not in new_places]
+    changes = [_ToolChange(at, previous[at], is_added=False) for name, at in places.items() if name not in new_places]
     position = 0
-    for key, at in new_places.items():
-        if key in places:
-            position = places[key] + 1
+    for name, at in new_places.items():
+        if name in places:
+            position = places[name] + 1
         else:
             changes.append(_ToolChange(position, current[at], is_added=True))
     return changes
