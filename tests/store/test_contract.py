@@ -1,30 +1,34 @@
-"""Every store that lore has keeps the contract of stores: memory here, each other one in a file of its own."""
+"""Every store of lore, and the one of the page `WRITING.md`, keeps the contract of stores."""
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
 from helpers.storing import WITHOUT, opened
+from lore.session import event
 from lore.store import registry
+from lore.store.base import DamagedError
 from lore.store.jsonl import Jsonl
+from lore.store.session import StoredSession
 from lore.store.sqlite import Sqlite
 from lore.testing import StoreContract
-from store.harness import HarnessScenarios
 from store.processes import ProcessScenarios
 
 
-class TestMemory(StoreContract, HarnessScenarios):
+class TestMemory(StoreContract):
     restarts = False
 
     def make(self, place):
         return opened("memory", place)
 
 
-class TestMemoryWithoutDeltas(StoreContract, HarnessScenarios):
-    """Every scenario again where each delta is saved in full by `saving.save_delta`."""
+class TestMemoryWithoutDeltas(StoreContract):
+    """Every scenario again, with each delta saved in full."""
 
     restarts = False
 
@@ -32,7 +36,7 @@ class TestMemoryWithoutDeltas(StoreContract, HarnessScenarios):
         return opened(WITHOUT, place)
 
 
-class TestJsonl(StoreContract, HarnessScenarios, ProcessScenarios):
+class TestJsonl(StoreContract, ProcessScenarios):
     def make(self, place):
         return Jsonl.open(self.url(place), print)
 
@@ -47,7 +51,7 @@ class TestJsonl(StoreContract, HarnessScenarios, ProcessScenarios):
         return before["version"]
 
 
-class TestSqlite(StoreContract, HarnessScenarios, ProcessScenarios):
+class TestSqlite(StoreContract, ProcessScenarios):
     def make(self, place):
         return Sqlite(str(place / "sessions.db"))
 
@@ -61,7 +65,40 @@ class TestSqlite(StoreContract, HarnessScenarios, ProcessScenarios):
         return before
 
 
-@pytest.mark.parametrize("place", sorted({name for _, name in registry._OWN_STORES.values()}))
-def test_every_store_is_run_through_the_contract(place):
-    files = Path(__file__).parent.glob("test_*.py")
-    assert any(f"class Test{place}(StoreContract, " in one.read_text(encoding="utf-8") for one in files)
+# the page
+
+
+def definitions():
+    """Return the names that the page's code defines."""
+    names = {"__name__": "page"}
+    for block in re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+        exec(compile(block, str(PAGE), "exec"), names)  # noqa: S102 - the page is ours
+    return names
+
+
+PAGE = Path(registry.__file__).with_name("WRITING.md")
+NAMES = definitions()
+
+
+class TestThePagesStore(NAMES["TestOneFile"]):
+    """The class of the page, collected by its own name."""
+
+
+def test_file_that_is_not_a_store_is_an_error(tmp_path):
+    (tmp_path / "sessions").write_bytes(b"something else")
+    with pytest.raises(DamagedError, match="not a store of this kind"):
+        NAMES["OneFile"](f"onefile:{tmp_path}/sessions").load("s")
+
+
+def test_published_store_is_opened_by_its_url(tmp_path, monkeypatch):
+    monkeypatch.setitem(registry.STORES, "onefile", NAMES["OneFile"])
+    url = f"onefile:{tmp_path}/sessions"
+    kept = StoredSession.begin(registry.open_store(url), event("session_started", session_id="s"))
+    kept.apply(event("append", item={"type": "user_message", "uuid": "u1", "text": "hi"}))
+    assert kept.save().number == 2
+    assert registry.open_store(url).load("s").head == kept.head
+
+
+def test_names_on_the_page_exist():
+    named = re.findall(r"`(lore\.[a-zA-Z_.]+)`", PAGE.read_text(encoding="utf-8"))
+    assert all(map(resolve_name, named))

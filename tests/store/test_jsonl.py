@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from lore.formats.lore_log import LoreLog
 from lore.model.events import Saved
 from lore.store.base import FormatError, SessionDelta, StoreError, UnknownSessionError
+from lore.store.deltas import settle
 from lore.store.jsonl import Jsonl
 from lore.store.jsonl_log import is_record
 from store.logs import Logs, begun, header, said, visible
@@ -369,3 +372,51 @@ def test_new_folders_and_bindings_are_durable(tmp_path, monkeypatch):
         store.bind("client", "s")
     assert calls[:4] == [("mkdir", "a"), ("fsync", tmp_path.name), ("mkdir", "b"), ("fsync", "a")]
     assert calls[-3:] == [("fsync", ".bindings.json.new"), ("replace", "bindings.json"), ("fsync", "b")]
+
+
+# several writers
+
+HOLD = """
+import filelock, sys
+with filelock.FileLock(sys.argv[1]):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_held_session_is_waited_for_then_refused(tmp_path):
+    begun(tmp_path, "a")
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path / ".s.jsonl.lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout.readline() == b"held\n"
+        store = Logs(tmp_path, patience=0.05)
+        assert store.events() == (header(), said("a"))  # readers do not wait
+        for act in (lambda: store.say("b"), lambda: store.create(header()), lambda: store.move("s", "p")):
+            with pytest.raises(StoreError, match="another writer holds") as caught:
+                act()
+            assert "try again" in caught.value.hint
+        store.create(header("t"))
+        assert store.say("x", session_id="t").number == 2
+        other.kill()
+        other.wait()
+        assert store.say("b").number == 3  # what a dead process held is free
+
+
+def test_line_written_without_the_lock_is_kept(tmp_path, monkeypatch):
+    """`echo … >> s.jsonl` asks for no lock: the delta's record would be at another byte than it says."""
+    store = begun(tmp_path, "a")
+
+    def meanwhile(delta, stored):
+        settled = settle(delta, stored)
+        with (tmp_path / "s.jsonl").open("ab") as file:
+            file.write(said("b") + b"\n")
+        return settled
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lore.store.deltas.settle", meanwhile)
+        with pytest.raises(StoreError, match="without asking for its lock"):
+            store.say("c")
+    store.say("c")
+    assert store.events() == (header(), *map(said, "abc"))
+    assert not store.verify().damage

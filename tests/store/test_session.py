@@ -1,68 +1,159 @@
-"""A harness's side of a store: what is sent, when it counts as saved, and what is folded meanwhile."""
+"""A session that a harness keeps in a store: which events are sent, when they count as saved, and reloading."""
 
 import asyncio
 import json
 
 import pytest
+from msgspec import Raw
 
 import lore
 from lore.errors import LoreError
+from lore.model.events import Append
+from lore.model.items import UserMessage
 from lore.session import Session, event
 from lore.store.base import ConflictError, StoreError
 from lore.store.session import StoredSession
 from lore.store.sqlite import Memory
-from store.harness import HEADER, Faulty, assert_stored, items
+from store.harness import HEADER, Faulty, assert_stored, items, say
 
 
-def answered(uuid, text="yes"):
-    return event("append", item={"type": "assistant_message", "uuid": uuid, "text": text})
+@pytest.fixture
+def store():
+    return Faulty(Memory())
 
 
-def said(uuid, text="hi"):
-    return event("append", item={"type": "user_message", "uuid": uuid, "text": text})
+@pytest.fixture
+def mine(store):
+    return StoredSession.begin(store, HEADER)
+
+
+@pytest.fixture
+def theirs(store, mine):
+    """The same session, as another program has it."""
+    return StoredSession.begin(store, HEADER)
 
 
 def stored(store):
     return Session.read(store.load("s").log)
 
 
-def test_removals_before_and_after_a_save_are_kept():
-    """Sent as `removed_ids`, the removal of an item that is not saved yet would stand before that item."""
-    kept = StoredSession.begin(Faulty(Memory()), HEADER)
-    kept.apply(answered("bad"))
-    kept.remove("bad")
-    assert kept.delta().removed_ids == ()
-    kept.apply(said("u1"), said("u2"))
-    kept.save()
-    kept.remove("u1")
-    kept.remove("u2")
-    kept.remove()
-    kept.save()
-    assert items(stored(kept.store)) == []
-    assert kept.head.number == len(kept.saved) == 7
+def message(uuid, text="hi", who="user"):
+    return event("append", item={"type": f"{who}_message", "uuid": uuid, "text": text})
 
 
-def test_turn_is_saved_with_its_prompt_deltas():
-    kept = StoredSession.begin(Faulty(Memory()), HEADER, rules=None)
-    kept.apply(event("knowledge", op="add", id="k1", title="Name", content="Ada"), said("u1"))
-    kept.begin_turn({"current_time": "10:00"})
-    kept.save()
-    kept.apply(answered("a1"), event("turn_completed", turn=1))
-    kept.apply(event("knowledge", op="add", id="k2", title="Town", content="Bern"), said("u2"))
-    prompt = kept.begin_turn({"current_time": "10:05"}).prompt
-    kept.save()
-    assert len(kept.store.prompt_deltas("s")) == 1
-    again = StoredSession.open(kept.store, "s")
-    assert again.session.write(again.session.assembled().prompt) == kept.session.write(prompt)
+# saving
 
 
-def test_reload_takes_another_writer_in():
-    store = Faulty(Memory())
-    mine, theirs = StoredSession.begin(store, HEADER), StoredSession.begin(store, HEADER)
-    theirs.apply(said("t1"))
-    theirs.save()
-    mine.apply(said("m1"))
-    mine.note({"who": "me"})
+def test_failed_save_is_sent_again_with_more(store, mine):
+    say(mine, "u1", "a1")
+    saved, head, store.before = set(mine.saved), mine.head, 2
+    for _ in range(2):
+        with pytest.raises(StoreError, match="no room"):
+            mine.save()
+        assert (mine.saved, mine.head, store.load("s").head) == (saved, head, head)
+    say(mine, "u2").save()
+    assert mine.saved == {1, 2, 3, 4}
+    assert [len(delta.new_events) for delta in store.sent] == [2, 2, 3]
+    assert_stored(mine)
+
+
+def test_lost_answer_doubles_nothing(store, mine):
+    say(mine, "u1").save()
+    mine.remove("u1")
+    say(mine, "u2")
+    mine.note({"a": 1}, leaf_id="u2")
+    store.after = 1
+    with pytest.raises(StoreError, match="the answer was lost"):
+        mine.save()
+    assert mine.saved == {1, 2}
+    say(mine, "a2").save()
+    assert (store.load("s").head.number, items(mine.session)) == (5, ["u2", "a2"])
+    assert_stored(mine)
+
+
+def test_refused_event_stops_no_later_save(mine):
+    huge = Append(item=UserMessage("huge", Raw(b'"' + b"x" * (12 * 1024 * 1024) + b'"')))
+    say(mine, "u1")
+    with pytest.raises(StoreError):
+        mine.apply(huge)
+    with pytest.raises(StoreError):
+        mine.note({"a": 1}, leaf_id="\0")
+    assert say(mine, "a1").save().number == 3
+    assert items(mine.session) == ["u1", "a1"]
+
+
+def test_resumed_session_sends_only_new_events(store, mine):
+    say(mine, "u1", "a1").save()
+    say(mine, "lost")  # never saved
+    again = StoredSession.begin(store, HEADER)
+    assert again.delta().new_events == ()
+    say(again, "u2").save()
+    assert [len(delta.new_events) for delta in store.sent] == [2, 1]
+    assert items(again.session) == ["u1", "a1", "u2"]
+    assert_stored(again)
+
+
+def test_compaction_is_sent_as_one_event(store, mine):
+    say(mine, "u1", "a1", "u2", "a2").save()
+    mine.apply(event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["u2", "a2"], summary="x"))
+    say(mine, "u3").save()
+    assert (len(store.sent[-1].new_events), store.sent[-1].removed_ids) == (2, ())
+    assert items(mine.session) == ["d", "u2", "a2", "u3"]
+    assert_stored(mine)
+
+
+def test_removals_before_and_after_a_save_are_kept(mine):
+    """As `removed_ids`, the removal of an unsaved item would come before that item."""
+    say(mine, "bad").remove("bad")
+    assert mine.delta().removed_ids == ()
+    say(mine, "u1", "u2").save()
+    mine.remove("u1")
+    mine.remove("u2")
+    mine.remove()
+    mine.save()
+    assert items(stored(mine.store)) == []
+    assert mine.head.number == len(mine.saved) == 7
+
+
+def test_turn_is_saved_with_its_prompt_deltas(store):
+    mine = StoredSession.begin(store, HEADER, rules=None)
+    mine.apply(event("knowledge", op="add", id="k1", title="Name", content="Ada"), message("u1"))
+    mine.begin_turn({"current_time": "10:00"})
+    mine.save()
+    mine.apply(message("a1", who="assistant"), event("turn_completed", turn=1))
+    mine.apply(event("knowledge", op="add", id="k2", title="Town", content="Bern"), message("u2"))
+    prompt = mine.begin_turn({"current_time": "10:05"}).prompt
+    mine.save()
+    assert len(store.prompt_deltas("s")) == 1
+    again = StoredSession.open(store, "s")
+    assert again.session.write(again.session.assembled().prompt) == mine.session.write(prompt)
+
+
+def test_events_during_a_save_go_with_the_next(store, mine):
+    async def talk():
+        first = asyncio.create_task(say(mine, "u1").save_async())
+        await asyncio.sleep(0)
+        with pytest.raises(LoreError, match="being saved"):
+            mine.save()
+        say(mine, "u2")
+        await asyncio.gather(first, mine.save_async())
+
+    asyncio.run(talk())
+    assert [len(delta.new_events) for delta in store.sent] == [1, 1]
+    assert items(stored(store)) == ["u1", "u2"]
+
+
+def test_session_without_a_header_is_refused(store):
+    with pytest.raises(LoreError, match="session_started"):
+        StoredSession.begin(store, message("u1"))
+
+
+# another writer
+
+
+def test_reload_puts_held_events_after_others(store, mine, theirs):
+    say(theirs, "t1").save()
+    say(mine, "m1").note({"who": "me"})
     with pytest.raises(ConflictError):
         mine.save()
     assert [one.item.uuid for one in mine.reload()] == ["t1"]
@@ -72,17 +163,14 @@ def test_reload_takes_another_writer_in():
     assert_stored(mine)
 
 
-def test_reload_doubles_nothing_after_a_lost_answer():
-    store = Faulty(Memory())
-    mine = StoredSession.begin(store, HEADER)
-    mine.apply(said("m1"), said("m2"))
+def test_reload_after_a_lost_answer_doubles_nothing(store, mine, theirs):
+    say(mine, "m1", "m2")
     store.after = 1
     with pytest.raises(StoreError):
         mine.save()
-    theirs = StoredSession.begin(store, HEADER)
-    theirs.apply(said("t1"))
-    theirs.save()
-    mine.apply(said("m3"))
+    theirs.reload()
+    say(theirs, "t1").save()
+    say(mine, "m3")
     with pytest.raises(ConflictError):
         mine.save()
     assert [one.item.uuid for one in mine.reload()] == ["t1"]
@@ -90,9 +178,8 @@ def test_reload_doubles_nothing_after_a_lost_answer():
     assert items(stored(store)) == ["m1", "m2", "t1", "m3"]
 
 
-def test_two_harnesses_lose_no_message_and_no_turn():
-    """Both named their message u1 and their turn 1: the second one's replaced the first one's, which was stored."""
-    store = Faulty(Memory())
+def test_two_harnesses_lose_no_message_and_no_turn(store):
+    """Both call their message u1 and their turn 1."""
     with lore.open(store, "s", model="claude-opus-5") as mine, lore.open(store, "s") as theirs:
         theirs.user("theirs")
         theirs.request()
@@ -101,8 +188,8 @@ def test_two_harnesses_lose_no_message_and_no_turn():
         with pytest.raises(ConflictError):
             mine.request()
         mine.reload()
-        said = json.dumps(mine.request())
-        assert said.index('"theirs"') < said.index("news") < said.index('"mine"')
+        sent = json.dumps(mine.request())
+        assert sent.index('"theirs"') < sent.index("news") < sent.index('"mine"')
         mine.assistant("answer")
         assert stored(store).problems == []
         assert items(stored(store)) == ["u1", "u1-2", "a3"]
@@ -113,9 +200,8 @@ def test_two_harnesses_lose_no_message_and_no_turn():
         assert items(stored(store)) == ["u1", "u1-2", "a3", "a2"]
 
 
-def test_delta_sent_after_a_reload_is_stored():
-    """The turn had begun when another writer changed the knowledge: only its prompt held the delta."""
-    store = Memory()
+def test_delta_sent_after_a_reload_is_stored(store):
+    """The turn had begun when another writer changed the knowledge: only its prompt had the delta."""
     with lore.open(store, "s", model="claude-opus-4-8") as mine, lore.open(store, "s") as curator:
         mine.apply(event("knowledge", op="add", id="k1", title="Port", content="8080"))
         mine.user("first")
@@ -135,42 +221,14 @@ def test_delta_sent_after_a_reload_is_stored():
     assert json.dumps(other.request()) == sent
 
 
-def test_reload_renames_held_items_everywhere():
-    store = Faulty(Memory())
-    mine, theirs = StoredSession.begin(store, HEADER), StoredSession.begin(store, HEADER)
-    theirs.apply(said("u1", "theirs"), said("u2", "too"))
-    theirs.save()
+def test_reload_renames_held_items_everywhere(store, mine, theirs):
+    say(theirs, "u1", "u2").save()
     mine.apply(
-        said("u1"), said("u2", "gone"), answered("a1", ""), event("patch_text", uuid="a1", delta_text="x"),
+        message("u1"), message("u2"), message("a1", "", "assistant"), event("patch_text", uuid="a1", delta_text="x"),
         event("remove", uuids=["u2"]),
         event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["u1"], summary="s"),
     )  # fmt: skip
-    with pytest.raises(ConflictError):
-        mine.save()
     mine.reload()
     mine.save()
     assert items(stored(store)) == ["d", "u1", "u2", "u1-2"]
     assert_stored(mine)
-
-
-def test_session_without_a_header_is_refused():
-    with pytest.raises(LoreError, match="session_started"):
-        StoredSession.begin(Memory(), said("u1"))
-
-
-def test_events_during_a_save_go_with_the_next():
-    store = Faulty(Memory())
-    kept = StoredSession.begin(store, HEADER)
-
-    async def talk():
-        kept.apply(said("u1"))
-        first = asyncio.create_task(kept.save_async())
-        await asyncio.sleep(0)
-        with pytest.raises(LoreError, match="being saved"):
-            kept.save()
-        kept.apply(said("u2"))
-        await asyncio.gather(first, kept.save_async())
-
-    asyncio.run(talk())
-    assert [len(delta.new_events) for delta in store.sent] == [1, 1]
-    assert items(stored(store)) == ["u1", "u2"]

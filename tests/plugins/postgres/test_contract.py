@@ -7,11 +7,10 @@ import pytest
 from lore.store.registry import ignore
 from lore.testing import StoreContract
 from lore_plugins.postgres.store import Postgres
-from store.harness import HarnessScenarios
 from store.processes import ProcessScenarios
 
 
-class TestPostgres(StoreContract, HarnessScenarios, ProcessScenarios):
+class TestPostgres(StoreContract, ProcessScenarios):
     @pytest.fixture(autouse=True)
     def _in_databases(self, databases, postgres):
         self.databases, self.server, self.urls = databases, postgres, {}
