@@ -259,18 +259,18 @@ def test_only_what_saves_is_ranked_and_the_rest_is_said_in_a_line():
     assert [line.split(":")[0].strip() for line in lines[at + 1 :]] == [
         "cause=LORE102",
         "fix",
-        "tried, and saves nothing",
+        "simulated, no saving",
     ]
     lines = lore("simulate", moved(), "--what-if", "ttl=1h", "--what-if", "breakpoints=auto").out.splitlines()
     assert "what would have saved most:" not in lines
-    (tried,) = [line for line in lines if line.startswith("tried")]
-    assert tried.startswith("tried, and saves nothing: ttl=1h (costs $0.0")
+    (tried,) = [line for line in lines if line.startswith("simulated, ")]
+    assert tried.startswith("simulated, no saving: ttl=1h (costs $0.0")
 
 
 def test_what_cannot_be_compared_is_not_said_to_save_nothing():
     ran = lore("simulate", unmarked(usage(0, 4000, 10), usage(4000, 10, 10)), "--what-if")
-    assert "not known what it saves: breakpoints=auto" in ran.out
-    assert "saves nothing" not in ran.out
+    assert "saving unknown: breakpoints=auto" in ran.out
+    assert "no saving" not in ran.out
 
 
 def test_another_cache_is_not_contradicted_by_the_bills_of_the_one_that_served():

@@ -102,5 +102,4 @@ def test_a_pull_request_shows_it_too(tmp_path):
     said = lore("simulate", str(path), "--markdown").out
     assert said.startswith("## lore simulate\n")
     assert "(73% likely)" in said
-    assert "chances of a drop: squared error" in said
-    assert "0 is perfect" in said
+    assert "Brier score of predicted cache drops:" in lore("simulate", str(path), "-v").out

@@ -1,7 +1,7 @@
-"""The turns of `lore simulate`: those that lost something, or all, with their clock times, and a chart; as CSV.
+"""The turns of `lore simulate` as a table, a chart and CSV.
 
-Rules: times are UTC, as recorded, the day on a line of its own where it changes; a turn's evidence stands below it, cut
-to the terminal's width (`verbose`: wrapped instead); in a pipe nothing is cut.
+Times are UTC; a line of its own names the day when it changes. The evidence of a turn follows on the next line, cut to
+the width of the terminal, with `verbose` wrapped; in a pipe nothing is cut.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from lore.report.plain import cell, counted, when
 from lore.report.sentences.evidence import money_of
 from lore.report.sentences.findings import grounds
 
-CHART = 72  # columns
+CHART_COLUMNS = 72
 _BARS = " ▁▂▃▄▅▆▇█"
 _STYLES = {"waste": "bold red", "unattributable": "yellow", "expected": "cyan"}
-_WARM = 1000  # tokens read beyond the prediction that are worth a word
-_NAME = 14  # characters of a turn's name
-_EVIDENCE = 6  # columns that it is indented
+_WARM_TOKENS = 1000  # more tokens read beyond the prediction are reported
+_NAME_LENGTH = 14
+_INDENT = 6  # columns, of evidence
 _UNKNOWN_DAY = "a time that no calendar holds"
 
 
 class _TurnCells(NamedTuple):
-    """The cells of a turn: its name, clock time, tokens read as predicted and as billed, and their difference."""
+    """The cells of a turn."""
 
     name: str
     time: str
-    predicted: str
-    chance: str
-    billed: str
+    predicted: str  # tokens read
+    chance: str  # of the prediction
+    billed: str  # tokens read
     difference: str
 
 
@@ -47,9 +47,9 @@ _HEADER = _TurnCells("turn", "time", "predicted", "", "billed", "difference")
 
 
 def write_turns(turns: Sequence[SimulatedTurn], out: Console, *, every: bool, verbose: bool = False) -> None:
-    """Write a row a turn: every one, or those that lost tokens, and of one recording what was warmed elsewhere."""
+    """Write a row for every turn, or for those that lost tokens, and in one recording for turns warmed elsewhere."""
     if len(turns) > 1 and not any(_is_known(turn) for turn in turns):
-        out.print(line(f"{counted(len(turns), 'turn')}, none of them with a bill: nothing can be predicted"))
+        out.print(line(f"{counted(len(turns), 'turn')} without usage: nothing can be predicted"))
         return
     several, warmed = len({turn.path for turn in turns}) > 1, _warmed(turns)
     shown = [turn for turn in turns if every or turn.cause is not None or (not several and id(turn) in warmed)]
@@ -58,7 +58,7 @@ def write_turns(turns: Sequence[SimulatedTurn], out: Console, *, every: bool, ve
     if len(shown) < len(turns):
         fell = sum(turn.cause is not None for turn in turns)
         share = f"{fell:,} of {counted(len(turns), 'turn')}" if fell else f"none of {counted(len(turns), 'turn')}"
-        out.print(line((f"{share} lost tokens that had been cached; --all shows every turn", "dim")))
+        out.print(line((f"{share} lost cached tokens; --all shows every turn", "dim")))
 
 
 def _write_rows(
@@ -66,8 +66,8 @@ def _write_rows(
 ) -> None:
     rows = list(map(_row, turns))
     widths = [max(map(len, cells)) for cells in zip(_HEADER, *rows, strict=True)]
-    likely = ", with how likely that is" if widths[_TurnCells._fields.index("chance")] else ""
-    legend = f"tokens read from the cache, as predicted{likely} (~: at best, or unsure) and as billed"
+    likely = "with its probability; " if widths[_TurnCells._fields.index("chance")] else ""
+    legend = f"tokens read from the cache: predicted ({likely}~: best case, or unsure) and billed"
     out.print(line((legend, "dim")))
     out.print(line((_aligned(_HEADER, widths) + "  why", "bold")))
     path = day = ""
@@ -88,36 +88,36 @@ def _write_row(turn: SimulatedTurn, cells: str, out: Console, *, warmed: bool, v
         lost = f": {turn.lost_tokens:,} tokens lost{_paid(turn)}" if turn.lost_tokens else ""
         why = line((f"{cause.code} {cause.name}{lost}", _STYLES[cause.kind]))
     elif warmed:
-        why = line(("warmed elsewhere: more was read than what is recorded here explains", "dim"))
+        why = line(("warmed elsewhere: more was read than this recording explains", "dim"))
     together = room is None or len(cells) + 2 + cell_len(why.plain) <= room
     out.print(line(cells.rstrip() if not why else f"{cells}  ").append_text(why if together else Text()))
     if not together:
-        hang(out, Text(" " * _EVIDENCE).append_text(why), _EVIDENCE)
+        hang(out, Text(" " * _INDENT).append_text(why), _INDENT)
     if cause is None:
         return
     weak = "weak evidence: " if cause.strength == "weak" and cause.code not in UNEXPLAINED else ""
-    text = line(" " * _EVIDENCE, weak, grounds(cause))
+    text = line(" " * _INDENT, weak, grounds(cause))
     if room is not None and not verbose:
-        text = Text(cut(text.plain, max(room, 2 * _EVIDENCE)))
-    hang(out, text, _EVIDENCE)
+        text = Text(cut(text.plain, max(room, 2 * _INDENT)))
+    hang(out, text, _INDENT)
 
 
 def _paid(turn: SimulatedTurn) -> str:
-    """Say what a turn paid beyond reading what it lost; nothing where that was expected, or has no price."""
+    """Return the cost beyond the price of reading the lost tokens, unless the loss was expected or has no price."""
     paid = None if turn.cost is None else turn.cost.waste or turn.cost.unexplained
     return f", {money_of(paid)}" if paid else ""
 
 
 def _is_known(turn: SimulatedTurn) -> bool:
-    """Tell whether anything is known of what a turn read."""
+    """Return whether the prediction, the usage or a cause says something about the read."""
     billed = None if turn.billed is None else turn.billed.read_tokens
     return turn.cause is not None or turn.predicted.read_tokens is not None or billed is not None
 
 
 def _warmed(turns: Sequence[SimulatedTurn]) -> set[int]:
-    """Return the turns (their `id`) that read more than was thought possible, and more than all that stood before.
+    """Return the `id` of each turn that read more than every predicted outcome and than the previous turn left.
 
-    What is predicted is only the likeliest; a cache may keep the answer with the prompt.
+    A cache may keep the response with the prompt, so the previous turn counts with its output.
     """
     found, stood = set[int](), dict[tuple[str, str], int]()
     for turn in turns:
@@ -125,7 +125,7 @@ def _warmed(turns: Sequence[SimulatedTurn]) -> set[int]:
         possible = [turn.predicted.read_tokens, *(outcome.read_tokens for outcome in turn.predicted.outcomes)]
         most = max((*(count for count in possible if count is not None), stood.get(name, 0)))
         if billed is not None and billed.read_tokens is not None:
-            if turn.predicted.read_tokens is not None and billed.read_tokens > most + _WARM:
+            if turn.predicted.read_tokens is not None and billed.read_tokens > most + _WARM_TOKENS:
                 found.add(id(turn))
             rest = (billed.uncached_tokens, billed.write_tokens, billed.output_tokens)
             stood[name] = billed.read_tokens + sum(count or 0 for count in rest)
@@ -139,7 +139,7 @@ def _row(turn: SimulatedTurn) -> _TurnCells:
     off = "" if predicted is None or billed is None else f"{billed - predicted:+,}" if billed != predicted else "="
     unsure = "" if turn.predicted.confidence != "ceiling" or predicted is None else "~"
     clock, foreseen = when(turn.at, "%H:%M"), unsure + count_of(predicted)
-    return _TurnCells(name[-_NAME:], clock, foreseen, chance(turn), count_of(billed), off)
+    return _TurnCells(name[-_NAME_LENGTH:], clock, foreseen, chance(turn), count_of(billed), off)
 
 
 def _aligned(row: _TurnCells, widths: Sequence[int]) -> str:
@@ -147,31 +147,31 @@ def _aligned(row: _TurnCells, widths: Sequence[int]) -> str:
 
 
 def chance(turn: SimulatedTurn) -> str:
-    """Say how likely what is predicted is, where that is not near 1."""
+    """Return the probability of the prediction, unless it is close to 1."""
     probability = turn.predicted.probability
     return f"{probability:.0%}" if probability is not None and probability < SURE else ""
 
 
 def count_of(value: int | None) -> str:
-    """Return a count, or that it is unknown."""
+    """Return a count as text, or `unknown`."""
     return "unknown" if value is None else f"{value:,}"
 
 
 def write_chart(turns: Sequence[SimulatedTurn], out: Console) -> None:
-    """Draw what was predicted and what was billed to be read, turn by turn, on one scale."""
+    """Draw predicted and billed reads, turn by turn, on one scale."""
     predicted = [turn.predicted.read_tokens or 0 for turn in turns]
     draw([("predicted", predicted, "cyan"), ("billed", billed_reads(turns), "green")], out)
 
 
 def billed_reads(turns: Sequence[SimulatedTurn]) -> list[int]:
-    """Return the tokens that each turn was billed to read; 0 where that is not known."""
+    """Return the tokens that each turn read, by its usage; 0 if unknown."""
     return [(turn.billed and turn.billed.read_tokens) or 0 for turn in turns]
 
 
 def draw(rows: Sequence[tuple[str, list[int], str]], out: Console) -> None:
-    """Draw tokens read turn by turn, a line a row of a name, counts and a colour, on one scale.
+    """Draw one line for each row (name, tokens by turn, colour), on one scale.
 
-    A column is one turn, or the least of a group of turns where they are too many.
+    A column is one turn, or the smallest value of several turns if there are too many.
     """
     most = max((value for _, values, _ in rows for value in values), default=0)
     count = min((len(values) for _, values, _ in rows), default=0)
@@ -179,7 +179,7 @@ def draw(rows: Sequence[tuple[str, list[int], str]], out: Console) -> None:
     if count < 3 or not most:
         return
     lines = [(f"  {name:<{size}} ", values, colour) for name, values, colour in rows]
-    width = min(CHART, count, (columns_of(out) or out.width) - len(lines[0][0]))
+    width = min(CHART_COLUMNS, count, (columns_of(out) or out.width) - len(lines[0][0]))
     out.print(line((f"tokens read, turn by turn (full height {most:,})", "bold")))
     for name, values, colour in lines:
         groups = [values[count * at // width : max(count * (at + 1) // width, 1)] for at in range(width)]
@@ -196,7 +196,7 @@ COLUMNS = (
 
 
 def write_csv(result: SimulateResult, out: IO[str], *, header: bool = True) -> None:
-    """Write the turns of a result, a line each. Unknown is empty; text that a spreadsheet would run is quoted."""
+    """Write one line for each turn. Unknown is empty; text that a spreadsheet would run as a formula is quoted."""
     rows = csv.writer(out, lineterminator="\n")
     if header:
         rows.writerow(COLUMNS)

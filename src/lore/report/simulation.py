@@ -1,4 +1,4 @@
-"""`lore simulate` for a person: its turns, sums, what it cost, what to change first; the rules in force."""
+"""`lore simulate` in the terminal: turns, sums, costs and savings; the rules in force."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from lore.report.sentences.findings import interrupted_line, prices_of
 from lore.report.simulated_turns import count_of, write_chart, write_turns
 from lore.report.table import TableColumn, TextTable
 
-_TOP = 3  # of each kind of group, and of the changes, where not all are asked for
-_DAYS = 31  # shown, the last ones
-_FEW = 20  # appends of which a share says little
-_RULED_OUT = 5  # reasons that most unexplained turns rule out
+_GROUPS_SHOWN = _CHANGES_SHOWN = 9  # without -v
+_DAYS_SHOWN = 31  # the last ones
+_FEW_APPENDS = 20  # too few for a reliable share
+_REASONS_SHOWN = 5
 _HEADER = ("provider", "model", "rule", "value", "unit", "from", "", "source")
 
 
 def write(result: results.SimulateResult, out: Console, *, every: bool = False, verbose: bool = False) -> None:
-    """Write a result; `every` shows each turn, else those that lost something. Behind it what engines measured."""
+    """Write a result; `every` shows each turn, else those that lost something."""
     if isinstance(result.measured, MeasuredResult) and not result.turns:
         _measured(result.measured, out, every=every)
         _problems(result, out, verbose=verbose)
@@ -40,7 +40,7 @@ def write(result: results.SimulateResult, out: Console, *, every: bool = False, 
         out.print(line((interrupted_line(result.interrupted), "bold yellow")))
     _money(result, out)
     _tokens(result, out)
-    for text in agreement_lines(result.agreement):
+    for text in agreement_lines(result.agreement, verbose=verbose):
         out.print(line(text))
     _reliability(result.reliability[:1], out)
     _groups(result.groups, out, verbose=verbose)
@@ -61,7 +61,7 @@ def _measured(result: MeasuredResult, out: Console, *, every: bool) -> None:
 
 
 def _problems(result: results.SimulateResult, out: Console, *, verbose: bool) -> None:
-    """Write how many problems there are, and each; those that make measured sums wrong without -v, too."""
+    """Write the number of problems, and with -v each; without it only those that make measured sums wrong."""
     shown = [problem for problem in result.problems if verbose or problem.code == Code.ENGINES_MIXED]
     if result.problems:
         hidden = "" if len(shown) == len(result.problems) else ", shown with -v"
@@ -84,9 +84,8 @@ def _money(result: results.SimulateResult, out: Console) -> None:
     if unexplained:
         paid = "" if cost.unexplained is None else f", {money_of(cost.unexplained)}"
         reasons = (reason for turn in unexplained if turn.cause is not None for reason in turn.cause.ruled_out)
-        most = ", ".join(
-            text for text, _ in Counter(reason.reason for reason in reasons if reason.out).most_common(_RULED_OUT)
-        )
+        counts = Counter(reason.reason for reason in reasons if reason.out)
+        most = ", ".join(text for text, _ in counts.most_common(_REASONS_SHOWN))
         found = f"{totals.unexplained_tokens:,} tokens in {counted(len(unexplained), 'turn')}{paid}"
         out.print(line((f"unexplained: {found}{f'; ruled out: {most}' if most else ''}", "yellow")))
 
@@ -102,13 +101,13 @@ def _tokens(result: results.SimulateResult, out: Console) -> None:
 
 
 def _predicted_turns(result: results.SimulateResult) -> str:
-    """Say in how many turns anything was predicted, where not in all: else sums of different turns look alike."""
+    """Return the number of predicted turns if it is not all of them: sums of different turns look comparable."""
     known = sum(turn.predicted.read_tokens is not None for turn in result.turns)
     return f" (in {known:,} of {counted(result.totals.turns, 'turn')})" if 0 < known < result.totals.turns else ""
 
 
 def _predicted(result: results.SimulateResult, of: str) -> str:
-    """Say what was predicted to be paid; where that is of other turns than the bills, the turns that have both, too."""
+    """Return the predicted cost; if usage covers other turns, also both costs of the turns that have both."""
     predicted, billed = result.totals.cost.predicted, result.totals.cost.billed
     costs = [(turn.cost.billed, turn.cost.predicted) for turn in result.turns if turn.cost is not None]
     both = [(paid, foreseen) for paid, foreseen in costs if paid is not None and foreseen is not None]
@@ -120,11 +119,8 @@ def _predicted(result: results.SimulateResult, of: str) -> str:
 
 
 def _has_input(passes: object) -> bool:
-    """Tell whether other passes had any input; thoughts that are billed apart have none."""
-    counts = (
-        (passes.read_tokens, passes.write_tokens, passes.uncached_tokens) if isinstance(passes, UsageResult) else ()
-    )
-    return any(counts)
+    """Return whether passes had any input; thoughts that are billed separately have none."""
+    return isinstance(passes, UsageResult) and any((passes.read_tokens, passes.write_tokens, passes.uncached_tokens))
 
 
 def _counts(found: UsageResult) -> str:
@@ -132,31 +128,29 @@ def _counts(found: UsageResult) -> str:
     return ", ".join(f"{name} {count_of(count)}" for name, count in names)
 
 
-def agreement_lines(found: results.AgreementResult) -> Iterator[str]:
-    """Yield how far predictions were from bills, each score with a word on how to read it."""
+def agreement_lines(found: results.AgreementResult, *, verbose: bool = False) -> Iterator[str]:
+    """Yield how far predictions were from usage; with `verbose` the Brier score, too."""
     if not found.turns:
-        yield "no prediction can be held against a bill: no two successive turns were billed"
+        yield "predictions cannot be compared with usage: no two successive turns have usage"
         return
     share, near = found.exact / found.turns, found.within_2_percent / found.turns
     off, naive = found.mean_absolute_error_tokens, found.naive_mean_absolute_error_tokens
-    agreed = f"predictions beside bills, {counted(found.turns, 'turn')}: {share:.1%} exact, {near:.1%} within 2 %"
-    yield f"{agreed}, off by {off:,.0f} tokens on average ({naive:,.0f} by guessing that all is read)"
+    agreed = f"predictions in {counted(found.turns, 'turn')} with usage: {share:.1%} exact, {near:.1%} within 2 %"
+    yield f"{agreed}; average error {off:,.0f} tokens ({naive:,.0f} if everything cached were read)"
     if found.drops or found.false_drops:
-        drops = f"{counted(found.drops, 'drop')} of over 1,000 tokens: {found.drops_predicted} foreseen"
+        drops = f"{counted(found.drops, 'drop')} of over 1,000 tokens: {found.drops_predicted} predicted"
         yield f"{drops}, {counted(found.false_drops, 'false alarm')}"
     if found.prompts:
         share = found.prompts_within_2_percent / found.prompts
-        yield f"at a new prompt of the user: {share:.1%} within 2 %, in {counted(found.prompts, 'turn')}"
-    if found.brier_score is not None and found.base_brier_score:
-        score, fell = f"chances of a drop: squared error {found.brier_score:.4f}", found.drops / found.turns
-        base = f"always saying {fell:.1%}, the share that fell, has {found.base_brier_score:.4f}"
-        yield f"{score} on average (0 is perfect; {base})"
+        yield f"after a new prompt of the user: {share:.1%} within 2 %, in {counted(found.prompts, 'turn')}"
+    if verbose and found.brier_score is not None and found.base_brier_score:
+        yield f"Brier score of predicted cache drops: {found.brier_score:.4f} (base rate {found.base_brier_score:.4f})"
 
 
 def write_reliability(result: results.SimulateResult, out: Console) -> None:
-    """Write how often all was read that stood, where only the provider could lose it: in all, then by model, hour …"""
+    """Write how often the whole cached prefix was read if only the provider could lose it: overall, by model, hour …"""
     if not result.reliability:
-        out.print(line("reliability: no billed turn only adds to the one before, so nothing can be said"))
+        out.print(line("reliability: unknown, since no billed turn only appends to the previous one"))
     _reliability(result.reliability, out)
     for problem in result.problems[:1]:
         out.print(line(f"{counted(len(result.problems), 'problem')} in the recordings; the first: {problem.message}"))
@@ -166,15 +160,15 @@ def _reliability(rows: Sequence[results.ReliabilityResult], out: Console) -> Non
     before = ""
     for row in rows:
         if row.by == "all":
-            turns = f"{counted(row.appends, 'turn')} that only added to the one before"
-            read = f"of {turns}, {row.read:,} read all that stood in the cache, within 2 %"
-            others = "; the others are the provider's" if row.read < row.appends else ""
+            turns = f"{counted(row.appends, 'turn')} that only appended"
+            read = f"of {turns}, {row.read:,} read the whole cached prefix, within 2 %"
+            others = "; the provider lost the others" if row.read < row.appends else ""
             out.print(line(("reliability: ", "bold"), f"{row.share:.1%} ({read}{others})"))
             continue
         if row.by != before:
             out.print(line((f"by {row.by}:", "bold")))
         before = row.by
-        few = "  too few to say" if row.appends < _FEW else ""
+        few = "  too few to say" if row.appends < _FEW_APPENDS else ""
         out.print(line(f"  {row.name}: {row.share:.1%} ({row.read:,} of {row.appends:,}){few}"))
 
 
@@ -184,7 +178,7 @@ def _groups(groups: Sequence[results.GroupResult], out: Console, *, verbose: boo
         if by != "cause" and len(rows) < 2 and not verbose:
             continue
         out.print(line((f"by {by}:", "bold")))
-        for group in rows if verbose else rows[-_DAYS:] if by == "day" else rows[: 3 * _TOP]:
+        for group in rows if verbose else rows[-_DAYS_SHOWN:] if by == "day" else rows[:_GROUPS_SHOWN]:
             name = f"{group.name} {CODES[group.name].name}" if group.name in CODES else group.name
             paid = f", billed {money_of(group.billed)}" if group.billed is not None else ""
             again = f", {money_of(group.waste)} paid again without need" if group.waste else ""
@@ -197,7 +191,7 @@ def _groups(groups: Sequence[results.GroupResult], out: Console, *, verbose: boo
 def _changes(changes: Iterable[results.Saving], out: Console, *, verbose: bool) -> None:
     every = list(changes)
     shown = [change for change in every if change.saves]
-    for number, change in enumerate(shown if verbose else shown[: 3 * _TOP]):
+    for number, change in enumerate(shown if verbose else shown[:_CHANGES_SHOWN]):
         if not number:
             out.print(line(("what would have saved most:", "bold")))
         saved = "" if change.saved is None else f", {money_of(change.saved)}"
@@ -213,16 +207,16 @@ def _changes(changes: Iterable[results.Saving], out: Console, *, verbose: bool) 
         if change not in unknown
     ]
     if idle:
-        out.print(line((f"tried, and saves nothing: {', '.join(idle)}", "dim")))
+        out.print(line((f"simulated, no saving: {', '.join(idle)}", "dim")))
     if unknown:
-        out.print(line((f"not known what it saves: {', '.join(change.change for change in unknown)}", "dim")))
+        out.print(line((f"saving unknown: {', '.join(change.change for change in unknown)}", "dim")))
 
 
 # the rules in force
 
 
 def write_rules(result: results.RulesResult, out: Console) -> None:
-    """Write the rows, each source once by its number, and the day on which they were checked."""
+    """Write the rows of the rules, then their sources by number, and the day on which they were checked."""
     sources = {text: number for number, text in enumerate(dict.fromkeys(row.source for row in result.rules), 1)}
     rows = [_rule(row, sources[row.source]) for row in result.rules]
     table = TextTable([TableColumn(head, right=head == "value") for head in _HEADER], rows, out)
@@ -242,7 +236,7 @@ def write_rules(result: results.RulesResult, out: Console) -> None:
 def _habits(habits: Sequence[results.HabitResult], out: Console) -> None:
     if not habits:
         return
-    out.print(line(("how often a read fell by over 1,000 tokens where a log shows a sign:", "bold")))
+    out.print(line(("how often reads fell by over 1,000 tokens after a signal in the log:", "bold")))
     rows = [_habit(habit) for habit in habits]
     table = TextTable([TableColumn("")] * len(rows[0]), rows, out)
     for habit, row in zip(habits, rows, strict=True):
@@ -263,7 +257,7 @@ def _habit(habit: results.HabitResult) -> tuple[str, ...]:
 def _rule(row: results.RuleResult, source: int) -> tuple[str, ...]:
     place = f"{row.provider} on {row.platform}" if row.platform else row.provider
     above = "" if row.above_tokens is None else f" above {row.above_tokens:,} tokens"
-    note = (f"  {row.note}" if row.note else "") + ("" if row.used else "  (to be read: no prediction uses it)")
+    note = (f"  {row.note}" if row.note else "") + ("" if row.used else "  (for information: no prediction uses it)")
     value = str(row.value)
     match row.value:
         case None:

@@ -126,5 +126,5 @@ def test_finding_without_breakpoints_does_not_mention_them():
 def test_log_without_usage_cannot_be_simulated():
     log = copilot.plain().data()
     ran = lore("simulate", put("events.jsonl", log))
-    assert "2 turns, none of them with a bill: nothing can be predicted" in ran.out
+    assert "2 turns without usage: nothing can be predicted" in ran.out
     assert "unknown     unknown" not in ran.out
