@@ -194,6 +194,13 @@ def test_request_without_its_documents_is_known_by_the_reply(request_body, sessi
     assert chains_of(ASKED, (request_body, exchange(session)))[1] == chain
 
 
+def test_reply_joins_requests_that_name_other_sessions():
+    """A client sent a random cache key with each request, which is read as its session."""
+    asked = body("Why?"), exchange("key-1", output=StreamedOutput(dumps([assistant(LONG)])))
+    for answer, chain in ((LONG, "main"), ("Another answer.", "chain-2")):
+        assert chains_of(asked, (body("Why?", assistant(answer), "And?"), exchange("key-2")))[1] == chain
+
+
 def test_replies_are_joined_only_if_nothing_else_decides():
     joined = []
     chains = Chains(join=lambda output: joined.append(output) or b"")

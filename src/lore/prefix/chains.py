@@ -235,11 +235,11 @@ class Chains:
                 rewritten = chain
         return best or rewritten
 
-    @staticmethod
-    def _find_elsewhere(request: _ChainRequest, candidates: list[_KnownChain]) -> _KnownChain | None:
+    def _find_elsewhere(self, request: _ChainRequest, candidates: list[_KnownChain]) -> _KnownChain | None:
         """Return the chain that is continued in another session (it was resumed) or at another endpoint.
 
-        In another session an answer of the model must be among the shared messages: many conversations begin alike.
+        Many conversations begin alike. So in another session the shared messages must hold an answer of the model, or
+        the request the recorded reply: a client may name another session (a cache key) in each request.
         """
         messages = request.prompt.messages
         for chain in candidates:
@@ -248,6 +248,8 @@ class Chains:
                 continue
             is_session = bool(sender.session) and sender.may_share_conversation(request.sender)
             if is_session or any(part.kind == "envelope" and likeness.is_model_message(part) for part in before):
+                return chain
+            if likeness.latest_answer_keys(request.prompt) & self._replies.keys_of(chain.name):
                 return chain
         return None
 
