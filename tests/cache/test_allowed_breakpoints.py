@@ -94,7 +94,7 @@ def test_message_names_the_provider_that_refuses(tmp_path):
         {"role": "user", "content": [{"type": "text", "text": f"Part {n}.", **MARK} for n in range(5)]}]}  # fmt: skip
     (tmp_path / "a.json").write_bytes(dumps(body))
     ran = lore("lint", str(tmp_path / "a.json"))
-    assert "4 are the most; Anthropic's API answers such a request with an error" in " ".join(ran.out.split())
+    assert "at most 4 are allowed; Anthropic's API answers such a request with an error" in " ".join(ran.out.split())
 
 
 def grown(number):

@@ -9,7 +9,6 @@ from lore.cache.counts import contradiction, lost_lifetime, read_everything, sho
 from lore.model.events import Usage
 from lore.model.evidence import BillUnlikeBody
 from lore.model.turn import Call
-from lore.report.sentences.evidence import sentence
 from model.making import body, parsed, turn
 
 HOUR = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
@@ -64,7 +63,7 @@ def test_a_lifetime_is_lost_where_every_breakpoint_asks_for_an_hour_and_none_is_
 def test_a_bill_that_cannot_belong_to_its_body_is_told(breakpoints, usage, evidence, said):
     found = contradiction(asked(*breakpoints, usage=usage), SIZE)
     assert found == evidence
-    assert said in sentence(found)
+    assert found is None or said in found.sentence()
 
 
 def test_a_gateway_may_set_breakpoints_of_its_own():

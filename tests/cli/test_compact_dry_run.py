@@ -76,7 +76,7 @@ def test_a_summary_of_unknown_price_makes_the_sum_unknown_and_not_free():
     totals = dry()["totals"]
     assert (totals["summaries"], totals["saved"]) == (None, None)
     assert totals["saved_without_summaries"] is not None
-    assert "not known" in dry()["answer"]
+    assert "(unknown)" in dry()["answer"]
 
 
 def test_sources_are_never_asked_in_a_dry_run():

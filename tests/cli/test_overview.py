@@ -1,4 +1,4 @@
-"""Bare `lore`: what agents spent here, what was paid again, and what to do first, on one screen."""
+"""Bare `lore`: what agents spent here, what was re-billed, and what to do first, on one screen."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_claude_code_gets_its_line(started):
     ran = lore("statusline", "--no-color", stdin=given(cost={"total_cost_usd": 0.5}))
     assert (ran.code, ran.err, len(started)) == (0, "", 1)
     size, read, again, cache, broken = ran.out.strip().split(" · ")
-    assert (size, read, again, broken) == ("prompt 12k", "read 92 %", "paid again 0", "no break")
+    assert (size, read, again, broken) == ("prompt 12k", "read 92 %", "re-billed 0", "no break")
     assert cache.startswith(("cache 3:1", "cache 3:2"))
     session(*STEADY, (10, 0, 12_000, 100))
     assert lore("statusline", "--no-color", stdin=given()).out.endswith("judging …\n")

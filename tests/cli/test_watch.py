@@ -55,7 +55,7 @@ def test_screen_shows_what_judging_says(log):
     assert broken.startswith("break   turn 3, 1 min ago: ")
     assert advice.startswith("do      ")
     assert bars == "▇▇▇█"
-    assert head.split() == ["turn", "at", "prompt", "read", "paid", "again", "why"]
+    assert head.split() == ["turn", "at", "prompt", "read", "re-billed", "cause"]
     assert [row.split()[0] for row in rows] == ["1", "2", "3", "4"]
     assert "9,900" in rows[2]
 
@@ -104,7 +104,7 @@ def test_empty_log_shows_no_figures(tmp_path):
     (tmp_path / "log.jsonl").write_bytes(b"")
     shown = Screen(tmp_path / "log.jsonl").drawn()
     assert "no request yet" in shown[0]
-    assert shown[2] == "no bill yet"
+    assert shown[2] == "no usage yet"
 
 
 def test_screen_without_a_session_waits(tmp_path):

@@ -29,7 +29,6 @@ from lore.model.evidence import (
 from lore.model.state import Change, Sign
 from lore.model.turn import Call
 from lore.prefix.overlap import Overlap
-from lore.report.sentences.findings import worded
 
 PLACE = Place("a.jsonl")
 
@@ -163,9 +162,9 @@ def test_a_verdict_that_contradicts_other_strong_evidence_leads_and_shows_it_bes
     assert (told(one), beside(one)) == (("LORE159", "strong", "unattributable"), ["LORE128"])
     assert one.evidence == ProviderSaid("tools_changed", contradicts=("LORE128",))
     assert one.also[0].qualifiers == ("contradicted",)
-    (found,) = [worded(found) for _, found in findings_of(talk.verdict.pair, PLACE)]
+    (found,) = [found for _, found in findings_of(talk.verdict.pair, PLACE)]
     assert (found.actor, found.also[0].contradicted) == ("author", True)
-    assert "contradicted by the provider's verdict: cache-expired: 15 min since" in found.message
+    assert "the provider's verdict rules out cache-expired (15 min since" in found.message
     assert found.lost_tokens == 2_300
 
 
@@ -243,10 +242,10 @@ def test_a_verdict_that_the_read_contradicts_is_said_to_and_names_no_section(rea
     assert (lead.section is None) is doubted
     said = [(one.code, one.evidence) for one in remarks]
     assert said == ([("LORE302", Disputed("head-was-read", verdict, 12_000, read))] if doubted else [])
-    found = [worded(one) for _, one in findings_of(talk.verdict.pair, PLACE)]
+    found = [one for _, one in findings_of(talk.verdict.pair, PLACE)]
     assert [one.lost_tokens for one in found] == [17_100 - read, 0][: len(found)]
     if doubted:
-        assert "a breakpoint of the history stands at 12,000, so tools and system prompt were found" in found[1].message
+        assert "a breakpoint of the history is at 12,000, so tools and system prompt were unchanged" in found[1].message
 
 
 def test_a_compaction_comes_before_what_else_happened():

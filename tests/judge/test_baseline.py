@@ -12,7 +12,6 @@ from lore.judge.base import finding
 from lore.judge.baseline import Baseline, BaselineEntry, BaselineRecorder, KnownFindings, belongs, decode, encode, stale
 from lore.model.cause import Place
 from lore.model.evidence import Told
-from lore.report.sentences.findings import worded
 
 
 def found(code="LORE101", path="a.jsonl", **fields):
@@ -62,10 +61,10 @@ def test_what_is_known_is_used_up():
 def test_what_is_left_over_is_stale():
     known = KnownFindings(decode(baseline(*SOME), "b"))
     known.take(SOME[0].fingerprint)
-    messages = [worded(one).message for one in stale(known, Place("b"), lambda one: one.path == "a.jsonl")]
+    messages = [one.message for one in stale(known, Place("b"), lambda one: one.path == "a.jsonl")]
     assert messages == [
-        "LORE101 a.jsonl messages[].content[0].text: 1 of 2 are left",
-        "LORE101 a.jsonl system[0].text: nothing matches it",
+        "LORE101 a.jsonl messages[].content[0].text: 1 of 2 still occur",
+        "LORE101 a.jsonl system[0].text: no finding matches it",
     ]
 
 

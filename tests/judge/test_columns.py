@@ -7,12 +7,11 @@ import pytest
 from lore.judge.base import finding
 from lore.judge.pair import BilledColumn, BytesColumn
 from lore.judge.pairs import Pairs
-from lore.model.cause import Place
+from lore.model.cause import Place, RuledOut
 from lore.model.events import Usage, Verdict
-from lore.model.evidence import Disputed, ProviderSaid, RuledOut
+from lore.model.evidence import Disputed, ProviderSaid
 from lore.model.turn import Call
-from lore.report.sentences.evidence import sentence
-from lore.report.sentences.findings import columns_result, worded
+from lore.report.sentences.findings import columns_result
 from model.making import assistant, body, parsed, turn
 
 TOOLS = [{"name": "ls", "input_schema": {}}, {"name": "cat", "input_schema": {}}]
@@ -39,7 +38,7 @@ def test_bytes_speak_alone_where_nothing_else_is_recorded():
     assert three.bytes == BytesColumn(goes_on=True, shared=size, total=size)
     assert three[1:] == (BilledColumn(None, None, None), None, None, None)
     said = columns_result(three)
-    assert said.bytes.startswith("the prompt goes on: all ")
+    assert said.bytes.startswith("the prompt continues: it begins with all ")
     assert (said.billed, said.verdict, said.agree, said.dispute) == ("not recorded", "none recorded", None, None)
 
 
@@ -56,8 +55,8 @@ def test_each_column_has_its_figures():
     assert three.verdict == ProviderSaid("tools_changed", missed_tokens=6000)
     assert (three.agree, three.dispute) == (True, None)
     said = columns_result(three)
-    assert said.bytes.startswith("they part at tools[0].name; ")
-    assert said.billed == "0 of 6,000 cached tokens read: 6,000 fell"
+    assert said.bytes.startswith("they differ from tools[0].name on; ")
+    assert said.billed == "0 of 6,000 cached tokens read: 6,000 fewer"
     assert said.verdict == "tools_changed, 6,000 tokens missed"
 
 
@@ -66,7 +65,7 @@ def test_a_bill_that_reads_what_the_bytes_do_not_share_contradicts_them():
     assert [cause.code for cause in found.causes] == ["LORE102", "LORE302"]
     dispute = found.columns.dispute
     assert (dispute.what, dispute.read_tokens) == ("bill-reads-more", 6000)
-    assert "yet the bill read 6,000" in sentence(dispute)
+    assert "yet 6,000 were read" in dispute.sentence()
     assert found.columns.agree is False
     assert (found.is_break, found.lost) == (False, (0, 0))  # an error of 0 lost tokens failed CI
     assert found.causes[0].qualifiers == ("nothing-lost",)
@@ -85,12 +84,12 @@ def test_a_bill_that_reads_what_the_bytes_do_not_share_contradicts_them():
         ),
         (
             EDITED, READ, "tools_changed", 6000, Disputed("bill-reads-more", tokens=3, read_tokens=6000),
-            "yet the bill read 6,000",
+            "yet 6,000 were read",
         ),
         (
             EDITED, FELL, "messages_changed", 6000,
             Disputed("other-section", "messages_changed", section="tools", path="tools[0].name"),
-            "the bytes part in the tools",
+            "the bytes first differ in tools",
         ),
         (
             TWO, FELL, "model_changed", 6000, Disputed("same-model", "model_changed", model="claude-x"),
@@ -105,7 +104,7 @@ def test_a_verdict_is_compared_with_the_bytes(right, bill, reason, missed, evide
     found = pair(ONE, right, bills=(WROTE, bill), verdict=Verdict(reason, missed, "d"))
     told = next((cause.evidence for cause in found.causes if cause.code == "LORE302"), None)
     assert told == evidence
-    assert said in sentence(told)
+    assert told is None or said in told.sentence()
 
 
 def test_an_expired_cache_stands_beside_a_verdict_that_names_a_section():
@@ -121,7 +120,7 @@ def test_a_read_beyond_what_was_recorded_is_no_contradiction_while_the_bytes_go_
     found = pair(ONE, TWO, bills=(WROTE, Usage(3, 9000, 40)))
     assert (found.causes, found.columns.agree) == ((), True)
     assert found.columns.billed == BilledColumn(9000, 6000, 0)
-    assert "3,000 more than the request before left" in columns_result(found.columns).billed
+    assert "3,000 more than the previous request cached" in columns_result(found.columns).billed
 
 
 # what is ruled out
@@ -139,7 +138,7 @@ def test_what_was_ruled_out_is_named_with_its_figure():
         RuledOut("endpoint", out=True, detail="api.anthropic.com"),
         RuledOut("parameters", out=True),
     )
-    said = worded(finding(found.code, Place("a"), found.evidence, ruled_out=found.ruled_out)).message
+    said = finding(found.code, Place("a"), found.evidence, ruled_out=found.ruled_out).message
     assert "ruled out: expiry (20 s of 5 min), an older entry (20 s), model (claude-x), endpoint" in said
     assert "not recorded: a parallel start, breakpoints" in said
 

@@ -8,7 +8,6 @@ from lore.judge.pairs import Pairs
 from lore.model.events import Usage
 from lore.model.evidence import MessagesTakenBack
 from lore.model.turn import Call
-from lore.report.sentences.evidence import sentence
 from model.making import assistant, body, parsed, turn
 
 LONG = "long " * 10_000
@@ -146,7 +145,7 @@ def test_a_new_text_that_says_nothing_of_what_is_gone_is_not_guessed_at(first):
 def test_a_history_that_was_cut_is_waste_and_no_compaction(first):
     found = pair(asked(1, *HISTORY), asked(2, *first, *LATEST))
     assert [(cause.code, cause.kind) for cause in found.causes] == [("LORE100", "waste")]
-    assert "messages are gone" in sentence(found.causes[0].evidence)
+    assert "messages were removed" in found.causes[0].evidence.sentence()
 
 
 def test_a_compaction_whose_first_turn_adds_much_is_one_all_the_same():

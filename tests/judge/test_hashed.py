@@ -58,7 +58,10 @@ def test_a_checkpoint_finds_its_request_by_any_name_of_it(tmp_path, named):
 def test_a_fall_names_the_tool_whose_hash_moved(tmp_path):
     findings, _ = judged(tmp_path, two((30_200, 0, 30_000), tools={"bash": "a2", "view": "b1"}))
     assert [(found.code, found.section, found.fidelity) for found in findings] == [("LORE104", "tools", "hashed")]
-    assert "by the client's hashes tools differ from those of the request before: changed bash" in findings[0].message
+    assert (
+        "the client's hashes of the tools differ from those of the previous request: changed bash"
+        in findings[0].message
+    )
     assert (findings[0].kind, findings[0].lost_tokens, findings[0].tokens) == ("waste", 29_000, "recorded")
 
 
@@ -71,7 +74,7 @@ def test_hashes_that_go_on_are_no_finding(tmp_path):
 def test_what_moved_since_an_earlier_request_says_how_many_lie_between(tmp_path):
     findings, _ = judged(tmp_path, two((30_200, 0, 30_000), between=3, tools={"bash": "a1"}))
     assert [found.code for found in findings] == ["LORE103"]
-    assert "4 requests before: removed view" in findings[0].message
+    assert "the request 4 turns earlier: removed view" in findings[0].message
 
 
 def test_messages_behind_a_compaction_are_others_as_they_are_to(tmp_path):

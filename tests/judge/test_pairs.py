@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from lore.cache.counts import BYTES_PER_TOKEN, bytes_per_token, shortfall, significant_fall
 from lore.judge.pair import is_remark, lost_tokens
 from lore.judge.pairs import Pairs
+from lore.model.cause import RuledOut
 from lore.model.events import Usage
-from lore.model.evidence import RuledOut, WithinBlock
+from lore.model.evidence import WithinBlock
 from lore.model.state import Change
 from lore.model.turn import Call
 from model.making import assistant, body, dumps, parsed, turn
@@ -384,7 +385,7 @@ def rebuilt(*found):
 
 
 def test_a_turn_that_was_never_billed_hides_no_fall():
-    """An agent died between request and answer; then the whole prompt was paid again, and nobody said so."""
+    """An agent died between request and answer; then the whole prompt was re-billed, and nobody said so."""
     first, lost = rebuilt(*turns(ONE, TWO, usages=(bill(0, 9000), None)))
     paid, read = rebuilt(*(turn(parsed(THREE), 3, usage=usage, sent=20.0) for usage in (bill(0, 9100), bill(9000, 9))))
     found = pair(first, lost, paid)

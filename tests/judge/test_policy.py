@@ -9,15 +9,15 @@ from lore.errors import LoreError
 from lore.judge.base import finding
 from lore.judge.policy import Budgets, Exempt, Limited, NarrowedRun, PerPath, Policy
 from lore.model.cause import Place
-from lore.model.evidence import TailReplaced
+from lore.model.evidence import TailReplaced, Told
 
 PLACE = Place("logs/a.jsonl")
-DATE = finding("LORE101", PLACE, "m", chain="agent-7", json_path="system[1].text")
-GONE = finding("LORE128", PLACE, "m")
+DATE = finding("LORE101", PLACE, Told("m"), chain="agent-7", json_path="system[1].text")
+GONE = finding("LORE128", PLACE, Told("m"))
 
 
 def ruled(policy, one, path="logs/a.jsonl"):
-    return policy.ruling(path, Budgets()).rule(one)
+    return policy.ruling(path, Budgets()).decide(one)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_the_longest_selector_holds_and_of_two_as_long_the_one_that_ignores(sele
 
 # With `select = ["LORE1"]` a budget that stood beside it would have failed nothing, without a word.
 def test_selecting_causes_does_not_switch_budgets_off():
-    over = finding("LORE402", PLACE, "m")
+    over = finding("LORE402", PLACE, Told("m"))
     assert ruled(Policy(select=("LORE1",)), over).out == ""
     assert ruled(Policy(select=("LORE1",), ignore=("LORE402",)), over).out == "ignored"
 
@@ -69,7 +69,7 @@ def test_what_counts_as_waste_is_an_error():
 
 
 def test_the_kind_of_a_finding_counts_and_not_that_of_its_code():
-    harmless = finding("LORE101", PLACE, "m", kind="expected")
+    harmless = finding("LORE101", PLACE, Told("m"), kind="expected")
     assert ruled(Policy(count_as_waste=("LORE101",)), harmless).finding.severity == "error"
     assert ruled(Policy(), harmless).finding.severity == "note"
 
@@ -95,7 +95,7 @@ def test_settings_of_a_path_hold_there_alone():
     policy = Policy(ignore=("LORE2",), per_path=(PerPath(path="logs/old/**", ignore=("LORE101",)),))
     assert ruled(policy, DATE, "logs/old/a.jsonl").out == "ignored"
     assert ruled(policy, DATE, "logs/new/a.jsonl").out == ""
-    assert ruled(policy, finding("LORE201", PLACE, "m"), "logs/old/a.jsonl").out == "ignored"
+    assert ruled(policy, finding("LORE201", PLACE, Told("m")), "logs/old/a.jsonl").out == "ignored"
 
 
 def test_budgets_of_a_path_replace_those_of_the_run():

@@ -12,7 +12,6 @@ from lore.judge import reads
 from lore.model.events import Usage
 from lore.model.evidence import ReadBelowForecast
 from lore.model.turn import Call
-from lore.report.sentences.findings import worded
 from lore.run.dated import Dated
 
 FIRST = asked(0, body("one"), bill(0, 3000))
@@ -54,7 +53,7 @@ def test_a_first_turn_that_misses_what_another_chain_sent():
     assert one.lost_tokens == pytest.approx(3000, rel=0.1)
     assert isinstance(one.evidence, ReadBelowForecast)
     assert (one.evidence.chain, one.evidence.seconds, one.evidence.read_tokens) == ("main", 138.0, 0)
-    assert "of chain main used the same beginning 2 min 18 s before" in worded(one).message
+    assert "of chain main used the same beginning 2 min 18 s earlier" in one.message
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,6 @@ from lore.model.events import Usage
 from lore.model.evidence import Damage, Told
 from lore.model.results import Summary
 from lore.model.state import Change
-from lore.report.sentences.evidence import sentence
-from lore.report.sentences.findings import worded
 from model.making import assistant, body, parsed, turn
 
 PLACE = Place("dir/a.jsonl")
@@ -29,7 +27,7 @@ def pair(left, right, *, usages=(None, None), **fields):
 
 
 def judged(found):
-    return [worded(one) for _, one in findings_of(found, PLACE)]
+    return [one for _, one in findings_of(found, PLACE)]
 
 
 def test_a_moved_prefix_is_a_finding_at_its_place():
@@ -41,7 +39,7 @@ def test_a_moved_prefix_is_a_finding_at_its_place():
     assert (one.section, one.json_path, one.offset, one.fidelity) == ("system", "system", 19, "wire")
     assert (one.lost_bytes > 0, one.tokens, one.fix) == (True, "estimated", CODES["LORE101"].fix)
     assert (one.strength, one.actor, one.is_break) == ("certain", "author", True)
-    assert sentence(one.evidence) in one.message
+    assert one.evidence.sentence() in one.message
 
 
 def test_a_fall_of_billed_reads_is_a_warning_with_recorded_tokens():
@@ -55,14 +53,14 @@ def test_a_fall_of_billed_reads_is_a_warning_with_recorded_tokens():
     "code", ["LORE106", "LORE112", "LORE146", "LORE119", "LORE128", "LORE100", "LORE301", "LORE125"]
 )
 def test_every_code_has_words_of_its_kind(code):
-    said = worded(finding(code, PLACE, Told("what happened"), strength="certain")).message
+    said = finding(code, PLACE, Told("what happened"), strength="certain").message
     lead, _, rest = said.partition(": ")
     assert (len(lead) > 10, rest) == (True, "what happened")
 
 
 def test_damage_is_one_finding_a_code_with_its_number():
     problems = [Problem("LORE201", "first", line=3), Problem("LORE201", "second", line=4), Problem("LORE203", "odd")]
-    found = [worded(one) for one in damage(problems, {"LORE201": 30, "LORE203": 1}, PLACE)]
+    found = list(damage(problems, {"LORE201": 30, "LORE203": 1}, PLACE))
     assert [one.evidence for one in found] == [Damage("first", 29), Damage("odd")]
     assert [(one.code, one.line, one.message, one.severity) for one in found] == [
         ("LORE201", 3, "first (and 29 more like it)", "error"),

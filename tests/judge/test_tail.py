@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from lore.judge.pair import lost_tokens
 from lore.judge.pairs import Pairs
 from lore.judge.rewrites import evidence_of, replaced_tail
+from lore.model.differences import VolatileText
 from lore.model.events import Usage
-from lore.model.evidence import VolatileText
 from model.making import assistant, body, parsed, turn
 
 LONG = "one two " * 4000

@@ -1,22 +1,26 @@
-"""What findings come to: the unexplained is counted apart, and ranked among no fixes."""
+"""Sums of findings: what has no known cause is counted apart, and not ranked among the fixes."""
 
 from __future__ import annotations
 
 import pytest
 
-from lore.judge.policy import CountedFinding
+from lore.judge.base import finding
+from lore.judge.policy import Decided
 from lore.judge.totals import CauseCost, costliest, settle
+from lore.model.cause import Place, RuledOut
+from lore.model.evidence import Told
 from lore.model.results import Summary
 from lore.report.forms.terminal import sums_lines
 
 
 def lost(kind, tokens, *ruled_out):
-    return CountedFinding(
-        "LORE1", "error", kind, is_break=True, lost_tokens=tokens, fingerprint="", ruled_out=ruled_out
-    )
+    reasons = tuple(RuledOut(reason, out=True) for reason in ruled_out)
+    return Decided(finding(
+        "LORE101", Place("a"), Told("m"), kind=kind, is_break=True, lost_tokens=tokens, ruled_out=reasons
+    ))  # fmt: skip
 
 
-def test_only_waste_is_paid_again_and_the_unexplained_stands_beside_it_with_what_was_ruled_out():
+def test_unexplained_tokens_are_counted_apart_from_waste():
     summary, costs = Summary(), dict[tuple[str, str], CauseCost]()
     settle([lost("waste", 500), lost("unattributable", 900)], summary, costs)
     settle([lost("unattributable", 70, "expiry", "model")], summary, costs)
@@ -25,7 +29,7 @@ def test_only_waste_is_paid_again_and_the_unexplained_stands_beside_it_with_what
     assert (summary.waste_tokens, summary.unexplained_tokens, summary.lost_tokens) == (500, 100, 1000)
     assert (summary.unexplained, summary.ruled_out) == (2, {"expiry": 2, "model": 1})
     lines = "\n".join(sums_lines(summary))
-    assert "paid again without need: 500 tokens" in lines
+    assert "re-billed without need: 500 tokens" in lines
     assert "unexplained: 100 tokens in 2 cache breaks" in lines
     assert "ruled out: expiry, model" in lines
 

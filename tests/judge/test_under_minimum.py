@@ -6,8 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from judge.foretelling import PLACE, SYSTEM, asked, bill, body, codes, told
-from lore.model.evidence import BelowMinimum
-from lore.report.sentences.findings import worded
+from lore.model.differences import BelowMinimum
 from lore.run.dated import Dated
 
 TEXTS = ("one", "1", "two", "2", "three")
@@ -23,8 +22,8 @@ def test_a_bill_says_how_short_a_prompt_is():
     (one,) = told(talk(bill(0, 0, 900), bill(0, 0, 950)))
     assert (one.code, one.kind, one.turn) == ("LORE306", "unattributable", 1)
     assert one.evidence == BelowMinimum(900, 4096, "claude-opus-4-6", counted=True, turns=2)
-    said = worded(one).message
-    assert "the prompt has 900 tokens; 4,096 are the fewest that claude-opus-4-6 caches" in said
+    said = one.message
+    assert "the prompt has 900 tokens; claude-opus-4-6 caches at least 4,096" in said
     assert "all 2 requests with breakpoints of this chain" in said
 
 

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from judge.foretelling import SYSTEM, asked, bill, body, codes, told
 from lore.model.evidence import WritesUnread
-from lore.report.sentences.findings import worded
 
 TEXTS = ("one", "1", "two", "2", "three", "3", "four")
 
@@ -23,7 +22,7 @@ def test_a_chain_that_reads_nothing_of_what_it_writes():
     (one,) = told(NEVER)
     assert (one.code, one.turn, one.lost_tokens, one.tokens) == ("LORE305", 1, 3000 + 3020 + 3040, "recorded")
     assert one.evidence == WritesUnread(3000 + 3020 + 3040, 3)
-    assert "9,060 tokens were written to the cache by 3 turns" in worded(one).message
+    assert "3 turns wrote 9,060 tokens to the cache" in one.message
 
 
 def test_reads_of_a_head_that_others_wrote_are_no_reads_of_it():

@@ -46,7 +46,7 @@ def test_a_prompt_that_shrank_by_itself_is_no_waste_of_the_client(tmp_path):
     """Two requests of one turn lost 4,456 tokens in between; nothing shows that it was the client."""
     finding = found(log(tmp_path, [(0, 20_000, 9_600), (30, 30_000, 19_968), (60, 26_000, 9_600)]))
     assert (finding["code"], finding["kind"], finding["strength"]) == ("LORE117", "unattributable", "weak")
-    assert "the client or the provider took something out" in finding["message"]
+    assert "the client or the provider removed something" in finding["message"]
 
 
 def test_no_expiry_is_told_of_a_cache_of_which_no_lifetime_is_documented(tmp_path):
@@ -56,7 +56,7 @@ def test_no_expiry_is_told_of_a_cache_of_which_no_lifetime_is_documented(tmp_pat
     assert finding["code"] == "LORE130"
     expiry = next(reason for reason in finding["ruled_out"] if reason["reason"] == "expiry")
     assert (expiry["out"], expiry["limit"]) == (None, None)
-    assert "nothing says how long it is kept" in finding["message"]
+    assert "lifetime unknown" in finding["message"]
 
 
 def test_what_a_turn_is_predicted_to_cost_counts_all_of_its_prompt(tmp_path):
@@ -104,7 +104,7 @@ def test_a_turn_of_a_history_that_was_never_read_is_told_without_a_number(tmp_pa
     assert of_turns(path) == {2: ("LORE130", 0)}
     finding = found(path)
     assert finding["evidence"] == {"type": "nothing-read", "tokens": 20_000}
-    assert finding["message"].startswith("nothing was read, though the conversation goes on from a prompt of 20,000")
+    assert finding["message"].startswith("nothing was read, though the conversation continues a prompt of 20,000")
     assert "unexplained: tokens that no bill counts, in 1 cache break" in lore("check", str(path)).out
 
 

@@ -1,66 +1,76 @@
-"""Codes: each has a name of its own, a fix for whoever writes the agent and one for whoever runs it, and an actor."""
+"""Codes: each has one name, a fix for the agent's author and one for its user, short words for a loss, an actor."""
 
 from __future__ import annotations
 
 from typing import get_args
 
 import pytest
+from msgspec.structs import replace
 
 from helpers.each import each
-from lore.model.codes import CODES, About, Actor, CauseKind, CauseSection, Code, actor_of, fix_of
+from lore.model.codes import CODES, Actor, CauseKind, CauseSection, Code, CodeFacts, actor_of, fix_of
+from lore.model.results.overview import SpendingCause
+from lore.report.sentences.spending import cause_in_words
+
+LOSSES = [code for code in Code if code[:5] in ("LORE1", "LORE3")]  # a turn can lose tokens because of these
 
 
-def test_members_and_rows_are_the_same_codes_in_order():
+def test_members_and_rows_agree():
     assert list(CODES) == list(Code) == sorted(CODES)
-
-
-def test_a_member_is_its_code_as_text_and_finds_its_row():
+    assert [code.name for code in Code] == [row.name.upper().replace("-", "_") for row in CODES.values()]
     assert f"{Code.DATE_IN_PREFIX}" == Code.DATE_IN_PREFIX == "LORE101"
-    assert CODES["LORE101"] is CODES[Code.DATE_IN_PREFIX]
 
 
 @each(Code)
-def test_a_member_is_named_like_its_code(code):
-    assert code.name == CODES[code].name.upper().replace("-", "_")
-
-
-def test_no_two_codes_have_one_name():
-    assert len({row.name for row in CODES.values()}) == len(CODES)
-
-
-@pytest.mark.parametrize("reader", ["author", "user"])
-@each(Code)
-def test_a_fix_is_one_sentence_for_each_reader(code, reader):
-    fix = fix_of(code, reader)
-    assert fix == (CODES[code].fix if reader == "author" else CODES[code].fix_user)
-    assert fix[:1].isupper()
-    assert fix.endswith(".")
-    assert not [part for part in fix[:-1].split(". ")[1:] if part[:1].isupper()]
-
-
-@each(Code)
-def test_kind_actor_and_section_are_words_of_theirs(code):
+def test_row_has_known_words_and_fixes(code):
     row = CODES[code]
     assert row.kind in get_args(CauseKind)
     assert row.actor in get_args(Actor)
     assert row.section is None or row.section in get_args(CauseSection)
-
-
-@each(Code)
-def test_what_is_expected_asks_nobody_to_act_and_all_else_somebody(code):
-    assert (CODES[code].actor == "nobody") == (CODES[code].kind == "expected")
-    assert actor_of(code, "expected") == "nobody"
+    assert (row.actor == "nobody") == (row.kind == "expected")
+    for fix in filter(None, (row.fix, row.fix_user, row.fix_done, *row.fixes.values())):
+        assert fix[:1].isupper()
+        assert fix.endswith(".")
+        assert not [part for part in fix[:-1].split(". ")[1:] if part[:1].isupper()]  # one sentence
 
 
 @pytest.mark.parametrize(
     ("code", "actor"), [("LORE103", "user"), ("LORE105", "author"), ("LORE120", "user"), ("LORE301", "provider")]
 )
-def test_whoever_runs_an_agent_can_act_where_a_fix_is_theirs(code, actor):
-    # "can act: author" stood above "Connect MCP servers before the first message"
+def test_user_is_actor_if_fix_is_theirs(code, actor):
     assert actor_of(code, "waste", "user") == actor
+    assert actor_of(code, "expected", "user") == "nobody"
 
 
-def test_a_row_of_a_plug_in_has_the_authors_fix_for_everybody(monkeypatch):
-    monkeypatch.setitem(CODES, "ACME1", About("acme", "waste", "Call Acme."))
+def test_plugin_code_has_one_fix_for_all(monkeypatch):
+    monkeypatch.setitem(CODES, "ACME1", CodeFacts("acme", "waste", "Call Acme."))
     assert fix_of("ACME1", "user") == fix_of("ACME1", "author") == "Call Acme."
     assert actor_of("ACME1", "waste") == "author"
+
+
+def cause(code: Code, *names: str) -> SpendingCause:
+    row = CODES[code]
+    return SpendingCause(
+        code=code, name=row.name, kind=row.kind, actor=row.actor, names=list(names), lifetime=None, sessions=1,
+        turns=1, tokens=1, dollars=None, says="", fix=row.fix, command="",
+    )  # fmt: skip
+
+
+@each(LOSSES)
+def test_loss_has_short_words_and_tip(code):
+    row = CODES[code]
+    assert row.short != row.name.replace("-", " ")
+    assert row.tip.startswith("lore ") or 0 < len(row.tip.split()) <= 9
+    assert not (row.tip.startswith("nothing") and row.kind == "waste")
+    if "{}" in (row.short_named or "{}"):
+        assert '"x", "y"' in cause_in_words(cause(code, "x", "y")).says
+
+
+def test_unknown_shrinking_does_not_blame_tool_results():
+    shrank = cause_in_words(replace(cause(Code.TOOL_RESULT_REWRITTEN), kind="unattributable"))
+    assert "shorter" in shrank.says
+    assert "request bodies" in shrank.fix
+    assert "print less" in cause_in_words(cause(Code.TOOL_RESULT_REWRITTEN)).fix
+    unsure = fix_of(Code.TOOL_RESULT_REWRITTEN, "user", "unattributable")
+    assert unsure == fix_of(Code.CLIENT_CAUSE_UNKNOWN, "user")
+    assert fix_of(Code.TOOL_RESULT_REWRITTEN, "user", "waste") == CODES[Code.TOOL_RESULT_REWRITTEN].fix_user

@@ -66,7 +66,7 @@ def test_the_failure_names_the_pair_the_place_both_texts_the_cause_and_the_fix()
         "  differs at system, byte 47 of it, in system",
         '    - …. Today is 2026-11-20. The project is confparse."…',
         '    + …. Today is 2026-11-21. The project is confparse."…',
-        "  LORE101 date-in-prefix (waste): a date or time in system",
+        "  LORE101 date-in-prefix (waste): a date or time in system changed",
         "    fix: Freeze the date at session start, or move it into the tail of the prompt.",
     ]  # fmt: skip
 

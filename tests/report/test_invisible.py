@@ -23,7 +23,6 @@ from lore.report.console import console, line
 from lore.report.forms.json_report import render
 from lore.report.forms.registry import REPORTS
 from lore.report.plain import escaped, visible
-from lore.report.sentences.findings import worded
 
 
 # GitHub's runner obeys `##[command]` anywhere in a line of a log: a recording could stop what lore annotates.
@@ -31,7 +30,7 @@ from lore.report.sentences.findings import worded
 def test_no_report_holds_a_runners_command(kind):
     said = "a ##[stop-commands]x and ##[add-mask]y"
     out = io.StringIO()
-    one = worded(finding("LORE101", Place(said), Told(said), chain=said, json_path=said, section=said))
+    one = finding("LORE101", Place(said), Told(said), chain=said, json_path=said, section=said)
     result = CheckResult(summary=Summary(), findings=[one], problems=[])
     REPORTS[kind].write(result, console(out, colour=False, terminal=False), verbose=True)
     assert "stop-commands" in out.getvalue()
@@ -78,7 +77,7 @@ def test_json_spells_what_is_invisible_as_an_escape_and_says_the_same(text):
 @pytest.mark.parametrize("kind", REPORTS)
 def test_no_report_holds_a_character_that_is_invisible(kind):
     out = io.StringIO()
-    one = worded(finding("LORE101", Place(UNSEEN), Told(UNSEEN), chain=UNSEEN, json_path=UNSEEN, section=UNSEEN))
+    one = finding("LORE101", Place(UNSEEN), Told(UNSEEN), chain=UNSEEN, json_path=UNSEEN, section=UNSEEN)
     problem = Problem(Code.UNREADABLE_LINE, UNSEEN, file=UNSEEN)
     result = CheckResult(summary=Summary(), findings=[one], problems=[problem])
     REPORTS[kind].write(result, console(out, colour=False, terminal=False), verbose=True)

@@ -19,7 +19,6 @@ from lore.model.results import CheckResult, CostlyCause, Summary
 from lore.report.console import console
 from lore.report.forms.registry import REPORTS
 from lore.report.plain import visible
-from lore.report.sentences.findings import worded
 from report import sarif_rules
 
 NASTY = (
@@ -40,7 +39,7 @@ def checked(*findings, **sums):
 
 
 def found(code="LORE101", path="logs/a.jsonl", message="it moved", **fields):
-    return worded(finding(code, Place(path), Told(message), **{"line": 3, "chain": "agent-1", "turn": 2, **fields}))
+    return finding(code, Place(path), Told(message), **{"line": 3, "chain": "agent-1", "turn": 2, **fields})
 
 
 MIXED = [

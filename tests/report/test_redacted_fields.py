@@ -27,7 +27,7 @@ from lore.model.results.simulate import SimulateResult
 from lore.model.results.store import FoldResult
 from lore.model.running import RunningTotals
 from lore.report.redacted.results import OF_FIELDS, SHOWN, redacted, redacted_fold
-from lore.report.sentences.findings import cause_result, worded
+from lore.report.sentences.findings import cause_result
 
 CANARY = "zEiSiG 12:30"
 REDACTED = (
@@ -35,7 +35,7 @@ REDACTED = (
     LintRequest, FoldResult, PageSession, UserMessage, AssistantMessage, ToolCall, CompactDivider, OpaqueItem,
 )  # fmt: skip
 # Evidence, of which `test_redaction_by_field` tries every struct, and whether it is content says each field's type.
-EVIDENCE = ("lore.model.evidence", "lore.model.differences")
+EVIDENCE = ("lore.model.evidence", "lore.model.differences", "lore.model.cause")
 PLAIN = {"code": "LORE101", "by": "project", "kind": "main", "Ledger.path": "r.jsonl"}
 
 
@@ -101,7 +101,7 @@ def made(hint: Any, name: str = "") -> Any:
     if hint is Problem:
         return Problem("LORE901", CANARY, file="r.jsonl")
     if hint is CauseResult:
-        return cause_result(worded(finding("LORE101", Place("r.jsonl"), Told("own"))))
+        return cause_result(finding("LORE101", Place("r.jsonl"), Told("own")))
     if isinstance(hint, type) and _fields(hint) and hint.__module__.startswith("lore."):
         hints = get_type_hints(hint)
         return hint(**{

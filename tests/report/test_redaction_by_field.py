@@ -13,8 +13,9 @@ import pytest
 
 from helpers.each import each
 from lore.judge.base import finding
-from lore.model.cause import Place, kind_of
-from lore.model.evidence import Evidence, RuledOut, Told
+from lore.model.cause import Place, RuledOut
+from lore.model.evidence import Evidence, Told
+from lore.model.fact import text_kind
 from lore.model.results import CheckResult, DiffResult, DiffSide, Finding, SecondaryCause, Summary, VerdictResult
 from lore.model.results.simulate import PredictedResult, SimulatedTurn
 from lore.report import diff as diff_report
@@ -23,7 +24,7 @@ from lore.report.forms.json_report import render
 from lore.report.forms.registry import REPORTS
 from lore.report.redacted.findings import redacted_finding
 from lore.report.redacted.results import redacted
-from lore.report.sentences.findings import cause_result, worded
+from lore.report.sentences.findings import cause_result
 from lore.report.simulated_turns import write_turns
 
 CANARY = "canary in a coalmine"
@@ -34,7 +35,7 @@ STRUCTS: tuple[type, ...] = get_args(Evidence)
 
 def value_of(name: str, hint: Any, text: str) -> Any:
     """Make a value of a field: text of a recording where it may hold one, else the least of its type."""
-    origin, kind = get_origin(hint), kind_of(hint)
+    origin, kind = get_origin(hint), text_kind(hint)
     if origin in (Union, UnionType):
         return value_of(name, next(arm for arm in get_args(hint) if arm is not type(None)), text)
     if origin is tuple:
@@ -105,7 +106,7 @@ def test_a_redacted_finding_quotes_nothing_in_any_report(struct: type) -> None:
 
 @each(STRUCTS)
 def test_a_credential_is_masked_in_every_field_and_report(struct: type) -> None:
-    found = list(map(worded, ways(struct, CREDENTIAL)))
+    found = ways(struct, CREDENTIAL)
     for name, said in written(found).items():
         assert CREDENTIAL not in said, name
     for one in found:  # as library and plugin hand them on

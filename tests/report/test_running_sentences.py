@@ -26,9 +26,9 @@ RUNNING = RunningTotals(
 
 def test_figures_never_round_to_all():
     assert figures_line(RUNNING) == (
-        "prompt 182,000 tokens   read 99.9 %   paid again 4,500 tokens ($0.09) + 12 unexplained"
+        "prompt 182,000 tokens   read 99.9 %   re-billed 4,500 tokens ($0.09) + 12 unexplained"
     )
-    assert figures_line(RunningTotals("")) == "no bill yet"
+    assert figures_line(RunningTotals("")) == "no usage yet"
 
 
 @pytest.mark.parametrize(
@@ -36,15 +36,16 @@ def test_figures_never_round_to_all():
     [
         ({}, "cache   expires in 4:12 (of 5 minutes, as billed)", "do      drop it"),
         ({"used_at": NOW - 200}, "cache   expires in 1:40 (of 5 minutes, as billed)",
-         "do      go on within 1:40, or the next request writes 181,000 tokens again"),
+         "do      continue within 1:40, or the next request writes 181,000 tokens again"),
         ({"used_at": NOW - 400}, "cache   expired 1 min ago (of 5 minutes, as billed)",
-         "do      the next request writes 181,000 tokens again: start a new session where the old one is not needed"),
+         "do      the next request writes 181,000 tokens again: start a new session if you do not need the old one"),
         ({"lifetime": 3600.0, "billed": False}, "cache   expires in 59:12 (of an hour, by a dated rule)",
          "do      drop it"),
-        ({"lifetime": None}, "cache   lifetime unknown: no bill and no dated rule says how long this provider keeps it",
+        ({"lifetime": None},
+         "cache   lifetime unknown: neither usage nor a dated rule shows how long this provider keeps it",
          "do      drop it"),
         ({"turn": 10}, "cache   expires in 4:12 (of 5 minutes, as billed)",
-         "do      nothing: the last request read what stood in the cache"),
+         "do      nothing: the last request read what was cached"),
         ({"requests": 0}, "", ""),
     ],
 )  # fmt: skip

@@ -25,7 +25,7 @@ def line(running=RUNNING, client=None, parts=DEFAULT, width=None, colour=False, 
 
 def test_a_line_says_size_read_paid_again_expiry_and_the_last_break():
     assert line() == (
-        'prompt 182k · read 98 % · paid again 45k ($1.20) · cache 4:12 · break 12 min ago: hook "Edit" adds text'
+        'prompt 182k · read 98 % · re-billed 45k ($1.20) · cache 4:12 · break 12 min ago: hook "Edit" adds text'
     )
 
 
@@ -39,8 +39,8 @@ def test_a_line_says_size_read_paid_again_expiry_and_the_last_break():
         ({"last_break": None}, "break", "no break"),
         ({"last_break": BREAK._replace(at=None)}, "break", 'break turn 7: hook "Edit" adds text'),
         ({"last_break": BREAK._replace(at=NOW + 9)}, "break", 'break turn 7: hook "Edit" adds text'),
-        ({"paid_again_tokens": 0, "paid_again_dollars": 0.0}, "again", "paid again 0"),
-        ({"paid_again_dollars": None, "unexplained_tokens": 144_000}, "again", "paid again 45k + 144k unexplained"),
+        ({"paid_again_tokens": 0, "paid_again_dollars": 0.0}, "again", "re-billed 0"),
+        ({"paid_again_dollars": None, "unexplained_tokens": 144_000}, "again", "re-billed 45k + 144k unexplained"),
         ({"prompt_tokens": 999_600}, "prompt", "prompt 1.0M"),
         ({"prompt_tokens": 999_400}, "prompt", "prompt 999k"),
         ({"read_tokens": 181_999}, "read", "read 99 %"),
@@ -66,7 +66,7 @@ def test_the_client_knows_its_cost_its_window_and_its_cache():
 def test_what_is_not_judged_yet_is_said_to_be():
     client = ClientStatus(prompt_tokens=200_000, read_tokens=0)
     assert line(client=client, judging=True) == (
-        "prompt 200k · read 0 % · paid again 45k ($1.20) · cache 4:12 · judging …"
+        "prompt 200k · read 0 % · re-billed 45k ($1.20) · cache 4:12 · judging …"
     )
     assert line(None, client=client, judging=True) == "prompt 200k · read 0 % · judging …"
     assert line(None, judging=True, parts=("expires",)) == "judging …"

@@ -14,7 +14,7 @@ from lore.report.table import TableColumn, TextTable
 
 MONEY = (
     TableColumn("cost", right=True), TableColumn("requests", right=True, drop=2),
-    TableColumn("read", right=True, drop=1), TableColumn("paid again", right=True), TableColumn("model"),
+    TableColumn("read", right=True, drop=1), TableColumn("re-billed", right=True), TableColumn("model"),
 )  # fmt: skip
 PATH = "/a/folder/of/one/project/with/a/long/name/session.jsonl"
 
@@ -40,15 +40,15 @@ def test_a_pipe_gets_every_column_on_one_line():
 
 
 def test_columns_that_may_go_are_left_out_the_highest_first():
-    heads = [written(MONEY, [row("claude-opus-5")], width=width)[0].split() for width in (60, 46, 38)]
-    assert heads[0] == ["cost", "requests", "read", "paid", "again", "model"]
-    assert heads[1] == ["cost", "read", "paid", "again", "model"]
-    assert heads[2] == ["cost", "paid", "again", "model"]
+    heads = [written(MONEY, [row("claude-opus-5")], width=width)[0].split() for width in (60, 46, 36)]
+    assert heads[0] == ["cost", "requests", "read", "re-billed", "model"]
+    assert heads[1] == ["cost", "read", "re-billed", "model"]
+    assert heads[2] == ["cost", "re-billed", "model"]
 
 
 def test_a_word_that_no_room_is_for_stands_below_its_row_and_no_column_goes_for_it():
     lines = written(MONEY, [row(PATH)], width=50)
-    assert lines[0].split() == ["cost", "requests", "read", "paid", "again"]
+    assert lines[0].split() == ["cost", "requests", "read", "re-billed"]
     assert lines[2].split() == [*row("x")[:-1]]
     assert lines[3] == f"    {PATH}"
 

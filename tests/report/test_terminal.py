@@ -26,14 +26,14 @@ from lore.report.console import console
 from lore.report.forms.json_report import render
 from lore.report.forms.registry import REPORTS
 from lore.report.forms.terminal import FindingsWriter
-from lore.report.sentences.findings import cause_result, worded
+from lore.report.sentences.findings import cause_result
 from model.making import Fold, append, started, user
 
 PLACE = Place("a.jsonl")
 
 
 def found(code, text, **fields):
-    return worded(finding(code, PLACE, Told(text), **fields))
+    return finding(code, PLACE, Told(text), **fields)
 
 
 FOUND = [

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from lore.judge.base import finding
-from lore.model.cause import Place
-from lore.model.evidence import ReadFell, RuledOut, Told
+from lore.model.cause import Place, RuledOut
+from lore.model.evidence import ReadFell, Told
 from lore.report.forms.terminal import once_a_file
-from lore.report.sentences.findings import worded
 
 
 def fell(turn, lost, path="a.jsonl", code="LORE130", **fields):
     reasons = fields.pop("ruled_out", (RuledOut("expiry", out=True, seconds=float(turn)), RuledOut("system", None)))
-    made = finding(
+    return finding(
         code, Place(path), ReadFell(lost, 50_000, 50_000 - lost), turn=turn, line=turn * 10, chain="main",
         lost_tokens=lost, lost_dollars=lost / 1e6, tokens="recorded", ruled_out=reasons, **fields,
     )  # fmt: skip
-    return worded(made)
 
 
 def test_falls_of_one_file_are_one_that_counts_them():
@@ -30,7 +28,7 @@ def test_falls_of_one_file_are_one_that_counts_them():
 
 def test_one_fall_stays_as_it_is_and_so_do_other_codes_and_other_files():
     alone = [fell(2, 3_000), fell(2, 3_000, "b.jsonl"), fell(3, 2_000, code="LORE301")]
-    causes = [worded(finding("LORE117", Place("a.jsonl"), Told("rewritten"), turn=turn)) for turn in (4, 5)]
+    causes = [finding("LORE117", Place("a.jsonl"), Told("rewritten"), turn=turn) for turn in (4, 5)]
     assert once_a_file([*alone, *causes]) == [*alone, *causes]
 
 

@@ -66,7 +66,7 @@ def test_where_each_compaction_rewrites_much_it_is_cheapest_to_wait(tried):
     now, best = tried(data, **RARELY), tried(data, **RARELY, when="cheapest")
     assert (best.when, {one.cost.warm for one in best.triggers}) == ("later", {False})
     assert best.totals.compacted.cost < now.totals.compacted.cost
-    assert "wait with cadences" in best.answer
+    assert "when the cache has expired" in best.answer
 
 
 def test_where_the_cache_never_goes_cold_now_is_cheaper_than_waiting_for_ever(tried):

@@ -15,7 +15,7 @@ WORDS = [text("user", "Begin."), text("assistant", "done"), text("user", "Go on.
 def costs(path, *options):
     ran = lore("simulate", "--json", *options, str(path))
     assert ran.code == 0, ran.err
-    notes = [note for note in ran.json["notes"] if not note.startswith("not in ")]
+    notes = [note for note in ran.json["notes"] if not note.startswith("not recorded in ")]
     return [turn["cost"] for turn in ran.json["turns"]], notes
 
 

@@ -130,7 +130,7 @@ def test_a_line_asks_for_the_judge_once_and_says_so(log):
     assert line(log) == ("judging …", str(log))
     assert line(log) == ("judging …", "")
     refresh(str(log), FOLDER, Options(), PACKAGED, HERE)
-    assert line(log) == ("prompt 11k · read 91 % · paid again 0 · cache 4:20 · no break", "")
+    assert line(log) == ("prompt 11k · read 91 % · re-billed 0 · cache 4:20 · no break", "")
     append(log, *turn(2, (5, 0, 20_000, 1)))
     later = NOW + 10_000
     assert line(log, later)[1] == str(log)

@@ -16,9 +16,9 @@ from lore.cli.tables import judge_into, tables_among
 
 if TYPE_CHECKING:
     from lore.config import Loaded
+    from lore.judge.messages import Finding
     from lore.judge.policy import Budgets
     from lore.model.codes import Reader
-    from lore.model.results import Finding
     from lore.recording.opening import Options
     from lore.report.forms.terminal import FindingsWriter
     from lore.run.checking.check import CheckContext, CheckOutcome, Target
@@ -181,7 +181,7 @@ def _answer(
     """Say what a new baseline knows, write the reports, and return the exit code."""
     from lore.report.forms.terminal import Terminal
     from lore.report.plain import counted
-    from lore.report.sentences.findings import interrupted_line
+    from lore.report.sentences.findings import describe_interruption
     from lore.run.checking.check import write_reports
 
     if outcome.baselined is not None:
@@ -195,7 +195,7 @@ def _answer(
             common.tell("interrupted: no file is written")
         reports = [target for target in reports if not target.path]
         if all(target.kind != "terminal" for target in reports):
-            common.tell(interrupted_line(stopped))
+            common.tell(describe_interruption(stopped))
     with common.writing():
         terminal = None if streamed is None else Terminal(streamed)
         write_reports(outcome.result, reports, paths, common.out(color), os.environ, verbose=verbose, terminal=terminal)

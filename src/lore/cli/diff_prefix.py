@@ -52,7 +52,7 @@ def run(
     one.
     """
     from lore.recording.opening import Options
-    from lore.report.sentences.findings import not_in_logs
+    from lore.report.sentences.findings import describe_missing
     from lore.run.diff import Caches, TurnComparison, compared
     from lore.tokens.o200k import Counter
 
@@ -86,7 +86,7 @@ def run(
         failed = failed or (fail_under is not None and diff.reuse_ratio is not None and diff.reuse_ratio < fail_under)
     if not as_json:
         for name, what in sorted(lacks):
-            common.tell(f"note: {not_in_logs([name], what)}")
+            common.tell(f"note: {describe_missing([name], what)}")
     return 1 if failed else 0
 
 

@@ -32,7 +32,7 @@ def watch(
     redact: flags.Redact = False,
     config: flags.Config = None,
 ) -> int:
-    """Show the running session: prompt size, read and paid again per turn, cache expiry, last break, what to do.
+    """Show the running session: prompt size, read and re-billed per turn, cache expiry, last break, what to do.
 
     Follows the log as it grows, and a newer session when one starts; Ctrl-C ends it. Nothing is written, and nothing
     leaves this machine.
@@ -97,7 +97,7 @@ def statusline(
     refresh: Annotated[bool, typer.Option("--refresh", hidden=True)] = False,
     config: flags.Config = None,
 ) -> int:
-    """Print one line about the running session: prompt size, share read, paid again, cache expiry, last break.
+    """Print one line about the running session: prompt size, share read, re-billed, cache expiry, last break.
 
     Claude Code hands its session over on standard input (`lore statusline --install` prints the setting); elsewhere it
     is the newest session of the current project. What was read is kept in your cache folder, in numbers and names

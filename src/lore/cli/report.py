@@ -123,7 +123,7 @@ def run(
     """Write recordings in a form that another program shows.
 
     trace: Chrome trace events, for https://ui.perfetto.dev, which reads them in the browser and sends them nowhere. A
-    process is a session, a lane a chain, a slice a request, named by the cause where it paid again; counters are the
+    process is a session, a lane a chain, a slice a request, named by the cause if it re-billed tokens; counters are the
     tokens read, written and uncached. Times are the recording's; where it has none, turns stand a second apart and say
     so. A slice ends where the response began, or after a second where that is not recorded.
 

@@ -100,7 +100,7 @@ def run(
     from lore.recording.corpus import is_stream
     from lore.recording.inputs import inputs
     from lore.recording.opening import Options
-    from lore.report.sentences.findings import interrupted_line
+    from lore.report.sentences.findings import describe_interruption
     from lore.run.simulate import SimulateRequest, simulate
     from lore.tokens.o200k import Counter
 
@@ -132,7 +132,7 @@ def run(
         if page is None or page.path:  # else the page is the answer
             _write(result, form, first=not number, every=every, verbose=verbose, colour=color)
         if result.interrupted and form != "turns":
-            common.tell(interrupted_line(result.interrupted))
+            common.tell(describe_interruption(result.interrupted))
         if page is not None and not result.interrupted:
             from lore.report.html.intros import of_simulation
             from lore.run.pages import PageRequest

@@ -44,7 +44,7 @@ def overview(
 ) -> int:
     """Judge prompt caches offline, and assemble prompts whose prefix does not move.
 
-    Without a command: what agents spent here in the last 7 days, what was paid again, and what to do first. What was
+    Without a command: what agents spent here in the last 7 days, what was re-billed, and what to do first. What was
     read is kept in your cache folder, in numbers and names alone. Nothing leaves this machine.
     """
     if context.invoked_subcommand is not None:
@@ -117,9 +117,9 @@ def sessions(
     """List the sessions that agents keep here, the newest first.
 
     Of each: the agent, the project, its age, its requests, the tokens that were read from a cache, those that were
-    paid again without need, and those that were paid again though nothing in the log explains it. Sessions that are
+    re-billed without need, and those that were re-billed though nothing in the log explains it. Sessions that are
     shown are read for that, up to 256 MB of them; --all reads all.
-    `lore check PATH` says why tokens were paid again. What was read is kept in your cache folder, in numbers and
+    `lore check PATH` says why tokens were re-billed. What was read is kept in your cache folder, in numbers and
     names alone; nothing leaves this machine.
     """
     from lore.recording import recent

@@ -38,7 +38,7 @@ from lore.judge.rewrites import sealed
 from lore.judge.signs import BY_COUNT, COUNTED, SHRANK, STRONG, WEAK, confirmed, dropped_reasoning
 from lore.judge.witnesses import PairContext
 from lore.model import evidence as e
-from lore.model.cause import Cause
+from lore.model.cause import Cause, RuledOut
 from lore.model.codes import CODES, Code
 from lore.model.providers import place_in
 from lore.model.turn import Turn
@@ -109,7 +109,7 @@ def disputed(context: PairContext) -> Cause | None:
     return Cause(Code.VERDICT_DISAGREES, None, evidence)
 
 
-def against_level(context: PairContext, cause: Cause) -> e.RuledOut | None:
+def against_level(context: PairContext, cause: Cause) -> RuledOut | None:
     """Tell whether the read rules a cause out; None where it does not. What the log records is no guess.
 
     Other tools or another system prompt leave nothing of the messages: a read that reaches the breakpoint before the
@@ -124,10 +124,10 @@ def against_level(context: PairContext, cause: Cause) -> e.RuledOut | None:
         return head_was_read(seen, read, name)
     if cause.code == Code.CACHE_EXPIRED and seen.first_expired is not None and read >= seen.first_expired:
         name += ": the read reaches a breakpoint that is as old"
-        return e.RuledOut(name, out=True, count=read, limit=seen.first_expired)
+        return RuledOut(name, out=True, count=read, limit=seen.first_expired)
     if cause.section == "messages" and seen.min_read is not None and read < seen.min_read:
         name += ": the read falls below tools and system prompt"
-        return e.RuledOut(name, out=True, count=read, limit=seen.min_read)
+        return RuledOut(name, out=True, count=read, limit=seen.min_read)
     return None
 
 
@@ -284,23 +284,23 @@ def unexplained(context: PairContext) -> Cause:
     return Cause(code, None, fell or e.NothingRead(counts.prompt_tokens(usage)), strength="weak", ruled_out=reasons)
 
 
-def _reasons(context: PairContext) -> Iterator[e.RuledOut]:
+def _reasons(context: PairContext) -> Iterator[RuledOut]:
     left, right, situation, level = context.left, context.right, context.situation, _level(context)
     headed = level is not None and level.reason.startswith(_HEAD)
     yield _expiry(context)
     yield from _starts(context)
     before, after = left.answering_model, right.answering_model
     known = before is not None and after is not None
-    yield e.RuledOut("model", before == after if known else None, detail=(after or "") if known else "")
+    yield RuledOut("model", before == after if known else None, detail=(after or "") if known else "")
     was, size = (None if turn.usage is None else counts.total(turn.usage) for turn in (left, right))
     shrank = was is not None and size is not None and was - size > SHRANK and dropped_reasoning(context) is None
     if shrank:
-        yield e.RuledOut("the prompt shrank", out=False, count=size, limit=was)
+        yield RuledOut("the prompt shrank", out=False, count=size, limit=was)
     if situation is not None:
         grew = situation.unchanged == situation.entries and not shrank
-        yield e.RuledOut("compaction, cleared results, rewind", grew or None)
+        yield RuledOut("compaction, cleared results, rewind", grew or None)
         if not situation.implicit:
-            yield e.RuledOut(
+            yield RuledOut(
                 "lookback",
                 situation.new_positions <= POSITIONS,
                 count=situation.new_positions,
@@ -308,49 +308,49 @@ def _reasons(context: PairContext) -> Iterator[e.RuledOut]:
             )
         shown = [sign.name for sign in right.signs if sign.name in _OF_HEAD]
         if not shown or not headed:  # what the read itself rules out of the head is said with its level
-            yield e.RuledOut("tools, effort and client version in the log", not shown, detail=", ".join(shown))
+            yield RuledOut("tools, effort and client version in the log", not shown, detail=", ".join(shown))
     verdict = context.verdict
     if verdict is not None and verdict.reason not in witnesses.CLIENTS:
-        yield e.RuledOut("what the provider says", out=False, detail=verdict.reason or verdict.other)
+        yield RuledOut("what the provider says", out=False, detail=verdict.reason or verdict.other)
     if right.is_rebuilt:
         yield from () if level is None else (level,)
         unseen = "the client's own tools, " if right.fidelity == "structural" else "system prompt, tools, "
         head = "" if headed else unseen
         marks = "" if situation is not None and situation.implicit else "breakpoints, "
-        yield e.RuledOut(f"{head}{marks}parameters and endpoint", None)
+        yield RuledOut(f"{head}{marks}parameters and endpoint", None)
         return
     found = lookback_gap(left.prompt, right.prompt, right.at)
     if found is None or found.new < 0:
-        yield e.RuledOut("breakpoints", None if found is None else False)
+        yield RuledOut("breakpoints", None if found is None else False)
     else:
-        yield e.RuledOut("breakpoints", not found.exceeded, count=found.new, limit=found.allowed)
+        yield RuledOut("breakpoints", not found.exceeded, count=found.new, limit=found.allowed)
     asked = [place_in(call.endpoint) for call in (left.call, right.call)]
     same = asked[0] == asked[1] if left.call.endpoint and right.call.endpoint else None
-    yield e.RuledOut("endpoint", same, detail="" if same is None else right.call.endpoint.partition("/")[0])
+    yield RuledOut("endpoint", same, detail="" if same is None else right.call.endpoint.partition("/")[0])
     changed = changed_parameters(left, right)
-    yield e.RuledOut("parameters", not changed, detail=", ".join(changed))
+    yield RuledOut("parameters", not changed, detail=", ".join(changed))
     management = right.prompt.params.get("context_management", b"")
     edits = ", ".join(dict.fromkeys(found.decode() for found in _EDIT.findall(management)))
     if edits:  # they change the prompt, and no body shows it
         out = right.call.edits is not None and "compact" not in edits
-        yield e.RuledOut("the provider's own editing of the context", out, detail=edits)
+        yield RuledOut("the provider's own editing of the context", out, detail=edits)
 
 
 _HEAD = "tools and system prompt"
 
 
-def _level(context: PairContext) -> e.RuledOut | None:
+def _level(context: PairContext) -> RuledOut | None:
     """Return what the read itself rules out: it found the head as it was, or missed more than messages."""
     seen, read = context.situation, context.read
     if seen is None or read is None:
         return None
     whole = head_was_read(seen, read, _HEAD)
     if whole is None and seen.min_read is not None and read < seen.min_read:
-        return e.RuledOut("messages alone: the read falls below them", out=True, count=read, limit=seen.min_read)
+        return RuledOut("messages alone: the read falls below them", out=True, count=read, limit=seen.min_read)
     return whole
 
 
-def head_was_read(seen: TurnState, read: int, name: str) -> e.RuledOut | None:
+def head_was_read(seen: TurnState, read: int, name: str) -> RuledOut | None:
     """Return that a read found tools and system prompt as they were, since it found what stands behind them.
 
     It reaches the breakpoint before the last, or one further in front exactly or by far: a head that is another may
@@ -358,36 +358,36 @@ def head_was_read(seen: TurnState, read: int, name: str) -> e.RuledOut | None:
     """
     if seen.earlier_position is not None and read >= seen.earlier_position:
         where = "what the request before the last left" if seen.implicit else "the breakpoint before the last"
-        return e.RuledOut(f"{name}: the read reaches {where}", out=True, count=read, limit=seen.earlier_position)
+        return RuledOut(f"{name}: the read reaches {where}", out=True, count=read, limit=seen.earlier_position)
     if seen.first_position is not None and (read == seen.first_position or read >= seen.first_position + counts.DROP):
         where = "into the history" if seen.implicit else "a breakpoint in the history"
-        return e.RuledOut(f"{name}: the read reaches {where}", out=True, count=read, limit=seen.first_position)
+        return RuledOut(f"{name}: the read reaches {where}", out=True, count=read, limit=seen.first_position)
     return None
 
 
 _OF_HEAD = frozenset(("client-version", "effort", "restart", "tool-reference", "tools-delta"))
 
 
-def _expiry(context: PairContext) -> e.RuledOut:
+def _expiry(context: PairContext) -> RuledOut:
     """Return what the clock says of expiry; one that goes back says nothing."""
     pause = witnesses.since(context.used or context.left, context.right)
     if pause is None or pause < 0:
-        return e.RuledOut("expiry", None)
+        return RuledOut("expiry", None)
     lives, seen = witnesses.lives_of(context), context.situation
     if lives is None and seen is not None and not seen.implicit and pause <= counts.FIVE_MINUTES:
         lives = counts.FIVE_MINUTES  # the shortest that a breakpoint can ask for
-    return e.RuledOut("expiry", None if lives is None else True, seconds=pause, limit=lives)
+    return RuledOut("expiry", None if lives is None else True, seconds=pause, limit=lives)
 
 
-def _starts(context: PairContext) -> Iterator[e.RuledOut]:
+def _starts(context: PairContext) -> Iterator[RuledOut]:
     pause = witnesses.since(context.left, context.right)
     if pause is None or pause < 0:
-        yield e.RuledOut("a parallel start", None)
-        yield e.RuledOut("an older entry", None)
+        yield RuledOut("a parallel start", None)
+        yield RuledOut("an older entry", None)
         return
     early = witnesses.started_in_parallel(context.left, context.right)
-    yield e.RuledOut("a parallel start", None if context.left.answered_at is None else early is None)
-    yield e.RuledOut("an older entry", out=True, seconds=pause if pause > counts.SOON else None)
+    yield RuledOut("a parallel start", None if context.left.answered_at is None else early is None)
+    yield RuledOut("an older entry", out=True, seconds=pause if pause > counts.SOON else None)
 
 
 def changed_parameters(left: Turn, right: Turn) -> list[str]:

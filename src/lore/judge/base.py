@@ -27,10 +27,11 @@ from lore.cache.prices import MILLION, Price, bill_price
 from lore.cache.rules import DatedRules
 from lore.cache.served import billed_by, is_transcript
 from lore.cache.transcripts import Predicted
+from lore.judge.messages import in_words
 from lore.judge.pair import BY_BILL, Pair, is_remark, lost_tokens
 from lore.model.canonical import decode
 from lore.model.cause import Cause, Place
-from lore.model.codes import CODES, DONE, SEVERITY, CauseKind, Code, Problem, actor_of, fix_of
+from lore.model.codes import CODES, SEVERITY, CauseKind, Code, Problem, actor_of, fix_of
 from lore.model.events import Usage
 from lore.model.evidence import Damage, Evidence, Paused
 from lore.model.jsonslice import table
@@ -132,10 +133,9 @@ def finding(
     code: str, place: Place, evidence: Evidence, *, kind: CauseKind | None = None, at: Turn | None = None,
     **fields: object,
 ) -> Finding:  # fmt: skip
-    """Make a finding; name, severity, who can act, fix and fingerprint follow from the code, the kind and the fields.
+    """Return a finding; name, severity, actor, fix, fingerprint and message follow from the code and the fields.
 
-    `kind` is the code's own where none is given; `at` is the turn that a finding about a whole chain is shown at. The
-    message is left to whoever reports it.
+    `kind` is the code's by default; `at` is the turn that a finding about a whole chain is shown at.
     """
     if at is not None:
         place = place.of(at)
@@ -149,7 +149,7 @@ def finding(
         actor=actor_of(code, kind, place.reader), **fields,  # pyright: ignore[reportArgumentType]
     )  # fmt: skip
     digest = fingerprint(code, place.key or place.path, made.chain, made.json_path)
-    return msgspec.structs.replace(made, fingerprint=digest)
+    return in_words(msgspec.structs.replace(made, fingerprint=digest))
 
 
 # what tokens cost, and what paying some of them again cost instead of reading them
@@ -254,7 +254,7 @@ def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[tu
         if made.severity == "error" and pair.uncacheable and source == "recorded":
             made = msgspec.structs.replace(made, severity="warning")  # true, and nothing was lost by it
         if _is_done(pair, cause):
-            made = msgspec.structs.replace(made, fix=DONE[cause.code])
+            made = msgspec.structs.replace(made, fix=CODES[cause.code].fix_done)
         found.append((number, made))
     return found
 
@@ -269,7 +269,7 @@ def _is_done(pair: Pair, cause: Cause) -> bool:
     if cause.code in (Code.CLIENT_CAUSE_UNKNOWN, Code.VERDICT_DISAGREES):
         return all(turn.fidelity in ("wire", "parsed") and not turn.prompt.partial for turn in (pair.left, pair.right))
     evidence = cause.evidence
-    return cause.code in DONE and isinstance(evidence, Paused) and (evidence.lifetime or 0) >= ONE_HOUR
+    return cause.code == Code.CACHE_EXPIRED and isinstance(evidence, Paused) and (evidence.lifetime or 0) >= ONE_HOUR
 
 
 def _is_pinned(turn: Turn) -> bool:

@@ -52,17 +52,16 @@ class Baseline(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class BaselineRecorder:
-    """Collect the findings of a run for a baseline; `shown` says how they may be shown."""
+    """Collect the findings of a run for a baseline."""
 
-    def __init__(self, shown: Callable[[Finding], Finding] | None = None) -> None:
-        self._shown = shown
+    def __init__(self) -> None:
         self._first: dict[str, tuple[str, Finding]] = {}
         self._counts: Counter[str] = Counter()
 
     def add(self, found: Finding, key: str) -> None:
         """Keep what a finding looks like, one of each fingerprint; `key` is its place on every machine."""
         if found.fingerprint not in self._first:
-            self._first[found.fingerprint] = key, found if self._shown is None else self._shown(found)
+            self._first[found.fingerprint] = key, found
 
     def count(self, fingerprint: str) -> None:
         """Count a finding."""

@@ -31,7 +31,7 @@ from lore.judge.tool_pairs import ToolPairs, ToolPart
 from lore.model.canonical import printable, text_of
 from lore.model.cause import Place
 from lore.model.codes import Code
-from lore.model.evidence import BreakpointsMissing, OrphanPair, ProgramText, VolatileText
+from lore.model.differences import BreakpointsMissing, OrphanPair, ProgramText, VolatileText
 from lore.model.jsonslice import table
 from lore.model.limits import ENVELOPE_BYTES, VARYING_TEXT
 from lore.model.mask import mask

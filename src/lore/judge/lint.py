@@ -25,8 +25,16 @@ from lore.judge.base import price_of
 from lore.judge.outlook import NEAR, Outlook, Sized, outlook_of, sized_of
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
-from lore.model.differences import BreakpointsApart, CacheKeyMissing, ImageBeforeText, ToolsUnsorted, VaryingText
-from lore.model.evidence import BelowMinimum, BreakpointsMissing, VolatileText
+from lore.model.differences import (
+    BelowMinimum,
+    BreakpointsApart,
+    BreakpointsMissing,
+    CacheKeyMissing,
+    ImageBeforeText,
+    ToolsUnsorted,
+    VaryingText,
+    VolatileText,
+)
 from lore.model.jsonslice import table
 from lore.model.mask import mask
 from lore.model.results import Finding

@@ -23,8 +23,9 @@ from lore.judge.rewrites import ReplacedTail, evidence_of, last_message, replace
 from lore.judge.witnesses import ESTIMATED, PairContext, Tally, by_shape, expired, other_api, parallel, rerouted, routed
 from lore.model.cause import Cause
 from lore.model.codes import Code
+from lore.model.differences import VolatileText
 from lore.model.events import PromptHashes
-from lore.model.evidence import BillUnlikeBody, LifetimeLost, VolatileText, WithinBlock
+from lore.model.evidence import BillUnlikeBody, LifetimeLost, WithinBlock
 from lore.model.turn import Turn
 from lore.prefix.causes import find_causes, recorded_causes
 from lore.prefix.overlap import (

@@ -23,9 +23,10 @@ from msgspec.structs import asdict, replace
 
 from lore.errors import LoreError
 from lore.judge.base import RULES, finding, findings_of
-from lore.judge.pair import Pair, is_remark, lost_tokens
+from lore.judge.messages import in_words
+from lore.judge.pair import Pair
 from lore.model.cause import Place
-from lore.model.codes import CODES, SEVERITY, CauseKind, Code
+from lore.model.codes import CODES, SEVERITY, Code
 from lore.model.evidence import OverBudget, TailReplaced
 from lore.model.patterns import PathIndex, matches_name
 from lore.model.results import Finding, Summary
@@ -196,12 +197,13 @@ class Limited(NamedTuple):
     max_lost_tokens: int = -1
 
 
-class Ruled(NamedTuple):
-    """What became of a finding: its kind may have changed, or it is taken out, by an exemption of this number."""
+class Decided(NamedTuple):
+    """What the policy decided about a finding, whose kind or severity it may have changed."""
 
     finding: Finding
-    out: Out = ""
-    by: int = -1
+    out: Out = ""  # why it is not counted
+    by: int = -1  # the number of the exemption that takes it out
+    place: int = -1  # its number among the findings kept of its file; -1: it is not kept
 
 
 class Ruling(NamedTuple):
@@ -215,19 +217,19 @@ class Ruling(NamedTuple):
     limited: Limited = Limited()
     max_tail_tokens: int = MAX_TAIL_TOKENS
 
-    def rule(self, finding: Finding) -> Ruled:
-        """Decide about a finding."""
+    def decide(self, finding: Finding) -> Decided:
+        """Return whether a finding counts, and as what."""
         if not self.wants(finding.code, finding.name):
-            return Ruled(finding, "ignored")
+            return Decided(finding, "ignored")
         exempted = [number for group in self.exempt if (number := group.first(finding)) is not None]
         if exempted:
-            return Ruled(finding, "exempted", min(exempted))
+            return Decided(finding, "exempted", min(exempted))
         if finding.kind != "waste" and _longest(self.count_as_waste, finding.code, finding.name):
-            finding = replace(finding, kind="waste", severity=SEVERITY["waste"])
+            finding = in_words(replace(finding, kind="waste", severity=SEVERITY["waste"]))
         elif isinstance(finding.evidence, TailReplaced) and finding.evidence.tokens > self.max_tail_tokens:
-            actor = "author"  # a long tail is paid each turn
-            finding = replace(finding, severity="warning", actor=actor)
-        return Ruled(finding)
+            # every turn pays for a long tail
+            finding = in_words(replace(finding, severity="warning", actor="author"))
+        return Decided(finding)
 
     def wants(self, code: str, name: str) -> bool:
         """Tell whether findings of a code are selected."""
@@ -319,71 +321,22 @@ def over_budget(summary: Summary, budgets: Budgets, place: Place, of: str = "") 
         yield finding(Code.LOST_TOKENS_ABOVE_BUDGET, place, OverBudget("lost-tokens", lost, most, of))
 
 
-# what becomes of the findings of a pair
-
-
-class CountedFinding(NamedTuple):
-    """What one finding adds: `kind` and `lost_tokens` of a cache break's cause, `is_break` False where it is none.
-
-    `place` is where it stands among the findings kept of its file, -1 where it is not kept; `ruled_out` are the reasons
-    that are surely not so.
-    """
-
-    code: str
-    severity: str
-    kind: CauseKind
-    is_break: bool
-    lost_tokens: int
-    fingerprint: str
-    out: Out = ""
-    place: int = -1
-    lost_dollars: float | None = None
-    ruled_out: tuple[str, ...] = ()
-
-
-class Decided(NamedTuple):
-    """One finding, what it adds to the sums, and by which exemption it is taken out."""
-
-    finding: Finding
-    found: CountedFinding
-    by: int = -1
-
-
 def judge_pair(pair: Pair, place: Place, ruling: Ruling) -> list[Decided]:
-    """Decide about every finding of a pair: those of its verdict, those of others' rules, its budget.
+    """Decide about every finding of a pair: those of its verdict, those of plug-ins' rules, its budget.
 
-    The budget of a pair holds for what is left of its causes: one whose causes are all taken out, or all
-    expected, may reuse as little as it likes.
+    The budget of a pair holds for the causes that still count. If none does, or all are expected, the pair may reuse as
+    little as it likes.
     """
-    own = findings_of(pair, place)
-    decided = [_of_cause(pair, number, finding, ruling) for number, finding in own]
-    decided += [decide(finding, ruling) for rule in RULES.values() for finding in rule.pair(pair, place)]
-    by_number = {number: decision for (number, _), decision in zip(own, decided, strict=False)}
+    own = [(number, ruling.decide(finding)) for number, finding in findings_of(pair, place)]
+    decided = [decision for _, decision in own]
+    decided += [ruling.decide(finding) for rule in RULES.values() for finding in rule.pair(pair, place)]
+    by_number = dict(own)
     left = tuple(
         replace(cause, override=by_number[number].finding.kind if number in by_number else cause.override)
         for number, cause in enumerate(pair.causes)
-        if number not in by_number or not by_number[number].found.out
+        if number not in by_number or not by_number[number].out
     )
     if pair.causes and not left:
         return decided
     budget = below_reuse(replace(pair, causes=left), ruling.min_reuse, place)
-    return [*decided, *(decide(finding, ruling) for finding in budget)]
-
-
-def decide(finding: Finding, ruling: Ruling) -> Decided:
-    """Decide about a finding that is about no cause of a pair."""
-    ruled = ruling.rule(finding)
-    finding = ruled.finding
-    found = CountedFinding(finding.code, finding.severity, finding.kind, False, 0, finding.fingerprint, ruled.out)  # noqa: FBT003
-    return Decided(finding, found, ruled.by)
-
-
-def _of_cause(pair: Pair, number: int, finding: Finding, ruling: Ruling) -> Decided:
-    """Decide about the finding of a cause, which may be a cache break and cost tokens."""
-    decided = decide(finding, ruling)
-    if is_remark(pair.causes[number]):
-        return decided
-    return decided._replace(found=decided.found._replace(
-        is_break=True, lost_tokens=lost_tokens(pair, number)[0], lost_dollars=finding.lost_dollars,
-        ruled_out=tuple([reason.reason for reason in finding.ruled_out if reason.out]),
-    ))  # fmt: skip
+    return [*decided, *map(ruling.decide, budget)]

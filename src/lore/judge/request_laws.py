@@ -26,8 +26,18 @@ from lore.cache.rules import DatedRules, allowed_breakpoints, minimum_tokens
 from lore.cache.served import cache_of, served_by
 from lore.model.canonical import printable, text_of
 from lore.model.codes import CauseKind, Code
-from lore.model.differences import BreakpointNotTaken, CacheSetting, LifetimesOutOfOrder, RequestSetting, Unmarkable
-from lore.model.evidence import BelowMinimum, BreakpointsCount, BreakpointsMissing, Evidence, VolatileText
+from lore.model.differences import (
+    BelowMinimum,
+    BreakpointNotTaken,
+    BreakpointsCount,
+    BreakpointsMissing,
+    CacheSetting,
+    LifetimesOutOfOrder,
+    RequestSetting,
+    Unmarkable,
+    VolatileText,
+)
+from lore.model.evidence import Evidence
 from lore.model.jsonslice import array, table
 from lore.model.mask import mask
 from lore.model.providers import has_exact_breakpoints, provider_of

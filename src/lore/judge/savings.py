@@ -379,7 +379,7 @@ def _notes_of_cause(base: Run, without: _Match, saving: Saving) -> Iterator[str]
             if not without(cause) and (cause.leads or cause.strength != "weak") and cause.code not in UNEXPLAINED
         }  # fmt: skip
         why = f"what else broke the same prefixes still breaks them ({', '.join(sorted(beside))})"
-        yield f"{saving.change} alone saves nothing: {why if beside else 'nothing was paid again for it'}"
+        yield f"{saving.change} alone saves nothing: {why if beside else 'nothing was re-billed for it'}"
     elif all(cause.strength == "weak" for cause in found):
         yield f"{saving.change}: the evidence for it is weak, so that its turns may have lost for another reason"
     if any(cause.kind == "expected" for cause in found) and saving.turns:
@@ -422,7 +422,7 @@ def in_order(savings: Iterable[Saving]) -> list[Saving]:
 
 
 def left_out(base: Run) -> Iterator[str]:
-    """Say what was paid again and cannot be simulated, and why."""
+    """Say what was re-billed and cannot be simulated, and why."""
     lost = [(turn, turn.cause) for turn in base.result.turns if turn.cause is not None]
     for code, why in _NO_FIX.items():
         bare = [turn.unexplained_tokens for turn, cause in lost if turn.unexplained_tokens and cause.code == code]

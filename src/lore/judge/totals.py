@@ -21,13 +21,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
+import msgspec
 from msgspec import Raw
 
 from lore.cache.counts import total
 from lore.errors import LoreError
 from lore.judge.base import RULES, WORSE, TurnVerdict, damage, summed
 from lore.judge.baseline import BaselineRecorder, KnownFindings, belongs
-from lore.judge.policy import Budgets, CountedFinding, Decided, Limited, Policy, Ruling, decide, judge_pair, over_budget
+from lore.judge.policy import Budgets, Decided, Limited, Policy, Ruling, judge_pair, over_budget
 from lore.model.canonical import text_of
 from lore.model.cause import Place
 from lore.model.codes import CODES, CauseKind, Code, Problem, Reader, fix_of
@@ -59,7 +60,7 @@ class Judged(NamedTuple):
     response_id: str
     chain: str
     paired: bool
-    found: tuple[CountedFinding, ...] = ()
+    found: tuple[Decided, ...] = ()
 
 
 class CauseCost(NamedTuple):
@@ -78,38 +79,42 @@ class CauseCost(NamedTuple):
 Costs = dict[tuple[str, CauseKind], CauseCost]
 
 
-def settle(found: Iterable[CountedFinding], summary: Summary, costs: Costs) -> bool:
-    """Count one pair's findings; return whether one that is left is an error."""
+def settle(found: Iterable[Decided], summary: Summary, costs: Costs) -> bool:
+    """Count one pair's findings; return whether one that counts is an error."""
     failed, worst = False, -1
-    most: dict[CauseKind, CountedFinding | None] = dict.fromkeys(WORSE)
+    most: dict[CauseKind, Finding | None] = dict.fromkeys(WORSE)
     ruled_out: dict[str, None] = {}  # in the order in which they are named
-    for finding in found:
-        if finding.out:
-            setattr(summary, finding.out, getattr(summary, finding.out) + 1)
+    for finding, out, *_ in found:
+        if out:
+            setattr(summary, out, getattr(summary, out) + 1)
             continue
         failed = failed or finding.severity == "error"
         if finding.is_break:
             worst = max(worst, WORSE.index(finding.kind))
             known = most[finding.kind]
-            most[finding.kind] = finding if known is None or finding.lost_tokens > known.lost_tokens else known
-            ruled_out.update(dict.fromkeys(finding.ruled_out))
+            most[finding.kind] = finding if known is None or _lost(finding) > _lost(known) else known
+            ruled_out.update(dict.fromkeys(reason.reason for reason in finding.ruled_out if reason.out))
             key = (finding.code, finding.kind)
-            costs[key] = costs.get(key, CauseCost()).plus(CauseCost(1, finding.lost_tokens, finding.lost_dollars))
+            costs[key] = costs.get(key, CauseCost()).plus(CauseCost(1, _lost(finding), finding.lost_dollars))
     if worst >= 0:
         summary.breaks += 1
         setattr(summary, WORSE[worst], getattr(summary, WORSE[worst]) + 1)
-        summary.lost_tokens += max(found.lost_tokens for found in most.values() if found is not None) if worst else 0
+        summary.lost_tokens += max(_lost(finding) for finding in most.values() if finding is not None) if worst else 0
         leading = most[WORSE[worst]]
         assert leading is not None, "the worst kind is that of a finding"
         if leading.kind == "waste":
-            summary.waste_tokens += leading.lost_tokens
+            summary.waste_tokens += _lost(leading)
             summary.waste_dollars = summed((summary.waste_dollars, leading.lost_dollars))
         elif leading.kind == "unattributable":
             summary.unexplained += 1
-            summary.unexplained_tokens += leading.lost_tokens
+            summary.unexplained_tokens += _lost(leading)
             summary.unexplained_dollars = summed((summary.unexplained_dollars, leading.lost_dollars))
             summary.ruled_out = Counter(summary.ruled_out) + Counter(list(ruled_out))
     return failed
+
+
+def _lost(finding: Finding) -> int:
+    return finding.lost_tokens or 0
 
 
 def costliest(costs: Costs, reader: Reader = "author") -> list[CostlyCause]:
@@ -198,7 +203,7 @@ class FileTotals:
 
     def ended(self, findings: Iterable[Finding]) -> list[Decided]:
         """Decide about what was found in chains that ended, or about the whole."""
-        decided = [decide(finding, self._ruling) for finding in findings]
+        decided = list(map(self._ruling.decide, findings))
         for decision in decided:
             self._settle(Judged("", decision.finding.chain or "", paired=False, found=self._keep([decision])))
         return decided
@@ -240,23 +245,25 @@ class FileTotals:
         elif settle(judged.found, result.summary, result.costs):
             result.failed = True
 
-    def _keep(self, decided: Iterable[Decided]) -> tuple[CountedFinding, ...]:
-        """Keep findings, as many as are kept; with a baseline, one of each fingerprint at least."""
-        places: list[CountedFinding] = []
-        for finding, found, by in decided:
+    def _keep(self, decided: Iterable[Decided]) -> tuple[Decided, ...]:
+        """Keep findings up to a limit, with a baseline at least one of each fingerprint; return all to be counted."""
+        counted: list[Decided] = []
+        for finding, out, by, _ in decided:
             if by >= 0:
                 self.result.excused[by] += 1
             place = -1
-            if not found.out and not self._settles:
-                self._kept[found.severity] += 1
-                new = self._compared and found.fingerprint not in self._prints
-                if new or self._kept[found.severity] <= FINDINGS_KEPT:
+            if not out and not self._settles:
+                self._kept[finding.severity] += 1
+                new = self._compared and finding.fingerprint not in self._prints
+                if new or self._kept[finding.severity] <= FINDINGS_KEPT:
                     place = len(self.result.findings)
                     self.result.findings.append(finding)
                 if new:
-                    self._prints.add(found.fingerprint)
-            places.append(found._replace(place=place))
-        return tuple(places)
+                    self._prints.add(finding.fingerprint)
+            # Sums need no words: what is not kept takes little memory, and no content leaves a worker that redacts.
+            bare = msgspec.structs.replace(finding, message="", evidence=None, also=())
+            counted.append(Decided(bare, out, by, place))
+        return tuple(counted)
 
 
 class RunTotals:
@@ -310,19 +317,19 @@ class RunTotals:
         self._keep(finding for place, finding in enumerate(result.findings) if place not in dropped)
         self._problems.extend(result.problems[: PROBLEMS_KEPT - len(self._problems)])
 
-    def _compared(self, found: CountedFinding, result: FileResult, dropped: set[int]) -> CountedFinding:
-        """Take a finding out where the baseline knows it."""
-        known, recorder = self._known, self._recorder
-        if found.out or (known is None and recorder is None) or not belongs(found.code, found.severity):
-            return found
+    def _compared(self, decided: Decided, result: FileResult, dropped: set[int]) -> Decided:
+        """Take a finding out if the baseline has it."""
+        finding, known, recorder = decided.finding, self._known, self._recorder
+        if decided.out or (known is None and recorder is None) or not belongs(finding.code, finding.severity):
+            return decided
         if recorder is not None:
-            if found.place >= 0:
-                recorder.add(result.findings[found.place], result.key)
-            recorder.count(found.fingerprint)
-        elif known is not None and not known.take(found.fingerprint):
-            return found
-        dropped.add(found.place)
-        return found._replace(out="known")
+            if decided.place >= 0:
+                recorder.add(result.findings[decided.place], result.key)
+            recorder.count(finding.fingerprint)
+        elif known is not None and not known.take(finding.fingerprint):
+            return decided
+        dropped.add(decided.place)
+        return decided._replace(out="known")
 
     def _count(self, result: FileResult) -> None:
         """Add the counts. A session of several files counts once, a file without a session's id as one."""
@@ -359,9 +366,9 @@ class RunTotals:
         self, findings: Iterable[Finding], ruling: Ruling, shown: Callable[[Finding], Finding] | None = None
     ) -> None:
         """Take what is found of the whole run; `shown` says how it is kept."""
-        for decided in [decide(finding, ruling) for finding in findings]:
-            self.failed = settle((decided.found,), self.summary, {}) or self.failed
-            if not decided.found.out:
+        for decided in map(ruling.decide, findings):
+            self.failed = settle((decided,), self.summary, {}) or self.failed
+            if not decided.out:
                 self._keep((decided.finding if shown is None else shown(decided.finding),))
 
     def _keep(self, findings: Iterable[Finding]) -> None:

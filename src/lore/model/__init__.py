@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from lore.model.codes import CODES as CODES, Code as Code, Problem as Problem
     from lore.model.events import Event as Event, Knowledge as Knowledge, MAIN as MAIN, SessionStarted as SessionStarted
     from lore.model.events import Usage as Usage
+    from lore.model.fact import format_money as format_money
     from lore.model.inserts import normalised as normalised
     from lore.model.items import AssistantMessage as AssistantMessage, Block as Block, CompactDivider as CompactDivider
     from lore.model.items import Item as Item, NULL as NULL, OpaqueItem as OpaqueItem, RawBlock as RawBlock
@@ -46,6 +47,7 @@ __getattr__ = public_names(
         "cause": "Place",
         "codes": "CODES Code Problem",
         "events": "Event Knowledge MAIN SessionStarted Usage",
+        "fact": "format_money",
         "inserts": "normalised",
         "items": (
             "AssistantMessage Block CompactDivider Item NULL OpaqueItem RawBlock Status TextBlock ThinkingBlock "

@@ -1,84 +1,91 @@
-"""One reason why a prompt does not extend the one before it: a code at a place of the left prompt, and its evidence.
+"""Why a prompt does not extend the previous one: a finding code at a place of the previous prompt, with its evidence.
 
-Out: values, and `mapped`, by which reports mask or redact the texts of evidence by what each of them holds. `Place`:
-where findings are reported.
+`Place` is where findings are reported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import cache
-from typing import Literal, TypeAlias, TypeVar, cast, get_args, get_type_hints
+from typing import Literal, TypeAlias
 
-import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
-from lore.model.codes import CODES, CauseKind, Code, Reader
-from lore.model.evidence import Evidence, RuledOut
+from lore.model import codes
+from lore.model.codes import CauseKind, Code, Reader
+from lore.model.evidence import Evidence
+from lore.model.fact import Content, Number, Own, format_duration
 from lore.model.turn import Turn
 
-# What is said of a cause besides its evidence: the bill read all that was sent before, or lost nothing; one body was
-# stored otherwise by its recorder; another process, or this one after a long pause, went on with the session.
-Qualifier: TypeAlias = Literal[
-    "read-all-the-same",
-    "nothing-lost",
-    "stored-otherwise",
-    "another-process",
-    "after-a-pause",
-    "within-a-block",
-    "under-minimum",
-    "contradicted",
-    "outside-the-prefix",
-]
-E = TypeVar("E", bound=Struct)
-FIELDS = ("content", "name", "path", "model", "own")
 Strength: TypeAlias = Literal["certain", "strong", "weak"]
+# Remarks on a cause besides its evidence.
+Qualifier: TypeAlias = Literal[
+    "read-all-the-same",  # everything that was sent before was read
+    "nothing-lost",  # usage shows no loss
+    "stored-otherwise",  # the recorder stored one body in another form
+    "another-process",  # another process continued the session
+    "after-a-pause",  # the session continued after a pause
+    "within-a-block",  # the change is shorter than a cache block
+    "under-minimum",  # the prompt is too short to be cached
+    "contradicted",  # the provider's verdict is about another section
+    "outside-the-prefix",  # deferred tools are not part of the cached prefix
+]
 
 SPELLINGS = frozenset((Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.CONTENT_SHAPE_CHANGED))
 _HARMLESS = SPELLINGS | {
-    Code.BILLING_HEADER_CHANGED,
-    Code.GENERATION_SETTINGS_CHANGED,
-    Code.TOOL_CHOICE_CHANGED,
-    Code.REQUEST_FEATURES_CHANGED,
-    Code.OUTPUT_SCHEMA_CHANGED,
-}
-
-
+    Code.BILLING_HEADER_CHANGED, Code.GENERATION_SETTINGS_CHANGED, Code.TOOL_CHOICE_CHANGED,
+    Code.REQUEST_FEATURES_CHANGED, Code.OUTPUT_SCHEMA_CHANGED,
+}  # fmt: skip
 _NOTHING_LOST = frozenset(("nothing-lost", "outside-the-prefix"))
 
 
-class Cause(Struct, frozen=True):
-    """A finding code, the section it is about, the evidence, and the segment where it begins.
+class RuledOut(Struct, frozen=True):
+    """A possible reason that was examined."""
 
-    `override` is the kind where it is not the code's own: what is waste at one provider is harmless at another.
-    `path` is the JSON path of what changed, where that is not the segment at `position`; `more` counts places of the
-    same code behind the first, `skipped` differences of the same kind that were not looked at one by one. `strength`:
-    `certain` from bytes, else how well the evidence explains a bill. `paused` are the seconds of `after-a-pause`.
-    `also` is what else was seen, `ruled_out` what was looked at and is not so. `respelled`: the content is the same and
-    JSON's own spelling is another, as whoever stored it may have written it. `differs`: one piece stands on both sides
-    and says something else.
-    """
+    reason: Own
+    out: bool | None  # True: ruled out; False: not ruled out; None: the recording does not show it
+    seconds: float | None = None
+    count: int | None = None
+    limit: Number | None = None  # of the seconds or the count
+    detail: Content = ""
+
+    def in_words(self) -> str:
+        """Return the reason with its figures."""
+        parts: list[str] = []
+        if self.seconds is not None:
+            limit = "" if self.limit is None else f" of {format_duration(self.limit)}"
+            parts.append(format_duration(self.seconds) + limit)
+            if self.out is None and self.limit is None:
+                parts.append("lifetime unknown")
+        elif self.count is not None:
+            parts.append(f"{self.count:,}" + ("" if self.limit is None else f" of {self.limit:,.0f}"))
+        figures = ", ".join([*parts, *([self.detail] if self.detail else [])])
+        return f"{self.reason} ({figures})" if figures else self.reason
+
+
+class Cause(Struct, frozen=True):
+    """One reason why a prompt does not extend the previous one."""
 
     code: Code
     section: str | None
     evidence: Evidence
-    position: int = 0
-    override: CauseKind | None = None
-    path: str = ""
-    more: int = 0
+    position: int = 0  # the segment of the previous prompt where it begins
+    override: CauseKind | None = (
+        None  # the kind, if it is not the code's: what is waste at one provider is not at another
+    )
+    path: str = ""  # the JSON path of the change, if it is not the segment at `position`
+    more: int = 0  # further places with the same code
     qualifiers: tuple[Qualifier, ...] = ()
-    strength: Strength = "certain"
-    also: tuple[Cause, ...] = ()
-    ruled_out: tuple[RuledOut, ...] = ()
-    skipped: int = 0
-    paused: float | None = None
-    respelled: bool = False
-    differs: bool = False
+    strength: Strength = "certain"  # certain: bytes show it; else how well the evidence explains usage
+    also: tuple[Cause, ...] = ()  # what was found besides it
+    ruled_out: tuple[RuledOut, ...] = ()  # reasons that were examined
+    skipped: int = 0  # differences of the same kind that were not examined one by one
+    paused: float | None = None  # seconds of the pause, for `after-a-pause`
+    respelled: bool = False  # equal content in another JSON spelling, which may come from the recorder
+    differs: bool = False  # the same block is in both prompts, with other content
 
     @property
     def kind(self) -> CauseKind:
-        """The kind: the code's own, or what it is in this place."""
-        return self.override or CODES[self.code].kind
+        """The code's kind, or the kind that holds for this cause."""
+        return self.override or codes.CODES[self.code].kind
 
     @property
     def harmless(self) -> bool:
@@ -88,65 +95,15 @@ class Cause(Struct, frozen=True):
         return self.code == Code.CHANGE_AFTER_LAST_BREAKPOINT
 
 
-def kind_of(annotation: object) -> str | None:
-    """Return which of `FIELDS` the texts of an annotation are; None where it holds no text.
-
-    Looks through unions, tuples and lists; raises TypeError for a text that does not say what it is.
-    """
-    metadata = getattr(annotation, "__metadata__", None)
-    if metadata is not None:
-        extra = next((note.extra for note in metadata if isinstance(note, Meta) and note.extra), None)
-        if extra is not None and extra.get("field") in FIELDS:
-            return cast("str", extra["field"])
-    if annotation is str or annotation is bytes:
-        raise TypeError("a text in evidence says whether it is content: see lore.model.differences")
-    if str(getattr(annotation, "__origin__", "")) == "typing.Literal":
-        return None
-    found = {kind for arg in get_args(annotation) if arg is not Ellipsis and (kind := kind_of(arg)) is not None}
-    if len(found) > 1:
-        raise TypeError(f"a field holds {' and '.join(sorted(found))}: split it")
-    return next(iter(found), None)
-
-
-@cache  # a class is asked once for each finding
-def texts_of(evidence: type[Struct]) -> dict[str, str]:
-    """Return the fields of a struct that hold text, with what they hold."""
-    hints = get_type_hints(evidence, include_extras=True)
-    kinds = {name: kind_of(hints[name]) for name in evidence.__struct_fields__}
-    return {name: kind for name, kind in kinds.items() if kind is not None}
-
-
-def mapped(evidence: E, change: Mapping[str, Callable[[str], str]]) -> E:
-    """Return evidence whose texts of each kind went through a function: `change` is kind -> function.
-
-    Structs inside it (what another one wraps) are mapped likewise. A kind without a function stays.
-    """
-    texts = texts_of(type(evidence))
-    made: dict[str, object] = {}
-    for name in evidence.__struct_fields__:
-        value = getattr(evidence, name)
-        if isinstance(value, Struct):
-            made[name] = mapped(value, change)
-        elif isinstance(value, tuple) and value and isinstance(value[0], Struct):
-            made[name] = tuple(mapped(inner, change) for inner in cast("tuple[Struct, ...]", value))
-        elif (apply := change.get(texts.get(name, ""))) is not None and value is not None:
-            made[name] = tuple(map(apply, cast("tuple[str, ...]", value))) if isinstance(value, tuple) else apply(value)
-    return msgspec.structs.replace(evidence, **made) if made else evidence
-
-
 class Place(Struct, frozen=True):
-    """Where findings are reported: the argument as given joined with the path below it.
+    """Where findings are reported."""
 
-    `key` is the same place on every machine: relative to the project, its parts joined by `/`; empty: the path.
-    `reader` is who reads them: the author of an agent, or its user.
-    """
-
-    path: str
-    key: str = ""
-    reader: Reader = "author"
+    path: str  # the argument as given, joined with the path below it
+    key: str = ""  # the same place on every machine: relative to the project, with `/`; empty: the path
+    reader: Reader = "author"  # whom fixes are addressed to
 
     def of(self, turn: Turn) -> Place:
-        """Return where a turn's findings are reported: in its own file, where the recording is a folder of files."""
+        """Return the place of a turn's findings: its own file, if the recording is a folder of files."""
         if not turn.file.startswith(self.path):
             return self
         below = turn.file[len(self.path) :]

@@ -1,193 +1,319 @@
-"""Evidence of bytes: in what two successive prompts differ, as `lore.prefix` finds it; and what evidence is made of.
+"""Evidence from bytes: in what two successive prompts differ, and what one request shows by itself.
 
-In: nothing. Out: values. Rules: those of `lore.model.evidence`. A plain `str` in evidence is an error (a
-test looks at every struct); what is not marked as lore's own is content. An excerpt is masked (no credential of a known
-pattern is in it) before it is cut. The name of a member or field that lore knows is its own word, another is content.
+`lore.prefix` finds the differences; the facts about one request are found by `lore lint` and `lore check`.
+
+Excerpts are masked (they hold no credential of a known pattern) before they are cut. A member or field that lore knows
+is one of its own words; any other is content. `lore.model.fact` has the rules for fields.
 """
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from msgspec import Meta, Struct
-
-Content: TypeAlias = Annotated[str, Meta(extra={"field": "content"})]  # quoted from a recording
-Name: TypeAlias = Annotated[str, Meta(extra={"field": "name"})]  # of a tool, server, hook, command, chain
-JsonPath: TypeAlias = Annotated[str, Meta(extra={"field": "path"})]  # of a place inside a request body
-Model: TypeAlias = Annotated[str, Meta(extra={"field": "model"})]
-Own: TypeAlias = Annotated[str, Meta(extra={"field": "own"})]  # one of lore's own words
-Number: TypeAlias = int | float  # as it was given: 20 is not said as 20.0, also where a result was stored between
-_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+from lore.model.fact import Content, EvidenceFact, JsonPath, Model, Name, Own, count_of, join_names, list_changes
 
 BlockKind: TypeAlias = Literal["text", "result", "call", "image", "thinking", "envelope", "other"]
-# What varies in a text, or what the text is about; empty where nothing is known.
+# What varies in a text, or what the text is about; empty: not known.
 Varies: TypeAlias = Literal[
     "", "date", "directory", "token-count", "id", "temporary-path", "process-id", "counter", "repository", "memory"
 ]
-# How equal content is in other bytes: a text or a block of it, the order of members, JSON's own spelling, a number's
-# digits; in decoded text: HTML entities, newlines, Unicode forms, white space, JSON inside a text.
+# How equal content is written in other bytes. A server that decodes JSON sees no difference in the first four.
 Spelling: TypeAlias = Literal[
     "shape", "member-order", "json", "number",
     "entities", "newlines", "unicode", "white-space", "inner-order", "inner-json",
 ]  # fmt: skip
 ModelFamily: TypeAlias = Literal["claude", "openai", ""]
-# From where a changed field costs: all of the prompt, what follows the tools, the messages, nothing.
+# From where on a changed field makes the cache miss.
 CostsFrom: TypeAlias = Literal["all", "system", "messages", "nothing", "unknown"]
 Setting: TypeAlias = Literal["generation", "tool-choice", "features", "output-schema"]
 
+_VARIES: dict[Varies, str] = {
+    "": "", "date": "a date or time", "directory": "a working directory", "token-count": "a token count", "id": "an id",
+    "temporary-path": "a temporary path", "process-id": "a process id", "counter": "a counter",
+    "repository": "the state of a repository or directory", "memory": "recalled memory or context",
+}  # fmt: skip
+_BLOCKS: dict[BlockKind, str] = {
+    "text": "text", "result": "tool result", "call": "tool call", "image": "image", "thinking": "thinking",
+    "envelope": "message", "other": "block",
+}  # fmt: skip
+_MOVES = {
+    "gone": "was removed", "added": "was inserted before content that was already sent",
+    "moved": "is at another place", "changed": "changed or was removed",
+    "signature": "has another signature, or none",
+}  # fmt: skip
+_SPELLINGS: dict[Spelling, str] = {
+    "shape": "is a plain text in one request and a text block in the other",
+    "member-order": "has the same members in another order",
+    "json": "is the same content in another JSON spelling, which a server decodes",
+    "number": "has the same number in another spelling (1.0 or 1)",
+    "entities": "has HTML entities in one request only (&lt; or <): the decoded text differs",
+    "newlines": "has other newlines (CRLF or LF): the decoded text differs",
+    "unicode": "has another Unicode form (NFC or NFD): the decoded text differs",
+    "white-space": "has other white space at the ends of lines: the decoded text differs",
+    "inner-order": "contains JSON text with its members in another order",
+    "inner-json": "contains JSON text in another spelling: a server sees another text",
+}
+_IMAGES = {
+    "bytes": "the bytes of an image changed", "replaced": "an image was replaced by something else",
+    "gone": "an image was removed", "added": "an image was inserted",
+    "in-result": "an image in a tool result changed, or became text",
+}  # fmt: skip
+_HEADERS = {"changed": "changed", "added": "was added", "gone": "was removed"}
+_MISSES: dict[CostsFrom, str] = {
+    "all": "the whole prompt has to be cached again",
+    "system": "the tools are still read from the cache, system prompt and messages are not",
+    "messages": "tools and system prompt are still read from the cache, the messages are not",
+    "nothing": "nothing is lost",
+    "unknown": "the documentation does not say what is lost",
+}
+_ELSEWHERE: dict[Setting, str] = {
+    "generation": "on Claude the messages are lost, on OpenAI's models the whole prompt",
+    "tool-choice": "on Claude the messages are lost, on OpenAI's models nothing",
+    "features": "Anthropic's diagnostics call it unavailable",
+    "output-schema": "on OpenAI's models and on Claude everything except the tools is lost",
+}
+_FAMILIES: dict[ModelFamily, str] = {"claude": "Claude", "openai": "OpenAI's models", "": "this provider"}
 
-class EvidenceFact(Struct, frozen=True, tag_field="type", tag=lambda name: _HUMP.sub("-", name).lower()):
-    """The base of evidence: in JSON its `type` is the name of the struct, in words joined by hyphens."""
+
+def _change(before: str, after: str) -> str:
+    return f"…{before}… became …{after}…"
+
+
+def _misses(family: ModelFamily, level: CostsFrom, setting: Setting) -> str:
+    elsewhere = f" ({_ELSEWHERE[setting]})" if level in ("nothing", "unknown") else ""
+    return f"with {_FAMILIES[family]} {_MISSES[level]}{elsewhere}"
 
 
 class PartialPrompt(EvidenceFact, frozen=True):
-    """The prompt continues a response that is not recorded whole: both may be the same there."""
+    """The prompt continues a response that is not recorded whole."""
+
+    def sentence(self) -> str:
+        return "it continues a response that is not recorded whole, so the two prompts may be equal there"
 
 
 class BehindBreakpoint(EvidenceFact, frozen=True):
-    """What changed stands behind the last breakpoint."""
+    """The change is after the last breakpoint."""
+
+    def sentence(self) -> str:
+        return "the change is after the last cache breakpoint"
 
 
 class TailWithoutBreakpoint(EvidenceFact, frozen=True):
-    """The last message was rewritten and nothing before it has a breakpoint, where only those are read."""
+    """The last message was rewritten, and nothing before it has a breakpoint, in a cache that reads only at these."""
+
+    def sentence(self) -> str:
+        return "the last message was rewritten and no cache breakpoint precedes it, so nothing can be read"
 
 
 class PromptParted(EvidenceFact, frozen=True):
-    """The prompt is another from a place on, and nothing says why; or it ended so many segments early."""
+    """The prompt differs from a place on, for an unknown reason, or ends early."""
 
-    missing_segments: int = 0
+    missing_segments: int = 0  # segments of the previous prompt after its end
+
+    def sentence(self) -> str:
+        if self.missing_segments:
+            return f"the prompt ends where {count_of(self.missing_segments, 'segment')} followed in the previous one"
+        return "the prompt differs from here on"
 
 
 class HeaderChanged(EvidenceFact, frozen=True):
-    """Claude Code's billing header is another or comes and goes; `dropped`: the provider takes it out of the prompt."""
+    """Claude Code's billing header changed, was added or was removed."""
 
-    dropped: bool = False
+    dropped: bool = False  # the provider removes it from the prompt
     change: Literal["changed", "added", "gone"] = "changed"
+
+    def sentence(self) -> str:
+        what = f"the billing header {_HEADERS[self.change]}"
+        if self.dropped:
+            return f"{what}; the Claude API removes it from the prompt, so nothing is lost"
+        return f"{what}, and this provider treats it as content"
 
 
 class ToolsChanged(EvidenceFact, frozen=True):
-    """Tools of one kind of change, by name; `servers` are the MCP servers that they belong to."""
+    """What changed in the tool list, by name."""
 
     added: tuple[Name, ...] = ()
     removed: tuple[Name, ...] = ()
     changed: tuple[Name, ...] = ()
-    loaded: tuple[Name, ...] = ()  # deferred ones that came into the list
-    put_off: tuple[Name, ...] = ()  # announced ones that were loaded or put off again
-    reordered: int = 0  # how many tools stand in another order
-    servers: tuple[Name, ...] = ()
-    unnamed: int = 0  # how many more there are than are named
+    loaded: tuple[Name, ...] = ()  # deferred tools that entered the list
+    put_off: tuple[Name, ...] = ()  # announced tools that were loaded, or deferred again
+    reordered: int = 0  # tools that are at another place
+    servers: tuple[Name, ...] = ()  # MCP servers that the tools belong to
+    unnamed: int = 0  # further tools of the last kind
+
+    def sentence(self) -> str:
+        changes = list_changes(
+            ("added", self.added), ("removed", self.removed), ("changed", self.changed),
+            ("deferred tools were loaded into the list:", self.loaded), ("loaded or deferred again:", self.put_off),
+            more=self.unnamed,
+        )  # fmt: skip
+        order = f"the same {self.reordered:,} tools in another order" if self.reordered else ""
+        servers = f" (MCP server{'s' * (len(self.servers) > 1)} {join_names(self.servers)})" if self.servers else ""
+        return "; ".join(filter(None, (changes, order))) + servers
 
 
 class HashesMoved(EvidenceFact, frozen=True):
-    """What a client notes of prompts by hash is another than `turns` requests before: names of what moved, no text.
+    """The hashes that a client logs of its prompts differ from those of an earlier request. Texts are not logged."""
 
-    `section` is tools, system (its segments) or messages, where `message` is the place behind which they part.
-    """
-
-    section: Own
-    turns: int
+    section: Own  # tools, system or messages
+    turns: int  # how many requests earlier
     added: tuple[Name, ...] = ()
     removed: tuple[Name, ...] = ()
     changed: tuple[Name, ...] = ()
-    reordered: int = 0
-    message: int = 0
+    reordered: int = 0  # tools or segments that are at another place
+    message: int = 0  # messages: the number from which on they differ
+
+    def sentence(self) -> str:
+        earlier = "the previous request" if self.turns == 1 else f"the request {self.turns:,} turns earlier"
+        if self.section == "messages":
+            return f"the client's hashes of the messages differ from message {self.message} on from those of {earlier}"
+        what = "the tools" if self.section == "tools" else "the segments of the system prompt"
+        changes = list_changes(("added", self.added), ("removed", self.removed), ("changed", self.changed))
+        order = f"the same {self.reordered:,} in another order" if self.reordered else ""
+        changes = "; ".join(filter(None, (changes, order)))
+        return f"the client's hashes of {what} differ from those of {earlier}: {changes}"
 
 
 class TextChanged(EvidenceFact, frozen=True):
-    """A text became another one in a place: `what` names the words that vary, if that is known."""
+    """A text changed."""
 
     path: JsonPath
-    what: Varies
+    what: Varies  # what the changed words are
     before: Content
     after: Content
+
+    def sentence(self) -> str:
+        what = f"{_VARIES[self.what]} in {self.path} changed" if self.what else f"{self.path} differs"
+        return f"{what}: {_change(self.before, self.after)}"
 
 
 class BlockChanged(EvidenceFact, frozen=True):
-    """A block or a message's envelope became another; `members` and `unknown_members` are those that differ."""
+    """A block, or the envelope of a message, changed."""
 
     path: JsonPath
     before: Content
     after: Content
-    members: tuple[Own, ...] = ()
-    unknown_members: tuple[Content, ...] = ()
+    members: tuple[Own, ...] = ()  # the members that differ
+    unknown_members: tuple[Content, ...] = ()  # those that lore does not know
+
+    def sentence(self) -> str:
+        members = (*self.members, *self.unknown_members)
+        where = f"{self.path} differs in {join_names(members)}" if members else f"{self.path} differs"
+        return f"{where}: {_change(self.before, self.after)}"
 
 
 class BlockMoved(EvidenceFact, frozen=True):
-    """A block, text or message is gone, was put in before what was sent, or stands elsewhere."""
+    """A block, text or message was removed, was inserted before content that was sent, or moved."""
 
     path: JsonPath
     block: BlockKind
     change: Literal["gone", "added", "moved"]
     excerpt: Content
-    topic: Varies = ""
+    topic: Varies = ""  # what it is about
+
+    def sentence(self) -> str:
+        topic = f" ({_VARIES[self.topic]})" if self.topic else ""
+        return f"{self.path}: {_BLOCKS[self.block]}{topic} {_MOVES[self.change]}: …{self.excerpt}…"
 
 
 class WrapperGone(EvidenceFact, frozen=True):
-    """What a program put around a user's text is gone; the text is there. `holds` says what it was, by its labels."""
+    """The text that a program had put around a user's text was removed."""
 
     path: JsonPath
     excerpt: Content
-    holds: tuple[Own, ...] = ()
+    holds: tuple[Own, ...] = ()  # what it was, by its labels
+
+    def sentence(self) -> str:
+        holds = f" ({', '.join(self.holds)})" if self.holds else ""
+        return f"{self.path}: the text around the user's words{holds} was removed, the words remain: {self.excerpt}…"
 
 
 class MessagesGone(EvidenceFact, frozen=True):
-    """So many messages side by side are gone, from `first` to `last`; the excerpt is of the first."""
+    """Successive messages were removed."""
 
     count: int
     first: JsonPath
     last: JsonPath
-    excerpt: Content
+    excerpt: Content  # of the first
+
+    def sentence(self) -> str:
+        return f"{self.count:,} messages were removed, {self.first} to {self.last}: …{self.excerpt}…"
 
 
 class Respelled(EvidenceFact, frozen=True):
-    """The same content is in other bytes."""
+    """The same content is written in other bytes."""
 
     path: JsonPath
     spelling: Spelling
     before: Content | None = None
     after: Content | None = None
 
+    def sentence(self) -> str:
+        shown = "" if self.before is None or self.after is None else f": {_change(self.before, self.after)}"
+        return f"{self.path} {_SPELLINGS[self.spelling]}{shown}"
+
 
 class EmptyMember(EvidenceFact, frozen=True):
-    """Members that hold nothing come or go; `whole`: all of a block or tool; `templated`: a template may see it."""
+    """Empty members were added or removed."""
 
     path: JsonPath
-    whole: bool = False
-    templated: bool = False
+    whole: bool = False  # it is the entire block or tool
+    templated: bool = False  # a chat template may print it
+
+    def sentence(self) -> str:
+        what = "an empty part was added or removed" if self.whole else "empty members were added or removed"
+        seen = "an API ignores them, the chat template of an open model may print them"
+        return f"{self.path}: {what}; {seen if self.templated else 'no prompt shows it'}"
 
 
 class IdChanged(EvidenceFact, frozen=True):
-    """Only these members differ, which name a call or an item."""
+    """Only the id of a call or an item differs."""
 
     path: JsonPath
     of: Literal["call", "item"]
-    members: tuple[Own, ...]
+    members: tuple[Own, ...]  # the members that hold the id
+
+    def sentence(self) -> str:
+        verb = "differ" if len(self.members) > 1 else "differs"
+        return f"{self.path}: {join_names(self.members)} of the {self.of} {verb}, everything else is equal"
 
 
 class ThinkingChanged(EvidenceFact, frozen=True):
-    """Thinking that was sent; `members` and `unknown_members` are what differs of the message that carries it."""
+    """Thinking that was sent changed, was removed, was inserted or moved."""
 
     path: JsonPath
     change: Literal["changed", "signature", "gone", "added", "moved"]
-    members: tuple[Own, ...] = ()
-    unknown_members: tuple[Content, ...] = ()
+    members: tuple[Own, ...] = ()  # the members of the message that differ
+    unknown_members: tuple[Content, ...] = ()  # those that lore does not know
+
+    def sentence(self) -> str:
+        members = (*self.members, *self.unknown_members)
+        what = f"{join_names(members)} of the model's message" if members else "thinking"
+        return f"{self.path}: {what} {_MOVES[self.change]}"
 
 
 class ImageChanged(EvidenceFact, frozen=True):
-    """An image has other bytes, became something else, is gone or was put in; `in-result`: of a tool's result."""
+    """An image changed, was replaced, removed or inserted."""
 
     path: JsonPath
     change: Literal["bytes", "replaced", "gone", "added", "in-result"]
 
+    def sentence(self) -> str:
+        return f"{self.path}: {_IMAGES[self.change]}"
+
 
 class ResultRewritten(EvidenceFact, frozen=True):
-    """A tool's result has other content; `cleared` is what the session recorded of it."""
+    """A tool result has other content than before."""
 
     path: JsonPath
     before: Content
     after: Content
-    cleared: Content | None = None
+    cleared: Content | None = None  # what the session recorded about it
+
+    def sentence(self) -> str:
+        if self.cleared is not None:
+            return f"{self.cleared}, {self.path} among them"
+        return f"{self.path} was sent before with other content: {_change(self.before, self.after)}"
 
 
 class ResultSentEarly(EvidenceFact, frozen=True):
@@ -195,26 +321,38 @@ class ResultSentEarly(EvidenceFact, frozen=True):
 
     path: JsonPath
 
+    def sentence(self) -> str:
+        return f"{self.path} was sent before its call had a result"
+
 
 class ParameterChanged(EvidenceFact, frozen=True):
-    """A field beside the content, or `member` of it that lore does not know, has another value; None: left out."""
+    """A field of the request beside its content has another value."""
 
     field: Own
-    before: Content | None
+    before: Content | None  # None: it was absent
     after: Content | None
     setting: Setting
     family: ModelFamily
     level: CostsFrom
-    member: Content | None = None
+    member: Content | None = None  # the member of the field, if lore does not know it
+
+    def sentence(self) -> str:
+        field = self.field if self.member is None else f"{self.field}.{self.member}"
+        before, after = ("nothing" if value is None else value for value in (self.before, self.after))
+        return f"{field} changed from {before} to {after}; {_misses(self.family, self.level, self.setting)}"
 
 
 class BetasChanged(EvidenceFact, frozen=True):
-    """Beta features that are asked for in a header."""
+    """A header asks for other beta features."""
 
     added: tuple[Name, ...]
     removed: tuple[Name, ...]
     family: ModelFamily
     level: CostsFrom
+
+    def sentence(self) -> str:
+        changes = list_changes(("added", self.added), ("removed", self.removed))
+        return f"beta headers changed ({changes}); {_misses(self.family, self.level, 'features')}"
 
 
 Difference: TypeAlias = (
@@ -224,14 +362,14 @@ Difference: TypeAlias = (
 )  # fmt: skip
 
 
-# One request alone: what its shape says of a cache, whatever was sent before or billed
+# What one request shows by itself, whatever was sent before or billed
 
-# Why nothing takes a breakpoint: what it stands on, the lifetime it asks for, or that the cache has none.
+# Why a breakpoint has no effect: what it is set on, the lifetime it asks for, or that the cache has none.
 Unmarkable: TypeAlias = Literal[
     "empty-text", "thinking", "deferred-tool", "message", "not-input", "lifetime", "automatic-cache", "section",
     "model", "other-api", "inside-result",
 ]  # fmt: skip
-# Text that programs write into prompts and that is often another one in the next request, session or project.
+# Text that programs write into prompts and that often differs in the next request, session or project.
 VaryingKind: TypeAlias = Literal[
     "date", "clock", "directory", "id", "temporary-path", "process-id", "token-count", "repository"
 ]
@@ -240,70 +378,208 @@ RequestSetting: TypeAlias = Literal[
     "cached-content-beside",
 ]  # fmt: skip
 
+_NO_EFFECT: dict[Unmarkable, str] = {
+    "empty-text": "a cache breakpoint is set on an empty text",
+    "thinking": "a cache breakpoint is set on a thinking block",
+    "deferred-tool": "a cache breakpoint is set on a deferred tool",
+    "message": "a cache breakpoint is set on a message instead of its content",
+    "not-input": "a cache breakpoint is set on output of the model",
+    "lifetime": "a cache breakpoint asks for a lifetime that does not exist",
+    "automatic-cache": "this model's cache is automatic and ignores breakpoints",
+    "section": "this model accepts no cache breakpoint in this section",
+    "model": "this model accepts no cache breakpoints",
+    "other-api": "this member is a cache breakpoint of another API",
+    "inside-result": "a cache breakpoint is inside the content of a tool result instead of after it",
+}
+_VARYING: dict[VaryingKind, str] = {
+    "date": "a date", "clock": "a time of day", "directory": "a path of this machine or project", "id": "an id",
+    "temporary-path": "a temporary path", "process-id": "a process id", "token-count": "a token count",
+    "repository": "the state of a repository",
+}  # fmt: skip
+_SETTINGS: dict[RequestSetting, str] = {
+    "key-too-long": "prompt_cache_key has {value} characters; at most {limit} are allowed",
+    "retention-shorter": "prompt_cache_retention asks for {value}, though this model keeps 24 hours by default",
+    "retention-replaced": "prompt_cache_retention ({value}) has no effect on a model with cache breakpoints",
+    "reasoning-not-returned": (
+        "responses are not stored, and the input has tool calls without the model's reasoning before them"
+    ),
+    "truncation": "truncation is auto: if the server drops items from the middle, everything after them moves",
+    "cached-content-beside": (
+        "the request names a cached content, and also has fields that only the cached content may hold"
+    ),
+}
+
 
 class BreakpointNotTaken(EvidenceFact, frozen=True):
-    """A breakpoint that does not count; `value` is the lifetime, section, model or member that is the reason."""
+    """A breakpoint has no effect."""
 
     reason: Unmarkable
-    value: Content = ""
+    value: Content = ""  # the lifetime, section, model or member that is the reason
+
+    def sentence(self) -> str:
+        return _NO_EFFECT[self.reason] + (f": {self.value}" if self.value else "")
 
 
 class LifetimesOutOfOrder(EvidenceFact, frozen=True):
-    """A breakpoint that asks to live longer than one before it, in seconds; `before` is where that one stands."""
+    """A breakpoint asks for a longer lifetime than one before it."""
 
     seconds: float
-    seconds_before: float
-    before: JsonPath
+    seconds_before: float  # of the earlier breakpoint
+    before: JsonPath  # the place of the earlier breakpoint
+
+    def sentence(self) -> str:
+        longer, shorter = self.seconds / 60, self.seconds_before / 60
+        return (
+            f"a cache breakpoint for {longer:.0f} minutes follows one for {shorter:.0f} ({self.before}); the longer "
+            "lifetime has to come first"
+        )
 
 
 class BreakpointsApart(EvidenceFact, frozen=True):
-    """Positions between a breakpoint and what stands before it, of so many that are looked back.
-
-    `step`: those that the latest step appended; else those between the last two breakpoints of the request.
-    """
+    """More positions are between two breakpoints than the cache looks back."""
 
     positions: int
-    allowed: int
-    step: bool
+    allowed: int  # positions that the cache looks back
+    step: bool  # the latest step appended them; else they are between the request's last two breakpoints
+
+    def sentence(self) -> str:
+        if self.step:
+            what = f"the latest step appended {self.positions:,} positions without a breakpoint"
+        else:
+            what = f"{self.positions:,} positions are between the last two breakpoints"
+        return f"{what}; the cache looks back {self.allowed}"
 
 
 class VaryingText(EvidenceFact, frozen=True):
-    """Text before the history of a kind that often varies."""
+    """Text before the history is of a kind that often varies."""
 
     kind: VaryingKind
     excerpt: Content = ""
 
+    def sentence(self) -> str:
+        return f"{_VARYING[self.kind]} precedes the history" + (f": {self.excerpt}" if self.excerpt else "")
+
 
 class ToolsUnsorted(EvidenceFact, frozen=True):
-    """Tools that do not stand in the order of their names: the first that comes too late, and the one before it."""
+    """Tools are not in the order of their names."""
 
     tools: int
-    before: Name
+    before: Name  # the tool that precedes `name` and should follow it
     name: Name
+
+    def sentence(self) -> str:
+        return f"the tools are not sorted by name: {self.name} follows {self.before}"
 
 
 class ImageBeforeText(EvidenceFact, frozen=True):
-    """Images in the first message before text of about so many tokens."""
+    """Images in the first message precede text."""
 
     images: int
-    tokens: int
+    tokens: int  # of the text, estimated
+
+    def sentence(self) -> str:
+        images = "an image precedes" if self.images == 1 else f"{self.images} images precede"
+        return f"{images} about {self.tokens:,} tokens of text in the first message"
 
 
 class CacheKeyMissing(EvidenceFact, frozen=True):
-    """No `prompt_cache_key`; so many requests a minute of one beginning reach one machine (None: not known)."""
+    """The request has no `prompt_cache_key`."""
 
-    per_minute: int | None
+    per_minute: int | None  # requests with one beginning that reach one machine; None: not known
+
+    def sentence(self) -> str:
+        most = "" if self.per_minute is None else f"; one machine takes at most {self.per_minute} a minute of them"
+        return f"no prompt_cache_key: requests that begin alike may reach different machines{most}"
 
 
 class CacheSetting(EvidenceFact, frozen=True):
-    """A field of the request that works against its cache, and its value; `limit` is the most that is allowed."""
+    """A field of the request works against its cache."""
 
     setting: RequestSetting
     value: Content = ""
-    limit: int | None = None
+    limit: int | None = None  # the most that is allowed
+
+    def sentence(self) -> str:
+        return _SETTINGS[self.setting].format(value=self.value, limit=self.limit)
+
+
+class BreakpointsCount(EvidenceFact, frozen=True):
+    """One request has more breakpoints than the provider accepts."""
+
+    breakpoints: int
+    most: int
+
+    def sentence(self) -> str:
+        return f"{self.breakpoints} cache breakpoints in one request; at most {self.most} are allowed"
+
+
+class BreakpointsMissing(EvidenceFact, frozen=True):
+    """A prompt has no breakpoint after its text, or only an early one."""
+
+    tokens: int  # of the prompt, estimated
+    minimum: int  # of tokens that the model caches
+    behind: int | None = None  # tokens before the last breakpoint; None: there is none
+
+    def sentence(self) -> str:
+        whole = f"about {self.tokens:,} tokens; this model caches from {self.minimum:,} tokens on"
+        if self.behind is None:
+            return f"no cache breakpoint in a prompt of {whole}"
+        return f"the last breakpoint follows about {self.behind:,} of {whole}"
+
+
+class BelowMinimum(EvidenceFact, frozen=True):
+    """A prefix is shorter than the model caches."""
+
+    tokens: int
+    minimum: int
+    model: Model | None
+    counted: bool  # from usage, not from bytes
+    turns: int = 1  # that have it; 0: one request was examined by itself
+    marked: bool = True  # it ends at a breakpoint; else it is the whole prompt
+
+    def sentence(self) -> str:
+        if self.counted or not self.marked:
+            size = f"the prompt has {'' if self.counted else 'about '}{self.tokens:,} tokens"
+        else:
+            size = f"about {self.tokens:,} tokens precede the last breakpoint"
+        whose = f"all {self.turns} requests with breakpoints of this chain" if self.turns > 1 else "requests like this"
+        often = f" ({whose})" if self.turns else ""
+        return f"{size}; {self.model} caches at least {self.minimum:,}{often}"
+
+
+class VolatileText(EvidenceFact, frozen=True):
+    """Text that differs in every request."""
+
+    what: Own
+    excerpt: Content = ""
+    on_breakpoint: bool = False  # a breakpoint is set on it
+
+    def sentence(self) -> str:
+        where = "a breakpoint is set on" if self.on_breakpoint else "volatile text precedes the history:"
+        return f"{where} {self.what}" + (f": {self.excerpt}" if self.excerpt else "")
+
+
+class ProgramText(EvidenceFact, frozen=True):
+    """A user-role message after a tool result that no user wrote."""
+
+    excerpt: Content
+
+    def sentence(self) -> str:
+        return f"a user-role message that no user wrote follows a tool result: {self.excerpt}"
+
+
+class OrphanPair(EvidenceFact, frozen=True):
+    """A call without its result, or a result without its call."""
+
+    part: Literal["call", "result"]
+    name: Name
+
+    def sentence(self) -> str:
+        return f"a {self.part} without its {'result' if self.part == 'call' else 'call'}: {self.name}"
 
 
 RequestFact: TypeAlias = (
     BreakpointNotTaken | LifetimesOutOfOrder | BreakpointsApart | VaryingText | ToolsUnsorted | ImageBeforeText
-    | CacheKeyMissing | CacheSetting
+    | CacheKeyMissing | CacheSetting | BreakpointsCount | BreakpointsMissing | BelowMinimum | VolatileText
+    | ProgramText | OrphanPair
 )  # fmt: skip

@@ -1,423 +1,581 @@
-"""Typed evidence: one small struct for each kind of fact that a verdict rests on.
+"""Evidence from logs, clocks, usage and the provider: one struct for each kind of fact that a verdict rests on.
 
-In: nothing. Out: values. Rules: a struct holds figures and texts, never a sentence; every text says whether it is
-content; tokens are whole numbers, times seconds; None is unknown. The types that say so, and what prompts differ in,
-are in `lore.model.differences`; `lore.report.sentences.evidence` has one sentence for each struct, and a test holds
-the two together.
+A struct holds figures and texts; `sentence()` puts them in words. Tokens are whole numbers, times seconds, None is
+unknown. Evidence from bytes is in `lore.model.differences`; `lore.model.fact` has the rules for fields.
 """
 
 from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
-
-from lore.model.differences import Content, Difference, EvidenceFact, JsonPath, Model, Name, Number, Own, RequestFact
+from lore.model import codes
+from lore.model.differences import Difference, RequestFact
+from lore.model.fact import (
+    Content,
+    EvidenceFact,
+    JsonPath,
+    Model,
+    Name,
+    Number,
+    Own,
+    count_of,
+    format_duration,
+    format_money,
+    join_names,
+    list_changes,
+)
+from lore.model.state import SIGNS
 
 
 class Told(EvidenceFact, frozen=True):
-    """What a rule or reader of others says in its own words."""
+    """What a plug-in's rule or reader reports in its own words."""
 
     text: Content
 
+    def sentence(self) -> str:
+        return self.text
+
 
 class Damage(EvidenceFact, frozen=True):
-    """A problem of a recording at its first place, and how many more of its kind there are."""
+    """A problem of a recording, at the first place that has it."""
 
     message: Content
-    more: int = 0
+    more: int = 0  # further problems of this kind
+
+    def sentence(self) -> str:
+        return self.message + (f" (and {self.more:,} more like it)" if self.more else "")
 
 
 # What the log records
 
 
 class RecordedChange(EvidenceFact, frozen=True, tag="recorded"):
-    """An event of the log that entitles the next prompt to differ: a compaction, a rewind, a changed session."""
+    """An event of the log after which the next prompt may differ: a compaction, a rewind, a changed session."""
 
-    event: Own
+    event: Own  # the finding code for it
     detail: Content = ""
+
+    def sentence(self) -> str:
+        return self.detail or codes.CODES[self.event].name
 
 
 class ModelChanged(EvidenceFact, frozen=True):
-    """Another model was asked; no model reads what another one cached."""
+    """Another model was asked. No model reads what another one cached."""
 
     before: Model | None
     after: Model | None
 
+    def sentence(self) -> str:
+        return f"the model changed from {self.before} to {self.after}"
+
 
 class SignSeen(EvidenceFact, frozen=True):
-    """A sign of the log (`lore.model.state`) before this turn.
-
-    `names` are the tools, hooks, skills or commands that the log names, `servers` the MCP servers among them;
-    `before` and `after` are two values of a setting or version.
-    """
+    """A signal in the log before this turn (`lore.model.state.SIGNS`)."""
 
     sign: Own
-    names: tuple[Name, ...] = ()
-    servers: tuple[Name, ...] = ()
-    before: Content | None = None
+    names: tuple[Name, ...] = ()  # the tools, hooks, skills or commands that the log names
+    servers: tuple[Name, ...] = ()  # the MCP servers among them
+    before: Content | None = None  # the previous value of a setting or version
     after: Content | None = None
+
+    def sentence(self) -> str:
+        text = SIGNS[self.sign]
+        if self.before is not None or self.after is not None:
+            text += f" from {self.before or 'nothing'} to {self.after or 'nothing'}"
+        return f"{text}: {join_names(_LOG_FIELDS.get(name, name) for name in self.names)}" if self.names else text
+
+
+_LOG_FIELDS = {"pendingMcpServers": "its tool servers were still connecting"}  # what a field of Claude Code's log means
 
 
 class ToolsAnnounced(EvidenceFact, frozen=True):
-    """The client announced that tools came or went in mid-session, by name and by MCP server."""
+    """The client announced during the session that tools were added or removed."""
 
     added: tuple[Name, ...] = ()
     removed: tuple[Name, ...] = ()
-    servers: tuple[Name, ...] = ()
+    servers: tuple[Name, ...] = ()  # MCP servers of these tools
+
+    def sentence(self) -> str:
+        servers = f"MCP server{'s' * (len(self.servers) > 1)} {join_names(self.servers)}"
+        changes = list_changes(("added", self.added), ("removed", self.removed))
+        who = servers if self.servers else "the client"
+        return f"{who} announced other tools during the session" + (f": {changes}" if changes else "")
 
 
 class HookText(EvidenceFact, frozen=True):
-    """Text of a hook stood behind so many entries until a person spoke again.
+    """A hook's text followed an entry of the history until the user spoke again."""
 
-    `exact`: the bill read exactly what stands before that text.
-    """
-
-    entries: int
+    entries: int  # the number of that entry
     hooks: tuple[Name, ...] = ()
-    exact: bool = False
+    exact: bool = False  # usage shows a read of exactly what precedes the text
+
+    def sentence(self) -> str:
+        which = f"hook {join_names(self.hooks)}" if self.hooks else "a hook"
+        exact = "; the billed read is exactly what such a change leaves in the cache" if self.exact else ""
+        return f"the text of {which} followed entry {self.entries:,} of the history until the user spoke again{exact}"
 
 
 class ReasoningDropped(EvidenceFact, frozen=True):
-    """Reasoning behind so many entries of the history is left out of the prompt from the next one on.
+    """From the user's next prompt on, the provider omits the reasoning after an entry of the history."""
 
-    `tokens` stand in front of it. `exact`: the bill read no more and no less than these, to within one drop.
-    """
+    entries: int  # the number of that entry
+    tokens: int  # before that reasoning
+    exact: bool = False  # usage shows a read of these tokens, to within one cache drop
 
-    entries: int
-    tokens: int
-    exact: bool = False
+    def sentence(self) -> str:
+        exact = ", as usage shows" if self.exact else ""
+        return (
+            f"from the user's next prompt on, the provider omits the reasoning after entry {self.entries:,} of the "
+            f"history: about {self.tokens:,} tokens before it can be read{exact}"
+        )
 
 
 class HistoryShrank(EvidenceFact, frozen=True):
-    """The timeline is the same in its first `same` entries only, of `entries` that stood there."""
+    """Only the beginning of the timeline is the same as before."""
 
-    same: int
-    entries: int
+    same: int  # entries that are the same
+    entries: int  # entries of the previous timeline
+
+    def sentence(self) -> str:
+        return f"only the first {self.same:,} of {self.entries:,} entries of the history are the same"
 
 
 class TotalShrank(EvidenceFact, frozen=True):
-    """A prompt was billed for fewer tokens than the one before, of which `cached_tokens` stood in the cache.
-
-    `boundary`: the log says that the client cleared results, and not which. `unsure`: it may have been
-    the provider.
-    """
+    """A prompt was billed for fewer tokens than the previous one."""
 
     tokens_before: int
     tokens_after: int
-    cached_tokens: int
-    boundary: bool = False
-    unsure: bool = False
+    cached_tokens: int  # of the previous prompt
+    boundary: bool = False  # the log records that the client cleared tool results, not which
+    unsure: bool = False  # the provider may have done it
+
+    def sentence(self) -> str:
+        what = "tool results were cleared, not which" if self.boundary else "nothing about it"
+        who = "the client or the provider" if self.unsure else "the client"
+        return (
+            f"the whole prompt shrank from {self.tokens_before:,} to {self.tokens_after:,} tokens: {who} removed "
+            f"something, and the log records {what}; {self.cached_tokens:,} tokens were cached"
+        )
 
 
 # What the clock shows
 
 
 class Paused(EvidenceFact, frozen=True):
-    """Seconds since the previous answer began, and how long what it wrote lives."""
+    """A pause since the previous answer began."""
 
     seconds: float
-    lifetime: float | None
+    lifetime: float | None  # of what that request wrote to the cache
+
+    def sentence(self) -> str:
+        pause = f"{format_duration(self.seconds)} since the previous answer began"
+        if self.lifetime is None:
+            return f"{pause}; the cache lifetime is not recorded: 5 min, unless one hour was asked for"
+        live = " and had not expired" if self.seconds <= self.lifetime else ""
+        return f"{pause}; the cache lives {format_duration(self.lifetime)}{live}"
 
 
 class ParallelStart(EvidenceFact, frozen=True):
-    """The request was sent so many seconds before the response that writes the entry began."""
+    """The request was sent before the response that writes the cache entry began."""
 
     seconds: float
+
+    def sentence(self) -> str:
+        when = format_duration(self.seconds)
+        return f"sent {when} before the response that writes the cache entry began: nothing could be read yet"
 
 
 class OlderEntry(EvidenceFact, frozen=True):
-    """So many seconds after the request before, exactly the breakpoint before the last one was read."""
+    """The request read exactly up to the breakpoint before the newest one."""
 
-    seconds: float
+    seconds: float  # since the previous request
     read_tokens: int
+
+    def sentence(self) -> str:
+        return (
+            f"sent {format_duration(self.seconds)} after the previous answer began; {self.read_tokens:,} tokens were "
+            "read: exactly the entry before the newest one"
+        )
 
 
 # What the shape of two requests shows
 
 
 class ChainRestarted(EvidenceFact, frozen=True):
-    """All tools were dropped as a new turn of the user began, the system prompt unchanged."""
+    """All tools were dropped when a new turn of the user began; the system prompt is unchanged."""
 
     tools: int
 
+    def sentence(self) -> str:
+        tools = "its only tool" if self.tools == 1 else f"all {self.tools} tools"
+        return f"the client dropped {tools} when a new user turn began, with the same system prompt"
+
 
 class MessagesTakenBack(EvidenceFact, frozen=True):
-    """So many messages were taken back, and something else was asked from there."""
+    """The user went back some messages and asked something else."""
 
     messages: int
 
+    def sentence(self) -> str:
+        verb = "was" if self.messages == 1 else "were"
+        return f"{count_of(self.messages, 'message')} {verb} taken back, and something else was asked"
+
 
 class SummaryFound(EvidenceFact, frozen=True):
-    """A new text stands where answers stood: `says` tells how surely it is a summary."""
+    """A new text is at the place of earlier messages."""
 
     path: JsonPath
-    says: Literal["is-summary", "sums-up", "unclear"]
+    says: Literal["is-summary", "sums-up", "unclear"]  # how surely it is a summary
     messages_before: int
     messages_after: int
 
+    def sentence(self) -> str:
+        change = f"{self.messages_before} messages became {self.messages_after}"
+        return f"{self.path} {_SUMMARIES[self.says]}; {change}"
+
+
+_SUMMARIES = {
+    "is-summary": "is a summary",
+    "sums-up": "is new and sums up earlier messages",
+    "unclear": "is new: its words do not show whether it is a summary of what was removed or an unrelated text",
+}
+
 
 class EditedByProvider(EvidenceFact, frozen=True):
-    """The provider summed up, cleared or cut the prompt itself.
+    """The provider itself summarised, cleared or shortened the prompt."""
 
-    `item`: a summary of its own that only it can read; `edits`: what its response says it applied, `tokens` that it
-    cleared; `cut`: it was asked to shorten what is too long, and billed so many tokens fewer than before.
-    """
-
+    # item: a summary that only the provider can read; edits: its response lists them; cut: it was allowed to shorten
     what: Literal["item", "edits", "cut"]
     path: JsonPath = ""
     edits: tuple[Name, ...] = ()
-    tokens: int | None = None
+    tokens: int | None = None  # cleared, or fewer than before
+
+    def sentence(self) -> str:
+        if self.what == "item":
+            return f"the provider summarised the conversation: {self.path} is a summary that only it can read"
+        tokens = "" if self.tokens is None else f"{self.tokens:,} tokens"
+        if self.what == "cut":
+            return f"the provider was allowed to shorten a prompt that is too long, and billed {tokens} fewer"
+        cleared = f", and cleared {tokens}" if tokens else ""
+        return f"the provider edited the context itself ({' and '.join(self.edits)}){cleared}"
 
 
 class ColdCompaction(EvidenceFact, frozen=True):
-    """A conversation was sent to be summed up, and read less of its cache than stood there.
+    """A conversation was sent to be summarised, and read less of its cache than it could."""
 
-    `differs` are the sections that are not the conversation's; "breakpoints" where all are, and its last breakpoint
-    stands in front of the conversation's last one; `cached_tokens` stood in the cache, of which a warm request of the
-    same length would have read `warm_tokens`. Its prompt cost `dollars`; a warm one had cost `warm_dollars`.
-    """
-
+    # the sections that differ from the conversation's; "breakpoints": none, but the last breakpoint is earlier
     differs: tuple[Own, ...]
     cached_tokens: int
     read_tokens: int
-    warm_tokens: int = 0
-    dollars: float | None = None
-    warm_dollars: float | None = None
+    warm_tokens: int = 0  # what a warm request of this length would have read
+    dollars: float | None = None  # what its prompt cost
+    warm_dollars: float | None = None  # what a warm one would have cost
+
+    def sentence(self) -> str:
+        if self.differs == ("breakpoints",):
+            how = "with its last breakpoint at an earlier place"
+        else:
+            how = "after " + " and ".join(_OTHER_SECTIONS.get(part, part) for part in self.differs)
+        text = (
+            f"the conversation was sent to be summarised {how}: of {self.cached_tokens:,} cached tokens "
+            f"{self.read_tokens:,} were read; a warm request of this length would have read {self.warm_tokens:,}"
+        )
+        if self.dollars is None or self.warm_dollars is None:
+            return text
+        return f"{text}, for {format_money(self.warm_dollars)} instead of {format_money(self.dollars)}"
+
+
+_OTHER_SECTIONS = {"tools": "other tools", "system": "another system prompt", "messages": "other messages"}
 
 
 class TailReplaced(EvidenceFact, frozen=True):
-    """What ended the request before is not in this one: the conversation went on in its place.
-
-    `holds` names what made it volatile; `repeated`: the same bytes end this request again; `retried`: the request was
-    sent again with another end. `dollars_a_day` is what so many tokens cost where every turn sends them anew, at the
-    pace of the chain; None where a price or a time is missing, or the chain is too young to have a pace.
-    """
+    """The end of the previous request is not in this one: the conversation continues at its place."""
 
     path: JsonPath
     bytes: int
     tokens: int
     role: Own
-    holds: tuple[Own, ...] = ()
-    repeated: bool = False
-    retried: bool = False
+    holds: tuple[Own, ...] = ()  # what made it volatile
+    repeated: bool = False  # the same bytes end this request again
+    retried: bool = False  # the request was sent again with another end
+    # what these tokens cost a day if every turn sends them, at the pace of the chain; None: price or pace unknown
     dollars_a_day: float | None = None
+
+    def sentence(self) -> str:
+        holds = f" (it holds {' and '.join(self.holds)})" if self.holds else ""
+        role = f" of the {self.role} role" if self.role else ""
+        follows = "another end replaces it" if self.retried else "the conversation continues in its place"
+        again = "; the same text ends this request again" if self.repeated else ""
+        daily = "" if self.dollars_a_day is None else f", {format_money(self.dollars_a_day)} a day at this pace"
+        return (
+            f"{self.path}{role} ended the previous request{holds} and {follows}{again}: it "
+            f"costs about {self.tokens:,} tokens a turn{daily}"
+        )
 
 
 class Rerouted(EvidenceFact, frozen=True):
-    """The request went to another host, endpoint or account than the one before."""
+    """The request was sent to another host or endpoint than the previous one, or with another key."""
 
     host_before: Name | None = None
     host_after: Name | None = None
     endpoint_before: Name | None = None
     endpoint_after: Name | None = None
-    account: bool = False
+    account: bool = False  # another key was used
+
+    def sentence(self) -> str:
+        parts: list[str] = []
+        if self.host_before is not None:
+            parts.append(f"host {self.host_before} became {self.host_after}")
+        elif self.endpoint_before is not None:
+            parts.append(f"endpoint {self.endpoint_before} became {self.endpoint_after}")
+        if self.account:
+            parts.append("another key was used")
+        return "; ".join(parts) + ": it has a separate cache"
 
 
 class RoutedElsewhere(EvidenceFact, frozen=True):
-    """Another provider or deployment answered behind a router than the one before; None where nobody says it.
-
-    `unreceived` answers stand between the two that this recording never received; `ids` is what the ids of calls begin
-    with where they are of several providers.
-    """
+    """A router gave the request to another provider or deployment than the previous one; None: not recorded."""
 
     provider_before: Name | None = None
     provider_after: Name | None = None
     deployment_before: Name | None = None
     deployment_after: Name | None = None
-    unreceived: int = 0
-    ids: tuple[Name, ...] = ()
+    unreceived: int = 0  # answers between the two that this recording never received
+    ids: tuple[Name, ...] = ()  # beginnings of call ids, if they come from several providers
+
+    def sentence(self) -> str:
+        if self.provider_before is not None:
+            who = f"the router chose {self.provider_after}, and {self.provider_before} for the previous request"
+        elif self.deployment_before is not None:
+            deployments = f"{self.deployment_after}, and {self.deployment_before} for the previous request"
+            who = f"the router chose deployment {deployments}"
+        else:
+            verb = "was" if self.unreceived == 1 else "were"
+            who = f"{count_of(self.unreceived, 'answer')} between the two {verb} not received in this recording"
+            if self.ids:
+                who += f", and call ids begin with {' and '.join(self.ids)}, so another provider issued them"
+        return f"{who}; each has its own cache"
 
 
 class LookbackExceeded(EvidenceFact, frozen=True):
-    """So many positions stand between the last breakpoint before and the next one; `allowed` are looked back."""
+    """More positions are between the previous request's last breakpoint and the next one than the cache looks back."""
 
     positions: int
-    allowed: int
+    allowed: int  # 0: only an entry at a breakpoint was read at that time
     missed_tokens: int | None = None
 
+    def sentence(self) -> str:
+        looks = f"the cache looks back {self.allowed}"
+        looks = looks if self.allowed else "at that time only an entry at a breakpoint was read"
+        missed = f"; {self.missed_tokens:,} cached tokens were not read" if self.missed_tokens else ""
+        return f"{self.positions} new positions precede the next breakpoint; {looks}{missed}"
 
-# What bills and providers say
+
+# What usage and the provider report
 
 
 class ProviderSaid(EvidenceFact, frozen=True):
-    """The provider's verdict: a reason that lore knows, or its own word (`other`), and the tokens that it missed.
+    """The provider's own verdict about a miss."""
 
-    `contradicts`: the codes of causes that were seen, and are about another section than the verdict.
-    """
-
-    reason: Own = ""
-    other: Content = ""
+    reason: Own = ""  # if lore knows the word
+    other: Content = ""  # else the provider's word
     missed_tokens: int | None = None
-    contradicts: tuple[Own, ...] = ()
+    contradicts: tuple[Own, ...] = ()  # codes of causes about another section than this verdict
+
+    def sentence(self) -> str:
+        missed = "" if self.missed_tokens is None else f", {self.missed_tokens:,} tokens missed"
+        return f"the provider reports {self.reason or self.other}{missed}"
 
 
 class ReadFell(EvidenceFact, frozen=True):
-    """A bill that read less than stood in the cache."""
+    """Usage shows a smaller read than was cached."""
 
     lost_tokens: int
     cached_tokens: int
     read_tokens: int
 
+    def sentence(self) -> str:
+        return (
+            f"{self.lost_tokens:,} of {self.cached_tokens:,} cached tokens were not read again "
+            f"({self.read_tokens:,} were); the recording shows no cause"
+        )
+
 
 class NothingRead(EvidenceFact, frozen=True):
-    """A bill that read nothing, though the prompt goes on from one of `tokens`; what of that was kept is not billed."""
+    """Nothing was read though the prompt continues the previous one; usage does not show how much of it was cached."""
 
-    tokens: int
+    tokens: int  # of the previous prompt
+
+    def sentence(self) -> str:
+        return (
+            f"nothing was read, though the conversation continues a prompt of {self.tokens:,} tokens; usage does not "
+            "show how much of it was cached"
+        )
 
 
 class WithinBlock(EvidenceFact, frozen=True):
-    """The end of the prompt that changed is shorter than one block of the cache: nothing of it could be cached."""
+    """The part of the prompt that changed is shorter than one block of the cache, so it could not be cached."""
 
     tokens: int
     block_tokens: int
 
+    def sentence(self) -> str:
+        return (
+            f"about {self.tokens:,} tokens at the end changed: less than one cache block "
+            f"({self.block_tokens}), so nothing of it could be cached"
+        )
+
 
 class LifetimeLost(EvidenceFact, frozen=True):
-    """All breakpoints ask for an hour, and the bill has so many tokens for five minutes and none for an hour."""
+    """All breakpoints ask for one hour, and usage has tokens written for five minutes and none for one hour."""
 
     breakpoints: int
     tokens: int
 
+    def sentence(self) -> str:
+        return (
+            f"all {self.breakpoints} breakpoints ask for 1 hour; {self.tokens:,} tokens are billed as written for 5 "
+            "minutes, none for 1 hour"
+        )
+
 
 class BillUnlikeBody(EvidenceFact, frozen=True):
-    """A bill that cannot belong to its recorded body."""
+    """Usage that cannot belong to the recorded body."""
 
     what: Literal["no-breakpoint", "hour-unasked", "five-minutes-unasked", "more-tokens-than-bytes"]
     tokens: int
-    bytes: int | None = None
+    bytes: int | None = None  # of the prompt
+
+    def sentence(self) -> str:
+        return _UNLIKE_BODY[self.what].format(tokens=f"{self.tokens:,}", bytes=f"{self.bytes or 0:,}")
+
+
+_UNLIKE_BODY = {
+    "no-breakpoint": "{tokens} tokens are billed as written, though the body has no cache breakpoint",
+    "hour-unasked": "{tokens} tokens are billed as written for 1 hour, though no breakpoint asks for that",
+    "five-minutes-unasked": (
+        "{tokens} tokens are billed as written for 5 minutes, though every breakpoint asks for 1 hour"
+    ),
+    "more-tokens-than-bytes": (
+        "{tokens} tokens are billed for a prompt of {bytes} bytes: no token is shorter than a byte"
+    ),
+}
 
 
 class Disputed(EvidenceFact, frozen=True):
-    """How bytes, bill and the provider's verdict contradict one another."""
+    """How bytes, usage and the provider's verdict contradict one another."""
 
     what: Literal[
-        "unexplained",
-        "bill-reads-more",
-        "same-model",
-        "no-change-in-bytes",
-        "nothing-missed",
-        "other-section",
+        "unexplained", "bill-reads-more", "same-model", "no-change-in-bytes", "nothing-missed", "other-section",
         "head-was-read",
-    ]
-    reason: Own = ""
+    ]  # fmt: skip
+    reason: Own = ""  # the provider's
     tokens: int | None = None
     read_tokens: int | None = None
     section: Own = ""
     path: JsonPath = ""
     model: Model | None = None
 
-
-class RuledOut(Struct, frozen=True):
-    """A reason that was looked at: `out` says that it is ruled out, is not, or (None) cannot be known."""
-
-    reason: Own
-    out: bool | None
-    seconds: float | None = None
-    count: int | None = None
-    limit: Number | None = None
-    detail: Content = ""
+    def sentence(self) -> str:
+        return _DISPUTES[self.what].format(
+            reason=self.reason, tokens=f"{self.tokens or 0:,}", read=f"{self.read_tokens or 0:,}",
+            section=self.section, path=self.path, model=self.model,
+        )  # fmt: skip
 
 
-# What is true of a whole chain
+_DISPUTES = {
+    "unexplained": "no cached byte changed, yet {tokens} tokens were not read again",
+    "bill-reads-more": (
+        "the bytes share about {tokens} tokens, yet {read} were read: the provider ignores this change, or another "
+        "request had sent the same beginning before"
+    ),
+    "same-model": "the provider reports {reason}, yet both requests ask for {model}",
+    "no-change-in-bytes": "the provider reports {reason}, yet nothing that was to be cached changed in the bytes",
+    "nothing-missed": "the provider reports {tokens} missed tokens, yet everything that was cached was read",
+    "other-section": "the provider reports {reason}, yet the bytes first differ in {section}, at {path}",
+    "head-was-read": (
+        "the provider reports {reason}, yet {read} tokens were read: a breakpoint of the history is at {tokens}, so "
+        "tools and system prompt were unchanged"
+    ),
+}
 
 
-class BreakpointsCount(EvidenceFact, frozen=True):
-    """Breakpoints in one request, and the most that a provider takes."""
-
-    breakpoints: int
-    most: int
-
-
-class VolatileText(EvidenceFact, frozen=True):
-    """Text that is made anew for each request; `on_breakpoint`: a breakpoint stands on it."""
-
-    what: Own
-    excerpt: Content = ""
-    on_breakpoint: bool = False
-
-
-class ProgramText(EvidenceFact, frozen=True):
-    """A message of the user's role behind a tool's result that no user wrote."""
-
-    excerpt: Content
-
-
-class OrphanPair(EvidenceFact, frozen=True):
-    """A call without its result, or a result without its call."""
-
-    part: Literal["call", "result"]
-    name: Name
-
-
-class BreakpointsMissing(EvidenceFact, frozen=True):
-    """About so many tokens without a breakpoint behind them (or only `behind` of them), of a model's minimum."""
-
-    tokens: int
-    minimum: int
-    behind: int | None = None
+# What many turns or a whole run show
 
 
 class WritesUnread(EvidenceFact, frozen=True):
-    """Tokens that so many turns wrote, each followed by another one in time, and that no bill reads."""
+    """Tokens were written to the cache, another turn followed in time, and no usage shows a read of them."""
 
     tokens: int
-    turns: int
+    turns: int  # that wrote them
 
-
-class BelowMinimum(EvidenceFact, frozen=True):
-    """A prefix of so many tokens, fewer than the model caches. `counted`: from the bill, not from bytes.
-
-    `marked`: it ends at a breakpoint, else it is all of the prompt. `turns` is 0 where one request alone was looked at.
-    """
-
-    tokens: int
-    minimum: int
-    model: Model | None
-    counted: bool
-    turns: int = 1
-    marked: bool = True
+    def sentence(self) -> str:
+        return (
+            f"{self.turns} turns wrote {self.tokens:,} tokens to the cache, each followed by another turn within "
+            "their lifetime, and nothing in this recording reads any of them"
+        )
 
 
 class ReadBelowForecast(EvidenceFact, frozen=True):
-    """A bill that read less than was foreseen from another turn's prompt."""
+    """A smaller read than predicted from another turn's prompt."""
 
     expected_tokens: int
     read_tokens: int
-    exact: bool
-    cache: Own
-    reason: Own
-    turn: int
+    exact: bool  # the prediction counts tokens; else it estimates them
+    cache: Own  # the cache model
+    reason: Own  # its rule
+    turn: int  # the turn that used the same beginning
     chain: Name | None
-    seconds: float
+    seconds: float  # since that turn
     model: Model | None
+
+    def sentence(self) -> str:
+        which = f"turn {self.turn}" + (f" of chain {self.chain}" if self.chain else "")
+        return (
+            f"the rules of {self.cache} ({self.reason}) predict a read of {'' if self.exact else 'about '}"
+            f"{self.expected_tokens:,} tokens, {self.read_tokens:,} were read; {which} used the same beginning "
+            f"{format_duration(self.seconds)} earlier; ruled out, as far as recorded: expiry, an entry that is not "
+            f"readable yet, model ({self.model}), breakpoints, parameters, endpoint"
+        )
 
 
 class OverBudget(EvidenceFact, frozen=True):
-    """A figure beyond its limit; `of` names the entry of `per_path` that the sums are of."""
+    """A figure exceeds its budget."""
 
     what: Literal["reuse", "breaks", "lost-tokens"]
     value: Number
     limit: Number
-    of: Name = ""
+    of: Name = ""  # the entry of `per_path` that the sum belongs to
+
+    def sentence(self) -> str:
+        if self.what == "reuse":
+            return f"{self.value:.1%} of the previous prompt is reused, the budget is {self.limit:.1%}"
+        what = "unexpected cache breaks" if self.what == "breaks" else "tokens re-billed"
+        where = f" in {self.of}" if self.of else ""
+        return f"{self.value:,.0f} {what}{where}, the budget is {self.limit:,.0f}"
 
 
 class Unneeded(EvidenceFact, frozen=True):
-    """An exemption or entry of a baseline that excuses nothing any more."""
+    """An exemption or a baseline entry that matches fewer findings than it did."""
 
     what: Literal["exemption", "baseline"]
     code: Own
     where: JsonPath = ""
-    reason: Content = ""
-    entries: int = 0
-    left: int = 0
+    reason: Content = ""  # of the exemption
+    entries: int = 0  # findings in the baseline
+    left: int = 0  # findings that still occur
+
+    def sentence(self) -> str:
+        if self.what == "exemption":
+            return f"no finding of {self.code} in {self.where} needs this exemption any more ({self.reason})"
+        state = f"{self.left} of {self.entries} still occur" if self.left else "no finding matches it"
+        return f"{self.code} {self.where}: {state}"
 
 
 Evidence: TypeAlias = (
     Told | Damage | RecordedChange | ModelChanged | SignSeen | ToolsAnnounced | HookText | ReasoningDropped
     | HistoryShrank | TotalShrank | Paused | ParallelStart | OlderEntry | ChainRestarted | MessagesTakenBack
-    | SummaryFound | ColdCompaction | EditedByProvider | TailReplaced | Rerouted | RoutedElsewhere
-    | LookbackExceeded | ProviderSaid | ReadFell | NothingRead | WithinBlock | LifetimeLost | BillUnlikeBody
-    | Disputed | BreakpointsCount | VolatileText | ProgramText | OrphanPair | BreakpointsMissing | WritesUnread
-    | BelowMinimum | ReadBelowForecast | OverBudget | Unneeded | Difference | RequestFact
+    | SummaryFound | ColdCompaction | EditedByProvider | TailReplaced | Rerouted | RoutedElsewhere | LookbackExceeded
+    | ProviderSaid | ReadFell | NothingRead | WithinBlock | LifetimeLost | BillUnlikeBody | Disputed | WritesUnread
+    | ReadBelowForecast | OverBudget | Unneeded | Difference | RequestFact
 )  # fmt: skip

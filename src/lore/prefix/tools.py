@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from lore.model.canonical import printable, text_of
 from lore.model.cause import Cause
 from lore.model.codes import Code
-from lore.model.differences import EmptyMember, HashesMoved, Own, ToolsChanged
+from lore.model.differences import EmptyMember, HashesMoved, ToolsChanged
 from lore.model.events import PromptHashes
+from lore.model.fact import Own
 from lore.model.jsonslice import table
 from lore.model.turn import Segment
 from lore.prefix.blocks import differ_in_empty_members, is_empty

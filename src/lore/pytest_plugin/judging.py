@@ -33,8 +33,6 @@ from lore.recording.corpus import Opened
 from lore.recording.opening import Options
 from lore.report.pair_figures import PairFigures
 from lore.report.plain import uncommanded, visible
-from lore.report.sentences.evidence import sentence
-from lore.report.sentences.findings import worded
 from lore.run.checking.verdicts import verdicts
 from lore.run.dated import PACKAGED
 
@@ -199,8 +197,8 @@ class _RequestVerdicts:
         numbers = pair.left.line or 0, pair.right.line or 0
         sides = [DiffSide(f"request {number}") for number in numbers]
         diff = self._chains[turn.chain].describe(pair, PLACE, *sides)
-        found = [worded(finding) for _, finding in findings_of(pair, PLACE)]
-        found += [worded(finding) for rule in RULES.values() for finding in rule.pair(pair, PLACE)]
+        found = [finding for _, finding in findings_of(pair, PLACE)]
+        found += [finding for rule in RULES.values() for finding in rule.pair(pair, PLACE)]
         self.codes.update(finding.code for finding in found)
         moved = tuple(finding for finding in found if _counts(finding, pair))
         if moved:
@@ -208,7 +206,7 @@ class _RequestVerdicts:
 
     def ended(self, findings: list[Finding]) -> None:
         """Take what was found in whole chains: waste fails here as it does `lore check`."""
-        for finding in map(worded, findings):
+        for finding in findings:
             self.codes.add(finding.code)
             if finding.kind == "waste":
                 line, chain = finding.line or 0, finding.chain or "main"
@@ -318,7 +316,7 @@ def _divergence(where: DivergenceResult) -> list[str]:
 
 def _cause(finding: Finding, *, shown: bool) -> list[str]:
     """Say why and what to do; what was `shown` already, both texts, is not said again."""
-    text = visible(sentence(finding.evidence) or finding.message)
+    text = visible((finding.evidence and finding.evidence.sentence()) or finding.message)
     if shown and _BECAME in text:
         text = text.partition(": …")[0]
     short = text if len(text) <= EVIDENCE else text[:EVIDENCE] + "…"

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from lore.report.plain import counted as counted, local_time as local_time, named as named, turn_of as turn_of
     from lore.report.plain import visible as visible, when as when
     from lore.report.redacted.results import redacted_result as redacted_result
-    from lore.report.sentences.evidence import money_of as money_of
-    from lore.report.sentences.findings import not_in_logs as not_in_logs, worded as worded
+    from lore.report.sentences.findings import describe_missing as describe_missing
     from lore.report.sentences.running import worded_break as worded_break
     from lore.report.simulated_turns import billed_reads as billed_reads, draw as draw
     from lore.report.simulation import agreement_lines as agreement_lines, write_simulated as write_simulated
@@ -37,8 +36,7 @@ __getattr__ = public_names(
         "html.measured": "LISTED ReadRow measured_strips read_bar rows_not_drawn table_of_cells",
         "plain": "counted local_time named turn_of visible when",
         "redacted.results": "redacted_result",
-        "sentences.evidence": "money_of",
-        "sentences.findings": "not_in_logs worded",
+        "sentences.findings": "describe_missing",
         "sentences.running": "worded_break",
         "simulated_turns": "billed_reads draw",
         "simulation": "agreement_lines write_simulated",

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 
 from lore.model.codes import Problem
+from lore.model.fact import format_money
 from lore.model.results.compact import CompactedSide, CompactionCost, CompactResult, DryRunResult, FiredTrigger
 from lore.report.console import line
 from lore.report.plain import counted, when
-from lore.report.sentences.evidence import money_of
-from lore.report.sentences.findings import bill_in_words, prices_of
+from lore.report.sentences.findings import format_prices, format_usage
 from lore.report.table import Cell, TableColumn, write_table
 from lore.report.timeline import write_problems
 
@@ -45,7 +45,7 @@ def _row(fired: FiredTrigger) -> tuple[Cell, ...]:
     return (
         str(fired.turn), at, fired.trigger, f"{fired.pruned:,}", f"{fired.kept:,}",
         f"{fired.before_tokens:,} -> {fired.after_tokens:,}", _WARMTH[cost.warm], signed(cost.next_warm),
-        signed(cost.next_cold), pays, ("-" if cost.turns is None else money_of(cost.saved), style),
+        signed(cost.next_cold), pays, ("-" if cost.turns is None else format_money(cost.saved), style),
     )  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def _price(cost: CompactionCost) -> str:
     if cost.next_warm is None:
         return "what it costs is not known: no price is known for the model"
     pays = "" if cost.pays_after is None else f", paid for after {counted(cost.pays_after, 'turn')}"
-    later = f"saves {money_of(cost.later)}{pays}"
+    later = f"saves {format_money(cost.later)}{pays}"
     if cost.later is not None and cost.later < 0:  # what was put in is longer than what went
         later = f"costs {_more(-cost.later)}"
     return (
@@ -78,23 +78,23 @@ def _price(cost: CompactionCost) -> str:
 def _more(amount: float | None) -> str:
     if amount is None:
         return "an unknown amount"
-    return f"{money_of(abs(amount))} {'less' if amount < 0 else 'more'}"
+    return f"{format_money(abs(amount))} {'less' if amount < 0 else 'more'}"
 
 
 def signed(amount: float | None) -> str:
     """Return an amount with its sign."""
     if amount is None:
         return "unknown"
-    return money_of(amount) if amount < 0 else f"+{money_of(amount)}"
+    return format_money(amount) if amount < 0 else f"+{format_money(amount)}"
 
 
 def side_in_words(side: CompactedSide) -> str:
     """Say what prompts came to with or without compaction: tokens, the longest, the cost."""
-    prices = prices_of(side.by_price, side.billed)
+    prices = format_prices(side.by_price, side.billed)
     prices = f" ({prices})" if prices else ""
     return (
-        f"{side.prompt_tokens:,} prompt tokens ({bill_in_words(side.billed) or 'nothing billed'}), longest prompt "
-        f"{side.largest_tokens:,}; {money_of(side.cost)}{prices}, {side.figures}"
+        f"{side.prompt_tokens:,} prompt tokens ({format_usage(side.billed) or 'nothing billed'}), longest prompt "
+        f"{side.largest_tokens:,}; {format_money(side.cost)}{prices}, {side.figures}"
     )
 
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from rich.cells import cell_len
 from rich.console import Console
 
+from lore.model.fact import format_money, join_names
 from lore.model.results.overview import ComparedCause, ComparedSide, Comparison, Measure, MeasureSide, Outcome
 from lore.report.commands import is_command
 from lore.report.console import columns_of, hang, line, whole
 from lore.report.overview import tokens_of
 from lore.report.plain import day_of
-from lore.report.sentences.evidence import listed, money_of
 from lore.report.table import Cell, TableColumn, write_table
 
 _CAUSES = 8  # shown
@@ -26,7 +26,7 @@ _MEASURES = {
     "prompt": "tokens a prompt",
     "output": "tokens an answer",
     "money": "cost of a request",
-    "paid_again": "of it paid again",
+    "paid_again": "of it re-billed",
 }
 _OUTCOMES: dict[Outcome, str] = {
     "higher": "higher", "lower": "lower", "no-difference": "no difference beyond chance", "too-few": "too few to say",
@@ -54,7 +54,7 @@ def write_comparison(result: Comparison, out: Console) -> None:
     for sentence in conclusions(result):
         _conclusion(sentence, out)
     if result.failed:
-        out.print(line((f"not read: {listed(result.failed, 2)}", "yellow")))
+        out.print(line((f"not read: {join_names(result.failed, 2)}", "yellow")))
 
 
 def _conclusion(sentence: str, out: Console) -> None:
@@ -74,7 +74,7 @@ def _conclusion(sentence: str, out: Console) -> None:
 def about_side(side: ComparedSide) -> str:
     """Say when the requests of a side were sent, by which clients, to which models."""
     days = [day_of(at) for at in (side.first, side.last) if at is not None]
-    parts = [" to ".join(dict.fromkeys(days)), listed(side.clients, 2), listed(side.models, 2)]
+    parts = [" to ".join(dict.fromkeys(days)), join_names(side.clients, 2), join_names(side.models, 2)]
     return " · ".join(filter(None, parts))
 
 
@@ -82,7 +82,7 @@ def _counts(result: Comparison) -> Iterator[tuple[Cell, ...]]:
     for name in ("sessions", "requests", "compactions"):
         left, right = getattr(result.left.spending, name), getattr(result.right.spending, name)
         yield name, f"{left:,}", f"{right:,}", ""
-    yield "cost", money_of(result.left.spending.dollars), money_of(result.right.spending.dollars), ""
+    yield "cost", format_money(result.left.spending.dollars), format_money(result.right.spending.dollars), ""
 
 
 def _measure(measure: Measure) -> tuple[Cell, ...]:
@@ -105,7 +105,7 @@ def _value(side: MeasureSide, unit: str) -> str:
         return "-"
     if unit == "share":
         return f"{side.value:.1%}" + (f" ({side.events:,.0f} of {side.trials:,})" if side.trials < _LARGE else "")
-    return tokens_of(round(side.value)) if unit == "tokens" else money_of(side.value)
+    return tokens_of(round(side.value)) if unit == "tokens" else format_money(side.value)
 
 
 def _difference(measure: Measure) -> str:
@@ -125,13 +125,13 @@ def _signed(value: float, unit: str) -> str:
         return f"{value * 100:+.1f}{_POINTS}"
     if unit == "tokens":
         return f"{'-' if value < 0 else '+'}{tokens_of(round(abs(value)))}"
-    return f"{'-' if value < 0 else '+'}{money_of(abs(value))}"
+    return f"{'-' if value < 0 else '+'}{format_money(abs(value))}"
 
 
 def cause_in_cells(cause: ComparedCause) -> tuple[str, str, str, str]:
     """Return what happened, how often on each side and what it cost, and what to make of the difference."""
     left, right = (
-        f"{side.events:.0f} of {side.trials:,}, {money_of(dollars)}" if side.events else f"0 of {side.trials:,}"
+        f"{side.events:.0f} of {side.trials:,}, {format_money(dollars)}" if side.events else f"0 of {side.trials:,}"
         for side, dollars in ((cause.left, cause.left_dollars), (cause.right, cause.right_dollars))
     )
     return cause.says, left, right, _OUTCOMES[cause.outcome]

@@ -8,12 +8,12 @@ from rich.console import Console
 from rich.text import Text
 
 from lore.model.codes import Code
+from lore.model.fact import format_money
 from lore.model.results import CachePrediction, CauseResult, DiffResult, DivergenceResult, PromptLengths
 from lore.model.vector import common_prefix
 from lore.report.console import hang, line
 from lore.report.plain import file_line, no_prompt_line, visible
-from lore.report.sentences.evidence import money_of
-from lore.report.sentences.findings import lost_of
+from lore.report.sentences.findings import format_loss
 
 BAR = 40
 _LABEL = 12  # columns
@@ -62,7 +62,7 @@ def _loss(diff: DiffResult, out: Console) -> bool:
     text = Text("  bill      ")
     text.append("█" * full, "green")
     text.append("░" * (BAR - full), "red")
-    money = f", {money_of(paid)} more than reading them" if paid else ""
+    money = f", {format_money(paid)} more than reading them" if paid else ""
     text.append(f"  {lost:,} tokens that could have been read were not{money}; {read:,} were", "bold")
     hang(out, text, _LABEL)
     return diff.relation in ("identical", "extension")
@@ -155,7 +155,7 @@ def _cause(cause: CauseResult, out: Console, *, again: bool) -> None:
     hang(out, text, _LABEL)
     if cause.lost_tokens is not None and (cause.lost_bytes or cause.lost_tokens):
         size = f"{cause.lost_bytes:,} bytes, " if cause.lost_bytes else ""
-        out.print(line(f"            lost {size}{lost_of(cause)}"))
+        out.print(line(f"            lost {size}{format_loss(cause)}"))
     if again:
         return
     if cause.actor != "nobody":

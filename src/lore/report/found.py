@@ -6,10 +6,10 @@ from datetime import datetime
 
 from rich.console import Console
 
+from lore.model.fact import format_money
 from lore.model.results.found import FormatsResult, FoundSession, FoundSessions
 from lore.report.console import line
 from lore.report.plain import counted
-from lore.report.sentences.evidence import money_of
 from lore.report.table import TableColumn, TextTable, write_table
 
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
@@ -25,7 +25,7 @@ _COLUMNS = ("requests", "bills", "system_prompt", "tools", "compaction")
 def write_sessions(result: FoundSessions, out: Console, *, now: float) -> None:
     """Write two lines a session: what it is and cost, where it is; then what was looked at, and what is not read.
 
-    Tokens are wasted that were paid again without need: bare `lore` counts what was expected as paid again, too.
+    Tokens are wasted that were re-billed without need: bare `lore` counts what was expected as re-billed, too.
     """
     rows = [_row(session, now) for session in result.sessions]
     table = TextTable(_SESSION, rows, out)
@@ -57,7 +57,7 @@ def _write_message(session: FoundSession, out: Console) -> None:
 
 
 def _row(session: FoundSession, now: float) -> tuple[str, ...]:
-    money = f"  ({money_of(session.paid_again_dollars)} wasted)" if session.paid_again_dollars else ""
+    money = f"  ({format_money(session.paid_again_dollars)} wasted)" if session.paid_again_dollars else ""
     return (
         _age(session.written_at, now), session.agent, _number(session.requests), _number(session.read_tokens),
         _number(session.paid_again_tokens), _number(session.unexplained_tokens), (session.project or "-") + money,

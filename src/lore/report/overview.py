@@ -1,4 +1,4 @@
-"""Bare `lore` for a person: what was spent, where it went, what was paid again, and what to do first: one screen."""
+"""Bare `lore` for a person: what was spent, where it went, what was re-billed, and what to do first: one screen."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from lore.judge.spending import UNSURE
+from lore.model.fact import format_money, join_names
 from lore.model.results.overview import GroupBy, Overview, Spending, SpendingCause
 from lore.report.commands import OverviewSelection, is_command
 from lore.report.console import hang, line, whole
 from lore.report.plain import counted, day_of
-from lore.report.sentences.evidence import listed, money_of
 from lore.report.table import TableColumn, write_table
 
 _LABEL = 17  # columns
@@ -19,14 +19,14 @@ _CAUSES = 4  # shown
 _GROUPS = 30  # shown
 _COLUMNS = (
     TableColumn("cost", right=True), TableColumn("requests", right=True, drop=3),
-    TableColumn("read", right=True, drop=2), TableColumn("paid again", right=True),
+    TableColumn("read", right=True, drop=2), TableColumn("re-billed", right=True),
     TableColumn("unexplained", right=True, drop=1),
 )  # fmt: skip
 _FURTHER_DAYS = 90
 _CENT = 0.005  # dollars: less is not worth a line
 _PARTS = (
     ("reading", "reading context"), ("context", "writing new context"), ("output", "output"), ("tools", "tools"),
-    ("paid_again", "paid again"), ("unexplained", "unexplained"),
+    ("paid_again", "re-billed"), ("unexplained", "unexplained"),
 )  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def write_overview(result: Overview, out: Console, chosen: OverviewSelection) ->
     _write_parts(total, out, chosen.summing("--by model" if result.by == "session" else "--by session"))
     _write_missing(total, out, chosen)
     _write_size(total, out, chosen.summing("--by agent" if result.by == "project" else "--by project"))
-    _write_causes("paid again", result.causes, total, out, chosen)
+    _write_causes("re-billed", result.causes, total, out, chosen)
     _write_causes("unexplained", result.unexplained, total, out, chosen)
     _write_biggest(result, out)
     if result.by is not None:
@@ -66,7 +66,7 @@ def span_in_words(since: float | None, until: float | None) -> str:
 def cost_of(spending: Spending) -> str:
     """Return what requests cost; where no bill has a price, how many tokens were read and written."""
     if spending.dollars is not None:
-        return money_of(spending.dollars)
+        return format_money(spending.dollars)
     tokens = spending.uncached_tokens + spending.read_tokens + spending.write_tokens
     return f"{tokens_of(tokens)} tokens" if tokens else "no bills"
 
@@ -116,7 +116,7 @@ def _write_parts(total: Spending, out: Console, command: str) -> None:
     if total.dollars:
         shares = sorted(((getattr(total, name) or 0.0, words) for name, words in _PARTS), key=lambda part: -part[0])
         shown = [
-            f"{words} {dollars / total.dollars:.0%}" + (f" ({money_of(dollars)})" if words in _AGAIN else "")
+            f"{words} {dollars / total.dollars:.0%}" + (f" ({format_money(dollars)})" if words in _AGAIN else "")
             for dollars, words in shares
             if dollars >= _CENT
         ]
@@ -135,7 +135,7 @@ def _write_missing(total: Spending, out: Console, chosen: OverviewSelection) -> 
         _row(out, "" if number else "not in it", words, advice)
 
 
-_AGAIN = ("paid again", "unexplained")
+_AGAIN = ("re-billed", "unexplained")
 
 
 def _write_size(total: Spending, out: Console, command: str) -> None:
@@ -165,15 +165,15 @@ def _write_causes(
     rest = worth[_CAUSES:]
     if rest:
         money = [cause.dollars for cause in rest if cause.dollars is not None]
-        amount = money_of(sum(money)) if money else f"{tokens_of(sum(cause.tokens for cause in rest))} tokens"
+        amount = format_money(sum(money)) if money else f"{tokens_of(sum(cause.tokens for cause in rest))} tokens"
         command = "lore check" if all(cause.kind == UNSURE for cause in rest) else "lore check -v"
         _row(out, "", f"{amount:>{width}}  {counted(len(rest), 'other cause')}", chosen.advice(command))
-    if not worth and label == "paid again" and total.requests > total.unbilled:
+    if not worth and label == "re-billed" and total.requests > total.unbilled:
         _row(out, label, "nothing worth a line", "keep it so in CI: lore guide ci")
 
 
 def _amount(cause: SpendingCause) -> str:
-    return money_of(cause.dollars) if cause.dollars is not None else f"{tokens_of(cause.tokens)} tokens"
+    return format_money(cause.dollars) if cause.dollars is not None else f"{tokens_of(cause.tokens)} tokens"
 
 
 def _write_biggest(result: Overview, out: Console) -> None:
@@ -182,14 +182,16 @@ def _write_biggest(result: Overview, out: Console) -> None:
         return
     project = (biggest.project or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
     size = tokens_of(biggest.largest_prompt_tokens)
-    parts = [project, day_of(biggest.at), money_of(biggest.dollars), f"prompt {size}"]
+    parts = [project, day_of(biggest.at), format_money(biggest.dollars), f"prompt {size}"]
     if biggest.saving:
-        parts.append(f"about {money_of(biggest.saving)} less with {counted(biggest.compactions or 0, 'compaction')}")
+        parts.append(
+            f"about {format_money(biggest.saving)} less with {counted(biggest.compactions or 0, 'compaction')}"
+        )
     _row(out, "biggest session", " · ".join(filter(None, parts)), biggest.command)
 
 
 def write_groups(groups: list[Spending], by: GroupBy, out: Console) -> None:
-    """Write a line a group: what it cost, how much of its prompts was read, what was paid again."""
+    """Write a line a group: what it cost, how much of its prompts was read, what was re-billed."""
     shown = groups if by == "day" else groups[:_GROUPS]
     rows = [
         (cost_of(group), f"{group.requests:,}", share_read(group), _lost(group.paid_again, group.paid_again_tokens),
@@ -202,7 +204,7 @@ def write_groups(groups: list[Spending], by: GroupBy, out: Console) -> None:
 
 
 def _lost(dollars: float | None, tokens: int) -> str:
-    return "-" if not tokens else money_of(dollars) if dollars is not None else tokens_of(tokens)
+    return "-" if not tokens else format_money(dollars) if dollars is not None else tokens_of(tokens)
 
 
 def share_read(spending: Spending) -> str:
@@ -213,7 +215,7 @@ def share_read(spending: Spending) -> str:
 
 def _write_rest(result: Overview, out: Console, chosen: OverviewSelection) -> None:
     if result.failed:
-        out.print(line((f"not read: {listed(result.failed, 2)}", "yellow")))
+        out.print(line((f"not read: {join_names(result.failed, 2)}", "yellow")))
     if result.problems:
         _row(out, "damaged", f"{counted(result.problems, 'problem')} in what was read", chosen.advice("lore check"))
     for logs in result.unread:

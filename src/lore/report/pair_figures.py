@@ -9,10 +9,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from lore.judge.base import findings_of
+from lore.judge.messages import MASKED
 from lore.judge.pair import Pair
 from lore.model import results
 from lore.model.cause import Place
 from lore.model.codes import Problem
+from lore.model.results import Finding
 from lore.model.turn import Turn
 from lore.prefix.overlap import (
     CanonicalSums,
@@ -23,16 +25,15 @@ from lore.prefix.overlap import (
     name_relation,
 )
 from lore.report.redacted.findings import REDACTED, redacted_finding
-from lore.report.sentences.findings import cause_result, columns_result, worded
+from lore.report.sentences.findings import cause_result, columns_result
 
 if TYPE_CHECKING:
     from lore.tokens.o200k import Counter
 
 
-def causes_of(findings: Iterable[results.Finding], *, redact: bool = False) -> list[results.CauseResult]:
-    """Return findings in words as results about a turn show them."""
-    shown = redacted_finding if redact else worded
-    return [cause_result(shown(finding)) for finding in findings]
+def causes_of(findings: Iterable[Finding], *, redact: bool = False) -> list[results.CauseResult]:
+    """Return findings as results about a turn show them."""
+    return [cause_result(redacted_finding(finding) if redact else finding) for finding in findings]
 
 
 class PairFigures:
@@ -75,7 +76,7 @@ class PairFigures:
             problems=list(problems),
             chain=pair.right.chain if named else None,
             turn=pair.right.number if named else None,
-            columns=columns_result(pair.columns, REDACTED if self._redact else None),
+            columns=columns_result(pair.columns, REDACTED if self._redact else MASKED),
         )
 
     def _begin_at(self, left: Turn) -> None:

@@ -16,12 +16,12 @@ from rich.text import Text
 
 from lore.cache.transcripts import SURE
 from lore.model.codes import UNEXPLAINED
+from lore.model.fact import format_money
 from lore.model.results.measured import MeasuredResult
 from lore.model.results.simulate import SimulatedTurn, SimulateResult
 from lore.report.console import columns_of, cut, hang, line
 from lore.report.plain import cell, counted, when
-from lore.report.sentences.evidence import money_of
-from lore.report.sentences.findings import grounds
+from lore.report.sentences.findings import describe_grounds
 
 CHART_COLUMNS = 72
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -96,7 +96,7 @@ def _write_row(turn: SimulatedTurn, cells: str, out: Console, *, warmed: bool, v
     if cause is None:
         return
     weak = "weak evidence: " if cause.strength == "weak" and cause.code not in UNEXPLAINED else ""
-    text = line(" " * _INDENT, weak, grounds(cause))
+    text = line(" " * _INDENT, weak, describe_grounds(cause))
     if room is not None and not verbose:
         text = Text(cut(text.plain, max(room, 2 * _INDENT)))
     hang(out, text, _INDENT)
@@ -105,7 +105,7 @@ def _write_row(turn: SimulatedTurn, cells: str, out: Console, *, warmed: bool, v
 def _paid(turn: SimulatedTurn) -> str:
     """Return the cost beyond the price of reading the lost tokens, unless the loss was expected or has no price."""
     paid = None if turn.cost is None else turn.cost.waste or turn.cost.unexplained
-    return f", {money_of(paid)}" if paid else ""
+    return f", {format_money(paid)}" if paid else ""
 
 
 def _is_known(turn: SimulatedTurn) -> bool:

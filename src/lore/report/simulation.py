@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.console import Console
 
 from lore.model.codes import CODES, Code
+from lore.model.fact import format_money
 from lore.model.results import UsageResult
 from lore.model.results import simulate as results
 from lore.model.results.measured import MeasuredResult
 from lore.report.console import line
 from lore.report.measured import measured_view
 from lore.report.plain import counted
-from lore.report.sentences.evidence import money_of
-from lore.report.sentences.findings import interrupted_line, prices_of
+from lore.report.sentences.findings import describe_interruption, format_prices
 from lore.report.simulated_turns import count_of, write_chart, write_turns
 from lore.report.table import TableColumn, TextTable
 
@@ -37,7 +37,7 @@ def write(result: results.SimulateResult, out: Console, *, every: bool = False, 
     write_turns(result.turns, out, every=every, verbose=verbose)
     write_chart(result.turns, out)
     if result.interrupted:
-        out.print(line((interrupted_line(result.interrupted), "bold yellow")))
+        out.print(line((describe_interruption(result.interrupted), "bold yellow")))
     _money(result, out)
     _tokens(result, out)
     for text in agreement_lines(result.agreement, verbose=verbose):
@@ -73,16 +73,16 @@ def _problems(result: results.SimulateResult, out: Console, *, verbose: bool) ->
 def _money(result: results.SimulateResult, out: Console) -> None:
     totals, cost, of = result.totals, result.totals.cost, _predicted_turns(result)
     if cost.billed is not None or cost.predicted is not None:
-        prices = prices_of(totals.by_price, totals.billed)
+        prices = format_prices(totals.by_price, totals.billed)
         left = f"; {counted(totals.unpriced, 'turn')} without a price or a bill" if totals.unpriced else ""
         prices = f" ({prices})" if prices else ""
-        out.print(line(f"cost: billed {money_of(cost.billed)}{prices}, predicted {_predicted(result, of)}{left}"))
-    again = f", {money_of(cost.waste)} more than reading them" if cost.waste else ""
+        out.print(line(f"cost: billed {format_money(cost.billed)}{prices}, predicted {_predicted(result, of)}{left}"))
+    again = f", {format_money(cost.waste)} more than reading them" if cost.waste else ""
     style = "bold red" if totals.waste_tokens else "bold green"
-    out.print(line((f"paid again without need: {totals.waste_tokens:,} tokens{again}", style)))
+    out.print(line((f"re-billed without need: {totals.waste_tokens:,} tokens{again}", style)))
     unexplained = [turn for turn in result.turns if turn.unexplained_tokens]
     if unexplained:
-        paid = "" if cost.unexplained is None else f", {money_of(cost.unexplained)}"
+        paid = "" if cost.unexplained is None else f", {format_money(cost.unexplained)}"
         reasons = (reason for turn in unexplained if turn.cause is not None for reason in turn.cause.ruled_out)
         counts = Counter(reason.reason for reason in reasons if reason.out)
         most = ", ".join(text for text, _ in counts.most_common(_REASONS_SHOWN))
@@ -112,10 +112,12 @@ def _predicted(result: results.SimulateResult, of: str) -> str:
     costs = [(turn.cost.billed, turn.cost.predicted) for turn in result.turns if turn.cost is not None]
     both = [(paid, foreseen) for paid, foreseen in costs if paid is not None and foreseen is not None]
     if predicted is None or billed is None or not both or len(both) == result.totals.turns:
-        return f"{money_of(predicted)}{of}"
+        return f"{format_money(predicted)}{of}"
     sums = [sum(amounts) for amounts in zip(*both, strict=True)]
     turns = f"the {counted(len(both), 'turn')} that {'has' if len(both) == 1 else 'have'} both"
-    return f"{money_of(predicted)}{of}; in {turns}: billed {money_of(sums[0])}, predicted {money_of(sums[1])}"
+    return (
+        f"{format_money(predicted)}{of}; in {turns}: billed {format_money(sums[0])}, predicted {format_money(sums[1])}"
+    )
 
 
 def _has_input(passes: object) -> bool:
@@ -180,10 +182,10 @@ def _groups(groups: Sequence[results.GroupResult], out: Console, *, verbose: boo
         out.print(line((f"by {by}:", "bold")))
         for group in rows if verbose else rows[-_DAYS_SHOWN:] if by == "day" else rows[:_GROUPS_SHOWN]:
             name = f"{group.name} {CODES[group.name].name}" if group.name in CODES else group.name
-            paid = f", billed {money_of(group.billed)}" if group.billed is not None else ""
-            again = f", {money_of(group.waste)} paid again without need" if group.waste else ""
+            paid = f", billed {format_money(group.billed)}" if group.billed is not None else ""
+            again = f", {format_money(group.waste)} re-billed without need" if group.waste else ""
             if group.unexplained:
-                again += f", {money_of(group.unexplained)} unexplained"
+                again += f", {format_money(group.unexplained)} unexplained"
             lost = f", {group.lost_tokens:,} tokens lost" if group.lost_tokens else ""
             out.print(line(f"  {name}: {counted(group.turns, 'turn')}{lost}{paid}{again}"))
 
@@ -194,7 +196,7 @@ def _changes(changes: Iterable[results.Saving], out: Console, *, verbose: bool) 
     for number, change in enumerate(shown if verbose else shown[:_CHANGES_SHOWN]):
         if not number:
             out.print(line(("what would have saved most:", "bold")))
-        saved = "" if change.saved is None else f", {money_of(change.saved)}"
+        saved = "" if change.saved is None else f", {format_money(change.saved)}"
         out.print(line(f"  {change.change}: {change.tokens:,} tokens in {counted(change.turns, 'turn')}{saved}"))
         if change.fix:
             out.print(line("     fix: ", (change.fix, "green")))
@@ -202,7 +204,7 @@ def _changes(changes: Iterable[results.Saving], out: Console, *, verbose: bool) 
     unknown = [change for change in rest if change.saved is None and not change.turns]
     idle = [
         change.change
-        + ("" if change.saved is None or change.saved >= 0 else f" (costs {money_of(-change.saved)} more)")
+        + ("" if change.saved is None or change.saved >= 0 else f" (costs {format_money(-change.saved)} more)")
         for change in rest
         if change not in unknown
     ]

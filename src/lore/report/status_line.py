@@ -153,7 +153,7 @@ def _again(shown: Shown) -> _StatusPart | None:
     money = "" if not running.paid_again_dollars else f" (${running.paid_again_dollars:,.2f})"
     unexplained = running.unexplained_tokens
     more = f" + {short(unexplained)} unexplained" if unexplained else ""
-    return _StatusPart(f"paid again {short(running.paid_again_tokens)}{money}{more}")
+    return _StatusPart(f"re-billed {short(running.paid_again_tokens)}{money}{more}")
 
 
 def _expires(shown: Shown) -> _StatusPart | None:

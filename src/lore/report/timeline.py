@@ -14,6 +14,7 @@ from rich.console import Console
 
 from lore.model.canonical import text_of
 from lore.model.codes import Problem
+from lore.model.fact import format_duration
 from lore.model.inserts import insert_texts
 from lore.model.items import (
     AssistantMessage,
@@ -35,7 +36,6 @@ from lore.model.results.store import FoldResult, InjectedResult, KnowledgeResult
 from lore.model.times import parse_timestamp
 from lore.report.console import columns_of, hang, line
 from lore.report.plain import counted, place_of
-from lore.report.sentences.findings import duration
 
 SHOWN = 100  # characters of a text, where no terminal says how wide it is
 _WHO = 11  # columns of who says it
@@ -109,7 +109,7 @@ def write_turn(turn: TurnResult, out: Console) -> None:
     parts = [] if turn.started_at is None else [short(turn.started_at, 40)]
     begin, end = parse_timestamp(turn.started_at), parse_timestamp(turn.ended_at)
     if begin is not None and end is not None and end >= begin:
-        parts.append(f"answered after {duration(end - begin)}")
+        parts.append(f"answered after {format_duration(end - begin)}")
     if turn.state != "completed":
         parts.append({"open": "not ended"}.get(turn.state, turn.state))
     parts += [_bill(turn)] if turn.state == "completed" or turn.output_tokens is not None else []
@@ -183,7 +183,7 @@ def _compaction(divider: CompactDivider) -> str:
     elif before is not None or after is not None:
         parts.append(f"{before:,} tokens before" if before is not None else f"{after:,} tokens after")
     if divider.duration_ms is not None:
-        parts.append(duration(divider.duration_ms / 1000))
+        parts.append(format_duration(divider.duration_ms / 1000))
     return ", ".join(parts)
 
 

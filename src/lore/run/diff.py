@@ -26,6 +26,7 @@ from lore.model import results
 from lore.model.cause import Place
 from lore.model.codes import Reader
 from lore.model.events import MAIN
+from lore.model.results import Finding
 from lore.model.turn import Call, Memo, Turn
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording, UnrecognisedError, load_plugins
@@ -190,7 +191,7 @@ def _in_session(names: tuple[Name | None, Name], comparison: TurnComparison) -> 
     place, judge = comparison.place(recording), comparison.dated.judge()
     first, main = "", False
     found: dict[str, tuple[TurnVerdict, list[results.CachePrediction]]] = {}  # of each chain that may be meant
-    late: list[results.Finding] = []
+    late: list[Finding] = []
     for verdict, ended in verdicts(recording, judge, place):
         late += ended
         if verdict is None:
@@ -294,7 +295,7 @@ def diff_session(name: str, comparison: TurnComparison) -> Iterator[results.Diff
             hint="name two files, or a session of several turns",
         )
     held.append(msgspec.structs.replace(latest, problems=[*latest.problems, *problems.take()]))
-    about: dict[tuple[str | None, int | None], list[results.Finding]] = {}
+    about: dict[tuple[str | None, int | None], list[Finding]] = {}
     for finding in late:
         about.setdefault((finding.chain, finding.turn), []).append(finding)
     for diff in held:

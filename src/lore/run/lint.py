@@ -24,7 +24,7 @@ from lore.judge.policy import Budgets, Ruling
 from lore.judge.totals import UNJUDGED
 from lore.model.canonical import encode
 from lore.model.cause import Place
-from lore.model.codes import FIXES, Code, Problem
+from lore.model.codes import CODES, Code, Problem
 from lore.model.jsonslice import value_at
 from lore.model.limits import LINTED_CONVERSATIONS
 from lore.model.results import Finding
@@ -179,7 +179,7 @@ class Lint:
             broken.code, place, broken.evidence, kind=broken.kind, at=turn, section=broken.section or None,
             json_path=broken.path or None, offset=where and where.inside, tokens="estimated", confidence="rule",
         )  # fmt: skip
-        special = FIXES.get((broken.code, defect.detail)) if place.reader == "author" else None
+        special = CODES[broken.code].fixes.get(defect.detail) if place.reader == "author" else None
         unset = msgspec.UNSET
         return replace(
             made, fix=special or made.fix, body_offset=unset if where is None else where.start + where.inside,
@@ -188,7 +188,7 @@ class Lint:
         )  # fmt: skip
 
     def _ruled(self, made: Finding, ruling: Ruling) -> Finding | None:
-        ruled = ruling.rule(made)
+        ruled = ruling.decide(made)
         if ruled.out:
             self.summary.ignored += ruled.out == "ignored"
             self.summary.exempted += ruled.out == "exempted"

@@ -21,6 +21,7 @@ from lore.errors import LoreError
 from lore.formats.registry import lacks_of
 from lore.judge.base import TurnVerdict
 from lore.judge.ledger import LedgerRows
+from lore.judge.messages import MASKED
 from lore.judge.pair import Pair
 from lore.judge.spending import CauseSums, LedgerRequest, Sums
 from lore.model.codes import Code, Problem, Reader
@@ -163,7 +164,7 @@ class _Page:
         return replace(
             made, before=_side(left, texts[0]), after=_side(right, texts[1]), path=path,
             shared=len(os.path.commonprefix(texts)),
-            columns=columns_result(pair.columns, REDACTED if self._request.redact else None),
+            columns=columns_result(pair.columns, REDACTED if self._request.redact else MASKED),
             parts=_parts(right, pair, self._missing[right.chain]),
         )  # fmt: skip
 

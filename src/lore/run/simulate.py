@@ -29,7 +29,7 @@ from lore.recording.base import Problems, UnrecognisedError, load_plugins
 from lore.recording.inputs import Input, ahead, inputs
 from lore.recording.opening import Options
 from lore.recording.recent import nothing, nothing_new
-from lore.report.sentences.findings import nearly_random, not_in_logs
+from lore.report.sentences.findings import describe_missing, describe_random_cache
 from lore.run.checking.verdicts import InterruptedRunError
 from lore.run.dated import PACKAGED, Dated
 from lore.run.measured import MeasuredRun, Measuring, read_logs
@@ -234,10 +234,10 @@ def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simula
     for cache in sorted({turn.cache for turn in turns if turn.cache in CACHES and simulation.transcripts}):
         habit = rules.habits.find("no-sign", prompted=False, provider=CACHES[cache].provider)
         if habit is not None and habit.moves == "head" and habit.chance > _UNPREDICTABLE:
-            yield nearly_random(cache, habit.fell, habit.seen)
+            yield describe_random_cache(cache, habit.fell, habit.seen)
     for what, formats in simulation.lacks.items():
         if what:
-            yield not_in_logs(formats, what)
+            yield describe_missing(formats, what)
     if simulation.unlike:
         yield f"not learned from: the bills of {turns_of(len(simulation.unlike))} ({simulation.unlike[0]})"
     yield from simulation.unpriced.notes()

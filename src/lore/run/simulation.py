@@ -35,8 +35,7 @@ from lore.model.results import CauseResult, Finding, UsageResult, VerdictResult
 from lore.model.results.simulate import Cost, OutcomeResult, PredictedResult, SimulatedTurn
 from lore.model.turn import Turn
 from lore.recording.base import Recording
-from lore.report.redacted.findings import redacted_finding
-from lore.report.sentences.findings import cause_result, worded
+from lore.report.pair_figures import causes_of
 from lore.run.checking.verdicts import reader_of, verdicts
 from lore.run.dated import PACKAGED, Dated
 
@@ -75,7 +74,7 @@ class Simulation:
         self._predictor = predictor
         self._dated = dated
         self._reader: Reader | None = reader
-        self._put_in_words = redacted_finding if redact else worded
+        self._redact = redact
         self._responses: set[str] = set()  # ids of the responses seen so far
         self._turns: dict[tuple[str, int], SimulatedTurn] = {}  # of the current recording
         self._formats: set[str] = set()
@@ -144,7 +143,7 @@ class Simulation:
         """Add a finding about a whole chain to the turn that it names."""
         turn = self._turns.get((finding.chain or "", finding.turn or 0))
         if turn is not None:
-            turn.causes.append(cause_result(self._put_in_words(finding)))
+            turn.causes.extend(causes_of([finding], redact=self._redact))
 
     def _causes(self, verdict: TurnVerdict, place: Place) -> list[CauseResult]:
         """Return the causes of a turn, the leading one first."""
@@ -152,7 +151,7 @@ class Simulation:
             return []
         findings = findings_of(verdict.pair, place.of(verdict.turn))
         findings.sort(key=lambda numbered: numbered[0] != verdict.leading)
-        return [cause_result(self._put_in_words(finding)) for _, finding in findings]
+        return causes_of((finding for _, finding in findings), redact=self._redact)
 
     def _is_copy(self, turn: Turn) -> bool:
         if not turn.response_id:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-from lore.model import CODES, LastBreak, LedgerRow, Problem
-from lore.report import counted, in_shell, local_time, money_of, percent, visible
+from lore.model import CODES, LastBreak, LedgerRow, Problem, format_money
+from lore.report import counted, in_shell, local_time, percent, visible
 
 LEAST_SHOWN = 0.0001  # dollars
 _MARKS = {"waste": "✗", "unattributable": "!", "expected": "·"}
@@ -22,7 +22,7 @@ def live_line(row: LedgerRow, broken: LastBreak | None, *, content: bool, refuse
     parts = [local_time(row.at), name, row.model or "unknown model", read]
     line = "  ".join(filter(None, parts))
     if broken is not None:
-        money = "" if (broken.dollars or 0) < LEAST_SHOWN else f" ({money_of(broken.dollars)})"
+        money = "" if (broken.dollars or 0) < LEAST_SHOWN else f" ({format_money(broken.dollars)})"
         cause = broken.says if content else broken.plain
         line += f"  {_MARKS[broken.kind]} {broken.code} {cause}: {broken.lost_tokens:,} tokens re-billed{money}"
     return visible(line)

@@ -18,7 +18,7 @@ from lore.formats import LoreCapture
 from lore.judge import RunningSums, TurnVerdict, findings_of
 from lore.model import LastBreak, LedgerRow, Place
 from lore.recording import INTERVAL, Live, Opened, Options, Problems, UnrecognisedError, load_plugins
-from lore.report import visible, worded, worded_break
+from lore.report import visible, worded_break
 from lore.run import Dated, starting_processes, verdicts
 from lore_plugins.record.lines import live_line, live_problem
 
@@ -100,6 +100,6 @@ def _print(ended: Connection, path: str, begin: int, dated: Dated, content: bool
             say(live_line(row, broken, content=content, refused=refused))
             if content and verdict.pair is not None:
                 for _, finding in findings_of(verdict.pair, Place(path, reader="author")):
-                    say(f"    {worded(finding).message}")
+                    say(f"    {finding.message}")
     except LoreError as error:
         say(f"no more verdicts: {error.message}")

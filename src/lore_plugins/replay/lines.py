@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
-from lore.model import LLAMA_CPP
-from lore.report import aligned, billed_reads, counted, draw, in_shell, line, money_of, write_simulated
+from lore.model import LLAMA_CPP, format_money
+from lore.report import aligned, billed_reads, counted, draw, in_shell, line, write_simulated
 from lore_plugins.replay.results import Replayed, ReplayedLayout, ReplayEstimate
 
 _HEADER = (
@@ -162,7 +162,8 @@ def estimate_in_words(estimate: ReplayEstimate) -> str:
     text = f"{counted(estimate.requests, 'request')}, about {estimate.prompt_tokens:,} prompt tokens"
     if estimate.dollars is None:
         return f"{text}; the price is unknown"
-    return f"{text}: about {money_of(estimate.dollars)}, {money_of(estimate.dollars_uncached)} if nothing is cached"
+    uncached = format_money(estimate.dollars_uncached)
+    return f"{text}: about {format_money(estimate.dollars)}, {uncached} if nothing is cached"
 
 
 def destination(server: str, key: str, proxy: str, *, encrypted: bool) -> str:

@@ -24,7 +24,7 @@ from lore.errors import LoreError
 from lore.formats import ContentError, lacks_of, unpacked
 from lore.model import ENGINES, LLAMA_CPP, SimulatedTurn, SimulateResult, table
 from lore.recording import Opened, Options, Problems, is_same, show
-from lore.report import not_in_logs
+from lore.report import describe_missing
 from lore.run import PACKAGED, Dated, SimulateRequest, Simulation, simulate_recordings
 from lore_plugins.replay.captured import (
     CaptureFile,
@@ -110,7 +110,7 @@ class ReplayRun:
         if not all(layout.recorded for layout in request.layouts):
             name = request.options.open(request.path).reader.name
             lacks = lacks_of(name)
-            self.notes += [not_in_logs([name], lacks)] if lacks else []
+            self.notes += [describe_missing([name], lacks)] if lacks else []
         self._plans = [self._plan(layout, "") for layout in request.layouts]
         self.summaries: list[PlanSummary] = [plan.summarise() for plan in self._plans]
 

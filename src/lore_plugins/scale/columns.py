@@ -52,7 +52,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("context_dollars", "number", "input that was new"),
         Column("output_dollars", "number", "output"),
         Column("tools_dollars", "number", "tools that the provider ran"),
-        Column("again_dollars", "number", "paid again: beyond the price of reading, for what stood there before"),
+        Column("again_dollars", "number", "re-billed: beyond the price of reading, for what stood there before"),
         Column("loss_code", "text", "leading cause of what was not read again; `lore explain CODE`"),
         Column("loss_name", "text", "the cause's name"),
         Column("loss_kind", "text", "waste, expected or unattributable: what it is counted as"),

@@ -73,8 +73,10 @@ def test_session_of_each_agent_is_listed():
 def test_check_without_path_judges_all_logs():
     ran = lore("check")
     assert f"{len(AGENTS)} files, " in ran.out
-    lacking = [line for line in ran.out.splitlines() if line.startswith("not in ")]
-    names = [name for line in lacking for name in line.removeprefix("not in ").partition(" logs: ")[0].split(", ")]
+    lacking = [line for line in ran.out.splitlines() if line.startswith("not recorded in ")]
+    names = [
+        name for line in lacking for name in line.removeprefix("not recorded in ").partition(" logs: ")[0].split(", ")
+    ]
     formats = {agent.formats[-1 if agent.name in FOLDERS else 0] for agent in agents.AGENTS if agent.is_read}
     assert sorted(names) == sorted(formats - {"kimi-code"})  # its log has both
     assert sum("the system prompt and the schemas of tools" in line for line in lacking) == 1
@@ -82,8 +84,10 @@ def test_check_without_path_judges_all_logs():
 
 def test_simulate_reports_the_same_missing_data():
     checked = lore("check", "--json").json["unseen"]
-    notes = [note for note in lore("simulate", "--json").json["notes"] if note.startswith("not in ")]
-    named = {name for note in notes for name in note.removeprefix("not in ").partition(" logs: ")[0].split(", ")}
+    notes = [note for note in lore("simulate", "--json").json["notes"] if note.startswith("not recorded in ")]
+    named = {
+        name for note in notes for name in note.removeprefix("not recorded in ").partition(" logs: ")[0].split(", ")
+    }
     assert named == {lacking["format"] for lacking in checked}
 
 

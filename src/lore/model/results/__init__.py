@@ -11,9 +11,10 @@ from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from lore.model.cause import RuledOut
 from lore.model.codes import CauseKind, Problem, Severity
 from lore.model.events import SUMMED_COUNTS, Usage, Verdict
-from lore.model.evidence import Evidence, RuledOut
+from lore.model.evidence import Evidence
 from lore.model.state import Totals
 
 Count: TypeAlias = Annotated[int, Meta(ge=0)]

@@ -18,7 +18,7 @@ from lore.model.mask import mask
 from lore.model.results import Finding
 from lore.report.forms.terminal import Reported, command_of, shown, who_can_act, worst_first
 from lore.report.plain import counted, visible
-from lore.report.sentences.findings import lost_of
+from lore.report.sentences.findings import format_loss
 
 SHOWN = 10
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
@@ -59,7 +59,7 @@ def _annotation(finding: Finding) -> str:
         name: _data(text).replace(":", "%3A").replace(",", "%2C") for name, text in {**where, "title": title}.items()
     }
     given = ",".join(f"{name}={text}" for name, text in texts.items())
-    lost = f" Lost {lost_of(finding)}." if finding.lost_tokens else ""
+    lost = f" Lost {format_loss(finding)}." if finding.lost_tokens else ""
     turn = "" if finding.turn is None else f"turn {finding.turn}: "
     text = f"{turn}{finding.message}.{lost} {finding.fix}"
     if acting := who_can_act(finding):

@@ -18,7 +18,7 @@ from rich.console import Console
 from lore.model.results import Finding
 from lore.report.forms.terminal import Reported, command_of, shown, sums_lines, who_can_act
 from lore.report.plain import turn_of, visible
-from lore.report.sentences.findings import lost_of
+from lore.report.sentences.findings import format_loss
 
 
 class Junit:
@@ -74,7 +74,7 @@ def _case(finding: Finding) -> Iterable[str]:
 def _body(finding: Finding) -> Iterable[str]:
     yield finding.message
     if finding.lost_tokens:
-        yield f"lost {lost_of(finding)}"
+        yield f"lost {format_loss(finding)}"
     if acting := who_can_act(finding):
         yield acting
     yield f"fix: {finding.fix}"

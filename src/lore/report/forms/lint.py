@@ -1,7 +1,7 @@
 """`lore lint` for a person: what a cache would keep of a request and what that saves; what is wrong, where, what to do.
 
 Rules: those of `terminal.py`. Of a few requests each is told, and all that was found; of many the sums, and notes with
--v alone. A finding's message also says what is at stake: what is paid again in each request for which it holds.
+-v alone. A finding's message also says what is at stake: what is re-billed in each request for which it holds.
 """
 
 from __future__ import annotations
@@ -16,16 +16,14 @@ from rich.console import Console
 from lore.cache.served import Served
 from lore.judge.lint import is_refused
 from lore.model.codes import Code
-from lore.model.differences import BreakpointNotTaken, BreakpointsApart
-from lore.model.evidence import BreakpointsMissing
+from lore.model.differences import BreakpointNotTaken, BreakpointsApart, BreakpointsMissing
+from lore.model.fact import format_duration, format_money
 from lore.model.results import Finding
 from lore.model.results.lint import LintRequest, LintResult
 from lore.report.console import line
 from lore.report.forms.terminal import Reported, Terminal, sums_lines
 from lore.report.plain import counted, place_of
 from lore.report.redacted.findings import redacted_finding
-from lore.report.sentences.evidence import duration, money_of
-from lore.report.sentences.findings import worded
 
 FEW = 3  # requests that are told one by one
 _MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "dim")}
@@ -36,14 +34,14 @@ _PROVIDERS = {
     "openai": "OpenAI's API",
     "qwen": "Model Studio",
 }
-_WHERE_VARIED = "each time it changes, about {tokens} tokens are paid again{dollars}"
+_WHERE_VARIED = "each time it changes, about {tokens} tokens are re-billed{dollars}"
 _STAKES: dict[str, str] = {
     Code.VOLATILE_BEFORE_HISTORY: _WHERE_VARIED,
     Code.BREAKPOINT_ON_VOLATILE: _WHERE_VARIED,
     Code.VARYING_TEXT_IN_PREFIX: _WHERE_VARIED,
-    Code.TOOLS_UNSORTED: "where their order changes, about {tokens} tokens are paid again{dollars}",
+    Code.TOOLS_UNSORTED: "where their order changes, about {tokens} tokens are re-billed{dollars}",
     Code.BREAKPOINTS_MISSING: "each request pays about {tokens} tokens in full that it could read{dollars}",
-    Code.IMAGE_BEFORE_TEXT: "with another image that text is paid again{dollars}",
+    Code.IMAGE_BEFORE_TEXT: "with another image that text is re-billed{dollars}",
 }
 
 
@@ -52,7 +50,7 @@ def worded_lint(finding: Finding, where: Served, *, redact: bool = False) -> Fin
 
     `where` is who serves the request.
     """
-    made = redacted_finding(finding) if redact else worded(finding)
+    made = redacted_finding(finding) if redact else finding
     return replace(made, message="; ".join(filter(None, (made.message, _stake(made, where)))))
 
 
@@ -70,10 +68,10 @@ def _stake(finding: Finding, where: Served) -> str:
     tokens, dollars = finding.stake_tokens, finding.stake_dollars
     if not isinstance(tokens, int) or not tokens:
         return ""
-    cost = f" ({money_of(dollars)} more than reading them)" if isinstance(dollars, float) and dollars else ""
+    cost = f" ({format_money(dollars)} more than reading them)" if isinstance(dollars, float) and dollars else ""
     if isinstance(evidence, BreakpointsApart):
         when = "in such a step" if evidence.step else "if the request before ended further back"
-        return f"{when} about {tokens:,} tokens are paid again{cost}"
+        return f"{when} about {tokens:,} tokens are re-billed{cost}"
     template = _STAKES.get(code, "")
     if isinstance(evidence, BreakpointsMissing) and evidence.behind is None:
         template = "nothing is cached: " + template
@@ -156,7 +154,7 @@ def _details(request: LintRequest) -> Iterator[str]:
         yield f"it would be kept for {_lives(request.lifetime)} after the last request that reads it{best}"
         yield from _saving(request)
     elif request.uncached_dollars:
-        yield f"each request costs {money_of(request.uncached_dollars)} for its prompt"
+        yield f"each request costs {format_money(request.uncached_dollars)} for its prompt"
 
 
 def _saving(request: LintRequest) -> Iterator[str]:
@@ -166,13 +164,13 @@ def _saving(request: LintRequest) -> Iterator[str]:
         return
     saved, more = f"{1 - second / whole:.0%} less", f"{first / whole - 1:+.0%}"
     yield (
-        f"sent again, its prompt costs {money_of(second)} instead of {money_of(whole)} ({saved}); the first time "
-        f"{money_of(first)} ({more})"
+        f"sent again, its prompt costs {format_money(second)} instead of {format_money(whole)} ({saved}); the first "
+        f"time {format_money(first)} ({more})"
     )
 
 
 def _lives(lifetime: float | None) -> str:
-    return "an unknown time" if lifetime is None else duration(lifetime)
+    return "an unknown time" if lifetime is None else format_duration(lifetime)
 
 
 def _finding(finding: Finding, out: Console) -> None:

@@ -63,7 +63,7 @@ def simulated_lines(result: SimulateResult) -> Iterable[str]:
     yield f"- cache: {_text(result.cache or 'as served')}, rules as of {result.rules.as_of or 'unknown'}"
     for line in agreement_lines(result.agreement):
         yield f"- {_text(line)}"
-    yield f"- paid again without need: {result.totals.waste_tokens:,} tokens"
+    yield f"- re-billed without need: {result.totals.waste_tokens:,} tokens"
     if isinstance(result.measured, MeasuredResult):
         yield from (f"- {_text(line)}" for line in measured_view().summary(result.measured))
     yield ""

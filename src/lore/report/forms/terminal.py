@@ -13,13 +13,13 @@ from rich.console import Console
 
 from lore.model.codes import UNEXPLAINED, Code
 from lore.model.evidence import NothingRead
+from lore.model.fact import format_money
 from lore.model.results import CheckResult, CostlyCause, Finding, Summary, UnrecordedParts
 from lore.model.results.lint import LintResult, LintSummary
 from lore.report.commands import in_shell
 from lore.report.console import columns_of, line, whole
 from lore.report.plain import counted, place_of, turn_of
-from lore.report.sentences.evidence import money_of
-from lore.report.sentences.findings import dollars_of, interrupted_line, lost_of, not_in_logs
+from lore.report.sentences.findings import describe_interruption, describe_missing, format_extra_cost, format_loss
 
 _MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "dim")}
 _PROBLEM = "LORE2"  # codes of what is wrong with a recording, and not with a prompt
@@ -131,7 +131,7 @@ class Terminal:
         if hidden:
             out.print(line((f"{len(hidden)} expected or harmless: show them with -v", "dim")))
         if result.interrupted:
-            out.print(line((interrupted_line(result.interrupted), "bold yellow")))
+            out.print(line((describe_interruption(result.interrupted), "bold yellow")))
         _summary(result.summary, out, sum(finding.code.startswith(_PROBLEM) for finding in hidden))
         for sentence in unseen_lines(result):
             out.print(line(sentence))
@@ -177,7 +177,7 @@ def write_finding(finding: Finding, out: Console, *, again: bool = False) -> Non
         out.print(line(f"    {finding.message}"))
     if finding.lost_tokens:
         size = f", {finding.lost_bytes:,} bytes" if finding.lost_bytes else ""
-        out.print(line(f"    lost {lost_of(finding)}{size}"))
+        out.print(line(f"    lost {format_loss(finding)}{size}"))
     if again:
         out.print(line("    as above; each with its grounds: -v"))
         return
@@ -209,14 +209,14 @@ def _summary(sums: Summary, out: Console, hidden: int) -> None:
 
 
 def sums_lines(sums: Summary | LintSummary, hidden: int = 0) -> Iterator[str]:
-    """Yield the sums in words: what was paid again, then cache breaks, what was read, what is left out.
+    """Yield the sums in words: what was re-billed, then cache breaks, what was read, what is left out.
 
     `hidden` of the problems need -v.
     """
     if isinstance(sums, LintSummary):
         yield from _lint_sums(sums)
         return
-    yield f"paid again without need: {sums.waste_tokens:,} tokens{_dollars(sums.waste_dollars)}"
+    yield f"re-billed without need: {sums.waste_tokens:,} tokens{_dollars(sums.waste_dollars)}"
     if sums.unexplained:
         tokens = f"{sums.unexplained_tokens:,} tokens" if sums.unexplained_tokens else "tokens that no bill counts,"
         yield (
@@ -272,7 +272,7 @@ def unseen_lines(result: Reported) -> Iterator[str]:
         sealed = f"; {unseen.sealed}" if unseen.sealed else ""
         alike.setdefault(f"{unseen.what}{size}{sealed}", []).append(unseen.format)
     for what, formats in alike.items():
-        yield not_in_logs(formats, what)
+        yield describe_missing(formats, what)
 
 
 def _spread(unseen: UnrecordedParts) -> str:
@@ -284,7 +284,7 @@ def _spread(unseen: UnrecordedParts) -> str:
 
 
 def _dollars(amount: float | None) -> str:
-    return f" ({money_of(amount)})" if amount else ""
+    return f" ({format_money(amount)})" if amount else ""
 
 
 _RULED_OUT = 5  # reasons that are named
@@ -303,7 +303,7 @@ def top_shown(causes: list[CostlyCause], *, verbose: bool) -> list[CostlyCause]:
 def costly_in_words(cause: CostlyCause) -> str:
     """Say what a cause cost, and how often it did."""
     breaks = counted(cause.breaks, "cache break")
-    return f"{cause.lost_tokens:,} tokens{dollars_of(cause)} in {breaks} ({cause.kind})"
+    return f"{cause.lost_tokens:,} tokens{format_extra_cost(cause)} in {breaks} ({cause.kind})"
 
 
 def _top(causes: list[CostlyCause], out: Console) -> None:

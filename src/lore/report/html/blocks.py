@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
-from lore.report.sentences.evidence import money_of
+from lore.model.fact import format_money
 
 WIDTH = 1000  # units of a strip
 
@@ -95,4 +95,4 @@ def count(number: int | None) -> str:
 
 def amount_of(dollars: float | None) -> str:
     """Return an amount; a dash where it is unknown."""
-    return "–" if dollars is None else money_of(dollars)
+    return "–" if dollars is None else format_money(dollars)

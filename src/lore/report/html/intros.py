@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 from msgspec import UNSET
 from rich.console import Console
 
+from lore.model.fact import format_money
 from lore.model.results import CheckResult, Finding
 from lore.model.results.compact import CompactedSide, DryRunResult, FiredTrigger
 from lore.model.results.lint import LintResult
@@ -29,12 +30,11 @@ from lore.report.html.session import MONEY, causes_block, lead_of, money_block, 
 from lore.report.measured import measured_view
 from lore.report.overview import cost_of, share_read, span_in_words
 from lore.report.plain import counted, when
-from lore.report.sentences.evidence import money_of
 from lore.report.simulation import agreement_lines
 
 Weight: TypeAlias = tuple[float, int, float]
 _HEADS = (
-    "session", "project", "began", "requests", "cost", "paid again", "unexplained", "tokens paid again", "breaks",
+    "session", "project", "began", "requests", "cost", "re-billed", "unexplained", "tokens re-billed", "breaks",
     "read", "largest prompt", "",
 )  # fmt: skip
 _NUMBERS = frozenset(range(2, 11))
@@ -172,12 +172,12 @@ def of_simulation(result: SimulateResult) -> Intro:
     """Introduce what a cache would have done, beside what was billed."""
     totals = result.totals
     cache = f"lore simulate, cache: {result.cache or 'as served'}"
-    again = f", {money_of(totals.cost.waste)} more than reading them" if totals.cost.waste else ""
-    lead = f"{totals.waste_tokens:,} tokens were paid again without need{again}."
+    again = f", {format_money(totals.cost.waste)} more than reading them" if totals.cost.waste else ""
+    lead = f"{totals.waste_tokens:,} tokens were re-billed without need{again}."
     if totals.unexplained_tokens:
-        lead += f" {totals.unexplained_tokens:,} tokens were paid again, and no cause is sure."
+        lead += f" {totals.unexplained_tokens:,} tokens were re-billed, and no cause is sure."
     rows: list[tuple[Cell, ...]] = [
-        (name, count(side.read_tokens), count(side.write_tokens), count(side.uncached_tokens), money_of(cost))
+        (name, count(side.read_tokens), count(side.write_tokens), count(side.uncached_tokens), format_money(cost))
         for name, side, cost in (
             ("predicted", totals.predicted, totals.cost.predicted), ("billed", totals.billed, totals.cost.billed))
     ]  # fmt: skip
@@ -220,7 +220,7 @@ def of_overview(result: Overview, days: Sequence[Spending]) -> Intro:
     return Intro("lore", heading, lead_of(total), (*blocks, PageBlock(lines=(*lines, *result.notes))))
 
 
-_SPENDING = ("cost", "requests", "read", "paid again", "unexplained")
+_SPENDING = ("cost", "requests", "read", "re-billed", "unexplained")
 _FIGURES = frozenset((1, 2, 3, 4, 5))
 
 
@@ -267,7 +267,7 @@ def _side(name: str, side: CompactedSide, most: float) -> Strip:
 
 def _fired(each: FiredTrigger) -> tuple[Cell, ...]:
     cost = each.cost
-    saved = "–" if cost.turns is None else money_of(cost.saved)
+    saved = "–" if cost.turns is None else format_money(cost.saved)
     return (
         count(each.turn), when(each.at), each.trigger, count(each.pruned), count(each.kept), count(each.before_tokens),
         count(each.after_tokens), signed(cost.next_warm), signed(cost.next_cold), saved,
@@ -307,7 +307,7 @@ def _parts_of_both(result: Comparison) -> PageTable | None:
     for name, style, words in MONEY:
         dollars = [getattr(side.spending, name) or 0.0 for side in (result.left, result.right)]
         if any(dollars):
-            rows.append((Swatch(words, style), *map(money_of, dollars)))
+            rows.append((Swatch(words, style), *map(format_money, dollars)))
     return PageTable(("part", "A", "B"), rows, frozenset((1, 2))) if rows else None
 
 

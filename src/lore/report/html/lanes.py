@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from lore.model.fact import format_duration, format_money
 from lore.model.results import CauseResult
 from lore.model.results.page import PageChain, PageTurn
 from lore.report.plain import counted, when
-from lore.report.sentences.evidence import duration, money_of
-from lore.report.sentences.spending import plain_of
+from lore.report.sentences.spending import short_of
 
 COLUMNS = 240
 HEIGHT = 100
@@ -150,8 +150,8 @@ def _marks(chain: PageChain, lane: str, trials: Sequence[tuple[int, str]]) -> It
         cause = played.cause
         if cause is not None:
             lost = f", {played.lost_tokens:,} tokens lost" if played.lost_tokens else ""
-            paid = f", {money_of(cause.lost_dollars)}" if cause.lost_dollars else ""
-            text = f"{name}: {plain_of(cause.code, cause.name)} ({cause.kind}){lost}{paid}"
+            paid = f", {format_money(cause.lost_dollars)}" if cause.lost_dollars else ""
+            text = f"{name}: {short_of(cause.code, cause.name)} ({cause.kind}){lost}{paid}"
             yield (
                 played.lost_tokens or 0,
                 LaneMark(style_of(cause), at, place, f"#b{lane}-{place}" if turn.after else row, text),
@@ -161,7 +161,7 @@ def _marks(chain: PageChain, lane: str, trials: Sequence[tuple[int, str]]) -> It
         if turn.pause is not None:
             yield (
                 round(turn.pause),
-                LaneMark("pause", at, place, row, f"{name}: after a pause of {duration(turn.pause)}"),
+                LaneMark("pause", at, place, row, f"{name}: after a pause of {format_duration(turn.pause)}"),
             )
         if turn.model_before is not None:
             yield 0, LaneMark("model", at, place, row, f"{name}: {turn.model_before} before, {played.model} now")

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from lore.model.fact import format_duration, format_money
 from lore.model.results import CauseResult
 from lore.model.results.overview import Spending, SpendingCause
 from lore.model.results.page import PageSession, PageSide, PageTurn, PartName
@@ -18,9 +19,8 @@ from lore.report.html import blocks
 from lore.report.html.lanes import LaneDrawing, counts_of, lane_of, style_of
 from lore.report.overview import cost_of, tokens_of
 from lore.report.plain import counted, when
-from lore.report.sentences.evidence import duration, money_of
-from lore.report.sentences.findings import bill_in_words, lost_of
-from lore.report.sentences.spending import plain_of
+from lore.report.sentences.findings import format_loss, format_usage
+from lore.report.sentences.spending import short_of
 
 NEAR = 0.01  # of a prompt: a prediction as near to its bill has no bar of its own
 SMALL = 2_000  # tokens: a break that lost less has no bars of its prompt
@@ -36,8 +36,8 @@ _PARTS: dict[PartName, str] = {
 MONEY = (
     ("reading", "read", "reading context"), ("context", "written", "writing new context"),
     ("output", "output", "output"),
-    ("tools", "tools", "tools of the provider"), ("paid_again", "again", "paid again"),
-    ("unexplained", "unexplained", "paid again, unexplained"),
+    ("tools", "tools", "tools of the provider"), ("paid_again", "again", "re-billed"),
+    ("unexplained", "unexplained", "re-billed, unexplained"),
 )  # fmt: skip
 
 
@@ -137,7 +137,7 @@ def _about(session: PageSession) -> Iterator[str]:
 
 
 def lead_of(spending: Spending) -> str:
-    """Say first what it cost and how much of that was paid again."""
+    """Say first what it cost and how much of that was re-billed."""
     what = counted(spending.requests, "request")
     if spending.subagent_requests:
         what += f", {spending.subagent_requests:,} of them of subagents"
@@ -145,14 +145,14 @@ def lead_of(spending: Spending) -> str:
     lost = [
         f"{words}: {_of(dollars, spending.dollars, tokens)}"
         for words, dollars, tokens in (
-            ("paid again", spending.paid_again, spending.paid_again_tokens),
-            ("paid again without a sure cause", spending.unexplained, spending.unexplained_tokens))
+            ("re-billed", spending.paid_again, spending.paid_again_tokens),
+            ("re-billed without a sure cause", spending.unexplained, spending.unexplained_tokens))
         if tokens
     ]  # fmt: skip
     if lost:
         parts.append(f"P{'; '.join(lost)[1:]}.")
     elif spending.requests > spending.unbilled:
-        parts.append("Nothing was paid again.")
+        parts.append("Nothing was re-billed.")
     if spending.unbilled:
         parts.append(f"{counted(spending.unbilled, 'request')} without a bill.")
     if spending.unpriced:
@@ -164,7 +164,7 @@ def _of(dollars: float | None, whole: float | None, tokens: int) -> str:
     if dollars is None:
         return f"{tokens_of(tokens)} tokens"
     share = f" ({dollars / whole:.0%})" if whole else ""
-    return f"{money_of(dollars)}{share}"
+    return f"{format_money(dollars)}{share}"
 
 
 def money_block(spending: Spending, title: str = "Where the money went") -> blocks.PageBlock:
@@ -174,16 +174,17 @@ def money_block(spending: Spending, title: str = "Where the money went") -> bloc
         return blocks.PageBlock()
     parts = [(style, getattr(spending, name) or 0.0, words) for name, style, words in MONEY]
     known = [(style, dollars, words) for style, dollars, words in parts if dollars > 0]
-    shown = [(style, dollars, f"{words}: {money_of(dollars)}") for style, dollars, words in known]
+    shown = [(style, dollars, f"{words}: {format_money(dollars)}") for style, dollars, words in known]
     rows: list[tuple[blocks.Cell, ...]] = [
-        (blocks.Swatch(words, style), money_of(dollars), f"{dollars / whole:.0%}") for style, dollars, words in known
+        (blocks.Swatch(words, style), format_money(dollars), f"{dollars / whole:.0%}")
+        for style, dollars, words in known
     ]
     table = blocks.PageTable(("part", "cost", "share"), rows, frozenset((1, 2)))
     return blocks.PageBlock(title, strips=(blocks.strip("", shown, whole),), table=table)
 
 
 def causes_block(causes: Sequence[SpendingCause], unexplained: Sequence[SpendingCause]) -> blocks.PageBlock:
-    """Show what was paid again, by cause, and what to do about each."""
+    """Show what was re-billed, by cause, and what to do about each."""
     every = [*causes, *unexplained]
     if not every:
         return blocks.PageBlock()
@@ -193,7 +194,7 @@ def causes_block(causes: Sequence[SpendingCause], unexplained: Sequence[Spending
         for cause in every
     ]  # fmt: skip
     heads = ("cost", "tokens", "turns", "what happened", "what to do", "code")
-    return blocks.PageBlock("What was paid again, and why", table=blocks.PageTable(heads, rows, frozenset((0, 1, 2))))
+    return blocks.PageBlock("What was re-billed, and why", table=blocks.PageTable(heads, rows, frozenset((0, 1, 2))))
 
 
 def context_block(session: PageSession) -> blocks.PageBlock:
@@ -253,7 +254,7 @@ def _row(turn: PageTurn, lane: str, place: int, day: str) -> TurnRow:
     billed, cost = played.billed, played.cost
     counts = (None,) * 4 if billed is None else (
         billed.read_tokens, billed.write_tokens, billed.uncached_tokens, billed.output_tokens)  # fmt: skip
-    paid, read = "" if cost is None or cost.billed is None else money_of(cost.billed), played.predicted.read_tokens
+    paid, read = "" if cost is None or cost.billed is None else format_money(cost.billed), played.predicted.read_tokens
     cells = (str(played.turn), day + when(played.at, "%H:%M"),
         *("" if each is None else blocks.count(each) for each in counts),
         "" if read is None else "=" if read == counts[0] else blocks.count(read), paid)  # fmt: skip
@@ -261,11 +262,11 @@ def _row(turn: PageTurn, lane: str, place: int, day: str) -> TurnRow:
     what: list[blocks.Cell] = []
     if cause is not None:
         lost = f" {played.lost_tokens:,} tokens" if played.lost_tokens else ""
-        text = f"{plain_of(cause.code, cause.name)}{lost}"
+        text = f"{short_of(cause.code, cause.name)}{lost}"
         what.append(text if turn.after is None else blocks.PageLink(text, f"#b{lane}-{place}"))
     marks = {
         "compaction": "compaction" if turn.compacted else "",
-        "pause": "" if turn.pause is None else f"pause {duration(turn.pause)}",
+        "pause": "" if turn.pause is None else f"pause {format_duration(turn.pause)}",
         "model": "" if turn.model_before is None else f"model {played.model}",
     }
     what += filter(None, marks.values())
@@ -295,7 +296,7 @@ def _break(turn: PageTurn, place: str, *, several: bool) -> BreakView:
         *((("they disagree", three.dispute),) if three.dispute else ()),
     )  # fmt: skip
     return BreakView(
-        place, style_of(cause), f"{name}: {plain_of(cause.code, cause.name)}", lost_of(cause), cause.message,
+        place, style_of(cause), f"{name}: {short_of(cause.code, cause.name)}", format_loss(cause), cause.message,
         tuple(_facts(turn, cause)), (_side("before", before, turn), _side("after", after, turn)),
         turn.path, columns, prompt_strips(turn) if (played.lost_tokens or 0) >= SMALL else (),
     )  # fmt: skip
@@ -315,7 +316,7 @@ def _facts(turn: PageTurn, cause: CauseResult) -> Iterator[tuple[str, str]]:
 def _side(name: str, side: PageSide, turn: PageTurn) -> tuple[str, str, str, str]:
     """Return a side: its heading, its bill, the part of its text that both share, the rest."""
     head = " · ".join(filter(None, (f"turn {side.turn}", when(side.at, "%Y-%m-%d %H:%M:%S"), side.model)))
-    bill = "no bill" if side.billed is None else bill_in_words(side.billed) or "no counts"
+    bill = "no bill" if side.billed is None else format_usage(side.billed) or "no counts"
     return f"{name}: {head}", bill, side.text[: turn.shared], side.text[turn.shared :]
 
 

@@ -18,10 +18,10 @@ from msgspec.structs import replace
 from lore.errors import LoreError, Where
 from lore.formats.foreign import SENTENCES
 from lore.judge.base import lasting_chain
+from lore.judge.messages import in_words
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
 from lore.model.results import Finding
-from lore.report.sentences.findings import worded
 
 # Members of request bodies in the dialects that lore knows. A tool's schema has members of its own: only these stay.
 _MEMBERS = frozenset(
@@ -104,7 +104,7 @@ def redacted_finding(finding: Finding) -> Finding:
         finding, chain=redacted_chain(finding.chain), section=finding.section and section_word(finding.section),
         json_path=finding.json_path and redacted_path(finding.json_path),
     )  # fmt: skip
-    return worded(kept, REDACTED)
+    return in_words(kept, REDACTED)
 
 
 def redacted_problem(problem: Problem) -> Problem:

@@ -1,4 +1,4 @@
-"""What a policy would have come to on a recorded session, in sentences."""
+"""What a compaction policy would have changed in a recorded session, in sentences."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from lore.compaction.activity import UNTIMED
 from lore.compaction.policy import CALM
 from lore.compaction.trial import TrialOutcome
 from lore.compaction.trial_plan import most_context
+from lore.model.fact import format_money
 from lore.model.results.compact import CompactedTotals
 from lore.report.plain import counted
-from lore.report.sentences.evidence import money_of
 
 UNCONFIGURED = (
     "Nothing is configured: without a [compaction] table in lore.toml, or --policy FILE, no session is ever compacted."
 )
-NO_TRIGGER = "The policy switches no trigger on: set continuous_interval, gap_secs or window."
+NO_TRIGGER = "The policy enables no trigger: set continuous_interval, gap_secs or window."
 
 
 def verdict(outcome: TrialOutcome) -> str:
-    """Answer in a few sentences; what is estimated says so."""
+    """Return in a few sentences whether the policy would have paid off; estimates are marked as such."""
     settings, totals = outcome.settings, outcome.totals
     if not (settings.continuous_interval or settings.gap_secs or settings.window):
         return NO_TRIGGER
     if not totals.turns:
-        return "The recording holds no turn: there is nothing to compact."
+        return "The recording has no turn: there is nothing to compact."
     if not totals.fired:
         return f"No: no trigger would have fired in {counted(totals.turns, 'turn')}, so it would have changed nothing."
     before, after = totals.without, totals.compacted
@@ -34,9 +34,9 @@ def verdict(outcome: TrialOutcome) -> str:
     sentences = [_verdict(totals), f"Prompts would have been {change} in all, {longest}."]
     if totals.overfull is not None and totals.overfull[0]:
         full, fuller = totals.overfull
-        sentences.append(f"{counted(full, 'turn')} filled over 90 % of the window; with it {fuller:,} would.")
+        sentences.append(f"{counted(full, 'turn')} filled over 90 % of the window; with the policy {fuller:,} would.")
     if outcome.moment == "later":
-        sentences.append("Here it is cheapest to wait with cadences until the cache has gone cold anyway.")
+        sentences.append("Here it is cheapest to compact when the cache has expired anyway.")
     return " ".join(sentences)
 
 
@@ -48,22 +48,23 @@ def _verdict(totals: CompactedTotals) -> str:
         parts.append(f"asking outside sources {counted(refreshed, 'time')}")
     times = " and ".join(parts)
     if known is None or cost is None:
-        return f"Unknown in money: no price or no bill is known for these turns; the policy comes to {times}."
+        return f"Unknown in money: no price or no bill is known for these turns; the policy means {times}."
     was = "the main chain was billed" if totals.without.figures == "recorded" else "the main chain cost, estimated"
-    share = f" ({abs(known) / cost:.0%} of the {money_of(cost)} that {was})" if cost else ""
-    besides = f", before what {times} would have cost for the summaries (not known)" if totals.saved is None else ""
+    share = f" ({abs(known) / cost:.0%} of the {format_money(cost)} that {was})" if cost else ""
+    besides = f", not counting the cost of the summaries of {times} (unknown)" if totals.saved is None else ""
     if known > 0:
-        return f"Yes: {times} would have saved about {money_of(known)}{share}, estimated{besides}."
+        return f"Yes: {times} would have saved about {format_money(known)}{share}, estimated{besides}."
     if known < 0:
-        why = "each rewrites the cache, and what follows does not pay for that"
+        why = "each rewrites the cache, and the following turns do not save that much"
         if not done:
-            why = "what sources say is paid for in every turn behind it"
-        return f"Not in money: {times} would have cost about {money_of(-known)} more{share}, estimated{besides}: {why}."
+            why = "every following turn pays for the text of the sources"
+        more = format_money(-known)
+        return f"Not in money: {times} would have cost about {more} more{share}, estimated{besides}: {why}."
     return f"No: {times} would have come too late to save anything{besides}."
 
 
 def notes(outcome: TrialOutcome) -> Iterator[str]:
-    """Yield what has to be known to read the figures; where nothing fired, how far each trigger that is on was."""
+    """Yield notes on the figures; if no trigger fired, how close each enabled one came."""
     settings, totals = outcome.settings, outcome.totals
     near: list[str] = []
     if settings.continuous_interval:
@@ -81,24 +82,24 @@ def notes(outcome: TrialOutcome) -> Iterator[str]:
         yield UNTIMED
     if outcome.refused:
         times = "once" if outcome.refused == 1 else f"{outcome.refused:,} times"
-        yield f"{times} a trigger was due and pruned nothing: the prompt would not have become shorter"
+        yield f"{times} a trigger fired and pruned nothing: the prompt would not have become shorter"
     if totals.fired:
-        yield "the agent is taken to have gone on as it did: whether it would have missed what was pruned, no bill says"
+        yield "assumes that the agent behaves the same after pruning"
     if totals.fired and settings.summarizer != "extractive":
-        yield f"summaries are estimated as the extractive ones; {settings.summarizer} was not asked"
+        yield f"the size of summaries is estimated by the extractive summarizer; {settings.summarizer} was not asked"
     if totals.fired and settings.context_sources:
-        share = f"a compaction is counted with the {most_context(settings):,} tokens that they may add"
+        share = f"each compaction is counted with the {most_context(settings):,} tokens that they may add"
         yield f"context sources are not asked in a dry run: {share}"
     if totals.unbilled:
         unbilled = counted(totals.unbilled, "turn")
-        yield f"{unbilled} without a bill: prompts and costs are estimated, without what was answered"
+        yield f"{unbilled} without usage: prompts and costs are estimated, without output"
     if totals.unpriced:
         unpriced = counted(totals.unpriced, "turn")
-        yield f"{unpriced} without a price, or whose cache nobody knows, are left out of the costs"
+        yield f"{unpriced} without a known price or cache are not in the costs"
     if settings.when == "cheapest" and totals.fired:
-        yield "the cheapest moment is chosen in hindsight, the same for all cadences of the session"
+        yield "the cheapest moment is chosen in hindsight, the same for every cadence of the session"
     if totals.overfull is not None and totals.overfull[1]:
-        yield "what stays fills over 90 % of the window even so: shorten tools and system prompt, or raise window"
+        yield "what is kept still fills over 90 % of the window: shorten tools and system prompt, or raise window"
     if totals.recorded:
-        stay = "stay" if totals.recorded > 1 else "stays"
-        yield f"{counted(totals.recorded, 'compaction')} of the recording {stay} on both sides"
+        verb = "are" if totals.recorded > 1 else "is"
+        yield f"{counted(totals.recorded, 'compaction')} of the recording {verb} counted on both sides"

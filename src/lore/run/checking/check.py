@@ -40,7 +40,6 @@ from lore.recording.recent import nothing, nothing_new
 from lore.recording.writing import spare_recordings, written
 from lore.report.forms.registry import REPORTS, Report
 from lore.report.redacted.findings import redacted_finding
-from lore.report.sentences.findings import worded
 from lore.run.checking.exemptions import unused_exemptions
 from lore.run.checking.judging import Cluster, Means, Progress, judged
 from lore.run.checking.verdicts import CheckConfig
@@ -131,7 +130,7 @@ def check(
                 tabled(file, result.ledger)
             if fresh := totals.since(heard):
                 heard += len(fresh)
-                hear(fresh if context.redact else list(map(worded, fresh)))  # without content where it was judged
+                hear(fresh)
     stopped = Interruption(read, len(files)) if interrupted() else UNSET
     folder = next((path for path in paths if path != corpus.STDIN and not os.path.isfile(path)), None)
     if (
@@ -171,10 +170,7 @@ def concluded(
         ends += () if known is None else stale(known, place_of(context.path, context.root), extent.covers)
     ruling = context.policy.ruling("", budgets)
     totals.conclude(ends, ruling, redacted_finding if context.redact else None)
-    checked = msgspec.structs.replace(totals.checked(context.reader), interrupted=stopped)
-    if context.redact:  # as each file was where it was judged
-        return checked
-    return msgspec.structs.replace(checked, findings=list(map(worded, checked.findings)))
+    return msgspec.structs.replace(totals.checked(context.reader), interrupted=stopped)
 
 
 def _nothing(path: str, looked: tuple[str, ...], *, chosen: bool) -> LoreError:

@@ -20,7 +20,6 @@ from lore.recording.base import Problems, UnrecognisedError, load_plugins
 from lore.recording.inputs import place_of
 from lore.recording.opening import Options
 from lore.recording.tailing import Live, Say, Wait, every
-from lore.report.sentences.findings import worded
 from lore.run.checking.verdicts import reader_of, verdicts
 from lore.run.dated import PACKAGED, Dated
 
@@ -66,7 +65,7 @@ def follow_check(
 
 
 def _left(decided: list[Decided]) -> Iterator[Finding]:
-    return (worded(decision.finding) for decision in decided if not decision.found.out)
+    return (decision.finding for decision in decided if not decision.out)
 
 
 def _limits(budgets: Budgets, ruling: Ruling, policy: Policy) -> Budgets:

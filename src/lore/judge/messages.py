@@ -1,0 +1,116 @@
+"""The message of a finding, made of its other fields.
+
+The judge makes it with the functions that mask credentials, `--redact` makes it again with those that hide content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from msgspec.structs import replace
+
+from lore.model import codes
+from lore.model.cause import RuledOut
+from lore.model.codes import Code
+from lore.model.differences import BelowMinimum, Difference
+from lore.model.evidence import Damage, NothingRead, ProviderSaid, WithinBlock
+from lore.model.fact import replace_texts
+from lore.model.mask import mask
+from lore.model.results import Finding, SecondaryCause
+
+MASKED: dict[str, Callable[[str], str]] = {"content": mask, "name": mask, "path": mask, "model": mask}
+
+
+def in_words(finding: Finding, change: Mapping[str, Callable[[str], str]] = MASKED) -> Finding:
+    """Return a finding with its message; `change` has a function for each kind of text in its evidence."""
+    also = tuple([_also_in_words(other, change) for other in finding.also])
+    evidence = None if finding.evidence is None else replace_texts(finding.evidence, change)
+    ruled_out = tuple([replace_texts(reason, change) for reason in finding.ruled_out])
+    changed = replace(finding, evidence=evidence, also=also, ruled_out=ruled_out)
+    return replace(changed, message="; ".join(filter(None, _parts(changed))))
+
+
+def _also_in_words(seen: SecondaryCause, change: Mapping[str, Callable[[str], str]]) -> SecondaryCause:
+    evidence = replace_texts(seen.evidence, change)
+    return replace(seen, evidence=evidence, message=evidence.sentence())
+
+
+def _parts(finding: Finding) -> Iterator[str]:
+    text = "" if finding.evidence is None else finding.evidence.sentence()
+    text += f" (and {finding.more} more like it)" if finding.more else ""
+    if finding.skipped:
+        text += f"; {finding.skipped:,} more differences of this kind were not examined one by one"
+    lead = _lead(finding)
+    yield f"{lead}: {text}" if lead and text else lead or text
+    yield from (_QUALIFIERS[name] for name in finding.qualifiers if name in _QUALIFIERS)
+    yield from _also(finding)
+    yield from describe_ruled_out(finding.ruled_out)
+    yield f"{finding.times} turns of this chain" if finding.times > 1 else ""
+    yield "the prompt is partial: its beginning is not recorded" if finding.partial else ""
+
+
+def _also(finding: Finding) -> Iterator[str]:
+    """Yield what was found besides the cause, the provider's verdict before what it contradicts."""
+    others: list[str] = []
+    contradicted: list[str] = []
+    for other in finding.also:
+        if isinstance(other.evidence, WithinBlock):
+            yield other.message
+        elif other.code != finding.code and other.contradicted:
+            contradicted.append(f"{other.name} ({other.message})")
+        elif other.code != finding.code:
+            verdict = isinstance(other.evidence, ProviderSaid)  # it confirms the cause and is not another one
+            others.append(other.message if verdict else f"{other.name}: {other.message}")
+    if others:
+        yield f"also seen: {'; '.join(others)}"
+    if contradicted:
+        yield f"the provider's verdict rules out {'; '.join(contradicted)}"
+
+
+def _lead(finding: Finding) -> str:
+    evidence = finding.evidence
+    if isinstance(evidence, BelowMinimum) and not evidence.marked:
+        return "too short to be cached"
+    if finding.code == Code.TAIL_REPLACED and finding.severity == "warning":
+        return "the end of the prompt was replaced, and was longer than check.max_tail_tokens allows"
+    if isinstance(evidence, NothingRead):
+        return ""  # no read fell
+    is_doubtful = finding.code == Code.CACHE_EXPIRED and finding.strength == "weak"
+    facts = codes.CODES.get(finding.code)
+    if facts is not None and facts.lead and not is_doubtful and not isinstance(evidence, Damage):
+        return facts.lead
+    if finding.strength is None or finding.code[:5] not in ("LORE1", "LORE3"):
+        return ""
+    if finding.strength == "certain" or evidence is None or isinstance(evidence, Difference):
+        return _KINDS["waste" if "nothing-lost" in finding.qualifiers else finding.kind]
+    is_sure = finding.kind == "expected" and finding.strength == "strong"
+    return _KINDS["expected"] if is_sure else _STRENGTHS[finding.strength]
+
+
+_KINDS = {
+    "waste": "the prompt does not extend the previous one",
+    "unattributable": "the cache was not reused, and the recording does not show why",
+    "expected": "the prompt starts again, as expected",
+}
+_STRENGTHS = {
+    "strong": "the billed read fell, and the recording shows why",
+    "weak": "the billed read fell, and this preceded it (weak evidence)",
+}
+_QUALIFIERS = {
+    "read-all-the-same": "but everything that was sent before was read: nothing was lost, the provider sees no change",
+    "nothing-lost": "but usage shows that nothing was lost",
+    "under-minimum": "nothing was lost: such a short prompt is not cached",
+    "outside-the-prefix": "but tools with defer_loading are not part of the cached prefix: nothing was lost",
+    "stored-otherwise": "the recorder stored one body in another form",
+    "another-process": "another process continued the session",
+    "after-a-pause": "the session continued after a pause",
+}
+
+
+def describe_ruled_out(reasons: Iterable[RuledOut]) -> Iterator[str]:
+    """Yield the reasons that are ruled out, those that are not, and those that the recording does not show."""
+    every = list(reasons)
+    for words, out in (("ruled out", True), ("not ruled out", False), ("not recorded", None)):
+        some = [reason.in_words() for reason in every if reason.out is out]
+        if some:
+            yield f"{words}: {', '.join(some)}"

@@ -1,0 +1,116 @@
+"""What evidence is made of: its base struct, field types that say which texts are content, words for its figures.
+
+A plain `str` in evidence is an error (a test looks at every struct): each text field has one of the types below, so
+that `replace_texts` masks or redacts any evidence without knowing its struct.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Annotated, Literal, TypeAlias, TypeVar, cast, get_args, get_type_hints
+
+import msgspec
+from msgspec import Meta, Struct
+
+Content: TypeAlias = Annotated[str, Meta(extra={"field": "content"})]  # quoted from a recording
+Name: TypeAlias = Annotated[str, Meta(extra={"field": "name"})]  # of a tool, server, hook, command, chain
+JsonPath: TypeAlias = Annotated[str, Meta(extra={"field": "path"})]  # of a place inside a request body
+Model: TypeAlias = Annotated[str, Meta(extra={"field": "model"})]  # of a model
+Own: TypeAlias = Annotated[str, Meta(extra={"field": "own"})]  # one of lore's own words: never content
+Number: TypeAlias = int | float  # kept as it was given: 20 is not written as 20.0
+
+TextKind: TypeAlias = Literal["content", "name", "path", "model", "own"]
+_KINDS: tuple[TextKind, ...] = get_args(TextKind)
+_NAMES = 5  # names that a sentence lists before it counts the rest
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+E = TypeVar("E", bound=Struct)
+
+
+class EvidenceFact(Struct, frozen=True, tag_field="type", tag=lambda name: _HUMP.sub("-", name).lower()):
+    """One fact that a verdict rests on. In JSON its `type` is the name of the struct, its words joined by hyphens."""
+
+    def sentence(self) -> str:
+        """Return the fact in words. Texts are quoted as they are: mask or redact them first."""
+        raise NotImplementedError
+
+
+def text_kind(annotation: object) -> TextKind | None:
+    """Return what the texts of an annotation are; None if it holds no text.
+
+    Looks through unions, tuples and lists. Raises TypeError for a text whose kind is not stated.
+    """
+    for note in getattr(annotation, "__metadata__", ()):
+        if isinstance(note, Meta) and note.extra and note.extra.get("field") in _KINDS:
+            return cast("TextKind", note.extra["field"])
+    if annotation is str or annotation is bytes:
+        raise TypeError("a text in evidence states what it is: see lore.model.fact")
+    if str(getattr(annotation, "__origin__", "")) == "typing.Literal":
+        return None
+    kinds: set[TextKind] = set()
+    for arg in get_args(annotation):
+        if (kind := None if arg is Ellipsis else text_kind(arg)) is not None:
+            kinds.add(kind)
+    if len(kinds) > 1:
+        raise TypeError(f"a field holds {' and '.join(sorted(kinds))}: split it")
+    return next(iter(kinds), None)
+
+
+@cache
+def text_kinds(struct: type[Struct]) -> dict[str, TextKind]:
+    """Return the fields of a struct that hold text, with the kind of each."""
+    hints = get_type_hints(struct, include_extras=True)
+    return {name: kind for name in struct.__struct_fields__ if (kind := text_kind(hints[name])) is not None}
+
+
+def replace_texts(evidence: E, change: Mapping[str, Callable[[str], str]]) -> E:
+    """Return evidence whose texts went through the function for their kind; texts of a kind without one stay."""
+    changed: dict[str, object] = {}
+    for name, kind in text_kinds(type(evidence)).items():
+        value, apply = getattr(evidence, name), change.get(kind)
+        if apply is not None and value:
+            several = isinstance(value, tuple)
+            changed[name] = tuple(map(apply, cast("tuple[str, ...]", value))) if several else apply(value)
+    return msgspec.structs.replace(evidence, **changed) if changed else evidence
+
+
+def format_duration(seconds: float) -> str:
+    """Return a time in the unit that a person would choose: `0.4 s`, `90 s`, `12 min 5 s`, `3.0 h`."""
+    if seconds < 10 and seconds != round(seconds):
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        minutes, rest = divmod(round(seconds), 60)
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def format_money(dollars: float | None) -> str:
+    """Return an amount in US dollars, small ones with four decimals; "unknown" for None."""
+    if dollars is None:
+        return "unknown"
+    sign = "-" if dollars < 0 else ""
+    return f"{sign}${abs(dollars):,.2f}" if abs(dollars) >= 0.1 or not dollars else f"{sign}${abs(dollars):,.4f}"
+
+
+def join_names(names: Iterable[str], most: int = _NAMES, *, more: int = 0) -> str:
+    """Return the first `most` names and the number of the others; `more` counts others that are not in `names`."""
+    every = list(names)
+    more += max(0, len(every) - most)
+    return ", ".join(every[:most]) + (f" and {more:,} more" if more else "")
+
+
+def count_of(count: int, noun: str) -> str:
+    """Return a count with its noun: `1 message`, `2,500 messages`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def list_changes(*kinds: tuple[str, Iterable[str]], more: int = 0) -> str:
+    """Return names by what became of them, `added a, b; removed c`; `more` others belong to the last kind."""
+    some = [(word, list(names)) for word, names in kinds]
+    shown = [(word, names) for word, names in some if names]
+    return "; ".join(
+        f"{word} {join_names(names, more=more if at == len(shown) else 0)}" for at, (word, names) in enumerate(shown, 1)
+    )

@@ -1,0 +1,47 @@
+"""Messages of findings: made of the fields beside them, each fact once."""
+
+from __future__ import annotations
+
+from lore.judge.base import finding
+from lore.model import evidence as e
+from lore.model.cause import Place, RuledOut
+from lore.model.differences import BlockChanged
+from lore.model.results import SecondaryCause
+
+PLACE = Place("a")
+
+
+def test_change_within_cache_block_is_stated_once():
+    also = (SecondaryCause("LORE100", "prefix-moved", "messages", "certain", e.WithinBlock(9, 128)),)
+    changed = BlockChanged("messages[1].content", "a", "b")
+    message = finding("LORE146", PLACE, changed, also=also, qualifiers=("within-a-block",)).message
+    assert message.count("could be cached") == 1
+    assert "also seen" not in message
+
+
+def test_reader_problem_is_quoted_without_lead():
+    text = "a request continues r1: its prompt is partial"
+    assert finding("LORE132", PLACE, e.Damage(text)).message == text
+
+
+def test_provider_verdict_rules_out_contradicted_cause():
+    also = (
+        SecondaryCause("LORE302", "verdict-disagrees", None, "strong", e.ProviderSaid("tools_changed")),
+        SecondaryCause("LORE160", "idle-within-lifetime", "time", "weak", e.Paused(2520.0, 3600.0), contradicted=True),
+    )
+    message = finding("LORE103", PLACE, e.ToolsAnnounced(("a",)), strength="strong", also=also).message
+    assert message == (
+        "the billed read fell, and the recording shows why: the client announced other tools during the session: added "
+        "a; also seen: the provider reports tools_changed; the provider's verdict rules out idle-within-lifetime (42 "
+        "min since the previous answer began; the cache lives 60 min and had not expired)"
+    )
+
+
+def test_examined_reasons_are_grouped_by_result():
+    reasons = (
+        RuledOut("expiry", out=True, seconds=30.0, limit=300.0), RuledOut("model", out=None),
+        RuledOut("breakpoints", out=False, count=24, limit=20),
+    )  # fmt: skip
+    message = finding("LORE301", PLACE, e.ReadFell(10, 20, 10), strength="weak", ruled_out=reasons).message
+    examined = "ruled out: expiry (30 s of 5 min); not ruled out: breakpoints (24 of 20); not recorded: model"
+    assert message.endswith(examined)

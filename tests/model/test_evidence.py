@@ -1,0 +1,121 @@
+"""Every struct of evidence states what its texts are, and has a sentence made of its fields alone."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Literal, get_args, get_origin, get_type_hints
+
+import pytest
+
+from lore.model import differences as d
+from lore.model import evidence as e
+from lore.model.codes import Code
+from lore.model.fact import format_duration, format_money, replace_texts, text_kind, text_kinds
+from lore.model.state import SIGNS
+
+STRUCTS = get_args(e.Evidence)
+CANARY = "canary"
+HIDDEN = ("content", "name", "path", "model")
+WORDS = {"event": Code.COMPACTION, "sign": next(iter(SIGNS))}  # of these fields a sentence looks the word up
+
+
+def values(name, annotation):
+    """Return values of a field: each word of a Literal, some figures, the canary as a text of a recording."""
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    if annotation is bool:
+        return False, True
+    if annotation in (int, float, int | float):
+        return 0, 3
+    kind = text_kind(annotation)
+    text = WORDS.get(name, "known") if kind == "own" else CANARY
+    if get_origin(annotation) is tuple:
+        return (), (text,), (text,) * 9
+    if type(None) in get_args(annotation):
+        return None, 3 if kind is None else text
+    return (text,)
+
+
+def filled(struct):
+    """Return the struct with each value of each field beside the first value of the others."""
+    hints = get_type_hints(struct, include_extras=True)
+    choices = [values(name, hints[name]) for name in struct.__struct_fields__]
+    if len(list(product(*choices))) <= 200:
+        return [struct(*row) for row in product(*choices)]
+    first = [some[0] for some in choices]
+    rows = [[*first[:at], value, *first[at + 1 :]] for at, some in enumerate(choices) for value in some]
+    return [struct(*row) for row in [*rows, [some[-1] for some in choices]]]
+
+
+@pytest.mark.parametrize("struct", STRUCTS)
+def test_sentence_of_redacted_evidence_has_no_content(struct):
+    assert set(text_kinds(struct).values()) <= {*HIDDEN, "own"}
+    for evidence in filled(struct):
+        hidden = replace_texts(evidence, dict.fromkeys(HIDDEN, lambda text: f"{len(text)} hidden")).sentence()
+        assert CANARY not in hidden
+        assert hidden == evidence.sentence().replace(CANARY, f"{len(CANARY)} hidden")
+
+
+def test_plain_text_field_is_refused():
+    with pytest.raises(TypeError, match="states what it is"):
+        text_kind(tuple[str, ...])
+
+
+SENTENCES = [
+    (d.ToolsChanged(added=("a", "b"), removed=("c",)), "added a, b; removed c"),
+    (
+        d.ToolsChanged(added=tuple("abcdefg"), servers=("x", "y"), unnamed=3),
+        "added a, b, c, d, e and 5 more (MCP servers x, y)",
+    ),
+    (d.ToolsChanged(reordered=4), "the same 4 tools in another order"),
+    (
+        d.TextChanged("system[0].text", "date", "is Monday", "is Tuesday"),
+        "a date or time in system[0].text changed: …is Monday… became …is Tuesday…",
+    ),
+    (d.TextChanged("system[0].text", "", "a", "b"), "system[0].text differs: …a… became …b…"),
+    (
+        d.BlockMoved("messages[2].content[0]", "text", "gone", "- a", "memory"),
+        "messages[2].content[0]: text (recalled memory or context) was removed: …- a…",
+    ),
+    (d.ResultRewritten("messages[2]", "a", "b", "3 results cleared"), "3 results cleared, messages[2] among them"),
+    (
+        d.ParameterChanged("tool_choice", None, "any", "tool-choice", "openai", "nothing"),
+        (
+            "tool_choice changed from nothing to any; with OpenAI's models nothing is lost "
+            "(on Claude the messages are lost, on OpenAI's models nothing)"
+        ),
+    ),
+    (
+        d.ThinkingChanged("messages[1]", "changed", ("reasoning",)),
+        "messages[1]: reasoning of the model's message changed or was removed",
+    ),
+    (e.MessagesTakenBack(1), "1 message was taken back, and something else was asked"),
+    (e.MessagesTakenBack(1200), "1,200 messages were taken back, and something else was asked"),
+    (e.ChainRestarted(1), "the client dropped its only tool when a new user turn began, with the same system prompt"),
+    (
+        e.HookText(4, ("lint",)),
+        "the text of hook lint followed entry 4 of the history until the user spoke again",
+    ),
+    (
+        e.HookText(4, ("lint",), exact=True),
+        (
+            "the text of hook lint followed entry 4 of the history until the user spoke again; the billed read is "
+            "exactly what such a change leaves in the cache"
+        ),
+    ),
+    (e.Rerouted(endpoint_before="a/v1", endpoint_after="a/v2"), "endpoint a/v1 became a/v2: it has a separate cache"),
+    (
+        e.Rerouted(host_before="a.example", host_after="b.example", account=True),
+        "host a.example became b.example; another key was used: it has a separate cache",
+    ),
+]
+
+
+@pytest.mark.parametrize(("evidence", "sentence"), SENTENCES)
+def test_sentence_states_what_changed_where(evidence, sentence):
+    assert evidence.sentence() == sentence
+
+
+def test_figures_are_formatted_for_people():
+    assert list(map(format_duration, (0.42, 90, 725, 7200))) == ["0.4 s", "90 s", "12 min 5 s", "2.0 h"]
+    assert list(map(format_money, (None, 0.0, 0.0042, -1234.5))) == ["unknown", "$0.00", "$0.0042", "-$1,234.50"]
