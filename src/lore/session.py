@@ -35,7 +35,7 @@ from lore.fold.step import Folding
 from lore.formats.lore_log import LoreLog
 from lore.model.codes import Problem
 from lore.model.events import MAIN, Event, TurnStarted, encode
-from lore.model.providers import SPOKEN_TO, dialects_for
+from lore.model.providers import MODEL_DIALECTS, dialects_for
 from lore.model.state import FoldedSession as State
 from lore.model.turn import Prompt
 from lore.prompt.assemble import Assembled, Assembler
@@ -303,7 +303,7 @@ def dialect_name(model: str) -> str:
             f"requests for {model} are taken in several dialects: {', '.join(names)}",
             hint=f"say which SDK is called: Session({model!r}, dialect={names[0]!r})",
         )
-    known = sorted({row.model for row in SPOKEN_TO})
+    known = sorted({row.model for row in MODEL_DIALECTS})
     raise LoreError(
         f"the dialect of {model!r} is not known (models that are: {', '.join(known[:8])}, …)",
         hint="give one: " + ", ".join(DIALECTS),

@@ -12,7 +12,7 @@ import pytest
 from cli.running import lore, put
 from helpers.strategies import netclaw
 from lore.model import labels
-from lore.model.labels import labelled
+from lore.model.labels import find_labels
 from lore.prefix.volatile import find_volatile_in_system, find_wrapper, is_made_by_program
 from lore.prompt import layout
 
@@ -63,9 +63,9 @@ def test_what_the_layout_writes_is_in_the_table():
         "restart_notice": "r",
     }  # fmt: skip
     text = layout.tail_of(FoldedSession(id="s"), Raw(json.dumps(context).encode()), authority=False).text
-    assert [label.holds for label in labelled(text)] == [
+    assert [label.holds for label in find_labels(text)] == [
         "recalled memory", "a clock", "the working context", "a slash command", "an overlay", "a restart notice",
     ]  # fmt: skip
     quoted = layout.tail_of(FoldedSession(id="s"), Raw(json.dumps(context).encode()), authority=True).text
-    assert labelled(quoted)[0].holds == "quoted data"
+    assert find_labels(quoted)[0].holds == "quoted data"
     assert set(labels.LABELS.values()) < {*labels.Holds.__args__}

@@ -28,7 +28,7 @@ from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.evidence import EditedByProvider, MessagesTakenBack, SummaryFound, TailReplaced
 from lore.model.jsonslice import table
-from lore.model.labels import labelled
+from lore.model.labels import find_labels
 from lore.model.limits import USER_SEGMENTS
 from lore.model.turn import Prompt, Segment
 from lore.prefix import purpose
@@ -370,7 +370,7 @@ def _volatile(segments: Sequence[Segment]) -> list[str]:
         text = block_of(segment, b"").text or ""
         varies = find_volatile_word(text)
         clock = varies is None and _CLOCK.search(text) is not None  # it need not vary surely: it was replaced
-        labels = labelled(text)
+        labels = find_labels(text)
         about = None if labels else find_topic("", text, "")
         found += [
             *[label.holds for label in labels],

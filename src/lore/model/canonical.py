@@ -1,14 +1,12 @@
-"""The one canonical encoder, and the one compact encoder.
+"""Encode and decode JSON: compactly, or in a canonical form.
 
-In: JSON text or Python values. Out: bytes. Rules:
-- `canonical` maps every spelling of one JSON value to the same bytes: keys sorted by code point, no
-  white space, shortest escapes, floats in shortest form. Values are strict: 1, 1.0, true and "1" differ.
-- `encode` keeps key order; it is how lore writes text of its own.
-- both are total: integers past 2^64 keep their digits, lone surrogates stay escapes, text that is no
-  JSON is its own canonical form.
+- `canonical` gives every spelling of one JSON value the same bytes: keys sorted by code point, no white space, shortest
+  escapes, floats in shortest form. Values of different types differ: 1, 1.0, true and "1". Text that is not JSON is its
+  own canonical form.
+- `encode` keeps the order of keys; lore writes all JSON of its own with it.
 
-orjson is the encoder; it reads integers of 2^64 and more as floats and refuses lone surrogates, so
-both go through the standard library's `json` (the slow lane), piece by piece.
+orjson does the work. It reads integers of 2^64 and more as floats and refuses lone surrogates: both go through the
+standard library's `json`, so integers keep their digits and lone surrogates stay escapes.
 """
 
 from __future__ import annotations
@@ -22,24 +20,23 @@ from typing import Any, cast
 import orjson
 
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
-_LONG_INTEGER = b"0" * 19  # in text whose digits are all zeros: ten times faster than a pattern
-_HALF = re.compile("[\ud800-\udfff]")
-_HALVES = (b"\\ud", b"\\uD")  # escapes of surrogates begin so
+_LONG_INTEGER = b"0" * 19  # looked for in text whose digits are all made zeros: ten times faster than a pattern
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE_ESCAPES = (b"\\ud", b"\\uD")
 
 
 def decode(raw: bytes) -> Any:
-    """Decode JSON text exactly; raises ValueError where it is none, RecursionError where too deep."""
-    if raw[:1] == b'"' or _LONG_INTEGER not in raw.translate(_ZEROS):  # a text has no integer
+    """Decode JSON text exactly; raises ValueError for text that is not JSON, RecursionError for too deep nesting."""
+    if raw[:1] == b'"' or _LONG_INTEGER not in raw.translate(_ZEROS):  # a string has no integer
         try:
             return orjson.loads(raw)
         except orjson.JSONDecodeError:
-            if _HALVES[0] not in raw and _HALVES[1] not in raw:
+            if not any(escape in raw for escape in _SURROGATE_ESCAPES):
                 raise
-    return json.loads(raw.decode("utf-8"), parse_constant=refuse_constant, parse_float=_finite)
+    return json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
 
 
-def refuse_constant(name: str) -> None:
-    """Raise ValueError: NaN and the infinities are no JSON."""
+def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
@@ -51,7 +48,7 @@ def _finite(text: str) -> float:
 
 
 def encode(value: object) -> bytes:
-    """Encode a value compactly, keys in the order given."""
+    """Encode a value compactly, with keys in their order."""
     try:
         return orjson.dumps(value)
     except (TypeError, ValueError):
@@ -59,7 +56,7 @@ def encode(value: object) -> bytes:
 
 
 def canonical(raw: bytes) -> bytes:
-    """Return the canonical encoding of JSON text, or the text itself where it cannot be decoded."""
+    """Return the canonical encoding of JSON text, or the text itself if it cannot be decoded."""
     try:
         value = decode(raw)
         try:
@@ -70,26 +67,26 @@ def canonical(raw: bytes) -> bytes:
         return raw
 
 
-# Letters that no escape, number or name of JSON (true, null) has: how many there are is the same in every spelling.
-_OWN = frozenset(b"ghijklmopqsvwxyzGHIJKLMNOPQRSTUVWXYZ")
-_OTHERS = bytes(byte for byte in range(256) if byte not in _OWN)
+# Letters that occur in no escape, number or literal (true, null): every spelling of a value has as many of them.
+_COUNTED = frozenset(b"ghijklmopqsvwxyzGHIJKLMNOPQRSTUVWXYZ")
+_OTHERS = bytes(byte for byte in range(256) if byte not in _COUNTED)
 _ESCAPED_LETTERS = (b"\\u004", b"\\u005", b"\\u006", b"\\u007")
 
 
 def letters(raw: bytes) -> tuple[int, ...] | None:
-    """Count what is the same however JSON text is spelled; None where letters themselves are escaped.
+    """Count letters of JSON text, first all that are counted, then some by name; None if letters are escaped.
 
-    Texts of different counts have different canonical forms; others have nearly always one. The first count is
-    that of all such letters. Costs a fraction of the canonical form.
+    Texts with different counts have different canonical forms; texts with equal counts nearly always have the same.
+    Costs a fraction of the canonical form.
     """
     if b"\\u00" in raw and any(letter in raw for letter in _ESCAPED_LETTERS):
         return None
-    own = raw.translate(None, _OTHERS)
-    return len(own), own.count(b"s"), own.count(b"l"), own.count(b"h"), own.count(b"m"), own.count(b"g")
+    found = raw.translate(None, _OTHERS)
+    return len(found), *[found.count(letter) for letter in (b"s", b"l", b"h", b"m", b"g")]
 
 
 def text_of(raw: bytes) -> str:
-    """Decode a JSON string; other JSON gives its own text. Lone surrogates are kept."""
+    """Return the text of a JSON string, lone surrogates kept; of any other JSON its own text."""
     try:
         value = decode(raw)
     except (ValueError, RecursionError):
@@ -97,19 +94,19 @@ def text_of(raw: bytes) -> str:
     return value if isinstance(value, str) else raw.decode("utf-8", "replace")
 
 
-def string_in(own: Mapping[str, bytes], key: str) -> str:
-    """Return the text of a member that is a JSON string; empty for any other."""
-    raw = own.get(key, b"")
+def string_in(members: Mapping[str, bytes], key: str) -> str:
+    """Return the text of a member that is a JSON string; empty for anything else."""
+    raw = members.get(key, b"")
     return text_of(raw) if raw[:1] == b'"' else ""
 
 
 def printable(text: str) -> str:
-    """Return text that any encoder takes: lone surrogates become visible escapes."""
+    """Return text that any encoder accepts: lone surrogates become visible escapes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _slow(value: object, *, sort: bool) -> bytes:
-    """Encode piece by piece; containers never go back to the fast lane, so nesting costs its size once."""
+    """Encode piece by piece. Containers are never tried with orjson again, so nesting costs its size once."""
     match value:
         case list() | tuple():
             items = cast("list[object]", value)
@@ -119,7 +116,7 @@ def _slow(value: object, *, sort: bool) -> bytes:
             keys = sorted(table) if sort else list(table)
             parts = [_slow(key, sort=sort) + b":" + _slow(table[key], sort=sort) for key in keys]
             return b"{" + b",".join(parts) + b"}"
-        case str() if _HALF.search(value):
+        case str() if _SURROGATE.search(value):
             return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
         case int() if not isinstance(value, bool):
             return str(value).encode()

@@ -1,11 +1,8 @@
-"""Items of the timeline and the blocks of their content: what `append` carries and the fold keeps.
+"""Items of the timeline and the blocks of their content, as lore's session log (version 1) writes them.
 
-Rules: immutable; content is JSON text as it was recorded (`Raw`, a slice of its line), so that what a
-writer spelled is what an assembler writes again; only what must be compared (ids, kinds, names) is
-decoded. `NULL` stands for content that is absent. None can be part of a cycle: the garbage collector is
-told to leave them alone, for there are many.
-
-Shapes: lore's session log, version 1 (the README of this package names the contract).
+Items are immutable. Content is JSON as it was recorded (`Raw`, a slice of its line), so that an assembler writes it
+again to the byte; only ids, kinds and names are decoded. Absent content is `NULL`. No item can be part of a reference
+cycle: the garbage collector need not look at them, and there are many.
 """
 
 from __future__ import annotations
@@ -22,35 +19,35 @@ NULL = Raw(b"null")
 
 
 class _Tagged(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag_field="type"):
-    """What items and blocks have in common: told apart by `type`, and strict about their fields."""
+    """The base of items and blocks: `type` says which one it is; unknown fields are refused."""
 
 
 class RawBlock(_Tagged, frozen=True, omit_defaults=True, tag="raw"):
-    """A block of a provider's own shape, verbatim; `dialect` is whose, None: its shape tells."""
+    """A block in the shape of a provider's API, verbatim."""
 
     json: Raw
-    dialect: str | None = None
+    dialect: str | None = None  # whose API; None: the shape shows it
 
 
 class TextBlock(_Tagged, frozen=True, omit_defaults=True, tag="text"):
-    """Text; `text` is a JSON string. `raw` is the block as its provider gave it, where that says more."""
+    """Text."""
 
-    text: Raw
-    raw: RawBlock | None = None
+    text: Raw  # a JSON string
+    raw: RawBlock | None = None  # the block as the provider wrote it, if it has more than the text
 
 
 class ThinkingBlock(_Tagged, frozen=True, omit_defaults=True, tag="thinking"):
-    """A model's reasoning, with the provider's signature where it gave one."""
+    """A model's reasoning."""
 
-    text: Raw
-    signature: str | None = None
+    text: Raw  # a JSON string
+    signature: str | None = None  # the provider's, which it wants back
 
 
 class ImageBlock(_Tagged, frozen=True, tag="image"):
-    """An image in base64; `data` is a JSON string."""
+    """An image."""
 
     media_type: str
-    data: Raw
+    data: Raw  # base64 in a JSON string
 
 
 Block: TypeAlias = TextBlock | ThinkingBlock | ImageBlock | RawBlock
@@ -58,56 +55,53 @@ Status: TypeAlias = Literal["running", "completed", "failed"]
 
 
 class UserMessage(_Tagged, frozen=True, omit_defaults=True, tag="user_message"):
-    """What a user, or a harness in the user's place (`source`), said. Either `text` or `blocks`."""
+    """A message in the user's role, with either `text` or `blocks`."""
 
     uuid: str
     text: Raw = NULL
     blocks: tuple[Block, ...] | None = None
-    source: str = "user"
+    source: str = "user"  # or `context_injection` (added by lore or a harness), or `tick` (scheduled)
 
 
 class AssistantMessage(_Tagged, frozen=True, omit_defaults=True, tag="assistant_message"):
-    """What the model said. Either `text` or `blocks`. Items of one `response_id` are one response."""
+    """A message of the model, with either `text` or `blocks`."""
 
     uuid: str
     text: Raw = NULL
     blocks: tuple[Block, ...] | None = None
     stop_reason: str | None = None
-    response_id: str | None = None
+    response_id: str | None = None  # items of one response have the same
 
 
 class ToolCall(_Tagged, frozen=True, omit_defaults=True, tag="tool_call"):
-    """A tool call together with its result; `output` is a JSON string or an array of blocks, `error` a string.
-
-    `raw` is the call as its provider gave it, where that says more than name and input.
-    """
+    """A tool call together with its result."""
 
     uuid: str
     call_id: str
     name: str
     input: Raw
     status: Status = "running"
-    output: Raw = NULL
-    error: Raw = NULL
-    detail: Raw = NULL
-    response_id: str | None = None
-    raw: RawBlock | None = None
+    output: Raw = NULL  # a JSON string or an array of blocks
+    error: Raw = NULL  # a JSON string
+    detail: Raw = NULL  # what the client noted of the result, in any shape
+    response_id: str | None = None  # items of one response have the same
+    raw: RawBlock | None = None  # the call as the provider wrote it, if it has more than name and input
 
 
 class CompactDivider(_Tagged, frozen=True, omit_defaults=True, tag="compact_divider"):
-    """Where a compaction pruned `pruned` items; `summary` is a JSON string, `trigger` the word that was recorded."""
+    """The place where a compaction pruned items."""
 
     uuid: str
-    trigger: str
-    pre_tokens: int | None = None
-    post_tokens: int | None = None
-    summary: Raw = NULL
-    pruned: int = 0
+    trigger: str  # the recorded word
+    pre_tokens: int | None = None  # tokens of the context before the compaction
+    post_tokens: int | None = None  # and after it
+    summary: Raw = NULL  # a JSON string
+    pruned: int = 0  # number of items that were pruned
     duration_ms: int | float | None = None
 
 
 class OpaqueItem(_Tagged, frozen=True, tag="opaque"):
-    """A record that stands in the timeline though lore cannot model it, verbatim."""
+    """A record of the timeline that lore does not understand, verbatim."""
 
     uuid: str
     record: Raw
@@ -117,12 +111,12 @@ Item: TypeAlias = UserMessage | AssistantMessage | ToolCall | CompactDivider | O
 
 
 def is_absent(raw: Raw) -> bool:
-    """Tell whether optional content is missing (or an explicit null)."""
+    """Return whether optional content is missing or null."""
     return raw == NULL  # compares lengths first, and copies nothing
 
 
 def is_blank(text: Raw | bytes) -> bool:
-    """Tell whether a JSON string says nothing but white space: providers refuse such a text. O(1) for long ones."""
+    """Return whether a JSON string holds only white space, which providers refuse. Costs O(1) for a long text."""
     start = bytes(memoryview(text)[1:65]).lstrip(b" ")[:1]
     if start and start not in b'\\"':
         return False
@@ -130,7 +124,7 @@ def is_blank(text: Raw | bytes) -> bool:
 
 
 def blocks_of(raw: bytes) -> tuple[Block, ...]:
-    """Decode an array of blocks; raises ValueError where it is none."""
+    """Decode an array of blocks; raises ValueError for anything else."""
     try:
         return _BLOCKS.decode(raw)
     except msgspec.DecodeError:

@@ -1,11 +1,11 @@
-"""The labels that a program's own text opens with: lore's layout writes its own by this table, the guards know all.
+"""Labels that programs write before text that they add to a prompt, and what follows each label.
 
-In: text. Out: the labels that it holds, and what stands under them. Rules: a label counts at the beginning of a line
-(mark-up and a tag before it aside), where programs write it; in the middle of a sentence somebody speaks of it. Labels
-are told apart by their case. Settings may add to the table (`[check] tail_labels`). Cost: O(text).
+lore's layout writes its labels from this table; checks look for all of them. A label counts at the beginning of a line,
+after mark-up or one tag: in the middle of a sentence, a person writes about it. Case matters. Settings add labels
+(`[check] tail_labels`). Costs O(text).
 
 Sources: lore's own layout; netclaw's assembler (its volatile block, its `[system: …]` nudges); the reminders of Claude
-Code and of agents after it.
+Code and of similar agents.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Holds: TypeAlias = Literal[
     "text under a label of the settings",
 ]  # fmt: skip
 
-# What lore's layout writes: the part of a turn's context, its label.
+# Labels that lore's layout writes
 MEMORY_RECALL, CURRENT_TIME, WORKING_CONTEXT = "[memory-recall]", "[current-time]", "[working-context]"
 SLASH_COMMAND, OVERLAY, RESTART_NOTICE = "[slash-command]", "[overlay]", "[restart-notice]"
-KNOWLEDGE_UPDATE = "[knowledge update"  # goes on with a token and a bracket
-CONTEXT_REFRESH = "[Context refresh"  # goes on with a time and a bracket
-DATA = "<<<DATA"  # goes on with a digest
+KNOWLEDGE_UPDATE = "[knowledge update"  # a token and a bracket follow
+CONTEXT_REFRESH = "[Context refresh"  # a time and a bracket follow
+DATA = "<<<DATA"  # a digest follows
 
 LABELS: dict[str, Holds] = {
     MEMORY_RECALL: "recalled memory",
@@ -48,19 +48,19 @@ LABELS: dict[str, Holds] = {
 _BEFORE = r"[ \t>*#-]{0,8}(?:<[\w-]{1,40}>[ \t]?)?(?:\[system:[ \t]?)?"  # mark-up, a wrapper's tag, a nudge's opening
 
 
-class Labelled(NamedTuple):
-    """What stands under a label, and the line from the label on."""
+class LabelledLine(NamedTuple):
+    """A label in a text."""
 
-    holds: Holds
-    line: str
+    holds: Holds  # what follows the label
+    line: str  # the line from the label on
 
 
-def labelled(text: str, more: tuple[str, ...] = ()) -> tuple[Labelled, ...]:
-    """Return the labels that a text holds, each kind once, in their order; `more` are those of the settings."""
-    found: dict[Holds, Labelled] = {}
+def find_labels(text: str, more: tuple[str, ...] = ()) -> tuple[LabelledLine, ...]:
+    """Return the labels in a text in their order, each kind once; `more` are the labels of the settings."""
+    found: dict[Holds, LabelledLine] = {}
     for match in _pattern(more).finditer(text):
         holds = LABELS.get(match["label"], "text under a label of the settings")
-        found.setdefault(holds, Labelled(holds, match["line"]))
+        found.setdefault(holds, LabelledLine(holds, match["line"]))
     return tuple(found.values())
 
 

@@ -1,10 +1,10 @@
-"""Who serves a request: known by its host, else by its model, else by its shape; and what its path says.
+"""Which provider serves a request, by its host, its model or its dialect; and what the path of a request says.
 
-In: the endpoint (host and path), the model, the dialect. Out: one word, `""` where nothing tells. A body of
-one provider's shape is often sent to another (a gateway, an engine on the own machine): so the host comes
-first, and a host that is not listed is nobody that lore knows. Gemini and Vertex (`/models/X:generateContent`), Bedrock
-(`/model/X/converse`) and Azure (`/deployments/X/…`) name the model in the path and not in the body; how an answer
-is delivered (whole or as a stream) is another path and the same cache. Sources: the providers' API references.
+A body in one provider's shape is often sent to another one (a gateway, an engine on the user's machine), so the host
+decides, and the provider of a host that is not listed is unknown (`""`). Gemini and Vertex
+(`/models/X:generateContent`), Bedrock (`/model/X/converse`) and Azure (`/deployments/X/…`) name the model in the path
+and not in the body. A whole answer and a stream have different paths and the same cache. Sources: the providers' API
+references.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _DELIVERY = ((":streamGenerateContent", ":generateContent"), (":streamRawPredict
              ("/converse-stream", "/converse"), ("/invoke-with-response-stream", "/invoke"))  # fmt: skip
 UNKNOWN = ""
 
-# Names that gateways give to who answered, in lower case, and what ids of a provider's answers begin with.
+# Names that gateways give to providers, in lower case; how ids in a provider's responses begin.
 _NAMES = {
     "anthropic": "anthropic", "openai": "openai", "amazon bedrock": "bedrock", "bedrock": "bedrock", "azure": "azure",
     "google": "vertex", "google vertex": "vertex", "vertex_ai": "vertex", "vertex": "vertex",
@@ -65,25 +65,25 @@ _IDS: tuple[tuple[str, str], ...] = (
     ("toolu_vrtx_", "vertex"), ("msg_vrtx_", "vertex"),
     ("toolu_", "anthropic"), ("msg_", "anthropic"), ("call_", "call"), ("chatcmpl-tool-", "engine"),
 )  # fmt: skip
-GATEWAYS = frozenset(("openrouter", UNKNOWN))  # whose host does not say who answers
+GATEWAYS = frozenset(("openrouter", UNKNOWN))  # their host does not say which provider answers
 LLAMA_CPP = "llama.cpp"
-ENGINES = frozenset(("vllm", "sglang", LLAMA_CPP, "lmcache"))  # that serve anybody's models, at any host
+ENGINES = frozenset(("vllm", "sglang", LLAMA_CPP, "lmcache"))  # they serve any model at any host
 
 
 def named_provider(answered_by: str) -> str:
-    """Name the provider that a gateway says answered, by its name or its host; `""` for one that is not listed."""
+    """Return the provider that a gateway names, by name or host; `""` for one that is not listed."""
     name = answered_by.strip().lower()
     host = name.rpartition("://")[2].partition("/")[0]
     return _NAMES.get(name) or (provider_of(host, None, "") if "." in host else UNKNOWN)
 
 
 def provider_by_id(name: str) -> str:
-    """Tell by the beginning of an id (of a call, of a response) whose it is; `""` where it does not say."""
+    """Return the provider whose ids of calls or responses begin as this one; `""` if none does."""
     return next((provider for begin, provider in _IDS if name.startswith(begin)), UNKNOWN)
 
 
 def provider_of(endpoint: str, model: str | None, dialect: str) -> str:
-    """Name the provider; `""` where a host is given that is not listed, or nothing tells."""
+    """Return the provider of a request; `""` for a host that is not listed, or if nothing shows it."""
     host = endpoint.partition("/")[0].partition(":")[0].lower()
     if host:
         return next((name for part, name in _HOSTS if _is_host(host, part)), UNKNOWN)
@@ -99,34 +99,34 @@ def _is_host(host: str, part: str) -> bool:
     return host == part or host.endswith((part if part.startswith(".") else "." + part, "-" + part))
 
 
-class Exact(NamedTuple):
-    """A model pattern (shell style) that is cached at breakpoints alone, since when, and the source."""
+class ExactBreakpoints(NamedTuple):
+    """Models whose requests are cached at breakpoints alone."""
 
-    model: str
+    model: str  # shell pattern
     since: str
     source: str
 
 
-EXACT: tuple[Exact, ...] = (
-    Exact("gpt-5.[6-9]*", "2026-07", "OpenAI prompt caching guide: explicit breakpoints"),
-    Exact("gpt-[6-9]*", "2026-09", "OpenAI prompt caching guide: explicit breakpoints"),
+EXACT_BREAKPOINTS: tuple[ExactBreakpoints, ...] = (
+    ExactBreakpoints("gpt-5.[6-9]*", "2026-07", "OpenAI prompt caching guide: explicit breakpoints"),
+    ExactBreakpoints("gpt-[6-9]*", "2026-09", "OpenAI prompt caching guide: explicit breakpoints"),
 )
 
 
 def has_exact_breakpoints(model: str | None) -> bool:
-    """Tell whether a model's requests are cached at breakpoints, and at no shorter prefix."""
+    """Return whether a model's requests are cached at breakpoints, and at no shorter prefix."""
     name = (model or "").rsplit("/", 1)[-1]
-    return any(matches_shell(row.model, name) for row in EXACT)
+    return any(matches_shell(row.model, name) for row in EXACT_BREAKPOINTS)
 
 
 def model_in(endpoint: str) -> str | None:
-    """Return the model that a path names; of an ARN its last part. None where it names none."""
+    """Return the model in a request's path, of an ARN its last part; None if the path names none."""
     match = _MODEL_PATH.search(endpoint)
     return None if match is None else unquote(match[match.lastgroup or 0]).rpartition("/")[2] or None
 
 
 def place_in(endpoint: str) -> str:
-    """Return an endpoint without its model and without how it delivers: what decides which cache is asked."""
+    """Return an endpoint without the model and without the kind of delivery: requests there share a cache."""
     match = _MODEL_PATH.search(endpoint)
     if match is not None:
         start, end = match.span(match.lastgroup or 0)
@@ -137,35 +137,39 @@ def place_in(endpoint: str) -> str:
     return endpoint
 
 
-class SpokenTo(NamedTuple):
-    """A model pattern (shell style), the dialects in which a provider takes requests for it, since when."""
+class ModelDialects(NamedTuple):
+    """The dialects in which a provider accepts requests for some models."""
 
-    model: str
+    model: str  # shell pattern
     dialects: tuple[str, ...]
     since: str
     source: str
 
 
 _BOTH = ("openai-responses", "openai-chat")
-SPOKEN_TO: tuple[SpokenTo, ...] = (
-    SpokenTo("claude-*", ("anthropic",), "2026-11", "Anthropic API reference: Messages"),
-    SpokenTo("gemini-*", ("gemini",), "2026-11", "Gemini API reference: generateContent"),
+MODEL_DIALECTS: tuple[ModelDialects, ...] = (
+    ModelDialects("claude-*", ("anthropic",), "2026-11", "Anthropic API reference: Messages"),
+    ModelDialects("gemini-*", ("gemini",), "2026-11", "Gemini API reference: generateContent"),
     *(
-        SpokenTo(f"{region}{owner}.*", ("bedrock",), "2026-11", "Bedrock user guide: models of Converse")
+        ModelDialects(f"{region}{owner}.*", ("bedrock",), "2026-11", "Bedrock user guide: models of Converse")
         for owner in ("amazon", "meta", "cohere", "mistral", "ai21", "deepseek", "qwen", "openai", "writer")
         for region in ("", "*.")
     ),
-    SpokenTo("anthropic.*", ("bedrock", "anthropic"), "2026-11", "Bedrock: Converse, and Anthropic's own Messages"),
-    SpokenTo("*.anthropic.*", ("bedrock", "anthropic"), "2026-11", "Bedrock: Converse, and Anthropic's own Messages"),
+    ModelDialects(
+        "anthropic.*", ("bedrock", "anthropic"), "2026-11", "Bedrock: Converse, and Anthropic's own Messages"
+    ),
+    ModelDialects(
+        "*.anthropic.*", ("bedrock", "anthropic"), "2026-11", "Bedrock: Converse, and Anthropic's own Messages"
+    ),
     *(
-        SpokenTo(name, _BOTH, "2026-11", "OpenAI API reference: Responses and Chat Completions")
+        ModelDialects(name, _BOTH, "2026-11", "OpenAI API reference: Responses and Chat Completions")
         for name in ("gpt-*", "o1*", "o3*", "o4*", "chatgpt-*")
     ),
-    SpokenTo("mistral-*", ("openai-chat",), "2026-11", "Mistral API reference: chat completions"),
+    ModelDialects("mistral-*", ("openai-chat",), "2026-11", "Mistral API reference: chat completions"),
 )
 
 
 def dialects_for(model: str) -> tuple[str, ...]:
-    """Return the dialects in which a provider takes requests for a model: one, several, or none that is known."""
+    """Return the dialects in which a provider accepts requests for a model; empty if none is known."""
     name = model.rsplit("/", 1)[-1]
-    return next((row.dialects for row in SPOKEN_TO if matches_shell(row.model, name)), ())
+    return next((row.dialects for row in MODEL_DIALECTS if matches_shell(row.model, name)), ())

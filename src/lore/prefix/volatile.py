@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from lore.model.codes import Code
 from lore.model.differences import Varies, VaryingKind
-from lore.model.labels import MEMORY_RECALL, Holds, labelled
+from lore.model.labels import MEMORY_RECALL, Holds, find_labels
 from lore.model.limits import CLOCK_SIGNS, VARYING_TEXT
 from lore.model.vector import common_prefix, common_suffix
 from lore.prefix import volatile_patterns as p
@@ -149,7 +149,7 @@ def find_volatile_in_system(text: str, labels: tuple[str, ...] = ()) -> Volatile
     `labels` are those of the settings.
     """
     word = find_volatile_word(text)
-    if word is None and (label := next(iter(labelled(text, labels)), None)) is not None:
+    if word is None and (label := next(iter(find_labels(text, labels)), None)) is not None:
         word = VolatileWord(label.holds, label.line)
     return word
 
@@ -163,7 +163,7 @@ def find_topic(context: str, previous: str, current: str) -> str | None:
     `context` is the text before it. Headings in both count, and so does the first line of either side.
     """
     for text in (previous[:_CONTEXT], current[:_CONTEXT]):
-        if MEMORY_RECALL in text and any(label.holds == "recalled memory" for label in labelled(text)):
+        if MEMORY_RECALL in text and any(label.holds == "recalled memory" for label in find_labels(text)):
             return "memory"
     for text in (previous, current):
         if any(sign.search(text, 0, _CONTEXT) for sign in (p.GIT_LINE, p.GIT_WORDS, p.TREE_LINE)):
@@ -222,7 +222,7 @@ def find_wrapper(previous: str, current: str, *, any_end: bool = False) -> TextW
         return None
     is_addition = is_end and gone[0] in "\n\r\t <[" and len(gone) <= _LONGEST_ADDITION
     gone = gone.strip()
-    holds: tuple[Holds, ...] = tuple([label.holds for label in labelled(gone)])
+    holds: tuple[Holds, ...] = tuple([label.holds for label in find_labels(gone)])
     by_program = bool(holds) or is_reminder(gone) or p.TAGGED.fullmatch(gone) is not None
     return TextWrapper(gone, holds) if by_program or (any_end and is_addition) else None
 
@@ -239,7 +239,7 @@ def is_made_by_program(text: str, labels: tuple[str, ...] = ()) -> bool:
     """
     return (
         is_reminder(text)
-        or bool(labelled(text, labels))
+        or bool(find_labels(text, labels))
         or p.TIMESTAMPED.match(text) is not None
         or find_volatile_word(text) is not None
     )
