@@ -26,7 +26,7 @@ ARN = "arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Ainference-profile%2Fus.anthropic.cl
         ("", None, "anthropic", ""),
     ],
 )
-def test_the_host_says_who_serves_then_the_model_then_the_shape(endpoint, model, dialect, provider):
+def test_provider_is_found_by_host_model_or_dialect(endpoint, model, dialect, provider):
     assert provider_of(endpoint, model, dialect) == provider
 
 
@@ -45,11 +45,11 @@ def test_the_host_says_who_serves_then_the_model_then_the_shape(endpoint, model,
         ("", None),
     ],
 )  # fmt: skip
-def test_a_path_may_name_the_model(endpoint, model):
+def test_model_is_read_from_the_path(endpoint, model):
     assert model_in(endpoint) == model
 
 
-def test_the_same_cache_is_asked_whole_or_as_a_stream_and_by_every_model_of_a_host():
+def test_streamed_and_whole_answers_share_a_place():
     assert place_in(GEMINI + "generateContent") == place_in(GEMINI + "streamGenerateContent")
     assert place_in(BEDROCK + "a/converse") == place_in(BEDROCK + "b%3A0/converse-stream")
     assert place_in(BEDROCK + "a/converse") != place_in(BEDROCK + "a/invoke")

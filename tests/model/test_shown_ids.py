@@ -23,18 +23,18 @@ ids = st.lists(
         ("abcdefgh", ("abcdefgh", "abcdefgh"), "abcde"),
     ],
 )
-def test_ids_are_shown_as_their_shortest_unique_prefix(name, names, form):
+def test_short_form_is_the_shortest_unique_prefix(name, names, form):
     assert shown_ids([name, *names], {})[name] == form
 
 
-def test_an_id_keeps_its_form_and_those_that_come_later_get_longer_ones():
+def test_later_id_gets_a_longer_form():
     shown = shown_ids(["019eb111"], {})
     later = shown_ids(["019eb222", "019eb111"], shown)
     assert later == {"019eb111": "019eb", "019eb222": "019eb2"}
 
 
 @given(st.lists(ids, max_size=4))
-def test_forms_never_change_and_are_all_different(batches):
+def test_short_forms_never_change_and_differ(batches):
     shown = {}
     for batch in batches:
         before, shown = shown, shown_ids(batch, shown)
@@ -45,7 +45,7 @@ def test_forms_never_change_and_are_all_different(batches):
 
 
 @given(ids, st.randoms())
-def test_the_order_of_a_batch_does_not_matter(batch, random):
+def test_order_of_ids_does_not_matter(batch, random):
     other = list(batch)
     random.shuffle(other)
     assert shown_ids(other, {}) == shown_ids(batch, {})
