@@ -224,14 +224,6 @@ def test_forgotten_chain_is_not_continued():
     assert chains.add(parsed(body("c" * 50_000, assistant("x"), "y"))) == ("chain-3", 2)
 
 
-def test_chain_in_use_is_not_forgotten():
-    history, chains = ["a" * 20_000], Chains(remembered=300_000)
-    for number in range(50):
-        assert chains.add(parsed(body(*history))) == ("main", number + 1)
-        history += [assistant(f"answer {number}"), f"question {number}"]
-        chains.add(parsed(body(f"{number}" * 10_000)))
-
-
 def test_memory_of_chains_is_bounded():
     chains = Chains(remembered=1_000_000)
     for number in range(300):

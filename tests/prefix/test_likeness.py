@@ -81,25 +81,17 @@ CHAT_CALL = {"role": "assistant", "content": None, "tool_calls": [{"id": NAME, "
 ITEM = {"type": "function_call", "call_id": NAME, "name": "ls", "arguments": "{}"}
 BEDROCK_CALL = {"role": "assistant", "content": [{"toolUse": {"toolUseId": NAME, "name": "ls", "input": {}}}]}
 CALLS = {
-    "anthropic": (
-        ANTHROPIC_CALL,
-        {"messages": [ANTHROPIC_CALL, {"role": "user", "content": [{"type": "tool_result", "tool_use_id": NAME}]}]},
-    ),
-    "openai-chat": (CHAT_CALL, {"messages": [CHAT_CALL, {"role": "tool", "tool_call_id": NAME, "content": "x"}]}),
-    "openai-responses": (
-        ITEM, {"input": [ITEM, {"type": "function_call_output", "call_id": NAME, "output": "x"}]},
-    ),
-    "bedrock": (
-        BEDROCK_CALL,
-        {"messages": [BEDROCK_CALL, {"role": "user", "content": [{"toolResult": {"toolUseId": NAME, "content": []}}]}]},
-    ),
-}  # fmt: skip
+    "anthropic": ("messages", ANTHROPIC_CALL),
+    "openai-chat": ("messages", CHAT_CALL),
+    "openai-responses": ("input", ITEM),
+    "bedrock": ("messages", BEDROCK_CALL),
+}
 
 
 @pytest.mark.parametrize("dialect", CALLS)
 def test_reply_is_known_by_the_id_of_its_call(dialect):
-    reply, request = CALLS[dialect]
-    prompt = DIALECTS[dialect].parse(json.dumps({"model": "m", **request}).encode(), "wire", Memo())
+    member, reply = CALLS[dialect]
+    prompt = DIALECTS[dialect].parse(dumps({"model": "m", member: [reply]}), "wire", Memo())
     assert holds_reply(prompt, dumps([reply]))
     assert not holds_reply(prompt, dumps([reply]).replace(NAME.encode(), b"toolu_01B09q90qw90lq917835"))
 

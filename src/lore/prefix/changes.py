@@ -81,7 +81,7 @@ def explain_section(
     can_grow, size = section == "messages", len(previous)
     if previous == current[:size] and (size == len(current) or (can_grow and _begins_message(current[size]))):
         return []
-    mismatches = find_mismatches(_split_messages(previous, start), _split_messages(current, start), can_grow=can_grow)
+    mismatches = _find_mismatches(_split_messages(previous, start), _split_messages(current, start), can_grow=can_grow)
     return _SectionExplainer(section, mismatches, context).causes()
 
 
@@ -120,12 +120,12 @@ class _Message(NamedTuple):
         return tuple([call_id for call_id in ids if call_id is not None])
 
 
-class Mismatch(NamedTuple):
+class _Mismatch(NamedTuple):
     """Two corresponding segments that differ, or a segment without a counterpart."""
 
     previous: Segment | None
     current: Segment | None
-    position: int  # in the previous prompt; of an inserted segment: that of the one before which it was inserted
+    position: int  # in the previous prompt; an inserted segment has that of the next one
     envelope: bytes  # of the message that holds it
     in_kept_message: bool = False  # the message around it is on both sides
     is_followed: bool = False  # the current prompt continues after this message
@@ -162,19 +162,19 @@ def _split_messages(segments: Iterable[Segment], start: int) -> list[_Message]:
     return messages
 
 
-def find_mismatches(previous: Sequence[_Message], current: Sequence[_Message], *, can_grow: bool) -> list[Mismatch]:
+def _find_mismatches(previous: Sequence[_Message], current: Sequence[_Message], *, can_grow: bool) -> list[_Mismatch]:
     """Return where messages differ; if they grow, messages after the previous prompt's last one are no difference."""
-    mismatches: list[Mismatch] = []
+    mismatches: list[_Mismatch] = []
     for old, new in _pair_messages(previous, current, can_grow=can_grow):
         if old is not None and new is not None:
             is_followed = new.position != current[-1].position
             mismatches += _compare_messages(old, new, is_last=can_grow and old is previous[-1], is_followed=is_followed)
         elif new is not None:
             inserted = [segment for segment in new.segments if segment.kind != "envelope"] or new.segments
-            mismatches += [Mismatch(None, segment, new.position, new.envelope) for segment in inserted]
+            mismatches += [_Mismatch(None, segment, new.position, new.envelope) for segment in inserted]
         elif old is not None:
             mismatches += [
-                Mismatch(segment, None, position, old.envelope)
+                _Mismatch(segment, None, position, old.envelope)
                 for position, segment in enumerate(old.segments, old.position)
                 if segment.kind != "envelope" or len(old.segments) == 1
             ]
@@ -269,9 +269,9 @@ def _share_words(previous: bytes, current: bytes, words: dict[bytes, frozenset[b
     return 2 * len(before & after) >= max(1, min(len(before), len(after)))
 
 
-def _compare_messages(old: _Message, new: _Message, *, is_last: bool, is_followed: bool) -> list[Mismatch]:
+def _compare_messages(old: _Message, new: _Message, *, is_last: bool, is_followed: bool) -> list[_Mismatch]:
     """Return how one message became another; blocks that the last one gained at its end are no difference."""
-    mismatches: list[Mismatch] = []
+    mismatches: list[_Mismatch] = []
     envelope = new.envelope or old.envelope
     for gap in find_gaps(old.bytes, new.bytes, can_grow=is_last):
         segments = old.segments[gap.previous.start : gap.previous.stop]
@@ -283,7 +283,9 @@ def _compare_messages(old: _Message, new: _Message, *, is_last: bool, is_followe
             pairs.pop()
         position = old.position + gap.previous.start
         for segment, new_segment in pairs:
-            mismatch = Mismatch(segment, new_segment, position, envelope, in_kept_message=True, is_followed=is_followed)
+            mismatch = _Mismatch(
+                segment, new_segment, position, envelope, in_kept_message=True, is_followed=is_followed
+            )
             mismatches.append(mismatch)
             position += segment is not None
     return mismatches
@@ -311,7 +313,7 @@ def _find_same_role(segments: Sequence[Segment], envelope: bytes, old: Segment, 
 class _BlockPair:
     """Two corresponding segments that differ, with their parts."""
 
-    def __init__(self, previous: Segment, current: Segment, mismatch: Mismatch) -> None:
+    def __init__(self, previous: Segment, current: Segment, mismatch: _Mismatch) -> None:
         self.previous, self.current, self.mismatch = previous, current, mismatch
         self.before = blocks.block_of(previous, mismatch.envelope)
         self.after = blocks.block_of(current, mismatch.envelope)
@@ -352,7 +354,7 @@ def _excerpt_piece(segment: Segment, text: str | None, piece: bytes, at: int) ->
 class _SectionExplainer:
     """Explains the mismatches of one section."""
 
-    def __init__(self, section: str, mismatches: Sequence[Mismatch], context: PromptContext) -> None:
+    def __init__(self, section: str, mismatches: Sequence[_Mismatch], context: PromptContext) -> None:
         self._section = section
         self._mismatches = mismatches
         self._context = context
@@ -384,7 +386,7 @@ class _SectionExplainer:
         return causes
 
     def _cause(
-        self, mismatch: Mismatch, code: Code, evidence: d.Difference, *, override: CauseKind | None = None,
+        self, mismatch: _Mismatch, code: Code, evidence: d.Difference, *, override: CauseKind | None = None,
         respelled: bool = False, differs: bool = False,
     ) -> Cause:  # fmt: skip
         path = mismatch.segment.path
@@ -392,7 +394,7 @@ class _SectionExplainer:
             code, self._section, evidence, mismatch.position, override, path, respelled=respelled, differs=differs
         )
 
-    def _explain_cut(self, run: Sequence[Mismatch]) -> Cause | None:
+    def _explain_cut(self, run: Sequence[_Mismatch]) -> Cause | None:
         """Return the cause of adjacent messages that are gone, an answer of the model among them: history was cut.
 
         The reminders, thinking and images that they held are no causes of their own.
@@ -406,7 +408,7 @@ class _SectionExplainer:
         evidence = d.MessagesGone(len(paths), paths[0], paths[-1], excerpt(run[0].previous, 0, 0, 60))
         return self._cause(run[0], Code.PREFIX_MOVED, evidence)
 
-    def _explain(self, mismatch: Mismatch) -> list[Cause]:
+    def _explain(self, mismatch: _Mismatch) -> list[Cause]:
         previous, current = mismatch.previous, mismatch.current
         if previous is None or current is None:
             return [self._explain_unpaired(mismatch)]
@@ -434,14 +436,14 @@ class _SectionExplainer:
             return self._explain_text(pair, before.text, after.text)
         return [self._explain_other(pair)]
 
-    def _explain_empty(self, mismatch: Mismatch, *, whole: bool) -> Cause:
+    def _explain_empty(self, mismatch: _Mismatch, *, whole: bool) -> Cause:
         """Return the cause of members that hold nothing; whether a chat template prints them, only usage can tell."""
         has_template = self._context.has_template
         evidence = d.EmptyMember(mismatch.segment.path, whole=whole, templated=has_template)
         override = "unattributable" if has_template else "expected"
         return self._cause(mismatch, Code.SERIALISATION_CHANGED, evidence, override=override, respelled=True)
 
-    def _explain_unpaired(self, mismatch: Mismatch) -> Cause:
+    def _explain_unpaired(self, mismatch: _Mismatch) -> Cause:
         """Return the cause of a segment that the other side lacks or has elsewhere."""
         segment, is_gone, context = mismatch.segment, mismatch.current is None, self._context
         path = segment.path
@@ -465,7 +467,7 @@ class _SectionExplainer:
         moved = d.BlockMoved(path, block.kind, "moved" if has_moved else change, excerpt(segment, 0, 0, 60), what)
         return self._cause(mismatch, code, moved)
 
-    def _name_unpaired_text(self, mismatch: Mismatch, text: str, *, has_moved: bool) -> tuple[Code, d.Varies]:
+    def _name_unpaired_text(self, mismatch: _Mismatch, text: str, *, has_moved: bool) -> tuple[Code, d.Varies]:
         """Return the code and topic of a text block that the other side lacks."""
         if has_moved or is_reminder(text):
             return Code.REMINDER_MOVED, ""
@@ -586,10 +588,10 @@ class _SectionExplainer:
         return self._cause(pair.mismatch, Code.PREFIX_MOVED, d.BlockChanged(pair.path, *pair.excerpts()), differs=True)
 
 
-def _join_gone(mismatches: Sequence[Mismatch]) -> list[list[Mismatch]]:
+def _join_gone(mismatches: Sequence[_Mismatch]) -> list[list[_Mismatch]]:
     """Put adjacent messages that are gone into one run; every other mismatch is a run of its own."""
-    runs: list[list[Mismatch]] = []
-    last: Mismatch | None = None
+    runs: list[list[_Mismatch]] = []
+    last: _Mismatch | None = None
     for mismatch in mismatches:
         is_adjacent = last is not None and mismatch.position - last.position <= 2  # an envelope lies between messages
         if last is None or not is_adjacent or any(one.current or one.in_kept_message for one in (last, mismatch)):
