@@ -1,4 +1,4 @@
-"""Agreement: what is counted."""
+"""How far predictions agree with usage."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import pytest
 from lore.judge.agreement import Transition, agreement_of
 
 
-def test_exact_near_and_far_are_counted_beside_the_error_of_the_naive_rule():
+def test_exact_and_close_predictions_are_counted():
     found = agreement_of([Transition(100, 100, 100), Transition(100, 98, 110), Transition(100, 90, 100)])
     assert (found.turns, found.exact, found.within_2_percent) == (3, 1, 2)
     assert (found.mean_absolute_error_tokens, found.naive_mean_absolute_error_tokens) == (4.0, 3.3)
 
 
-def test_drops_are_foreseen_missed_or_false():
+def test_drops_are_predicted_missed_or_false():
     rows = [
         Transition(0, 0, 5_000),
         Transition(0, 5_000, 5_000),
@@ -26,8 +26,8 @@ def test_drops_are_foreseen_missed_or_false():
 
 
 @pytest.mark.parametrize(("likely", "score"), [(1.0, 0.5), (0.5, 0.25), (0.0, 0.5), (None, 0.0)])
-def test_chances_are_scored_by_how_far_they_are_from_what_came(likely, score):
-    """Two of four fell; None: what came was said."""
+def test_brier_score_measures_predicted_probabilities(likely, score):
+    """Two of four turns fell; None: the outcome was predicted with certainty."""
     fell = (True, True, False, False)
     rows = [Transition(0 if drop else 5_000, 0, 5_000, float(drop) if likely is None else likely) for drop in fell]
     found = agreement_of(rows)

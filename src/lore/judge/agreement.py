@@ -1,11 +1,8 @@
-"""What simulated turns come to, how far predictions agree with bills, and why turns have no price.
+"""Sums over simulated turns, how far predictions agree with usage, and why turns have no price.
 
-In: turns in order, and one row a transition (two turns of a chain that were both billed). Out: the figures of
-`lore simulate`. Rules: a copy of a turn (a fork repeats its responses) counts once; predictions are compared beside
-the rule that needs no model, `read(n-1) + write(n-1)`, and one that says nothing is compared as that would be, so that
-silence never pays; how likely a drop was said to be is scored as Brier does, the mean of the squared differences from
-what came (1 or 0), beside the score of whoever always says the share of turns that fell; what is unknown of a turn is
-left out of its sum and counted; money is added as exact decimals and rounded once.
+Predictions are compared with a rule that needs no model: everything read or written by the previous turn is read again.
+A turn without a prediction counts as that rule predicts it, so that giving no prediction never improves the score.
+Money is added as exact decimals and rounded once.
 """
 
 from __future__ import annotations
@@ -25,34 +22,32 @@ from lore.model.codes import Problem
 from lore.model.results import UsageResult, simulate
 from lore.model.turn import Turn
 
-SHARE = 0.02
+_CLOSE = 0.02  # share of the billed read by which a close prediction may be off
+_GROUPS = ("cause", "model", "project", "day")
 
 
 class Transition(NamedTuple):
-    """One transition, in tokens read: as billed, as predicted (None: nothing was said), as the naive rule says.
-
-    `likely` is how likely a drop was said to be; `prompted`: it is a new prompt of the user.
-    """
+    """Two successive turns of a chain that both have usage: tokens that the second one read."""
 
     billed: int
-    predicted: int | None
-    naive: int
-    likely: float = 0.0
-    prompted: bool = False
+    predicted: int | None  # None: no prediction
+    naive: int  # tokens that the previous turn left in the cache
+    likely: float = 0.0  # predicted probability of a drop
+    prompted: bool = False  # the second turn brings a new prompt of the user
 
     @property
     def off(self) -> int:
-        """By how much the prediction is off the bill; one that says nothing as the naive rule would be."""
+        """Tokens between prediction and usage."""
         return abs((self.naive if self.predicted is None else self.predicted) - self.billed)
 
     @property
     def within(self) -> bool:
-        """Whether that is within `SHARE` of the bill."""
-        return self.off <= SHARE * self.billed
+        """Whether the prediction is close."""
+        return self.off <= _CLOSE * self.billed
 
     @property
     def fell(self) -> bool:
-        """Whether the bill shows a drop."""
+        """Whether the usage shows a drop."""
         return self.billed < self.naive - DROP
 
     @property
@@ -62,27 +57,24 @@ class Transition(NamedTuple):
 
 
 def agreement_of(rows: Sequence[Transition]) -> simulate.AgreementResult:
-    """Return counts, means (None where there was no transition), and Brier's score: 0 is perfect.
-
-    Beside that stands the score of whoever always says the share of transitions that fell.
-    """
+    """Return how far predictions are from usage; without rows the means are unknown."""
     count, drops = len(rows), sum(row.fell for row in rows)
     share = drops / count if count else 0.0
+
+    def mean(values: Iterable[float], digits: int) -> float | None:
+        return round(sum(values) / count, digits) if count else None
+
     return simulate.AgreementResult(
         turns=count, exact=sum(row.off == 0 for row in rows), within_2_percent=sum(row.within for row in rows),
-        mean_absolute_error_tokens=round(sum(row.off for row in rows) / count, 1) if count else None,
-        naive_mean_absolute_error_tokens=round(sum(abs(row.naive - row.billed) for row in rows) / count, 1)
-        if count else None,
+        mean_absolute_error_tokens=mean((row.off for row in rows), 1),
+        naive_mean_absolute_error_tokens=mean((abs(row.naive - row.billed) for row in rows), 1),
         drops=drops, drops_predicted=sum(row.fell and row.foreseen for row in rows),
         false_drops=sum(row.foreseen and not row.fell for row in rows),
-        brier_score=round(sum((row.likely - row.fell) ** 2 for row in rows) / count, 6) if count else None,
+        brier_score=mean(((row.likely - row.fell) ** 2 for row in rows), 6),
         base_brier_score=round(share * (1 - share), 6) if count else None,
         prompts=sum(row.prompted for row in rows),
         prompts_within_2_percent=sum(row.prompted and row.within for row in rows),
     )  # fmt: skip
-
-
-GROUPS = ("cause", "model", "project", "day")
 
 
 class SimulatedSums:
@@ -97,32 +89,29 @@ class SimulatedSums:
     def add(
         self, turn: simulate.SimulatedTurn, row: Transition | None, parts: Mapping[str, Decimal], project: str
     ) -> None:
-        """Take a turn of a project, the row by which it is compared with its bill, what was paid at each price."""
+        """Add a turn; `parts` is its cost by kind of price."""
         self.turns.append(turn)
         if row is not None:
             self._rows.append(row)
         for kind, paid in parts.items():
             self._by_price[kind] = self._by_price.get(kind, Decimal(0)) + paid
-        for key in _keys(turn, project):
+        for key in _group_keys(turn, project):
             self._groups.setdefault(key, []).append(turn)
 
     def result(
         self, cache: str | None, as_of: str | None, reliability: list[simulate.ReliabilityResult], notes: Iterable[str],
         problems: list[Problem],
     ) -> simulate.SimulateResult:  # fmt: skip
-        """Return all of it; `cache` is the one that was asked for, else the one that all turns have."""
+        """Return the result; without a `cache` it names the one that all turns have."""
         caches = {turn.cache for turn in self.turns}
-        named = cache or (caches.pop() if len(caches) == 1 else None)
         return simulate.SimulateResult(
-            cache=named, rules=simulate.RulesUsed(as_of=as_of), turns=self.turns, totals=self._totals(),
-            agreement=agreement_of(self._rows), groups=list(self._ranked()), reliability=reliability,
-            what_if=[], notes=list(notes), problems=problems,
+            cache=cache or (caches.pop() if len(caches) == 1 else None), rules=simulate.RulesUsed(as_of=as_of),
+            turns=self.turns, totals=self._totals(), agreement=agreement_of(self._rows), groups=list(self._ranked()),
+            reliability=reliability, what_if=[], notes=list(notes), problems=problems,
         )  # fmt: skip
 
     def _totals(self) -> simulate.SimulatedTotals:
-        turns = self.turns
-        costs = [turn.cost for turn in turns if turn.cost is not None]
-        predicted = [turn.predicted for turn in turns]
+        turns, predicted = self.turns, [turn.predicted for turn in self.turns]
         billed = [turn.billed for turn in turns if turn.billed is not None]
         others = [turn.other_passes for turn in turns if isinstance(turn.other_passes, UsageResult)]
         return simulate.SimulatedTotals(
@@ -138,45 +127,46 @@ class SimulatedSums:
             lost_tokens=sum(turn.lost_tokens or 0 for turn in turns if turn.cause and turn.cause.kind != "expected"),
             waste_tokens=sum(turn.waste_tokens or 0 for turn in turns),
             unexplained_tokens=sum(turn.unexplained_tokens or 0 for turn in turns),
-            cost=simulate.Cost(
-                currency=CURRENCY, billed=summed(cost.billed for cost in costs),
-                predicted=summed(cost.predicted for cost in costs), waste=summed(cost.waste for cost in costs),
-                unexplained=summed(cost.unexplained for cost in costs),
-            ),
+            cost=_sum_costs(turns),
             by_price={kind: float(round(paid, 6)) for kind, paid in sorted(self._by_price.items())},
             partial_outputs=sum(bill.partial_output is True for bill in billed),
             other_passes=UsageResult.sum_of(others) if others else UNSET,
         )  # fmt: skip
 
     def _ranked(self) -> Iterator[simulate.GroupResult]:
-        for by in GROUPS:
-            found = {name: turns for (kind, name), turns in self._groups.items() if kind == by}
-            order = sorted(found) if by == "day" else sorted(found, key=lambda name: (*_rank(found[name]), name))
-            yield from (_group(by, name, found[name]) for name in order)
+        """Yield days in their order, other groups by re-billed cost, cost, and lost tokens."""
+        for by in _GROUPS:
+            groups = [_group(by, name, turns) for (kind, name), turns in self._groups.items() if kind == by]
+            order = sorted(groups, key=lambda group: group.name)
+            yield from (
+                order
+                if by == "day"
+                else sorted(order, key=lambda group: (-exact(group.waste), -exact(group.billed), -group.lost_tokens))
+            )
 
 
-def _rank(turns: list[simulate.SimulatedTurn]) -> tuple[Decimal, Decimal, int]:
-    """Order groups by what was paid again, then by what was paid, then by tokens that were lost."""
+def _sum_costs(turns: Iterable[simulate.SimulatedTurn]) -> simulate.Cost:
     costs = [turn.cost for turn in turns if turn.cost is not None]
-    again, paid = sum(exact(cost.waste) for cost in costs), sum(exact(cost.billed) for cost in costs)
-    return Decimal(-again), Decimal(-paid), -sum(turn.lost_tokens or 0 for turn in turns)
-
-
-def _group(by: str, name: str, turns: list[simulate.SimulatedTurn]) -> simulate.GroupResult:
-    costs = [turn.cost for turn in turns if turn.cost is not None]
-    priced = any(cost.billed is not None for cost in costs)
-    billed, waste, unexplained = (
-        (summed(getattr(cost, kind) for cost in costs) or 0.0) if priced else None
-        for kind in ("billed", "waste", "unexplained")
-    )
-    return simulate.GroupResult(
-        by=by, name=name, turns=len(turns), lost_tokens=sum(turn.lost_tokens or 0 for turn in turns),
-        waste_tokens=sum(turn.waste_tokens or 0 for turn in turns), billed=billed, waste=waste,
-        unexplained_tokens=sum(turn.unexplained_tokens or 0 for turn in turns), unexplained=unexplained,
+    return simulate.Cost(
+        currency=CURRENCY, billed=summed(cost.billed for cost in costs),
+        predicted=summed(cost.predicted for cost in costs), waste=summed(cost.waste for cost in costs),
+        unexplained=summed(cost.unexplained for cost in costs),
     )  # fmt: skip
 
 
-def _keys(turn: simulate.SimulatedTurn, project: str) -> Iterator[tuple[str, str]]:
+def _group(by: str, name: str, turns: list[simulate.SimulatedTurn]) -> simulate.GroupResult:
+    cost = _sum_costs(turns)
+    priced = cost.billed is not None
+    return simulate.GroupResult(
+        by=by, name=name, turns=len(turns), lost_tokens=sum(turn.lost_tokens or 0 for turn in turns),
+        waste_tokens=sum(turn.waste_tokens or 0 for turn in turns), billed=cost.billed,
+        waste=(cost.waste or 0.0) if priced else None,
+        unexplained_tokens=sum(turn.unexplained_tokens or 0 for turn in turns),
+        unexplained=(cost.unexplained or 0.0) if priced else None,
+    )  # fmt: skip
+
+
+def _group_keys(turn: simulate.SimulatedTurn, project: str) -> Iterator[tuple[str, str]]:
     if turn.cause is not None:
         yield "cause", turn.cause.code
     yield "model", turn.model or "unknown"
@@ -186,13 +176,11 @@ def _keys(turn: simulate.SimulatedTurn, project: str) -> Iterator[tuple[str, str
         yield "day", "unknown" if day is None else day.date().isoformat()
 
 
-# why turns have no price
-
-_SHOWN = 5  # names of one kind
+_NAMES_SHOWN = 5  # of one kind
 
 
 class Unpriced:
-    """Gather what is missing of turns that have no price."""
+    """Collects why turns have no price."""
 
     def __init__(self, rules: DatedRules) -> None:
         self._rules = rules
@@ -201,7 +189,7 @@ class Unpriced:
         self._tools: set[str] = set()
 
     def take(self, turn: Turn, price: Price | None, model: str | None) -> None:
-        """Take a turn; `model` is the one that is asked for in the place of its own."""
+        """Add a turn; `model` replaces the model that it names."""
         usage = turn.usage
         if price is not None:
             if usage is not None and usage.server_tools:
@@ -215,7 +203,7 @@ class Unpriced:
             self._models.add(f"{name} at {where.platform}" if where.platform else name)
 
     def notes(self) -> Iterator[str]:
-        """Say what is missing, and how to give it."""
+        """Yield notes on missing prices, and how to supply them."""
         found = (
             ("no price is known for {0}", "", self._models),
             ("no price is known at {0}: what it multiplies prices by is unknown ({1})", "multiple_", self._factors),
@@ -223,6 +211,6 @@ class Unpriced:
         )
         for text, prefix, names in found:
             if names:
-                shown = sorted(names)[:_SHOWN]
+                shown = sorted(names)[:_NAMES_SHOWN]
                 rows = ", ".join(prefix + name for name in shown)
                 yield text.format(", ".join(shown), rows) + ": a file of --rules-file can give one"
