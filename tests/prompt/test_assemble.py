@@ -1,4 +1,4 @@
-"""Assembling: the prefix holds, the tail stands where it may, work is shared and nothing else changes."""
+"""The assembler: stable prefix, place of the tail, shared work."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ TEXT = {"type": "text", "text": "[current-time]\nnoon"}
 
 
 @pytest.mark.parametrize("dialect", TAKES)
-def test_no_tail_in_the_user_role_after_a_response(dialect):
-    """It once stood there as a message of the user's, which models answer."""
+def test_no_user_tail_after_a_response(dialect):
+    """The tail was once a message of the user there, and models answered it."""
     assert _body(dialect, "user", *AFTER_MODEL)["messages"][-1]["role"] == "assistant"
     fold = Fold(started(), *AFTER_MODEL)
     made = Assembler(DIALECTS[dialect], Rules(tail="user")).assemble(fold.state, fold.state.main())
@@ -102,7 +102,7 @@ def test_a_recording_of_another_tool_gets_no_tail():
 
 
 def test_adopted_recording_gets_breakpoints_on_earlier_messages():
-    """Of another tool's recording no place of a breakpoint is looked for; what was rendered so far has none noted."""
+    """No ends are recorded while a session is another tool's, so its messages have to be rendered again."""
     fold = Fold(started(origin="claude-code", system="S"), append(user("u1")), event("turn_started", turn=1))
     live = Assembler(DIALECTS["anthropic"])
     assert live.assemble(fold.state, fold.state.main()).prompt.breakpoints == ()
@@ -138,7 +138,7 @@ def test_a_changed_head_renumbers_what_follows():
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_empty_compaction_writes_no_summary_after_results(dialect):
-    """Its summary once stood there in the user's role, as if the user had spoken inside the loop."""
+    """The summary was once written in the user's role, as if the user had spoken inside the loop."""
     events = [
         append(user("u1", "ask")),
         append(call("t1", "c1", status="completed", output="out")),

@@ -1,4 +1,4 @@
-"""Cache breakpoints: where lore sets them, whose are kept, what is said about them."""
+"""Cache breakpoints: those that lore places, recorded ones, and the cache key."""
 
 from __future__ import annotations
 

@@ -18,13 +18,13 @@ TOOLS = [
     for name in ("read_file", "grep", "run_tests")
 ]
 MARK = {"cache_control": {"type": "ephemeral"}}
-QUESTIONS = [f"ASK {n} times: what is wrong with part {n} of the parser?" for n in (1, 0, 2, 30, 0, 1, 0, 2)]
+QUESTIONS = [f"ASK {n} times: which check does part {n} of the parser lack?" for n in (1, 0, 2, 30, 0, 1, 0, 2)]
 
 
 class Provider:
     """A Messages API that bills by Anthropic's published rules (prompt caching guide, October 2026).
 
-    An entry is written at each breakpoint behind 512 tokens, lives five minutes, is renewed when it is read, and is
+    An entry is written at each breakpoint after 512 tokens, lives five minutes, is renewed when it is read, and is
     found from a breakpoint at most 20 positions after it. A token is four bytes.
     """
 
@@ -95,7 +95,7 @@ def run_with_lore(provider, user):
 
 
 def run_by_hand(provider, user):
-    """Send the same words in a layout made by hand: what is shared, the session, the history, then the time."""
+    """Send the same words in a layout made by hand: shared part, session, history, time."""
     token = hashlib.sha256(f"s-{user}".encode()).hexdigest()[:8]
     about = f"[session]\nid: s-{user}\n{ANNOUNCED.format(token)}"
     heading = "## Long-term Knowledge\n### General\n"

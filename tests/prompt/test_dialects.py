@@ -1,4 +1,4 @@
-"""Every dialect: what is written is read back, breakpoints are cut out, nothing is re-serialised."""
+"""Each dialect: bodies are read back as written, breakpoints are cut out, nothing is serialised again."""
 
 from __future__ import annotations
 

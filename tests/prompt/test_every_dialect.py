@@ -1,4 +1,4 @@
-"""What the newer request shapes say in their own way, and what all of them owe: nothing lost, nothing moved."""
+"""All dialects: blocks, tools, calls and results in each shape; nothing is lost or moved."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ IMAGE = ImageBlock("image/png", Raw(b'"AA"'))
 
 
 def rendered(dialect: str, *units: Unit):
-    """The prompt of these units, and what was left out."""
+    """Return the prompt of these units, and the names of omitted blocks."""
     place, segments, omitted = DIALECTS[dialect].first(()), [], []
     for unit in units:
         made = DIALECTS[dialect].render(unit, place)
@@ -210,7 +210,7 @@ def test_function_of_any_shape_keeps_its_schema(dialect, made, given_tool):
 @pytest.mark.parametrize("group", ["functionDeclarations", "function_declarations"])
 @pytest.mark.parametrize("dialect", ["anthropic", "openai-chat", "openai-responses", "bedrock"])
 def test_grouped_functions_of_gemini_become_single_tools(dialect, group):
-    """A group was once written as it stood, and the API refused the request."""
+    """A group was once written as it was, and the API refused the request."""
     head = DIALECTS[dialect].head((Raw(dumps({group: [DECLARED, {**DECLARED, "name": "b"}]})),), ())
     assert list(head) == list(DIALECTS[dialect].head((Raw(dumps(TOOL)), Raw(dumps({**TOOL, "name": "b"}))), ()))
 
@@ -230,7 +230,7 @@ def test_anthropic_tool_keeps_its_bytes(own):
 
 
 def test_anthropic_rewrites_functions_of_other_shapes():
-    """Functions of other providers once stood as they were recorded, which the API answers with 400."""
+    """Functions of other providers were once written as recorded, which the API answers with 400."""
     cached = {**FUNCTION, "cache_control": {"type": "ephemeral"}}
     (one,) = DIALECTS["anthropic"].head((Raw(dumps(cached)),), ())
     assert (json.loads(one.data), one.breakpoint) == (TOOL, b'{"type":"ephemeral"}')

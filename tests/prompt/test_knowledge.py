@@ -1,4 +1,4 @@
-"""What is known, as text: pinned, and as deltas."""
+"""Knowledge as text: pinned, and in deltas."""
 
 from __future__ import annotations
 

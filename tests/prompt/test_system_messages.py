@@ -1,4 +1,4 @@
-"""Which models take system messages behind the first: in mid-conversation, and at the start."""
+"""Models that take several system messages: in mid-conversation, and at the start."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SETTING = Rules(system_in_conversation=("qwen3-*", "Acme/*"), one_system_message
 
 
 def rendered(role):
-    """A template that writes a message of this role where it stands, or whatever the text says instead."""
+    """Return a template that writes system messages in place, or this text instead."""
     each = "{{ '<' ~ m.role ~ '>' ~ (m.content or '') }}"
     return JinjaTemplate("{% for m in messages %}" + role.replace("EACH", each) + "{% endfor %}")
 

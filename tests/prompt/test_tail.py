@@ -1,4 +1,4 @@
-"""The tail: its parts in order, what is quoted, what is wrong with a context."""
+"""The tail: order of its parts, quoted text, problems of a context."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_part_of_a_wrong_type_is_a_problem(part, value):
 
 
 @pytest.mark.parametrize("score", [10**400, -(10**400)], ids=["huge", "negative"])
-def test_score_too_large_for_a_float_is_a_problem(score):
+def test_too_large_score_is_a_problem(score):
     text, _ = tail({"memory_recall": [{"id": "k", "title": "T", "score": score}], "overlay": "kept"})
     assert text.endswith("kept")
 

@@ -207,7 +207,7 @@ TAILS = st.sampled_from(["system", "user"]).flatmap(
 
 
 def steps_of(turns):
-    """Each request's history: one more of what was said than the one before."""
+    """Yield the history of each request: the previous one and one more message."""
     units = []
     for asked, calls, answer in turns:
         units.append(Unit("user", asked))

@@ -26,7 +26,7 @@ def test_arguments_are_those_of_the_written_body(script, setup):
 
 
 @pytest.mark.parametrize("dialect", ["anthropic", "openai-responses"])
-def test_request_of_a_long_session_costs_no_more_than_of_a_short_one(dialect):
+def test_request_costs_the_same_in_long_sessions(dialect):
     session, costs = lore.Session("claude-opus-5", dialect=dialect, system="Be brief."), {}
     for turn in range(1, 2001):
         session.user(f"Question {turn}: which file is it?")
@@ -40,7 +40,7 @@ def test_request_of_a_long_session_costs_no_more_than_of_a_short_one(dialect):
     assert costs[2000] <= 1.5 * costs[100]
 
 
-def test_changing_the_last_message_leaves_the_next_request_alone():
+def test_changed_last_message_is_not_sent_again():
     session = lore.Session("claude-opus-5")
     session.user("Which file is it?")
     session.request()["messages"][-1]["content"].append({"type": "text", "text": "mine"})
