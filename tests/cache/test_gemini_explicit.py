@@ -13,7 +13,7 @@ NAMED = b'"cachedContents/1"'
 def test_before_a_bill_nothing_is_said_of_an_object():
     said = make("gemini-explicit", rules()).predict(request("ab", cached=NAMED))
     assert said[:3] == UNKNOWN[:3]
-    assert said.reason == "no bill has told the size of the cached object"
+    assert said.reason == "no usage has shown the size of the cached object"
 
 
 def test_the_whole_object_is_read_and_what_follows_is_implicit():

@@ -1,12 +1,12 @@
-"""What every cache model is: asked before a turn is billed, told afterwards.
+"""The interface of cache models, and the values that they exchange.
 
-In: requests in the order in which they were asked. Out: a `Prediction` each. Rules: `predict` never sees the
-turn's own usage; `learn` is called once after it, with the usage or None; tokens are whole numbers, and
-read + write + uncached = total.
+A model gets the requests in the order in which they were sent and predicts each before its usage is read: `predict`
+never sees the request's own usage, `learn` is called once after it, with the usage or None. Tokens are whole numbers,
+and read + write + uncached = total.
 
-How to add one: write a class with the members of `CacheModel` and of `CacheKind`, whose constructor takes a `Look` and
-its options by keyword, publish it under the entry-point group `lore.caches`, and run `lore.testing.CacheContract` on
-it; one of lore's own is a row of `CACHES` in `registry.py`.
+To add a model: write a class with the members of `CacheModel` and `CacheKind` whose constructor takes a `Look` and the
+options by keyword; publish it under the entry-point group `lore.caches`; run `lore.testing.CacheContract` on it. lore's
+own models are rows of `CACHES` in `registry.py`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ CONFIDENCES: tuple[Confidence, ...] = ("exact", "rule", "ceiling")
 
 
 class Outcome(NamedTuple):
-    """What a request may read, in tokens; how likely that is, from 0 to 1; and why it would be so."""
+    """One of the possible reads of a request."""
 
-    read: int
-    probability: float
+    read: int  # tokens
+    probability: float  # from 0 to 1
     why: str
 
 
@@ -41,40 +41,31 @@ def alternatives(first: Outcome, fall: Outcome) -> tuple[Outcome, ...]:
 
 
 class Prediction(NamedTuple):
-    """What a cache would do with one request, in tokens; all None where nothing can be said.
-
-    `write_1h` is the part of `write` that lives an hour. `reason` says in a few words what decided. `outcomes` are all
-    that may be read, first the one that is predicted, about which most is likely; their probabilities sum to 1. Empty
-    where the model knows of one alone.
-    """
+    """What a cache would do with one request, in tokens; None if nothing can be predicted."""
 
     read: int | None
     write: int | None
     uncached: int | None
     confidence: Confidence
-    reason: str = ""
-    write_1h: int | None = None
-    outcomes: tuple[Outcome, ...] = ()
+    reason: str = ""  # what decided
+    write_1h: int | None = None  # the part of `write` that lives for an hour
+    outcomes: tuple[Outcome, ...] = ()  # the predicted one comes first; probabilities sum to 1; empty if there is one
 
     @property
     def probability(self) -> float:
-        """How likely about `read` is read, within what is no drop; 1 where the model knows of one outcome alone."""
+        """How likely a read within `DROP` of `read` is."""
         if self.read is None or not self.outcomes:
             return 1.0
         return sum(outcome.probability for outcome in self.outcomes if abs(outcome.read - self.read) <= DROP)
 
-    def falls_below(self, stood: int) -> float:
-        """Return how likely the read falls short of what stood there by more than `DROP`."""
+    def falls_below(self, cached: int) -> float:
+        """Return how likely the read is more than `DROP` smaller than the cached tokens."""
         if not self.outcomes:
-            return float(self.read is not None and self.read < stood - DROP)
-        return sum(outcome.probability for outcome in self.outcomes if outcome.read < stood - DROP)
+            return float(self.read is not None and self.read < cached - DROP)
+        return sum(outcome.probability for outcome in self.outcomes if outcome.read < cached - DROP)
 
     def fitted(self) -> Prediction:
-        """Return the prediction with parts that can be: none below 0, none above what is asked, in sum all of it.
-
-        The size of a request is what its model took it for: the positions that earlier bills told, and behind them an
-        estimate at the rates that those bills taught; never the request's own bill.
-        """
+        """Return the prediction with possible parts: each from 0 to the predicted total, together the total."""
         if self.read is None or self.write is None or self.uncached is None:
             return self
         total = max(0, self.read + self.write + self.uncached)
@@ -98,76 +89,60 @@ UNKNOWN = Prediction(None, None, None, "ceiling", "unknown")
 
 
 class Breakpoint(NamedTuple):
-    """A cache breakpoint behind the piece at `place`; `lifetime` in seconds, None where the provider decides."""
+    """A cache breakpoint after a piece of a request."""
 
-    place: int
-    lifetime: float | None = None
+    place: int  # of the piece
+    lifetime: float | None = None  # seconds; None: the provider decides
 
 
 class Piece(NamedTuple):
-    """One piece of a request, in the provider's render order.
-
-    `data` and `section` tell it from others; `kind` is "call", "result", "thinking", "image", "envelope" (what a
-    message is before its content) or "" (text); `tokens` is its exact count, None where it has to be estimated:
-    from `counted`, what another tokenizer counts, else from its bytes.
-    """
+    """One piece of a request, in the provider's render order."""
 
     data: bytes
     section: Section
-    kind: str = ""
-    tokens: int | None = None
-    counted: int | None = None
+    kind: str = ""  # "call", "result", "thinking", "image", "envelope" (a message without its content) or "" (text)
+    tokens: int | None = None  # the exact count; None: it is estimated
+    counted: int | None = None  # the count of another tokenizer; None: the estimate is made from bytes
 
 
 class Request(NamedTuple):
-    """One request as a cache sees it.
-
-    The first `same` pieces are those of the chain's request before it. `at`, `answered` (when the response
-    began) and `ended` (when it was whole) are seconds since the epoch. `space` separates what is never shared
-    (account, cache key, salt); `salts` holds, by section, what enters the prefix at that section's beginning
-    besides its text (parameters that invalidate it). `breakpoints` ascend. `output` is what was generated, where
-    that is known.
-    `cached` names an object at the provider that holds what stands before the pieces (Gemini's `cachedContent`).
-    `recorded` are the breakpoints that its bill is about, where `breakpoints` are otherwise than recorded.
-    `priority` is what the client gave it among others, the higher the longer kept; `slot` the number of the server's
-    slot that it asks for.
-    """
+    """One request as a cache sees it. Times are seconds since the epoch."""
 
     chain: str
     pieces: Sequence[Piece]
-    same: int = 0
-    breakpoints: tuple[Breakpoint, ...] = ()
+    same: int = 0  # leading pieces that are those of the chain's previous request
+    breakpoints: tuple[Breakpoint, ...] = ()  # ascending
     model: str | None = None
     at: float | None = None
-    answered: float | None = None
-    space: bytes = b""
-    salts: tuple[tuple[Section, bytes], ...] = ()
-    output: Sequence[Piece] = ()
-    cached: bytes = b""
-    recorded: tuple[Breakpoint, ...] | None = None
-    ended: float | None = None
-    priority: int = 0
-    slot: int | None = None
+    answered: float | None = None  # when the response began
+    space: bytes = b""  # separates requests that never share a cache (account, cache key, salt)
+    salts: tuple[tuple[Section, bytes], ...] = ()  # parameters that enter the prefix where a section begins
+    output: Sequence[Piece] = ()  # what was generated, if it is known
+    cached: bytes = b""  # the provider's object that holds the beginning of the prompt (Gemini's `cachedContent`)
+    recorded: tuple[Breakpoint, ...] | None = None  # those that the usage is about, if `breakpoints` were changed
+    ended: float | None = None  # when the response was complete
+    priority: int = 0  # a higher one is kept longer
+    slot: int | None = None  # the slot of the server that the client asks for
 
 
-# rule, model, time -> number; `habit:SIGN`: how likely that is, where it was counted
+# rule, model, time -> number; `habit:SIGN` asks how likely a fall is after a signal
 Look: TypeAlias = Callable[[str, str | None, float | None], float | None]
 
 
 class CacheModel(Protocol):
-    """A model of one provider's or engine's prompt cache, made with a look-up of dated rules and with options."""
+    """A model of one provider's or engine's prompt cache."""
 
     def predict(self, request: Request) -> Prediction:
-        """Say what the cache would do, and remember what it would keep. Cost O(pieces behind `same`)."""
+        """Return what the cache would do, and remember what it would keep. Cost: O(pieces after `same`)."""
         ...
 
     def learn(self, usage: Usage | None) -> str:
-        """Take what was billed for the request that was predicted last; return how it contradicts the request."""
+        """Read the usage of the request that was predicted last; return why it contradicts the request."""
         ...
 
 
 class CacheKind(Protocol):
-    """What stands in `CACHES`: called with a look-up of the rules of its `provider` and `options`, it makes a model."""
+    """A value of `CACHES`: called with a look-up of the rules of its provider and with options, it makes a model."""
 
     @property
     def name(self) -> str: ...  # noqa: D102
@@ -180,23 +155,18 @@ class CacheKind(Protocol):
 
 
 class Simulate(Struct, frozen=True, forbid_unknown_fields=True):
-    """How prompts are simulated: the settings of `[simulate]`. Money is in US dollars, always.
+    """The settings of `[simulate]`. Money is in US dollars."""
 
-    `rules`: a file of rows that are put over the packaged ones; a relative path begins at the settings file.
-    `caches`: names of cache models; empty: chosen from provider and model. `tolerance`: by what share of the
-    prompt a billed read may fall short of its prediction.
-    """
-
-    rules: str | None = None
-    caches: tuple[str, ...] = ()
-    tolerance: float = 0.02
+    rules: str | None = None  # a file of rows over the packaged ones; a relative path begins at the settings file
+    caches: tuple[str, ...] = ()  # names of cache models; empty: the cache that served each turn
+    tolerance: float = 0.02  # the share of a prompt by which a billed read may fall short of its prediction
 
     def fault(self) -> str:
-        """Say what is wrong with these settings; empty where nothing is."""
+        """Return what is wrong with these settings; empty if nothing is."""
         if self.rules is not None and not self.rules.strip():
             return "rules is empty: name a file"
         if any(not name.strip() for name in self.caches):
             return "caches holds an empty name"
         if not 0 <= self.tolerance < 1:
-            return f"tolerance is {self.tolerance}, and not a share from 0 to below 1"
+            return f"tolerance is {self.tolerance}; write a share from 0 to below 1"
         return ""

@@ -1,13 +1,11 @@
 """Caches that keep an entry at each breakpoint: Anthropic's, Bedrock's, Qwen's, OpenAI's since GPT-5.6.
 
-In: requests, what was billed for them, and a look-up of dated rules. Out: predictions. Rules: a request writes one
-entry at each breakpoint behind what it read; it reads the entry furthest back in its text that still lives, no further
-before a breakpoint than positions are looked back; a read renews what it passed. Entries belong to prefixes, so every
-chain that comes to the same prefix finds them. An entry can be read once the response that wrote it began; within
-three seconds of it an older one may be served, and an entry may outlive its time: outcomes of their own, as likely as
-was counted (`data/`, habits).
+A request writes one entry at each breakpoint after what it read. It reads the longest living entry that a lookup from
+one of its breakpoints finds, and renews what it passed. Entries belong to prefixes, so every chain with the same prefix
+finds them. An entry can be read once the response that wrote it began; within three seconds of it an older one may be
+served, and an entry may outlive its lifetime: both are outcomes, as likely as was counted (`data/`, habits).
 
-Source: facts in the documentation of the providers, refined by billed recordings (see the rows of `data/`).
+Sources: the providers' documentation, refined by billed recordings (see the rows of `data/`).
 """
 
 from __future__ import annotations
@@ -25,48 +23,48 @@ from lore.cache.tree import SLACK, PrefixTree, Ruler, TreePath
 from lore.model.events import Usage
 from lore.model.limits import CACHE_ENTRIES
 
-BEGINS = 1.0  # seconds after a request that its response begins at the earliest, where nothing says when it did
+BEGINS = 1.0  # seconds after a request at which its response begins, if that is not recorded
 NEARLY = 1.35  # an estimate may be too low by this factor
 EXPIRED = "expired"
 EXPIRIES = ("habit:expiry", "habit:expiry-1h")  # of entries of five minutes, of an hour
-_SUFFIX = 64  # tokens that a provider adds behind the last piece, at most
+_SUFFIX = 64  # tokens that a provider adds after the last piece, at most
 
 
 class CacheEntry(NamedTuple):
-    """What was written: readable from `ready`, until `expires`, both in seconds since the epoch; None: not known."""
+    """An entry that a request wrote. Times are seconds since the epoch; None: unknown."""
 
-    ready: float | None
+    ready: float | None  # when it can first be read
     expires: float | None
-    lifetime: float
+    lifetime: float  # seconds
 
 
-class _PendingBill(NamedTuple):
-    """A request that waits for its bill."""
+class _Pending(NamedTuple):
+    """A request whose usage has not been read yet."""
 
     request: Request
     path: TreePath
-    hit: int
+    hit: int  # the place whose entry it was predicted to read; -1: none
 
 
 class Breakpoints:
-    """A cache with entries at breakpoints; the rules that `look` finds tell the providers apart."""
+    """A cache with entries at breakpoints; the rules that `look` finds differ by provider."""
 
     def __init__(self, look: Look) -> None:
         self._look = look
         self._tree = PrefixTree()
         self._ruler = Ruler()
         self._entries: dict[int, CacheEntry] = {}
-        self._latest: deque[int] = deque()  # nodes with entries, the latest last
+        self._latest: deque[int] = deque()  # nodes with entries, in the order in which they were written
         self._suffix: dict[str | None, int] = {}
-        self._pending: _PendingBill | None = None
-        self._hours: frozenset[str | None] = frozenset()  # models whose bills have written for an hour
-        self._began: float | None = None  # when the latest response did, of any chain
+        self._pending: _Pending | None = None
+        self._hours: frozenset[str | None] = frozenset()  # models whose usage has reported one-hour writes
+        self._began: float | None = None  # when the latest response of any chain began
 
     def predict(self, request: Request) -> Prediction:
-        """Say what would be read and written, and keep what is written."""
+        """Return what would be read and written, and keep the entries that are written."""
         places = {breakpoint.place: breakpoint for breakpoint in request.breakpoints}
-        standing = [places[place] for place in sorted(places) if 0 <= place < len(request.pieces)]
-        request = request._replace(breakpoints=tuple(standing))
+        valid = [places[place] for place in sorted(places) if 0 <= place < len(request.pieces)]
+        request = request._replace(breakpoints=tuple(valid))
         path = self._tree.path(request)
         self._ruler.lay(request.chain, path, request.pieces, request.model)
         breakpoints = self._usable(request)
@@ -74,17 +72,17 @@ class Breakpoints:
             self._pending = None
             return UNKNOWN
         hit, reason = self._hit(request, path, breakpoints)
-        self._pending = _PendingBill(request, path, hit)
-        found = self._outcomes(request, path, breakpoints, hit, reason)
-        prediction = self._predicted(request, breakpoints, hit, found)
+        self._pending = _Pending(request, path, hit)
+        outcomes = self._outcomes(request, path, breakpoints, hit, reason)
+        prediction = self._predicted(request, breakpoints, hit, outcomes)
         self._keep(request, path, breakpoints, hit)
         self._began = request.answered or request.at or self._began
         return prediction
 
     def _usable(self, request: Request) -> tuple[Breakpoint, ...]:
-        """Return the breakpoints behind enough tokens; a shorter prefix is not cached, and nothing is said.
+        """Return the breakpoints after at least the minimum of tokens; a shorter prefix is not cached.
 
-        An estimate that is near the minimum counts as enough: a bill will tell.
+        An estimate that is near the minimum counts as enough: usage will show it.
         """
         least = self._look("minimum_tokens", request.model, request.at) or 0
         known, position = self._ruler.known, self._ruler.position
@@ -96,9 +94,9 @@ class Breakpoints:
     # reading
 
     def _hit(self, request: Request, path: TreePath, breakpoints: Sequence[Breakpoint]) -> tuple[int, str]:
-        """Return the place of the piece behind which the longest readable entry stands, -1 for none, and why."""
+        """Return the place after which the longest readable entry is (-1: there is none), and the reason."""
         if not breakpoints:
-            return -1, "no breakpoint behind enough tokens" if request.breakpoints else "no breakpoint"
+            return -1, "no breakpoint after enough tokens" if request.breakpoints else "no breakpoint"
         old = ""
         for place in self._places(request, path, breakpoints):
             entry = self._entries.get(path.nodes[place])
@@ -110,17 +108,17 @@ class Breakpoints:
         if old:
             return -1, old
         stored = any(node in self._entries for node in path.nodes)
-        return -1, "the entry stands further back than is looked" if stored else "nothing stored"
+        return -1, "the entry is out of the lookback" if stored else "nothing stored"
 
     def _places(self, request: Request, path: TreePath, breakpoints: Sequence[Breakpoint]) -> Iterator[int]:
-        """Yield the places where an entry is looked for, in that order."""
+        """Yield the places at which an entry is looked up, in that order."""
         compared = self._look("compared_breakpoints", request.model, request.at)
         if compared is not None:
             yield from _among(path.nodes, self._latest, int(compared), breakpoints[-1].place)
             return
         back = int(self._look("lookback", request.model, request.at) or 0)
         runs = bool(self._look("lookback_runs", request.model, request.at))
-        for breakpoint in reversed(breakpoints):  # its own place, then up to so many positions before it
+        for breakpoint in reversed(breakpoints):  # its own place, then the positions of the lookback
             places = range(breakpoint.place, -1, -1)
             counted = zip(places, positions((request.pieces[at].kind for at in places), runs=runs), strict=True)
             yield from (at for at, _ in takewhile(lambda counting: counting[1] <= back + 1, counted))
@@ -158,15 +156,15 @@ class Breakpoints:
         return (Outcome(read, 1.0, reason),)
 
     def _predicted(
-        self, request: Request, breakpoints: Sequence[Breakpoint], hit: int, found: tuple[Outcome, ...]
+        self, request: Request, breakpoints: Sequence[Breakpoint], hit: int, outcomes: tuple[Outcome, ...]
     ) -> Prediction:
         position = self._ruler.position
-        read, _, reason = found[0]
-        behind = [(position(place), lifetime or 0) for place, lifetime in breakpoints if position(place) > read]
-        written = max([tokens for tokens, _ in behind], default=read)
-        hour = max([tokens for tokens, lifetime in behind if lifetime >= ONE_HOUR], default=read) - read
+        read, _, reason = outcomes[0]
+        after = [(position(place), lifetime or 0) for place, lifetime in breakpoints if position(place) > read]
+        written = max([tokens for tokens, _ in after], default=read)
+        hour = max([tokens for tokens, lifetime in after if lifetime >= ONE_HOUR], default=read) - read
         total = max(written, position(len(request.pieces) - 1) + self._suffix.get(request.model, 0))
-        several = found if len(found) > 1 else ()
+        several = outcomes if len(outcomes) > 1 else ()
         return Prediction(read, written - read, total - written, self._confidence(request, hit), reason, hour, several)
 
     def _confidence(self, request: Request, hit: int) -> Confidence:
@@ -178,7 +176,7 @@ class Breakpoints:
     # writing
 
     def _keep(self, request: Request, path: TreePath, breakpoints: Sequence[Breakpoint], hit: int) -> None:
-        """Renew what was passed, and write an entry at each breakpoint behind it."""
+        """Renew the entries up to the one that is read, and write one at each breakpoint after it."""
         for breakpoint in breakpoints:
             node = path.nodes[breakpoint.place]
             before = self._entries.get(node)
@@ -191,14 +189,14 @@ class Breakpoints:
             self._renew(node, self._entries[node], request)
 
     def _entry(self, request: Request, breakpoint: Breakpoint) -> CacheEntry:
-        """Return what is written at a breakpoint."""
+        """Return the entry that is written at a breakpoint."""
         lifetime = breakpoint.lifetime or self._look("lifetime", request.model, request.at) or FIVE_MINUTES
         expires = None if request.at is None else _began(request) + lifetime * self._grace(request)
         ready = request.at + BEGINS if request.answered is None and request.at is not None else request.answered
         return CacheEntry(ready, expires, lifetime)
 
     def _grace(self, request: Request) -> float:
-        """Return by what a lifetime is multiplied: entries were seen to live a little longer."""
+        """Return the factor of lifetimes: entries live a little longer than documented."""
         return self._look("lifetime_grace", request.model, request.at) or GRACE
 
     def _renew(self, node: int, entry: CacheEntry, request: Request) -> None:
@@ -212,10 +210,10 @@ class Breakpoints:
         if len(self._latest) > CACHE_ENTRIES:
             self._latest.popleft()
 
-    # bills
+    # usage
 
     def learn(self, usage: Usage | None) -> str:
-        """Take a bill; return how it contradicts the request, empty where it does not."""
+        """Read the usage of the latest request; return how it contradicts the request, empty if it does not."""
         pending, self._pending = self._pending, None
         if pending is None or usage is None:
             return ""
@@ -236,7 +234,7 @@ class Breakpoints:
         why = self._ruler.learn(last, read + write) if write or pending.hit in (-1, last) else ""
         if why:
             return why
-        for latest in pending.request.breakpoints[-1:]:  # the bill shows that there was enough before it
+        for latest in pending.request.breakpoints[-1:]:  # the usage shows that there were enough tokens before it
             node = pending.path.nodes[latest.place]
             if latest.place >= last and node not in self._entries:
                 self._put(node, self._entry(pending.request, latest))
@@ -249,25 +247,28 @@ class Breakpoints:
         return ""
 
     def _is_unasked(self, request: Request, recorded: Sequence[Breakpoint], read: int) -> bool:
-        """Tell whether all breakpoints ask for an hour, and hours were billed before or the read holds all of them."""
+        """Return whether five-minute writes contradict a request: every breakpoint asks for an hour.
+
+        Either the model reported one-hour writes before, or the read already covers all breakpoints.
+        """
         if any((breakpoint.lifetime or 0) < ONE_HOUR for breakpoint in recorded):
             return False
         return request.model in self._hours or 0 < self._ruler.position(recorded[-1].place) <= read
 
-    def _learn_breakpoints(self, pending: _PendingBill, usage: Usage, read: int) -> None:
-        """Learn where the last breakpoint of an hour stands, and where the read ended; what was read is stored."""
+    def _learn_breakpoints(self, pending: _Pending, usage: Usage, read: int) -> None:
+        """Learn the position of the last one-hour breakpoint, and where the read ended."""
         recorded = _recorded(pending.request)
         hours = [breakpoint.place for breakpoint in recorded if (breakpoint.lifetime or 0) >= ONE_HOUR]
         if usage.write_1h_tokens and usage.write_5m_tokens and hours:
             self._ruler.learn(hours[-1], read + usage.write_1h_tokens)
         if not read:
             return
-        same = pending.request.recorded is None  # else what was read is not what is read now
+        same = pending.request.recorded is None  # otherwise another request was billed than the one that is predicted
         if same and pending.hit >= 0 and self._ruler.known(pending.hit) is None and self._fits(pending.hit, read):
             self._ruler.learn(pending.hit, read)
             return
         if all(self._ruler.known(breakpoint.place) != read for breakpoint in recorded):
-            # what nothing recorded explains was read at the only breakpoint of no known position that it fits
+            # a read that no known position explains belongs to the only unknown breakpoint that it fits
             unknown = [breakpoint.place for breakpoint in recorded[:-1] if self._ruler.known(breakpoint.place) is None]
             fitting = [place for place in unknown if self._fits(place, read)]
             if len(fitting) == 1:
@@ -279,23 +280,23 @@ class Breakpoints:
                 self._put(node, self._entry(pending.request, now.get(breakpoint.place, breakpoint)))
 
     def _fits(self, place: int, tokens: int) -> bool:
-        """Tell whether a position can be this one: what the body does not show (tools, a preamble) comes on top."""
+        """Return whether a place can be at that position; a provider adds tools and a preamble to the body."""
         estimate = self._ruler.position(place)
         return estimate / 2 <= tokens <= 2 * estimate + SLACK
 
 
 def _recorded(request: Request) -> tuple[Breakpoint, ...]:
-    """Return the breakpoints that a request's bill is about."""
+    """Return the breakpoints that a request's usage is about."""
     return request.breakpoints if request.recorded is None else request.recorded
 
 
 def _began(request: Request) -> float:
-    """Return where the clock of an entry starts: with the response, as recordings show, else with the request."""
+    """Return when the lifetime of an entry starts: with the response if that is known, otherwise the request."""
     return max(request.at or 0.0, request.answered or 0.0)
 
 
 def _unreadable(entry: CacheEntry, at: float | None) -> str:
-    """Say why an entry cannot be read at a time; empty where it can, or no time is known."""
+    """Return why an entry cannot be read at a time; empty if it can, or if the time is unknown."""
     if at is None:
         return ""
     if entry.ready is not None and at < entry.ready:
@@ -304,9 +305,10 @@ def _unreadable(entry: CacheEntry, at: float | None) -> str:
 
 
 def _among(nodes: Sequence[int], latest: Iterable[int], most: int, end: int) -> list[int]:
-    """Return the places, up to `end`, at which one of the latest entries stands; the last place first.
+    """Return the places up to `end` with one of the latest `most` entries, the last place first.
 
-    Along a path nodes ascend: what leads to a node was made before it.
+    Nodes ascend along a path.
     """
-    kept = list(dict.fromkeys(reversed(list(latest))))[:most]
-    return sorted({at for node in kept if (at := bisect_left(nodes, node)) <= end and nodes[at] == node}, reverse=True)
+    newest = list(dict.fromkeys(reversed(list(latest))))[:most]
+    places = ((bisect_left(nodes, node), node) for node in newest)
+    return sorted({at for at, node in places if at <= end and nodes[at] == node}, reverse=True)

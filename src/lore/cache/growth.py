@@ -132,7 +132,7 @@ class TokenRate:
         return min(_MOST, max(_FEWEST, self._bytes / self._tokens))
 
     def answer_tokens(self, grown: Growth, output: int | None) -> int:
-        """Return the tokens of an answer as it is in the next prompt; `output` is what was billed for it.
+        """Return the tokens of an answer as it is in the next prompt; `output` is its billed count.
 
         An output count that is far too small for the visible text counts the beginning of the response.
         """

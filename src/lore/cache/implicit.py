@@ -1,12 +1,11 @@
-"""Caches of providers that take no breakpoints: OpenAI's up to GPT-5.5, Gemini's, Kimi's, xAI's, DeepSeek's, Qwen's
-implicit one.
+"""Caches without breakpoints: OpenAI's up to GPT-5.5, Gemini's, Kimi's, xAI's, DeepSeek's, Qwen's implicit one.
 
-In: requests, what was billed for them, and a look-up of dated rules. Out: predictions. Rules: most read the longest
-beginning that any earlier request had, rounded down to whole blocks (`block_tokens`) and nothing below a minimum; a
-use renews (`lifetime`); a request cannot read what another one is still computing; what is not known is not applied.
-Where a request is routed and what is thrown away early is not known: a prediction is the best case.
+Most of them read the longest beginning that any earlier request had, rounded down to whole blocks (`block_tokens`),
+nothing below a minimum, and renew each entry that they read (`lifetime`). A request cannot read a prompt that another
+one is still computing. Unknown rules are not applied. Routing and early eviction are unknown, so a prediction is the
+best case.
 
-Source: the providers' documentation; Kimi's chunks and xAI's blocks were measured (see the rows of `data/`).
+Sources: the providers' documentation; Kimi's chunks and xAI's blocks were measured (see the rows of `data/`).
 """
 
 from __future__ import annotations
@@ -27,10 +26,7 @@ _MANY = 4096  # objects whose size in tokens is remembered
 
 
 class Prefix(MeasuredCache):
-    """A cache of everything that was asked before.
-
-    `minimum` is the rule that says how short is not cached, `lifetime` the one that says how long it lives unused.
-    """
+    """A cache of every earlier prompt; `minimum` and `lifetime` are the names of the rules that it follows."""
 
     def __init__(
         self, look: Look, *, minimum: str = "minimum_tokens", lifetime: str = "lifetime",
@@ -43,7 +39,7 @@ class Prefix(MeasuredCache):
         self._recency = Recency()
 
     def predict(self, request: Request) -> Prediction:
-        """Say what would be read, and keep the request."""
+        """Return what would be read, and keep the request."""
         path = self._lay(request)
         lifetime = self._look(self._lifetime, request.model, request.at)
         places = self._recency.use(request, path, lifetime)
@@ -53,14 +49,14 @@ class Prefix(MeasuredCache):
         block = max(1, int(self._look("block_tokens", request.model, request.at) or 1))
         least = self._look(self._minimum, request.model, request.at) or 0
         read = found // block * block
-        reason = "longest beginning of an earlier request" if read else "nothing like it was asked before"
+        reason = "longest beginning of an earlier request" if read else "no earlier request begins alike"
         if read < least:
             read, reason = 0, f"below the minimum of {int(least):,} tokens" if found else reason
         whole = self._total(request) // block * block
         return self._predicted(request, read, self._confidence, reason, whole if whole >= least else 0)
 
     def _found(self, request: Request, path: TreePath, places: int, lifetime: float | None) -> int:
-        """Return the position up to which something that is kept begins alike."""
+        """Return the position up to which a kept prompt begins alike."""
         found = self._ruler.position(places - 1)
         open_ = places == path.new < len(request.pieces) and path.alike > 0
         if open_ and self._recency.live(path.like, request.at, lifetime):
@@ -71,69 +67,68 @@ class Prefix(MeasuredCache):
 class GeminiExplicit:
     """Gemini's explicit cache: a request names an object that holds the beginning of its prompt (`cached`).
 
-    The whole object is read, and what stands behind it falls under the implicit cache; how large the object is, only
-    bills say: before the first one nothing is said. An object that has expired makes the request fail, so one that was
-    answered names a living object. Source: the Gemini API's documentation of `cachedContents`.
+    The whole object is read, and the rest of the prompt falls under the implicit cache. Only usage shows the size of
+    the object, so nothing is predicted before the first one. A request with an expired object fails, so an answered
+    request names a living one. Source: the Gemini API's documentation of `cachedContents`.
     """
 
     def __init__(self, look: Look) -> None:
-        self._behind = Prefix(look)
+        self._rest = Prefix(look)
         self._sizes: dict[bytes, int] = {}
-        self._object = b""  # of the request that waits for its bill
+        self._object = b""  # of the latest request
 
     def predict(self, request: Request) -> Prediction:
-        """Say what would be read: the object, and behind it what an earlier request with it had."""
+        """Return what would be read: the object, and the beginning that an earlier request with it had after it."""
         self._object = request.cached
         space = b"%b cached %b" % (request.space, request.cached) if request.cached else request.space
-        behind = self._behind.predict(request._replace(space=space))
+        rest = self._rest.predict(request._replace(space=space))
         if not request.cached:
-            return behind
+            return rest
         size = self._sizes.get(request.cached)
         if size is None:
-            return UNKNOWN._replace(reason="no bill has told the size of the cached object")
-        if behind.read is None:
+            return UNKNOWN._replace(reason="no usage has shown the size of the cached object")
+        if rest.read is None:
             return Prediction(size, 0, 0, "ceiling", "the cached object alone")
-        return behind._replace(read=behind.read + size, reason="the cached object, and " + behind.reason)
+        return rest._replace(read=rest.read + size, reason="the cached object, and " + rest.reason)
 
     def learn(self, usage: Usage | None) -> str:
-        """Take a bill; the least that was ever read with an object is its size."""
+        """Read the usage of the latest request; the smallest read with an object is its size."""
         name, self._object = self._object, b""
         if not name or usage is None or not usage.read_tokens or usage.read_tokens < 0:
-            return self._behind.learn(None if name else usage)
+            return self._rest.learn(None if name else usage)
         size = self._sizes[name] = min(self._sizes.pop(name, usage.read_tokens), usage.read_tokens)
         while len(self._sizes) > _MANY:
             del self._sizes[next(iter(self._sizes))]
-        return self._behind.learn(msgspec.structs.replace(usage, read_tokens=usage.read_tokens - size))
+        return self._rest.learn(msgspec.structs.replace(usage, read_tokens=usage.read_tokens - size))
 
 
 class _UnitPart(NamedTuple):
-    """A unit that ends within a piece: how many of its bytes, and which."""
+    """A unit that ends within a piece."""
 
-    size: int
-    digest: bytes
-    ready: float
+    size: int  # bytes of the piece
+    digest: bytes  # of these bytes
+    ready: float  # when it can first be read, in seconds since the epoch
 
 
 class DeepSeek(MeasuredCache):
-    """DeepSeek's disk cache: prefix units, of which only whole ones are read.
+    """DeepSeek's disk cache of prefix units, which are read as a whole.
 
-    A unit ends where a request's input ended and where its output did; where two requests began alike, a unit for
-    later ones ends there; and one ends every `interval` tokens, where that is known (`block_tokens`; 64 before the V4
-    models). What is read is the longest unit that the request begins with; a unit can be read once the response of the
-    request that made it began. Nothing is thrown away: units live for hours to days. So after A+B and A+C, which read
-    nothing, A+D reads A. Source: DeepSeek's documentation of its context cache.
+    A unit ends at the end of a request's input, at the end of its output, where two requests stopped being alike, and
+    after every `interval` tokens if that is known (`block_tokens`; 64 before the V4 models). The longest unit that a
+    request begins with is read, once the response of the request that made it began. Units live for hours to days. So
+    after A+B and A+C, which read nothing, A+D reads A. Source: DeepSeek's documentation of its context cache.
     """
 
     def __init__(self, look: Look, *, interval: int | None = None) -> None:
         super().__init__()
         self._look = look
         self._interval = interval
-        self._units: dict[int, float] = {}  # since when the unit that ends at a node can be read
+        self._units: dict[int, float] = {}  # when the unit that ends at a node can first be read
         self._parts: dict[int, list[_UnitPart]] = {}  # by the node before the piece
         self._recency = Recency()
 
     def predict(self, request: Request) -> Prediction:
-        """Say which unit would be read, and keep those that the request makes."""
+        """Return the unit that would be read, and keep those that the request makes."""
         path = self._lay(request)
         places = self._recency.use(request, path, None)
         if not request.pieces:
@@ -146,7 +141,7 @@ class DeepSeek(MeasuredCache):
         return self._predicted(request, min(read, self._total(request)), "rule", reason)
 
     def _unit(self, request: Request, path: TreePath) -> tuple[int, str]:
-        """Return the end of the longest whole unit that the request begins with, and what it is."""
+        """Return the end of the longest whole unit that the request begins with, and a description of it."""
         at = math.inf if request.at is None else request.at
         for place in range(len(request.pieces) - 1, -1, -1):
             ready = self._units.get(path.nodes[place])

@@ -1,11 +1,9 @@
-"""What cache models without breakpoints share: prefixes, positions in tokens, last uses, totals learned from bills.
+"""The shared part of cache models without breakpoints: prefixes, positions in tokens, last uses, totals from usage.
 
-In: requests in order, what was billed for them. Out: a request's path, its size, how many leading pieces are still
-kept, a prediction from how much is read. Rules: all that is not read is uncached, unless bills have shown that this
-cache charges for writing; a bill without all its counts teaches nothing. A use of a path is a use of every prefix on
-it, whichever chain it belongs to; a prefix that a request made can be read once its response began. A time that is not
-known keeps what it touches: the best case. Cost O(pieces that the chain's path before did not have), for a chain's
-latest use holds for its whole path and is written down only where it is left.
+Everything that is not read is uncached, unless usage has shown that this cache charges for writing; usage without all
+of its counts is not learned from. Using a path uses every prefix on it, whichever chain it belongs to; a prefix can be
+read once the response of the request that made it began. A request of unknown time is the best case: it reads
+everything kept. Cost: O(pieces that are new in the chain), because a chain's latest use holds for its whole path.
 """
 
 from __future__ import annotations
@@ -20,51 +18,51 @@ from lore.model.events import Usage
 
 
 class Laid(NamedTuple):
-    """A request with its output: the node of each piece, the token at which it ends; `prompt`: without output.
+    """A request with its output, measured.
 
-    Positions are those that a piece had when it came first, so that equal beginnings stay equal whatever bills teach.
-    `made` is the path of the output.
+    A piece keeps the position that it had when it came first, so that equal beginnings remain equal.
     """
 
-    nodes: list[int]
-    ends: list[int]
-    prompt: int
-    made: TreePath
+    nodes: list[int]  # of each piece
+    ends: list[int]  # the position after each piece
+    prompt: int  # the position at which the prompt ends and the output begins
+    made: TreePath  # of the output
 
 
 class MeasuredCache:
-    """The part of a cache model that knows prefixes and sizes."""
+    """The base of cache models without breakpoints: prefixes, sizes, totals learned from usage."""
 
     def __init__(self) -> None:
         self._tree = PrefixTree()
         self._ruler = Ruler()
-        self._pending: Request | None = None  # waits for its bill
-        self._loose: dict[str, int] = {}  # by chain, the first place whose tokens are not counted
-        self._charging: set[str | None] = set()  # models whose bills have held writes
+        self._pending: Request | None = None  # its usage has not been read yet
+        self._loose: dict[str, int] = {}  # by chain: the first place without an exact count
+        self._charging: set[str | None] = set()  # models whose usage has reported writes
         self._ends: dict[int, int] = {}  # the position at which a piece ended when it came first
         self._trails: dict[str, list[int]] = {}  # those of the pieces of a chain's latest request
 
     def _lay(self, request: Request) -> TreePath:
-        """Walk and measure a request; it is the one that the next bill is for."""
+        """Return the path of a request and measure it; the next usage is for it."""
         path = self._tree.path(request)
         self._ruler.lay(request.chain, path, request.pieces, request.model)
         self._pending = request
         return path
 
     def _laid(self, request: Request, path: TreePath) -> Laid:
-        """Return a request that was walked and measured, with its output; each of its chain has to be, in order."""
+        """Return a request with its output; call it for every request of a chain, in order."""
         ruler, ends = self._ruler, self._trails.setdefault(request.chain, [])
         del ends[path.kept :]
         for place in range(path.kept, len(request.pieces)):
             size = ruler.position(place) - ruler.position(place - 1)
             ends.append(self._ends.setdefault(path.nodes[place], (ends[-1] if ends else 0) + max(0, size)))
-        made, behind = self._tree.generated(request), list(ends)
+        made, all_ends = self._tree.generated(request), list(ends)
         for node, piece in zip(made.nodes, request.output, strict=True):
-            behind.append(self._ends.setdefault(node, (behind[-1] if behind else 0) + round(ruler.size(piece))))
-        return Laid([*path.nodes, *made.nodes], behind, ends[-1] if ends else 0, made)
+            begin = all_ends[-1] if all_ends else 0
+            all_ends.append(self._ends.setdefault(node, begin + round(ruler.size(piece))))
+        return Laid([*path.nodes, *made.nodes], all_ends, ends[-1] if ends else 0, made)
 
     def _billed(self, laid: Laid, held: int) -> int:
-        """Return where a position of a request stands now that bills may have told where pieces end."""
+        """Return where a position of a request is now, after usage has corrected where pieces end."""
         place = bisect_left(laid.ends, held)
         begin = laid.ends[place - 1] if place else 0
         first, last = self._ruler.position(place - 1), self._ruler.position(place)
@@ -74,13 +72,13 @@ class MeasuredCache:
         return self._ruler.position(len(request.pieces) - 1)
 
     def _begun(self, request: Request, path: TreePath) -> int:
-        """Return the position up to which the first new piece begins like one that stood in its place."""
+        """Return the position up to which the first new piece begins like an earlier one in its place."""
         if path.new >= len(request.pieces):
             return self._total(request)
         return self._ruler.inside(path.new, path.alike, len(request.pieces[path.new].data))
 
     def _counted(self, request: Request, path: TreePath) -> bool:
-        """Tell whether every piece has its exact count. Cost O(pieces that the chain's path before did not have)."""
+        """Return whether every piece has an exact count. Cost: O(pieces that are new in the chain)."""
         loose = self._loose.get(request.chain)
         if loose is None or loose >= path.kept:
             places = range(path.kept, len(request.pieces))
@@ -92,19 +90,19 @@ class MeasuredCache:
         return False
 
     def _read(self, request: Request, read: int, reason: str, *, exact: bool, hybrid: bool) -> Prediction:
-        """Predict what an engine reads, which computes one token at least; of a `hybrid` model the most is said."""
+        """Predict the read of an engine, which computes at least one token; the best case of a `hybrid` model."""
         confidence = "ceiling" if hybrid else "exact" if exact else "rule"
         return self._predicted(request, min(read, max(0, self._total(request) - 1)), confidence, reason)
 
     def _predicted(
         self, request: Request, read: int, confidence: Confidence, reason: str, written: int = 0
     ) -> Prediction:
-        """Predict from what is read; `written` is the position up to which is written where that is charged."""
+        """Complete a prediction from its read; if writes are charged, everything up to `written` is written."""
         write = max(0, written - read) if request.model in self._charging else 0
         return Prediction(read, write, self._total(request) - read - write, confidence, reason)
 
     def learn(self, usage: Usage | None) -> str:
-        """Take a bill; return how it contradicts the request, empty where it does not."""
+        """Read the usage of the latest request; return how it contradicts the request, empty if it does not."""
         request, self._pending = self._pending, None
         if request is None or usage is None or not request.pieces:
             return ""
@@ -123,34 +121,34 @@ class MeasuredCache:
 
 
 class Recency:
-    """Last uses of all prefixes of a tree."""
+    """When the prefixes of a tree were last used."""
 
     def __init__(self) -> None:
-        self._left: dict[int, float] = {}  # nodes that a chain left, when it had used them last
-        self._holders: dict[int, list[str]] = {}  # chains on whose path a node is, the latest to come last
-        self._used: dict[str, float] = {}  # when the latest request of a chain was
+        self._left: dict[int, float] = {}  # nodes that a chain no longer has: when it used them last
+        self._holders: dict[int, list[str]] = {}  # chains whose path has a node, in the order of their coming
+        self._used: dict[str, float] = {}  # when the latest request of a chain was sent
         self._made: list[int] = []  # the first node that each request made, ascending
         self._ready: list[float] = []
 
     def use(self, request: Request, path: TreePath, lifetime: float | None) -> int:
-        """Return how many leading pieces can be read, those at most `lifetime` seconds old; then touch them all."""
+        """Return how many leading pieces can be read (used within `lifetime` seconds), and mark all as used."""
         before = self._used.get(request.chain, -math.inf)
         for node in path.cut:
             self._left[node] = max(self._left.get(node, -math.inf), before)
             self._holders[node].remove(request.chain)
         since = -math.inf if lifetime is None or request.at is None else request.at - lifetime
-        # what leads to a young prefix is as young
+        # everything before a young prefix is as young
         low, nodes = path.kept if self._used.get(request.chain, -math.inf) >= since else 0, path.nodes
         young = bisect_left(nodes, 1, low, max(low, path.new), key=lambda node: not self._is_young(node, since))
         places, at = min(young, path.new), request.at
-        while at is not None and places > 0 and at < self.ready(nodes[places - 1]):  # whose response had not begun
+        while at is not None and places > 0 and at < self.ready(nodes[places - 1]):  # its response had not begun
             first = self._made[bisect_right(self._made, nodes[places - 1]) - 1]
             places = bisect_left(nodes, first, 0, places)
         self._hold(request, path)
         return places
 
     def live(self, node: int, at: float | None, lifetime: float | None) -> bool:
-        """Tell whether one prefix is kept and can be read."""
+        """Return whether one prefix is kept and can be read."""
         if at is None:
             return True
         return (lifetime is None or self._is_young(node, at - lifetime)) and self.ready(node) <= at
@@ -161,7 +159,7 @@ class Recency:
         return self._ready[number] if number >= 0 else -math.inf
 
     def _is_young(self, node: int, since: float) -> bool:
-        if self._left.get(node, -math.inf) >= since:  # minus infinity: all are
+        if self._left.get(node, -math.inf) >= since:  # minus infinity: all are young
             return True
         return any(self._used.get(chain, -math.inf) >= since for chain in reversed(self._holders.get(node, ())))
 

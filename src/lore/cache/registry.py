@@ -1,8 +1,8 @@
 """The table of cache models by name, and how one is made with options.
 
-A model asks its `Look` for the dated rules of its `provider`; where the same maker's models are served elsewhere
-(Bedrock), whoever makes the `Look` knows the platform. A plug-in publishes a row, or a class, under the entry-point
-group `lore.caches`; `lore.recording.base.load_plugins` adds it.
+A model asks its `Look` for the dated rules of its `provider`; who makes the `Look` knows the platform (Bedrock serves
+models of other makers). A plug-in publishes a row, or a class, under the entry-point group `lore.caches`;
+`lore.recording.base.load_plugins` adds it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class CacheRow(NamedTuple):
     """A cache model: a row of `CACHES`."""
 
     name: str
-    provider: str
+    provider: str  # whose rules it follows
     made: Callable[..., CacheModel]
-    options: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()  # names
     flags: tuple[str, ...] = ()  # options that are true or false
-    numbers: tuple[str, ...] = ()  # options that are numbers; those of no kind are whole numbers
+    numbers: tuple[str, ...] = ()  # options that are numbers; the other ones are whole numbers
     words: Mapping[str, tuple[str, ...]] = {}  # options that are one of these words
-    view: View | None = None  # how it sees requests; None: as `VIEWS` says
+    view: View | None = None  # how it sees requests; None: as in `VIEWS`
 
     def __call__(self, look: Look, **options: Option) -> CacheModel:
         """Make a model."""
@@ -62,16 +62,16 @@ BROUGHT: dict[str, str] = dict.fromkeys(
 
 
 def configured(text: str) -> tuple[str, tuple[tuple[str, Option], ...]]:
-    """Read `NAME` or `NAME:OPTION=VALUE,OPTION=VALUE`: a cache, and what is set of it; raises as `options_in` does."""
+    """Return the name and the options of `NAME` or `NAME:OPTION=VALUE,OPTION=VALUE`; raise as `options_in` does."""
     name, _, given = text.partition(":")
     hint = "NAME:OPTION=VALUE,OPTION=VALUE, as in llama.cpp:slots=2,window=1024"
     return name, options_in(given, f"--cache {name}:", hint) if given else ()
 
 
 def options_in(text: str, place: str, hint: str) -> tuple[tuple[str, Option], ...]:
-    """Read `OPTION=VALUE,OPTION=VALUE`; raises LoreError, which names the place, for what is none.
+    """Return the options of `OPTION=VALUE,OPTION=VALUE`; raise LoreError with the place of a mistake.
 
-    Whether a model has an option is for `make` to say.
+    `make` checks whether a model has these options.
     """
     return tuple([_option(part, place, hint) for part in text.split(",")])
 
@@ -92,7 +92,7 @@ def _option(text: str, place: str, hint: str) -> tuple[str, Option]:
 
 
 def cache_named(text: str) -> CacheKind:
-    """Return the model of this name, its options left aside; raises LoreError for a name that there is not."""
+    """Return the model of this name, without its options; raise LoreError for an unknown name."""
     name = text.partition(":")[0]
     found = CACHES.get(name)
     if found is None and name in BROUGHT:
@@ -103,13 +103,13 @@ def cache_named(text: str) -> CacheKind:
 
 
 def takes_breakpoints(name: str) -> bool:
-    """Tell whether a cache keeps entries at breakpoints that a body sets; false for a name that there is not."""
+    """Return whether a cache keeps entries at the breakpoints of a request; False for an unknown name."""
     kind = CACHES.get(name)
     return isinstance(kind, CacheRow) and kind.made is Breakpoints
 
 
 def is_known(name: str) -> bool:
-    """Return whether there is a model of this name: not so for an engine's if its plug-in is missing."""
+    """Return whether there is a model of this name; models of engines need their plug-in."""
     return name in CACHES
 
 
@@ -120,7 +120,7 @@ def view_of(name: str) -> View:
 
 
 def make(name: str, look: Look, options: Mapping[str, Option] | None = None) -> CacheModel:
-    """Make a model; raises LoreError for an option that it has not, or a value that cannot be."""
+    """Make a model; raise LoreError for an unknown option or an impossible value."""
     kind = cache_named(name)
     for option, value in (options or {}).items():
         if option not in kind.options:
@@ -133,7 +133,7 @@ def make(name: str, look: Look, options: Mapping[str, Option] | None = None) -> 
 
 
 def _misfit(kind: CacheKind, option: str, value: Option) -> str:
-    """Say what an option takes, empty where a value is of that kind; None leaves it to the rules."""
+    """Return what an option accepts, empty if the value is of that kind; None leaves it to the rules."""
     if value is None:
         return ""
     if not isinstance(kind, CacheRow) or option in kind.numbers:

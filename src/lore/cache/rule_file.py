@@ -105,7 +105,7 @@ def _list_of_tables(
 
 
 def _reason(error: str, kind: type[DatedRule | Habit | BreakpointRule]) -> tuple[str, str]:
-    """Return what is wrong with a row, and a hint, from msgspec's message."""
+    """Return the mistake of a row, and a hint, from msgspec's message."""
     message, _, path = error.partition(" - at `$")
     unknown = _UNKNOWN_FIELD.fullmatch(message)
     if unknown is not None:

@@ -32,7 +32,7 @@ from lore.model.turn import Turn
 
 Value: TypeAlias = Decimal | bool | str | None
 EVIDENCE = ("P", "M", "S", "?")  # the vendor's own page, measured, second-hand, inferred
-UNKNOWN = "unknown"  # the value of a rule of which it is known that the provider does not publish it
+UNKNOWN = "unknown"  # the value of a rule that the provider is known not to publish
 ALWAYS = date(1970, 1, 1)
 _DAY = 86_400.0
 _MOST = 10**12  # no rule's value is larger
@@ -314,7 +314,7 @@ def minimum_tokens(rules: DatedRules, turn: Turn) -> int | None:
 
 
 def idle_lifetime(rules: DatedRules, where: Served, turn: Turn) -> float | None:
-    """Return for how many seconds a cache without breakpoints keeps what is not used; None if unknown."""
+    """Return for how many seconds a cache without breakpoints keeps an unused prefix; None if unknown."""
     implicit = rules.find("lifetime_implicit", where.provider, turn.model, where.platform, turn.at)
     rule = "lifetime" if implicit is None else "lifetime_implicit"
     lifetime = rules.number(rule, where.provider, turn.model, where.platform, turn.at)
@@ -322,7 +322,7 @@ def idle_lifetime(rules: DatedRules, where: Served, turn: Turn) -> float | None:
 
 
 class Lifetime(NamedTuple):
-    """How long a cache keeps what is not used."""
+    """How long a cache keeps an unused prefix."""
 
     seconds: float | None = None  # None: unknown
     billed: bool = False  # the usage says so, not a rule

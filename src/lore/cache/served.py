@@ -112,7 +112,7 @@ def normal_name(model: str | None) -> str:
 
 
 def model_pattern(text: str) -> str:
-    """Return the pattern of a row as tables spell it; raise ValueError with a hint on a second line if it is none."""
+    """Return the pattern of a row as tables spell it; raise ValueError, its hint on a second line, if it is bad."""
     name = text.lower()
     if not text.strip() or not text.isprintable():
         raise ValueError("the model is empty or not printable")

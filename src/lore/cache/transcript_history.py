@@ -1,8 +1,8 @@
 """What the usage of earlier turns has shown of a transcript: positions in tokens, the sizes of the head, rates.
 
 Usage says how many tokens of the prompt were cached after which entry of the timeline. The head (tools and system
-prompt, which a transcript does not hold) has two sizes: what other sessions keep of it when the chain's own entries are
-of no use (`shared_head`), and what is read when only the history changed (`head`).
+prompt, which a transcript does not hold) has two sizes: the part that other sessions keep when the chain's own entries
+are of no use (`shared_head`), and the read when only the history changed (`head`).
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ _WEIGHT = 4.0  # turns
 _ANTHROPIC = Served("anthropic", "")
 _HOOK, _REASONING = "hook-context", "reasoning"
 _EFFECT_AT_PROMPT = (_HOOK, "skill")  # signals whose text may be moved at the next prompt of the user
-_AFTER_RESULTS = "PostToolUse"  # hooks whose text is after tool results; others put theirs beside a prompt
+_AFTER_RESULTS = "PostToolUse"  # hooks whose text follows tool results; that of others follows a prompt
 _HIDDEN_PAUSE, _HIDDEN_TOKENS = 20.0, 10_000  # a hidden request follows after this pause, if the last one added less
 
 
@@ -104,7 +104,7 @@ class TurnState(NamedTuple):
 
 
 class Predicted(NamedTuple):
-    """What was predicted of a turn."""
+    """The prediction of a turn."""
 
     cache: str  # the model of the cache; empty: none
     prediction: Prediction
@@ -148,7 +148,7 @@ class TranscriptCache:
         return Prediction(read, write, uncached, "rule" if sure else "ceiling", why, hour, outcomes)
 
     def look(self, turn: Turn) -> tuple[ChainHistory, ModelHistory, TurnState]:
-        """Take the next turn without its usage; `learn` has to follow."""
+        """Describe the next turn without its usage; `learn` has to follow."""
         chain = self._chains.get(turn.chain)
         if chain is None:
             chain = self._chains[turn.chain] = ChainHistory(charges=self._breakpoints)
@@ -174,7 +174,7 @@ class TranscriptCache:
         chain.begun, chain.model = True, turn.model
         dropped = next((signal.entries for signal in state.signals if signal.sign == _REASONING), None)
         if dropped is not None:
-            history.cut(dropped)  # what follows it is shorter from now on
+            history.cut(dropped)  # the prompt after it is shorter from now on
         if usage is None or odd or usage.read_tokens is None:
             _continue_without_usage(chain, history, state)
             return odd
@@ -188,7 +188,7 @@ class TranscriptCache:
     # plain rules
 
     def _outcomes(self, chain: ChainHistory, history: ModelHistory, state: TurnState) -> tuple[Outcome, ...]:
-        """Return what may be read; what is predicted comes first."""
+        """Return the possible reads, the predicted one first."""
         level, whole = state.level, state.expected_tokens
         read = min(level.tokens or 0, whole)
         if level.habit:
@@ -270,7 +270,7 @@ class Transcripts:
         self.latest: Predicted | None = None  # the prediction of the latest turn that was asked for
 
     def take(self, turn: Turn, predicted: Predicted | None = None) -> None:
-        """Take the next turn; `predicted` is its prediction, if the caller has made it."""
+        """Add the next turn; `predicted` is its prediction, if the caller has made it."""
         self.latest = predicted
         if predicted is None:
             self._waiting.append(turn)
@@ -278,7 +278,7 @@ class Transcripts:
                 self._catch_up()
 
     def situation(self) -> TurnState | None:
-        """Return what was known of the latest turn before its usage; None if its cache is not predicted."""
+        """Return the state of the latest turn before its usage; None if its cache is not predicted."""
         if self._waiting:
             self._catch_up()
         return None if self.latest is None or self.latest.odd else self.latest.situation
@@ -465,7 +465,7 @@ def _learn(chain: ChainHistory, history: ModelHistory, state: TurnState, usage: 
     if fell:
         _learn_head(history, state, read)
     if why == "compaction":
-        history.min_read = read or None  # all of the history is new: what is read is the head
+        history.min_read = read or None  # all of the history is new, so the head alone is read
     elif fell and history.min_read is not None and why != "expiry":
         history.min_read = min(history.min_read, read)
     if why == "goes-on" and not state.signals:
@@ -486,7 +486,7 @@ def _learn(chain: ChainHistory, history: ModelHistory, state: TurnState, usage: 
 
 
 def _learn_head(history: ModelHistory, state: TurnState, read: int) -> None:
-    """Learn what a fall left: `shared_head` from a certain cause, `known_head` if the history changed."""
+    """Learn the read after a fall: `shared_head` from a certain cause, `known_head` if the history changed."""
     why, shared = state.level.why, history.shared_head or 0
     if why == "session-changed" or (why == "expiry" and not history.positions):
         history.shared_head = read

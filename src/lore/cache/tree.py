@@ -1,16 +1,15 @@
-"""Prefixes that were seen, and how many tokens stand before a place of one.
+"""The prefixes of requests as nodes of a tree, and their positions in tokens.
 
-In: requests, then what was billed for them. Out: for each piece of a request the node of the prefix that ends with
-it, so that equal prefixes are equal numbers; positions in tokens. Rules: a node stands for all that leads to it, salts
-included; nodes count up from 1, so that those made for a request are greater than those before it; spaces never
-meet. A piece is remembered by digest, but for the latest ones, whose bytes are kept to compare what only begins alike.
-A position that was billed holds for its node, whoever comes there again; between two of them the estimate is
-stretched to fit, which holds when a request parts from the way between them; behind the last it is bytes times a rate
-by model and kind of text, learned from what was billed before. What is billed and cannot be is not learned from. Cost
-O(pieces that the chain's request before did not have), and O(log pieces) for a position.
+A node stands for a piece and everything before it, salts included, so that equal prefixes are equal numbers. Nodes
+ascend: those made for a request are greater than all earlier ones. Requests of different spaces share no node. Pieces
+are remembered by digest; the bytes of the latest ones are kept, to compare pieces that only begin alike.
 
-Sources: bytes of a token before anything was billed: 3.6 for text, 3.0 for tools and results (counted with
-o200k_base over public sessions); an image is 1,500 tokens (Anthropic's documentation: width times height / 750).
+A billed position holds for its node, in whichever chain. Between two billed positions the estimate is stretched to fit;
+after the last one it is bytes times a rate by model and kind of text, learned from earlier usage. Impossible counts are
+not learned. Cost: O(pieces that the chain's previous request did not have), and O(log pieces) for a position.
+
+Sources: bytes per token before any usage: 3.6 for text, 3.0 for tools and results (counted with o200k_base over public
+sessions); an image is 1,500 tokens (Anthropic's documentation: width times height / 750).
 """
 
 from __future__ import annotations
@@ -28,24 +27,19 @@ from lore.model.vector import common_prefix
 
 KEPT = 48 * 1024 * 1024  # bytes of pieces that are kept
 _SMALL = 64  # bytes of a piece that is its own digest
-_COMPARED = 256  # pieces that stood in the same place, the latest ones: of more the nearest in order is found, too
+_COMPARED = 256  # latest pieces in the same place that are compared one by one; others are found by sorting
 
 
 class TreePath(NamedTuple):
-    """A request in the tree: the node behind each piece; `new` is the place of the first that was made for it.
+    """A request in the tree."""
 
-    `alike` counts the bytes at the beginning of the piece at `new` that an earlier piece in its place, that of the
-    node `like`, begins with. The first `kept` nodes are those of the chain's path before, `cut` what it had
-    behind them; `begins` are the nodes before each piece.
-    """
-
-    nodes: list[int]
-    new: int
-    alike: int = 0
-    like: int = 0
-    kept: int = 0
-    cut: Sequence[int] = ()
-    begins: Sequence[int] = ()
+    nodes: list[int]  # the node after each piece
+    new: int  # the place of the first node that was made for this request
+    alike: int = 0  # bytes at the beginning of the piece at `new` that an earlier piece in its place begins with
+    like: int = 0  # the node of that earlier piece
+    kept: int = 0  # leading nodes that are those of the chain's previous path
+    cut: Sequence[int] = ()  # nodes that the previous path had after them
+    begins: Sequence[int] = ()  # the node before each piece
 
 
 class _Trail(NamedTuple):
@@ -59,11 +53,11 @@ class _Trail(NamedTuple):
 
 
 class _TreeStep(NamedTuple):
-    """One piece of a walk: the node before it, its own; `alike`, as `TreePath` has it, where it is the first new."""
+    """One piece of a walk."""
 
-    begin: int
+    begin: int  # the node before it
     node: int
-    alike: tuple[int, int] | None
+    alike: tuple[int, int] | None  # `alike` and `like` of `TreePath`, if it is the first new piece
 
 
 class PrefixTree:
@@ -73,13 +67,13 @@ class PrefixTree:
         self._nodes: dict[tuple[int, bytes], int] = {}
         self._children: dict[int, list[int]] = {}
         self._bytes: OrderedDict[int, tuple[int, bytes]] = OrderedDict()  # the node before a piece, and its bytes
-        self._sorted: dict[int, list[tuple[bytes, int]]] = {}  # pieces that are kept, of places where many stood
+        self._sorted: dict[int, list[tuple[bytes, int]]] = {}  # kept pieces by the node before them, if there are many
         self._room = kept
         self._trails: dict[str, _Trail] = {}
         self.size = 0  # nodes made so far
 
     def path(self, request: Request) -> TreePath:
-        """Walk a request from the root, making what is missing; the list is the chain's own and changes with it."""
+        """Return the path of a request, adding missing nodes; its list changes when the chain continues."""
         trail, cut = self._kept(request)
         nodes, begins, sections = trail.nodes, trail.begins, trail.sections
         kept = len(nodes)
@@ -94,7 +88,7 @@ class PrefixTree:
         return TreePath(nodes, new, alike, like, kept, cut, begins)
 
     def generated(self, request: Request) -> TreePath:
-        """Walk what is said behind the request that was walked last in its chain: its output, from its first piece."""
+        """Return the path of a request's output, after the latest request of its chain."""
         steps = list(self._walk(request, self._trails[request.chain], request.output))
         nodes = [step.node for step in steps]
         for place, step in enumerate(steps):
@@ -103,9 +97,9 @@ class PrefixTree:
         return TreePath(nodes, len(nodes))
 
     def alike(self, left: int, right: int) -> tuple[int, int]:
-        """Return how many bytes two pieces have in common at their beginning, and how many the left one has.
+        """Return how many bytes the pieces of two nodes have in common at their beginning, and the left one's length.
 
-        Both are 0 where they do not stand in the same place, or the bytes of one are not kept any more.
+        Both are 0 if the pieces follow different nodes, or if the bytes of one are no longer kept.
         """
         one, other = self._bytes.get(left), self._bytes.get(right)
         if one is None or other is None or one[0] != other[0]:
@@ -113,7 +107,7 @@ class PrefixTree:
         return common_prefix(one[1], other[1]), len(one[1])
 
     def _kept(self, request: Request) -> tuple[_Trail, list[int]]:
-        """Return the chain's trail as far as it holds for this request, and what was cut off it."""
+        """Return the chain's trail as far as it holds for this request, and the nodes that were removed from it."""
         trail = self._trails.get(request.chain)
         same = 0
         if trail is not None and trail.space == request.space:
@@ -128,7 +122,7 @@ class PrefixTree:
         return trail, cut
 
     def _walk(self, request: Request, trail: _Trail, pieces: Sequence[Piece]) -> Iterator[_TreeStep]:
-        """Go on from the end of a trail over more pieces of its request; none may be added to it meanwhile."""
+        """Yield steps from the end of a trail over more pieces of its request."""
         salts = dict(request.salts)
         node = trail.nodes[-1] if trail.nodes else self._node(0, b"space " + request.space)
         section = trail.sections[-1] if trail.sections else None
@@ -167,15 +161,15 @@ class PrefixTree:
         return made
 
     def _alike(self, before: int, piece: Piece) -> tuple[int, int]:
-        """Return the length of the longest common beginning with a piece that stood in the same place, and its node.
+        """Return the length of the longest common beginning with an earlier piece in the same place, and its node.
 
-        An image is one thing: bytes that two of them have in common are no tokens.
+        Bytes that two images have in common are not common tokens.
         """
         if piece.kind == "image":
             return 0, 0
         nodes = self._children.get(before, [])
         others = [(self._bytes[node][1], node) for node in nodes[-_COMPARED:] if node in self._bytes]
-        if len(nodes) > _COMPARED:  # in the order of their bytes the longest common beginning is that of a neighbour
+        if len(nodes) > _COMPARED:  # sorted by bytes, the longest common beginning is that of a neighbour
             if before not in self._sorted:
                 self._sorted[before] = sorted((self._bytes[node][1], node) for node in nodes if node in self._bytes)
             pieces = self._sorted[before]
@@ -185,7 +179,7 @@ class PrefixTree:
 
 
 def key_of(piece: Piece) -> bytes:
-    """Return what tells a piece from all others in its place."""
+    """Return a key that differs between pieces in the same place."""
     data = piece.data
     kind = piece.kind.encode()
     if len(data) <= _SMALL:
@@ -194,7 +188,7 @@ def key_of(piece: Piece) -> bytes:
 
 
 def common_nodes(left: Sequence[int], right: Sequence[int]) -> int:
-    """Count the leading nodes that are equal. Cost O(log nodes): a node stands for all before it."""
+    """Count the leading nodes that are equal. Cost: O(log nodes), because a node implies all nodes before it."""
     size = min(len(left), len(right))
     if size and left[size - 1] == right[size - 1]:
         return size
@@ -203,27 +197,24 @@ def common_nodes(left: Sequence[int], right: Sequence[int]) -> int:
 
 # positions
 
-# Tokens of a byte, of an image, of a token of another tokenizer.
+# Tokens per byte, per image, per token of another tokenizer.
 RATES = {"text": 1 / 3.6, "json": 1 / 3.0, "thinking": 1 / 3.6, "image": 1500.0, "counted": 1.0}
 _CLASS = {"call": "json", "result": "json", "thinking": "thinking", "image": "image"}
 _CLASSES = tuple(RATES)
-_STEP = 0.5  # how far one bill moves a rate
-FEWEST, MOST = 0.02, 4.0  # times the first estimate: what is billed beyond cannot belong to these bytes
+_STEP = 0.5  # how far one usage moves a rate
+FEWEST, MOST = 0.02, 4.0  # times the first estimate: other counts cannot belong to these bytes
 SLACK = 2_000  # tokens that a provider adds: the prompt of its tools
 
 
 class _Scale:
-    """The latest path of a chain: bytes before each place by class, the places that are known, those `left` at.
-
-    A position of `left` was estimated within what was billed, before the path left the way there.
-    """
+    """The measures of a chain's latest path."""
 
     def __init__(self) -> None:
         self.nodes: list[int] = []
-        self.sums: list[list[float]] = [[] for _ in _CLASSES]
-        self.counted: list[int] = []
-        self.known: list[int] = []
-        self.left: dict[int, float] = {}
+        self.sums: list[list[float]] = [[] for _ in _CLASSES]  # sizes up to each place, by class
+        self.counted: list[int] = []  # exact tokens up to each place
+        self.known: list[int] = []  # places whose position is known, ascending
+        self.left: dict[int, float] = {}  # of those: positions estimated where the path parted from a billed one
 
     def cut(self, size: int) -> None:
         for sums in (self.counted, *self.sums):
@@ -242,7 +233,7 @@ class _Scale:
 
 
 class Ruler:
-    """Positions of one recording, or of several; give each model a ruler of its own."""
+    """The positions in tokens of one or several recordings; each cache model needs its own ruler."""
 
     def __init__(self) -> None:
         self._known: dict[int, int] = {}
@@ -252,7 +243,7 @@ class Ruler:
         self._rate = list(RATES.values())
 
     def lay(self, chain: str, path: TreePath, pieces: Sequence[Piece], model: str | None) -> None:
-        """Measure along the chain's latest path from now on; each of its paths has to be laid, in order."""
+        """Measure along the chain's latest path from now on; call it for each path of the chain, in order."""
         scale = self._scale = self._scales.setdefault(chain, _Scale())
         self._rate = self._rates.setdefault(model or "", list(RATES.values()))
         same = path.kept + common_nodes(path.cut, path.nodes[path.kept :])
@@ -265,9 +256,9 @@ class Ruler:
                 scale.known.append(place)
 
     def _leave(self, scale: _Scale, path: TreePath, same: int) -> None:
-        """Keep the position at which a path parts from the one before, as that one's bill has it.
+        """Keep the position at which a path parts from the previous one, in proportion to that one's usage.
 
-        The place of that bill is cut off, and rates have learned but half of it: a replaced tail moved all before it.
+        Rates learn only half of a usage: without this, a replaced tail would move all positions before it.
         """
         number = bisect_left(scale.known, same)
         if number == len(scale.known):
@@ -281,7 +272,7 @@ class Ruler:
             scale.known.insert(number, last)
 
     def known(self, place: int) -> int | None:
-        """Return the position behind a piece as it was billed; None where it never was."""
+        """Return the billed position after a piece; None if no usage showed it."""
         return 0 if place < 0 else self._known.get(self._scale.nodes[place])
 
     def position(self, place: int) -> int:
@@ -294,14 +285,14 @@ class Ruler:
         return math.floor(before + (self._position(place) - before) * alike / max(size, 1))
 
     def size(self, piece: Piece) -> float:
-        """Return the tokens of a piece that stands nowhere on the path."""
+        """Return the tokens of a piece that is not on the path."""
         if piece.tokens is not None:
             return piece.tokens
         number = _class_of(piece)
         return self._rate[number] * _size_of(piece)
 
     def learn(self, place: int, tokens: int) -> str:
-        """Take a billed position; return why it cannot be, empty where it can."""
+        """Learn a billed position; return why it is impossible, empty if it is possible."""
         if place < 0:
             return ""
         before, start = self._below(place - 1, billed=True)
@@ -321,7 +312,7 @@ class Ruler:
         return ""
 
     def know(self, node: int, tokens: int) -> None:
-        """Take the position of a node that stands on no path yet; one that was billed before holds."""
+        """Note the position of a node that is on no path yet, unless it is known."""
         self._known.setdefault(node, tokens)
 
     def _position(self, place: int) -> float:
@@ -336,7 +327,7 @@ class Ruler:
         return below + (self._at(end) - below) * (estimate / whole if whole > 0 else 0.0)
 
     def _below(self, place: int, *, billed: bool = False) -> tuple[float, int]:
-        """Return the nearest known position at or before a place, and its place; one that was `billed` alone."""
+        """Return the nearest known position at or before a place, and its place; with `billed` only billed ones."""
         known, left = self._scale.known, self._scale.left
         number = bisect_right(known, place) - 1
         while billed and number >= 0 and known[number] in left:
@@ -353,7 +344,7 @@ class Ruler:
         return _span(scale.counted, start, end) + sum(rate * _span(sizes, start, end) for rate, sizes in sums)
 
     def _fit(self, start: int, end: int, ratio: float) -> None:
-        """Move the rates of what lies between two places towards what was billed for it, each by its share."""
+        """Move the rates of the pieces between two places towards the billed tokens, each by its share."""
         parts = [rate * _span(sizes, start, end) for rate, sizes in zip(self._rate, self._scale.sums, strict=True)]
         whole = sum(parts)
         if whole <= 0 or ratio <= 0:
@@ -370,12 +361,12 @@ def _class_of(piece: Piece) -> int:
 
 
 def _size_of(piece: Piece) -> float:
-    """Return how much of its class a piece is."""
+    """Return the size of a piece in the unit of its class."""
     if piece.counted is not None:
         return float(piece.counted)
     return 1.0 if piece.kind == "image" else float(len(piece.data))
 
 
 def _span(sums: Sequence[float], start: int, end: int) -> float:
-    """Return what lies behind `start`, up to and with `end`."""
+    """Return the sum of the places after `start`, up to and including `end`."""
     return (sums[end] if end >= 0 else 0) - (sums[start] if start >= 0 else 0)

@@ -1,11 +1,10 @@
-"""A turn as a cache sees it: pieces in the provider's render order, breakpoints, and what else enters the prefix.
+"""A turn as a cache sees it: pieces in the provider's render order, breakpoints, and parameters that enter the prefix.
 
-In: turns. Out: requests. Rules: a provider's view says in which order it renders, which parameters enter the prefix
-at which section, which separate caches, and where it sets breakpoints by itself. A piece is made once for as long as a
-chain sends its segment again. Cost O(segments that the chain's turn before did not have).
+A piece is made once for as long as a chain sends its segment again. Cost: O(segments that the chain's previous turn did
+not have).
 
-Sources: the providers' documentation of what invalidates a cache; recordings: DeepSeek's flash model renders tools
-behind the system prompt; images that come or go lose nothing on Anthropic, against its documentation.
+Sources: the providers' documentation of cache invalidation. Recordings: DeepSeek's flash model renders tools after the
+system prompt; images that come or go lose nothing on Anthropic, against its documentation.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from lore.model.turn import Prompt, Section, Segment, Turn
 from lore.model.vector import common_prefix
 
 Count: TypeAlias = Callable[[bytes], int]  # tokens of a text, by a tokenizer that need not be the provider's
-# An envelope of what the model says, and what a template does not render of it.
+# The envelope of a message of the model, and the members that a template does not render.
 _MODELS = re.compile(rb'"role"\s*:\s*"(?:assistant|model)"|"type"\s*:\s*"(?:reasoning|\w{1,40}_call)"')
 _UNRENDERED = ("id", "status", "refusal", "annotations", "audio", "phase")
 _NOTHING = (b"null", b'""', b"[]", b"{}")
 _TEXTS = (b'"text"', b'"output_text"')
-# A block of text alone: a provider reads it like a message's own text.
+# A block with a text and nothing else: a provider reads it like the text of a message.
 _TEXT_BLOCKS = (
     (b'{"type":"text","text":"', b'"}'), (b'{"type": "text", "text": "', b'"}'),
     (b'{"text":"', b'","type":"text"}'), (b'{"text":"', b'", "type": "text"}'),
@@ -37,28 +36,22 @@ _TEXT_BLOCKS = (
 
 
 class View(NamedTuple):
-    """How a provider looks at a request.
+    """How a provider looks at a request."""
 
-    `order` is its render order; `salts` the parameters that enter the prefix where a section begins; `apart`
-    those that separate caches altogether; `placement`: as the body says, also behind the latest message, or never;
-    `most` breakpoints count; `drops`: text that Anthropic drops is no content here either. `generates`: an engine,
-    which keeps what it generated; to it a message of the model's is what its template renders of it.
-    """
-
-    order: tuple[Section, ...] = ("tools", "system", "messages")
-    salts: tuple[tuple[Section, tuple[str, ...]], ...] = ()
-    apart: tuple[str, ...] = ()
-    placement: Literal["body", "latest", "none"] = "none"
-    most: int = 4
-    drops: bool = False
-    generates: bool = False
+    order: tuple[Section, ...] = ("tools", "system", "messages")  # in which it renders
+    salts: tuple[tuple[Section, tuple[str, ...]], ...] = ()  # parameters that enter the prefix where a section begins
+    apart: tuple[str, ...] = ()  # parameters that select separate caches
+    placement: Literal["body", "latest", "none"] = "none"  # breakpoints: those of the body, also at the end, or none
+    most: int = 4  # breakpoints that count
+    drops: bool = False  # text that Anthropic drops is not content here either
+    generates: bool = False  # an engine: it keeps its output, and renders the model's messages by a template
 
 
 PLAIN = View()
 _EXPLICIT = View(placement="body")
 _SPACES = ("prompt_cache_key", "service_tier")
 _EFFORT = ("thinking", "output_config", "reasoning_effort", "reasoning", "verbosity", "text")
-VIEWS: dict[str, View] = {  # by cache; the others' is plain, unless their row says it
+VIEWS: dict[str, View] = {  # by cache; other caches have the plain view, or that of their row
     "anthropic": View(
         salts=(("system", ("speed",)), ("messages", ("tool_choice", "thinking", "output_config"))),
         placement="body", drops=True,
@@ -72,20 +65,20 @@ VIEWS: dict[str, View] = {  # by cache; the others' is plain, unless their row s
 
 
 class _ChainView(NamedTuple):
-    """The latest turn of a chain: where each segment of its head went, the last envelope of its messages."""
+    """The latest turn of a chain."""
 
     prompt: Prompt
     head: tuple[Piece, ...]
-    places: list[int]
+    places: list[int]  # of each segment of the head among the pieces
     pieces: list[Piece]
-    envelope: bytes
+    envelope: bytes  # the last one of the messages
 
 
 class Views:
-    """The requests of one recording, in one view. A request's pieces change when its chain goes on.
+    """The requests of one recording, in one view. The pieces of a request change when its chain continues.
 
-    `model` is asked for by every request, whatever it says; None: as it says. `count` counts tokens while nothing is
-    billed; None: sizes are estimated from bytes.
+    `model` replaces the model that requests name. `count` counts tokens until usage is known; None: sizes are estimated
+    from bytes.
     """
 
     def __init__(self, view: View, count: Count | None = None, model: str | None = None) -> None:
@@ -116,7 +109,7 @@ class Views:
         )  # fmt: skip
 
     def _head(self, prompt: Prompt, seen: _ChainView | None) -> tuple[tuple[Piece, ...], list[int]]:
-        """Return tools and system in render order, and where each segment of the head went."""
+        """Return tools and system in render order, and the place of each segment of the head among them."""
         if seen is not None and prompt.head is seen.prompt.head and prompt.dropped == seen.prompt.dropped:
             return seen.head, seen.places
         rank = {section: number for number, section in enumerate(self._view.order)}
@@ -134,9 +127,7 @@ class Views:
     def _pieces(
         self, seen: _ChainView | None, head: tuple[Piece, ...], prompt: Prompt
     ) -> tuple[list[Piece], int, bytes]:
-        """Return the pieces of a prompt, how many of them its chain sent before (what it made of them is kept), and the
-        envelope of the last message.
-        """
+        """Return the pieces of a prompt, how many of them the chain sent before, and the last message's envelope."""
         pieces: list[Piece] = [] if seen is None else seen.pieces
         start = 0
         if seen is None or (seen.head is not head and seen.head != head):
@@ -146,7 +137,7 @@ class Views:
             start = seen.prompt.messages.common(prompt.messages)
             same = len(head) + start
             del pieces[same:]
-        if seen is not None and start == len(seen.prompt.messages):  # a message of a million blocks may go on
+        if seen is not None and start == len(seen.prompt.messages):  # a message may have a million blocks
             envelope = seen.envelope
         else:
             before = (prompt.messages[place] for place in range(start - 1, -1, -1))
@@ -156,7 +147,7 @@ class Views:
         return pieces, same, next((segment.data for segment in reversed(new) if segment.kind == "envelope"), envelope)
 
     def _of_messages(self, segments: Iterable[Segment], envelope: bytes = b"") -> Iterator[Piece]:
-        """Yield a piece for each segment; `envelope` is that of the message in which the first of them stand."""
+        """Yield a piece for each segment; `envelope` is that of the message that the first ones belong to."""
         own = self._view.generates and _MODELS.search(envelope) is not None
         for segment in segments:
             kind = kind_of(segment, envelope)
@@ -167,14 +158,14 @@ class Views:
             yield _rendered(data, segment.section, kind) if own else Piece(data, segment.section, kind)
 
     def _output(self, turn: Turn) -> list[Piece]:
-        """Return what was generated, its tokens as billed; nothing where more was billed than the response holds."""
+        """Return the output with its billed tokens; nothing if more was billed than the response holds."""
         pieces = [] if turn.generated is None else [*self._of_messages(turn.generated())]
         billed = None if turn.usage is None else turn.usage.output_tokens
         if billed is None:
             return pieces
         sizes = [0 if piece.tokens == 0 else len(piece.data) for piece in pieces]
         if billed > sum(sizes) or not sum(sizes):
-            return []  # thoughts that are not shown: what follows them stands in no prompt
+            return []  # hidden thoughts: no prompt continues with what follows them
         ends = [billed * end // sum(sizes) for end in accumulate(sizes)]
         return [piece._replace(tokens=end - begin) for piece, begin, end in zip(pieces, [0, *ends], ends, strict=False)]
 
@@ -206,9 +197,9 @@ def _last(pieces: Sequence[Piece]) -> int:
 
 
 def _rendered(data: bytes, section: Section, kind: str) -> Piece:
-    """Return a part of a message of the model's without what no template renders, and clients may leave out.
+    """Return a part of a message of the model without the members that no template renders.
 
-    What opens a message of the model's stands at the end of the prompt that asks for it: it has no tokens of its own.
+    The opening of such a message is the end of the prompt that asks for it: it has no tokens of its own.
     """
     if kind != "envelope":
         members = table(data) or {} if data[:1] == b"{" else {}
@@ -232,7 +223,7 @@ def content_of(data: bytes) -> bytes:
 
 
 def automatic(request: Request) -> tuple[Breakpoint, ...]:
-    """Return breakpoints where a careful client sets them: at the end of each section, as long-lived as before."""
+    """Return the breakpoints of a careful client: at the end of each section, with the lifetimes of the request."""
     pieces, lives = request.pieces, {breakpoint.place: breakpoint.lifetime for breakpoint in request.breakpoints}
     ends = [at for at in range(len(pieces) - 1) if pieces[at].section != pieces[at + 1].section]
     return tuple([Breakpoint(at, lives.get(at)) for at in sorted({*ends, _last(pieces)}) if at >= 0])
