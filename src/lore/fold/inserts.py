@@ -72,7 +72,7 @@ def _allowed_place(chain: Chain, wanted: int, what: str) -> tuple[int, Problems]
     if wanted > size:
         return size, _unreadable(f"{what}: insert_at {wanted} is outside a history of {size}; put at its end")
     if wanted < chain.sent:
-        return chain.sent, _unreadable(f"{what}: insert_at {wanted} is before what was sent already; put behind it")
+        return chain.sent, _unreadable(f"{what}: insert_at {wanted} is in what was sent already; put after it")
     return wanted, ()
 
 
@@ -98,7 +98,7 @@ def add_context(chain: Chain, event: ContextPersisted) -> Problems:
 
 
 def _add_outside_context(chain: Chain, event: ContextPersisted) -> Problems:
-    """Put context that a compaction asked for in its place, beside the turn's own.
+    """Put context that a compaction asked for in its place; the turn's own context stays.
 
     A turn may have several, of compactions in a row: the first has the turn's number, others the next free ones.
     """
@@ -115,7 +115,7 @@ def _add_outside_context(chain: Chain, event: ContextPersisted) -> Problems:
 
 
 def reset(chain: Chain, event: CacheReset) -> Problems:
-    """Give up the prefix: the next turn pins knowledge again. A reset that names its turn works once."""
+    """Reset the prefix: the next turn pins knowledge again. A reset that names its turn works once."""
     if event.turn is not None:
         if chain.reset is not None and event.turn <= chain.reset:
             _mark_saved(chain, lambda other: isinstance(other, CacheReset) and other.turn == event.turn)

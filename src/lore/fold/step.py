@@ -132,7 +132,7 @@ class Folding:
         for name in {**self._chains, **self._copies}:
             chain = self._copy_of(name)
             if chain.turns:
-                detail = f"a session of {self._session.format} goes on as lore's own"
+                detail = f"a session of {self._session.format} continues as lore's own"
                 note_change(chain, Code.SESSION_CHANGED, detail)
 
     def _with_tools_in_order(self, event: e.SessionChanged) -> e.SessionChanged:

@@ -110,7 +110,7 @@ def _place_in_response(entries: Vector[Entry], item: AssistantMessage | ToolCall
 def _joins(before: AssistantMessage | ToolCall, item: AssistantMessage | ToolCall, turn: int) -> bool:
     """Return whether an item continues the response of the item before it, which came in the same turn.
 
-    A call that joined a response of an earlier turn would stand before its results, in the middle of what the provider
+    A call that joined a response of an earlier turn would come before its results, in the middle of what the provider
     has cached. Without turns and response ids, a call with a result is not parallel to what follows.
     """
     if before.response_id != item.response_id:
@@ -121,7 +121,7 @@ def _joins(before: AssistantMessage | ToolCall, item: AssistantMessage | ToolCal
 
 
 def _with_outcome(before: Item, item: Item) -> Item:
-    """Give a call that comes again without an outcome the outcome that it has."""
+    """Return the item; a call that is repeated without an outcome keeps the outcome that it has."""
     if not (isinstance(before, ToolCall) and isinstance(item, ToolCall) and item.call_id == before.call_id):
         return item
     if item.status != "running" or not all(map(is_absent, (item.output, item.error, item.detail))):
@@ -267,7 +267,7 @@ def end_deltas(chain: Chain) -> None:
 
 
 def _move_inserts(chain: Chain, place_of: Callable[[int], int | None]) -> None:
-    """Give every insert its new place after items came, went or moved; drop inserts whose place is None."""
+    """Set the new place of every insert after items were added, removed or moved; drop inserts without a place."""
 
     def moved(inserts: Iterable[Insert]) -> list[Insert]:
         places = ((insert, place_of(insert.place)) for insert in inserts)

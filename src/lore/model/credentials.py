@@ -161,7 +161,7 @@ PAIRS = (
     "tacdefhilmnoprstuwy uabcdefgilmnoprst vaeio waehinors xaceiptxy yceimnpsty zeiz"
 )
 
-# What stands behind a name: how the name ends, what parts it from its value, how the value begins.
+# What follows a name: how the name ends, what separates it from the value, how the value begins.
 _OPEN = r"""(?:\\*["'`])?"""
 _CLOSED = r"""\\*["'`]?\]?\*{0,2}"""
 _SEP = (

@@ -267,14 +267,14 @@ class Knowledge(Envelope, frozen=True, kw_only=True, tag="knowledge"):
 
 
 class PromptDelta(Envelope, frozen=True, kw_only=True, tag="prompt_delta"):
-    """Put a text durably between the items; every later prompt repeats it to the byte.
+    """Put a text durably between the items; every later prompt repeats its bytes.
 
     The content is a list of `{"role", "text"}`, or of messages of the session's API (`{"role", "content"}`), which are
     sent as written. One object alone is read as well.
     """
 
     seq: int  # number of the delta; a later record of the same number may replace the selector, never the content
-    selector: Raw  # `{"target": "messages", "insert_at": n, …}`, kept to the byte
+    selector: Raw  # `{"target": "messages", "insert_at": n, …}`, kept byte for byte
     content: Raw = NULL
     turn: int | None = None  # the first turn that sent it
 

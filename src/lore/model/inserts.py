@@ -1,7 +1,7 @@
 """Texts between the items of a timeline: durable prompt deltas and persisted context.
 
 Their content is a list of `{"role", "text"}`, or of messages of a provider's API (`{"role", "content"}` with a text or
-blocks), which are kept to the byte; one such object and a plain text are read as well. Content that cannot be read is
+blocks), kept byte for byte; one such object and a plain text are read as well. Content that cannot be read is
 None, never a guess.
 
 A delta names the entries that it updates, each with a signature of its meaning: two wordings have the same signature if

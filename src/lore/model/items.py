@@ -1,7 +1,7 @@
 """Items of the timeline and the blocks of their content, as lore's session log (version 1) writes them.
 
-Items are immutable. Content is JSON as it was recorded (`Raw`, a slice of its line), so that an assembler writes it
-again to the byte; only ids, kinds and names are decoded. Absent content is `NULL`. No item can be part of a reference
+Items are immutable. Content is JSON as it was recorded (`Raw`, a slice of its line), so that an assembler writes the
+same bytes again; only ids, kinds and names are decoded. Absent content is `NULL`. No item can be part of a reference
 cycle: the garbage collector need not look at them, and there are many.
 """
 

@@ -189,7 +189,7 @@ _PART = pattern(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")  # of a name: a word, an
 _LONG_RUN = pattern(r"[A-Za-z0-9]{16,}")
 _DIGITS = pattern(r"[0-9.,:_+/-]*")
 _FREQUENT_PAIRS = frozenset(f"{row[0]}{letter}" for row in PAIRS.split() for letter in row[1:])
-_REFERENCE = (  # to a variable, an option, a place; what stands there before a template is filled in; one character
+_REFERENCE = (  # to a variable, an option, a place; a template that is not filled in; one repeated character
     r"\$[\w.:?!{}()\[\]-]*|<.*|\{+[^{}]*\}+|\*+[A-Za-z_][\w.]*|%[\w()%]*|(?:~|\.{1,2})?/.*|--?[A-Za-z][\w-]*|\.\.\..*|(.)\1+"
 )
 _ADDRESS = pattern(r"[\[(^]|(?:arn|urn):|[a-z][a-z0-9+.-]{1,12}://")
