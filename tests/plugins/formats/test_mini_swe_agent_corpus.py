@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
-from formats.recordings import absent, judged, of_each, predicted_near, recordings, used
+from formats.recordings import absent, judged, of_each, recordings, used
+from lore.cache.predictor import Predictor
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.items import ToolCall
+from lore.recording.opening import Options
+from lore.run.rules import packaged
 from lore.testing import everything
 from lore_plugins.formats.swe_agent import MiniSweAgent
 
@@ -62,7 +65,13 @@ def test_mini_swe_agent_counts_what_plain_json_counts(path: Path) -> None:
 
 
 @absent(MINI)
-def test_deepseek_reads_are_predicted_well() -> None:
-    near = predicted_near(MINI)
-    assert near.predicted / near.turns >= 0.7
-    assert near.predicted > near.previous
+def test_deepseek_reads_are_predicted_to_the_block() -> None:
+    """The other reads fell short of the previous prompt by more than its answer; no request explains that."""
+    exact = turns = 0
+    for path in MINI:
+        predictor = Predictor(packaged())
+        for turn in Options().open(str(path)).turns():
+            read, predicted = turn.usage.read_tokens, predictor.turn(turn).prediction.read
+            turns += predicted is not None
+            exact += predicted is not None and 0 < read == predicted
+    assert exact / turns >= 0.4
