@@ -110,4 +110,4 @@ def said_and_shown(talk, cause, reason, verdict):
         assert [also.code for made in shown for also in made.also if also.contradicted] == [o.code for o in against]
     read, seen = talk.last.usage.read_tokens, talk.situation
     if cause.section in ("tools", "system") and not isinstance(cause.evidence, RecordedChange | ProviderSaid):
-        assert seen.earlier is None or read < seen.earlier
+        assert seen.earlier_position is None or read < seen.earlier_position

@@ -91,8 +91,9 @@ def test_changed_words_are_named_by_form_or_label(previous, current, code):
     assert codes(body("x", system=previous), body("x", system=current)) == [code]
 
 
-def test_clock_in_a_very_long_line_is_named():
-    line = "You are an agent. It is 09:{}. " + "Be brief and exact, please. " * 1000
+@pytest.mark.parametrize("filler", ["Be brief and exact, please. ", "word "])
+def test_clock_in_a_very_long_line_is_named(filler):
+    line = "You are an agent. It is 09:{}. " + filler * 4000
     assert [reason.code for reason in explain_text(line.format(14), line.format(15), SearchBudget())] == ["LORE101"]
 
 

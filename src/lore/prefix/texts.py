@@ -34,7 +34,8 @@ from lore.model.vector import common_prefix, common_suffix
 from lore.prefix.volatile import find_changed_words, find_topic, find_volatile_addition, name_changed_numbers
 
 _TOPIC_CHARACTERS = 2_048  # of each piece, searched for its topic
-_LINE_CHARACTERS = 400  # that are shown of a long piece
+_LINE_CHARACTERS = 400  # that are shown of a long piece, and kept around its differences
+_LONG_PIECES = 4_000  # characters of two pieces whose equal ends are cut before they are searched
 _CONTEXT_CHARACTERS, _CONTEXT_PARTS = 4_000, 100  # before a difference, searched for its heading
 _STEP_COST = 64  # characters that one comparison costs in addition to its texts
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
@@ -328,6 +329,8 @@ def _explain_parts(context: str, previous: str, current: str, budget: SearchBudg
 
 def _explain_piece(previous: str, current: str, budget: SearchBudget) -> list[TextReason]:
     """Return the kinds of varying words in which two pieces differ, or how they are spelled; empty for neither."""
+    if len(previous) + len(current) > _LONG_PIECES:
+        previous, current = _cut_equal_ends(previous, current)
     if not budget.spend(previous, current):
         return []
     words = find_changed_words(previous, current)
@@ -335,6 +338,16 @@ def _explain_piece(previous: str, current: str, budget: SearchBudget) -> list[Te
         return [TextReason(code, what, previous, current) for code, what in words]
     spelling = name_text_spelling(previous, current)
     return [] if spelling is None else [TextReason(spelling.code, spelling, previous, current)]
+
+
+def _cut_equal_ends(previous: str, current: str) -> tuple[str, str]:
+    """Return two texts without the equal words that are far before and after their differences."""
+    front = common_prefix(previous, current)
+    back = common_suffix(previous, current, min(len(previous), len(current)) - front)
+    begin = previous.rfind(" ", 0, max(0, front - _LINE_CHARACTERS)) + 1
+    kept = previous.find(" ", len(previous) - back + _LINE_CHARACTERS)
+    cut = 0 if kept < 0 else len(previous) - kept
+    return previous[begin : len(previous) - cut], current[begin : len(current) - cut]
 
 
 def _name_topic(context: str, previous: str, current: str, budget: SearchBudget) -> TextReason:
