@@ -1,4 +1,4 @@
-"""Generated sequences of requests: chains that go on, rewind, fork, share beginnings, pause."""
+"""Generated sequences of requests: chains that continue, rewind, fork, share beginnings, pause."""
 
 from __future__ import annotations
 

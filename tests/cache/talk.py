@@ -1,4 +1,4 @@
-"""A hand-made conversation, turn by turn, for the tests of the level model."""
+"""A hand-made conversation, turn by turn, for tests of transcripts."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ONE_BY_ONE = 1_784_000_000.0  # July 2026: each block counts
 
 
 def bill(read: int, write: int, uncached: int = 2, output: int = 50, *, hour: bool = False) -> Usage:
-    """A bill with its lifetimes."""
+    """A usage with its lifetimes."""
     return Usage(uncached, read, write, output, 0 if hour else write, write if hour else 0)
 
 
 class Talk:
-    """A session as the level model sees it. `turn` predicts and learns; what it leaves is in the attributes."""
+    """A session of a transcript. `turn` predicts and learns; its results are in the attributes."""
 
     def __init__(self, begin: float = BEGIN) -> None:
         self.levels = TranscriptCache(packaged)
@@ -43,27 +43,27 @@ class Talk:
             self.entries = self.entries.append(Entry(item, self.number, len(self.entries)))
 
     def ask(self, size: int = 400) -> None:
-        """Let the user speak, after an answer."""
+        """Add a message of the user, after an answer."""
         self.say()
         self.add(UserMessage(self._id(), text=_text(size)))
 
     def say(self, size: int = 200) -> None:
-        """Let the model answer."""
+        """Add an answer of the model."""
         if self.number:
             self.add(AssistantMessage(self._id(), blocks=(TextBlock(_text(size)),)))
 
     def use(self, size: int = 400) -> None:
-        """Let the model call a tool."""
+        """Add a tool call with its result."""
         self.add(ToolCall(self._id(), self._id(), "read", Raw(b"{}"), "completed", Raw(_text(size))))
 
     def compact(self) -> Change:
-        """Prune all, and leave a summary."""
+        """Prune everything except a summary."""
         pruned = len(self.entries)
         self.entries = Vector([Entry(CompactDivider(self._id(), "manual", summary=Raw(_text(4000))), self.number, 0)])
         return Change("LORE125", f"manual compaction pruned {pruned} items and kept 0")
 
     def rewind(self, kept: int) -> Change:
-        """Take back all behind so many entries."""
+        """Remove the entries after the first `kept` ones."""
         self.entries = self.entries.cut(kept)
         return Change("LORE143", "items taken back")
 
@@ -71,7 +71,7 @@ class Talk:
         self, usage: Usage | None, *, after: float | None = 20.0, changes: tuple[Change, ...] = (),
         signs: tuple[str | Sign, ...] = (), verdict: str = "", chain: str = "main", response: str | None = None,
     ) -> Prediction:  # fmt: skip
-        """Predict a turn that is asked `after` seconds and answered at once, then show its bill."""
+        """Predict a turn that is sent `after` seconds later and answered at once, then learn its usage."""
         self.number += 1
         self.time += after or 0.0
         at = None if after is None else self.time
@@ -86,7 +86,7 @@ class Talk:
         return prediction
 
     def open(self, *, hour: bool = False, read: int = 10_000, write: int = 2_000) -> None:
-        """Take two turns that go on: the first finds a warm head."""
+        """Run two turns that continue one another; the first reads a cached head."""
         self.ask()
         self.turn(bill(read, write, hour=hour))
         self.use()

@@ -104,7 +104,7 @@ def grown(number):
             "system": [{"type": "text", "text": SYSTEM, **MARK}]}  # fmt: skip
 
 
-def test_check_reports_a_breakpoint_that_stays_before_the_history(tmp_path):
+def test_check_reports_a_breakpoint_before_a_growing_history(tmp_path):
     calls = [call(20 * n, grown(n), usage(6000 if n else 0, 0 if n else 6000, 2600 * (n + 1))) for n in range(4)]
     (found,) = judged(tmp_path, *calls)[1]
     assert (found.code, found.evidence.behind, found.times) == ("LORE114", 6000, 1)

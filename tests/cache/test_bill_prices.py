@@ -51,7 +51,7 @@ def cost(bill, model="claude-opus-4-8", where=ANTHROPIC, at=AUGUST, **more):
         ({"service_tier": "batch", "inference_geo": "us"}, "0.55"),
     ],
 )
-def test_what_a_response_says_that_it_was_served_at_multiplies_every_token(served, times):
+def test_served_speed_multiplies_every_price(served, times):
     counts = {"uncached": 3, "read": 100_000, "write_5m": 700, "write_1h": 11_000, "output": 900}
     assert cost(Usage(*tokens(**counts), **served)) == dollars(OPUS, counts, times)
 
@@ -71,7 +71,7 @@ def test_fast_mode_costs_by_model_and_day(model, at, times):
     assert cost(Usage(*tokens(**counts), speed="fast"), model, at=seconds(at)) == dollars(OPUS, counts, times)
 
 
-def test_what_the_response_says_holds_over_what_was_asked():
+def test_response_speed_overrides_the_request():
     asked = {"speed": b'"fast"', "service_tier": b'"flex"', "inference_geo": b"null"}
     bill = Usage(*tokens(uncached=10**6))
     assert cost(bill, asked={"speed": b'"fast"'}) == 10
@@ -91,7 +91,7 @@ def test_openais_tiers_have_the_prices_that_it_prints(model, tier, million):
     assert cost(Usage(10**6, 0, None, 0, service_tier=tier), model, OPENAI) == Decimal(million)
 
 
-def test_anthropics_priority_tier_is_paid_by_a_commitment_that_nobody_here_knows():
+def test_anthropic_priority_tier_has_no_known_price():
     assert cost(Usage(*tokens(uncached=1), service_tier="priority")) is None
 
 
@@ -112,7 +112,7 @@ def test_anthropics_priority_tier_is_paid_by_a_commitment_that_nobody_here_knows
         (ANTHROPIC, "api.anthropic.com/v1/messages", "claude-opus-5", False),
     ],
 )
-def test_a_request_is_regional_where_its_host_or_model_says_so(where, endpoint, model, regional):
+def test_host_or_model_makes_a_request_regional(where, endpoint, model, regional):
     assert is_regional(where, endpoint, model) is regional
 
 
@@ -127,13 +127,13 @@ def test_a_request_is_regional_where_its_host_or_model_says_so(where, endpoint, 
         (Served("xai", ""), "us.api.x.ai/v1", "grok-4.6", "2.2"),
     ],
 )
-def test_a_region_costs_more_for_the_models_of_which_the_vendor_says_so(where, endpoint, model, million):
+def test_regional_surcharge_depends_on_the_model(where, endpoint, model, million):
     bill = Usage(10**6, 0, 0, 0)
     at = seconds(date(2026, 9, 1))
     assert cost(bill, model, where, at, endpoint=endpoint, size=1) == Decimal(million)
 
 
-def test_reads_of_an_implicit_cache_have_a_price_of_their_own():
+def test_implicit_reads_have_their_own_price():
     row = next(row for row in packaged().rows if row.rule == "price_uncached")
     own = replace(row, provider="qwen", model="qwen-max", platform="", valid_from=ALWAYS, value=Decimal(10))
     rules = packaged().overridden_by([own])
@@ -142,19 +142,19 @@ def test_reads_of_an_implicit_cache_have_a_price_of_their_own():
     assert rules.price("anthropic", "claude-opus-5", at=AUGUST, implicit=True).read == Decimal("0.5")
 
 
-def test_searches_are_paid_by_the_thousand_whatever_multiplies_tokens():
+def test_searches_cost_the_same_at_any_speed():
     bill = Usage(*tokens(uncached=10**6), speed="fast", server_tools=(("web_search", 3), ("web_fetch", 9)))
     assert cost(bill) == Decimal(10) + Decimal("0.03")
     price = bill_price(packaged(), ANTHROPIC, "claude-opus-4-8", AUGUST, bill)
     assert price.parts(bill) == {"uncached": Decimal(10), "web_search": Decimal("0.03"), "web_fetch": 0}
 
 
-def test_a_tool_without_a_price_makes_the_cost_unknown():
+def test_unpriced_tool_makes_the_cost_unknown():
     assert cost(Usage(*tokens(), server_tools=(("crystal_ball", 1),))) is None
 
 
 @given(COUNTS, COUNTS, st.sampled_from(["", "fast"]))
-def test_each_pass_is_paid_at_the_price_of_its_own_model(own, first, speed):
+def test_each_pass_has_its_own_models_price(own, first, speed):
     passed = Usage(*tokens(**first), kind="message", model="claude-fable-5")
     bill = Usage(*tokens(**own), iterations=(passed,), model="claude-opus-4-8", speed=speed)
     times = 2 if speed else 1
@@ -163,7 +163,7 @@ def test_each_pass_is_paid_at_the_price_of_its_own_model(own, first, speed):
         assert cost(bill, asked) == dollars(OPUS, own, times) + dollars(FABLE, first, times)
 
 
-def test_an_advisor_is_not_in_fast_mode_and_a_compaction_is():
+def test_fast_mode_covers_compactions_but_not_advisors():
     half = {"uncached": 10**6}
     passes = (
         Usage(*tokens(**half), kind="compaction"),
@@ -172,7 +172,7 @@ def test_an_advisor_is_not_in_fast_mode_and_a_compaction_is():
     assert cost(Usage(*tokens(), iterations=passes, speed="fast")) == 10 + 10
 
 
-def test_a_pass_of_a_model_without_a_price_makes_the_cost_unknown():
+def test_unpriced_pass_makes_the_cost_unknown():
     passed = Usage(*tokens(uncached=5), kind="message", model="claude-unheard-of")
     assert cost(Usage(*tokens(), iterations=(passed,))) is None
 
@@ -193,7 +193,7 @@ SEARCHES = st.lists(st.tuples(st.sampled_from(["web_search", "web_fetch"]), st.i
 
 
 @given(COUNTS, PASSES, SERVED, SEARCHES)
-def test_a_cost_is_the_sum_of_its_parts_and_of_its_passes(counts, passes, served, tools):
+def test_cost_is_the_sum_of_parts(counts, passes, served, tools):
     bill = Usage(*tokens(**counts), iterations=tuple(passes), server_tools=tuple(tools), **served)
     price = bill_price(packaged(), ANTHROPIC, "claude-opus-4-8", AUGUST, bill)
     assert price.of(bill) == sum(price.parts(bill).values())

@@ -22,17 +22,17 @@ def after(new: int, kind: str = "") -> list[Request]:
 
 
 @pytest.mark.parametrize(("new", "read"), [(1, 32), (19, 32), (20, 32), (21, 0), (30, 0)])
-def test_more_than_20_new_positions_with_one_breakpoint_are_not_read(new, read):
+def test_entry_21_positions_back_is_not_read(new, read):
     """Measured from June 2026 on: each block counts; 16 to 20 were read, 21 and more were not."""
     assert reads("anthropic", after(new, "call"), rules(NOW)) == [0, read]
 
 
-def test_a_run_of_calls_or_of_results_was_one_position_before_june_2026():
+def test_run_of_calls_was_one_position_before_june_2026():
     assert reads("anthropic", after(24, "result"), rules(RUNS)) == [0, 32]
     assert reads("anthropic", after(24, ""), rules(RUNS)) == [0, 0]
 
 
-def test_the_date_of_a_request_decides_which_rule_holds():
+def test_lookback_depends_on_the_date():
     dated = [one._replace(at=at) for one, at in zip(after(24, "call"), (100.0, 200.0), strict=True)]
     assert reads("anthropic", dated, lambda rule, model, at: {**NOW, "lookback_runs": at < 1000}.get(rule)) == [0, 32]
     late = [one._replace(at=one.at + 1000) for one in dated]
@@ -46,7 +46,7 @@ def test_thinking_and_envelopes_are_no_positions():
     assert reads("anthropic", asked, rules(NOW)) == [0, 32]
 
 
-def test_two_rolling_breakpoints_read_what_one_would_miss():
+def test_second_breakpoint_reads_beyond_the_lookback():
     begin, more = pieces("ab"), [piece(f"{n}", 16) for n in range(27)]
     asked = [request(begin, breakpoints=[1]), request([*begin, *more], breakpoints=[1, 28])]
     assert reads("anthropic", asked, rules(NOW)) == [0, 32]
@@ -59,7 +59,7 @@ def test_a_parallel_fan_out_pays_for_each():
     assert [(one.read, one.write) for one in said] == [(0, 48), (0, 48), (0, 48), (48, 0)]
 
 
-def test_entries_of_an_hour_outlive_those_of_five_minutes():
+def test_one_hour_entries_outlive_five_minute_ones():
     breakpoints = [Breakpoint(0, 3600.0), Breakpoint(1, 300.0)]
     asked = [
         request("ab", breakpoints=breakpoints, at=0),
@@ -69,7 +69,7 @@ def test_entries_of_an_hour_outlive_those_of_five_minutes():
     assert [(one.read, one.write, one.write_1h) for one in said] == [(0, 32, 16), (16, 32, 0)]
 
 
-def test_an_entry_lives_2_percent_longer_than_is_documented_and_a_read_renews_it():
+def test_entry_lives_with_grace_and_reads_renew_it():
     def at(*times):
         return reads("anthropic", [request("ab", breakpoints=[1], at=time) for time in times], rules(NOW))
 
@@ -78,7 +78,7 @@ def test_an_entry_lives_2_percent_longer_than_is_documented_and_a_read_renews_it
     assert at(0, 200, 500) == [0, 32, 32]
 
 
-def test_breakpoints_that_stand_behind_no_piece_are_passed_over():
+def test_breakpoints_beyond_the_pieces_are_ignored():
     """They raised an IndexError."""
     assert reads("anthropic", [request("ab", breakpoints=[-1, 1, 7]), request("ab", breakpoints=[1])], rules(NOW)) == [
         0,
@@ -94,13 +94,13 @@ def test_prompts_under_the_minimum_are_not_cached():
     )
 
 
-def test_openai_5_6_with_an_tail_without_breakpoint_reads_nothing_and_writes_all():
+def test_openai_5_6_changed_tail_reads_nothing():
     asked = [request([piece("a", 2000), piece(tail, 100)], breakpoints=[1]) for tail in "xyz"]
     said = predicted("openai-breakpoint", asked, rules(SOL))
     assert [(one.read, one.write) for one in said] == [(0, 2100)] * 3
 
 
-def test_openai_5_6_reads_what_ends_at_an_explicit_breakpoint():
+def test_openai_5_6_reads_up_to_an_explicit_breakpoint():
     asked = [request([piece("a", 2000), piece(tail, 100)], breakpoints=[0, 1]) for tail in "xyz"]
     said = predicted("openai-breakpoint", asked, rules(SOL))
     assert [(one.read, one.write) for one in said] == [(0, 2100), (2000, 100), (2000, 100)]
@@ -118,7 +118,7 @@ def test_qwen_and_bedrock_go_by_their_own_rows():
     assert reads("bedrock", after(24, "result"), rules(NOW)) == [0, 0]
 
 
-def test_a_bill_is_about_the_breakpoints_that_were_recorded():
+def test_usage_belongs_to_the_recorded_breakpoints():
     """A what-if moved the breakpoint to the end, and the bill of the recorded one was learned as the end's."""
     asked = [
         request("ab", breakpoints=[1])._replace(recorded=(Breakpoint(0),)),
@@ -130,7 +130,7 @@ def test_a_bill_is_about_the_breakpoints_that_were_recorded():
     assert model.predict(asked[1]).read == 36  # 20 before the recorded one, and the 16 behind it
 
 
-def test_a_bill_for_a_body_without_a_breakpoint_is_said():
+def test_write_without_breakpoint_is_reported():
     model = make("anthropic", rules(NOW))
     model.predict(request("ab"))
     assert "the body has no breakpoint" in model.learn(Usage(uncached_tokens=3, read_tokens=0, write_tokens=2500))
@@ -145,7 +145,7 @@ def test_reads_renew_and_grace_prolongs_a_lifetime(more, read):
     assert reads("anthropic", asked, rules({**NOW, **more})) == read
 
 
-def test_right_after_it_was_written_an_older_entry_may_be_served():
+def test_older_entry_is_an_outcome_directly_after_a_write():
     asked = [request("ab", breakpoints=[1], at=0), request("abc", breakpoints=[2], at=60)]
     asked += [request("abcd", breakpoints=[3], at=time) for time in (62, 80)]
     chances = rules(NOW, ready_after=3, **{"habit:older-entry": 0.2})
@@ -156,7 +156,7 @@ def test_right_after_it_was_written_an_older_entry_may_be_served():
     assert predicted("anthropic", asked, rules(NOW, ready_after=3))[2].outcomes == ()  # where nobody counted it
 
 
-def test_an_entry_may_outlive_its_time_as_often_as_was_counted():
+def test_expiry_outcome_has_the_counted_chance():
     asked = [request("ab", breakpoints=[0, 1], at=0), request("abc", breakpoints=[0, 2], at=400)]
     _, late = predicted("anthropic", asked, rules(NOW, **{"habit:expiry": 0.9}))
     assert [(found.read, round(found.probability, 3)) for found in late.outcomes] == [(0, 0.9), (32, 0.1)]

@@ -48,13 +48,13 @@ def check(turns, places, usages):
 @pytest.mark.corpus
 @pytest.mark.skipif(not SESSIONS, reason="no real recordings beside the project (LORE_CORPUS)")
 @pytest.mark.parametrize("path", SESSIONS, ids=lambda path: path.name[:30])
-def test_a_real_turns_own_bill_changes_nothing_in_its_prediction(path):
+def test_real_prediction_ignores_its_own_usage(path):
     turns = list(Options().open(str(path)).turns())
     check(turns, range(1, len(turns), max(1, len(turns) // 6)), ODD)
 
 
 @given(claude_logs(), _bills, st.data())
-def test_a_generated_turns_own_bill_changes_nothing_in_its_prediction(data, usage, more):
+def test_generated_prediction_ignores_its_own_usage(data, usage, more):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "s.jsonl"
         path.write_bytes(data)
@@ -66,7 +66,7 @@ def test_a_generated_turns_own_bill_changes_nothing_in_its_prediction(data, usag
 @given(
     st.lists(st.tuples(_bills, st.sampled_from(["use", "ask", "compact", "rewind", "model"]), st.integers(-9, 4000)))
 )
-def test_no_bill_whatever_makes_a_prediction_that_cannot_be(steps):
+def test_any_usage_gives_possible_predictions(steps):
     talk = Talk()
     for usage, what, after in steps:
         if what == "model":

@@ -1,4 +1,4 @@
-"""Bills: lifetimes that were lost, bills that cannot belong to their bodies."""
+"""Lost lifetimes, and usage that contradicts its recorded body."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def asked(*breakpoints, usage, call=ANTHROPIC, **fields):
         ((HOUR,), None, False),
     ],
 )
-def test_a_lifetime_is_lost_where_every_breakpoint_asks_for_an_hour_and_none_is_billed(breakpoints, usage, lost):
+def test_lifetime_is_lost_if_no_hour_is_billed(breakpoints, usage, lost):
     assert bool(lost_lifetime(asked(*breakpoints, usage=usage))) is lost
 
 
@@ -60,7 +60,7 @@ def test_a_lifetime_is_lost_where_every_breakpoint_asks_for_an_hour_and_none_is_
         ((), None, None, ""),
     ],
 )  # fmt: skip
-def test_a_bill_that_cannot_belong_to_its_body_is_told(breakpoints, usage, evidence, said):
+def test_usage_that_contradicts_its_body_is_reported(breakpoints, usage, evidence, said):
     found = contradiction(asked(*breakpoints, usage=usage), SIZE)
     assert found == evidence
     assert found is None or said in found.sentence()
@@ -79,11 +79,11 @@ def test_a_gateway_may_set_breakpoints_of_its_own():
         {"system": [{"type": "document", "source": {"type": "url", "url": "https://a.example"}}]},
     ],
 )
-def test_what_a_provider_makes_tokens_of_elsewhere_contradicts_nothing(fields):
+def test_provider_side_content_is_no_contradiction(fields):
     assert not contradiction(asked(SHORT, usage=Usage(uncached_tokens=90_000), **fields), SIZE)
 
 
-def test_a_bill_that_sums_up_the_steps_of_a_providers_own_tools_says_nothing_of_a_place():
+def test_summed_tool_steps_show_no_shortfall():
     """A recording whose prefix is stable was told that reads fell: its bill was the sum of five requests."""
     search = [{"type": "web_search_20250305", "name": "web_search"}]
     left, right = asked(SHORT, usage=Usage(3, 9000, 9000), tools=search), asked(SHORT, usage=Usage(3, 9000, 40))
@@ -91,7 +91,7 @@ def test_a_bill_that_sums_up_the_steps_of_a_providers_own_tools_says_nothing_of_
     assert shortfall(asked(SHORT, usage=Usage(3, 9000, 9000)), right) == 9000
 
 
-def test_what_the_recording_does_not_hold_contradicts_nothing():
+def test_partial_recording_is_no_contradiction():
     whole = asked(SHORT, usage=Usage(uncached_tokens=90_000))
     assert contradiction(whole, SIZE)
     for fields in ({"partial": True}, {"fidelity": "reconstructed"}):
@@ -112,6 +112,6 @@ def test_what_the_recording_does_not_hold_contradicts_nothing():
         ("anthropic", None, Usage(5, 9000), False),
     ],
 )
-def test_all_is_read_again_where_the_bill_reads_up_to_the_end_of_what_was_sent(dialect, left, right, again):
+def test_everything_is_read_up_to_the_last_block(dialect, left, right, again):
     turns = [turn(parsed({"messages": []}, dialect), usage=usage) for usage in (left, right)]
     assert read_everything(*turns) is again

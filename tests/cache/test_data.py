@@ -41,26 +41,26 @@ def test_a_row_is_complete(row):
     assert any(sign in row.model for sign in "*?[") or normal_name(row.model) == row.model  # else nothing ever matches
 
 
-def test_a_price_that_was_not_read_on_the_vendors_page_says_so():
+def test_second_hand_prices_are_labelled():
     """Claude Sonnet 3.5 had left the page before the table was made, and its price was said to be read there."""
     rows = [row for row in ROWS if row.model == "claude-sonnet-3-5" and row.rule.startswith("price_")]
     assert {row.evidence for row in rows} == {"S"}
 
 
-def test_no_row_stands_there_twice():
+def test_packaged_rows_are_unique():
     keys = [row.key for row in ROWS]
     assert len(set(keys)) == len(keys)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_a_table_says_when_it_was_checked_and_is_of_one_kind(path):
+def test_table_has_a_date_and_rows(path):
     table = read_rules(path.read_text("utf-8"), path.name)
     assert table.as_of is not None
     assert table.rows or table.breakpoints
     assert path.read_text("utf-8").startswith("# ")
 
 
-def test_every_rule_that_a_file_may_name_has_a_row():
+def test_every_rule_has_a_row():
     assert {row.rule for row in ROWS} == set(RULES)
 
 
@@ -88,7 +88,7 @@ def test_openais_writes_and_reads_are_the_documented_multiples(row):
 
 
 @each(PRICED)
-def test_a_priced_model_has_prices_for_all_kinds_and_a_minimum_even_if_it_is_unknown(priced):
+def test_priced_model_has_all_prices_and_a_minimum(priced):
     provider, model, since = priced
     name = re.sub(r"\*$", "", model)
     for rule in ("price_read", "price_output", "minimum_tokens"):

@@ -10,13 +10,13 @@ from lore.model.events import Usage
 NAMED = b'"cachedContents/1"'
 
 
-def test_before_a_bill_nothing_is_said_of_an_object():
+def test_cached_object_is_unpredicted_before_usage():
     said = make("gemini-explicit", rules()).predict(request("ab", cached=NAMED))
     assert said[:3] == UNKNOWN[:3]
     assert said.reason == "no usage has shown the size of the cached object"
 
 
-def test_the_whole_object_is_read_and_what_follows_is_implicit():
+def test_cached_object_is_read_as_a_whole():
     model = make("gemini-explicit", rules())
     model.predict(request("ab", cached=NAMED))
     assert model.learn(Usage(uncached_tokens=32, read_tokens=5000)) == ""
@@ -40,6 +40,6 @@ def test_objects_are_apart():
     assert model.predict(request("abc", chain="2")).read == 0
 
 
-def test_a_request_that_names_none_falls_under_the_implicit_cache():
+def test_request_without_object_uses_the_implicit_cache():
     asked = [request("ab"), request("abc")]
     assert reads("gemini-explicit", asked) == reads("gemini", asked) == [0, 32]

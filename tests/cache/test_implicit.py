@@ -59,7 +59,7 @@ def test_a_lifetime_ends_and_a_use_renews():
     assert at(0, 599, 1198) == [0, 32, 32]
 
 
-def test_what_a_chain_left_is_as_old_as_its_last_use():
+def test_prefix_left_by_a_chain_ages_from_last_use():
     asked = [
         request("abc", at=0),
         request("abcd", at=500, same=3),
@@ -85,7 +85,7 @@ def test_a_bill_fits_the_next_prediction():
     assert model.predict(Request("main", text[:2], same=1)).read == 1500
 
 
-def test_a_bill_that_cannot_be_is_said_and_not_learned_from():
+def test_impossible_usage_is_reported_and_not_learned():
     model = make("openai", rules())
     text = [Piece(b"a" * 3600, "messages"), Piece(b"b" * 3600, "messages")]
     model.predict(Request("main", text[:1]))
@@ -100,7 +100,7 @@ def test_a_bill_without_its_read_teaches_nothing():
     assert model.predict(Request("main", [Piece(b"a" * 3600, "messages")], same=1)).read == 1000
 
 
-def test_writes_are_predicted_once_a_bill_has_held_one():
+def test_writes_are_predicted_after_usage_reported_one():
     model = make("kimi", rules(block_tokens=256))
     first = model.predict(request("a", 600))
     assert (first.write, first.uncached) == (0, 600)

@@ -44,7 +44,7 @@ def common(one: Request, other: Request) -> int:
 
 
 @given(asked=sequences())
-def test_a_read_is_never_longer_than_the_best_common_beginning_with_anything_earlier(asked):
+def test_read_never_exceeds_the_longest_common_beginning(asked):
     for name in NAMES:
         for number, said in enumerate(predicted(name, asked, known(name))):
             best = max((common(asked[number], earlier) for earlier in asked[:number]), default=0)
@@ -74,7 +74,7 @@ def test_block_models_read_whole_blocks(name, asked):
 
 @pytest.mark.parametrize("name", LIVING)
 @given(asked=growing(), short=st.sampled_from((60, 300, 1000)), more=st.sampled_from((1, 2, 13)))
-def test_on_one_chain_that_only_grows_a_longer_lifetime_never_reads_less(name, asked, short, more):
+def test_longer_lifetime_never_reads_less(name, asked, short, more):
     found = [
         [said.read for said in predicted(name, asked, known(name, lifetime=lifetime))]
         for lifetime in (short, short * more)
@@ -83,7 +83,7 @@ def test_on_one_chain_that_only_grows_a_longer_lifetime_never_reads_less(name, a
 
 
 @given(asked=sequences(), seed=st.randoms(use_true_random=False))
-def test_with_room_for_all_the_order_of_independent_chains_does_not_matter(asked, seed):
+def test_independent_chains_can_be_reordered(asked, seed):
     """Each chain begins sooner or later than it did; the clock of all runs forwards still.
 
     Not of copies that llama.cpp keeps in main memory: it makes them of idle slots when any request comes.
@@ -132,7 +132,7 @@ BILLS = (
 
 
 @given(asked=st.lists(st.tuples(st.sampled_from(HOSTILE), st.sampled_from(BILLS)), min_size=1, max_size=25))
-def test_nothing_that_a_request_or_a_bill_holds_raises(asked):
+def test_any_request_and_usage_is_accepted(asked):
     for name in NAMES:
         model = make(name, known(name))
         for one, bill in asked:
@@ -157,7 +157,7 @@ def test_no_bill_changes_nothing(asked, bills):
 
 
 @given(asked=sequences(), bills=st.lists(st.integers(0, 2000), min_size=1, max_size=5))
-def test_a_turns_own_bill_changes_nothing_in_its_prediction(asked, bills):
+def test_prediction_ignores_its_own_usage(asked, bills):
     for name in NAMES:
         models = [make(name, known(name)) for _ in range(2)]
         for one in asked[:-1]:

@@ -31,7 +31,7 @@ CHAT = parsed(body("x"), "openai-chat")
         (Usage(read_tokens=9), CHAT, None, None),
     ],
 )
-def test_the_latest_write_that_was_billed_says_how_long_it_lives(usage, prompt, before, lives):
+def test_latest_billed_write_sets_the_lifetime(usage, prompt, before, lives):
     assert lifetime(turn(prompt, usage=usage), before) == lives
 
 
@@ -49,7 +49,7 @@ def test_the_latest_write_that_was_billed_says_how_long_it_lives(usage, prompt, 
         (None, 100.0, 0.0, FIVE_MINUTES, None),
     ],
 )
-def test_a_pause_longer_than_the_lifetime_with_its_grace_is_an_expiry(answered, at, asked, lives, found):
+def test_pause_beyond_lifetime_and_grace_is_expiry(answered, at, asked, lives, found):
     left = turn(ANTHROPIC, sent=at, answered=answered)
     assert expiry(left, turn(ANTHROPIC, 2, sent=asked), lives) == found
 
@@ -91,7 +91,7 @@ def loop(calls, *, keep=False, thinking=0):
         (1, FIRST, 2, True),  # only an entry at a breakpoint was read
     ],
 )
-def test_positions_are_counted_by_the_rule_of_the_day(calls, at, new, exceeded):
+def test_positions_are_counted_by_date(calls, at, new, exceeded):
     found = lookback_gap(*loop(calls), at)
     assert found is not None
     assert (found.new, found.exceeded) == (new, exceeded)
@@ -107,14 +107,14 @@ def test_automatic_caching_sets_a_breakpoint_at_the_end():
     assert (found.new, found.exceeded) == (22, True)
 
 
-def test_a_breakpoint_that_moved_back_leaves_the_entry_out_of_reach():
+def test_earlier_breakpoint_cannot_reach_the_entry():
     left, right = loop(1)
     found = lookback_gap(right, left, TODAY)
     assert found is not None
     assert (found.new, found.exceeded) == (-1, True)
 
 
-def test_nothing_is_said_without_breakpoints_or_of_other_models():
+def test_lookback_gap_needs_breakpoints_of_claude():
     assert lookback_gap(parsed(body("a")), parsed(body("a", "b")), TODAY) is None
     chat = {"model": "gpt-5.6", "messages": [{"role": "user", "content": [text("a", breakpoint=True)]}]}
     assert lookback_gap(parsed(chat, "openai-chat"), parsed(chat, "openai-chat"), TODAY) is None

@@ -48,7 +48,7 @@ def capture(bills, tools=()):
 
 
 @given(st.lists(st.tuples(_counts, _counts, _counts), min_size=2, max_size=6), st.sets(st.integers(0, 5)))
-def test_no_bill_whatever_makes_parts_that_cannot_be(bills, tools):
+def test_any_usage_gives_parts_that_add_up(bills, tools):
     with tempfile.TemporaryDirectory() as folder:
         path = put(Path(folder), *capture([usage(*counts) for counts in bills], tools))
         for cache in (None, "openai", "bedrock", "deepseek"):
@@ -57,7 +57,7 @@ def test_no_bill_whatever_makes_parts_that_cannot_be(bills, tools):
 
 
 @given(*[st.integers(-9_000, 9_000)] * 4)
-def test_parts_are_brought_within_what_is_asked(read, write, uncached, hour):
+def test_fitted_parts_stay_within_the_total(read, write, uncached, hour):
     made = Prediction(read, write, uncached, "rule", "", hour)
     fitted = made.fitted()
     assert adds_up(fitted)
@@ -66,7 +66,7 @@ def test_parts_are_brought_within_what_is_asked(read, write, uncached, hour):
         assert fitted == made
 
 
-def test_a_copy_of_a_capture_is_predicted_as_the_capture_is(tmp_path):
+def test_copied_capture_gets_equal_predictions(tmp_path):
     calls = capture([usage(0, 7000), usage(7000, 300), usage(7300, 300)])
     paths = [put(tmp_path, *calls, name=name) for name in ("a.jsonl", "b.jsonl", "c.jsonl")]
     first, *copies = predicted(*paths)
@@ -74,7 +74,7 @@ def test_a_copy_of_a_capture_is_predicted_as_the_capture_is(tmp_path):
     assert copies == [first, first]
 
 
-def test_a_folder_with_a_copy_says_what_the_capture_alone_says(tmp_path):
+def test_copied_capture_changes_no_sums(tmp_path):
     calls = capture([usage(0, 7000), usage(0, 7300), usage(7300, 300)], {1})
     alone = put(tmp_path / "one" if (tmp_path / "one").mkdir() is None else tmp_path, *calls)
     both = tmp_path / "both"
@@ -94,6 +94,6 @@ REAL = sorted(path for kind in ("capture", "vcr") for path in (CORPUS / kind).gl
 @pytest.mark.corpus
 @pytest.mark.skipif(not REAL, reason="no real recordings beside the project (LORE_CORPUS)")
 @pytest.mark.parametrize("path", REAL, ids=lambda path: path.name[:40])
-def test_predictions_of_real_captures_add_up_and_copies_change_nothing(path):
+def test_predictions_of_real_captures_add_up(path):
     first, copy = predicted(path, path)
     assert all(map(adds_up, (*first, *copy)))

@@ -55,7 +55,7 @@ def test_each_kind_is_paid_at_its_price(price, tokens, dollars):
         (CLAUDE, {"uncached": -1, "read": 0, "write": 0, "output": 0}),
     ],
 )
-def test_what_is_not_known_or_contradicts_itself_has_no_cost(price, tokens):
+def test_unknown_or_contradictory_counts_have_no_cost(price, tokens):
     assert price.of(bill(**tokens)) is None
 
 

@@ -24,13 +24,13 @@ class TestContract(CacheContract):
         self.cache = CACHES[name]
 
 
-def test_an_unknown_name_is_an_error_that_names_the_nearest():
+def test_unknown_cache_name_suggests_the_nearest():
     with pytest.raises(LoreError, match="'antropic'") as raised:
         cache_named("antropic")
     assert raised.value.hint == "did you mean 'anthropic'?"
 
 
-def test_an_unknown_option_is_an_error_that_names_those_there_are():
+def test_unknown_option_lists_the_known_ones():
     with pytest.raises(LoreError, match="no option 'slot'") as raised:
         make("deepseek", rules(), {"slot": 4})
     assert raised.value.hint == "options: interval"
@@ -45,7 +45,7 @@ def test_an_unknown_option_is_an_error_that_names_those_there_are():
      ("blocks", True, "a whole number"), ("share", math.nan, "a number"), ("share", "x", "a number"),
      ("flag", 7, "true or false"), ("word", "x", "one of here, there")],
 )  # fmt: skip
-def test_a_value_that_cannot_be_is_an_error_that_says_what_can(option, value, wanted, monkeypatch):
+def test_impossible_option_value_names_the_possible_ones(option, value, wanted, monkeypatch):
     """`--what-if block=2.5` and `slots=nan` were a TypeError and "a bug in lore"; an endless capacity passed."""
     row = CacheRow("own", "nobody", Nothing, ("blocks", "share", "flag", "word"), ("flag",), ("share",),
                    {"word": ("here", "there")})  # fmt: skip

@@ -25,7 +25,7 @@ def rules(*rows, head=""):
     return DatedRules(read_rules(head + text, "t.toml").rows)
 
 
-def test_the_nearest_model_pattern_holds_then_the_platform_then_the_latest_date():
+def test_most_specific_model_then_platform_then_date_holds():
     made = rules(
         ("minimum_tokens", 1, "model='*'\nvalid_from=2026-01-01"),
         ("minimum_tokens", 2, "model='*'\nplatform='bedrock'"),
@@ -53,7 +53,7 @@ def test_the_nearest_model_pattern_holds_then_the_platform_then_the_latest_date(
     assert made.find("minimum_tokens", "q", "m-4") is None
 
 
-def test_a_row_that_says_unknown_is_found_and_has_no_number():
+def test_unknown_value_is_found_without_a_number():
     made = rules(("minimum_tokens", "'unknown'", ""))
     assert made.find("minimum_tokens", "p", "m") is not None
     assert made.number("minimum_tokens", "p", "m") is None
@@ -66,14 +66,14 @@ def test_a_clock_that_says_anything_is_no_crash(at):
     assert packaged().is_older_than(at) == (at > 0)
 
 
-def test_a_time_that_is_none_does_not_spoil_the_price_of_another():
+def test_invalid_time_does_not_affect_later_prices():
     made = rules(("price_uncached", 1, ""), ("price_uncached", 2, "valid_from=2026-01-01"))
     for at in (float("nan"), float("-inf")):
         assert made.price("p", "m", at=at) is None
     assert [made.price("p", "m", at=day(at)).uncached for at in ("2025-12-31", "2026-01-01", "2025-12-31")] == [1, 2, 1]
 
 
-def test_without_a_time_what_is_announced_does_not_hold_yet():
+def test_future_rows_do_not_hold_without_a_time():
     rows = read_rules(
         "[[rules]]\nrule='lifetime'\nprovider='p'\nrows=[{value=1},{value=2,valid_from=2027-01-01}]", "t"
     ).rows
@@ -83,7 +83,7 @@ def test_without_a_time_what_is_announced_does_not_hold_yet():
     assert packaged().price("gemini", "gemini-3.8-flash", at=day("2027-01-01")) is None
 
 
-def test_many_names_of_models_do_not_fill_the_memory():
+def test_many_model_names_keep_memory_bounded():
     made = rules(("minimum_tokens", 1, ""))
     for number in range(10_000):
         assert made.number("minimum_tokens", "p", f"m{number}") == 1
@@ -92,7 +92,7 @@ def test_many_names_of_models_do_not_fill_the_memory():
 
 
 @pytest.mark.parametrize(("at", "read"), [("2026-10-06T23:59:59", "0.2"), ("2026-10-07T00:00:00", "0.1")])
-def test_a_price_that_changed_holds_from_its_day_on(at, read):
+def test_changed_price_holds_from_its_date(at, read):
     price = packaged().price("anthropic", "claude-sonnet-5-5", at=day(at))
     assert price.read == Decimal(read)
     assert price.uncached == Decimal(2)
@@ -111,7 +111,7 @@ def test_a_price_that_changed_holds_from_its_day_on(at, read):
         (None, "", None),
     ],
 )
-def test_a_minimum_depends_on_model_and_platform_and_an_unknown_model_is_unknown(model, platform, tokens):
+def test_minimum_depends_on_model_and_platform(model, platform, tokens):
     assert packaged().number("minimum_tokens", "anthropic", model, platform) == tokens
 
 
@@ -138,20 +138,20 @@ def test_a_long_prompt_has_prices_of_its_own(model, prompt, uncached, read, outp
     assert (price.uncached, price.read, price.output) == tuple(map(Decimal, (uncached, read, output)))
 
 
-def test_where_the_price_of_long_prompts_is_not_known_there_is_none():
+def test_unknown_long_prompt_price_gives_none():
     made = rules(("price_uncached", 2, ""), ("price_uncached", "'unknown'", "above_tokens=200000"))
     assert made.price("p", "m", prompt_tokens=200_000).uncached == 2
     assert made.price("p", "m", prompt_tokens=200_001) is None
 
 
-def test_where_the_surcharge_of_long_prompts_is_not_known_there_is_no_price():
+def test_unknown_long_prompt_surcharge_gives_no_price():
     made = rules(("price_uncached", 2, ""), ("multiple_input", "'unknown'", "above_tokens=10"))
     assert made.price("p", "m", prompt_tokens=10).uncached == 2
     assert made.price("p", "m", prompt_tokens=11) is None
 
 
 @given(st.lists(st.sampled_from(["fast", "batch", "us"]), unique=True))
-def test_what_is_asked_for_besides_multiplies_every_price(extras):
+def test_extras_multiply_every_price(extras):
     factor = {"fast": Decimal(2), "batch": Decimal("0.5"), "us": Decimal("1.1")}
     plain = packaged().price("anthropic", "claude-opus-5")
     made = packaged().price("anthropic", "claude-opus-5", extras=extras)
@@ -162,7 +162,7 @@ def test_what_is_asked_for_besides_multiplies_every_price(extras):
     assert made.output == plain.output * times
 
 
-def test_what_nobody_has_a_price_for_makes_the_price_unknown():
+def test_unknown_extra_makes_the_price_unknown():
     assert packaged().price("anthropic", "claude-opus-5", extras=["gold"]) is None
 
 
@@ -181,7 +181,7 @@ def test_deepseek_costs_twice_in_its_peak_hours(at, uncached):
     assert packaged().price("deepseek", "deepseek-v4-pro", at=at).uncached == Decimal(uncached)
 
 
-def test_a_price_that_is_a_multiple_of_the_uncached_one_needs_no_row_of_its_own():
+def test_price_is_derived_from_a_multiple():
     price = packaged().price("moonshot", "kimi-k3")
     assert (price.write_5m, price.write_1h) == (3, 6)
     made = rules(("price_uncached", 2, ""), ("multiple_read", "0.1", ""), ("price_write", "'unknown'", ""),
@@ -190,7 +190,7 @@ def test_a_price_that_is_a_multiple_of_the_uncached_one_needs_no_row_of_its_own(
     assert made.price("p", "m").write is None  # said to be unknown: not derived
 
 
-def test_a_makers_prices_do_not_hold_where_a_gateway_makes_its_own():
+def test_makers_prices_do_not_hold_at_gateways():
     assert packaged().price("anthropic", "claude-opus-5", "openrouter") is None
     own = read_rules(
         "[[rules]]\nrule='price_uncached'\nprovider='anthropic'\nplatform='openrouter'\nvalue=6\n", "own.toml"
@@ -199,7 +199,7 @@ def test_a_makers_prices_do_not_hold_where_a_gateway_makes_its_own():
     assert (price.uncached, price.read) == (6, None)
 
 
-def test_a_users_row_holds_over_any_other_that_matches():
+def test_users_row_overrides_packaged_rows():
     own = read_rules(
         "[[rules]]\nprovider='anthropic'\nrows=["
         "{rule='price_read',model='claude-*',value=0.9},"
@@ -214,7 +214,7 @@ def test_a_users_row_holds_over_any_other_that_matches():
     assert packaged().price("anthropic", "claude-opus-5").read == Decimal("0.5")
 
 
-def test_the_tables_say_what_the_lookback_of_checks_says():
+def test_tables_agree_with_the_lookback_of_checks():
     for rule in LOOKBACKS:
         at = max(rule.since, day("2024-09-01"))
         assert packaged().number("lookback", "anthropic", "claude-sonnet-4", at=at) == rule.positions

@@ -31,7 +31,7 @@ from lore.cache.served import LONGEST, normal_name, served
         ("x" * (LONGEST + 1), ""),
     ],
 )
-def test_a_model_has_one_spelling_however_an_api_spells_it(spelled, name):
+def test_model_names_are_normalised(spelled, name):
     assert normal_name(spelled) == name
     assert normal_name(name) == name
 
@@ -56,11 +56,11 @@ def test_a_model_has_one_spelling_however_an_api_spells_it(spelled, name):
         ("", None, "anthropic", ("", "")),
     ],
 )
-def test_the_maker_is_the_provider_and_the_cloud_the_platform(endpoint, model, dialect, found):
+def test_maker_is_provider_and_cloud_is_platform(endpoint, model, dialect, found):
     assert served(endpoint, model, dialect) == found
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "llama.cpp", "lmcache"])
 @pytest.mark.parametrize("endpoint", ["/v1/chat/completions", "gpu.example.com/v1/messages", "api.openai.com/v1/x"])
-def test_an_engine_that_says_that_it_answered_serves_whatever_the_model_is_called(engine, endpoint):
+def test_answering_engine_serves_any_model(engine, endpoint):
     assert served(endpoint, "gpt-4o", "openai-chat", engine) == (engine, "")

@@ -39,7 +39,7 @@ def test_a_billed_position_holds_for_whoever_comes_there():
     assert (ruler.position(1), ruler.known(1), ruler.known(0)) == (2600, 2600, None)
 
 
-def test_what_lies_between_two_bills_is_stretched_to_fit():
+def test_estimates_between_billed_positions_are_stretched():
     laid = Laid()
     laid.lay(text("ab")).learn(1, 3000)
     ruler = laid.lay(text("abcd"), same=2)
@@ -47,14 +47,14 @@ def test_what_lies_between_two_bills_is_stretched_to_fit():
     assert [ruler.position(place) for place in range(4)] == [1500, 3000, 4000, 5000]
 
 
-def test_a_bill_moves_the_rate_of_its_model_alone():
+def test_usage_changes_only_its_models_rate():
     laid = Laid()
     laid.lay(text("a"), model="one").learn(0, 2000)
     assert laid.lay(text("x"), "2", "one").position(0) == round(1000 * 2**0.5)
     assert laid.lay(text("y"), "3", "two").position(0) == 1000
 
 
-def test_a_bill_that_cannot_be_is_said_and_changes_nothing():
+def test_impossible_usage_changes_no_rate():
     laid = Laid()
     ruler = laid.lay(text("ab"))
     before = [ruler.position(place) for place in range(2)]
@@ -63,7 +63,7 @@ def test_a_bill_that_cannot_be_is_said_and_changes_nothing():
     assert [ruler.position(place) for place in range(2)] == before
 
 
-def test_no_run_of_bills_moves_a_rate_out_of_reason():
+def test_rates_stay_within_bounds():
     """A few bytes that were billed as 2,000 tokens, again and again, made 2.4 million tokens of 3,600 bytes."""
     laid = Laid()
     for turn in range(400):

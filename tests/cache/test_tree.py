@@ -22,7 +22,7 @@ def test_spaces_never_meet():
     assert not set(nodes(tree, request("ab"))) & set(nodes(tree, request("ab", space=b"x")))
 
 
-def test_a_salt_changes_its_section_and_all_behind_it():
+def test_salt_changes_its_section_and_the_following():
     tree = PrefixTree()
     text = [piece("t", section="tools"), piece("s", section="system"), piece("m")]
     one, other = (nodes(tree, request(text, salts=(("system", salt),))) for salt in (b"1", b"2"))
@@ -30,14 +30,14 @@ def test_a_salt_changes_its_section_and_all_behind_it():
     assert not set(one[1:]) & set(other[1:])
 
 
-def test_a_salt_that_moves_is_seen_although_the_pieces_are_the_same():
+def test_moved_salt_changes_nodes_of_equal_pieces():
     tree = PrefixTree()
     text = [piece("s", section="system"), piece("m")]
     one = nodes(tree, request(text))
     assert nodes(tree, request(text, same=2, salts=(("messages", b"x"),)))[1] != one[1]
 
 
-def test_a_path_says_where_it_is_new_and_how_far_it_begins_alike():
+def test_path_reports_first_new_piece_and_common_bytes():
     tree = PrefixTree()
     tree.path(request([piece("a"), Piece(b"x" * 100 + b"1", "messages")]))
     tree.path(request([piece("a"), Piece(b"x" * 60 + b"2", "messages")]))
@@ -47,7 +47,7 @@ def test_a_path_says_where_it_is_new_and_how_far_it_begins_alike():
     assert tree.path(request("zz", chain="new"))[1:3] == (0, 0)
 
 
-def test_a_path_says_what_the_chain_left():
+def test_path_reports_removed_nodes():
     tree = PrefixTree()
     before = nodes(tree, request("abc"))
     path = tree.path(request("abX", same=2))
@@ -61,7 +61,7 @@ def test_a_negative_count_of_kept_pieces_keeps_none():
     assert nodes(tree, request("abcd", same=-2)) == one
 
 
-def test_what_is_said_behind_a_request_leads_to_the_nodes_of_the_next():
+def test_output_leads_to_nodes_of_the_next_request():
     tree = PrefixTree()
     asked = request("ab", output=pieces("cd"))
     tree.path(asked)
@@ -69,7 +69,7 @@ def test_what_is_said_behind_a_request_leads_to_the_nodes_of_the_next():
     assert nodes(tree, request("abcde"))[2:4] == behind
 
 
-def test_the_longest_common_beginning_is_found_among_any_number_of_pieces():
+def test_longest_common_beginning_is_found_among_many():
     """Only the latest 256 that stood in a place were compared: an older one was a beginning that nobody had seen."""
     tree, seen = PrefixTree(), []
     for number in range(700):
@@ -85,7 +85,7 @@ def test_the_longest_common_beginning_is_found_among_any_number_of_pieces():
     )
 
 
-def test_of_many_pieces_those_whose_bytes_are_not_kept_begin_alike_with_nothing():
+def test_pieces_without_kept_bytes_have_no_common_beginning():
     tree = PrefixTree(kept=400 * 100)
     texts = [b"%04d" % number * 25 for number in range(700)]
     for number, data in enumerate(texts):
@@ -95,7 +95,7 @@ def test_of_many_pieces_those_whose_bytes_are_not_kept_begin_alike_with_nothing(
 
 
 @given(sequences())
-def test_nodes_are_equal_exactly_where_all_that_leads_to_them_is(asked):
+def test_nodes_are_equal_for_equal_prefixes(asked):
     tree, seen = PrefixTree(), {}
     for one in asked:
         path = tree.path(one)
@@ -107,7 +107,7 @@ def test_nodes_are_equal_exactly_where_all_that_leads_to_them_is(asked):
 
 
 @given(sequences())
-def test_nodes_ascend_and_those_that_a_request_made_are_greater_than_all_before(asked):
+def test_new_nodes_are_greater_than_all_earlier(asked):
     tree = PrefixTree()
     for one in asked:
         before = tree.size

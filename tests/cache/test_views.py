@@ -22,7 +22,7 @@ def texts(data):
     return json.loads(data)["text"][0]
 
 
-def test_an_automatic_request_has_its_breakpoint_at_the_last_block_that_takes_one():
+def test_automatic_breakpoint_is_on_the_last_markable_block():
     """It was taken for a request without breakpoints, which reads and writes nothing."""
     blocks = [{"type": "text", "text": "a" * 400}, {"type": "thinking", "thinking": "…", "signature": "s"}]
     text, model = {"role": "assistant", "content": blocks}, make("anthropic", rules(lifetime=300, lookback=20))
@@ -35,7 +35,7 @@ def test_an_automatic_request_has_its_breakpoint_at_the_last_block_that_takes_on
     assert model.predict(again).read > 100
 
 
-def test_openai_5_6_takes_the_latest_three_breakpoints_beside_its_own():
+def test_openai_5_6_counts_its_latest_three_explicit_breakpoints():
     request = Views(VIEWS["openai-breakpoint"]).of(turn(of_openai({0, 1, 2, 3})))
     marked = [texts(request.pieces[at.place].data) for at in request.breakpoints]
     assert marked == ["1", "2", "3", "6"]

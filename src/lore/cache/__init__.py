@@ -1,4 +1,4 @@
-"""Cache rules: what a provider's prompt cache still holds."""
+"""The cache rules and prices of providers, and predictions of what their prompt caches read."""
 
 from typing import TYPE_CHECKING
 
@@ -8,12 +8,13 @@ if TYPE_CHECKING:
     # isort: off
     from lore.cache.base import Look as Look, Piece as Piece, Prediction as Prediction, Request as Request
     from lore.cache.base import UNKNOWN as UNKNOWN
+    from lore.cache.breakpoint_rules import BreakpointRule as BreakpointRule
     from lore.cache.counts import BYTES_PER_TOKEN as BYTES_PER_TOKEN, total as total
     from lore.cache.measured import Laid as Laid, MeasuredCache as MeasuredCache
     from lore.cache.predictor import Predictor as Predictor
     from lore.cache.prices import MILLION as MILLION
     from lore.cache.registry import CacheRow as CacheRow, cache_named as cache_named, configured as configured
-    from lore.cache.rules import DatedRules as DatedRules
+    from lore.cache.rules import DatedRules as DatedRules, allowed_breakpoints as allowed_breakpoints
     from lore.cache.tree import TreePath as TreePath, common_nodes as common_nodes
     from lore.cache.views import View as View
 
@@ -21,12 +22,13 @@ __getattr__ = public_names(
     __name__,
     {
         "base": "Look Piece Prediction Request UNKNOWN",
+        "breakpoint_rules": "BreakpointRule",
         "counts": "BYTES_PER_TOKEN total",
         "measured": "Laid MeasuredCache",
         "predictor": "Predictor",
         "prices": "MILLION",
         "registry": "CacheRow cache_named configured",
-        "rules": "DatedRules",
+        "rules": "DatedRules allowed_breakpoints",
         "tree": "TreePath common_nodes",
         "views": "View",
     },
