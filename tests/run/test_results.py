@@ -73,7 +73,7 @@ def test_a_result_of_another_version_is_refused(logs):
     written = json.loads(logs[0][0].to_bytes())
     with pytest.raises(LoreError, match="a result of version 99, and this lore reads version"):
         lore.Result.from_bytes(json.dumps({**written, "lore_result": 99}).encode())
-    with pytest.raises(LoreError, match="no result"):
+    with pytest.raises(LoreError, match="not a result"):
         lore.Result.from_bytes(b"{}{")
     other = lore.Result.from_bytes(json.dumps({**written, "maker": "another"}).encode())
     with pytest.raises(LoreError, match="different versions"):
@@ -85,7 +85,7 @@ def test_a_result_of_another_version_is_refused(logs):
 def test_a_record_that_is_none_is_refused(logs):
     written = json.loads(logs[0][0].to_bytes())
     written["files"][0][2] = [1, 2]
-    with pytest.raises(LoreError, match="no result"):
+    with pytest.raises(LoreError, match="not a result"):
         lore.Result.from_bytes(json.dumps(written).encode()).json()
 
 
@@ -94,7 +94,7 @@ def test_a_file_that_was_judged_twice_counts_once_and_must_not_differ(desk):
     before = lore.judge("logs/c/0.jsonl")
     assert before.merge(before, lore.judge("logs/c/0.jsonl")).checked().summary.files == 1
     put("logs/c/0.jsonl", b"{}\n")
-    with pytest.raises(LoreError, match=r"logs/c/0.jsonl was judged twice, and not alike"):
+    with pytest.raises(LoreError, match=r"logs/c/0.jsonl was judged twice with different results"):
         before.merge(lore.judge("logs/c/0.jsonl")).json()
 
 

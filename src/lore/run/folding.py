@@ -1,9 +1,7 @@
-"""Fold a session: what `lore fold` answers.
+"""`lore fold`: the timeline of a session's main chain, with injected and pruned items, requests and usage.
 
-In: a session log. Out: the main chain's timeline, what was injected between its items, what compactions pruned, each
-request with its times and its bill, sums. Rules: `at` stops before
-a turn's request goes out, so that the timeline is what its prompt was made of; `unpruned` reads every
-compaction as its divider alone, so that nothing is hidden; nothing is ever removed from the log.
+With `at` the timeline is the one that the prompt of that turn was made from. With `unpruned` a compaction only adds its
+divider. The log itself is never changed.
 """
 
 from __future__ import annotations
@@ -34,18 +32,19 @@ HINT = "fold it without --follow; `lore convert` writes requests as a session's 
 
 
 class Folded(NamedTuple):
-    """The result, and the entries that it shows: the timeline, or what compactions pruned."""
+    """The result, and the entries that it shows: the timeline, or pruned items."""
 
     result: results.FoldResult
     entries: Vector[Entry]
 
     @property
     def shown(self) -> list[Item]:
+        """The items of the entries."""
         return [entry.item for entry in self.entries]
 
 
 class TurnRows:
-    """The requests of a session as they begin and end; of a chain the last two may still end, as in the fold."""
+    """The requests of a session. As in the fold, the last two of a chain may still end."""
 
     def __init__(self) -> None:
         self.rows: list[results.TurnResult] = []
@@ -61,7 +60,7 @@ class TurnRows:
         return self.rows[places[-1]] if places else None
 
     def take(self, event: e.TurnStarted | e.TurnCompleted | e.TurnFailed | e.TurnCanceled) -> None:
-        """Take a turn's start or end; an end of no turn that may still end changes nothing."""
+        """Add a turn's start or end; the end of any other turn is ignored."""
         if isinstance(event, e.TurnStarted):
             self._add(results.TurnResult(event.chain, event.turn, "open", event.at))
             return
@@ -73,7 +72,7 @@ class TurnRows:
         if place == places[-1]:
             ended = {**dict.fromkeys(e.SUMMED_COUNTS), **counts}
             self.rows[place] = msgspec.structs.replace(row, state=_ENDS[type(event)], ended_at=event.at, **ended)
-        elif counts:  # the bill of the turn before, which came late
+        elif counts:  # late usage of the previous turn
             self.rows[place] = msgspec.structs.replace(row, **counts)
 
 
@@ -82,7 +81,7 @@ TURNS = (e.TurnStarted, e.TurnCompleted, e.TurnFailed, e.TurnCanceled)
 
 
 def _counts(usage: e.Usage) -> dict[str, int | None]:
-    """Sum the passes of a response; what no request can have is unknown, as in the fold."""
+    """Return sums over the passes of a response; impossible counts are unknown, as in the fold."""
     sums: dict[str, int | None] = {}
     for name in e.SUMMED_COUNTS:
         known = [count for counts in usage.passes if (count := getattr(counts, name)) is not None]
@@ -92,9 +91,9 @@ def _counts(usage: e.Usage) -> dict[str, int | None]:
 
 
 class LogFold:
-    """A session log while it is folded; `pruned` holds what compactions took, by uuid, in order.
+    """A session log while it is folded.
 
-    The items themselves are kept in it only where `keep` says that they will be shown.
+    `pruned` holds the uuids of pruned items in order, and the items themselves only with `keep`.
     """
 
     def __init__(self, recording: Recording, *, unpruned: bool = False, keep: bool = False) -> None:
@@ -105,7 +104,7 @@ class LogFold:
         self._keep = keep
 
     def take(self, reads: Iterable[Read]) -> Iterator[e.Event]:
-        """Fold what was read, event by event; yield each once it is folded."""
+        """Fold events, and yield each after it is folded."""
         recording = self.recording
         for read in reads:
             event: e.Event = read.value  # pyright: ignore[reportAssignmentType]
@@ -135,7 +134,7 @@ class LogFold:
         return taken
 
     def result(self, *, only_pruned: bool = False) -> Folded:
-        """Return the result as it stands."""
+        """Return the result up to here."""
         recording = self.recording
         state, main = recording.state, recording.state.main()
         pruned = [entry for entry in self.pruned.values() if entry is not None]
@@ -165,7 +164,7 @@ class LogFold:
 
 
 def injected(chain: Chain) -> list[results.InjectedResult]:
-    """List what stands between a chain's items, in its order there."""
+    """Return the texts between a chain's items, in order."""
     unsaved = {_name(event) for event in chain.unsaved}
     found: list[results.InjectedResult] = []
     for insert in sorted((*chain.deltas.values(), *chain.persisted, *chain.outside), key=lambda insert: insert.order):
@@ -176,7 +175,7 @@ def injected(chain: Chain) -> list[results.InjectedResult]:
 
 
 def _name(event: e.Event) -> tuple[str, int]:
-    """Name an unsaved event as the insert that it made."""
+    """Return kind and number of the insert that an unsaved event made."""
     match event:
         case e.PromptDelta(seq=seq):
             return "delta", seq
@@ -189,7 +188,7 @@ def _name(event: e.Event) -> tuple[str, int]:
 def fold(
     path: str, options: Options, *, at: int | None = None, unpruned: bool = False, only_pruned: bool = False
 ) -> Folded:
-    """Fold a session, or the one that recorded requests make; raises LoreError for what makes none."""
+    """Fold a session log, or the session of recorded requests; raises LoreError for other files."""
     recording = session_of(options.open(path, Problems(), subagents=True), NOTHING, hint=HINT)
     folding = LogFold(recording, unpruned=unpruned, keep=only_pruned)
     reached = False
@@ -204,5 +203,5 @@ def fold(
 
 
 def main_name(state: FoldedSession) -> str:
-    """Return the name of the chain that is shown, without joining any text that still arrives."""
+    """Return the name of the chain that is shown, without joining text that still arrives."""
     return e.MAIN if e.MAIN in state.chains else next(iter(state.chains), e.MAIN)

@@ -1,11 +1,9 @@
-"""Results of files that may be judged anywhere and put together in any order: `lore.judge(file)` and `Result.merge`.
+"""Results of single files, which may be judged anywhere and merged in any order: `lore.judge(file)` and `Result.merge`.
 
-In: recordings. Out: one `Result`, whose `json()` is what `lore check --json` prints of the same files. Rules: merging
-is associative and commutative, a `Result()` of no file changes nothing; what was made by another lore or by other
-settings is refused. A result keeps what each file gave, because which request is a copy of which, and which findings
-are shown, depends on the order of all files; they are added up when that is asked for, by what `lore check` adds up
-with (`judge/totals.py`). Cost: merging O(1), bytes and sums O(files + findings + requests that have an id): some 1 KB
-a file, and 70 bytes a request.
+A `Result` keeps one record for each file, since copies of requests, and which findings are shown, depend on the order
+of all files; `outcome` adds the files up as `lore check` does. Merging is associative and commutative, and a `Result()`
+changes nothing. Results of another version of lore, or of other settings, are refused. Merging costs O(1), bytes and
+sums O(files + findings + requests with an id); a result takes about 1 KB a file and 70 bytes a request.
 """
 
 from __future__ import annotations
@@ -57,18 +55,19 @@ class _Settings(NamedTuple):
 
 
 def recordings(*paths: str | os.PathLike[str]) -> list[Input]:
-    """List the files that `lore check` would judge below these paths, in its order, each once."""
+    """Return the files that `lore check` judges under these paths, in its order, each once."""
     found = inputs([os.fspath(path) for path in paths])
     return [file._replace(number=number) for number, file in enumerate(found)]
 
 
 def judge(file: str | os.PathLike[str] | Input, *, config: str | None = None, root: str = "") -> Result:
-    """Judge a recording: a path, or one of `recordings`; `config` names a file of settings (none is looked for).
+    """Judge a recording: a path, or one of `recordings`. Can be called from any thread or process.
 
-    Paths in settings and fingerprints are relative to `root` (empty: the current folder, which workers may not share).
+    `config` names a file of settings; none is searched for. Paths in settings and fingerprints are relative to `root`
+    (empty: the current folder, which may differ between workers).
 
-    A file that is no recording counts as skipped, one that cannot be read makes the result incomplete: neither raises,
-    unless `recordings` was given its very name. Call it from any thread or process. Cost O(bytes of the file).
+    A file that is not a recording counts as skipped, and one that cannot be read makes the result incomplete; both
+    raise LoreError only if `recordings` was given the name of the file itself. Cost O(bytes of the file).
     """
     if not isinstance(file, Input):
         file = Input(os.fspath(file), named=False)
@@ -80,7 +79,7 @@ def judge(file: str | os.PathLike[str] | Input, *, config: str | None = None, ro
 
 
 class Result:
-    """What files gave, one or many. Pickled, it is its bytes."""
+    """The results of one or more files. Pickles as its bytes."""
 
     __slots__ = ("_files", "_maker", "_parts")
 
@@ -90,9 +89,9 @@ class Result:
         self._parts: tuple[Result, ...] = ()
 
     def merge(self, *others: Result) -> Result:
-        """Return the result of the files of all; raises LoreError where one was made otherwise.
+        """Return the result of all files; raises LoreError if lore or settings differed.
 
-        A file that several have counts once; where they say different things of it, the sums raise LoreError.
+        A file that several results have counts once; if they disagree about it, `outcome` raises LoreError.
         """
         makers = {result._maker for result in (self, *others)} - {""}
         if len(makers) > 1:
@@ -102,17 +101,17 @@ class Result:
         return merged
 
     def to_bytes(self) -> bytes:
-        """Return it as JSON: the same bytes for the same files, however they were merged."""
+        """Return JSON, the same bytes for the same files, however they were merged."""
         files = [_FileResult(order[0], path, Raw(record)) for order, (path, record) in sorted(self._gathered().items())]
         return msgspec.json.encode(_Written(lore_result=VERSION, maker=self._maker, files=files))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Result:
-        """Read a result; raises LoreError where it is none, or of another version."""
+        """Return the result in these bytes; raises LoreError if they hold none, or one of another version."""
         try:
             written = msgspec.json.decode(data, type=_Written)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            raise LoreError("this is no result of lore.judge", hint="give the bytes of Result.to_bytes") from None
+            raise LoreError("this is not a result of lore.judge", hint="give the bytes of Result.to_bytes") from None
         if written.lore_result != VERSION:
             message = f"a result of version {written.lore_result}, and this lore reads version {VERSION}"
             raise LoreError(message, hint=_SAME)
@@ -120,9 +119,10 @@ class Result:
         return cls(written.maker, files)
 
     def outcome(self, *, config: str | None = None, path: str = ".") -> CheckOutcome:
-        """Add everything up, and say whether a finding is an error, and whether a file could not be judged.
+        """Return the summary of all files, whether a finding is an error, and whether a file could not be judged.
 
-        `config` names the settings that the files were judged by; budgets of all files are exceeded at `path`.
+        `config` names the settings with which the files were judged; findings about budgets of the whole run name
+        `path`.
         """
         settings = _settings(config)
         if self._maker not in ("", settings.maker):
@@ -132,7 +132,7 @@ class Result:
             try:
                 result = decode(record, settings.config.ruling)
             except ValueError:
-                raise LoreError("this is no result of lore.judge", hint="give what Result.to_bytes wrote") from None
+                raise LoreError("this is not a result of lore.judge", hint="give what Result.to_bytes wrote") from None
             totals.take(result)
         checked = concluded(totals, settings.context, settings.config.budgets, path)
         return CheckOutcome(checked, totals.failed, totals.incomplete)
@@ -142,7 +142,7 @@ class Result:
         return self.outcome(config=config, path=path).result
 
     def json(self, *, config: str | None = None, path: str = ".") -> str:
-        """Return what `lore check --json` prints of these files, without the line feed; see `outcome`."""
+        """Return what `lore check --json` prints for these files, without the line feed; see `outcome`."""
         return render(self.checked(config=config, path=path))
 
     def __len__(self) -> int:
@@ -158,27 +158,27 @@ class Result:
         return Result.from_bytes, (self.to_bytes(),)
 
     def _gathered(self) -> dict[_Order, tuple[str, bytes]]:
-        """Return what each file gave; what was merged is put together once, when it is first needed."""
+        """Return the record of each file; merged parts are joined on first use."""
         waiting = [*self._parts]
         while waiting:  # a chain of merges may be as long as there are files
             part = waiting.pop()
             waiting += part._parts
             for order, (path, record) in part._files.items():
                 if self._files.setdefault(order, (path, record))[1] != record:
-                    message = f"{show(path)} was judged twice, and not alike: it changed between"
+                    message = f"{show(path)} was judged twice with different results: it changed in between"
                     raise LoreError(message, hint="judge it again")
         self._parts = ()
         return self._files
 
 
 def _order(number: int, path: str) -> _Order:
-    """Return where a file stands: files of a folder before those of folders in it, as `lore check` lists them."""
+    """Return the sort key of a file: files of a folder precede those of its folders, as in `lore check`."""
     *folders, name = path.replace(os.sep, "/").split("/")
     return number, (*((1, folder) for folder in folders), (0, name))
 
 
 def _settings(config: str | None) -> _Settings:
-    """Return the settings in a file, read anew when it changes."""
+    """Return the settings in a file, read again when it changes."""
     status = os.stat(config) if config is not None and os.path.isfile(config) else None
     return _read_settings(config, None if status is None else (status.st_mtime_ns, status.st_size))
 
