@@ -24,7 +24,7 @@ class Hiding:
     def __init__(self, store: Store) -> None:
         self.inner = store
         self.able = False
-        self.saves: list[SessionData] = []  # what was saved in full
+        self.saves: list[SessionData] = []  # sessions saved in full
 
     def save(self, data: SessionData) -> Head:
         self.saves.append(data)
@@ -72,4 +72,4 @@ def _stamp_jsonl(place: Path, version: int) -> int:
 
 
 STAMPS = {"sqlite": _stamp_sqlite, "jsonl": _stamp_jsonl}
-"""Write another format version into the closed store at a place, and return the one that stood there."""
+"""Write another format version into the closed store at a place, and return the previous one."""

@@ -1,11 +1,11 @@
-"""Kill `lore store append` at random moments, again and again, and see that nothing acknowledged is lost or doubled.
+"""Kill `lore store append` at random moments, and check that no acknowledged event is lost or doubled.
 
     tally = kills(url, 25, random.Random(7))                 one store; `server` for one that can be killed too
 
 A writer is a process that is fed the events that were not acknowledged yet, each with the number that it expects. It
 is ended by SIGKILL (or its server, every fifth time) after a random number of answers or a random time. After each kill
-the store is opened here: what was acknowledged is there, once, in order, and at most what was sent; `verify` finds no
-other damage than an incomplete save.
+the store is opened here: every acknowledged event is there, once, in order, and no event that was not sent; `verify`
+finds no damage except an incomplete save.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Writer:
             self._process.stdin.flush()
 
     def hear(self, until: int) -> None:
-        """Wait for the answer for event `until`, or until the process ends; an answer that is torn is none."""
+        """Wait for the answer to event `until`, or until the process ends; a torn answer does not count."""
         assert self._process.stdout is not None
         while self.acknowledged < until and (line := self._process.stdout.readline()).endswith(b"\n"):
             answer = json.loads(line)
@@ -84,7 +84,7 @@ class Writer:
             self.acknowledged = answer["id"]
 
     def kill(self, seconds: float = 0.0) -> None:
-        """End it after some seconds, and hear what it had answered before."""
+        """Kill the process after some seconds, and read its earlier answers."""
         timer = Timer(seconds, self._process.kill)
         timer.start()
         self.hear(self.last)
@@ -131,12 +131,12 @@ def kills(url: str, count: int, chance: Random, server: Killable | None = None) 
             writers += 1
         known = acknowledged = max(acknowledged, writer.acknowledged)
         stored = judge(url, acknowledged, writer.last)
-        acknowledged = known if chance.random() < 0.5 else stored  # half of them send again what is stored
+        acknowledged = known if chance.random() < 0.5 else stored  # half of them send stored events again
     return Tally(writers, servers, acknowledged)
 
 
 def judge(url: str, acknowledged: int, last: int) -> int:
-    """See that all that was acknowledged is stored, once and in order, and no more than was sent; return how much."""
+    """Assert that every acknowledged event is stored once and in order, and no unsent one; return their number."""
     try:
         store = open_store(url)
         found = store.load(SESSION).events

@@ -1,4 +1,4 @@
-"""What tests of a folder of logs share: a store that remembers what it told, and sessions to put into it."""
+"""Helpers for tests of `jsonl:` stores: a store that keeps its messages, and events to store."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ def header(session_id: str = "s", **more: object) -> bytes:
 
 
 def said(text: str) -> bytes:
-    """Return an event in which a user says something; its text is its uuid."""
+    """Return a message of the user; its text is its uuid."""
     return b'{"kind":"append","item":{"kind":"user_message","uuid":"%b","text":"%b"}}' % (text.encode(), text.encode())
 
 
 class Logs(Jsonl):
-    """A store in a folder; `told` is what a person heard from it."""
+    """A store in a folder; `messages` are those for the user."""
 
     def __init__(self, folder: Path, patience: float = 10.0) -> None:
-        self.told: list[str] = []
-        super().__init__(str(folder), f"jsonl:{folder}", self.told.append, patience=patience)
+        self.messages: list[str] = []
+        super().__init__(str(folder), f"jsonl:{folder}", self.messages.append, patience=patience)
 
     def say(self, *texts: str, session_id: str = "s", base: Head | None = None, **more: object) -> Head:
-        """Add what a user says, on top of what is stored if no base is given."""
+        """Add messages of the user after a base, or after the stored head."""
         base = base or self.load(session_id).head
         return self.save_delta(session_id, SessionDelta(base=base, new_events=tuple(map(said, texts)), **more))
 

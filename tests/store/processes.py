@@ -1,4 +1,4 @@
-"""What several processes and threads are promised by every store that outlives its process."""
+"""The promises to several processes and threads, of every store that outlives its process."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ store.close()
 READ = """
 import sys
 from lore.store.registry import open_store
-told = []
-store = open_store(sys.argv[1], told.append)
+messages = []
+store = open_store(sys.argv[1], messages.append)
 print("ready", flush=True)
 sizes = [store.load("s").head.number for _ in range(100)]
 damage = [store.verify().damage for _ in range(10)]
-print(sizes == sorted(sizes), set(size % 2 for size in sizes), told, any(damage))
+print(sizes == sorted(sizes), set(size % 2 for size in sizes), messages, any(damage))
 """
 FORK = """
 import os, sys
@@ -66,7 +66,7 @@ def started(script: str, *words: str) -> subprocess.Popen[str]:
 
 
 class ProcessScenarios(StoreScenarios):
-    """What a store at a URL is promised."""
+    """The promises of a store with a URL."""
 
     def url(self, place: Path) -> str:
         """Return the URL of the store at a place."""

@@ -1,4 +1,4 @@
-"""What tests of sqlite files share: opening, changing by other means, seeing what changed, leaving things half done."""
+"""Helpers for tests of sqlite files: opening, changing rows by other means, comparing folders."""
 
 import os
 import sqlite3
@@ -12,18 +12,18 @@ def opened(path, tell=lambda _: None, patience=10.0):
 
 
 def asked(path, *statements):
-    """Run statements on a file by other means, and return the rows of the last."""
+    """Run statements on a file by other means, and return the last one's rows."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         return [connection.execute(one).fetchall() for one in statements][-1]
 
 
 def picture(folder):
-    """Return all that could be seen to change in a folder."""
+    """Return the content, time and mode of each file in a folder."""
     return {path.name: (path.read_bytes(), path.stat().st_mtime_ns, path.stat().st_mode) for path in folder.iterdir()}
 
 
 def half_done(path, *statements):
-    """Leave a file as a process does that is killed when it has written a transaction, and not removed its journal."""
+    """Make a file as a process does that is killed when it has written a transaction and not removed its journal."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         for statement in (
             "PRAGMA journal_mode = DELETE", "PRAGMA journal_mode = PERSIST", "PRAGMA cache_size = 1",

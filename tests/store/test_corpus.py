@@ -32,12 +32,12 @@ def log_of(recording, logs) -> list[bytes]:
 
 
 def with_id(header: bytes, name: str) -> bytes:
-    """Give a header a session id of its own, where the recording has none or shares one."""
+    """Return a header with a session id of its own: a recording may have none, or share one."""
     return header[:-1] + b',"session_id":' + encode(name) + b"}"
 
 
 def turns(lines: list[bytes]) -> Iterator[tuple[bytes, ...]]:
-    """Cut what is behind the header where turns begin."""
+    """Yield the lines after the header, cut at the beginnings of turns."""
     cuts = [number for number, line in enumerate(lines) if number and line.startswith(b'{"kind":"turn_started"')]
     for start, end in pairwise(sorted({1, *cuts[::10], len(lines)})):
         yield tuple(lines[start:end])

@@ -1,4 +1,4 @@
-"""What a save adds to what is stored, decided without any store; saving in full where a store takes no deltas."""
+"""The change that a delta makes, without any store; saving in full in a store without deltas."""
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ from lore.testing.scenarios import header, message
 
 
 def stored(*lines):
-    """Return what is stored of a session."""
+    """Return a stored session."""
     events = (header(), *lines)
     head = Head(len(events), digests_of(events)[-1].hex(), digest_notes(None, b"{}"))
     return WholeSession(SessionData(session_id="s", head=head, events=events))
@@ -24,7 +24,7 @@ def delta(base, *lines, **more):
 
 
 def test_only_lines_after_the_base_are_read():
-    """A turn of a long session costs what is new of it."""
+    """A turn of a long session costs O(its new events)."""
     asked = []
 
     class Looked(WholeSession):

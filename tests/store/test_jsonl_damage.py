@@ -1,4 +1,4 @@
-"""Damaged, cut and incomplete logs: what is lost is reported, and no event is silently wrong."""
+"""Damaged, cut and incomplete logs: every loss is reported, and no event is silently wrong."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from store.logs import Logs, begun, header, said
 
 @pytest.fixture
 def unsynchronised(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let fsync do nothing, where thousands of files are read."""
+    """Make fsync do nothing: thousands of files are written."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
@@ -30,7 +30,7 @@ def kept(tmp_path, unsynchronised):
 
 
 def loaded(store, **more):
-    """Return what is loaded, or None if it is damaged."""
+    """Return the loaded session, or None if it is damaged."""
     try:
         return store.load("s", **more)
     except DamagedError:
@@ -38,8 +38,8 @@ def loaded(store, **more):
 
 
 def is_noticed(store, found, before):
-    """Return whether what was loaded is right, or its loss was reported."""
-    if found is None or store.told:
+    """Return whether the loaded session is right, or its loss was reported."""
+    if found is None or store.messages:
         return found is None or before.events[: len(found.events)] == found.events
     return (found.events, found.leaf_id, found.metadata) == (before.events, before.leaf_id, before.metadata)
 
@@ -47,7 +47,7 @@ def is_noticed(store, found, before):
 @pytest.mark.parametrize("step", some([12, 4]))
 @pytest.mark.parametrize("place", range(4))
 def test_no_byte_of_an_event_changes_unnoticed(tmp_path, kept, place, step):
-    """One of four bits: 32 makes capitals, 8 other digits, 128 what is no UTF-8."""
+    """One of four bits: 32 makes capitals, 8 other digits, 128 invalid UTF-8."""
     bit, path = (1, 8, 32, 128)[place], tmp_path / "s.jsonl"
     whole, before = path.read_bytes(), kept.load("s")
     for at in range(place, len(whole), step):
@@ -74,7 +74,7 @@ def test_log_cut_anywhere_holds_its_beginning(tmp_path, kept):
             continue
         assert before.events[: len(found.events)] == found.events, cut
         is_whole = whole[:cut].endswith(b"\n") or whole[cut : cut + 1] == b"\n"
-        assert is_whole or (store.told and "may have been acknowledged" in damage[0].message), cut
+        assert is_whole or (store.messages and "may have been acknowledged" in damage[0].message), cut
 
 
 def test_bytes_missing_inside_are_noticed(tmp_path, kept):
@@ -128,7 +128,7 @@ def test_damaged_session_does_not_hide_the_others(tmp_path, kept):
     (tmp_path / "s.jsonl").write_bytes(b"x" + (tmp_path / "s.jsonl").read_bytes())
     store = Logs(tmp_path)
     assert [one.session_id for one in store.list()] == ["t"]
-    assert "s.jsonl" in store.told[0]
+    assert "s.jsonl" in store.messages[0]
     assert store.verify("t").damage == ()
     assert store.delete("s") == ("s",)
     assert not (tmp_path / "s.jsonl").exists()
@@ -162,11 +162,13 @@ def test_incomplete_save_is_left_out_and_sent_again(tmp_path, rest):
         again, left = Logs(tmp_path), cut - len(before) + len(rest)
         data = again.load("s")
         assert (data.head, data.events, data.leaf_id) == (base, (header(), said("a")), None)
-        assert [f"the last {left:,} bytes are an incomplete save" in one for one in again.told] == [True] * bool(left)
+        assert [f"the last {left:,} bytes are an incomplete save" in one for one in again.messages] == [True] * bool(
+            left
+        )
         assert len(again.verify().damage) == bool(left)
         again = Logs(tmp_path)
         assert again.save_delta("s", delta) == after
-        assert ["and were removed" in one for one in again.told] == [True] * bool(left)
+        assert ["and were removed" in one for one in again.messages] == [True] * bool(left)
         assert path.read_bytes() == whole
         assert not again.verify().damage
     path.write_bytes(whole + rest)
@@ -184,7 +186,7 @@ def refusing(monkeypatch, name: str, code: int) -> None:
 
 
 def short(monkeypatch, *, most: int) -> None:
-    """Let the disk take so many bytes of a write, as a full one does."""
+    """Make the disk accept only this many bytes of a write, as a full one does."""
     write = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:most]))
 

@@ -1,4 +1,4 @@
-"""A process that dies before any of its calls to the system: what it was about is done, or not begun, and goes on."""
+"""A process that dies before any of its calls to the system: its change is whole or absent, and can be repeated."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Died(BaseException):
 
 @contextmanager
 def dying(monkeypatch: pytest.MonkeyPatch, before: int) -> Iterator[None]:
-    """Die before so many calls that change something; half of a write that dies reaches the file."""
+    """Die before call number `before` that changes a file; half of the write that dies reaches the file."""
     count = [0]
 
     def patched(name: str) -> Callable[..., object]:
@@ -78,7 +78,7 @@ def whole(store: Logs) -> None:
 ACTS = {
     "create": (nothing, lambda store: store.create(header("new"))),
     "delta": (nothing, delta),
-    "delta behind a torn tail": (torn, delta),
+    "delta after a torn tail": (torn, delta),
     "save": (torn, whole),
     "move": (torn, lambda store: store.move("s", "p")),
     "bind": (nothing, lambda store: store.bind("k", "s")),

@@ -1,4 +1,4 @@
-"""Rows and files that are not as they were written: found where they are, never loaded, never built on."""
+"""Damaged rows and files: each place is named, and no damaged event is loaded or built on."""
 
 import random
 import sqlite3
@@ -35,7 +35,7 @@ def forty(tmp_path):
     return file
 
 
-# what was changed behind lore's back
+# rows that another program changed
 
 _SWAP = ((17, 50), (18, 17), (50, 18))
 CHANGES = {
@@ -113,7 +113,7 @@ BUILT_ON = {
     "the last row is gone": "DELETE FROM events WHERE session = 1 AND number = 40",
     "the last digest": "UPDATE events SET digest = zeroblob(32) WHERE session = 1 AND number = 40",
     "the notes": "UPDATE sessions SET metadata = x'7b2261223a317d' WHERE session = 1",
-    "a row behind the head": "INSERT INTO events SELECT session, 41, line, digest FROM events "
+    "a row after the head": "INSERT INTO events SELECT session, 41, line, digest FROM events "
                              "WHERE session = 1 AND number = 40",
 }  # fmt: skip
 

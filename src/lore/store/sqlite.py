@@ -202,10 +202,10 @@ class Sqlite(SqlStore):
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
         """Make the tables of a new file. By now sqlite has undone what a process that died had begun."""
-        tx = _Transaction(connection, self._translate)
+        tx, is_new = _Transaction(connection, self._translate), self._is_new(connection)
         for pragma in _PRAGMAS:
             tx.execute(f"PRAGMA {pragma}")
-        if self._is_new(connection):
+        if is_new:
             with self._begun(connection, "BEGIN IMMEDIATE"):
                 if self._is_new(connection):  # else another process made them meanwhile
                     make_tables(tx, _TYPES)
