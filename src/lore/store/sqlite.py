@@ -18,7 +18,7 @@ import sqlite3
 import stat
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from threading import Lock, RLock
 from typing import Any
@@ -219,10 +219,12 @@ class Sqlite(SqlStore):
         Reading it changes nothing. Triggers and views are refused, too: they act when rows are written or read.
         """
         tx = _Transaction(connection, self._translate)
+        moment = nullcontext() if connection.in_transaction else self._begun(connection, "BEGIN")
         try:
-            application = tx.execute("PRAGMA application_id")[0][0]
-            version = tx.execute("PRAGMA user_version")[0][0]
-            parts = tx.execute("SELECT type, name FROM sqlite_schema WHERE type IN ('table', 'view', 'trigger')")
+            with moment:  # between two statements another process may make the tables
+                application = tx.execute("PRAGMA application_id")[0][0]
+                version = tx.execute("PRAGMA user_version")[0][0]
+                parts = tx.execute("SELECT type, name FROM sqlite_schema WHERE type IN ('table', 'view', 'trigger')")
         except DamagedError as error:
             if getattr(error.__cause__, "sqlite_errorcode", 0) != sqlite3.SQLITE_NOTADB:
                 raise
