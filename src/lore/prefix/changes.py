@@ -100,10 +100,6 @@ class _Message(NamedTuple):
         return first.data if first.kind == "envelope" else b""
 
     @property
-    def end(self) -> int:
-        return self.position + len(self.segments)
-
-    @property
     def bytes(self) -> tuple[bytes, ...]:
         return tuple([segment.data for segment in self.segments])
 
@@ -201,8 +197,8 @@ def _pair_messages(previous: Sequence[_Message], current: Sequence[_Message], *,
             in_gap += _pair_different(
                 old[part.previous.start : i], new[part.current.start : j], can_grow=may_grow and part.reaches_end
             )
-        end = gap.previous.stop
-        position = previous[end].position if end < len(previous) else previous[-1].end if previous else 0
+        last = previous[gap.previous.stop - 1] if gap.previous.stop else None
+        position = last.position + len(last.segments) if last else previous[0].position if previous else 0
         for before, after in reversed(in_gap):
             position = position if before is None else before.position
             pairs.append((before, after) if before or not after else (None, _Message(after.segments, position)))
@@ -360,8 +356,8 @@ class _SectionExplainer:
         self._context = context
         self._budget = SearchBudget()
         gone = [mismatch for mismatch in mismatches if mismatch.current is None]
-        self._gone = {mismatch.segment.data for mismatch in gone}
-        self._answer_gone = any(blocks.is_by_model(one.envelope) and not one.in_kept_message for one in gone)
+        self._gone_blocks = {mismatch.segment.data for mismatch in gone}
+        self._is_answer_gone = any(blocks.is_by_model(one.envelope) and not one.in_kept_message for one in gone)
 
     def causes(self) -> list[Cause]:
         """Return the causes by place: the first of each kind (changed, gone or added; by the model or not)."""
@@ -451,7 +447,7 @@ class _SectionExplainer:
             return self._explain_empty(mismatch, whole=True)
         block = blocks.block_of(segment, mismatch.envelope)
         change = "gone" if is_gone else "added"
-        has_moved = context.new_blocks[segment.data] > 0 if is_gone else segment.data in self._gone
+        has_moved = context.new_blocks[segment.data] > 0 if is_gone else segment.data in self._gone_blocks
         has_moved = has_moved or segment.data in context.relocated
         if blocks.is_header(segment):
             return self._cause(mismatch, Code.BILLING_HEADER_CHANGED, d.HeaderChanged(change=change))
@@ -475,7 +471,7 @@ class _SectionExplainer:
         if topic is not None:
             return TOPICS[topic]
         was_sent = mismatch.current is None and self._section == "messages"
-        if was_sent and (mismatch.in_kept_message or not self._answer_gone):
+        if was_sent and (mismatch.in_kept_message or not self._is_answer_gone):
             was_last = not mismatch.in_kept_message and mismatch is self._mismatches[-1]  # nothing equal follows it
             if not was_last or find_volatile_word(excerpt(mismatch.segment, 0, 0, 60)) is not None:
                 return Code.REMINDER_MOVED, ""
