@@ -1,7 +1,6 @@
-"""Logs of engines in a simulation: a plug-in reads them, and compares their measurements with predictions.
+"""Logs of engines in a simulation (`--measured`): a plug-in reads them, and compares measurements with predictions.
 
-In: logs that are named as measuring a run (`--measured`), recordings as they are simulated. Out: the measured part of a
-`SimulateResult`. Without a plug-in for logs of engines nothing is measured, and a log that is named is an error.
+Without such a plug-in nothing is measured, and naming a log is an error.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ class MeasuredRun(Protocol):
 
     @property
     def cache(self) -> str | None:
-        """The cache that all of them are of, or all inputs if they are logs; None: they are of several."""
+        """The cache of all logs, or of all inputs if they are logs; None if there are several."""
         ...
 
     def play(self) -> Measuring:
-        """Begin a simulation of the recordings."""
+        """Start measuring one simulation."""
         ...
 
 
@@ -71,7 +70,7 @@ class _Unmeasured:
 
 
 def read_logs(paths: Sequence[str], files: Sequence[Input], options: Options, problems: Problems) -> MeasuredRun:
-    """Read the logs that measured a run; raises LoreError for one that measures nothing, or if no plug-in reads it."""
+    """Read the logs of a run; raises LoreError for a file without measurements, or if no plug-in reads it."""
     found = cast("EngineMeasures | None", engine_measures())
     if found is not None:
         return found.read(paths, files, options, problems)

@@ -1,4 +1,4 @@
-"""The rules in force: the packaged tables, and a user's file over them."""
+"""The rules in force: the packaged tables, overridden by a user's file."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def load(path: str | None = None) -> DatedRules:
 
 
 def chosen(given: str | None, settings: Loaded) -> DatedRules:
-    """Return the rules in force: the file that was given, else that of the settings, beside whose file it stands."""
+    """Return the rules in force: of the given file, else of the one in the settings, relative to the settings file."""
     named = settings.settings.simulate.rules
     if given is not None or named is None:
         return load(given)
@@ -54,7 +54,7 @@ def chosen(given: str | None, settings: Loaded) -> DatedRules:
 
 
 def listed(rules: DatedRules, *, provider: str | None = None, model: str | None = None) -> RulesResult:
-    """Return all rows, or those that can hold for a provider's or a model's requests."""
+    """Return all rows, or those that apply to requests of a provider or model."""
     name = None if model is None else normal_name(model)
     rows = [
         _result(row)
@@ -70,14 +70,14 @@ def listed(rules: DatedRules, *, provider: str | None = None, model: str | None 
 
 
 def stale(rules: DatedRules, at: float | None) -> str | None:
-    """Say that something was recorded after the tables were checked; None where it was not, or nothing tells."""
+    """Return a note if a turn was recorded after the rules were last checked."""
     if not rules.is_older_than(at):
         return None
     return f"recorded after {rules.as_of}, the day of the rules and prices: they may have changed since"
 
 
 def output_note(partial: Mapping[str, int], rules: DatedRules) -> str:
-    """Say that output tokens of some turns are a part of the truth; `partial` counts them by who noted them."""
+    """Return a note on turns with only a part of the output tokens recorded; `partial` counts them by client."""
     shares: dict[str, list[str]] = {}
     for client in sorted(partial):
         share = recorded_output(rules, client)
