@@ -49,7 +49,7 @@ class SessionStarted(Envelope, frozen=True, kw_only=True, tag="session_started")
 
 
 class SessionChanged(Envelope, frozen=True, kw_only=True, tag="session_changed"):
-    """The model, the system prompt, the tools or the parameters changed in mid-session; what is None stays."""
+    """The model, the system prompt, the tools or the parameters changed in mid-session; fields that are None stay."""
 
     model: str | None = None
     dialect: str | None = None  # the shape of later requests, in logs of tools that use several APIs in one session
@@ -81,7 +81,7 @@ class PatchText(Envelope, frozen=True, kw_only=True, tag="patch_text"):
 
 
 class PatchToolCall(Envelope, frozen=True, kw_only=True, tag="patch_tool_call"):
-    """Set the status or the result of the last call of this id; what is null stays."""
+    """Set the status or the result of the last call of this id; null fields stay."""
 
     call_id: str
     status: Status
@@ -120,7 +120,7 @@ class CompactApplied(Envelope, frozen=True, kw_only=True, tag="compact_applied")
     post_tokens: int | None = None  # and after it
     duration_ms: int | float | None = None  # how long the compaction took
     preserved_uuids: tuple[str, ...] | None = None  # None or empty: nothing is preserved
-    summary: Raw = NULL  # a text, rendered in place of what was pruned
+    summary: Raw = NULL  # a text, rendered in place of the pruned items
 
 
 class Mark(Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
@@ -138,7 +138,7 @@ class TurnStarted(Envelope, frozen=True, kw_only=True, tag="turn_started"):
     turn: int  # 1, 2, …
     context: Raw = NULL  # the volatile context of the turn: an object
     breakpoints: tuple[Mark, ...] | None = None  # those of a recorded request; None: not known
-    call: Call | None = None  # what a recording says of the request besides its body
+    call: Call | None = None  # what a recording says about the request, apart from its body
     given_up: str = ""  # the chain that the request left to begin one of its own
 
 
@@ -197,7 +197,7 @@ class ContextEdit(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Call(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What is known of a request besides its body; empty or None where the recording does not say."""
+    """Facts about a request apart from its body; empty or None where the recording does not say."""
 
     endpoint: str = ""  # host and path, without a query
     session: str = ""  # the conversation, as the client names it
@@ -207,8 +207,8 @@ class Call(Struct, frozen=True, gc=False, omit_defaults=True):
     betas: tuple[str, ...] | None = None  # beta features that a header asks for; None: no headers were recorded
     account: str = ""  # a digest of the key that the request was sent with, never the key
     status: int | None = None  # HTTP status of the response
-    answered_by: str = ""  # who answered behind a gateway: a provider's name or a host
-    deployment: str = ""  # the gateway's own name for what it asked
+    answered_by: str = ""  # who answered through a gateway: a provider's name or a host
+    deployment: str = ""  # the gateway's own name for the model that it asked
     edits: tuple[ContextEdit, ...] | None = None  # what the provider removed from the prompt; None: not recorded
 
 

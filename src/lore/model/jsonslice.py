@@ -1,4 +1,4 @@
-"""Slice JSON text without decoding it: what is returned is a piece of the input, its spelling and white space kept.
+"""Slice JSON text without decoding it: every result is a piece of the input, with its spelling and white space.
 
 msgspec's `Raw` does the work. It refuses escapes of lone surrogates, which JavaScript writes (`"\\ud83d"` of an emoji
 that was cut in two): in such text these escapes are exchanged for others while msgspec slices it, or a regular

@@ -36,7 +36,7 @@ def camel(name: str) -> str:
 
 
 def decoded(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
-    """Decode JSON, leniently if it has lone surrogates; raises ValueError for what is not JSON or of another type."""
+    """Decode JSON, leniently if it has lone surrogates; raises ValueError for other text and other types."""
     try:
         return decoder.decode(data)
     except msgspec.ValidationError:
@@ -53,7 +53,7 @@ def decoding(kind: type[T]) -> Callable[[bytes | Raw], T]:
 def convert(raw: bytes, kind: Any) -> Any:
     """Decode JSON text into `kind`; skips unknown keys, reads known ones in either spelling.
 
-    Raises ValueError for what is not JSON or of another type.
+    Raises ValueError for text that is not JSON, and for values of another type.
     """
     if not is_json(raw):
         decode(raw)  # raises the parser's message

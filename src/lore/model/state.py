@@ -26,7 +26,7 @@ CHATS = "chat-"  # prefix of chain names: further conversations in one file
 MOST_NAMES = 64  # names in one sign: bounds the state of a session
 LONGEST = 80  # characters of a name or a value in a sign
 
-# What a recording shows besides the text of a request, and what may move the prefix. A sign says what was seen, never
+# Facts in a recording, other than the text of requests, that may move the prefix. A sign says what was seen, never
 # what follows from it. A reader reports it with an `observed` event, the fold keeps it for the chain's next turn.
 SIGNS: dict[str, str] = {
     "client-version": "the client's version changed",
@@ -67,7 +67,7 @@ class Change(Struct, frozen=True, gc=False):
 
 
 class Sign(Struct, frozen=True, gc=False):
-    """Something that was seen besides the timeline and may move the prefix."""
+    """A fact outside the timeline that may move the prefix."""
 
     name: str  # one of `SIGNS`
     names: tuple[str, ...] = ()  # tools, servers, skills, commands or hooks that were added or ran
