@@ -27,7 +27,7 @@ from lore.report.plain import escaped, visible
 
 # GitHub's runner obeys `##[command]` anywhere in a line of a log: a recording could stop what lore annotates.
 @pytest.mark.parametrize("kind", REPORTS)
-def test_no_report_holds_a_runners_command(kind):
+def test_no_report_has_a_runner_command(kind):
     said = "a ##[stop-commands]x and ##[add-mask]y"
     out = io.StringIO()
     one = finding("LORE101", Place(said), Told(said), chain=said, json_path=said, section=said)
@@ -37,7 +37,7 @@ def test_no_report_holds_a_runners_command(kind):
     assert "##[" not in out.getvalue()
 
 
-def test_a_command_in_two_parts_of_a_line_is_none_either():
+def test_runner_command_split_over_parts_is_escaped():
     out = io.StringIO()
     console(out, colour=False, terminal=False).print(line("a ##", ("[error]", "red")))
     assert out.getvalue() == "a ##<U+005B>error]\n"
@@ -61,21 +61,21 @@ FORMATS = [
 ]
 
 
-def test_every_character_of_unicodes_category_of_formats_is_escaped_in_json_and_named_elsewhere():
+def test_unicode_format_characters_are_escaped():
     """Controls of music, of shorthand and of hieroglyphs were not, nor tags that are not assigned."""
     assert [hex(ord(char)) for char in FORMATS if char in escaped(f'"{char}"') or char in visible(char)] == []
     assert json.loads(escaped(json.dumps("".join(FORMATS), ensure_ascii=False))) == "".join(FORMATS)
 
 
 @given(st.text(st.sampled_from(UNSEEN) | st.characters(codec="utf-8")))
-def test_json_spells_what_is_invisible_as_an_escape_and_says_the_same(text):
+def test_json_escapes_invisible_characters_losslessly(text):
     written = render(_Result(text))
     assert not set(written) & set(UNSEEN)
     assert json.loads(written)["text"] == mask(text)
 
 
 @pytest.mark.parametrize("kind", REPORTS)
-def test_no_report_holds_a_character_that_is_invisible(kind):
+def test_no_report_has_invisible_characters(kind):
     out = io.StringIO()
     one = finding("LORE101", Place(UNSEEN), Told(UNSEEN), chain=UNSEEN, json_path=UNSEEN, section=UNSEEN)
     problem = Problem(Code.UNREADABLE_LINE, UNSEEN, file=UNSEEN)
@@ -94,7 +94,7 @@ class _Stream(io.TextIOWrapper):
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_bodies_are_escaped_on_a_terminal_and_written_as_recorded_to_a_pipe(terminal, monkeypatch):
+def test_bodies_are_escaped_on_terminals_only(terminal, monkeypatch):
     """A right-to-left override in a recording reordered what a person read of `lore convert`."""
     stream = _Stream(terminal=terminal)
     monkeypatch.setattr(sys, "stdout", stream)

@@ -67,7 +67,7 @@ def _texts() -> Iterator[tuple[str, str]]:
             yield from ((struct.__name__, name) for name in _fields(struct) if _is_text(hints[name]))
 
 
-def test_every_text_of_every_result_has_its_row():
+def test_every_text_field_is_listed():
     """What is added to a result some day is content until somebody says otherwise."""
     assert [f"{struct}.{field}" for struct, field in _texts() if _unlisted(struct, field)] == []
 
@@ -76,7 +76,7 @@ def _unlisted(struct: str, field: str) -> bool:
     return f"{struct}.{field}" not in OF_FIELDS and field not in OF_FIELDS
 
 
-def test_no_row_is_of_a_field_that_is_no_more():
+def test_every_listed_field_exists():
     known = {name for struct, field in _texts() for name in (field, f"{struct}.{field}")}
     assert set(OF_FIELDS) - known == set()
 
@@ -111,14 +111,14 @@ def made(hint: Any, name: str = "") -> Any:
 
 
 @pytest.mark.parametrize("struct", REDACTED, ids=[struct.__name__ for struct in REDACTED])
-def test_what_the_table_hides_is_hidden(struct):
+def test_listed_content_is_hidden(struct):
     result = made(struct)
     assert CANARY in repr(result)
     hidden = redacted_fold(result, [])[0] if struct is FoldResult else redacted(result)
     assert CANARY not in repr(hidden)
 
 
-def test_the_guide_says_what_the_table_says():
+def test_guide_shows_the_redaction_table():
     page = (resources.files("lore") / "guide" / "reports.md").read_text("utf-8")
     head = "| of a recording | shown as |\n|---|---|\n"
     rows = re.search(re.escape(head) + r"((?:\|.*\n)+)", page)

@@ -16,7 +16,7 @@ RULED = sorted({
 } - {"claude-code"})  # fmt: skip
 
 
-def test_a_model_that_the_rules_name_is_shown():
+def test_models_of_packaged_rules_are_shown():
     assert len(RULED) > 40
     assert {name: redacted_model(name) for name in RULED} == dict(zip(RULED, RULED, strict=True))
 
@@ -26,7 +26,7 @@ def test_a_model_that_the_rules_name_is_shown():
     ["us.anthropic.claude-sonnet-4-6-v1:0", "claude-sonnet-4-6@20260217", "anthropic/claude-opus-5",
      "claude-opus-5[1m]", "gpt-4o-2024-08-06", "qwen3-coder-30b-a3b", "meta-llama/llama-3.3-70b-instruct", "sonnet"],
 )  # fmt: skip
-def test_a_public_model_is_shown_as_it_is_spelled(name):
+def test_public_model_name_is_shown(name):
     assert redacted_model(name) == name
 
 
@@ -35,6 +35,6 @@ def test_a_public_model_is_shown_as_it_is_spelled(name):
     ["ft:gpt-4o:acme:merger:9aBcDeF", "claude-acme-internal", "zEiSiG-4", "m-secret", "acme/claude-opus-5",
      "gpt-5\u202e", "/home/ann/models/llama.gguf", "sk-ant-api03-canary0123456789abcdef", "gpt-" * 40],
 )  # fmt: skip
-def test_a_name_with_another_word_is_content(name):
+def test_model_name_with_unknown_word_is_hidden(name):
     """`diff-prefix --redact` showed a fine-tuned model's organisation: whatever looked like a name was left."""
     assert redacted_model(name) == digest(name)

@@ -99,13 +99,13 @@ def written(findings: list[Finding]) -> dict[str, str]:
 
 
 @each(STRUCTS)
-def test_a_redacted_finding_quotes_nothing_in_any_report(struct: type) -> None:
+def test_redacted_finding_has_no_content_in_reports(struct: type) -> None:
     for name, said in written(list(map(redacted_finding, ways(struct, CANARY)))).items():
         assert CANARY not in said, name
 
 
 @each(STRUCTS)
-def test_a_credential_is_masked_in_every_field_and_report(struct: type) -> None:
+def test_credential_is_masked_in_every_report(struct: type) -> None:
     found = ways(struct, CREDENTIAL)
     for name, said in written(found).items():
         assert CREDENTIAL not in said, name
@@ -115,7 +115,7 @@ def test_a_credential_is_masked_in_every_field_and_report(struct: type) -> None:
 
 
 @each(STRUCTS)
-def test_a_redacted_finding_shows_no_credential_that_stands_where_a_model_is_named(struct: type) -> None:
+def test_credential_in_model_field_is_redacted(struct: type) -> None:
     """A key pasted into `model` looks like a model's name, which redaction leaves."""
     for name, said in written(list(map(redacted_finding, ways(struct, CREDENTIAL)))).items():
         assert CREDENTIAL not in said, name
@@ -124,7 +124,7 @@ def test_a_redacted_finding_shows_no_credential_that_stands_where_a_model_is_nam
 @pytest.mark.parametrize("verdict", [
     VerdictResult("tools_changed", 5, CANARY), VerdictResult(CANARY, None, None),
 ])  # fmt: skip
-def test_what_a_recording_says_of_a_verdict_is_redacted(verdict: VerdictResult) -> None:
+def test_unknown_verdict_reason_and_source_are_redacted(verdict: VerdictResult) -> None:
     """Whoever wrote the recording named the source: it is a text of theirs, as is a reason that lore does not know."""
     diff = DiffResult(
         left=DiffSide("a"), right=DiffSide("b"), causes=[], file=None, prompt=None, relation=None, divergence=None,

@@ -24,7 +24,7 @@ RUNNING = RunningTotals(
 )  # fmt: skip
 
 
-def test_figures_never_round_to_all():
+def test_read_share_below_one_never_shows_100():
     assert figures_line(RUNNING) == (
         "prompt 182,000 tokens   read 99.9 %   re-billed 4,500 tokens ($0.09) + 12 unexplained"
     )
@@ -49,19 +49,19 @@ def test_figures_never_round_to_all():
         ({"requests": 0}, "", ""),
     ],
 )  # fmt: skip
-def test_time_and_advice_follow_the_clock(change, expiry, do):
+def test_expiry_and_advice_follow_the_clock(change, expiry, do):
     running = RUNNING._replace(**change)
     assert (expiry_line(running, NOW), advice(running, NOW)) == (expiry, do)
 
 
-def test_the_last_break_is_named_unless_names_are_hidden():
+def test_redacted_break_line_names_no_hook():
     said = break_line(RUNNING, NOW, redact=False)
     assert said == 'break   turn 9, 1 min ago: hook "Edit" adds text; 4,500 tokens ($0.09)  [lore explain LORE114]'
     assert "Edit" not in break_line(RUNNING, NOW, redact=True)
     assert break_line(RUNNING._replace(last_break=None), NOW, redact=False) == "break   none so far"
 
 
-def test_what_a_recording_names_is_obeyed_by_no_terminal():
+def test_control_characters_are_printable_on_screen():
     row = LedgerRow(
         chain="\x1b[2Jevil", number=3, line=1, at=1e300, model=None, client="", gateway="", response_id="",
         prompt_tokens=900, uncached_tokens=1, read_tokens=899, write_tokens=0, output_tokens=1, billed=True, spent=None,

@@ -32,21 +32,21 @@ def row(name):
     return ("$71.07", "1,211", "98%", "$2.13", name)
 
 
-def test_a_pipe_gets_every_column_on_one_line():
+def test_pipe_gets_all_columns_on_one_line():
     lines = written(MONEY, [row(PATH), row("short")], terminal=False)
     assert len(lines) == 3
     assert lines[1].split() == [*row(PATH)]
     assert lines[0].index("model") == lines[1].index(PATH)
 
 
-def test_columns_that_may_go_are_left_out_the_highest_first():
+def test_narrow_terminal_drops_columns_by_priority():
     heads = [written(MONEY, [row("claude-opus-5")], width=width)[0].split() for width in (60, 46, 36)]
     assert heads[0] == ["cost", "requests", "read", "re-billed", "model"]
     assert heads[1] == ["cost", "read", "re-billed", "model"]
     assert heads[2] == ["cost", "re-billed", "model"]
 
 
-def test_a_word_that_no_room_is_for_stands_below_its_row_and_no_column_goes_for_it():
+def test_long_cell_wraps_below_its_row():
     lines = written(MONEY, [row(PATH)], width=50)
     assert lines[0].split() == ["cost", "requests", "read", "re-billed"]
     assert lines[2].split() == [*row("x")[:-1]]
@@ -57,7 +57,7 @@ cells = st.text(alphabet="ab 漢", max_size=12).map(lambda text: " ".join(text.s
 
 
 @given(st.lists(st.tuples(cells, cells, cells, cells), min_size=1, max_size=4), st.integers(20, 80), st.booleans())
-def test_lines_fit_and_no_cell_is_lost(rows, width, flows):
+def test_lines_fit_and_keep_all_cells(rows, width, flows):
     columns = [TableColumn("a"), TableColumn("b", right=True), TableColumn("c"), TableColumn("d")]
     lines = written(columns, rows, width=max(width, 32), flows=flows)
     assert all(cell_len(text) <= max(width, 32) for text in lines)
@@ -66,7 +66,7 @@ def test_lines_fit_and_no_cell_is_lost(rows, width, flows):
         assert cell in text
 
 
-def test_a_row_that_begins_with_wide_characters_wraps_within_the_terminal():
+def test_wide_characters_wrap_within_the_terminal():
     """What hangs was counted in characters where the head of a line takes more columns than it has."""
     columns = [TableColumn("a"), TableColumn("b", right=True), TableColumn("c"), TableColumn("d")]
     lines = written(columns, [("aaa漢aa漢漢漢漢漢漢", "a" * 12, "", "aaaaaa漢漢漢")], width=32, flows=False)
@@ -74,7 +74,7 @@ def test_a_row_that_begins_with_wide_characters_wraps_within_the_terminal():
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_text_of_recordings_is_never_obeyed(terminal):
+def test_control_characters_in_cells_are_escaped(terminal):
     shown = "".join(written(MONEY, [row("\x1b[2Jmodel [red]x[/red]")], terminal=terminal))
     assert "\x1b" not in shown
     assert "[red]" in shown

@@ -16,7 +16,7 @@ def fell(turn, lost, path="a.jsonl", code="LORE130", **fields):
     )  # fmt: skip
 
 
-def test_falls_of_one_file_are_one_that_counts_them():
+def test_unexplained_losses_of_a_file_are_grouped():
     (one,) = once_a_file([fell(2, 3_000), fell(7, 9_000), fell(9, 4_000), fell(11, 1_500)])
     assert (one.turn, one.line, one.times, one.lost_tokens) == (None, None, 4, 17_500)
     assert round(one.lost_dollars, 6) == 0.0175
@@ -26,12 +26,12 @@ def test_falls_of_one_file_are_one_that_counts_them():
     assert one.message.endswith("ruled out in each: expiry; not recorded: system; each turn: -v")
 
 
-def test_one_fall_stays_as_it_is_and_so_do_other_codes_and_other_files():
+def test_single_loss_or_other_code_is_not_grouped():
     alone = [fell(2, 3_000), fell(2, 3_000, "b.jsonl"), fell(3, 2_000, code="LORE301")]
     causes = [finding("LORE117", Place("a.jsonl"), Told("rewritten"), turn=turn) for turn in (4, 5)]
     assert once_a_file([*alone, *causes]) == [*alone, *causes]
 
 
-def test_what_is_ruled_out_in_some_turns_only_is_not_said_of_all():
+def test_group_lists_only_reasons_ruled_out_everywhere():
     (one,) = once_a_file([fell(2, 3_000), fell(7, 9_000, ruled_out=(RuledOut("expiry", None, seconds=7.0),))])
     assert "ruled out" not in one.message

@@ -1,10 +1,9 @@
-"""Texts, findings and errors without content: hashes, lengths and paths only (whole results: `results.py`).
+"""Texts, findings and errors without content (whole results: `results.py`).
 
-Rules: what a recording says is content, and so are names in it (of tools, keys, agents, ids): each text is
-replaced by its length and the beginning of its SHA-256, so that equal texts can still be told to be equal.
-What stays: codes, places of files, names of public models, dialects, numbers, and of a path inside a body the members
-that request shapes have themselves. Nothing that lore does not know stays: a member that is added to a result later
-is content until it is listed here.
+What a recording says is content, and so are the names in it (of tools, keys, agents, ids): a text is replaced by its
+length and the beginning of its SHA-256, so that equal texts remain recognisable. Codes, places of files, names of
+public models, dialects and numbers stay, and of a path inside a body the members that request shapes have themselves.
+What lore does not know is content.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
 from lore.model.results import Finding
 
-# Members of request bodies in the dialects that lore knows. A tool's schema has members of its own: only these stay.
+# Members of request bodies in the known dialects. The members of a tool's schema are a writer's own: only these stay.
 _MEMBERS = frozenset(
     ("messages", "input", "contents", "content", "parts", "text", "type", "role", "system",
      "system_instruction", "systemInstruction", "instructions", "tools", "tool_calls", "toolSpec", "toolUse",
@@ -35,8 +34,8 @@ _MEMBERS = frozenset(
      "toolConfig", "prompt_cache_key", "prompt_cache_retention", "store", "truncation")
 )  # fmt: skip
 _PIECES = pattern(r"(\[\d*\]|\.)")
-# What names of public models and of who serves them are made of. One that holds another word (a fine-tuned model's
-# organisation, a deployment of one's own) is content.
+# The words in names of public models and of their servers. A name with another word (the organisation of a fine-tuned
+# model, a private deployment) is content.
 _MODEL_WORDS = """
     claude opus sonnet haiku fable mythos instant gpt oss codex chatgpt gemini gemma deepseek grok kimi
     moonshot qwen glm mistral mixtral mistralai codestral devstral magistral ministral llama maverick scout
@@ -55,7 +54,7 @@ _SECTIONS = frozenset(("tools", "system", "messages"))
 
 
 def digest(text: str) -> str:
-    """Return what stands for a text: its length and 8 digits of its SHA-256; nothing for an empty one."""
+    """Return the length of a text and 8 digits of its SHA-256; "" for an empty one."""
     if not text:
         return ""
     size, spelled = len(text), text.encode("utf-8", "surrogatepass")
@@ -63,33 +62,33 @@ def digest(text: str) -> str:
 
 
 def redacted_path(path: str) -> str:
-    """Return a path inside a body: members that request shapes have themselves, hashes of others."""
+    """Return a path inside a body, with hashes for the members that no request shape has."""
     pieces = [piece for piece in _PIECES.split(path) if piece]
     return "".join([piece if piece in _MEMBERS or _PIECES.fullmatch(piece) else short_hash(piece) for piece in pieces])
 
 
 def short_hash(text: str) -> str:
-    """Return what stands for an id or a name: 8 digits of its SHA-256."""
+    """Return 8 digits of the SHA-256 of an id or a name."""
     return "#" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
 def redacted_chain(chain: str | None) -> str | None:
-    """Return a chain's name where it is one of lore's own, else its hash."""
+    """Return a chain's name if lore made it, else its hash."""
     return chain if chain is None or lasting_chain(chain) is None else short_hash(chain)
 
 
 def section_word(section: str) -> str:
-    """Return a section of prompts as it is; what else is called one is content."""
+    """Return the name of a section of prompts; any other name as its digest."""
     return section if section in _SECTIONS else digest(section)
 
 
 def redacted_model(name: str) -> str:
-    """Return a model's name where it is made of what names of public models are made of, else its digest."""
+    """Return a model's name if all its words are those of public models, else its digest."""
     known = all(part in _PUBLIC or _MODEL_NUMBER.fullmatch(part) for part in _MODEL_PARTS.split(name.lower()))
     return name if known and name.isascii() and len(name) <= _LONGEST_MODEL else digest(name)
 
 
-# What becomes of each kind of text in evidence (`lore.model.differences`): lore's own words stay.
+# The function for each kind of text in evidence (`lore.model.fact`); lore's own words stay.
 REDACTED: dict[str, Callable[[str], str]] = {
     "content": digest,
     "name": digest,
@@ -99,7 +98,7 @@ REDACTED: dict[str, Callable[[str], str]] = {
 
 
 def redacted_finding(finding: Finding) -> Finding:
-    """Return a finding without content; its fingerprint holds none and stays."""
+    """Return a finding without content. Its fingerprint has none and stays."""
     kept = replace(
         finding, chain=redacted_chain(finding.chain), section=finding.section and section_word(finding.section),
         json_path=finding.json_path and redacted_path(finding.json_path),
@@ -108,12 +107,12 @@ def redacted_finding(finding: Finding) -> Finding:
 
 
 def redacted_problem(problem: Problem) -> Problem:
-    """Return a problem without content; what is said of mixed logs counts lines alone."""
+    """Return a problem without content. The message about mixed logs only counts lines."""
     message = problem.message if problem.code == Code.ENGINES_MIXED else digest(problem.message)
     return replace(problem, message=message)
 
 
-# What lore says of files in its own words: no content can stand in it but names of files, chains and turns.
+# lore's own messages about files: they quote nothing but names of files, chains and turns.
 _OWN = pattern(
     r"(?:cannot (?:read|open) |no recordings? in |nothing matches |there is no |cannot write ).*"
     r"|not counted: --all reads it"
@@ -122,16 +121,16 @@ _OWN = pattern(
     r"|has no turn \d+.*|holds \d+ turns? and no pair to compare|is no session log)",
     re.DOTALL,
 )
-_UNKNOWN = pattern(r"(.* is no recording that lore knows)(?:: it is .*)?", re.DOTALL)  # of what its members are
+_UNKNOWN = pattern(r"(.* is no recording that lore knows)(?:: it is .*)?", re.DOTALL)  # what follows names its members
 
 
 def is_own(message: str) -> bool:
-    """Tell a message in lore's own words, which quotes nothing of a recording."""
+    """Return whether a message is in lore's own words and quotes nothing of a recording."""
     return _OWN.fullmatch(message) is not None or message.endswith(SENTENCES)
 
 
 def redacted_error(error: LoreError) -> LoreError:
-    """Return an error of reading a recording without what it may quote; its place stays."""
+    """Return an error of reading a recording without the text that it may quote; its place stays."""
     unknown = _UNKNOWN.fullmatch(error.message)
     if unknown is not None:
         error.message = unknown[1]

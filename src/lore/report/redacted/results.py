@@ -1,10 +1,9 @@
-"""Results without content: which text of a result holds what of a recording, and what `--redact` makes of it.
+"""Results without content: `SHOWN` says for each text field of each result what `--redact` makes of it.
 
-Rules: every text of every result has its row in `SHOWN` (a test looks at the types); a row that is not kept hides
-whatever stands in the field (a test fills them), and the guide's table (`lore guide reports`) is this one (a test
-compares them). A field is called by its name; by its struct's as well where structs differ in it. What has no row is
-content. A result of a plug-in names the rows of its own fields in a class variable, `SHOWN` (field -> row).
-Words of a `Literal` are lore's own. Causes were made without content (`redacted_finding`).
+A field is listed by its name, or as `Struct.field` if structs differ in it; what is not listed is content. Tests check
+that every text of every result is listed, that a hidden text is hidden, and that the guide (`lore guide reports`) shows
+this table. The results of a plug-in list their own fields in a class variable `SHOWN` (field -> row). Words of a
+`Literal` stay. Causes and columns are redacted when they are made (`redacted_finding`).
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _SOURCES = frozenset(("user", "context_injection", "tick"))
 _STOPS = frozenset(("end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal", "pause_turn", "stop", "length",
                     "tool_calls", "content_filter", "interrupted"))  # fmt: skip
 _OF_TOOLS = "no price is known for the provider's tools"
-# What Anthropic says of a miss; another provider's word is content until it is known.
+# Anthropic's reasons of a miss; another provider's word is content until it is known.
 _REASONS = frozenset(
     ("tools_changed", "system_changed", "messages_changed", "model_changed", "unavailable",
      "previous_message_not_found")
@@ -59,12 +58,12 @@ _REASONS = frozenset(
 
 
 class FieldTreatment(NamedTuple):
-    """What is treated alike, how it is shown, and the fields that hold it; `kept`: as it is."""
+    """A row of the table: fields that are treated alike."""
 
-    what: str
-    shown: str
+    what: str  # what they hold
+    shown: str  # what a redacted report shows instead
     fields: tuple[str, ...]
-    kept: bool = False
+    kept: bool = False  # their texts stay
 
 
 SHOWN = {
@@ -118,31 +117,22 @@ SHOWN = {
 OF_FIELDS = {field: kind for kind, row in SHOWN.items() for field in row.fields}
 
 
-def hashed_id(text: str) -> str:
-    """Return what stands for an id; nothing for an empty one."""
-    return short_hash(text) if text else ""
-
-
 def _unless(is_known: Callable[[str], object]) -> Callable[[str], str]:
-    """Keep what is known, as lore's own words are, and hide the rest."""
+    """Return a function that keeps a text that is known to be lore's own, and hides any other."""
     return lambda text: text if is_known(text) else digest(text)
 
 
-def _is_time(text: str) -> bool:
-    return parse_timestamp(text) is not None
-
-
-def chain_name(name: str) -> str:
-    """Return a chain's name where it is one of lore's own, else its hash."""
+def _chain(name: str) -> str:
     return redacted_chain(name) or name
 
 
 _KINDS: dict[str, Callable[[str], str]] = {
-    "content": digest, "name": digest, "id": hashed_id, "model": redacted_model, "own": str, "file": str,
+    "content": digest, "name": digest, "id": lambda text: short_hash(text) if text else "", "model": redacted_model,
+    "own": str, "file": str,
 }  # fmt: skip
-# Of these fields a part is lore's own.
+# Fields of which some texts are lore's own, or some parts of a text.
 _FIELDS: dict[str, Callable[[str], str]] = {
-    "chain": chain_name, "ChainResult.id": chain_name, "PageChain.name": chain_name, "section": section_word,
+    "chain": _chain, "ChainResult.id": _chain, "PageChain.name": _chain, "section": section_word,
     "json_path": redacted_path, "cached_to": redacted_path, "DivergenceResult.path": redacted_path,
     "LintBreakpoint.path": redacted_path, "PageTurn.path": redacted_path,
     "client": _unless(_CLIENT.fullmatch), "clients": _unless(_CLIENT.fullmatch),
@@ -151,12 +141,14 @@ _FIELDS: dict[str, Callable[[str], str]] = {
     "VerdictResult.reason": _unless(_REASONS.__contains__), "UserMessage.source": _unless(_SOURCES.__contains__),
     "AssistantMessage.stop_reason": _unless(_STOPS.__contains__),
     "CompactDivider.trigger": _unless(_TRIGGERS.__contains__),
-    "TurnResult.started_at": _unless(_is_time), "TurnResult.ended_at": _unless(_is_time),
+    **dict.fromkeys(
+        ("TurnResult.started_at", "TurnResult.ended_at"), _unless(lambda text: parse_timestamp(text) is not None)
+    ),
 }  # fmt: skip
 
 
 def redacted(result: T) -> T:
-    """Return a result, or a part of one, without content. Cost O(its fields)."""
+    """Return a result, or a part of one, without content."""
     kind: type = type(cast("object", result))
     return _STRUCTS.get(kind, _by_field)(result)
 
@@ -185,7 +177,7 @@ def _value(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _raw(raw: Raw) -> Raw:
-    """Return what stands for a JSON value: for a string the digest of its text, else that of its JSON."""
+    """Return the digest of a JSON string's text, or of another value's JSON."""
     if is_absent(raw):
         return raw
     value = bytes(raw)
@@ -194,7 +186,7 @@ def _raw(raw: Raw) -> Raw:
 
 @cache
 def _changes(kind: Any) -> tuple[tuple[str, Callable[[str], str]], ...]:
-    """Return the fields of a type in which text may stand, each with what becomes of that."""
+    """Return the fields of a type, each with the function for its texts."""
     hints = get_type_hints(kind)
     fields: Iterable[str] = kind.__struct_fields__ if issubclass(kind, Struct) else kind._fields
     own: dict[str, str] = getattr(kind, "SHOWN", {})
@@ -217,10 +209,7 @@ def _is_text(hint: Any) -> bool:
 
 
 def redacted_fold(result: FoldResult, items: list[Item]) -> tuple[FoldResult, list[Item]]:
-    """Return a folded session, and the items that it shows, without content.
-
-    Each item keeps its kind, its status, its counts and its place.
-    """
+    """Return a folded session and its items without content; an item keeps its kind, status, counts and place."""
     shown = [redacted(item) for item in items]
     made = redacted(replace(result, timeline=[], injected=[]))
     timeline = [Raw(encode_item(item)) for item in shown]
@@ -233,10 +222,10 @@ def _injected(injected: InjectedResult) -> InjectedResult:
     return replace(injected, content=Raw(encode(content)))
 
 
-# structs of which one field says what another one holds
+# Structs with a field that says what another one holds
 
 
-_NAMES = {"model": redacted_model, "project": digest, "gateway": digest}  # of groups, by what they are grouped by
+_NAMES = {"model": redacted_model, "project": digest, "gateway": digest}  # names of groups, by what they are grouped by
 
 
 def _grouped(row: GroupResult | ReliabilityResult) -> GroupResult | ReliabilityResult:
@@ -254,7 +243,7 @@ def _simulated(result: SimulateResult) -> SimulateResult:
 
 
 def _notes(notes: Iterable[str], models: set[str]) -> Iterator[str]:
-    """Yield notes with the names of public models, of no tools."""
+    """Yield notes without names of tools and of models that are not public."""
     odd = [(model, redacted_model(model)) for model in models if redacted_model(model) != model]
     for note in notes:
         if note.startswith(_OF_TOOLS):
@@ -267,11 +256,11 @@ def _notes(notes: Iterable[str], models: set[str]) -> Iterator[str]:
 
 
 def _diff(diff: DiffResult) -> DiffResult:
-    """Return a comparison without content: in `FILE#CHAIN:TURN` the chain is as it is shown elsewhere."""
+    """Return a comparison without content, its chain redacted in the names `FILE#CHAIN:TURN` too."""
     made: DiffResult = _by_field(diff)
     if not diff.chain:
         return made
-    left, right = (_named(side, diff.chain, chain_name(diff.chain)) for side in (made.left, made.right))
+    left, right = (_named(side, diff.chain, _chain(diff.chain)) for side in (made.left, made.right))
     return replace(made, left=left, right=right)
 
 
@@ -280,7 +269,7 @@ def _named(side: DiffSide, chain: str, shown: str) -> DiffSide:
 
 
 def _page_turn(turn: PageTurn) -> PageTurn:
-    return replace(_by_field(turn), shared=0)  # digests have nothing in common
+    return replace(_by_field(turn), shared=0)  # digests share no beginning
 
 
 def _loss(loss: Loss) -> Loss:
@@ -288,7 +277,7 @@ def _loss(loss: Loss) -> Loss:
 
 
 def redacted_cause(cause: SpendingCause) -> SpendingCause:
-    """Return what a cause cost, in words, without what it names but models."""
+    """Return the cost of a cause in words, without the names in it except public models."""
     return cause_in_words(replace(cause, names=list(map(_names_of(cause.code), cause.names))))
 
 
