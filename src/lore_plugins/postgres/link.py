@@ -1,10 +1,10 @@
-"""A connection to PostgreSQL: transactions, and calls that are done again after the connection broke.
+"""A connection to PostgreSQL: transactions, and calls that are repeated after a broken connection.
 
-- A transaction begins with the settings that it needs, whatever the server's defaults are (`_WANTED`).
-- A call whose connection broke is done again, for some seconds. What broke before COMMIT was sent is undone by the
-  server; what broke after it may be stored or not. Every call of a store changes nothing the second time.
-- An object is one connection, and calls of several threads wait for each other. The child of a fork makes a connection
-  of its own; that of its parent is never used in it, nor closed.
+- A transaction starts with the settings that it needs, whatever the defaults of the server are (`_WANTED`).
+- A call whose connection broke is repeated for some seconds. Before COMMIT, the server rolls back; after COMMIT was
+  sent, the data may be stored or not. Repeating a call of a store never changes the result.
+- Each object has one connection, and calls of several threads wait for each other. After a fork, the child makes its
+  own connection, and neither uses nor closes that of its parent.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from lore_plugins.postgres.errors import UnreachableError, is_damage, parse_url,
 
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
-DELAYS = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds before a call is done again
+DELAYS = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds before a call is repeated
 _CLASHES = frozenset({"40001", "40P01"})  # serialization_failure, deadlock_detected
-_GONE = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03"})  # the server ends, crashed, starts, or gave us up
-# setting, the value that is not enough (in SQL), ours
+_GONE = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03"})  # the server stops, crashed, starts, or timed out
+# setting, the value that is replaced (in SQL; NULL: any), the new value
 _WANTED = (
     ("search_path", "NULL", "lore, pg_temp"),
-    ("synchronous_commit", "'off'", "on"),  # what is acknowledged is on the server's disk
-    ("lock_timeout", "'0'", "30s"),  # a writer does not wait for another one for ever
-    ("idle_in_transaction_session_timeout", "'0'", "60s"),  # a client that is stopped does not hold up the others
+    ("synchronous_commit", "'off'", "on"),  # acknowledged data is on the disk of the server
+    ("lock_timeout", "'0'", "30s"),  # otherwise a writer may wait for ever
+    ("idle_in_transaction_session_timeout", "'0'", "60s"),  # a stopped client does not block others
 )
 _WAIT = "SELECT set_config('lock_timeout', '30s', false) WHERE current_setting('lock_timeout') = '0'"
 _DEFAULTS = {
@@ -44,7 +44,7 @@ _DEFAULTS = {
     "keepalives_idle": "30",
     "keepalives_interval": "10",
     "keepalives_count": "3",
-    "tcp_user_timeout": "30000",  # ms; a server whose host is gone says nothing
+    "tcp_user_timeout": "30000",  # ms; a host that is gone sends nothing
 }
 
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 class RetryError(Exception):
-    """A call failed that can be done again: the connection broke, or the server undid it to let another continue."""
+    """A call failed and can be repeated: the connection broke, or the server rolled it back for another client."""
 
     def __init__(self, reason: str, *, is_lost: bool, is_unknown: bool = False) -> None:
         """Keep the reason; `is_lost`: the connection broke, `is_unknown`: during COMMIT."""
@@ -70,10 +70,10 @@ class _Local:
 
 
 class PostgresLink:
-    """A connection by a URL; `url` is how it may be shown."""
+    """A connection to a URL; `url` is the URL without the password."""
 
     def __init__(self, url: str, shown: str, tell: Tell, *, pause: Callable[[float], None] = time.sleep) -> None:
-        """Read the URL, connect later; raises StoreError."""
+        """Parse the URL without connecting; raises StoreError."""
         self.url = shown
         self._tell = tell
         self._pause = pause
@@ -87,9 +87,9 @@ class PostgresLink:
         self._is_closed = False
 
     def retry(self, call: Callable[[], T]) -> T:
-        """Return what a call returns; one whose connection broke, or that clashed with another, is done again.
+        """Run a call, and repeat it if the connection broke or it clashed with another; raises StoreError at last.
 
-        It must change nothing the second time. Raises what it raises; after the last try StoreError.
+        A repeated call must not change the result.
         """
         reason, is_lost, is_unknown = "", True, False
         for delay in (*DELAYS, None):
@@ -105,16 +105,16 @@ class PostgresLink:
                 self._pause(delay)
         if is_unknown:
             raise StoreError(
-                f"{reason}; a commit was not answered: it is stored whole or not at all, not known which",
-                hint="see that the server runs, and do the same again: what is stored already is not stored twice",
+                f"{reason}; there was no answer to COMMIT: all of it is stored, or nothing",
+                hint="check that the server runs, and repeat this: nothing is stored twice",
             )
         if is_lost:
-            raise StoreError(f"{reason}; nothing was changed", hint="see that the server runs, and do it again")
-        raise StoreError(f"{reason}: other writers were in the way each time", hint="try again")
+            raise StoreError(f"{reason}; nothing was changed", hint="check that the server runs, and repeat this")
+        raise StoreError(f"{reason}: each try clashed with other writers", hint="try again")
 
     @contextmanager
     def transaction(self, begin: str, first: str = "SELECT 1") -> Generator[Cursor]:
-        """Open a transaction, with a first statement; raises RetryError for `retry`."""
+        """Open a transaction and run a first statement; raises RetryError, which `retry` handles."""
         with self._held() as local, self._reported(local) as connection:
             cursor = Cursor(connection.cursor(), self._translate)
             cursor.begin(f"{_opening(begin)}; {first}")
@@ -123,19 +123,16 @@ class PostgresLink:
                 local.is_committing = True
                 self.commit(connection)
             else:
-                connection.execute("ROLLBACK")  # nothing to keep, and it may have met what cannot be read
+                connection.execute("ROLLBACK")  # not COMMIT, as a statement may have failed
 
     def commit(self, connection: Connection) -> None:
-        """End a transaction: when it returns, what was written is stored.
-
-        PostgreSQL answers ROLLBACK, and no error, for a transaction in which a statement failed.
-        """
+        """Commit a transaction; PostgreSQL answers ROLLBACK, without an error, if a statement in it failed."""
         done = connection.execute("COMMIT").statusmessage
         if done != "COMMIT":
-            raise psycopg.OperationalError(f"COMMIT was answered by {done}: nothing is stored")
+            raise psycopg.OperationalError(f"PostgreSQL answered COMMIT with {done}: nothing is stored")
 
     def run(self, statements: Iterable[str]) -> None:
-        """Run statements that PostgreSQL takes only outside of a transaction."""
+        """Run statements that PostgreSQL allows only outside a transaction."""
         with self._held() as local, self._reported(local) as connection:
             connection.execute(_WAIT)
             for statement in statements:
@@ -143,7 +140,7 @@ class PostgresLink:
             connection.execute("RESET lock_timeout")
 
     def close(self) -> None:
-        """Close this process's connection, and make no other."""
+        """Close the connection of this process for good."""
         self._is_closed = True
         local = self._local()
         with local.lock:
@@ -152,7 +149,7 @@ class PostgresLink:
                 local.connection = None
 
     def _local(self) -> _Local:
-        return self._processes.setdefault(os.getpid(), _Local())  # at once: two threads get the same
+        return self._processes.setdefault(os.getpid(), _Local())  # atomic: two threads get the same object
 
     @contextmanager
     def _held(self) -> Generator[_Local]:
@@ -164,7 +161,7 @@ class PostgresLink:
 
     @contextmanager
     def _reported(self, local: _Local) -> Generator[Connection]:
-        """Give the connection; after an error it is rolled back, and errors of PostgreSQL are translated."""
+        """Yield the connection; errors of PostgreSQL are translated, and after any error it is rolled back."""
         if local.connection is None or local.connection.closed:
             local.connection = self._connect()
         local.is_committing = False
@@ -180,7 +177,7 @@ class PostgresLink:
 
     def _connect(self) -> Connection:
         try:
-            # no prepared statements: they break behind a pooler
+            # Prepared statements do not work with a connection pooler.
             made = psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None)
         except psycopg.Error as error:
             failed, is_starting = unreachable(error, self.url, self._password)
@@ -191,7 +188,7 @@ class PostgresLink:
         encoding = made.info.parameter_status("server_encoding")
         if encoding != "UTF8":
             made.close()
-            message = f"{self.url}: the database is encoded in {encoding}, which has not every id"
+            message = f"{self.url}: the database is encoded in {encoding}, which cannot represent every id"
             raise StoreError(message, hint="CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0")
         return made
 
@@ -214,17 +211,17 @@ class PostgresLink:
 
 
 class Cursor:
-    """A transaction, as `lore.store.SqlStore` uses one."""
+    """A transaction for `lore.store.SqlStore`."""
 
     def __init__(
         self, cursor: psycopg.Cursor[tuple[Any, ...]], translate: Callable[[psycopg.Error], StoreError]
     ) -> None:
         self._cursor = cursor
         self._translate = translate
-        self.first: tuple[Any, ...] | None = None  # the row that the first statement gave
+        self.first: tuple[Any, ...] | None = None  # row of the first statement
 
     def begin(self, sql: str) -> None:
-        """Run what opens a transaction: several statements at once, without values."""
+        """Run several statements at once, without values."""
         self._cursor.execute(cast("LiteralString", sql))
         while self._cursor.nextset():
             pass
@@ -241,12 +238,12 @@ class Cursor:
             raise
 
     def executemany(self, sql: str, values: Iterable[Sequence[SqlValue]]) -> None:
-        """Run a statement once for each of these, without waiting for each."""
+        """Run a statement once for each row of values."""
         self._cursor.executemany(_spelled(sql), values)
 
 
 def _undo(connection: Connection) -> None:
-    """Roll back; a connection that cannot is closed, and the server does it."""
+    """Roll back; if that is impossible, close the connection, so that the server rolls back."""
     status = connection.info.transaction_status
     if status is TransactionStatus.IDLE or connection.closed:
         return
@@ -261,7 +258,7 @@ def _undo(connection: Connection) -> None:
 
 @lru_cache(maxsize=256)
 def _spelled(sql: str) -> LiteralString:
-    """Return a statement as psycopg wants it; in lore's, a question mark is always the place of a value."""
+    """Return a statement with the placeholders of psycopg; lore's placeholder is `?`."""
     return cast("LiteralString", sql.replace("%", "%%").replace("?", "%s"))
 
 

@@ -1,6 +1,6 @@
-"""Recordings in buckets and on web servers, a Dask cluster, Parquet tables: for many recordings.
+"""For many recordings: files in buckets and on web servers, a Dask cluster, Parquet tables.
 
-The functions here are entry points; they import their modules when they are called.
+These functions are entry points; they import their modules when they are called.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def remote_files(scheme: str) -> RemoteFiles:
-    """Return who reads names of a scheme (entry-point group `lore.remotes`)."""
+    """Return the files of a URL scheme (entry-point group `lore.remotes`)."""
     from lore_plugins.scale import remote  # noqa: PLC0415 - imported when it is needed
 
     return remote.RemoteFiles(scheme)

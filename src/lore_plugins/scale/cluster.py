@@ -1,11 +1,11 @@
-"""Judge files on a Dask cluster: one task for each file, results in the order of the files.
+"""Check files on a Dask cluster: one task per file, results in the order of the files.
 
-Dask runs a task again on another worker if its worker dies. A file that ends several workers is reported as unreadable,
-as `lore check --jobs` does. Workers read the recordings themselves, so they must see the same files, and run the same
-lore with the same settings: both are checked before work starts.
+If a worker dies, Dask runs its task on another worker. A file that kills several workers is reported as unreadable, as
+with `lore check --jobs`. Workers read the recordings themselves, so they need the same files and the same lore with the
+same settings; both are compared before work starts.
 
-A scheduler runs whatever anybody sends it. The local one has a TLS certificate of its own, so that other users of the
-machine cannot use it.
+A scheduler runs any code that a client sends. So the local one requires a TLS certificate, which other users of the
+machine do not have.
 """
 
 from __future__ import annotations
@@ -27,47 +27,47 @@ from lore.run import DIED, ClusterJob, starting_processes
 
 LOCAL = "local"
 _ADDRESS = re.compile(r"(tcp|tls|wss?|ucx)://[^/\s]+:\d{1,5}")
-POLL_SECONDS = 0.2  # how often an interrupt is noticed while a result is awaited
+POLL_SECONDS = 0.2  # between checks for an interrupt
 CONNECT_SECONDS = 10.0
-JOIN_SECONDS = 30  # how long to wait for the first worker
-# Workers import nothing from the current folder, also those that Dask starts later; a dead one is given up soon.
+JOIN_SECONDS = 30  # to wait for the first worker
+# Workers import nothing from the current folder, and Dask gives up soon on a task whose workers die.
 _LOCAL_SETTINGS = {
     "distributed.nanny.pre-spawn-environ.PYTHONSAFEPATH": "1", "distributed.comm.timeouts.connect": "10s",
     "distributed.scheduler.allowed-failures": 1,
 }  # fmt: skip
 _ASKED = 3
-_SILENT = 50  # level of logs: workers that die are reported in results
+_SILENT = 50  # log level: results report dead workers
 
 
 class DaskCluster:
-    """Workers of a Dask scheduler, or `workers` processes on this machine; `warn` takes a line for the user."""
+    """Workers of a Dask scheduler, or `workers` processes on this machine; `warn` prints a line for the user."""
 
     def __init__(self, address: str, workers: int, warn: Callable[[str], None]) -> None:
         self._address = address if address == LOCAL or "://" in address else f"tcp://{address}"
         self._workers, self._warn = workers, warn
         if self._address != LOCAL and not _ADDRESS.fullmatch(self._address):
             hint = "--cluster local, or the address that `dask scheduler` prints: --cluster tcp://HOST:8786"
-            raise LoreError(f"{show(address)} is no address of a scheduler", hint=hint)
+            raise LoreError(f"{show(address)} is not the address of a scheduler", hint=hint)
         try:
             self._dask: Any = import_module("distributed")
         except ImportError:
             raise LoreError("--cluster needs Dask, which is not installed", hint=install_hint("dask")) from None
 
     def results(self, files: list[Input], job: ClusterJob) -> Iterator[FileResult]:
-        """Yield the result of each file, in order. What can be read only once is judged here."""
+        """Yield the result of each file, in order. Streams can be read only once and are checked here."""
         with self._local() if self._address == LOCAL else self._remote() as client:
             self._compare_workers(client, job, files)
-            # Largest files first, so that no worker is left alone with one at the end.
-            places = sorted((place for place, file in enumerate(files) if _travels(file)), key=lambda n: -files[n].size)
+            # Largest files first: otherwise one worker may still read a large file when all others are idle.
+            places = sorted((place for place, file in enumerate(files) if _is_sent(file)), key=lambda n: -files[n].size)
             tasks: list[Any] = client.map(job.apart, [files[place] for place in places], pure=False) if places else []
             waiting = dict(zip(places, tasks, strict=True))
-            fetched: dict[int, FileResult | None] = {}  # None: its workers died
+            fetched: dict[int, FileResult | None] = {}  # None: the workers died
             done = 0
             try:
                 for place, file in enumerate(files):
                     if place in waiting:
                         fetched[place] = self._result(client, waiting.pop(place), job, done)
-                        if fetched[place] is None:  # fetch all others before a file is tried that may end workers
+                        if fetched[place] is None:  # get all other results first: the file may kill workers again
                             others = {other: self._result(client, task, job, done) for other, task in waiting.items()}
                             fetched |= others
                             waiting.clear()
@@ -81,19 +81,19 @@ class DaskCluster:
                     client.cancel(list(waiting.values()), force=True)
 
     def _judge_alone(self, client: Any, file: Input, job: ClusterJob, done: int) -> FileResult:
-        """Judge a file again while no other task runs: if its workers die now, the file is the reason."""
+        """Check a file again while no other task runs: if workers die now, this file is the cause."""
         result = self._result(client, client.submit(job.apart, file, pure=False), job, done)
         return result or job.here(file._replace(error=LoreError(DIED)))
 
     def _result(self, client: Any, task: Any, job: ClusterJob, done: int) -> FileResult | None:
-        """Wait for a task; return None if the workers that ran it died, perhaps because of another file."""
+        """Wait for a task; return None if its workers died, which may be due to another file."""
         try:
             self._wait(client, task, job, done)
             return task.result()
         except self._dask.KilledWorker:
             return None
         except (OSError, self._dask.CancelledError):
-            raise LoreError("the scheduler went away", hint="start it, and run this again") from None
+            raise LoreError("the scheduler is gone", hint="start it, and run this again") from None
 
     @staticmethod
     def _wait(client: Any, task: Any, job: ClusterJob, done: int) -> None:
@@ -111,7 +111,7 @@ class DaskCluster:
 
     @contextmanager
     def _local(self) -> Generator[Any]:
-        """Start workers on this machine, each a process with one thread; interrupts do not reach them."""
+        """Start workers on this machine: processes with one thread, which ignore interrupts."""
         with import_module("dask").config.set(_LOCAL_SETTINGS):
             try:
                 with starting_processes():
@@ -126,10 +126,10 @@ class DaskCluster:
 
     @contextmanager
     def _remote(self) -> Generator[Any]:
-        """Connect to a scheduler; its certificates are those of Dask's own settings."""
+        """Connect to a scheduler; certificates come from Dask's own settings."""
         shown = show(self._address)
         if not _is_private(self._address):
-            self._warn(f"warning: {shown} is neither on this machine nor TLS: findings travel as they are")
+            self._warn(f"warning: {shown} is neither on this machine nor TLS: findings are sent unencrypted")
         try:
             client = self._dask.Client(self._address, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
@@ -139,18 +139,18 @@ class DaskCluster:
             yield client
 
     def _compare_workers(self, client: Any, job: ClusterJob, files: list[Input]) -> None:
-        """Raise LoreError for a worker that would judge otherwise than this process, or other files."""
+        """Raise LoreError for a worker with another lore, other settings or other files than this process."""
         try:
             client.wait_for_workers(1, timeout=JOIN_SECONDS)
         except TimeoutError:
             message = f"{show(self._address)} has no worker after {JOIN_SECONDS} seconds"
             raise LoreError(message, hint="start one: dask worker ADDRESS") from None
-        relative = any(not (os.path.isabs(file.path) or "://" in file.path) for file in files if _travels(file))
+        relative = any(not (os.path.isabs(file.path) or "://" in file.path) for file in files if _is_sent(file))
         answers: dict[str, Any] = {}
         for _ in range(_ASKED):
             answers = client.run(_describe_worker, job.maker, on_error="return")
             if not any(isinstance(answer, OSError) for answer in answers.values()):
-                break  # else a worker cannot be reached: it may have died, and Dask starts another
+                break  # OSError: a worker may have died, and Dask starts another
         here = _describe_worker(job.maker)
         for worker, answer in sorted(answers.items()):
             if isinstance(answer, BaseException) or answer[0] != here[0]:
@@ -163,16 +163,16 @@ class DaskCluster:
 
 
 def _describe_worker(maker: Callable[[], str]) -> tuple[str, str]:
-    """Return what results of a worker depend on: the digest of its lore, and its folder."""
+    """Return what the results of a worker depend on: the digest of its lore, and its folder."""
     return maker(), os.getcwd()
 
 
-def _travels(file: Input) -> bool:
+def _is_sent(file: Input) -> bool:
     return not file.stream and file.error is None
 
 
 def _is_private(address: str) -> bool:
-    """Tell whether nobody on a network can read what is sent to this address."""
+    """Tell whether nobody on the network can read data that is sent to this address."""
     parts = urlsplit(address)
     if parts.scheme in ("tls", "wss") or parts.hostname == "localhost":
         return True

@@ -1,20 +1,20 @@
-"""Tables of results: the columns of `turns`, `sessions` and `findings`, with their types and what they mean.
+"""The columns of the tables `turns`, `sessions` and `findings`, with types and meanings.
 
-Numbers and names alone but for `message` and `evidence` of findings. A column that is not known is NULL, never 0.
-Dollars are US dollars; times are in UTC, without a zone. Columns are only added, unless `VERSION` says another version.
+Columns contain only numbers and names, except `message` and `evidence`. Unknown values are NULL, never 0. Dollars are
+US dollars; times are UTC, without a zone. Columns are only added, unless `VERSION` changes.
 """
 
 from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
-VERSION = 1  # of the columns: `lore.tables` in a file's metadata
+VERSION = 1  # of the columns: `lore.tables` in the metadata of a file
 
 Kind: TypeAlias = Literal["text", "texts", "integer", "number", "yes or no", "time"]
 
 
 class Column(NamedTuple):
-    """A column: its name, the kind of its values, what they mean and in what unit."""
+    """A column: its name, the kind of its values, their meaning and unit."""
 
     name: str
     kind: Kind

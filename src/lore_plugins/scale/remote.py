@@ -1,10 +1,10 @@
-"""Recordings in buckets and on web servers, read where they are through fsspec.
+"""Recordings in buckets and on web servers, read through fsspec.
 
     s3://BUCKET/KEY   gs://BUCKET/KEY   az://CONTAINER/KEY   abfs[s]://CONTAINER[@ACCOUNT.dfs…]/KEY   https://…
     http://…
 
-Nothing is copied to disk. fsspec's client for the service finds credentials in the environment, and sends a request
-that failed again; a name that holds a password is refused. Errors are put into lore's words, without credentials.
+Nothing is copied to disk. The client of fsspec for the service takes credentials from the environment and repeats
+failed requests. Names with a password are refused. Error messages never contain credentials.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from lore.errors import LoreError, Where, install_hint
 from lore.model import cut_masked, mask_credentials, printable
 from lore.recording import FolderEntry, Status, show
 
-BLOCK = 16 * 1024 * 1024  # bytes that are asked for at a time, read in order
-PART = 1024 * 1024  # and anywhere
+BLOCK = 16 * 1024 * 1024  # bytes of one request when a file is read in order
+PART = 1024 * 1024  # and when it is read at any position
 _WEB = ("http", "https")
-_LONGEST = 300  # characters of a name, or of a message of a client, that are shown
+_LONGEST = 300  # characters that are shown of a name, or of a client's message
 _SETTINGS = ("AWS_", "GOOGLE_", "AZURE_", "AZURITE_", "STORAGE_EMULATOR_HOST")  # variables that clients read
 _CREDENTIALS = re.compile("(AWS|AZURE|GOOGLE)_.*(KEY|SECRET|TOKEN|SAS|PASSWORD|STRING).*")  # variables
 
@@ -45,11 +45,11 @@ class DeniedError(RemoteError, PermissionError):
 
 
 class RedirectError(Exception):
-    """A web server sends to a place that is not read; the arguments are the reason and a hint."""
+    """A redirect is refused; the arguments are the reason and a hint."""
 
 
 class _Service(NamedTuple):
-    """A kind of service: fsspec's package for it, what reading and listing need, and where credentials are."""
+    """A kind of service: its package, the permissions to read and list, and the variables with credentials."""
 
     package: str
     read: str
@@ -69,7 +69,7 @@ _SERVICES = {
 
 
 class _Place(NamedTuple):
-    """What a name says."""
+    """A parsed name."""
 
     service: str
     root: str  # bucket, container or server
@@ -78,17 +78,17 @@ class _Place(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name by which fsspec knows it."""
+        """The name for fsspec."""
         return self.key if self.service == "http" else f"{self.root}/{self.key}"
 
 
 def _place_of(path: str) -> _Place:
-    """Read a name; raises RemoteError for one that names no bucket or server, or holds a password."""
+    """Parse a name; raises RemoteError for one without bucket or server, or with a password."""
     scheme, _, rest = path.replace(os.sep, "/").partition("://")
     scheme, (root, _, key) = scheme.lower(), rest.partition("/")
     service = "http" if scheme in _WEB else "az" if scheme.startswith("abfs") else scheme
     if "@" in root and (":" in root or service != "az"):
-        message = f"{scheme}://…: a name holds no credentials"
+        message = f"{scheme}://…: a name may not contain credentials"
         raise RemoteError(message, hint="put them into the environment; `lore guide remote` names the variables")
     if not root or not root.isprintable() or any(char in root for char in " \\?#"):
         raise RemoteError(f"{_shown(path)} names no bucket and no server", hint="s3://BUCKET/KEY, https://HOST/FILE")
@@ -101,14 +101,14 @@ def _place_of(path: str) -> _Place:
 
 
 class RemoteFiles:
-    """The files of one scheme; `lore.recording.RemoteFiles` says what each method does."""
+    """The files of one scheme; `lore.recording.RemoteFiles` describes the methods."""
 
     def __init__(self, scheme: str) -> None:
         self.lists = scheme not in _WEB
         self._listings: list[_Listing] = []
 
     def status(self, path: str) -> Status:
-        """Return what is known of a file."""
+        """Return the status of a file."""
         place = _place_of(path)
         listing = self._listing_of(place)
         if listing is not None:
@@ -121,10 +121,10 @@ class RemoteFiles:
         return _status_of(found)
 
     def opened(self, path: str, *, in_order: bool) -> BinaryIO:
-        """Open a file to be read."""
+        """Open a file for reading."""
         place = _place_of(path)
         if place.service == "http":
-            # One request for all of it in order; else a request for each part.
+            # One request for the whole file, or one for each part.
             options = {"block_size": 0, "size": 1} if in_order else {"block_size": PART}
         elif not place.key or path.endswith("/"):
             raise _missing(path)
@@ -145,10 +145,8 @@ class RemoteFiles:
         return {path: data for path, data in zip(same, contents, strict=True) if isinstance(data, bytes)}
 
     def entries(self, folder: str) -> Iterator[FolderEntry]:
-        """Yield what is directly in a folder."""
-        place = _place_of(folder)
-        if not self.lists:
-            raise RemoteError(f"{_shown(folder)}: a web server lists no folder", hint="name each file")
+        """Yield the entries of a folder."""
+        place = self._folder_of(folder)
         listing = self._listing_of(place)
         if listing is not None:
             yield from listing.entries(place.key, folder)
@@ -165,10 +163,8 @@ class RemoteFiles:
 
     @contextmanager
     def listed(self, folder: str) -> Generator[None]:
-        """List a folder with all below it, and answer from that until the end."""
-        place = _place_of(folder)
-        if not self.lists:
-            raise RemoteError(f"{_shown(folder)}: a web server lists no folder", hint="name each file")
+        """List a folder with all its subfolders once, and use that list until the end."""
+        place = self._folder_of(folder)
         with asking(folder, place, "list"):
             found = _client_of(place).find(place.name.rstrip("/"), detail=True)
         self._listings.append(_Listing(place, cast("Mapping[str, Any]", found)))
@@ -177,25 +173,30 @@ class RemoteFiles:
         finally:
             self._listings.pop()
 
+    def _folder_of(self, folder: str) -> _Place:
+        if not self.lists:
+            raise RemoteError(f"{_shown(folder)}: a web server lists no folder", hint="name each file")
+        return _place_of(folder)
+
     def _listing_of(self, place: _Place) -> _Listing | None:
         return next((listing for listing in self._listings if listing.covers(place)), None)
 
 
 class _Listing:
-    """All objects below a folder, by their keys, and what is directly in each folder."""
+    """All objects in a folder and its subfolders, by key, and the names in each folder."""
 
     def __init__(self, place: _Place, found: Mapping[str, Any]) -> None:
         self._place = place
         self.files: dict[str, Any] = {}
-        self._folders: dict[str, dict[str, bool]] = {}  # key -> names, and whether each is a folder
-        self._odd: set[str] = set()  # folders with names that no path can hold
+        self._folders: dict[str, dict[str, bool]] = {}  # key -> name -> whether it is a folder
+        self._odd: set[str] = set()  # folders with names that cannot be part of a path
         for name, about in found.items():
             self._add(name[len(place.root) + 1 :], about)
 
     def _add(self, key: str, about: Any) -> None:
         below = f"{self._place.key}/" if self._place.key else ""
         if about["type"] == "directory" or key.endswith("/") or not key.startswith(below):
-            return  # an empty object that stands for a folder, or what nobody asked for
+            return  # an empty object that represents a folder, or an object elsewhere
         folder = self._place.key
         parts = key[len(below) :].split("/")
         for number, part in enumerate(parts):
@@ -209,12 +210,12 @@ class _Listing:
         self.files[key] = about
 
     def covers(self, place: _Place) -> bool:
-        """Tell whether the listing says what is at a place."""
+        """Tell whether a place is in the listed folder."""
         inside = not self._place.key or f"{place.key}/".startswith(f"{self._place.key}/")
         return inside and place[:3] == self._place[:3]
 
     def entries(self, key: str, folder: str) -> Iterator[FolderEntry]:
-        """Yield what is directly in a folder; raises RemoteError at the end if it holds names that no path can hold."""
+        """Yield the entries of a folder; raises RemoteError at the end if it has names that no path can have."""
         yield from (FolderEntry(name, is_folder) for name, is_folder in self._folders.get(key, {}).items())
         if key in self._odd:
             message = f"{_shown(folder)}: objects whose names have an empty part (`//`), `.` or `..` cannot be read"
@@ -222,7 +223,7 @@ class _Listing:
 
 
 class _RemoteFile(io.RawIOBase):
-    """A file of fsspec's, with errors in lore's words."""
+    """A file of fsspec whose errors are RemoteError."""
 
     def __init__(self, file: Any, path: str, place: _Place) -> None:
         self._file, self._path, self._place = file, path, place
@@ -249,7 +250,7 @@ class _RemoteFile(io.RawIOBase):
 
 
 def _client_of(place: _Place) -> Any:
-    """Return fsspec's file system for a place; the same one as long as the environment says the same."""
+    """Return the file system of fsspec for a place; a new one if the variables have changed."""
     settings = frozenset(entry for entry in os.environ.items() if entry[0].startswith(_SETTINGS))
     return _client(place.service, place.account, os.getpid(), settings)
 
@@ -285,8 +286,8 @@ def asking(path: str, place: _Place, doing: str = "read") -> Generator[None]:
         if missing not in ("fsspec", "s3fs", "aiohttp"):
             hint += f", and pip install {missing} into the same environment (pipx inject lore-cache {missing})"
         raise RemoteError(f"{cannot}: {missing} is not installed", hint=hint) from None
-    except Exception as error:  # noqa: BLE001 - each client has errors of its own
-        # fsspec says of all failures on the web that there is no file.
+    except Exception as error:  # noqa: BLE001
+        # For all failures on the web, fsspec reports a missing file.
         cause = (error.__cause__ or error) if place.service == "http" else error
         status = getattr(cause, "status", None)
         text = plain(cause)
@@ -299,18 +300,18 @@ def asking(path: str, place: _Place, doing: str = "read") -> Generator[None]:
             raise _missing(path) from None
         if status in (401, 403, 407) or isinstance(cause, PermissionError):
             message = f"not allowed to {doing} {name}: this needs {getattr(service, doing)}"
-            hint = f"see whose credentials these are: {service.variables}; the service says: {text}"
+            hint = f"check the credentials: {service.variables}; the service says: {text}"
             raise DeniedError(message, hint=hint, where=where) from None
         if status is not None:
             text = f"the server answers {status}: {text}"
-        hint = "see that the service can be reached, and try again"
+        hint = "check that the service can be reached, and try again"
         if "credential" in text.lower():
             hint = f"set {service.variables}"
         raise RemoteError(f"{cannot}: {text or type(cause).__name__}", hint=hint, where=where) from None
 
 
 def _missing(path: str) -> MissingError:
-    hint = "look at its name; that of a folder ends in `/`"
+    hint = "check the name; the name of a folder ends in `/`"
     return MissingError(f"cannot read {_shown(path)}: there is no such object", hint=hint, where=Where(_shown(path)))
 
 
@@ -328,10 +329,8 @@ def plain(error: BaseException) -> str:
 
 
 def _status_of(found: Mapping[str, Any]) -> Status:
-    """Return what a client says of an object; each has words of its own."""
-    written = next(
-        (found[name] for name in ("LastModified", "last_modified", "updated", "mtime") if name in found), None
-    )
+    """Return the status of an object; each client has its own names for the fields."""
+    written = next(filter(None, map(found.get, ("LastModified", "last_modified", "updated", "mtime"))), None)
     if isinstance(written, str):
         with suppress(ValueError):
             written = datetime.fromisoformat(written)

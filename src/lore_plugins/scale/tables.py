@@ -1,7 +1,7 @@
 """Results as Parquet files: `turns.parquet`, `sessions.parquet`, `findings.parquet` in one folder (`columns`).
 
-Each file is written completely or not at all, in groups of rows, so that memory does not grow with them. What a column
-cannot hold (a count beyond 64 bits, a time beyond the calendar) is NULL. Needs PyArrow, the extra `tables`.
+Each file is written completely or not at all, in groups of rows, so that memory stays small. Values out of range for
+their column (a count of more than 64 bits, an impossible time) are NULL. Needs PyArrow, the extra `tables`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from lore.recording import show
 from lore.run import TabledRecording, TabledRequest
 from lore_plugins.scale.columns import TABLES, VERSION, Kind
 
-ROWS = 20_000  # of a group: what is held before it is written
+ROWS = 20_000  # of a group, which is kept in memory and then written
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 _MAGIC = b"PAR1"
-_MOST_MASKED = 4_096  # texts that are remembered with their credentials masked: names come again and again
+_MOST_MASKED = 4_096  # texts in the cache of masked texts, as names repeat often
 
 
 @contextmanager
@@ -35,11 +35,11 @@ def parquet(folder: str) -> Generator[ParquetTables]:
     arrow = _arrow()
     shown = show(folder)
     if os.path.lexists(folder) and not os.path.isdir(folder):
-        raise LoreError(f"{shown} is no folder", hint="name one: --report parquet=FOLDER")
+        raise LoreError(f"{shown} is not a folder", hint="name one: --report parquet=FOLDER")
     for name in TABLES:
         path = _path(folder, name)
         if os.path.lexists(path) and not _is_parquet(path):
-            raise LoreError(f"{show(path)} is no table of lore's", hint="name another folder")
+            raise LoreError(f"{show(path)} is not a table of lore", hint="name another folder")
     try:
         make_folder(folder)
         with ExitStack() as stack:
@@ -80,7 +80,7 @@ def _is_parquet(path: str) -> bool:
 
 
 class ParquetTables:
-    """The tables while they are written: rows of recordings as they come, at the end those of findings."""
+    """The tables while they are written: first rows of recordings, at the end rows of findings."""
 
     def __init__(self, tables: dict[str, _Table]) -> None:
         self._tables = tables
@@ -96,7 +96,7 @@ class ParquetTables:
             self._tables["turns"].add(_turn(ledger.path, request))
 
     def finish(self, findings: Iterable[Finding]) -> str:
-        """Add the findings and close the tables; return how many rows and bytes they have."""
+        """Add the findings and close the tables; return a text with the number of rows and bytes."""
         for finding in findings:
             row = msgspec.structs.asdict(finding)
             row["evidence"] = None if finding.evidence is None else msgspec.json.encode(finding.evidence).decode()
@@ -109,7 +109,7 @@ class ParquetTables:
 
 
 class _Table:
-    """A file that rows are added to."""
+    """A file to which rows are added."""
 
     def __init__(self, arrow: Any, name: str, file: BinaryIO) -> None:
         types = {
@@ -136,13 +136,13 @@ class _Table:
         self._rows.clear()
 
     def end(self) -> int:
-        """Write the rows that are held and the end of the file; return its bytes."""
+        """Write the remaining rows and close the writer; return the bytes of the file."""
         self._write()
         self.close()
         return self._file.tell()
 
     def close(self) -> None:
-        """Close the file's writer, which may be closed already."""
+        """Close the writer, which may be closed already."""
         self._writer.close()
 
 
@@ -166,7 +166,7 @@ _masked = lru_cache(_MOST_MASKED)(mask_credentials)
 
 
 def _text(value: object) -> str | None:
-    """Return text without credentials; half a surrogate pair, which UTF-8 cannot hold, becomes an escape."""
+    """Return text without credentials; lone surrogates, which UTF-8 cannot encode, become escapes."""
     return None if value is None else _masked(str(value)).encode("utf-8", "backslashreplace").decode()
 
 

@@ -1,9 +1,9 @@
 """The client for web servers: aiohttp, with a guard on redirects. It sends no login, not even one of `~/.netrc`.
 
-A redirect is followed to http and https only. It never leads to an address of this machine or of its network, unless
-the server that the user named is there, too: a server elsewhere must not choose what is read here. An address of a
-cloud's metadata (link-local) is refused in any case. Both the redirect and the address that is then connected to are
-checked, since a name may change its address between the two.
+Redirects are followed to http and https only, and never to an address of this machine or its network, unless the server
+that the user named is there, too: a server elsewhere must not choose what is read here. Link-local addresses, where
+clouds have their metadata, are always refused. The host of the redirect is checked, and again the address of the
+connection, as a name may change its address in between.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Request(aiohttp.ClientRequest):
 
 
 class _GuardedResolver(aiohttp.ThreadedResolver):
-    """Resolves the hosts that the user named, the environment's proxies, and hosts that a redirect may lead to."""
+    """Resolves hosts that the user named, proxies of the environment, and hosts of allowed redirects."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class _GuardedResolver(aiohttp.ThreadedResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:  # fmt: skip
-        """Return the addresses of a host; raises RedirectError for one of this network that a redirect led to."""
+        """Return the addresses of a host; raises RedirectError if a redirect leads to an address of this network."""
         found = await super().resolve(host, port, family)
         if host not in self._trusted and any(_depth(each["host"]) for each in found):
             raise _inner(host)
@@ -71,11 +71,11 @@ class _GuardedResolver(aiohttp.ThreadedResolver):
     async def check_redirect(
         self, _session: object, context: SimpleNamespace, params: aiohttp.TraceRequestRedirectParams
     ) -> None:
-        """Raise RedirectError for a redirect that is not followed; report the host of one that is."""
+        """Raise RedirectError for a redirect that is refused; otherwise report its host."""
         named: URL = context.named
         to = params.url.join(URL(params.response.headers.get("Location", "")))
         if to.scheme not in ("http", "https") or to.user or to.password or not to.host:
-            reason = f"its server sends to {printable(to.scheme)}:, or with a password"
+            reason = f"its server redirects to {printable(to.scheme)}:, or to a URL with a password"
             raise RedirectError(reason, "download it and name the file")
         depth = await _depth_of(to)
         if depth == _LINK or (depth and not await _depth_of(named)):
@@ -83,11 +83,11 @@ class _GuardedResolver(aiohttp.ThreadedResolver):
         if depth:
             self._trusted.add(to.host)
         if to.host != named.host:
-            print_note_once(f"{show(str(named))} is read from {printable(to.host)}, where its server sent lore")
+            print_note_once(f"{show(str(named))} is read from {printable(to.host)}, where its server redirects")
 
 
 def _inner(host: str) -> RedirectError:
-    reason = f"its server sends to {printable(host)}, which is an address of this network"
+    reason = f"its server redirects to {printable(host)}, which is an address of this network"
     return RedirectError(reason, "name that address yourself if you trust it")
 
 
@@ -100,7 +100,7 @@ async def _depth_of(url: URL) -> int:
 
 
 def _depth(address: str) -> int:
-    """Return 0 for a public address, 1 for one of this network or machine, 2 for one of a link."""
+    """Return 0 for a public address, 1 for one of this network or machine, 2 for a link-local one."""
     found = ipaddress.ip_address(address.partition("%")[0])
     found = getattr(found, "ipv4_mapped", None) or found
     return _LINK if found.is_link_local else 1 if not found.is_global or found.is_multicast else 0

@@ -1,4 +1,4 @@
-"""What tests of stores share: a private PostgreSQL server, one a pytest worker, started when it is first asked for."""
+"""Fixtures: a private PostgreSQL server for each pytest worker, started for the first test that needs it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from plugins.postgres.server import Server, binaries
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Server]:
-    """Yield a private server that runs; skips where PostgreSQL is not installed."""
+    """Yield a private server; skips if PostgreSQL is not installed."""
     found = binaries()
     if found is None:
         pytest.skip("no PostgreSQL: install Debian's `postgresql`, or put initdb and postgres on PATH")
@@ -21,7 +21,7 @@ def postgres() -> Iterator[Server]:
 
 @pytest.fixture
 def databases(postgres: Server) -> Iterator[Callable[[], str]]:
-    """Return what gives URLs of databases, each without a session; the server runs."""
+    """Return a function that gives URLs of empty databases."""
     postgres.start()
     lent: list[str] = []
 
@@ -36,13 +36,13 @@ def databases(postgres: Server) -> Iterator[Callable[[], str]]:
 
 @pytest.fixture
 def database(databases: Callable[[], str]) -> str:
-    """Return the URL of a database without a session; its server runs."""
+    """Return the URL of a database without sessions."""
     return databases()
 
 
 @pytest.fixture
 def bare(postgres: Server) -> Iterator[str]:
-    """Return the URL of a database without schema lore; its server runs."""
+    """Return the URL of a database without schema lore."""
     postgres.start()
     url = postgres.lend()
     postgres.take_back(url, bare=True)

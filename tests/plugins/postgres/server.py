@@ -1,18 +1,17 @@
-"""A private PostgreSQL server for tests: in a temporary folder, from installed binaries, gone when they end.
+"""A private PostgreSQL server for tests, made from installed binaries in a temporary folder.
 
-    with Server(binaries()) as server:       # or the fixture `postgres` (conftest.py), which skips without binaries
-        url = server.lend()                  # a database that holds no session; the fixture `database` is one
-        server.take_back(url)                # emptied and lent again: making and removing one costs half a second
-        url = server.database()              # a new one, without schema lore; the fixture `bare` is one
-        server.kill()                        # an immediate shutdown: connections break, nothing is flushed
-        server.start()                       # recovers from the log, under the same URLs
-        server.stop()                        # in order; clients that are connected are sent away
-        server.run("SELECT 1", url)          # SQL past lore, each statement committed; returns the rows
+    with Server(binaries()) as server:       # or the fixture `postgres`, which skips without binaries
+        url = server.lend()                  # a database without sessions (fixture `database`)
+        server.take_back(url)                # emptied, and lent again: a new one takes half a second
+        url = server.database()              # a new one without schema lore (fixture `bare`)
+        server.kill()                        # a crash: connections break, nothing is flushed
+        server.start()                       # recovers, with the same URLs
+        server.stop()                        # closes connections and stops in order
+        server.run("SELECT 1", url)          # SQL without lore, committed; returns the rows
 
-It listens on a unix socket in its folder alone, lets everyone in as `lore` (a superuser) without a password, and
-asks the role `guarded`, where a test makes one, for its own. fsync stays on. It refuses root, so that root runs it as
-`postgres` or `nobody`. A guard, a process of its own, ends the server and removes the folder when the process
-that made it is gone, however it went. One thread uses an object at a time.
+It listens only on a unix socket in its folder. `lore` is a superuser without password; a role `guarded`, if a test
+creates it, needs its password. fsync is on. As PostgreSQL refuses to run as root, it then runs as `postgres` or
+`nobody`. A guard process stops the server and removes the folder when the test process is gone, even after a crash.
 """
 
 from __future__ import annotations
@@ -37,17 +36,17 @@ NAMES = ("initdb", "postgres")
 DEBIAN = Path("/usr/lib/postgresql")
 SETTINGS = {
     "listen_addresses": "",
-    "shared_buffers": "16MB",  # small: it is one of many that run at once
+    "shared_buffers": "16MB",  # small, as many servers run at once
     "max_wal_size": "128MB",
     "max_connections": "60",
     "jit": "off",
 }
 HBA = "local all guarded scram-sha-256\nlocal all all trust\n"
-PATIENCE = 60.0  # seconds until a server that does not come up, or go away, is an error
+PATIENCE = 60.0  # seconds to start or stop
 
 
 def binaries() -> Path | None:
-    """Return the folder of the newest PostgreSQL that is installed here; None without one."""
+    """Return the folder of the newest installed PostgreSQL, or None."""
     if os.name != "posix":
         return None
     found = shutil.which("initdb")
@@ -57,12 +56,12 @@ def binaries() -> Path | None:
 
 
 class Server:
-    """A server in a folder of its own; begins stopped, its cluster is made by the first `start`."""
+    """A server in its own folder; the first `start` creates the cluster."""
 
     def __init__(self, folder_of_binaries: Path) -> None:
         self._binaries = folder_of_binaries
         self._owner = _owner()
-        self.folder = Path(tempfile.mkdtemp(prefix="lore-pg-", dir="/tmp"))  # short, for the socket; not root's own
+        self.folder = Path(tempfile.mkdtemp(prefix="lore-pg-", dir="/tmp"))  # short, as socket paths have a limit
         if self._owner is not None:
             os.chown(self.folder, self._owner.pw_uid, self._owner.pw_gid)
         self._data = self.folder / "data"
@@ -81,11 +80,11 @@ class Server:
 
     @property
     def is_running(self) -> bool:
-        """Whether its first process lives."""
+        """Whether the server process runs."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start it and wait until it answers; what a kill left behind is recovered from the log."""
+        """Start the server and wait until it answers; after a kill it recovers."""
         if self.is_running:
             return
         if not self._data.exists():
@@ -99,7 +98,7 @@ class Server:
             time.sleep(0.01)
 
     def stop(self) -> None:
-        """Stop it in order: transactions that are open are rolled back, connections closed."""
+        """Stop the server in order: open transactions are rolled back, connections are closed."""
         self._end(signal.SIGINT)
 
     def _end(self, by: signal.Signals) -> None:
@@ -109,22 +108,22 @@ class Server:
             self._process = None
 
     def kill(self) -> None:
-        """End all of its processes at once, as a crash would: nothing is flushed, no connection is closed in order."""
+        """End all processes at once, as a crash would."""
         self._end(signal.SIGQUIT)
 
     def close(self) -> None:
-        """End it and remove its folder."""
+        """Stop the server and remove its folder."""
         self.kill()
         if self._guard.stdin is not None:
             self._guard.stdin.close()
         self._guard.wait(PATIENCE)
 
     def lend(self) -> str:
-        """Return the URL of a database that holds no session; the tables may be there from its last use."""
+        """Return the URL of a database without sessions; it may have tables of earlier tests."""
         return self._spare.pop() if self._spare else self.database()
 
     def take_back(self, url: str, *, bare: bool = False) -> None:
-        """Empty a lent database, of its tables too where it is to be bare; who is connected is sent away."""
+        """Disconnect all clients of a lent database and empty it, with `bare` by dropping its tables."""
         self.start()
         self.run(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
@@ -137,18 +136,18 @@ class Server:
         self._spare.append(url)
 
     def database(self, name: str = "", options: str = "") -> str:
-        """Make a database and return its URL; `options` are those of CREATE DATABASE."""
+        """Create a database and return its URL; `options` are those of CREATE DATABASE."""
         name = name or f"test_{next(self._names)}"
         self.run(f"CREATE DATABASE {_quoted(name)} {options}")
         return self.url(name)
 
     def url(self, database: str = "postgres", *, user: str = "lore", password: str = "") -> str:
-        """Return the URL of a database, that need not exist."""
+        """Return the URL of a database, which need not exist."""
         login = quote(user, safe="") + (f":{quote(password, safe='')}" if password else "")
         return f"postgresql://{login}@/{quote(database, safe='')}?host={self.folder}"
 
     def run(self, sql: str, url: str = "", parameters: tuple[object, ...] | None = None) -> list[tuple[Any, ...]]:
-        """Run a statement past lore, as the superuser, and return its rows. Without `url` in no test's database."""
+        """Run a statement as the superuser, without lore, and return its rows."""
         import psycopg
 
         with psycopg.connect(url or self.url(), autocommit=True) as connection:
@@ -184,7 +183,7 @@ class Server:
 
 
 def _owner() -> struct_passwd | None:
-    """Return who runs the server; None where we may."""
+    """Return the user that runs the server, or None for the current one."""
     if os.geteuid() != 0:
         return None
     import pwd
@@ -198,13 +197,13 @@ def _quoted(name: str) -> str:
 
 
 def _guard(folder: Path) -> subprocess.Popen[bytes]:
-    """Start what ends the server when we are gone: then its standard input ends."""
+    """Start the guard process; its standard input ends with this process."""
     words = [sys.executable, "-I", __file__, str(folder)]
     return subprocess.Popen(words, stdin=subprocess.PIPE, cwd="/", start_new_session=True)
 
 
 def _watch(folder: Path) -> None:
-    """Wait until nobody holds the other end of standard input; then end the server and remove its folder."""
+    """Wait for the end of standard input, then stop the server and remove its folder."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.stdin.buffer.read()
     with suppress(OSError, ValueError, IndexError):  # a server that was stopped leaves no such file

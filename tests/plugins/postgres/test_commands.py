@@ -1,4 +1,4 @@
-"""The commands over PostgreSQL: what they do over files, and no password is shown."""
+"""The commands with PostgreSQL: they work as with files, and show no password."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store in PostgreSQL keeps the contract of stores: each scenario in a database of its own."""
+"""The contract of stores with PostgreSQL, each scenario in its own database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that goes away and returns, or stays away, and files that were changed: nothing acknowledged is lost."""
+"""Servers that stop, crash and restart, and damaged files: no acknowledged data is lost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def store(bare, told):
 
 @pytest.fixture
 def pauses(store, monkeypatch):
-    """Return the pauses that were asked for; none is made."""
+    """Collect the pauses instead of waiting."""
     asked = []
     monkeypatch.setattr(store.link, "_pause", asked.append)
     return asked
@@ -38,7 +38,7 @@ def restart(server):
 
 
 def once(monkeypatch, place, name, action):
-    """Do something before a method runs, the next time only; it then meets what that left behind."""
+    """Do something before the next call of a method."""
     method = getattr(place, name)
 
     def first(*args, **kwargs):
@@ -50,7 +50,7 @@ def once(monkeypatch, place, name, action):
 
 
 def once_after(monkeypatch, store, action):
-    """Do something after the next COMMIT, whose answer is then lost."""
+    """Do something after the next COMMIT, and lose its answer."""
     commit = store.link.commit
 
     def first(connection):
@@ -115,7 +115,7 @@ def test_unknown_session_stays_unknown_after_a_crash(store, pauses, postgres, mo
         store.delete("none")
 
 
-def test_server_that_stays_away_is_an_error(store, pauses, postgres):
+def test_stopped_server_is_an_error(store, pauses, postgres):
     head = begin(store)
     postgres.stop()
     with pytest.raises(StoreError) as caught:
@@ -133,9 +133,9 @@ def test_server_that_stays_away_is_an_error(store, pauses, postgres):
 def test_commit_without_answer_is_reported_as_unknown(store, pauses, postgres, monkeypatch):
     head = begin(store)
     once_after(monkeypatch, store, postgres.kill)
-    with pytest.raises(StoreError, match="not known which") as caught:
+    with pytest.raises(StoreError, match="or nothing") as caught:
         add(store, message("u1"), base=head)
-    assert "not stored twice" in caught.value.hint
+    assert "nothing is stored twice" in caught.value.hint
     postgres.start()
     assert add(store, message("u1"), base=head).number == 2
     assert events(store) == (header(), message("u1"))
@@ -171,7 +171,7 @@ def test_interrupt_leaves_no_transaction_open(store, monkeypatch):
 
 
 def test_commit_answered_by_rollback_is_an_error(store):
-    """COMMIT of a failed transaction is no error for PostgreSQL: it answers ROLLBACK."""
+    """PostgreSQL answers COMMIT of a failed transaction with ROLLBACK, not with an error."""
     begin(store)
     with pytest.raises(StoreError, match="nothing is stored"), store.transaction(write=True) as tx:  # noqa: PT012
         tx.execute("UPDATE sessions SET size = 7")

@@ -1,4 +1,4 @@
-"""`kill -9` of writers and of their server at random moments: 5 each, 25 and 300 in `make soak`."""
+"""`kill -9` of writers and of their server at random moments."""
 
 from random import Random
 

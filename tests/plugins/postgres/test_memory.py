@@ -1,4 +1,4 @@
-"""Memory in PostgreSQL: what other stores are held to in `tests/compaction`, once through a server."""
+"""Memory in PostgreSQL: two writers, a dream, and wiping."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lore_plugins.memory.buckets import Forgotten, Remembered, change_bucket, re
 from plugins.memory.remembering import ANN, AT, SAID, contents, entries, memory
 
 
-def test_memory_is_changed_by_two_and_wiped(database, tmp_path):
+def test_memory_has_two_writers_and_is_wiped(database, tmp_path):
     stores = [open_store(database) for _ in range(2)]
 
     stores[0].create(b'{"kind":"session_started","session_id":"s1"}')

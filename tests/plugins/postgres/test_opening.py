@@ -1,4 +1,4 @@
-"""A store in PostgreSQL is opened: made, brought up to date, or refused untouched; and messages say what to do."""
+"""Opening a store in PostgreSQL: it is created, or refused without a change, with a hint."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_new_database_is_given_the_schema(bare, postgres, before):
     assert postgres.run("SELECT version FROM lore.lore_store", bare) == [(SCHEMA_VERSION,)]
 
 
-def test_newer_schema_is_refused_even_meanwhile(bare, postgres):
+def test_newer_schema_is_refused_at_any_time(bare, postgres):
     store = Postgres.open(bare, ignore)
     head = begin(store)
     postgres.run("UPDATE lore.lore_store SET version = 99", bare)
@@ -151,7 +151,7 @@ def test_unreadable_url_is_not_quoted(url):
 
 
 def test_unencoded_password_is_not_shown(postgres):
-    """Some of these are read by the client all the same: as another host, or as they were meant."""
+    """The client accepts some of these URLs, perhaps as another host."""
     for password in ("s3cr?et", "s3cr#et", "s3cr@et", "s3cr/et", "s3cr:et", "s3cr et"):
         url = f"postgresql://u:{password}@/db?host={postgres.folder}/none"
         assert "s3c" not in refused(url).message

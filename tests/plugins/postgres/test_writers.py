@@ -1,4 +1,4 @@
-"""Several writers of one PostgreSQL store: threads, processes, a writer that is stuck, and ids that mean harm."""
+"""Several writers of one PostgreSQL store: threads, processes, and a stuck writer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def forking(test):
 
 @pytest.fixture
 def opening(database):
-    """Return what opens a store at one database; all are closed at the end."""
+    """Return a function that opens a store of one database; all are closed at the end."""
     opened = []
 
     def another(more=""):
@@ -38,8 +38,8 @@ def opening(database):
         store.close()
 
 
-def test_two_that_save_a_new_session_both_succeed(opening, monkeypatch):
-    """The one that came second had looked for the session before it was there, and was refused."""
+def test_both_writers_of_a_new_session_succeed(opening, monkeypatch):
+    """Regression: the second looked for the session before it existed, and was refused."""
     memory, first, second = open_store("memory:"), opening(), opening()
     begin(memory, message("u1"))
     data, find, found = memory.load("s"), second._find, []
@@ -80,14 +80,14 @@ def test_second_save_on_one_base_waits_then_fails(opening, monkeypatch):
 
 
 def waits_for_a_lock(store):
-    """Return when a client of the store's database waits for a lock."""
+    """Wait until a client of the database waits for a lock."""
     with store.transaction(write=False) as tx:
         sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = ? AND datname = current_database()"
         while tx.execute(sql, ("Lock",)) == [(0,)]:
             tx.execute("SELECT pg_stat_clear_snapshot()")
 
 
-def test_stuck_writer_blocks_others_for_a_while_only(database, opening):
+def test_stuck_writer_blocks_others_briefly(database, opening):
     store = opening("&options=-clock_timeout%3D50")
     base = begin(store)
     with psycopg.connect(database) as stuck:
@@ -114,7 +114,7 @@ def test_saves_are_synchronous_whatever_the_server_default(database, opening):
 
 
 def test_deadlocked_deletes_both_succeed(opening):
-    """Each is the other's parent, so that deletes take their rows in opposite order."""
+    """Each session is the parent of the other, so that deletes lock their rows in opposite order."""
     one, other, third = (opening("&options=-cdeadlock_timeout%3D10") for _ in range(3))
     gate = Barrier(2)
     for number in range(5):
@@ -137,7 +137,7 @@ def test_deadlocked_deletes_both_succeed(opening):
 
 @forking
 def test_child_forked_during_a_call_can_read(opening):
-    """The lock of a call belongs to its process: the child has none that nobody will ever release."""
+    """The lock of a call belongs to its process, so that the child does not wait for ever."""
     store = opening()
     head = begin(store)
     inside, go_on = Event(), Event()

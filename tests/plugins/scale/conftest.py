@@ -1,4 +1,4 @@
-"""Commands run in an empty folder, with a service of objects in this process or moto's next to it."""
+"""Fixtures: commands run in an empty folder, with an object server of these tests or of moto."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def empty_folder(desk, monkeypatch):
 
 @pytest.fixture
 def bucket(monkeypatch):
-    """A service with an empty bucket `b`, named by the environment; the client tries a request twice."""
+    """A server with an empty bucket `b`, which the environment names; the client repeats a failed request."""
     pytest.importorskip("s3fs")
     with ObjectServer() as server:
         settings = {**CREDENTIALS, "AWS_ENDPOINT_URL": server.endpoint, "AWS_REGION": "us-east-1",
@@ -32,7 +32,7 @@ def bucket(monkeypatch):
 
 @pytest.fixture(scope="session")
 def moto_server():
-    """The server of moto: S3 as another project plays it."""
+    """The S3 server of moto."""
     server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -42,7 +42,7 @@ def moto_server():
 
 @pytest.fixture
 def moto(moto_server, monkeypatch):
-    """A client of that server, which the environment names; a list comes in pages of three."""
+    """A client of that server, which the environment names; lists have pages of three."""
     pytest.importorskip("s3fs")
     boto3 = pytest.importorskip("boto3")
     settings = {"AWS_ENDPOINT_URL": moto_server, "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1",

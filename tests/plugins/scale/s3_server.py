@@ -1,15 +1,13 @@
-"""A service of objects for tests, in this process: what S3 does when objects are listed and read, and what goes wrong.
+"""An object server for tests, in this process: lists and reads objects like S3, and fails when a test wants it.
 
     with ObjectServer() as server:
         server.keep("bucket/key", b"data")       # an object
         server.requests                          # (method, key) of each request in order
-        server.fail = lambda request: "torn"     # what happens to requests from here on; None: nothing
+        server.fail = lambda request: "torn"     # the failure of each request; None: it succeeds
 
-It speaks as much of S3's protocol as lore's client uses: GET and HEAD with ranges and `If-Match`, listing in pages.
-Signatures are not checked, only that there is one. Failures:
-
-- `refused`: 503;   `error`: 500;   `denied`: 403
-- `torn`: the answer breaks off in its middle;   a number: answered after so many seconds
+It implements what the client of lore uses: GET and HEAD with ranges and `If-Match`, lists in pages. A request must have
+a signature, which is not checked. Failures: `refused` (503), `error` (500), `denied` (403), `torn` (half an answer), a
+number (so many seconds of delay).
 """
 
 from __future__ import annotations
@@ -28,11 +26,11 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 from xml.sax.saxutils import escape
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE", "AWS_SECRET_ACCESS_KEY": "a secret for tests"}
-PAGE = 20  # keys of a page, where S3 has a thousand
+PAGE = 20  # keys of a page (S3: 1,000)
 
 
 class Request(NamedTuple):
-    """One request, as failures are chosen by it."""
+    """One request."""
 
     method: str
     key: str
@@ -48,7 +46,7 @@ class Kept(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """Number of bytes."""
         return len(self.data)
 
 
@@ -57,7 +55,7 @@ Fail = Callable[[Request], "str | float | None"]
 
 
 class ObjectServer:
-    """Buckets in memory behind a socket of this machine."""
+    """Buckets in memory, served on a local port."""
 
     def __init__(self, *, page: int = 0) -> None:
         self.page = page or PAGE
@@ -78,30 +76,30 @@ class ObjectServer:
 
     @property
     def endpoint(self) -> str:
-        """Its address."""
+        """The URL of the server."""
         return f"http://127.0.0.1:{self._http.server_address[1]}"
 
     def keep(self, place: str, data: bytes, *, modified: float = 1_700_000_000.0) -> None:
-        """Put an object there, and make its bucket if there is none."""
+        """Store an object, and create its bucket if necessary."""
         bucket, _, key = place.partition("/")
         e_tag = f'"{md5(data).hexdigest()}"'  # noqa: S324 - as S3 makes one
         self.objects.setdefault(bucket, {})[key] = Kept(data, e_tag, modified)
 
     @contextmanager
     def counted(self) -> Iterator[list[tuple[str, str]]]:
-        """Collect the requests made meanwhile."""
+        """Collect the requests until the end."""
         start, found = len(self.requests), list[tuple[str, str]]()
         yield found
         found += self.requests[start:]
 
 
 class _Listener(ThreadingHTTPServer):
-    """The socket; a client that is killed, or gives up, is no error of the service."""
+    """The server; a client that disconnects is no error."""
 
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Pass over what a client that is gone leaves."""
+        """Ignore connection errors."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
@@ -111,10 +109,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     service: ObjectServer
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # else each answer waits 40 ms for the acknowledgment of its own headers
+    disable_nagle_algorithm = True  # otherwise each answer takes 40 ms more
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
     def _handle(self) -> None:
         parts = urlsplit(self.path)
@@ -180,7 +178,7 @@ def _list(objects: Objects, query: dict[str, list[str]], size: int) -> bytes:
     spelled = quote if encoded else _escaped
 
     def entry(key: str) -> str:
-        """Return the key, or the folder that stands for it and others."""
+        """Return the key, or its folder."""
         at = key.find(delimiter, len(prefix)) if delimiter else -1
         return key if at < 0 else key[: at + 1]
 

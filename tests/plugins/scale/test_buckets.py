@@ -1,4 +1,4 @@
-"""Commands over recordings in a bucket: the same answers as over files, and what goes wrong on the way."""
+"""Commands with recordings in a bucket: the same output as with files, and errors of the service."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from lore.run.checking.check import check
 from lore_plugins.scale.remote import plain
 
 FOLDERS = ("claude-code", "captures", "sessions")
-_FINGERPRINT = re.compile(r'"fingerprint":"[^"]*"')  # it is made of the path, too
+_FINGERPRINT = re.compile(r'"fingerprint":"[^"]*"')  # it depends on the path
 SESSION = "claude-code/subagents_folder/8e4d2b90-61f7-4a0e-b3c8-1d5a7f60e2b4.jsonl"
 
 
 def fill(bucket, folder: Path) -> None:
-    """Put the files of a folder into the bucket, below `p/`."""
+    """Put the files of a folder into the bucket, in `p/`."""
     for file in sorted(folder.rglob("*")):
         if file.is_file():
             bucket.keep(f"b/p/{file.relative_to(folder).as_posix()}", file.read_bytes(),
@@ -36,20 +36,20 @@ def fill(bucket, folder: Path) -> None:
 
 @pytest.fixture
 def both(bucket, tmp_path):
-    """A folder of recordings of many kinds, and the same in the bucket."""
+    """A folder of recordings of many kinds, and a copy in the bucket."""
     for name in FOLDERS:
         shutil.copytree(ROOT / "fixtures" / name, tmp_path / "p" / name)
     os.mkdir(tmp_path / "p" / ".hidden")
     put("p/.hidden/s.jsonl", session())
     put("p/readme.md", b"# nothing\n")
-    put("p/claude-code.jsonl", session())  # a file sorts before the folder `claude-code` and after `claude-code-2`
+    put("p/claude-code.jsonl", session())  # comes before the folder `claude-code` and after `claude-code-2`
     put("p/claude-code-2/s.jsonl", session())
     fill(bucket, tmp_path / "p")
     return bucket
 
 
 def same(command, *, bucket="b"):
-    """Run a command over the bucket and over the folder; return both exit codes and texts, names made the same."""
+    """Run a command with the bucket and with the folder; return exit codes and texts, with the same names."""
     there, local = (lore(*command.replace("@", root).split()) for root in (f"s3://{bucket}/p", "p"))
     assert local.out
     return [(ran.code, _FINGERPRINT.sub("", ran.out.replace(f"s3://{bucket}/p", "p"))) for ran in (there, local)]
@@ -74,18 +74,18 @@ def same(command, *, bucket="b"):
         "check @/captures/inspect/stable.eval --json",
     ],
 )
-def test_bucket_gives_the_answer_of_files(both, command):
+def test_bucket_gives_the_same_output_as_files(both, command):
     assert both
     there, local = same(command)
     assert there == local
 
 
-def test_moto_gives_the_answer_of_files(moto, tmp_path):
+def test_moto_gives_the_same_output_as_files(moto, tmp_path):
     shutil.copytree(ROOT / "fixtures" / "claude-code", tmp_path / "p")
     moto.create_bucket(Bucket="logs")
     for file in (tmp_path / "p").rglob("*.jsonl"):
         moto.put_object(Bucket="logs", Key=f"p/{file.relative_to(tmp_path / 'p').as_posix()}", Body=file.read_bytes())
-    moto.put_object(Bucket="logs", Key="p/empty/", Body=b"")  # as a console makes a folder
+    moto.put_object(Bucket="logs", Key="p/empty/", Body=b"")  # a folder, as the web console makes it
     for command in ("check @ --json", "check @/**/*.jsonl --json", f"fold @/{SESSION.removeprefix('claude-code/')}"):
         there, local = same(command, bucket="logs")
         assert there == local
@@ -142,12 +142,12 @@ def test_object_that_always_fails_is_named(bucket):
     assert ran.code == 2
     assert "cannot read s3://b/p/s.jsonl: " in ran.err
     folder = lore("check", "s3://b/p", "--json")
-    assert folder.code == 3, "one of a folder cannot be judged, and the other is"
+    assert folder.code == 3, "only one of two can be checked"
     assert (folder.json["summary"]["files"], folder.json["summary"]["problems"]) == (1, 1)
 
 
 def test_object_that_changes_while_read_is_an_error(bucket):
-    large = session() * 30_000  # more than one request asks for
+    large = session() * 30_000  # needs more than one request
     bucket.keep("b/p/s.jsonl", large)
 
     def change(request):
@@ -190,7 +190,7 @@ def test_readable_file_needs_no_right_to_list(bucket):
         ("s3://b/p", "is not a file"),
         ("s3://other/p.jsonl", "there is no bucket other"),
         ("s3://", "names no bucket"),
-        ("s3://user:secret@b/p", "holds no credentials"),
+        ("s3://user:secret@b/p", "may not contain credentials"),
         ("s3://b/" + "x" * 100_000, "cannot read s3://b/xxx"),
     ],
 )
@@ -209,7 +209,7 @@ def test_empty_folder_and_pattern_are_errors(bucket):
     assert "no recordings in s3://b/q/" in lore("check", "s3://b/q/").err
 
 
-def test_name_with_a_turn_or_a_number_sign_is_read(bucket):
+def test_name_may_have_a_turn_or_number_sign(bucket):
     bucket.keep("b/p/s#1.jsonl", session())
     bucket.keep("b/p/s.jsonl", session())
     assert lore("assemble", "s3://b/p/s.jsonl#1").code == 0
@@ -258,7 +258,7 @@ def test_hostile_names_are_shown_and_odd_ones_reported(bucket):
     for name in ("a\n::error::b.jsonl", "\x1b[31mred.jsonl", "/double.jsonl", "../up.jsonl", "./dot.jsonl"):
         bucket.keep(f"b/p/{name}", session())
     ran = lore("check", "s3://b/p", "--json")
-    assert ran.code == 3, "an empty part of a name is reported"
+    assert ran.code == 3
     assert (ran.json["summary"]["files"], ran.json["summary"]["problems"]) == (3, 1)
     assert "empty part" in ran.out
     text = lore("check", "s3://b/p")
@@ -266,7 +266,7 @@ def test_hostile_names_are_shown_and_odd_ones_reported(bucket):
     assert "\n::error" not in text.out + text.err
 
 
-def test_no_listed_name_leads_out_of_its_folder(bucket):
+def test_listed_names_stay_in_their_folder(bucket):
     for key in ("p/../up.jsonl", "p/./dot.jsonl", "up.jsonl", "p/a.jsonl"):
         bucket.keep(f"b/{key}", session())
     assert filesystem.names("s3://b/p/") == ["a.jsonl"]

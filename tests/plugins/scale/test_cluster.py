@@ -1,4 +1,4 @@
-"""A cluster gives the answer of one process; a file that ends workers is named, a worker that differs is refused."""
+"""A cluster: the same output as one process, files that kill workers, workers that differ."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from run.logs import put_logs
 distributed = pytest.importorskip("distributed")
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="signals"),
-    pytest.mark.filterwarnings("ignore"),  # Dask's own
+    pytest.mark.filterwarnings("ignore"),  # of Dask
 ]
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder of recordings, and the address of two workers in it, each a process with one thread."""
+    """A folder of recordings, and the address of two workers in it."""
     import dask
 
     before, folder = os.getcwd(), tmp_path_factory.mktemp("logs")
@@ -47,8 +47,8 @@ def place(tmp_path_factory):
 
 @pytest.fixture
 def scheduler(place, empty_folder, monkeypatch):
-    """The address of the workers; the current folder is theirs."""
-    monkeypatch.setattr(cluster, "JOIN_SECONDS", 300)  # workers that were killed start again when the machine has time
+    """The address of the workers; the current folder is that of the workers."""
+    monkeypatch.setattr(cluster, "JOIN_SECONDS", 300)  # killed workers start again slowly on a busy machine
     monkeypatch.chdir(place[0])
     return place[1]
 
@@ -62,7 +62,7 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=range(len(COMMANDS)))
-def test_cluster_gives_the_answer_of_one_process(scheduler, command):
+def test_cluster_gives_the_same_output_as_one_process(scheduler, command):
     once = lore(*command, "--jobs", "1")
     assert lore(*command, "--cluster", scheduler) == once
     assert once.code != 70
@@ -84,7 +84,7 @@ def test_tables_are_written_on_a_cluster(scheduler, tmp_path):
 
 
 def _killing(judge_apart):
-    """Judge, but kill the worker that has this file: always, or where a mark says that it did not happen yet."""
+    """Check files, but kill the worker of one file always, and of another the first time."""
 
     def judge(file, config):
         import os
@@ -99,7 +99,7 @@ def _killing(judge_apart):
     return judge
 
 
-def test_file_that_ends_workers_is_named(scheduler, monkeypatch):
+def test_file_that_kills_workers_is_named(scheduler, monkeypatch):
     monkeypatch.setattr(judging, "judge_apart", _killing(judging.judge_apart))
     ran = lore("check", "logs", "--json", "--cluster", scheduler)
     assert ran.code in (1, 3), ran.err
@@ -111,7 +111,7 @@ def test_file_that_ends_workers_is_named(scheduler, monkeypatch):
 
 
 def _heard(address, *, encrypted):
-    """Return what a scheduler says to a stranger, who takes any certificate and has none."""
+    """Return what a scheduler sends to a client without certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     url = urlsplit(address)
@@ -120,11 +120,11 @@ def _heard(address, *, encrypted):
             spoken = context.wrap_socket(plain) if encrypted else plain
             spoken.sendall(bytes(64))
             return spoken.recv(100)
-    except OSError:  # it ends the connection in several ways
+    except OSError:
         return b""
 
 
-def test_local_scheduler_answers_nobody_without_certificate(scheduler, monkeypatch):
+def test_local_scheduler_requires_a_certificate(scheduler, monkeypatch):
     once = lore("check", "logs", "--json")
     heard = []
     compare = DaskCluster._compare_workers
@@ -138,7 +138,7 @@ def test_local_scheduler_answers_nobody_without_certificate(scheduler, monkeypat
     ran = lore("check", "logs", "--json", "--cluster", "local", "--jobs", "2")
     assert ran == once, ran.err
     assert heard == ["tls://127.0.0.1:", b"", b""]
-    assert b"compression" in _heard(scheduler, encrypted=False), "an open one speaks to anybody"
+    assert b"compression" in _heard(scheduler, encrypted=False), "without certificate it answers anybody"
 
 
 def test_interrupt_ends_the_run_in_order(scheduler):
@@ -195,16 +195,16 @@ def test_worker_in_another_folder_takes_absolute_paths(scheduler, tmp_path, monk
         ("tcp://127.0.0.1.example.org:8786", False),
     ],
 )
-def test_address_is_private_on_this_machine_or_with_tls(address, private):
+def test_private_addresses_are_local_or_use_tls(address, private):
     assert cluster._is_private(address) == private
 
 
 @pytest.mark.parametrize("address", ["", "4", "host", "http://host:1", "tcp://", "tcp://host:x", "file:///tmp/x"])
-def test_no_address_of_a_scheduler_is_refused(address):
-    with pytest.raises(LoreError, match="is no address of a scheduler"):
+def test_invalid_scheduler_address_is_refused(address):
+    with pytest.raises(LoreError, match="is not the address of a scheduler"):
         DaskCluster(address, 1, print)
 
 
-def test_jobs_and_an_address_contradict_each_other():
+def test_jobs_and_an_address_exclude_each_other():
     ran = lore("check", ".", "--cluster", "tcp://127.0.0.1:9", "--jobs", "2")
     assert (ran.code, "leave --jobs out" in ran.err) == (2, True)

@@ -1,4 +1,4 @@
-"""What is not installed is named with the command that installs it from a clone, for pipx and for pip."""
+"""A missing package is named, with the commands of pipx and pip that install it from a clone."""
 
 from __future__ import annotations
 

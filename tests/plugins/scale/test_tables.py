@@ -1,4 +1,4 @@
-"""Tables that `lore check --report parquet=` writes: their rows and columns, and the queries of the guide."""
+"""The tables of `lore check --report parquet=`: rows and columns, and the queries of the guide."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STABLE = str(ROOT / "fixtures" / "recordings" / "stable.jsonl")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Tables of fixtures with many causes, bills, times and subagents."""
+    """Tables of fixtures with many causes, usage, times and subagents."""
     folder = tmp_path_factory.mktemp("made") / "tables"
     assert lore("check", *RECORDINGS, "--report", f"parquet={folder}").code == 1
     return folder
@@ -62,7 +62,7 @@ def written(folder: Path, files: list[str], *, redact: bool = False) -> None:
 
 @pytest.fixture(scope="module")
 def database(folder: Path) -> Iterator[sqlite3.Connection]:
-    """The same tables in SQLite, which needs no extra; lists are text there."""
+    """The same tables in SQLite, with lists as text."""
 
     def held(value: object) -> object:
         return value.isoformat(" ") if isinstance(value, datetime) else str(value) if isinstance(value, list) else value
@@ -130,7 +130,7 @@ def test_metadata_holds_the_meaning_of_columns(folder):
 
 @pytest.fixture
 def odd(monkeypatch: pytest.MonkeyPatch) -> Ledger:
-    """Make every ledger one that a hostile recording would give."""
+    """Replace every ledger with one of a hostile recording."""
     text = "\x1b[31m\u202e\ud800,=cmd()"
     row = LedgerRow(
         chain=text, number=2**80, line=None, at=1e30, model=text, client=text, gateway=text, response_id=text,
@@ -172,11 +172,11 @@ def test_check_does_not_replace_other_files(tmp_path):
     (tmp_path / "turns.parquet").write_bytes(b"a report of somebody else's")
     ran = lore("check", RECORDINGS[0], "--report", f"parquet={tmp_path}")
     assert ran.code == 2
-    assert "no table of lore's" in ran.err
+    assert "not a table of lore" in ran.err
     assert (tmp_path / "turns.parquet").read_bytes() == b"a report of somebody else's"
 
 
-def test_a_table_that_lacks_findings_says_so(tmp_path, monkeypatch):
+def test_incomplete_table_of_findings_is_reported(tmp_path, monkeypatch):
     said = "holds the first 3 of each severity"
     assert said not in lore("check", RECORDINGS[0], "--report", f"parquet={tmp_path / 'a'}").err
     monkeypatch.setattr("lore.judge.totals.FINDINGS_KEPT", 3)
@@ -199,7 +199,7 @@ def test_recording_is_read_once_for_tables(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("extra", [("--jobs", "2"), ("--redact",)])
-def test_tables_are_the_same_by_any_means(tmp_path, extra, monkeypatch):
+def test_jobs_and_redaction_give_the_same_tables(tmp_path, extra, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("lore.run.checking.judging.SMALL", 0)
     kept = [arg for arg in extra if arg == "--redact"]
@@ -232,7 +232,7 @@ def test_interrupted_run_leaves_earlier_tables(tmp_path):
 def test_file_in_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     ran = lore("check", RECORDINGS[0], "--report", f"parquet={tmp_path / 'file'}")
-    assert (ran.code, "is no folder" in ran.err) == (2, True)
+    assert (ran.code, "is not a folder" in ran.err) == (2, True)
 
 
 def test_unreadable_recording_has_a_row_with_the_reason(tmp_path):

@@ -1,4 +1,4 @@
-"""Recordings of a web server: what a server may do, and what it may not make lore do."""
+"""Recordings on a web server: redirects, errors, and attacks by the server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def log_message(self, *_args):
-        """Say nothing."""
+        """Print nothing."""
 
     def do_GET(self):
         self.server.seen.append((self.command, self.path))
@@ -34,7 +34,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815 - names of the library
 
     def send(self, status, body=b"", **headers):
-        """Answer; `torn` says how many bytes of the body come."""
+        """Send an answer, with `torn` only so many bytes of the body."""
         torn = headers.pop("torn", None)
         self.send_response(status)
         for name, value in {"Content-Length": len(body), **headers}.items():
@@ -50,7 +50,7 @@ class _Handler(BaseHTTPRequestHandler):
 def listening():
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
-    server.handle_error = lambda *_: None  # a client that gives up
+    server.handle_error = lambda *_: None  # for clients that disconnect
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     yield server
@@ -77,14 +77,14 @@ def failure(name: str) -> str:
     return f"{caught.value.message}\n{caught.value.hint}"
 
 
-def test_web_server_gives_the_answer_of_a_file(web):
+def test_web_server_gives_the_same_output_as_files(web):
     put("s.jsonl", session())
     web.answer = lambda request: request.send(200, session())
     name = f"{web.url}/s.jsonl"
     for words in (("fold", "@", "--json"), ("assemble", "@#1"), ("check", "@", "--json")):
         there, local = (lore(*(word.replace("@", name) for word in words)) for name in (name, "s.jsonl"))
         assert there.code == local.code
-        if words[0] != "check":  # whose fingerprints are made of the name
+        if words[0] != "check":  # its fingerprints depend on the name
             assert there.out.replace(name, "s.jsonl") == local.out
 
 
@@ -93,7 +93,7 @@ def test_large_file_is_one_request(web):
     assert web.seen == [("GET", "/s.jsonl")]
 
 
-def test_body_that_breaks_off_is_an_error(web):
+def test_incomplete_body_is_an_error(web):
     web.answer = lambda request: request.send(200, LOG, torn=len(LOG) // 2)
     assert "s.jsonl" in failure(f"{web.url}/s.jsonl")
     web.answer = lambda request: request.send(200, LOG, Content_Length=len(LOG) + 5)
@@ -152,12 +152,12 @@ def test_redirect_is_followed_and_its_host_reported(web, capsys):
 )  # fmt: skip
 def test_redirect_to_other_protocol_or_metadata_is_refused(web, to):
     moved(web, to)
-    assert "its server sends to" in failure(f"{web.url}/s.jsonl")
+    assert "its server redirects to" in failure(f"{web.url}/s.jsonl")
     assert len(web.seen) == 1
 
 
 @pytest.mark.parametrize("inner", ["localhost", "10.0.0.7", "192.168.1.1", "[::1]", "0.0.0.0", "127.1"])
-def test_redirect_from_public_server_into_this_network_is_refused(web, monkeypatch, inner):
+def test_redirect_into_this_network_is_refused(web, monkeypatch, inner):
     real = client._depth_of
 
     async def depth_of(url):
@@ -168,9 +168,9 @@ def test_redirect_from_public_server_into_this_network_is_refused(web, monkeypat
     assert "an address of this network" in failure(f"{web.url}/s.jsonl")
 
 
-def test_redirect_to_a_name_that_changes_its_address_is_refused(web, monkeypatch):
+def test_redirect_to_a_changing_address_is_refused(web, monkeypatch):
     async def depth_of(_):
-        return 0  # when the redirect is checked, its host is public
+        return 0  # the host is public when the redirect is checked
 
     remote._client.cache_clear()
     monkeypatch.setattr(client, "_depth_of", depth_of)
@@ -179,7 +179,7 @@ def test_redirect_to_a_name_that_changes_its_address_is_refused(web, monkeypatch
     assert web.seen == [("GET", "/s.jsonl")]
 
 
-def test_login_of_netrc_is_not_sent(web, tmp_path, monkeypatch):
+def test_netrc_login_is_not_sent(web, tmp_path, monkeypatch):
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password hunter2\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     sent = []
@@ -188,7 +188,7 @@ def test_login_of_netrc_is_not_sent(web, tmp_path, monkeypatch):
     assert [headers for headers in sent if "Authorization" in headers] == []
 
 
-def test_ring_of_redirects_ends(web):
+def test_circular_redirects_end(web):
     moved(web, web.url + "/s.jsonl")
     assert "s.jsonl" in failure(f"{web.url}/s.jsonl")
     assert len(web.seen) < 20
@@ -201,14 +201,14 @@ def test_compressed_body_is_unpacked(web):
     assert "s.jsonl" in failure(f"{web.url}/s.jsonl")
 
 
-def test_folder_and_pattern_of_a_web_server_are_none(web):
+def test_web_server_has_no_folders_or_patterns(web):
     assert "lists no folder" in lore("check", f"{web.url}/logs/").err
     assert not web.seen
     web.answer = lambda request: request.send(200, session())
-    assert lore("check", f"{web.url}/s[1].jsonl?x=1*2").code == 0, "`[` and `*` of a URL are no pattern"
+    assert lore("check", f"{web.url}/s[1].jsonl?x=1*2").code == 0, "`[` and `*` in a URL are literal"
 
 
-def test_file_of_a_web_server_is_read_anywhere(web):
+def test_web_file_is_read_at_any_position(web):
     def answer(request):
         wanted = request.headers.get("Range")
         if not wanted:
@@ -231,7 +231,7 @@ def test_file_of_a_web_server_is_read_anywhere(web):
     "name", ["http://", "https:///x", "http://h" + "x" * 100_000, "http://[::1", "http://h:99999/x", "http://h\n/x",
              "http://127.0.0.1:1/" + "x" * 100_000, "http://user:hunter2@h/x", "http://a b/x"]
 )  # fmt: skip
-def test_name_of_no_server_is_an_error(name):
+def test_invalid_url_is_an_error(name):
     ran = lore("fold", name)
     assert ran.code == 2
     assert "hunter2" not in ran.err
