@@ -11,13 +11,13 @@ from psycopg.conninfo import conninfo_to_dict
 
 from lore.store import DamagedError, FormatError, StoreError
 
-_SHAPE = "postgresql://HOST:PORT/DATABASE, a user and password before the host; percent-encode what is special in them"
+_SHAPE = "postgresql://HOST:PORT/DATABASE, with USER:PASSWORD@ before HOST; percent-encode special characters in them"
 _DAMAGED = frozenset({"XX001", "XX002"})  # data_corrupted, index_corrupted
 _STARTING = ("starting up", "shutting down", "recovery mode", "not yet accepting connections")
 _MISSING = frozenset({"3F000", "42703", "42P01"})  # a missing schema, column or table
 _BY_STATE = {  # SQLSTATE: the message and the hint
     "25006": ("it takes no writes: a standby, or set to read only", "give the URL of the primary server"),
-    "42501": ("this user may not do that", "GRANT the user what it needs in schema lore, or use another user"),
+    "42501": ("this user may not do that", "GRANT the user the permissions in schema lore, or use another user"),
     "53100": ("its disk is full", "make room; nothing of this call is stored"),
     "53200": ("it is out of memory", "save less at once; nothing of this call is stored"),
     "53300": ("it has no free connection", "close stores that are not used, or raise max_connections"),
@@ -76,7 +76,7 @@ def translate(error: psycopg.Error, url: str, password: str) -> StoreError:
     state = error.sqlstate or ""
     message = _masked(error.diag.message_primary or str(error), password)
     if is_damage(error):
-        return DamagedError(f"{url}: the database cannot read what is stored: {message}", hint="restore a backup")
+        return DamagedError(f"{url}: the database cannot read stored data: {message}", hint="restore a backup")
     if state in _MISSING:
         return FormatError(f"{url}: schema lore is not a store of lore: {message}", hint="give another database")
     if state not in _BY_STATE:

@@ -172,7 +172,7 @@ def _is_sent(file: Input) -> bool:
 
 
 def _is_private(address: str) -> bool:
-    """Tell whether nobody on the network can read data that is sent to this address."""
+    """Return whether data sent to this address is safe from others on the network."""
     parts = urlsplit(address)
     if parts.scheme in ("tls", "wss") or parts.hostname == "localhost":
         return True

@@ -210,7 +210,7 @@ class _Listing:
         self.files[key] = about
 
     def covers(self, place: _Place) -> bool:
-        """Tell whether a place is in the listed folder."""
+        """Return whether a place is in the listed folder."""
         inside = not self._place.key or f"{place.key}/".startswith(f"{self._place.key}/")
         return inside and place[:3] == self._place[:3]
 

@@ -10,7 +10,6 @@ Entry = dict[str, Any]
 
 
 def at(minute: int) -> str:
-    """A time."""
     return f"2026-05-01T10:{minute % 60:02d}:00.000Z"
 
 
@@ -23,7 +22,6 @@ def entry(name: str, parent: str | None, message: dict[str, Any], minute: int = 
 
 
 def user(name: str, parent: str | None, text: str, minute: int = 0) -> Entry:
-    """A message of the user."""
     content = [{"type": "text", "text": text}]
     return entry(name, parent, {"role": "user", "content": content, "timestamp": 1}, minute)
 
@@ -43,14 +41,12 @@ def answer(name: str, parent: str | None, text: str = "", minute: int = 0, **mor
 
 
 def result(name: str, parent: str, call: str, text: str, minute: int = 0, **more: Any) -> Entry:
-    """A tool result."""
     content = [{"type": "text", "text": text}]
     message = {"role": "toolResult", "toolCallId": call, "toolName": "read", "content": content, "isError": False}
     return entry(name, parent, {**message, **more}, minute)
 
 
 def compaction(name: str, parent: str, summary: str, first_kept: str, minute: int = 0) -> Entry:
-    """A compaction."""
     return {
         "type": "compaction", "id": name, "parentId": parent, "timestamp": at(minute), "summary": summary,
         "firstKeptEntryId": first_kept, "tokensBefore": 900, "details": {"readFiles": ["a.py"], "modifiedFiles": []},
@@ -63,18 +59,15 @@ def header(leaf: str | None) -> dict[str, Any]:
 
 
 def document(entries: list[Entry], leaf: str | None) -> dict[str, Any]:
-    """A session saved as one document."""
     rest = header(leaf)
     return {"version": rest.pop("version"), "entries": entries, **rest}
 
 
 def delta(entries: list[Entry], leaf: str | None, removed: tuple[str, ...] = ()) -> dict[str, Any]:
-    """A delta."""
     return {**header(leaf), "newEntries": entries, "removedEntryIds": list(removed)}
 
 
 def lines(*records: Any) -> bytes:
-    """JSON Lines."""
     return b"".join(dumps(record) + b"\n" for record in records)
 
 

@@ -29,19 +29,16 @@ class KimiSession:
         self.context = [] if self.system is None else [{"role": "_system_prompt", "content": self.system}]
 
     def event(self, kind: str, **payload: Any) -> KimiSession:
-        """Add an event of the wire file."""
         self.events += 1
         message = {"type": kind, "payload": payload}
         self.wire.append({"timestamp": START + self.events, "message": message})
         return self
 
     def checkpoint(self) -> None:
-        """Add a checkpoint."""
         self.context.append({"role": "_checkpoint", "id": self.checkpoints})
         self.checkpoints += 1
 
     def user(self, words: str) -> KimiSession:
-        """Add a prompt of the user."""
         self.event("TurnBegin", user_input=words)
         self.checkpoint()
         self.context.append({"role": "user", "content": words})
@@ -117,13 +114,11 @@ class KimiSession:
         return self
 
     def clear(self) -> KimiSession:
-        """Clear the history."""
         self.event("TurnBegin", user_input="/clear")
         self._rotate()
         return self
 
     def files(self) -> dict[str, bytes]:
-        """Return the files of the folder."""
         aside = {f"context_{number}.jsonl": lines(file) for number, file in enumerate(self.aside, 1)}
         return {WIRE: lines(self.wire), **aside, CONTEXT: lines(self.context)}
 
@@ -138,7 +133,6 @@ class KimiSession:
 
 
 def lines(records: list[Any]) -> bytes:
-    """Return a JSON Lines file."""
     return b"".join(dumps(record) + b"\n" for record in records)
 
 

@@ -8,18 +8,15 @@ from model.making import dumps
 
 
 def line(role: str, content: Any, minute: int | None = None, **more: Any) -> dict[str, Any]:
-    """One message."""
     at = {} if minute is None else {"timestamp": f"2026-08-01T09:{minute:02d}:00+00:00"}
     return {**at, "role": role, "content": content, **more}
 
 
 def call(name: str, **given: Any) -> dict[str, Any]:
-    """A tool call."""
     return {"type": "tool_use", "id": name, "name": "calendar", "input": given}
 
 
 def result(name: str, output: str, **more: Any) -> dict[str, Any]:
-    """A tool result."""
     return {"type": "tool_result", "tool_use_id": name, "content": output, "is_error": False, **more}
 
 

@@ -20,7 +20,6 @@ class Talk:
         self.uses: dict[str, dict[str, Any]] = {}
 
     def event(self, kind: str, source: str = "agent", **fields: Any) -> Talk:
-        """Add an event of any kind."""
         number = len(self.events)
         minute, second = divmod(number, 60)
         stamp = f"2026-02-05T11:{minute:02}:{second:02}.500000"
@@ -28,7 +27,6 @@ class Talk:
         return self
 
     def system(self, words: str = "You are OpenHands.", kind: str = "SystemPromptEvent", **fields: Any) -> Talk:
-        """Add the system prompt, and two tools."""
         own = {"description": "Run a command.", "kind": "TerminalTool", "title": "terminal"}
         schema = {"type": "object", "properties": {"q": {"type": "string"}}}
         found = {"description": "Search.", "kind": "MCPToolDefinition", "title": "x",
@@ -36,24 +34,20 @@ class Talk:
         return self.event(kind, system_prompt=text(words), tools=[own, found], **fields)
 
     def user(self, words: str, source: str = "user", *more: str) -> Talk:
-        """Add a message with the role user."""
         message = {"role": "user", "content": [text(words)], "thinking_blocks": []}
         extended = [text(word) for word in more]
         return self.event("MessageEvent", source, llm_message=message, extended_content=extended)
 
     def answer(self, words: str, response: str, **fields: Any) -> Talk:
-        """Add a message of the model."""
         message = {"role": "assistant", "content": [text(words)], **fields}
         return self.event("MessageEvent", llm_message=message, llm_response_id=response)
 
     def action(self, call: str, response: str, *thought: str, origin: str = "completion", **fields: Any) -> Talk:
-        """Add a call."""
         made = {"id": call, "name": "terminal", "arguments": json.dumps({"command": call}), "origin": origin}
         fields = {"thought": [text(word) for word in thought], "tool_name": "terminal", **fields}
         return self.event("ActionEvent", tool_call_id=call, tool_call=made, llm_response_id=response, **fields)
 
     def result(self, call: str, words: str = "done", **fields: Any) -> Talk:
-        """Add the result of a call."""
         seen = {"content": [text(words)], "is_error": False, "kind": "FinishObservation", **fields}
         return self.event("ObservationEvent", "environment", tool_call_id=call, observation=seen)
 
@@ -72,7 +66,6 @@ class Talk:
         return dumps({"id": "c-1", "agent": agent, "stats": {"usage_to_metrics": self.uses}})
 
     def files(self) -> dict[str, bytes]:
-        """Return the files of the folder."""
         names = (f"{EVENTS}/event-{number:05}-{number:08x}-0000.json" for number in range(len(self.events)))
         return {STATE: self.state(), **dict(zip(names, map(dumps, self.events), strict=True))}
 
@@ -87,7 +80,6 @@ class Talk:
 
 
 def text(words: str) -> dict[str, Any]:
-    """Return a text part."""
     return {"cache_prompt": False, "type": "text", "text": words}
 
 

@@ -39,8 +39,6 @@ TREE = [
 
 
 class TestContract(ReaderContract):
-    """The suite that every reader passes."""
-
     reader = Flue
     samples = (
         flue.DOCUMENT, json.dumps(json.loads(flue.DOCUMENT), indent=2).encode(), flue.LINES,
@@ -64,7 +62,6 @@ def folded(data: bytes) -> FoldedSession:
 
 
 def texts(data: bytes) -> list[str]:
-    """The texts of the timeline."""
     found = []
     for entry in folded(data).main().entries:
         match entry.item:
@@ -80,7 +77,6 @@ def texts(data: bytes) -> list[str]:
 
 
 def codes(data: bytes) -> list[str]:
-    """The codes of the problems."""
     return [one.code for one in events(data) if isinstance(one, Problem)]
 
 

@@ -22,7 +22,6 @@ TASK = {"role": "user", "content": "Mend it — now"}
 
 
 def usage(whole: int, read: int, output: int = 7) -> dict[str, Any]:
-    """Usage as DeepSeek counts it."""
     return {
         "prompt_tokens": whole, "completion_tokens": output, "total_tokens": whole + output,
         "prompt_tokens_details": {"cached_tokens": read}, "prompt_cache_hit_tokens": read,
@@ -46,12 +45,10 @@ def answer(number: int, bill: dict[str, Any] | None, *commands: str, **more: Any
 
 
 def result(call: str, output: Any, at: float, **extra: Any) -> dict[str, Any]:
-    """What came of a call."""
     return {"role": "tool", "tool_call_id": call, "content": output, "extra": {"timestamp": at, **extra}}
 
 
 def trajectory(*messages: Any, **info: Any) -> bytes:
-    """A file, as it is written."""
     whole = {"info": {**INFO, "mini_version": "2.2.7", **info}, "messages": messages}
     return json.dumps({**whole, "trajectory_format": "mini-swe-agent-1.1", "instance_id": "x__y-1"}, indent=2).encode()
 
@@ -84,14 +81,11 @@ RESPONSES = trajectory(
 
 
 class TestContract(ReaderContract):
-    """The suite that every reader passes."""
-
     reader = MiniSweAgent
     samples = (RUN, TEXT, RESPONSES)
 
 
 def read(data: bytes) -> list[e.Event]:
-    """The events of a file."""
     return events(MiniSweAgent, data)
 
 

@@ -25,7 +25,6 @@ pytestmark = pytest.mark.corpus
 
 
 def calls_of(message: dict[str, Any]) -> list[dict[str, Any]]:
-    """The calls of a message, if any."""
     return message.get("tool_calls") or []
 
 

@@ -31,14 +31,11 @@ AS_BLOCKS = b"".join(dumps(one) + b"\n" for one in BLOCKS)
 
 
 class TestContract(ReaderContract):
-    """The suite that every reader passes."""
-
     reader = OpenFang
     samples = (openfang.LINES, AS_BLOCKS)
 
 
 def lines(*messages) -> bytes:
-    """Message lines."""
     return b"".join(dumps(one) + b"\n" for one in messages)
 
 
@@ -52,12 +49,10 @@ def folded(data: bytes) -> FoldedSession:
 
 
 def items(data: bytes):
-    """The items of the timeline."""
     return [entry.item for entry in folded(data).main().entries]
 
 
 def codes(data: bytes) -> list[str]:
-    """The codes of the problems."""
     return [one.value.code for one in everything(OpenFang(), data) if isinstance(one.value, Problem)]
 
 

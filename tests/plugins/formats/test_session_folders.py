@@ -16,7 +16,6 @@ from plugins.formats.kimi_session import counts, lines, plain
 
 
 def write(folder, made):
-    """Write the folder of a session."""
     for name, data in made.files().items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
@@ -94,7 +93,6 @@ def test_newest_recording_may_be_a_folder(kimi):
 
 @pytest.fixture
 def conversation(tmp_path):
-    """A conversation of OpenHands with a subagent."""
     folder = write(tmp_path / "conversations" / "c1", openhands.plain())
     write(folder / "subagents" / "s1", openhands.plain())
     (folder / "events" / ".lock").write_bytes(b"")

@@ -24,7 +24,6 @@ TASK = {
 
 
 def said(number: int) -> dict:
-    """An answer that calls bash."""
     call = {
         "id": f"c{number}",
         "type": "function",
@@ -34,7 +33,6 @@ def said(number: int) -> dict:
 
 
 def seen(number: int, text: str | None = None) -> dict:
-    """The result of the call."""
     return {
         "role": "tool",
         "content": text or f"o{number}",
@@ -48,7 +46,6 @@ def _text(text: str) -> dict:
 
 
 def step(number: int, *query: dict) -> dict:
-    """A step of a run."""
     return {
         "action": "ls", "observation": f"o{number}", "response": f"a{number}", "thought": "t", "execution_time": 0.1,
         "state": {"open_file": ""}, **({"query": list(query)} if query else {}), "extra_info": {},
@@ -56,7 +53,6 @@ def step(number: int, *query: dict) -> dict:
 
 
 def run(*steps: dict) -> bytes:
-    """A file."""
     stats = {"model_stats": {"tokens_sent": 9, "api_calls": len(steps)}}
     return json.dumps({"trajectory": steps, "history": [SYSTEM], "info": stats}, indent=1).encode()
 
@@ -69,14 +65,11 @@ OLD = run(step(1), step(2))
 
 
 class TestContract(ReaderContract):
-    """The suite that every reader passes."""
-
     reader = SweAgent
     samples = (WHOLE, OLD)
 
 
 def items(data: bytes):
-    """The timeline."""
     return [entry.item for entry in folded(SweAgent, data).main().entries]
 
 

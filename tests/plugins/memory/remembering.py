@@ -47,7 +47,6 @@ class Model:
 
     @property
     def limits(self) -> list[int]:
-        """The token limits of the questions."""
         return [tokens for _, _, tokens in self.asked]
 
 
@@ -57,7 +56,6 @@ def memory(store: Store, place: Path, whose: MemoryBucket = ANN, **fields: Any) 
 
 
 def topics(*names: str, **fields: Any) -> dict[str, Any]:
-    """Return a model's answer to a dream."""
     listed = [
         {"topic": one, "summary": f"about {one}", "content": f"all of {one}", "expires_at": None} for one in names
     ]

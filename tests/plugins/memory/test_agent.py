@@ -60,8 +60,6 @@ def test_failed_extraction_changes_nothing_and_is_reported(store, tmp_path):
 
 
 class Broken:
-    """A store whose calls all fail."""
-
     url = "memory:"
 
     def __getattr__(self, name):

@@ -55,7 +55,6 @@ def facts(store, whose=ANN):
 
 
 def volume(store):
-    """Return the session that the anchor names."""
     return ANN.volume(json.loads(store.load(ANN.anchor).metadata)["volume"])
 
 

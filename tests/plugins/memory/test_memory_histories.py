@@ -39,8 +39,6 @@ _steps = st.lists(
 
 
 class History:
-    """A store and its expected contents."""
-
     def __init__(self, kind: str, place: Path) -> None:
         self.store, self._place = opened(kind, place), place
         self.texts = {one: dict.fromkeys(SECTIONS, ()) for one in WHOSE}

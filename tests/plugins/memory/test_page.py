@@ -169,7 +169,6 @@ def test_empty_store_page_has_a_hint(desk):
 
 
 def with_texts(monkeypatch, *texts):
-    """Replace the remembered texts."""
     read_memory = memory.read_memory
 
     def changed(*args, **named):

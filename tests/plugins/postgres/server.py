@@ -80,7 +80,6 @@ class Server:
 
     @property
     def is_running(self) -> bool:
-        """Whether the server process runs."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
@@ -112,7 +111,6 @@ class Server:
         self._end(signal.SIGQUIT)
 
     def close(self) -> None:
-        """Stop the server and remove its folder."""
         self.kill()
         if self._guard.stdin is not None:
             self._guard.stdin.close()

@@ -26,7 +26,6 @@ def store(bare, told):
 
 @pytest.fixture
 def pauses(store, monkeypatch):
-    """Collect the pauses instead of waiting."""
     asked = []
     monkeypatch.setattr(store.link, "_pause", asked.append)
     return asked

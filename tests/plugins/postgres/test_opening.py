@@ -147,7 +147,7 @@ def test_wrong_password_is_not_shown(postgres):
 def test_unreadable_url_is_not_quoted(url):
     error = refused(url)
     assert "s3c" not in error.message + error.hint
-    assert "percent-encode what is special" in error.hint
+    assert "percent-encode special characters" in error.hint
 
 
 def test_unencoded_password_is_not_shown(postgres):

@@ -20,7 +20,6 @@ QUIET = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning") 
 
 
 def forking(test):
-    """Mark a test that forks."""
     return FORKED(QUIET(test))
 
 

@@ -24,7 +24,6 @@ class Recording:
         return [json.loads(line) for line in self.path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
 
     def calls(self):
-        """Return the records of each call."""
         found = {}
         for record in self.records():
             if "call" in record:
@@ -52,7 +51,6 @@ def body_of(record):
 
 @contextmanager
 def recording(path, *upstreams, environment=None):
-    """Record to a file in this process."""
     told = []
     recorder = CaptureProxy(make_routes(environment or {}, upstreams), str(path), 0, told.append)
     try:

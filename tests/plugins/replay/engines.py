@@ -115,8 +115,6 @@ class Everything(VLLM):
 
 
 class LlamaCpp(Engine):
-    """llama.cpp's server with one slot."""
-
     slot = ()
 
     def probes(self, path):
@@ -180,7 +178,6 @@ def status(code, body=b'{"error":{"message":"no"}}', **headers):
 
 
 def reset(handler):
-    """Close the connection without an answer."""
     handler.close_connection = True
 
 

@@ -221,8 +221,6 @@ class Liar(Engine):
 
 
 class Silent(VLLM):
-    """An engine that does not report reads."""
-
     def answer(self, path, body):
         found = super().answer(path, body)
         found["usage"]["prompt_tokens_details"] = None

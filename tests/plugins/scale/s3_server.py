@@ -30,23 +30,18 @@ PAGE = 20  # keys of a page (S3: 1,000)
 
 
 class Request(NamedTuple):
-    """One request."""
-
     method: str
     key: str
     headers: dict[str, str]
 
 
 class Kept(NamedTuple):
-    """An object."""
-
     data: bytes
     e_tag: str
     modified: float
 
     @property
     def size(self) -> int:
-        """Number of bytes."""
         return len(self.data)
 
 
@@ -76,7 +71,6 @@ class ObjectServer:
 
     @property
     def endpoint(self) -> str:
-        """The URL of the server."""
         return f"http://127.0.0.1:{self._http.server_address[1]}"
 
     def keep(self, place: str, data: bytes, *, modified: float = 1_700_000_000.0) -> None:
@@ -87,7 +81,6 @@ class ObjectServer:
 
     @contextmanager
     def counted(self) -> Iterator[list[tuple[str, str]]]:
-        """Collect the requests until the end."""
         start, found = len(self.requests), list[tuple[str, str]]()
         yield found
         found += self.requests[start:]
@@ -99,14 +92,11 @@ class _Listener(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore connection errors."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One connection."""
-
     service: ObjectServer
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # otherwise each answer takes 40 ms more
@@ -178,7 +168,6 @@ def _list(objects: Objects, query: dict[str, list[str]], size: int) -> bytes:
     spelled = quote if encoded else _escaped
 
     def entry(key: str) -> str:
-        """Return the key, or its folder."""
         at = key.find(delimiter, len(prefix)) if delimiter else -1
         return key if at < 0 else key[: at + 1]
 

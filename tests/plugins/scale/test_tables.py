@@ -52,8 +52,6 @@ def rows(folder: Path, table: str) -> list[dict[str, object]]:
 
 
 def written(folder: Path, files: list[str], *, redact: bool = False) -> None:
-    """Write tables of these files."""
-
     def judge(take):
         return check(files, Budgets(), Options(), tabled=take)
 

@@ -61,7 +61,6 @@ _WHOLE = ("ssm_conv1d.weight", "ssm_a", "ssm_d")  # of single precision
 
 
 def write(path: Path, made: _Architecture) -> None:
-    """Write a model."""
     import gguf
     import numpy
 

@@ -132,7 +132,6 @@ def _piece(text: Text) -> Piece:
 
 
 def asked(setting: Setting, session: int) -> Iterator[Asked]:
-    """Yield the requests of a session."""
     for seed in range(session * TOGETHER, (session + 1) * TOGETHER):
         before: dict[str, Sequence[Piece]] = {}
         for number, operation in enumerate(sequence(seed).operations):

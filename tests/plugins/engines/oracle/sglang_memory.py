@@ -74,8 +74,6 @@ def allocator_of(asked: Settings, enough: int):
     from sglang.srt.mem_cache.base_swa_memory_pool import BaseSWAKVPool
 
     class Pool(BaseSWAKVPool):
-        """Windows that are nothing but their places."""
-
         def __init__(self) -> None:
             self.full_to_swa_index_mapping = None
 

@@ -75,8 +75,6 @@ def set_server_options(asked: Settings) -> None:
 
 
 class Engine:
-    """One sequence in one tree."""
-
     def __init__(self, tree, rows: Rows, asked: Settings) -> None:
         from sglang.srt.managers.schedule_batch import Req, ReqKvInfo, ScheduleBatch
         from sglang.srt.managers.scheduler_components.batch_result_processor import SchedulerBatchResultProcessor
@@ -151,7 +149,6 @@ class Engine:
         return request, cached
 
     def extend(self, request, end: int) -> None:
-        """Compute a request up to a token."""
         import torch
         from sglang.srt.mem_cache.allocation import alloc_paged_token_slots_extend, alloc_token_slots
 

@@ -117,14 +117,12 @@ class Engine:
         return cached
 
     def generate(self, request: Request, token: int) -> None:
-        """Take a place for an output token."""
         request.append_output_token_ids(token)
         if self.manager.allocate_slots(request, 1) is None:
             raise MemoryError(f"no room for token {request.num_tokens}")
         request.num_computed_tokens = request.num_tokens
 
     def end(self, request: Request) -> None:
-        """Release its blocks."""
         self.manager.free(request)
 
 

@@ -25,7 +25,6 @@ _TEMPLATE = (
 
 
 def write(folder: Path) -> None:
-    """Write the model's files."""
     words = ["<unk>", "<s>", "</s>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
     vocabulary = {word: number for number, word in enumerate(words)}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], unk_token="<unk>"))

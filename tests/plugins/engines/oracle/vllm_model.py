@@ -20,7 +20,6 @@ def mixed(drawn: Sequence) -> list[int]:
 
 
 def predicted(drawn: Sequence) -> list[int]:
-    """Return lore's prediction for each request."""
     return reads(drawn, "vllm", block=block_of(drawn), capacity=capacity_of(drawn))
 
 

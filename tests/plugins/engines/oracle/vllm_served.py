@@ -33,7 +33,6 @@ _LLAMA = {
 
 
 def engine(folder: Path) -> Any:
-    """Start vLLM."""
     from vllm import LLM
 
     (folder / "config.json").write_text(json.dumps(_LLAMA), encoding="utf-8")

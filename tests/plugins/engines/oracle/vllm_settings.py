@@ -38,7 +38,6 @@ def _together(operations: tuple[Operation, ...]) -> list[list[Operation]]:
 
 
 def block_of(drawn: Sequence) -> int:
-    """Return the tokens of a block."""
     return _BLOCKS[drawn.seed % len(_BLOCKS)]
 
 
