@@ -1,4 +1,4 @@
-"""What every reader, every dialect and every cache model must do."""
+"""The contract suites of readers, dialects and cache models."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from lore.prompt.base import FEATURES, Dialect, Unit
 
 
 def everything(reader: Reader, data: bytes) -> list[Read]:
-    """Feed all of it at once."""
+    """Read all data at once."""
     return [*reader.feed(data), *reader.finish()]
 
 
 class ReaderContract:
-    """What every reader must do; `samples` are whole recordings of its format."""
+    """The contract of readers; `samples` are complete recordings of the format."""
 
     reader: ClassVar[type[Reader]]
     samples: ClassVar[tuple[bytes, ...]]
@@ -49,7 +49,7 @@ class ReaderContract:
 
 
 def _shown(reads: list[Read]) -> list[tuple[bytes, int, int]]:
-    """Put reads into bytes that can be compared; the vectors of a prompt are written as lists."""
+    """Return reads in a form that can be compared."""
     return [(msgspec.json.encode(read.value, enc_hook=list), read.line, read.byte) for read in reads]
 
 
@@ -80,16 +80,16 @@ def _assert_read_back(dialect: Dialect, prompt: Prompt) -> None:
 
 
 class DialectContract:
-    """What every dialect must do; `prompts` are prompts that it assembled or parsed."""
+    """The contract of dialects; `prompts` are prompts that the dialect assembled or parsed."""
 
     dialect: ClassVar[Dialect]
     prompts: ClassVar[tuple[Prompt, ...]]
 
-    def test_what_is_written_parses_to_the_same_segments(self) -> None:
+    def test_written_prompts_parse_to_the_same_segments(self) -> None:
         for prompt in self.prompts:
             _assert_read_back(self.dialect, prompt)
 
-    def test_breakpoints_that_are_written_are_read_back(self) -> None:
+    def test_written_breakpoints_are_read_back(self) -> None:
         for prompt in self.prompts:
             made = self.dialect.breakpoint(prompt.model, "5m")
             stable = [*prompt.head, *prompt.messages]
@@ -103,38 +103,38 @@ class DialectContract:
                 self.dialect, msgspec.structs.replace(prompt, breakpoints=places, breakpoint_values=values)
             )
 
-    def test_what_is_said_later_changes_nothing_that_was_said_before(self) -> None:
+    def test_later_units_change_no_earlier_segment(self) -> None:
         place, segments = self.dialect.first(()), tuple[Segment, ...]()
         for unit in _SAID:
             rendered = self.dialect.render(unit, place)
             place, segments = rendered.after, (*segments, *rendered.segments)
             _assert_read_back(self.dialect, Prompt(self.dialect.name, "reconstructed", messages=Vector(segments)))
 
-    def test_it_answers_every_feature(self) -> None:
+    def test_every_feature_has_an_answer(self) -> None:
         assert set(self.dialect.capabilities) == set(FEATURES)
         assert all(capability.answer for capability in self.dialect.capabilities.values())
 
-    def test_it_recognises_what_it_writes(self) -> None:
+    def test_written_prompts_are_recognised(self) -> None:
         for prompt in self.prompts:
             body = msgspec.json.decode(self.dialect.write(prompt), type=dict[str, msgspec.Raw])
             assert self.dialect.recognises({key: bytes(value) for key, value in body.items()})
 
 
 class CacheContract:
-    """What every cache model must do; `cache` is its class."""
+    """The contract of cache models; `cache` is the class of the model."""
 
     cache: ClassVar[CacheKind]
 
     def make(self) -> CacheModel:
-        """Make the model without any rule and with its own defaults."""
+        """Make the model without rules and with its default options."""
         return cast("Callable[[Look], CacheModel]", self.cache)(lambda rule, model, at: None)
 
-    def test_it_says_what_it_is(self) -> None:
+    def test_model_names_itself_and_its_options(self) -> None:
         assert self.cache.name
         assert self.cache.provider
         assert all(option.isidentifier() for option in self.cache.options)
 
-    def test_the_parts_make_the_whole(self) -> None:
+    def test_parts_sum_to_the_prompt(self) -> None:
         model = self.make()
         for request in _ASKED:
             prediction = model.predict(request)
@@ -148,7 +148,7 @@ class CacheContract:
                 assert prediction.outcomes[0].read == prediction.read
                 assert abs(sum(outcome.probability for outcome in prediction.outcomes) - 1) < _NEARLY
 
-    def test_nothing_is_read_that_nobody_asked_before(self) -> None:
+    def test_new_prompts_read_nothing(self) -> None:
         assert not self.make().predict(_ASKED[0]).read
         model = self.make()
         for request in _ASKED[:3]:
@@ -156,7 +156,7 @@ class CacheContract:
             model.learn(None)
         assert not model.predict(_ASKED[3]).read
 
-    def test_a_turns_own_bill_changes_nothing_in_its_prediction(self) -> None:
+    def test_own_usage_changes_no_prediction(self) -> None:
         predictions: list[Prediction] = []
         for bill in (None, Usage(uncached_tokens=1, read_tokens=2, write_tokens=3)):
             model = self.make()
@@ -166,13 +166,13 @@ class CacheContract:
             model.learn(bill)
         assert predictions[: len(_ASKED)] == predictions[len(_ASKED) :]
 
-    def test_no_bill_is_no_bill(self) -> None:
+    def test_missing_usage_changes_nothing(self) -> None:
         model, other = self.make(), self.make()
         for request in _ASKED:
             assert model.predict(request) == other.predict(request)
             assert model.learn(None) == ""
 
-    def test_nothing_in_a_request_raises(self) -> None:
+    def test_odd_requests_raise_no_error(self) -> None:
         model = self.make()
         nothing = Piece(b"", "messages")
         for request in (Request("c", []), Request("c", [nothing] * 3, 9, at=-1.0), Request("c", [nothing], -1)):

@@ -54,7 +54,7 @@ def compaction(name: str, parent: str, summary: str, first_kept: str, minute: in
 
 
 def header(leaf: str | None) -> dict[str, Any]:
-    """The fields of a session besides its entries."""
+    """The fields of a session without its entries."""
     return {"version": 2, "leafId": leaf, "metadata": {}, "createdAt": at(0), "updatedAt": at(9)}
 
 

@@ -36,7 +36,7 @@ NAMES = ("initdb", "postgres")
 DEBIAN = Path("/usr/lib/postgresql")
 SETTINGS = {
     "listen_addresses": "",
-    "shared_buffers": "16MB",  # small, as many servers run at once
+    "shared_buffers": "16MB",  # small: each pytest worker has a server
     "max_wal_size": "128MB",
     "max_connections": "60",
     "jit": "off",

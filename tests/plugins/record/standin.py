@@ -264,7 +264,7 @@ def served(application):
 def scripted(answer, *, times=1000, got=None):
     """Serve these bytes, or a function of the connection, to any request, and yield the address.
 
-    `got` collects what was received up to the end of the headers, and with them.
+    `got` collects the received bytes up to the end of the headers.
     """
     listener = socket.create_server(("127.0.0.1", 0))
 

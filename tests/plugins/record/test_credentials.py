@@ -11,7 +11,7 @@ from helpers.credentials import SAMPLES
 from helpers.matrix import some
 from hostile.test_credentials import shows
 
-# Kinds that can stand in a name: of a file, of an upstream, in a path of a URL.
+# Kinds that can be part of a name: of a file, of an upstream, in the path of a URL.
 _NAMES = {name: sample for name, sample in SAMPLES.items() if re.fullmatch(r"[\w.~=-]{1,200}", sample.text)}
 
 

@@ -7,7 +7,7 @@
 
 It implements what the client of lore uses: GET and HEAD with ranges and `If-Match`, lists in pages. A request must have
 a signature, which is not checked. Failures: `refused` (503), `error` (500), `denied` (403), `torn` (half an answer), a
-number (so many seconds of delay).
+number (delay in seconds).
 """
 
 from __future__ import annotations

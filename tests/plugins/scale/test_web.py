@@ -34,7 +34,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815 - names of the library
 
     def send(self, status, body=b"", **headers):
-        """Send an answer, with `torn` only so many bytes of the body."""
+        """Send an answer, with `torn` only that number of bytes of the body."""
         torn = headers.pop("torn", None)
         self.send_response(status)
         for name, value in {"Content-Length": len(body), **headers}.items():
