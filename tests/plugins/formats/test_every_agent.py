@@ -113,7 +113,7 @@ def test_each_command_works_on_each_agent(agent):
     bills = [[turn["billed"] for turn in played if turn["chain"] == "main"] for played in turns]
     assert bills[0] == bills[1]
     assert len(bills[0]) == 2
-    noted = [line for line in lore("diff-prefix", path).err.splitlines() if line.startswith("note: not in ")]
+    noted = [line for line in lore("diff-prefix", path).err.splitlines() if line.startswith("note: not recorded in ")]
     assert len(noted) == (agent != "kimi-code")
     assert lore("store", "import", path, "--store", "sqlite:s.db").code == 0
 
