@@ -10,12 +10,12 @@ from cache import test_laws as laws
 from cache.asking import predicted, rules
 from cache.sessions import sequences
 from cache.test_laws import (  # noqa: F401 - run here once more
-    test_a_read_is_never_longer_than_the_best_common_beginning_with_anything_earlier,
-    test_a_turns_own_bill_changes_nothing_in_its_prediction,
+    test_any_request_and_usage_is_accepted,
+    test_independent_chains_can_be_reordered,
     test_no_bill_changes_nothing,
-    test_nothing_that_a_request_or_a_bill_holds_raises,
+    test_prediction_ignores_its_own_usage,
+    test_read_never_exceeds_the_longest_common_beginning,
     test_read_write_and_uncached_make_the_whole,
-    test_with_room_for_all_the_order_of_independent_chains_does_not_matter,
 )
 
 ENGINES = ("vllm", "sglang", "llama.cpp", "lmcache")
