@@ -67,7 +67,7 @@ def test_the_failure_names_the_pair_the_place_both_texts_the_cause_and_the_fix()
         '    - …. Today is 2026-11-20. The project is confparse."…',
         '    + …. Today is 2026-11-21. The project is confparse."…',
         "  LORE101 date-in-prefix (waste): a date or time in system changed",
-        "    fix: Freeze the date at session start, or move it into the tail of the prompt.",
+        "    fix: Freeze the date at session start, or move it to the end of the prompt.",
     ]  # fmt: skip
 
 

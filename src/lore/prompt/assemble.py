@@ -294,15 +294,15 @@ class Assembler:
         member = None if self._key_member is None else self._key_member(chain.model)
         return params if member is None or member in params else {**params, member: encode(self._cache_key)}
 
-    def _with_breakpoints(self, session: FoldedSession, chain: Chain, params: dict[str, bytes]) -> b.Breakpoints:
+    def _with_breakpoints(self, session: FoldedSession, chain: Chain, params: dict[str, bytes]) -> b.PlannedBreakpoints:
         """Place the cache breakpoints; sessions of other tools keep the recorded ones."""
         if self.rules.breakpoints == "none":
-            return b.Breakpoints()
+            return b.PlannedBreakpoints()
         marks = self._recorded_marks(session, chain)
         if marks:
             placed = {self._position_of(mark): bytes(mark.value) for mark in marks}
             positions = tuple(sorted(at for at in placed if at >= 0))
-            return b.Breakpoints(positions, tuple([placed[at] for at in positions]))
+            return b.PlannedBreakpoints(positions, tuple([placed[at] for at in positions]))
         if self.rules.breakpoints == "recorded" or not session.is_own:
             return b.keep_recorded(self._head, self._recorded)
         previous, latest = self._end_of(chain.sent_before), self._end.breakpoint_at

@@ -30,7 +30,7 @@ MOST_BREAKPOINTS = 4  # of a request: Anthropic's API refuses more
 AUTOMATIC = "cache_control"  # the parameter with which a caller asks for an automatic breakpoint at the end
 
 
-class Breakpoints(NamedTuple):
+class PlannedBreakpoints(NamedTuple):
     """The breakpoints of a prompt, in order of their positions."""
 
     positions: tuple[int, ...] = ()  # indexes into head and messages
@@ -56,14 +56,14 @@ def find_head_ends(dialect: Dialect, head: tuple[Segment, ...], shared: int) -> 
 def place_breakpoints(
     dialect: Dialect, model: str | None, rules: Rules, params: Mapping[str, bytes],
     ends: HeadEnds, head: int, messages: Vector[Segment], previous: int, latest: int,
-) -> Breakpoints:  # fmt: skip
+) -> PlannedBreakpoints:  # fmt: skip
     """Return the breakpoints that save most; `previous` and `latest` are ends of the history, -1 for none."""
     automatic = params.get(AUTOMATIC, b"null")
     is_hour = b'"1h"' in automatic  # an automatic breakpoint is the last one: none before it may expire earlier
     on_head = dialect.breakpoint(model, "1h" if is_hour else rules.head_ttl)
     on_history = dialect.breakpoint(model, "1h" if is_hour else rules.ttl)
     if on_head is None or on_history is None:
-        return Breakpoints()
+        return PlannedBreakpoints()
     new = _count_new(messages, previous, latest) if previous >= 0 else 0
     before, end = (head + at if at >= 0 else -1 for at in (previous, latest))
     is_far = new > on_history.look_back
@@ -73,7 +73,7 @@ def place_breakpoints(
     room = on_head.most - (automatic != b"null")
     positions = tuple(sorted([*dict.fromkeys(at for at in ranked if at >= 0)][:room]))
     values = tuple([on_head.value if at < head else on_history.value for at in positions])
-    return Breakpoints(positions, values, _report_far_apart(new, on_history.look_back))
+    return PlannedBreakpoints(positions, values, _report_far_apart(new, on_history.look_back))
 
 
 def _count_new(messages: Vector[Segment], previous: int, latest: int) -> int:
@@ -88,7 +88,7 @@ def _report_far_apart(new: int, look_back: int) -> tuple[Problem, ...]:
     return (Problem(Code.BREAKPOINTS_FAR_APART, text),)
 
 
-def keep_recorded(head: tuple[Segment, ...], messages: Sequence[tuple[int, bytes]]) -> Breakpoints:
+def keep_recorded(head: tuple[Segment, ...], messages: Sequence[tuple[int, bytes]]) -> PlannedBreakpoints:
     """Return recorded breakpoints; of more than four the last one of tools and system, and the last of the messages."""
     found = [(at, segment.breakpoint) for at, segment in enumerate(head) if segment.breakpoint is not None]
     on_head = len(found)
@@ -96,7 +96,7 @@ def keep_recorded(head: tuple[Segment, ...], messages: Sequence[tuple[int, bytes
     if len(found) > MOST_BREAKPOINTS:
         last = {head[at].section: (at, value) for at, value in found[:on_head]}
         found = [*last.values(), *found[on_head:][len(last) - MOST_BREAKPOINTS :]]
-    return Breakpoints(tuple([at for at, _ in found]), tuple([value for _, value in found]))
+    return PlannedBreakpoints(tuple([at for at, _ in found]), tuple([value for _, value in found]))
 
 
 def cache_key(shared: Sequence[Segment]) -> str:

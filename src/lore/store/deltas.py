@@ -69,7 +69,7 @@ class Stored(Protocol):
         ...
 
 
-class Change(NamedTuple):
+class PendingChange(NamedTuple):
     """The change that a call makes."""
 
     head: Head  # the base for the caller's next delta: the stored head, or that of its own last event
@@ -79,12 +79,12 @@ class Change(NamedTuple):
     digests: Sequence[bytes] = ()  # after each of the lines
 
 
-Decide: TypeAlias = Callable[[Stored | None], Change]
+Decide: TypeAlias = Callable[[Stored | None], PendingChange]
 
 
 def extend(
     before: SessionSummary, lines: Sequence[bytes], digests: Sequence[bytes] | None = None, **notes: Any
-) -> Change:
+) -> PendingChange:
     """Return the change that appends lines to a session and sets these fields of its summary."""
     if digests is None:
         digests = digest_lines(bytes.fromhex(before.head.digest), lines)
@@ -93,10 +93,10 @@ def extend(
     after = replace(before, turns=turns, used_at=used_at, size=size, **notes)
     digest = digests[-1].hex() if digests else before.head.digest
     head = Head(before.head.number + len(lines), digest, digest_notes(after.leaf_id, after.metadata))
-    return Change(head, before, replace(after, head=head), lines, digests)
+    return PendingChange(head, before, replace(after, head=head), lines, digests)
 
 
-def settle(delta: SessionDelta, stored: Stored) -> Change:
+def settle(delta: SessionDelta, stored: Stored) -> PendingChange:
     """Return the change that a delta makes to a session; raises ConflictError, StoreError. Costs O(the delta)."""
     refuse_other_version("a delta of", delta.version, VERSION)
     check_notes(delta.leaf_id, delta.created_at, delta.updated_at)
@@ -110,9 +110,9 @@ def settle(delta: SessionDelta, stored: Stored) -> Change:
         raise conflict(base, head)
     if not is_last:
         number = base.number + known
-        return Change(Head(number, stored.digest(number) or "", head.note))
+        return PendingChange(Head(number, stored.digest(number) or "", head.note))
     if is_noted and known == len(lines):
-        return Change(head)
+        return PendingChange(head)
     times = {"created_at": delta.created_at, "updated_at": delta.updated_at}
     times = {name: time for name, time in times.items() if time}
     return extend(before, lines[known:], leaf_id=leaf_id, metadata=metadata, **times)
@@ -161,7 +161,7 @@ def merge_metadata(known: bytes, new: bytes) -> bytes:
 # whole sessions
 
 
-def settle_new(header: SessionHeader, stored: Stored | None) -> Change:
+def settle_new(header: SessionHeader, stored: Stored | None) -> PendingChange:
     """Return the change that creates a session; raises ConflictError if it exists with another header."""
     if stored is None:
         return extend(empty_session(header), (header.line,))
@@ -170,12 +170,12 @@ def settle_new(header: SessionHeader, stored: Stored | None) -> Change:
     if not first:
         raise DamagedError(f"session {header.session_id!r}: event 1 is missing")
     if is_same_event(first[0], header.line):
-        return Change(head)
+        return PendingChange(head)
     message = f"session {header.session_id!r} exists with another header"
     raise ConflictError(message, hint="append to it, or choose another id", stored=head)
 
 
-def settle_whole(data: SessionData, stored: Stored | None) -> Change:
+def settle_whole(data: SessionData, stored: Stored | None) -> PendingChange:
     """Return the change that saves a session in full; raises ConflictError, StoreError.
 
     It is a conflict if the store holds an event that `data` lacks.
@@ -200,7 +200,7 @@ def settle_whole(data: SessionData, stored: Stored | None) -> Change:
         before, lines, digests[known:], project_id=data.project_id, leaf_id=data.leaf_id, metadata=bytes(data.metadata),
         created_at=data.created_at, updated_at=data.updated_at,
     )  # fmt: skip
-    return Change(change.head) if change.after == before else change
+    return PendingChange(change.head) if change.after == before else change
 
 
 def digests_of(events: Iterable[bytes]) -> list[bytes]:
@@ -271,10 +271,10 @@ class DeltaStore(ABC):
     def move(self, session_id: str, project_id: str) -> None:
         check_id(project_id, "project id")
 
-        def decide(stored: Stored | None) -> Change:
+        def decide(stored: Stored | None) -> PendingChange:
             before = self._require(session_id, stored).summary
             is_there = before.project_id == project_id
-            return Change(before.head) if is_there else extend(before, (), project_id=project_id)
+            return PendingChange(before.head) if is_there else extend(before, (), project_id=project_id)
 
         self._change(session_id, decide)
 

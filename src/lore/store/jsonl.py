@@ -51,7 +51,7 @@ from lore.store.base import (
     Verified,
     refuse_other_version,
 )
-from lore.store.deltas import Change, Decide, DeltaStore, refuse_binding, session_with_forks
+from lore.store.deltas import Decide, DeltaStore, PendingChange, refuse_binding, session_with_forks
 from lore.store.jsonl_log import LOG, LogFile, encode_log, encode_save, log_name, read_range
 from lore.store.lines import check_id, merge_rows, rows_of
 from lore.store.registry import notes_on_readers
@@ -147,7 +147,7 @@ class Jsonl(DeltaStore):
                 self._write_whole(name, encode_log(change))
         return change.head
 
-    def _append(self, log: LogFile, change: Change) -> None:
+    def _append(self, log: LogFile, change: PendingChange) -> None:
         """Write a change after the end of a log."""
         if change.after is None:  # its writer may have died before it was durable
             self._flush(log)

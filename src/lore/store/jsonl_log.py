@@ -33,7 +33,7 @@ from lore.model.events import Envelope, Saved
 from lore.model.items import is_absent
 from lore.model.limits import RECORD_BYTES
 from lore.store.base import EMPTY, DamagedError, DamagedPlace, Head, SessionSummary, StoreError, Verified
-from lore.store.deltas import Change, extend
+from lore.store.deltas import PendingChange, extend
 from lore.store.lines import (
     NOTHING,
     SEED,
@@ -67,7 +67,7 @@ def is_record(line: bytes) -> bool:
     return line.startswith(_BEGIN) or line.endswith(_END)
 
 
-def encode_save(change: Change, byte: int) -> bytes:
+def encode_save(change: PendingChange, byte: int) -> bytes:
     """Return a save as it is written at this byte of a log; raises StoreError if a log cannot hold it."""
     before, after = change.before, change.after
     assert before is not None
@@ -98,7 +98,7 @@ def _join(lines: Sequence[bytes], events: Sequence[bytes]) -> bytes:
     return b"\n".join((*lines, b""))
 
 
-def encode_log(change: Change) -> Iterator[bytes]:
+def encode_log(change: PendingChange) -> Iterator[bytes]:
     """Yield the bytes of a new log, in groups of events with a record each."""
     before, after, lines, digests = change.before, change.after, change.lines, change.digests
     assert before is not None

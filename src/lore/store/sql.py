@@ -38,7 +38,7 @@ from lore.store.base import (
     UnknownSessionError,
     Verified,
 )
-from lore.store.deltas import Change, Decide, DeltaStore, refuse_binding, session_with_forks
+from lore.store.deltas import Decide, DeltaStore, PendingChange, refuse_binding, session_with_forks
 from lore.store.lines import (
     SEED,
     Row,
@@ -406,7 +406,7 @@ def _resolve(tx: SqlTransaction, client_key: str) -> str | None:
     return rows[0][0] if rows else None
 
 
-def _write(tx: SqlTransaction, session: SqlSession | None, change: Change) -> bool:
+def _write(tx: SqlTransaction, session: SqlSession | None, change: PendingChange) -> bool:
     """Write a change; returns False if the session is new and another writer has created it meanwhile."""
     assert change.before is not None
     assert change.after is not None
