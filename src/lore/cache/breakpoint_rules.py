@@ -64,7 +64,11 @@ class BreakpointRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 def most_specific(
     rows: Iterable[BreakpointRule], api: str, provider: str, model: str, platform: str, at: float
 ) -> BreakpointRule | None:
-    """Return the row that holds at a time; None if there is none. `model` is spelled as the tables spell it."""
+    """Return the most specific of the rows that hold for a request at a time; None if there is none.
+
+    The user's rows come first, then the model's longest literal pattern, a named provider, a named platform, and the
+    latest date. `model` is spelled as the tables spell it (`served.normal_name`).
+    """
     matching = [
         row for row in rows
         if api in row.apis and row.provider in ("*", provider) and row.platform in ("", platform)

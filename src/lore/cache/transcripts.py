@@ -131,7 +131,7 @@ class TranscriptCache:
         return self._current[2]
 
     def predict(self, turn: Turn) -> Prediction:
-        """Return what the cache would do with a turn."""
+        """Return what the cache would do with the next turn. Calls `look` itself; `learn` has to follow."""
         chain, history, state = self.look(turn)
         if state.level.tokens is None:
             return UNKNOWN._replace(reason=state.level.why)

@@ -65,7 +65,10 @@ def join_stream(chain: Chain) -> None:
 
 
 def append(chain: Chain, event: e.Append) -> Problems:
-    """Put an item at the end, in the place of the item that has its uuid, or into its response."""
+    """Put an item at the end, or after the last item of its response if that was not sent yet.
+
+    An item with a known uuid replaces the item that has it, and is reported as a duplicate.
+    """
     index, item, entries = index_of(chain), event.item, chain.entries
     known = index.place(item.uuid)
     if known is not None:

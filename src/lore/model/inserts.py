@@ -133,7 +133,10 @@ class DeltaNews(NamedTuple):
 
 
 def delta_news(delta: Insert) -> DeltaNews:
-    """Return what a delta updates (`mut` of its selector); empty for a damaged selector or one of another program."""
+    """Return what a delta updates, as ids and signatures without texts (`mut` of its selector).
+
+    Empty for a damaged selector or one of another program.
+    """
     mut = table((table(bytes(delta.selector)) or {}).get("mut", b"null")) or {}
     return DeltaNews(
         _signatures(mut.get("changed", b"[]"), "id"),
@@ -182,7 +185,11 @@ SHORTEST_ID, LONGEST_ID = 5, 64
 
 
 def token(name: str) -> str:
-    """Return 8 hex digits for a name; the token of a session's id marks its deltas."""
+    """Return 8 hex digits of a name's SHA-256.
+
+    The prompt announces that of the session's id, and the text of each delta begins with it, so that the model knows
+    lore's updates. A short form of an id that was cut ends with one.
+    """
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 

@@ -58,7 +58,7 @@ class Segment(Struct, eq=False, gc=False):
 
     @property
     def json(self) -> bytes:
-        """Its bytes as a JSON value."""
+        """Its bytes as a JSON value: an envelope, stored without braces, gets them back."""
         return b"{" + self.data + b"}" if self.kind == "envelope" else self.data
 
     def __repr__(self) -> str:
@@ -228,7 +228,7 @@ class Turn(Struct):
 
     @property
     def answering_model(self) -> str | None:
-        """The model that answered: a fallback if the one that was asked declined."""
+        """The model that answered, as the usage names it (it may be a fallback); else the one that was asked."""
         return (self.usage and self.usage.model) or self.model
 
     @property

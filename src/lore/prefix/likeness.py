@@ -63,7 +63,11 @@ class Identity(NamedTuple):
     previous: str = ""  # the response that the request continues
 
     def may_share_conversation(self, other: Identity) -> bool:
-        """Return whether no session or agent that both requests name differs."""
+        """Return whether two requests may belong to one conversation.
+
+        If both name a session, session and agent are equal (no agent is the main one). Otherwise the agents are not two
+        different names.
+        """
         if self.session and other.session:
             return self.session == other.session and self.agent == other.agent
         return not (self.agent and other.agent) or self.agent == other.agent
@@ -152,7 +156,11 @@ def is_another_run(previous: Prompt, current: Prompt, shared: int) -> bool:
 
 
 def is_rewritten_successor(previous: Prompt, current: Prompt) -> bool:
-    """Return whether a prompt continues a conversation whose first message was rewritten."""
+    """Return whether a longer prompt continues the previous one although texts of it were rewritten.
+
+    That is so if at least half of several blocks are equal at their places, if the blocks have the same content in
+    another spelling, or if the only block is nearly equal.
+    """
     if len(current.messages) <= len(previous.messages):
         return False
     pairs = _block_pairs(previous, current)

@@ -429,7 +429,10 @@ class UnsupportedRecords:
 
 
 def with_fidelity(prompt: Prompt, *, whole: bool, left_out: int) -> Prompt:
-    """Return the prompt, as `structural` if the recording was whole and nothing was left out."""
+    """Return a `reconstructed` prompt as `structural` if the recording was whole and nothing was left out.
+
+    Every other prompt is returned as it is.
+    """
     if not whole or left_out or prompt.fidelity != "reconstructed":
         return prompt
     return msgspec.structs.replace(prompt, fidelity="structural")
