@@ -72,7 +72,7 @@ class TurnState(NamedTuple):
     grown: Growth  # what follows the unchanged entries
     pause: float | None  # seconds since the previous turn; None: the clock says nothing
     lifetime: float | None  # seconds that the entries of the previous turn live
-    changes: tuple[Change, ...]
+    changes: tuple[Change, ...]  # events since the previous turn that may change the prompt
     model: str | None
     model_changed: bool  # the previous turn asked another model
     head_changed: bool  # tools or system prompt differ, as far as the log shows

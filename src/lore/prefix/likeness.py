@@ -259,7 +259,7 @@ class Replies:
         self._keys: dict[str, ReplyKeys] = {}
 
     def remember(self, chain: str, output: Output) -> None:
-        """Replace a chain's latest reply."""
+        """Keep a chain's latest reply instead of the one before; drop the oldest replies if there is no room."""
         self.forget(chain)
         if output:
             self._unread[chain] = output

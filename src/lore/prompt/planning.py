@@ -9,7 +9,7 @@ the last real user message that was not sent yet; without one it waits. The nint
 is never last, never inside a response or between a call and its result, and comes after a tool's result only before a
 real user message: a model reads it there as the user's next turn, which once made one repeat itself until its context
 was full. In a tool loop, a delta may extend the message of the last results every `max_loop_turns` turns, if the
-dialect has a place for it. Source: the two systems that did this before.
+dialect has a place for it.
 
 Not safe between threads: one planner follows one chain.
 """

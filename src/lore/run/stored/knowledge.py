@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
 from lore.errors import LoreError
@@ -102,25 +101,19 @@ def _write(
     _refuse_a_turn(path)
     if options.format not in (None, "lore"):
         raise LoreError(f"knowledge is added to lore logs, not to {options.format!r}", hint=HINT_CONVERT)
-    for _ in range(ATTEMPTS - 1):
-        with suppress(ConflictError):  # another writer of the stored session was faster: decide again what to write
-            return _write_once(path, options, op, events, ids)
-    return _write_once(path, options, op, events, ids)
-
-
-def _write_once(
-    path: str,
-    options: Options,
-    op: str,
-    events: Callable[[FoldedSession], list[Event]],
-    ids: Callable[[FoldedSession], list[str]],
-) -> WrittenKnowledge:
-    problems = Problems()
-    with appending(path) as appender:
-        state = _folded(options.open(path, problems))
-        named, made = ids(state), events(state)
-        torn = appender.append(made)
-    return WrittenKnowledge(KnowledgeWritten(op=op, ids=named, written=len(made)), problems, torn)
+    for attempt in range(1, ATTEMPTS + 1):
+        problems = Problems()
+        try:
+            with appending(path) as appender:
+                state = _folded(options.open(path, problems))
+                named, made = ids(state), events(state)
+                torn = appender.append(made)
+        except ConflictError:  # another writer of the stored session was faster: decide again what to write
+            if attempt == ATTEMPTS:
+                raise
+        else:
+            return WrittenKnowledge(KnowledgeWritten(op=op, ids=named, written=len(made)), problems, torn)
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _folded(recording: Recording) -> FoldedSession:
