@@ -72,6 +72,12 @@ def test_a_session_is_recognised_by_its_header():
     assert recognise(b'{"type":"session.start","data":{}}\n') is not Pi
 
 
+def test_log_without_its_first_line_is_recognised():
+    headless = plain().data().split(b"\n", 1)[1]
+    assert recognise(headless) is Pi
+    assert recognise(plain(1).data().split(b"\n", 1)[1]) is not Pi  # entries of version 1 have no ids
+
+
 def test_a_message_of_the_assistant_is_a_request_and_its_own_time_is_when_it_went_out():
     made = plain()
     assert turns(made) == turns(plain(1)) == [(10, 0, 5_000), (12, 5_000, 100)]

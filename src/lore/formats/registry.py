@@ -24,6 +24,7 @@ from lore.formats.folders import OPENING
 from lore.formats.http import is_plain_request
 from lore.formats.lines import each
 from lore.formats.unrecognised import members
+from lore.model.codes import Problem
 from lore.model.deferred import Registry
 from lore.model.jsonslice import Sliced, table
 from lore.model.results.found import FormatResult, Holds
@@ -72,6 +73,8 @@ def _requests(
     )  # fmt: skip
 
 
+# Formats whose records look alike in a file that lacks its first line.
+_ALIKE = {"pi": ("flue",), "flue": ("pi",)}
 _RECORDS_SEEN = 64  # of a file, to know its format
 LAST = frozenset(("chat", "chat-json"))  # of which a file is only where no reader of another package takes it
 GENERIC = LAST | {"bodies"}  # readers that take what many programs write
@@ -94,7 +97,7 @@ FORMATS: dict[str, Format] = {
         system_prompt="yes", tools="some"),
     "copilot": _log("copilot.reader:Copilot", "GitHub Copilot CLI's events.jsonl", b'"parentId"', fidelity="structural",
         bills="some", system_prompt="yes"),
-    "pi": _log("pi.reader:Pi", "sessions of pi, oh-my-pi and OpenClaw", b'"session"'),
+    "pi": _log("pi.reader:Pi", "sessions of pi, oh-my-pi and OpenClaw", b'"session"', b'"parentId"'),
     "opencode": _log("opencode.reader:OpenCode", "sessions of OpenCode and Kilo CLI", b'"info"'),
     "assembled": Format("lore_log:AssembledLog", "what `lore assemble --all` writes", "as written", "yes", "no", "yes",
         "yes", "some", members=frozenset(("turn", "chain"))),
@@ -245,8 +248,22 @@ def reader_of(head: bytes) -> Reader | None:
             and (not row.signs or any(sign in head for sign in row.signs))
             and READERS[name].recognises(head)
         ):
-            return READERS[name]()
+            return READERS[rank_alike(head, name)[0]]()
     return None
+
+
+def rank_alike(head: bytes, name: str) -> list[str]:
+    """Return this format and those alike that recognise the file too, the one that explains most records first."""
+    alike = [other for other in _ALIKE.get(name, ()) if other in READERS and READERS[other].recognises(head)]
+    if not alike:
+        return [name]
+    whole = head[: head.rfind(b"\n") + 1] or head
+    problems: dict[str, int] = {}
+    for candidate in (name, *alike):
+        reader = READERS[candidate]()
+        reads = [*reader.feed(whole), *reader.finish()]
+        problems[candidate] = len({read.line for read in reads if isinstance(read.value, Problem)})
+    return sorted(problems, key=problems.__getitem__)
 
 
 def brought(head: bytes) -> Brought | None:

@@ -12,7 +12,7 @@ from lore.errors import LoreError, Where, lacks_plug_in
 from lore.formats.base import Reader
 from lore.formats.beginning import SQLITE
 from lore.formats.foreign import foreign
-from lore.formats.registry import FORMATS, GENERIC, LAST, READERS, brought, plug_in_of, reader_of
+from lore.formats.registry import FORMATS, GENERIC, LAST, READERS, brought, plug_in_of, rank_alike, reader_of
 from lore.formats.unrecognised import looks_like
 from lore.model.events import MAIN
 from lore.model.state import Change
@@ -92,7 +92,8 @@ class Options:
                 growing=growing, forced=self.format is not None, rules=self.ruled, template=self.template,
                 completed=self.completion is not None,
             )  # fmt: skip
-        self.log(f"{recording.shown}: read as {reader.name}")
+        others = () if self.format else rank_alike(opened.head, reader.name)[1:]
+        self.log(f"{recording.shown}: read as {reader.name}" + "".join(f", might be {other}" for other in others))
         for companion in recording.companions:
             self.log(f"{corpus.show(companion)}: a subagent's file of this session, read with it")
         return recording

@@ -8,9 +8,11 @@ import time
 
 import pytest
 
+from formats.pi import Pages, call
 from helpers.each import each
 from lore.fold.step import Folding
-from lore.formats.registry import recognise
+from lore.formats.pi.reader import Pi
+from lore.formats.registry import rank_alike, recognise
 from lore.model.canonical import text_of
 from lore.model.codes import Problem
 from lore.model.events import CompactApplied, Remove, SessionStarted, TurnCanceled, TurnCompleted, TurnFailed, Usage
@@ -83,6 +85,13 @@ def codes(data: bytes) -> list[str]:
 @pytest.mark.parametrize("sample", TestContract.samples)
 def test_registry_recognises_every_form(sample):
     assert recognise(sample) is Flue
+
+
+def test_headless_pi_log_is_pi_with_flue_as_runner_up():
+    made = Pages().user("look").answer(call("c1")).result("c1").entry("mode_change", mode="plan").answer("done")
+    headless = made.data().split(b"\n", 1)[1]
+    assert rank_alike(headless, "flue") == rank_alike(headless, "pi") == ["pi", "flue"]
+    assert recognise(headless) is Pi
 
 
 def test_a_long_document_is_recognised_by_its_beginning():

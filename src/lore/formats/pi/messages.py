@@ -168,6 +168,10 @@ _DIALECTS = {
     "openai-responses": "openai-responses", "openai-codex-responses": "openai-responses",
     "azure-openai-responses": "openai-responses", "bedrock": "bedrock",
 }  # fmt: skip
+ROLES = frozenset((
+    "user", "assistant", "toolResult", "custom", "hookMessage", "developer", "bashExecution", "pythonExecution",
+    "branchSummary", "compactionSummary",
+))  # fmt: skip
 GIVEN_UP = ("error", "aborted")  # how a response ended that no later prompt holds
 _INJECTED = "context_injection"
 _COMPACTED = (

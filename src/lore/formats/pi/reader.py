@@ -32,7 +32,7 @@ from lore.formats.lines import each
 from lore.formats.pi import messages
 from lore.formats.pi.messages import PiEntry, PiMessage
 from lore.formats.transcripts import TranscriptLines, TranscriptTurns
-from lore.formats.values import item_name, stamp_at
+from lore.formats.values import item_name, stamp_at, text_in
 from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.codes import Code
@@ -42,6 +42,8 @@ from lore.model.limits import REPLAYED_BYTES, REPLAYED_ENTRIES
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign
 
+_ENTRY = frozenset(("type", "id", "parentId", "timestamp"))
+_ENTRY_TYPES = messages.SILENT | {"thinking_level_change", "compaction", "branch_summary", "custom_message"}
 RESULT, COMPACTION, RESET = -1, -2, -3  # what an entry is that has no items of its own
 
 
@@ -139,6 +141,13 @@ class Way(NamedTuple):
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?=\.jsonl$|$)")
 
 
+def _is_known(own: dict[str, bytes]) -> bool:
+    """Return whether a record is an entry of pi's, of a file whose header is missing."""
+    kind = text_in(own["type"])
+    role = text_in((table(own.get("message", b"null")) or {}).get("role", b""))
+    return role in messages.ROLES if kind == "message" else kind in _ENTRY_TYPES
+
+
 class PiLevel(Struct, gc=False):
     """The level of thinking: as it is, and as the last request was asked with."""
 
@@ -180,9 +189,10 @@ class Pi(TranscriptLines[PiMemory]):
         for line in each(head):
             own = table(line) or {}
             kind = own.get("type", b"")
+            if kind == b'"session"':
+                return own.get("id", b"")[:1] == b'"' and not {"timestamp", "cwd"}.isdisjoint(own)
             if kind != b'"title"':  # oh-my-pi's, before the header
-                named = kind == b'"session"' and own.get("id", b"")[:1] == b'"'
-                return named and not {"timestamp", "cwd"}.isdisjoint(own)
+                return own.keys() >= _ENTRY and "source" not in own and _is_known(own)  # flue's entries have a source
         return False
 
     def _take(self, data: bytes) -> None:
