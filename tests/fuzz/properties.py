@@ -30,7 +30,7 @@ from lore.formats.registry import READERS, recognise
 from lore.judge.policy import Budgets
 from lore.model.codes import Problem
 from lore.model.events import Event, TurnStarted
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.results.measured import Measurement
 from lore.model.state import FoldedSession
 from lore.model.turn import Exchange, Memo, Turn
@@ -151,7 +151,7 @@ def _parses(body: bytes) -> None:
         written = dialect.write(prompt)
         _is_json(written, f"{name}, parsed")
         _same(list(prompt), list(dialect.parse(written, "wire", memo)), f"{name}, parsed")
-        assert dialect.recognises(table(written) or {}) in (True, False)
+        assert dialect.recognises(raw_members(written) or {}) in (True, False)
 
 
 def _same(mine: list[Any], theirs: list[Any], what: str) -> None:

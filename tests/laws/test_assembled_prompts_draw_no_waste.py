@@ -14,7 +14,7 @@ from cli.running import lore
 from conftest import ROOT
 from helpers.matrix import crossed
 from lore.judge.policy import Budgets
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.prompt.base import POLICIES
 from lore.prompt.dialects import DIALECTS
 from lore.recording.corpus import Name
@@ -32,7 +32,7 @@ SHORT = {"LORE306"}
 def written(path, dialect, tail):
     """The bodies of a session, one a line, each as it would be sent."""
     lines = AssembledAll(Name(str(path)), Options(dialect=dialect, policy=tail), full=True).lines()
-    return b"".join(table(line)["body"] + b"\n" for line in lines)
+    return b"".join(raw_members(line)["body"] + b"\n" for line in lines)
 
 
 def judged(log, dialect, tail, folder):

@@ -10,7 +10,7 @@ from lore.fold.step import step
 from lore.formats.captures.bodies import Bodies
 from lore.formats.registry import recognise
 from lore.model.events import OpaqueEvent
-from lore.model.jsonslice import members
+from lore.model.jsonslice import member_ranges
 from lore.model.state import FoldedSession
 from lore.model.turn import Exchange, Memo
 from lore.prompt.assemble import Assembler
@@ -22,7 +22,7 @@ def _pieces(segment):
     if segment.kind != "envelope" and segment.breakpoint is None:
         return [segment.data]
     data = b"{" + segment.data + b"}" if segment.kind == "envelope" else segment.data
-    return [data[member.start : member.end] for member in members(data) if member.key != "content"]
+    return [data[member.start : member.end] for member in member_ranges(data) if member.key != "content"]
 
 
 def _assert_sliced(body: bytes, fidelity: str = "wire") -> None:

@@ -17,8 +17,8 @@ from lore.model.jsonslice import (
     first_element,
     is_json,
     leaf_in,
-    members,
-    table,
+    member_ranges,
+    raw_members,
     value_at,
     without_member,
 )
@@ -45,10 +45,10 @@ VALUES = st.recursive(
 @given(st.lists(st.tuples(TEXTS, VALUES), max_size=4), st.sampled_from(["", " "]))
 def test_members_are_exact_slices_of_an_object(pairs, space):
     raw = (space + "{" + ", ".join(f"{key}:{value}" for key, value in pairs) + "}" + space).encode()
-    found = members(raw)
+    found = member_ranges(raw)
     assert [raw[member.value : member.end].decode() for member in found] == [value.strip() for _, value in pairs]
     assert [raw[member.start : member.value].decode() for member in found] == [f"{key}:" for key, _ in pairs]
-    assert table(raw) == {member.key: raw[member.value : member.end] for member in found}
+    assert raw_members(raw) == {member.key: raw[member.value : member.end] for member in found}
     assert [member.key for member in found] == [key for key, _ in json.loads(raw, object_pairs_hook=list)]
 
 
@@ -65,13 +65,13 @@ def test_elements_are_exact_slices_of_an_array(values):
     [b"", b"{", b'{"a":}', b'{"a":NaN}', b"{} x", b"\xff", b'{"a":"\xff"}', b'{"a":"\\x"}', b'{"a":"\\ud83d" x}'],
 )
 def test_text_that_is_not_json_has_no_table(raw):
-    assert table(raw) is None
+    assert raw_members(raw) is None
     assert not is_json(raw)
 
 
 @pytest.mark.parametrize("raw", [b"[1]", b'"a"', b"1", b' ["\\ud83d"]'])
 def test_json_that_is_no_object_has_no_table(raw):
-    assert (table(raw), is_json(raw), members(raw)) == (None, True, [])
+    assert (raw_members(raw), is_json(raw), member_ranges(raw)) == (None, True, [])
 
 
 @pytest.mark.parametrize("raw", [b"{}", b"1", b"", b'"[1]"'])
@@ -87,12 +87,12 @@ def test_nesting_of_1000_levels_is_json():
 @pytest.mark.parametrize("text", [b"{", b'{"a":}', b"{}{}", b'{"a":"\\uzzzz"}'])
 def test_broken_json_without_surrogates_is_parsed_once(text, monkeypatch):
     monkeypatch.setattr(jsonslice, "decode", pytest.fail)
-    assert table(text) is None
+    assert raw_members(text) is None
 
 
 @pytest.mark.parametrize("raw", [b'{"x":"\\ud83d"' + b',"k":1' * 5000 + b"}", b'["\\ud83d"' + b",1" * 5000 + b"]"])
 def test_one_lone_surrogate_costs_no_scan_of_tokens(raw):
-    assert calls(lambda: table(raw)) < 100
+    assert calls(lambda: raw_members(raw)) < 100
     assert calls(lambda: array(raw)) < len(raw)
 
 
@@ -117,7 +117,7 @@ def test_member_is_cut_out_with_its_comma(raw, bare):
 def _leaf_by_descent(raw, offset):
     path, base = "", 0
     while True:
-        ranges = [(f".{member.key}", member.value, member.end) for member in members(raw)]
+        ranges = [(f".{member.key}", member.value, member.end) for member in member_ranges(raw)]
         ranges += [(f"[{number}]", *place) for number, place in enumerate(element_ranges(raw))]
         inner = next((place for place in ranges if place[1] <= offset < place[2]), None)
         if inner is None:

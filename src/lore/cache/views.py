@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from lore.cache.base import Breakpoint, Piece, Request
 from lore.cache.counts import lifetime_of
 from lore.cache.lookback import NO_POSITION, kind_of
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.turn import Prompt, Section, Segment, Turn
 from lore.model.vector import common_prefix
 
@@ -202,11 +202,11 @@ def _rendered(data: bytes, section: Section, kind: str) -> Piece:
     The opening of such a message is the end of the prompt that asks for it: it has no tokens of its own.
     """
     if kind != "envelope":
-        members = table(data) or {} if data[:1] == b"{" else {}
+        members = raw_members(data) or {} if data[:1] == b"{" else {}
         text = members.get("text", b"")
         plain = text[:1] == b'"' and members.get("type", b'"text"') in _TEXTS and members.get("thought") != b"true"
         return Piece(text if plain else data, section, kind)
-    members = table(b"{" + data + b"}") or {}
+    members = raw_members(b"{" + data + b"}") or {}
     kept = {key: raw for key, raw in members.items() if key not in _UNRENDERED and raw not in _NOTHING}
     if kept.get("type") == b'"message"':
         del kept["type"]

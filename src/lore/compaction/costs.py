@@ -19,7 +19,7 @@ from lore.cache.served import served
 from lore.compaction.settings import Compaction
 from lore.model.events import Usage
 from lore.model.items import NULL, is_absent
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.providers import provider_of
 from lore.model.results.compact import CompactionCost
 from lore.model.state import Chain, FoldedSession
@@ -188,7 +188,7 @@ class CostLookup:
         A `usage`, otherwise the session's `params`, name the service tier.
         """
         where = served("", model, dialect)
-        asked = {} if is_absent(params) else table(bytes(params))
+        asked = {} if is_absent(params) else raw_members(bytes(params))
         price = bill_price(self._rules, where, model, at, usage, size=size, asked=asked)
         lifetime = self._lifetime
         if lifetime is None:

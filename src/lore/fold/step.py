@@ -20,7 +20,7 @@ from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.items import is_absent
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.limits import SESSION_LAYERS
 from lore.model.mask import cut_masked, mask
 from lore.model.state import LONGEST, SIGNS, Chain, FoldedSession, Sign, bounded
@@ -228,8 +228,8 @@ def _change_session(chain: Chain, event: e.SessionChanged) -> Problems:
 
 def tool_name(tool: Raw) -> str:
     """Return a tool's name; a tool without one goes by its text."""
-    members = table(bytes(tool)) or {}
-    function = table(members.get("function", b"null")) or members
+    members = raw_members(bytes(tool)) or {}
+    function = raw_members(members.get("function", b"null")) or members
     return text_of(function.get("name", bytes(tool)))
 
 

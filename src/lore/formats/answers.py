@@ -26,7 +26,7 @@ from lore.formats.values import count_in, text_in
 from lore.model.canonical import decode, encode, text_of
 from lore.model.deferred import pattern
 from lore.model.events import ContextEdit, Usage, Verdict
-from lore.model.jsonslice import array, first_element, parts, table
+from lore.model.jsonslice import array, first_element, raw_members, sliced_members
 from lore.model.mask import cut_masked
 from lore.model.providers import GATEWAYS, LLAMA_CPP, provider_by_id, provider_of
 from lore.model.times import decode_time
@@ -59,15 +59,15 @@ def answer_of(raw: bytes) -> ParsedAnswer:
     """Read a whole response that is UTF-8; a list of chunks is billed by its last one."""
     if raw[:1] == b"[":
         chunks = array(raw)
-        last = parts(chunks[-1]) if chunks else {}
+        last = sliced_members(chunks[-1]) if chunks else {}
         return replace(answer_in(last), output=StreamedOutput(raw, "json")) if last else NOTHING
-    return answer_in(parts(raw)) if raw else NOTHING
+    return answer_in(sliced_members(raw)) if raw else NOTHING
 
 
 def answered(exchange: Exchange, response: bytes, *, at: float | None = None) -> Exchange:
     """Return the exchange with what its response says; an event may hold the response as its `message`."""
-    own = parts(response)
-    inner = parts(own["message"]) if "usage" not in own and own.get("message", b"")[:1] == b"{" else {}
+    own = sliced_members(response)
+    inner = sliced_members(own["message"]) if "usage" not in own and own.get("message", b"")[:1] == b"{" else {}
     answer = answer_in(inner or own)
     return replace(
         exchange, usage=answer.usage, verdict=answer.verdict, answered=at, response_id=answer.response_id,
@@ -104,12 +104,12 @@ def _by_calls(output: Output) -> str:
 
 def edits_in(raw: bytes) -> tuple[ContextEdit, ...] | None:
     """Read `context_management` of a response: what the provider cleared or summed up; None where it does not say."""
-    applied = (table(raw) or {}).get("applied_edits", b"") if b"applied_edits" in raw else b""
+    applied = (raw_members(raw) or {}).get("applied_edits", b"") if b"applied_edits" in raw else b""
     if applied[:1] != b"[":
         return None
     found: list[ContextEdit] = []
     for edit in array(applied):
-        members = table(edit) or {}
+        members = raw_members(edit) or {}
         kind, tokens = text_of(members.get("type", b'""')), members.get("cleared_input_tokens", b"")
         if kind:
             found.append(ContextEdit(cut_masked(kind, LONGEST_NAME), count_in(tokens)))
@@ -137,7 +137,7 @@ def timed_usage(members: dict[str, bytes], usage: bytes = b"") -> dict[str, Any]
     """
     if "timings" not in members and "tokens_evaluated" not in members:
         return {}
-    timings = {key: count_in(raw) for key, raw in (table(members.get("timings", b"")) or {}).items()}
+    timings = {key: count_in(raw) for key, raw in (raw_members(members.get("timings", b"")) or {}).items()}
     given = _decoded(usage)
     if given and ("prompt_tokens" not in given or given.get("prompt_tokens_details")):
         return {}
@@ -178,10 +178,10 @@ def output_in(members: dict[str, bytes]) -> bytes:
     if output[:1] == b"[":
         return output
     if output[:1] == b"{":  # Converse
-        return _listed((table(output) or {}).get("message", b""))
+        return _listed((raw_members(output) or {}).get("message", b""))
     if members.get("content", b"")[:1] == b"[" and members.get("role") == b'"assistant"':
         return b'[{"role":"assistant","content":' + members["content"] + b"}]"
-    first = table(next(iter(array(members.get("choices", members.get("candidates", b"")))), b"")) or {}
+    first = raw_members(next(iter(array(members.get("choices", members.get("candidates", b"")))), b"")) or {}
     return _listed(first.get("message", first.get("content", b"")))
 
 
@@ -215,10 +215,10 @@ def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
     whole, response_id, verdict, provider, edits = NOTHING, "", NOTHING.verdict, "", NOTHING.edits
     usage, ended = dict[str, Any](), False
     for number, raw in enumerate(events):
-        members = table(raw) if not number or _TELLING.search(raw) is not None else None
+        members = raw_members(raw) if not number or _TELLING.search(raw) is not None else None
         if members is None:
             continue
-        inner = table(members.get("response", members.get("message", b""))) or {}
+        inner = raw_members(members.get("response", members.get("message", b""))) or {}
         for side in (members, inner):
             response_id = response_id or id_in(side)
             provider = provider or text_in(side.get("provider", b""))
@@ -245,7 +245,7 @@ def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
 def _counters(members: dict[str, bytes], inner: dict[str, bytes]) -> Iterator[dict[str, Any]]:
     """Yield the usage objects of an event; some put them into a choice (Moonshot) or an object of their own (Groq)."""
     choice = first_element(members.get("choices", b"")) if b'"usage"' in members.get("choices", b"") else b""
-    elsewhere = [(table(raw) or {}).get("usage", b"") for raw in (choice, members.get("x_groq", b""))]
+    elsewhere = [(raw_members(raw) or {}).get("usage", b"") for raw in (choice, members.get("x_groq", b""))]
     for raw in (*(side.get(key, b"") for side in (members, inner) for key in _USAGE), *elsewhere):
         if raw[:1] == b"{":
             try:

@@ -29,7 +29,7 @@ from msgspec import Struct
 
 from lore.formats.bounds import too_much
 from lore.model.canonical import encode, text_of
-from lore.model.jsonslice import array, check_text, object_of, parts, table
+from lore.model.jsonslice import array, check_text, object_of, raw_members, sliced_members
 from lore.model.limits import BODY_BYTES, INFLATION
 from lore.model.mask import mask
 from lore.model.turn import ContentForm, Fidelity
@@ -71,7 +71,7 @@ def content_of(raw: bytes) -> Content:
     if raw[:1] == b'"':
         return Content(raw, "text") if raw != b'""' else NO_CONTENT
     if raw[:1] == b"{":
-        members = parts(raw)
+        members = sliced_members(raw)
         if "kind" in members and (found := _kinded(members)) is not None:
             return found
         based, inner = members.get("base64_string", b""), members.get("string", b"")  # VCR's ways
@@ -249,7 +249,7 @@ def events_in(raw: bytes) -> tuple[list[bytes], bytes]:
             text.append(unescaped(event))
         elif event[:1] == b"{":
             if b'"data"' in event or b'"value"' in event or b"\\u" in event:
-                inner = parts(event)
+                inner = sliced_members(event)
                 event = inner.get("data", inner.get("value", event))  # noqa: PLW2901 - what is wrapped is the event
             events.append(unescaped(event) if event[:1] == b'"' else event)
     return events, b"\n\n".join(text)
@@ -277,7 +277,7 @@ def framed_events(data: bytes) -> Iterator[bytes]:
 
 
 def _event(payload: bytes) -> bytes:
-    inner = (table(payload) or {}).get("bytes", b"")
+    inner = (raw_members(payload) or {}).get("bytes", b"")
     if inner[:1] != b'"':
         return payload
     try:
@@ -336,7 +336,7 @@ class RecordedBody(NamedTuple):
 def kept(raw: bytes) -> RecordedBody | None:
     """Read a body that stands in a record; None where it is none."""
     text = unescaped(raw).strip() if raw[:1] == b'"' else raw
-    own = table(text) if text[:1] == b"{" else None
+    own = raw_members(text) if text[:1] == b"{" else None
     if own is None or not any(key in own for key in ("messages", "input", "contents")):
         return None
     return RecordedBody(text, "wire" if raw[:1] == b'"' else "parsed")

@@ -39,7 +39,7 @@ from lore.formats.values import text_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
-from lore.model.jsonslice import Sliced, array, first_element, parts, table
+from lore.model.jsonslice import Sliced, array, first_element, raw_members, sliced_members
 from lore.model.limits import BODY_BYTES
 from lore.model.mask import cut_masked, mask
 from lore.model.times import parse_http_date
@@ -106,7 +106,7 @@ def exchanges_of(http: Http) -> list[Judged]:
         return [_unread(http, endpoint, too_many(), large=True)] if sent else []
     if http.request.form != "json" and is_deep(body):  # what was not kept as text is part of a record
         return [_unread(http, endpoint, f"it is {too_deep()}")] if sent else []
-    members = http.request.members or parts(body)
+    members = http.request.members or sliced_members(body)
     if not is_body(members, sent=sent):
         return [_unread(http, endpoint, "it was not recorded" if not body else "it is no request")] if sent else []
     found: list[Judged] = []
@@ -156,9 +156,9 @@ def content_answer(content: Content, encoding: str = "") -> ParsedAnswer:
 
 def headers_of(raw: bytes) -> Headers:
     """Read headers in any of the ways in which they are kept; names in lower case, of many values the first."""
-    pairs = list((table(raw) or {}).items())
+    pairs = list((raw_members(raw) or {}).items())
     for element in array(raw) if raw[:1] == b"[" else ():
-        own = table(element) or {}
+        own = raw_members(element) or {}
         pair = array(element) if element[:1] == b"[" else [own.get("name", b""), own.get("value", b"")]
         pairs += [(text_of(pair[0]), pair[1])] if len(pair) == 2 and pair[0][:1] == b'"' else []
     found: Headers = {}
@@ -174,7 +174,7 @@ def status_of(raw: bytes) -> int | None:
     if not raw:
         return None
     if raw[:1] == b"{":
-        raw = (table(raw) or {}).get("code", b"")
+        raw = (raw_members(raw) or {}).get("code", b"")
     text = text_of(raw)[:64].partition(" ")[0] if raw[:1] == b'"' else raw[:64].decode("ascii", "replace")
     return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 4 else None
 
@@ -252,11 +252,11 @@ def account_of(headers: Headers) -> str:
 
 def session_in(body: dict[str, bytes]) -> str:
     """Find the conversation that a body names; a key that groups requests for a cache is better than nothing."""
-    metadata = table(body.get("metadata", b"")) or {}
+    metadata = raw_members(body.get("metadata", b"")) or {}
     user = text_in(metadata.get("user_id", b""))
-    naming = table(user.encode("utf-8", "backslashreplace")) if user.startswith("{") else None
+    naming = raw_members(user.encode("utf-8", "backslashreplace")) if user.startswith("{") else None
     named = _IN_USER.search(user)
-    client = table(body.get("client_metadata", b"")) or {}
+    client = raw_members(body.get("client_metadata", b"")) or {}
     found = (_text(naming or {}, "session_id"), named[1] if named else "", _text(client, "session_id"),
              _text(client, "thread_id"), _text(body, "prompt_cache_key"))  # fmt: skip
     return next(filter(None, found), "")
@@ -266,7 +266,7 @@ def links(body: dict[str, bytes]) -> dict[str, str]:
     """Return what Claude Code writes into the first system block: `cc_prompt_id`, `cc_prev_req`."""
     system = body.get("system", b"")
     first = first_element(system) if system[:1] == b"[" else system
-    text = first if first[:1] == b'"' else (table(first) or {}).get("text", b"")
+    text = first if first[:1] == b'"' else (raw_members(first) or {}).get("text", b"")
     return dict(_LINK.findall(text_of(text))) if b"cc_pr" in text else {}
 
 
@@ -310,7 +310,7 @@ def is_body(members: dict[str, bytes], *, sent: bool = False) -> bool:
         return False
     if "contents" in members:
         first = first_element(members["contents"])
-        return (table(first) or {}).get("parts", b"")[:1] == b"["
+        return (raw_members(first) or {}).get("parts", b"")[:1] == b"["
     if sent and "input" in members:
         return members["input"][:1] in (b'"', b"[")
     return "model" in members and "input" in members and _is_responses(members)
@@ -321,7 +321,7 @@ def _is_responses(members: dict[str, bytes]) -> bool:
     asks = any(key in members for key in ASKED)
     if asks:
         return members["input"][:1] == b'"' or _begins_with(members["input"], ("role", "type"))
-    first = table(first_element(members["input"])) or {}
+    first = raw_members(first_element(members["input"])) or {}
     return _is_text(first, "role") or first.get("type") in _ITEMS
 
 
@@ -330,7 +330,7 @@ def _begins_with(raw: bytes, keys: tuple[str, ...]) -> bool:
     if raw[:1] != b"[":
         return False
     first = first_element(raw)
-    return first[:1] != b"{" or any(_is_text(parts(first), key) for key in keys)
+    return first[:1] != b"{" or any(_is_text(sliced_members(first), key) for key in keys)
 
 
 def _is_text(members: dict[str, bytes], key: str) -> bool:

@@ -24,7 +24,7 @@ from lore.model import events as e
 from lore.model import items, lenient
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
-from lore.model.jsonslice import array, parts, table
+from lore.model.jsonslice import array, raw_members, sliced_members
 from lore.model.mask import cut_masked
 from lore.model.results.assemble import AssembledTurn, changes_of_reset
 from lore.model.turn import Prompt, Segment, Turn
@@ -44,7 +44,7 @@ class LoreLog(LineReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        kind = (table(next(each(head), b"")) or {}).get("kind", b"")
+        kind = (raw_members(next(each(head), b"")) or {}).get("kind", b"")
         return lenient.snake(text_of(kind)) in e.KINDS
 
     def _record(self, line: Line) -> list[Read] | None:
@@ -95,7 +95,7 @@ def _kind_of(data: bytes) -> str:
     try:
         kind = bytes(_KIND.decode(data).kind)
     except (ValueError, RecursionError):
-        kind = parts(data).get("kind", b"")
+        kind = sliced_members(data).get("kind", b"")
     return text_of(kind) if kind else ""
 
 
@@ -199,14 +199,14 @@ class AssembledLog(LineReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        return (table(next(each(head), b"")) or {}).keys() >= _OPENING
+        return (raw_members(next(each(head), b"")) or {}).keys() >= _OPENING
 
     def _record(self, line: Line) -> list[Read] | None:
         record = _decoded(line.data)
         return None if record is None else [self._turn(record, line)]
 
     def _odd(self, line: Line) -> list[Read]:
-        self._chains.pop(text_of((table(line.data) or {}).get("chain", b"")), None)
+        self._chains.pop(text_of((raw_members(line.data) or {}).get("chain", b"")), None)
         return [problem(Code.MALFORMED_RECORD, "no turn of an assembled session: missing or wrong fields", line)]
 
     def _lose(self) -> None:

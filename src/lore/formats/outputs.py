@@ -32,7 +32,7 @@ from lore.formats.contents import (
     opened,
     unescaped,
 )
-from lore.model.jsonslice import array, is_json, table
+from lore.model.jsonslice import array, is_json, raw_members
 from lore.model.limits import BODY_BYTES
 from lore.model.turn import Output
 
@@ -60,13 +60,13 @@ def items_of_events(events: Iterable[bytes]) -> bytes:
     """Put together the events of a stream, each as JSON; the first that a dialect knows says whose they are."""
     left = iter(events)
     for raw in left:
-        event = table(raw) or {}
+        event = raw_members(raw) or {}
         if event.get("type", b"").startswith(b'"response.'):
             return _response_items(chained([raw], left))
         made = next((kind() for knows, kind in _DIALECTS if knows(event)), None)
         if made is not None:
             made.take(event)
-            for following in filter(None, map(table, left)):
+            for following in filter(None, map(raw_members, left)):
                 made.take(following)
             answer = made.answer()
             return array_of([answer]) if answer else b""
@@ -100,11 +100,11 @@ def _response_items(events: Iterable[bytes]) -> bytes:
     items = list[bytes]()
     output = b""
     for raw in events:
-        event = (table(raw) or {}) if any(word in raw for word in _TELLING) else {}
+        event = (raw_members(raw) or {}) if any(word in raw for word in _TELLING) else {}
         if event.get("type") == _ITEM:
             items += [event["item"]] if "item" in event else []
         elif "response" in event:
-            output = output_in(table(event["response"]) or {}) or output
+            output = output_in(raw_members(event["response"]) or {}) or output
     return array_of(items) if output in (b"", b"[]") and items else output
 
 
@@ -203,13 +203,13 @@ class _AnthropicParts:
         elif self._over:
             return
         elif kind == b'"content_block_start"':
-            members = table(event.get("content_block", b""))
+            members = raw_members(event.get("content_block", b""))
             if members:
                 self._blocks.begin(place, members)
         elif kind == b'"content_block_stop"':
             self._blocks.close(place)
         elif kind == b'"content_block_delta"' and (block := self._blocks.at(place)) is not None:
-            delta = table(event.get("delta", b"")) or {}
+            delta = raw_members(event.get("delta", b"")) or {}
             kind = delta.get("type", b"")
             for key in self._TEXTS.get(kind, ()):
                 block.text(key, delta.get(key, b""))
@@ -232,17 +232,17 @@ class _ChatParts:
         self._any = False
 
     def take(self, event: dict[str, bytes]) -> None:
-        delta = table(_first(event.get("choices", b"")).get("delta", b"")) or {}
+        delta = raw_members(_first(event.get("choices", b"")).get("delta", b"")) or {}
         self._any = self._any or bool(delta)
         self._message.once({"role": delta.get("role", b"")})
         for key in self._TEXTS:
             self._message.text(key, delta.get(key, b""))
-        for call in filter(None, map(table, array(delta.get("tool_calls", b"")))):
+        for call in filter(None, map(raw_members, array(delta.get("tool_calls", b"")))):
             self._call(call)
 
     def _call(self, piece: dict[str, bytes]) -> None:
         """Take a piece of a call; one without a place is whole, as some gateways send it."""
-        number, function = piece.pop("index", b""), table(piece.pop("function", b"")) or {}
+        number, function = piece.pop("index", b""), raw_members(piece.pop("function", b"")) or {}
         place = self._next if number in (b"", b"null") else _place(number)
         if place is None:
             return
@@ -276,9 +276,9 @@ class _GeminiParts:
 
     def take(self, event: dict[str, bytes]) -> None:
         if "candidates" not in event:  # wrapped once more, as a client's gateway does
-            event = table(event.get("response", b"")) or {}
-        content = table(_first(event.get("candidates", b"")).get("content", b"")) or {}
-        for part in filter(None, map(table, array(content.get("parts", b"")))):
+            event = raw_members(event.get("response", b"")) or {}
+        content = raw_members(_first(event.get("candidates", b"")).get("content", b"")) or {}
+        for part in filter(None, map(raw_members, array(content.get("parts", b"")))):
             self._part(part)
 
     def _part(self, part: dict[str, bytes]) -> None:
@@ -304,25 +304,25 @@ class _ConverseParts:
         self._blocks = _Blocks()
 
     def take(self, event: dict[str, bytes]) -> None:
-        event = next((table(event[name]) or {} for name in self.NAMES if name in event), event)
+        event = next((raw_members(event[name]) or {} for name in self.NAMES if name in event), event)
         place = event.get("contentBlockIndex", b"")
         if "start" in event:
-            start = table(event["start"]) or {}
+            start = raw_members(event["start"]) or {}
             for kind in ("toolUse", "toolResult"):
-                if kind in start and (members := table(start[kind])) is not None:
+                if kind in start and (members := raw_members(start[kind])) is not None:
                     self._blocks.begin(place, {f"{kind}.{key}": value for key, value in members.items()})
         elif "delta" not in event:
             self._blocks.close(place)
         elif (block := self._blocks.at(place, begins=True)) is not None:
-            self._grow(block, table(event["delta"]) or {})
+            self._grow(block, raw_members(event["delta"]) or {})
 
     def _grow(self, block: _Growing, delta: dict[str, bytes]) -> None:
         block.text("text", delta.get("text", b""))
         block.element("citations", delta.get("citation", b""))
-        block.text("toolUse.partial", (table(delta.get("toolUse", b"")) or {}).get("input", b""))
+        block.text("toolUse.partial", (raw_members(delta.get("toolUse", b"")) or {}).get("input", b""))
         for raw in array(delta.get("toolResult", b"")):
             block.element("toolResult.content", raw)
-        for key, value in (table(delta.get("reasoningContent", b"")) or {}).items():
+        for key, value in (raw_members(delta.get("reasoningContent", b"")) or {}).items():
             block.text(f"reasoning.{key}", value)
 
     def answer(self) -> bytes:
@@ -380,7 +380,7 @@ def _with_input(block: dict[str, bytes], key: str) -> dict[str, bytes]:
 def _first(raw: bytes) -> dict[str, bytes]:
     """Return the first of several answers: by its number, where it has one."""
     for answer in array(raw):
-        members = table(answer) or {}
+        members = raw_members(answer) or {}
         if members.get("index", b"0") == b"0":
             return members
     return {}

@@ -26,7 +26,7 @@ from lore.formats.lines import each
 from lore.formats.unrecognised import members
 from lore.model.codes import Problem
 from lore.model.deferred import Registry
-from lore.model.jsonslice import Sliced, table
+from lore.model.jsonslice import Sliced, raw_members
 from lore.model.results.found import FormatResult, Holds
 
 
@@ -238,7 +238,7 @@ def reader_of(head: bytes) -> Reader | None:
     if is_crowded(head):
         return None
     line = next(each(head), b"").strip(SPACE)
-    opening = table(line) or {}
+    opening = raw_members(line) or {}
     if len(line) == len(head.strip(SPACE)) and is_plain_request(opening):
         return Bodies(Sliced.of(line, opening))  # by far the most in folders of bodies: the others need not look
     for name, row in FORMATS.items():
@@ -271,7 +271,9 @@ def brought(head: bytes) -> Brought | None:
     missing = [row for row in _BROUGHT if row.name not in FORMATS and row.may_be(head)]
     if not missing:
         return None
-    keys = {key for line in islice(each(head), _RECORDS_SEEN) for key in table(line) or ()} or members(head).keys()
+    keys = {key for line in islice(each(head), _RECORDS_SEEN) for key in raw_members(line) or ()} or members(
+        head
+    ).keys()
     return next((row for row in missing if row.members <= keys), None)
 
 

@@ -30,7 +30,7 @@ from lore.formats.lore_log import LoreLog, event_of
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code
 from lore.model.events import Usage
-from lore.model.jsonslice import array, table
+from lore.model.jsonslice import array, raw_members
 from lore.model.lenient import snake
 
 Members = dict[str, bytes]
@@ -72,13 +72,13 @@ class Sidecode(LoreLog):
         """
         signs = speaks = False
         for number, line in enumerate(each(head)):
-            members = table(line)
+            members = raw_members(line)
             if members is None or number == _LOOKED_AT:
                 break
             kind = text_of(members.get("kind", b""))
             if kind not in _KINDS or not _KINDS[kind] >= members.keys():
                 return False
-            item = table(members.get("item", b"")) or {}
+            item = raw_members(members.get("item", b"")) or {}
             if kind == "append" and text_of(item.get("type", item.get("kind", b""))) not in _ITEMS:
                 continue
             speaks = speaks or not kind.startswith("turn_")
@@ -86,7 +86,7 @@ class Sidecode(LoreLog):
         return signs and speaks
 
     def _record(self, line: Line) -> list[Read] | None:
-        members = table(line.data)
+        members = raw_members(line.data)
         kind = "" if members is None else text_of(members.get("kind", b""))
         if members is None or kind not in _KINDS:
             return super()._record(line)
@@ -102,7 +102,7 @@ class Sidecode(LoreLog):
 
 
 def _append(members: Members, seen: _SidecodeSeen) -> Members:
-    item = {snake(key): value for key, value in (table(members.get("item", b"")) or {}).items()}
+    item = {snake(key): value for key, value in (raw_members(members.get("item", b"")) or {}).items()}
     item.setdefault("type", item.pop("kind", b"null"))
     kind = text_of(item["type"])
     if kind == "tool_call":
@@ -121,7 +121,7 @@ def _append(members: Members, seen: _SidecodeSeen) -> Members:
 
 def _with_output(members: Members) -> Members:
     """Return a call, or a patch of one, with the output that its detail holds; where it failed its error says that."""
-    output = (table(members.get("detail", b"")) or {}).get("output", b"")
+    output = (raw_members(members.get("detail", b"")) or {}).get("output", b"")
     says = output[:1] == b'"' and output != b'""' and members.get("error", b"null") == b"null"
     return {"output": output, **members} if says else members
 
@@ -130,7 +130,7 @@ def _with_images(item: Members) -> Members:
     """Return a user's message as blocks: its text, and its images; one of an unknown shape stays as it is."""
     blocks = [object_of({"type": b'"text"', "text": item.pop("text", b'""')})]
     for image in array(item.pop("images")):
-        found = {snake(key): value for key, value in (table(image) or {}).items()}
+        found = {snake(key): value for key, value in (raw_members(image) or {}).items()}
         if found.get("media_type", b"")[:1] == found.get("data", b"")[:1] == b'"':
             block = {"type": b'"image"', "media_type": found["media_type"], "data": found["data"]}
         else:
@@ -154,7 +154,7 @@ def _start(members: Members, seen: _SidecodeSeen) -> Members:
 
 def _end(members: Members, seen: _SidecodeSeen) -> Members:
     members = {"turn": encode(seen.turn), **members}
-    counters = table(members.get("usage", b"")) or {}
+    counters = raw_members(members.get("usage", b"")) or {}
     bill = billed_of(object_of({snake(key): value for key, value in counters.items()}))
     if bill is not None:
         if seen.answers > 1:  # the sum of several requests is known, what the last of them was billed is not

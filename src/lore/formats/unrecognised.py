@@ -7,7 +7,7 @@ from itertools import islice
 
 from lore.formats.beginning import BOM, SPACE, SQLITE
 from lore.formats.lines import each
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]:,]', re.DOTALL)
 _TABLE = re.compile(rb"CREATE TABLE (?:IF NOT EXISTS )?[\"'`\[]?(\w{1,64})", re.IGNORECASE)
@@ -65,7 +65,7 @@ def looks_like(head: bytes) -> tuple[str, str]:
     lines = [line.strip(SPACE) for line in islice(each(head), 2)]
     if first == b"[":
         return "a JSON array", ""
-    what = "JSON Lines" if len(lines) == 2 and all(table(line) is not None for line in lines) else "a JSON object"
+    what = "JSON Lines" if len(lines) == 2 and all(raw_members(line) is not None for line in lines) else "a JSON object"
     names = list(members(head))
     return (_with(what, "members", names), "") if names else ("", "")
 

@@ -31,7 +31,7 @@ from lore.model.items import (
     ThinkingBlock,
     ToolCall,
 )
-from lore.model.jsonslice import array, members, table
+from lore.model.jsonslice import array, member_ranges, raw_members
 
 _LATEST = 32_503_680_000  # seconds: the year 3000
 LATEST_MS = _LATEST * 1000
@@ -94,7 +94,7 @@ class Parts(Generic[K]):
             return Other(Raw(raw))
         config, known = part.__struct_config__, {"type", *part.__struct_fields__}
         strict = config.forbid_unknown_fields  # which the slow lane does not heed
-        odd = strict and any(member.key not in known for member in members(raw))
+        odd = strict and any(member.key not in known for member in member_ranges(raw))
         return part if not odd and self.are_sound((part,)) else Other(Raw(raw))
 
 
@@ -249,9 +249,9 @@ def said_in(content: bytes | Raw) -> Said:
     """
     said = Said([], [], [])
     for block in blocks_in(Raw(content)):
-        own = (table(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
+        own = (raw_members(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
         kind, name = text_in(own.get("type", b"")), text_in(own.get("id", own.get("tool_use_id", b"")))
-        image = (table(own.get("source", b"")) or {}) if own.get("data", b"")[:1] != b'"' else own
+        image = (raw_members(own.get("source", b"")) or {}) if own.get("data", b"")[:1] != b'"' else own
         thought = own.get("thinking" if kind == "thinking" else "text", b"")
         if kind == "tool_use" and name:
             given = own.get("input", b"")

@@ -34,7 +34,7 @@ from lore.model.cause import Cause, Place
 from lore.model.codes import CODES, SEVERITY, CauseKind, Code, Problem, actor_of, fix_of
 from lore.model.events import Usage
 from lore.model.evidence import Damage, Evidence, Paused
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.results import Finding, SecondaryCause
 from lore.model.turn import Turn
 from lore.prefix.overlap import PromptPlace, locate_difference
@@ -274,7 +274,7 @@ def _is_done(pair: Pair, cause: Cause) -> bool:
 
 def _is_pinned(turn: Turn) -> bool:
     """Tell whether a request names the one provider that a router may give it to (OpenRouter's `provider`)."""
-    wish = (table(turn.prompt.params.get("provider", b"")) or {}) if turn.basis is None else {}
+    wish = (raw_members(turn.prompt.params.get("provider", b"")) or {}) if turn.basis is None else {}
     if (named := wish.get("only")) is None and wish.get("allow_fallbacks") == b"false":
         named = wish.get("order")
     return named is not None and named[:1] == b"[" and len(decode(named)) == 1

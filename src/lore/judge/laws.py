@@ -32,7 +32,7 @@ from lore.model.canonical import printable, text_of
 from lore.model.cause import Place
 from lore.model.codes import Code
 from lore.model.differences import BreakpointsMissing, OrphanPair, ProgramText, VolatileText
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.limits import ENVELOPE_BYTES, VARYING_TEXT
 from lore.model.mask import mask
 from lore.model.results import Finding
@@ -206,19 +206,19 @@ def _call_of(segment: Segment, envelope: bytes) -> ToolPart | None:
         return None
     if segment.kind == "envelope":
         return _of_envelope(segment)
-    own = table(data) or {}
+    own = raw_members(data) or {}
     for kind, key, answers in _CALL_IDS:
         if own.get("type") == kind and key in own:
             return ToolPart(0, text_of(own[key]), answers, path)
     for member, key, answers in _MEMBERS:
-        inner = table(own.get(member, b"")) or {}
+        inner = raw_members(own.get(member, b"")) or {}
         if key in inner:
             return ToolPart(0, text_of(inner[key]), answers, path)
     return ToolPart(0, text_of(own["id"]), False, path) if ".tool_calls[" in path and "id" in own else None  # noqa: FBT003
 
 
 def _of_envelope(segment: Segment) -> ToolPart | None:
-    own = table(b"{" + segment.data + b"}") or {}
+    own = raw_members(b"{" + segment.data + b"}") or {}
     kind = own.get("type", b"").strip(b'"')
     if own.get("role") == b'"tool"' and "tool_call_id" in own:
         return ToolPart(0, text_of(own["tool_call_id"]), answers=True, path=segment.path)

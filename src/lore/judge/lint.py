@@ -35,7 +35,7 @@ from lore.model.differences import (
     VaryingText,
     VolatileText,
 )
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.mask import mask
 from lore.model.results import Finding
 from lore.model.turn import Prompt, Segment, Turn
@@ -219,9 +219,9 @@ def _text_of(segment: Segment) -> str:
     """Return the text of a system block, or the description of a tool."""
     if segment.section != "tools":
         return block_of(segment).text or ""
-    own = table(segment.json) or {}
+    own = raw_members(segment.json) or {}
     for key in ("function", "toolSpec"):
-        own = table(own.get(key, b"")) or own
+        own = raw_members(own.get(key, b"")) or own
     return text_of(own["description"]) if own.get("description", b"")[:1] == b'"' else ""
 
 
@@ -282,7 +282,7 @@ def _latest_answer(prompt: Prompt) -> int:
     """Return the place of the envelope of the model's last message, which the request before did not have; 0: none."""
     for place in range(len(prompt.messages) - 1, -1, -1):
         segment = prompt.messages[place]
-        if segment.kind == "envelope" and (table(segment.json) or {}).get("role") in _ANSWERS:
+        if segment.kind == "envelope" and (raw_members(segment.json) or {}).get("role") in _ANSWERS:
             return len(prompt.head) + place
     return 0
 

@@ -38,7 +38,7 @@ from lore.model.differences import (
     VolatileText,
 )
 from lore.model.evidence import Evidence
-from lore.model.jsonslice import array, table
+from lore.model.jsonslice import array, raw_members
 from lore.model.mask import mask
 from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.turn import Prompt, Segment, Turn
@@ -113,7 +113,7 @@ def _unmarkable(turn: Turn, rule: BreakpointRule) -> Iterator[Broken]:
             continue
         shown = ""
         if reason == "lifetime":
-            ttl = (table(value) or {}).get("ttl", b"")
+            ttl = (raw_members(value) or {}).get("ttl", b"")
             shown = printable(mask(ttl.decode("utf-8", "replace"))[:40])
         elif reason == "section":
             shown = segment.section
@@ -135,7 +135,9 @@ def _reason(turn: Turn, rule: BreakpointRule, segment: Segment, at: int, value: 
     if segment.section not in rule.sections:
         return "section"
     if segment.kind == "tool":
-        deferred = b'"defer_loading"' in segment.data and (table(segment.data) or {}).get("defer_loading") == b"true"
+        deferred = (
+            b'"defer_loading"' in segment.data and (raw_members(segment.data) or {}).get("defer_loading") == b"true"
+        )
         return "deferred-tool" if deferred else _lifetime(rule, value)
     block = block_of(segment)
     if block.kind == "thinking":
@@ -144,14 +146,14 @@ def _reason(turn: Turn, rule: BreakpointRule, segment: Segment, at: int, value: 
         return "empty-text"
     if rule.field == "prompt_cache_breakpoint" and b'"mode"' in value and at >= len(prompt.head):
         message = prompt.messages[message_start(prompt, at - len(prompt.head))]
-        if (table(message.json) or {}).get("role") == b'"assistant"':
+        if (raw_members(message.json) or {}).get("role") == b'"assistant"':
             return "not-input"
     return _lifetime(rule, value)
 
 
 def _lifetime(rule: BreakpointRule, value: bytes) -> Unmarkable | None:
     """Return that a breakpoint asks for a lifetime that cannot be asked for."""
-    if not rule.lifetimes or (table(value) or {}).get("ttl", b"null") == b"null":
+    if not rule.lifetimes or (raw_members(value) or {}).get("ttl", b"null") == b"null":
         return None
     return None if lifetime_of(value) in rule.lifetimes else "lifetime"
 
@@ -187,13 +189,13 @@ def _field_in(segment: Segment) -> str:
     ends = data if len(data) <= 2 * _ENDS else data[:_ENDS] + data[-_ENDS:]
     if not any(needle in ends for needle in _NEEDLES):
         return ""
-    members = table(segment.json) or {}
+    members = raw_members(segment.json) or {}
     for name in _FIELDS_OF_ANY:
-        if any(name in inner for inner in (members, *(table(members.get(key, b"")) or {} for key in _INNER))):
+        if any(name in inner for inner in (members, *(raw_members(members.get(key, b"")) or {} for key in _INNER))):
             return name
-    result = table(members.get("toolResult", b"")) or {}
+    result = raw_members(members.get("toolResult", b"")) or {}
     blocks = array(result.get("content", b""))
-    return "inside cachePoint" if any([*(table(block) or {})] == ["cachePoint"] for block in blocks) else ""
+    return "inside cachePoint" if any([*(raw_members(block) or {})] == ["cachePoint"] for block in blocks) else ""
 
 
 _INNER = ("function", "toolSpec", "providerOptions")
@@ -351,9 +353,9 @@ def _drops_reasoning(prompt: Prompt) -> bool:
     """Tell whether a request of a reasoning model answers calls, without what the model thought before them."""
     if prompt.dialect != "openai-responses" or b"encrypted_content" in prompt.params.get("include", b""):
         return False
-    if (table(prompt.params.get("reasoning", b"")) or {}).get("effort", b"null") in (b"null", b'"none"'):
+    if (raw_members(prompt.params.get("reasoning", b"")) or {}).get("effort", b"null") in (b"null", b'"none"'):
         return False
-    kinds = {(table(part.json) or {}).get("type") for part in prompt.messages if part.kind == "envelope"}
+    kinds = {(raw_members(part.json) or {}).get("type") for part in prompt.messages if part.kind == "envelope"}
     return _CALL in kinds and _REASONING not in kinds
 
 

@@ -27,7 +27,7 @@ from lore.model.canonical import text_of
 from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.evidence import EditedByProvider, MessagesTakenBack, SummaryFound, TailReplaced
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.labels import find_labels
 from lore.model.limits import USER_SEGMENTS
 from lore.model.turn import Prompt, Segment
@@ -283,7 +283,7 @@ def replaced_tail(left: Prompt, right: Prompt) -> ReplacedTail | None:
     repeated = any(segment.data in blocks for segment in right.messages.since(ends))
     if repeated and place > end:  # sent again with the same end: what changed stands before it
         return None
-    role = (table(b"{" + envelope.data + b"}") or {}).get("role", b"")
+    role = (raw_members(b"{" + envelope.data + b"}") or {}).get("role", b"")
     return ReplacedTail(begin, tail, text_of(role) if role[:1] == b'"' else "", repeated, place > end)
 
 

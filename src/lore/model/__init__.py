@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from lore.model.items import Status as Status, TextBlock as TextBlock, ThinkingBlock as ThinkingBlock
     from lore.model.items import ToolCall as ToolCall, UserMessage as UserMessage, is_absent as is_absent
     from lore.model.jsonslice import array as array, element_ranges as element_ranges, is_json as is_json
-    from lore.model.jsonslice import members as members, parts as parts, table as table
-    from lore.model.jsonslice import without_member as without_member
+    from lore.model.jsonslice import member_ranges as member_ranges, raw_members as raw_members
+    from lore.model.jsonslice import sliced_members as sliced_members, without_member as without_member
     from lore.model.ledger import LedgerRow as LedgerRow
     from lore.model.limits import RECORD_BYTES as RECORD_BYTES
     from lore.model.mask import cut_masked as cut_masked, mask_credentials as mask_credentials
@@ -53,7 +53,7 @@ __getattr__ = public_names(
             "AssistantMessage Block CompactDivider Item NULL OpaqueItem RawBlock Status TextBlock ThinkingBlock "
             "ToolCall UserMessage is_absent"
         ),
-        "jsonslice": "array element_ranges is_json members parts table without_member",
+        "jsonslice": "array element_ranges is_json member_ranges raw_members sliced_members without_member",
         "ledger": "LedgerRow",
         "limits": "RECORD_BYTES",
         "mask": "cut_masked mask_credentials",

@@ -20,7 +20,7 @@ from msgspec import Raw, Struct
 
 from lore.model.canonical import encode, text_of
 from lore.model.items import NULL, Block, RawBlock, TextBlock, is_absent
-from lore.model.jsonslice import array, object_of, table
+from lore.model.jsonslice import array, object_of, raw_members
 from lore.model.vector import common_prefix
 
 Speaker: TypeAlias = Literal["user", "assistant"]
@@ -65,7 +65,7 @@ class InsertText(NamedTuple):
     @property
     def blocks(self) -> tuple[Block, ...]:
         """Its text as a block, or the blocks of the provider's message as they were recorded."""
-        content = (table(self.message) or {}).get("content", b"")
+        content = (raw_members(self.message) or {}).get("content", b"")
         if content[:1] == b"[":
             return tuple([RawBlock(Raw(raw)) for raw in array(content)])
         return (TextBlock(Raw(self.text)),) if self.text != b'""' else ()
@@ -88,14 +88,14 @@ def insert_texts(content: Raw) -> tuple[InsertText, ...] | None:
 
 def _insert_text(raw: bytes) -> InsertText | None:
     """Read one element of an insert's content; None if it is neither a text nor a message of a provider's API."""
-    members = table(raw) or {}
+    members = raw_members(raw) or {}
     role, content = _SPEAKERS.get(members.get("role", b'"user"')), members.get("content", b"")
     text = members.get("text", content)
     if role is not None and text[:1] == b'"':
         return InsertText(role, text, b"" if "text" in members else raw)
     if role is None or content[:1] != b"[":
         return None
-    blocks = [table(block) for block in array(content)]
+    blocks = [raw_members(block) for block in array(content)]
     if any(block is None for block in blocks):
         return None
     texts = [text_of(block["text"]) for block in blocks if block and block.get("text", b"")[:1] == b'"']
@@ -104,7 +104,7 @@ def _insert_text(raw: bytes) -> InsertText | None:
 
 def place_in(selector: Raw) -> int | None:
     """Return the place that a selector names; None if it cannot be read."""
-    members = table(bytes(selector)) or {}
+    members = raw_members(bytes(selector)) or {}
     place = members.get("insert_at", members.get("insertAt", b""))
     is_readable = members.get("target") == b'"messages"' and place.isdigit() and len(place) <= 15
     return int(place) if is_readable else None
@@ -112,14 +112,14 @@ def place_in(selector: Raw) -> int | None:
 
 def is_behind(selector: Raw, content: Raw) -> bool:
     """Return whether a delta extends the message of tool results: its selector says so, and its content is text."""
-    members = table(bytes(selector)) or {}
+    members = raw_members(bytes(selector)) or {}
     texts = insert_texts(content) or ()
     return members.get("behind") == b'"results"' and all(text.role == "user" and not text.message for text in texts)
 
 
 def with_place(selector: Raw, place: int) -> Raw:
     """Return a selector that names another place, with all other fields as they are."""
-    members = table(bytes(selector)) or {}
+    members = raw_members(bytes(selector)) or {}
     members["insertAt" if "insertAt" in members and "insert_at" not in members else "insert_at"] = str(place).encode()
     return Raw(object_of(members))
 
@@ -137,7 +137,7 @@ def delta_news(delta: Insert) -> DeltaNews:
 
     Empty for a damaged selector or one of another program.
     """
-    mut = table((table(bytes(delta.selector)) or {}).get("mut", b"null")) or {}
+    mut = raw_members((raw_members(bytes(delta.selector)) or {}).get("mut", b"null")) or {}
     return DeltaNews(
         _signatures(mut.get("changed", b"[]"), "id"),
         tuple([text_of(name) for name in array(mut.get("removed", b"[]")) if name[:1] == b'"']),
@@ -148,7 +148,7 @@ def delta_news(delta: Insert) -> DeltaNews:
 def _signatures(raw: bytes, key: str) -> dict[str, str]:
     signatures: dict[str, str] = {}
     for entry in array(raw):
-        members = table(entry) or {}
+        members = raw_members(entry) or {}
         name, signature = members.get(key, b""), members.get("h", b'""')
         if name[:1] == b'"' and signature[:1] == b'"':
             signatures[text_of(name)] = text_of(signature)

@@ -2,7 +2,7 @@
 
 msgspec's `Raw` does the work. It refuses escapes of lone surrogates, which JavaScript writes (`"\\ud83d"` of an emoji
 that was cut in two): in such text these escapes are exchanged for others while msgspec slices it, or a regular
-expression finds the pieces. Only `table` and `is_json` validate; the other functions expect valid JSON.
+expression finds the pieces. Only `raw_members` and `is_json` validate; the other functions expect valid JSON.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def is_json(data: bytes) -> bool:
     return True
 
 
-def table(raw: bytes) -> dict[str, bytes] | None:
+def raw_members(raw: bytes) -> dict[str, bytes] | None:
     """Return the values of a JSON object by key, the last of equal keys; None if `raw` is not a JSON object."""
     if isinstance(raw, Sliced):
         return dict(raw.members)
@@ -139,17 +139,17 @@ def table(raw: bytes) -> dict[str, bytes] | None:
 # Not validated
 
 
-def parts(raw: bytes) -> dict[str, bytes]:
+def sliced_members(raw: bytes) -> dict[str, bytes]:
     """Return the values of an object inside valid JSON text by key; anything else has none.
 
-    Unlike `table` it does not check that the bytes are UTF-8, which costs as much as slicing.
+    Unlike `raw_members` it does not check that the bytes are UTF-8, which costs as much as slicing.
     """
     if isinstance(raw, Sliced):
         return dict(raw.members)
     try:
         return {key: bytes(value) for key, value in _TABLE.decode(raw).items()} if raw[:1] in _MAY_OPEN else {}
     except (ValueError, RecursionError):
-        return table(raw) or {}
+        return raw_members(raw) or {}
 
 
 def array(raw: bytes) -> list[bytes]:
@@ -197,7 +197,7 @@ class Member(NamedTuple):
     end: int  # where the value ends
 
 
-def members(raw: bytes) -> list[Member]:
+def member_ranges(raw: bytes) -> list[Member]:
     """Return the members of a JSON object in order, duplicates included; anything else has none."""
     try:
         fast = _TABLE.decode(raw)
@@ -227,7 +227,7 @@ def element_ranges(raw: bytes) -> list[tuple[int, int]]:
 
 def without_member(raw: bytes, key: str) -> bytes:
     """Return an object's bytes with every member of this name cut out, its comma too."""
-    for member in reversed([member for member in members(raw) if member.key == key]):
+    for member in reversed([member for member in member_ranges(raw) if member.key == key]):
         end = _skip_space(raw, member.end)
         if raw[end : end + 1] == b",":
             raw = raw[: member.start] + raw[_skip_space(raw, end + 1) :]
@@ -255,7 +255,7 @@ def leaf_in(raw: bytes, offset: int) -> tuple[str, int]:
 
 def _values(raw: bytes) -> Iterator[tuple[str, int, int]]:
     if raw[:1] == b"{":
-        yield from (("." + printable(member.key), member.value, member.end) for member in members(raw))
+        yield from (("." + printable(member.key), member.value, member.end) for member in member_ranges(raw))
         return
     at = 1
     for number, element in enumerate(array(raw)):
@@ -276,11 +276,11 @@ def value_at(raw: bytes, path: str, uncounted: str = "") -> tuple[int, int] | No
     for step in _STEP.finditer(path):
         inside, found = raw[start:end], None
         if step[1] is None:
-            found = next(((m.value, m.end) for m in reversed(members(inside)) if m.key == step[2]), None)
+            found = next(((m.value, m.end) for m in reversed(member_ranges(inside)) if m.key == step[2]), None)
         else:
             ranges = element_ranges(inside)
             if uncounted:
-                ranges = [one for one in ranges if [m.key for m in members(inside[slice(*one)])] != [uncounted]]
+                ranges = [one for one in ranges if [m.key for m in member_ranges(inside[slice(*one)])] != [uncounted]]
             found = ranges[int(step[1])] if int(step[1]) < len(ranges) else None
         if found is None:
             return None

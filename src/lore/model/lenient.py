@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import FieldInfo, fields
 
 from lore.model.canonical import decode, text_of
-from lore.model.jsonslice import array, is_json, table
+from lore.model.jsonslice import array, is_json, raw_members
 
 T = TypeVar("T")
 _UNDERSCORE = re.compile("(?<=[a-z0-9])_([a-z])")
@@ -68,7 +68,7 @@ def _convert(raw: bytes, kind: Any) -> Any:
     for option in options:
         container, inner = get_origin(option), get_args(option)
         if container is dict and raw[:1] == b"{":
-            return {key: _convert(value, inner[1]) for key, value in (table(raw) or {}).items()}
+            return {key: _convert(value, inner[1]) for key, value in (raw_members(raw) or {}).items()}
         if container in (list, tuple) and raw[:1] == b"[":
             elements = array(raw)
             kinds = inner if container is tuple and inner[-1] is not Ellipsis else inner[:1] * len(elements)
@@ -93,7 +93,7 @@ def _fields(struct: Any) -> dict[str, FieldInfo]:
 
 
 def _struct(raw: bytes, structs: list[Any]) -> Any:
-    given = table(raw) or {}
+    given = raw_members(raw) or {}
     struct = _tagged(given, structs)
     known, values = _fields(struct), dict[str, Any]()
     for key, value in given.items():

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 from lore.model.canonical import canonical, decode, encode, text_of
 from lore.model.differences import BlockKind
-from lore.model.jsonslice import array, table
+from lore.model.jsonslice import array, raw_members
 from lore.model.limits import ENVELOPE_BYTES
 from lore.model.turn import Prompt, Segment
 
@@ -46,11 +46,11 @@ def block_of(segment: Segment, envelope: bytes = b"") -> BlockParts:
     """Return the parts of a segment; `envelope` is that of its message."""
     data = segment.data
     if segment.kind == "envelope":
-        return BlockParts("envelope", table(segment.json) or {}, None)
+        return BlockParts("envelope", raw_members(segment.json) or {}, None)
     around = envelope[:ENVELOPE_BYTES]
     if data[:1] == b'"':
         return BlockParts(_kind_by_envelope(around) or "text", {}, text_of(data))
-    members = table(data) or {}
+    members = raw_members(data) or {}
     kind = _kind_by_members(members)
     if kind in ("text", "other"):
         kind = _kind_by_envelope(around) or kind
@@ -87,11 +87,11 @@ def _text_in(members: dict[str, bytes]) -> str | None:
         if raw[:1] == b"[":
             return _join_texts(raw)
     for key in _RESULTS.intersection(members):
-        inner = table(members[key]) or {}
+        inner = raw_members(members[key]) or {}
         raw = inner.get("content") or inner.get("response") or b""
         if raw[:1] == b"[":
             return _join_texts(raw)
-        values = list((table(raw) or {}).values())
+        values = list((raw_members(raw) or {}).values())
         only = values[0] if len(values) == 1 else b""
         return text_of(only) if only[:1] == b'"' else raw.decode("utf-8", "replace")
     return None
@@ -103,14 +103,14 @@ def _join_texts(raw: bytes) -> str:
 
 def blocks_in(raw: bytes) -> list[dict[str, bytes]]:
     """Return the members of each block of a JSON array."""
-    return [table(block) or {} for block in array(raw)]
+    return [raw_members(block) or {} for block in array(raw)]
 
 
 def images_in(block: BlockParts) -> list[bytes]:
     """Return the images of a result, as JSON."""
-    inner = next((table(block.members[key]) or {} for key in _RESULTS if key in block.members), block.members)
+    inner = next((raw_members(block.members[key]) or {} for key in _RESULTS if key in block.members), block.members)
     content = inner.get("content") or inner.get("output") or b""
-    return [part for part in array(content) if _kind_by_members(table(part) or {}) == "image"]
+    return [part for part in array(content) if _kind_by_members(raw_members(part) or {}) == "image"]
 
 
 def members_around_text(block: BlockParts) -> tuple[bytes, ...] | None:
@@ -138,7 +138,7 @@ def has_text_for_image(before: BlockParts, after: BlockParts) -> bool:
 
 def differing_arguments(before: BlockParts, after: BlockParts) -> tuple[str, str] | None:
     """Return the arguments of two calls that are written as text, if nothing else differs."""
-    functions = [table(block.members.get("function", b"")) or {} for block in (before, after)]
+    functions = [raw_members(block.members.get("function", b"")) or {} for block in (before, after)]
     raw = [function.pop("arguments", b"") for function in functions]
     if functions[0] != functions[1] or any(arguments[:1] != b'"' for arguments in raw):
         return None

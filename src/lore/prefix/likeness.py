@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeAlias, cast
 from msgspec.structs import replace
 
 from lore.model.canonical import decode, text_of
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.limits import ANSWER_SEGMENTS, CHAIN_REPLY_BYTES
 from lore.model.providers import place_in, provider_of
 from lore.model.turn import Exchange, Output, Prompt, Segment, StreamedOutput
@@ -90,7 +90,7 @@ def _session_in_body(prompt: Prompt) -> str:
     raw = prompt.params.get("metadata", b"")
     if b"session_" not in raw:
         return ""
-    match = _SESSION.search(text_of((table(raw) or {}).get("user_id", b'""')))
+    match = _SESSION.search(text_of((raw_members(raw) or {}).get("user_id", b'""')))
     return "" if match is None else match[1] or match[2]
 
 

@@ -15,7 +15,7 @@ from lore.model.canonical import canonical, printable, text_of
 from lore.model.cause import Cause
 from lore.model.codes import CODES, CauseKind, Code
 from lore.model.differences import BetasChanged, CostsFrom, ModelFamily, ParameterChanged, Setting
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.mask import mask
 from lore.model.providers import provider_of
 from lore.model.turn import Call, Prompt
@@ -124,7 +124,7 @@ def _find_field_changes(previous: dict[str, bytes], current: dict[str, bytes]) -
             continue
         changes = [FieldChange(name, before, after)]
         if name in _NESTED:
-            old, new = table(before or b"") or {}, table(after or b"") or {}
+            old, new = raw_members(before or b"") or {}, raw_members(after or b"") or {}
             changes = [FieldChange(f"{name}.{key}", old.get(key), new.get(key)) for key in dict.fromkeys((*old, *new))]
         cached = [change for change in changes if name in _FIELDS or change.field in _FIELDS]
         found += [one for one in cached if _effective(one.field, one.previous) != _effective(one.field, one.current)]

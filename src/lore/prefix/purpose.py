@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from lore.model.deferred import pattern
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.turn import Call, Prompt, Segment
 from lore.prefix.blocks import block_of
 from lore.prefix.likeness import is_model_message
@@ -75,7 +75,7 @@ def _is_probe(prompt: Prompt) -> bool:
     limits each answer to a few tokens has a system prompt.
     """
     params = prompt.params
-    nested = [table(params.get(name, b"null")) or {} for name in ("generationConfig", "inferenceConfig")]
+    nested = [raw_members(params.get(name, b"null")) or {} for name in ("generationConfig", "inferenceConfig")]
     limits = [members.get(name, b"") for members in (params, *nested) for name in _LIMITS]
     asked = [int(raw) for raw in limits if raw.isdigit() and len(raw) < 9]
     has_system = any(segment.section == "system" for segment in prompt.head)

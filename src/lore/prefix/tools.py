@@ -18,7 +18,7 @@ from lore.model.codes import Code
 from lore.model.differences import EmptyMember, HashesMoved, ToolsChanged
 from lore.model.events import PromptHashes
 from lore.model.fact import Own
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.turn import Segment
 from lore.prefix.blocks import differ_in_empty_members, is_empty
 from lore.prefix.overlap import has_same_content
@@ -159,20 +159,20 @@ def _explain_spelling(old: Segment, new: Segment, at: int) -> Cause | None:
 
 def _definition(members: dict[str, bytes]) -> dict[str, bytes]:
     """Return the members of a tool's definition, which OpenAI and Bedrock nest in another object."""
-    return table(members.get("function", b"null")) or table(members.get("toolSpec", b"null")) or members
+    return raw_members(members.get("function", b"null")) or raw_members(members.get("toolSpec", b"null")) or members
 
 
 def is_deferred(tool: Segment) -> bool:
     """Return whether a tool is only announced, and loaded when a search finds it."""
     if b'"defer_loading"' not in tool.data:
         return False
-    members = table(tool.data) or {}
+    members = raw_members(tool.data) or {}
     return b"true" in (members.get("defer_loading"), _definition(members).get("defer_loading"))
 
 
 def tool_name(tool: Segment) -> str:
     """Return the name of a tool of any provider's shape."""
-    members = table(tool.json) or {}
+    members = raw_members(tool.json) or {}
     definition = _definition(members)
     if "name" not in definition and "type" not in definition and len(members) == 1:  # one of the provider's own tools
         return printable(next(iter(members)))

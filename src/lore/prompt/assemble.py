@@ -26,7 +26,7 @@ from lore.model.codes import Code, Problem
 from lore.model.events import Mark
 from lore.model.inserts import Insert
 from lore.model.items import NULL, CompactDivider, Item, OpaqueItem, TextBlock, is_absent
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.mask import cut_masked
 from lore.model.state import Chain, Entry, FoldedSession
 from lore.model.turn import Prompt, Segment
@@ -287,7 +287,7 @@ class Assembler:
     def _params_with_key(self, session: FoldedSession, chain: Chain) -> dict[str, bytes]:
         """Return the request's parameters, with the key under which the API looks for the shared part's cache."""
         if chain.params is not self._params[0]:
-            self._params = (chain.params, table(bytes(chain.params)) or {})
+            self._params = (chain.params, raw_members(bytes(chain.params)) or {})
         params = self._params[1]
         if not session.is_own or self.rules.breakpoints != "lore" or self._cache_key is None:
             return params
@@ -400,8 +400,8 @@ def _duplicate_tools(tools: tuple[Raw, ...]) -> tuple[Problem, ...]:
 
 
 def _tool_name(tool: Raw) -> str:
-    outer = table(bytes(tool)) or {}
-    inner = table(outer.get("function", b"null")) or outer
+    outer = raw_members(bytes(tool)) or {}
+    inner = raw_members(outer.get("function", b"null")) or outer
     return text_of(inner["name"]) if "name" in inner else ""
 
 
@@ -422,7 +422,7 @@ class UnsupportedRecords:
         for place, entry in enumerate(entries.since(same), same):
             if isinstance(entry.item, OpaqueItem):
                 self._places.append(place)
-                kind = (table(bytes(entry.item.record)) or {}).get("type", b"")
+                kind = (raw_members(bytes(entry.item.record)) or {}).get("type", b"")
                 self._types = self._types.append(text_of(kind) if kind[:1] == b'"' else "opaque")
         self._entries = entries
         return self._types

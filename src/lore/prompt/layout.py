@@ -29,7 +29,7 @@ from lore.model import labels
 from lore.model.canonical import decode, encode, printable, text_of
 from lore.model.codes import Code, Problem
 from lore.model.inserts import Insert, insert_texts, token
-from lore.model.jsonslice import array, table
+from lore.model.jsonslice import array, raw_members
 from lore.model.mask import cut_masked
 from lore.model.state import Chain, Entry, FoldedSession
 from lore.model.turn import Segment
@@ -91,11 +91,11 @@ def plain_texts(texts: tuple[SystemText, ...]) -> tuple[SystemText, ...]:
         if text.text[:1] != b"{":
             found.append(text)
             continue
-        outer = table(text.text) or {}
-        inner = outer if "text" in outer else table(next(iter(outer.values()), b"")) or outer
+        outer = raw_members(text.text) or {}
+        inner = outer if "text" in outer else raw_members(next(iter(outer.values()), b"")) or outer
         for key in ("text", "content", "parts"):
             value = inner.get(key, b"")
-            blocks = [inner] if key == "text" else [table(block) or {} for block in array(value)]
+            blocks = [inner] if key == "text" else [raw_members(block) or {} for block in array(value)]
             strings = [block["text"] for block in blocks if block.get("text", b"")[:1] == b'"']
             if key == "content" and value[:1] == b'"':
                 strings = [value]
@@ -220,10 +220,10 @@ def tail_of(session: FoldedSession, context: Raw, *, authority: bool) -> TailTex
     """Render a turn's context; with `authority` quoted text is wrapped as data."""
     parts: list[str] = []
     problems: list[Problem] = []
-    table = _parts_of(context, problems)
+    raw_members = _parts_of(context, problems)
     for name, (render, quoted) in _PARTS.items():
         try:
-            text = render(table.get(name)).strip("\n")
+            text = render(raw_members.get(name)).strip("\n")
             text = text if text.strip() else ""
         except _WrongTypeError as error:
             problems.append(Problem(Code.MALFORMED_RECORD, f"context {name}: {error}"))
@@ -232,9 +232,9 @@ def tail_of(session: FoldedSession, context: Raw, *, authority: bool) -> TailTex
             layers = [text_of(bytes(layer.text)).strip() for layer in session.turn_layers]
             text = "\n\n".join(part for part in [*layers, text] if part)
         if text:
-            outside = quoted or (name == "working_context" and isinstance(table.get(name), str))
+            outside = quoted or (name == "working_context" and isinstance(raw_members.get(name), str))
             parts.append(wrap(session.id, name, text) if authority and outside else text)
-    unknown = [key for key in table if key not in _PARTS]
+    unknown = [key for key in raw_members if key not in _PARTS]
     if unknown:
         names = printable(cut_masked(", ".join(sorted(unknown)), 80))
         problems.append(Problem(Code.UNKNOWN_RECORD, f"context has unknown parts: {names}"))
@@ -321,12 +321,12 @@ def _working(value: Any) -> str:
         return f"{labels.WORKING_CONTEXT}\n{value}"
     if not isinstance(value, dict):
         raise _WrongTypeError("expected a text or {project_dir, recent_files}")
-    table = cast("dict[str, Any]", value)
+    raw_members = cast("dict[str, Any]", value)
     lines = [labels.WORKING_CONTEXT]
-    directory = _plain(table.get("project_dir"))
+    directory = _plain(raw_members.get("project_dir"))
     if directory and not _has_odd_characters(directory):
         lines.append(f"project_dir: {directory}")
-    files = table.get("recent_files", [])
+    files = raw_members.get("recent_files", [])
     if not isinstance(files, list):
         raise _WrongTypeError("recent_files is not a list")
     names = [name for name in map(_plain, cast("list[Any]", files)) if name and not _has_odd_characters(name)]

@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from lore.model.canonical import encode, text_of
 from lore.model.inserts import insert_texts, place_in, with_place
-from lore.model.jsonslice import array, element_ranges, is_json, members, parts, table
+from lore.model.jsonslice import array, element_ranges, is_json, member_ranges, raw_members, sliced_members
 
 
 class GatewayDelta(NamedTuple):
@@ -45,7 +45,7 @@ class GatewayDelta(NamedTuple):
 
 def row_of(raw: bytes) -> GatewayDelta | None:
     """Parse a row, its JSON columns as texts or as JSON; None if it is corrupt."""
-    own = table(raw) or {}
+    own = raw_members(raw) or {}
     seq, session = own.get("seq", b""), own.get("session_id", b"")
     selector, content = (_column(own.get(key, b"")) for key in ("selector", "content"))
     if not seq.isdigit() or len(seq) > 15 or session[:1] != b'"' or place_in(Raw(selector)) is None:
@@ -74,7 +74,7 @@ def safe_place(messages: Sequence[bytes], desired: int) -> int:
 
 def _calls(raw: bytes) -> bool:
     """Return whether a message is the model's and calls tools."""
-    own = parts(raw)
+    own = sliced_members(raw)
     if own.get("role") != b'"assistant"':
         return False
     if own.get("tool_calls", b"null").strip(b"[] \t\r\nnul"):
@@ -85,13 +85,13 @@ def _calls(raw: bytes) -> bool:
 
 def _is_result(raw: bytes) -> bool:
     """Return whether a message holds results of calls: nothing may come between it and the calls."""
-    own = parts(raw)
+    own = sliced_members(raw)
     content = own.get("content", b"")
     return own.get("role") == b'"tool"' or (b"tool_result" in content and _holds(content, b'"tool_result"'))
 
 
 def _holds(content: bytes, kind: bytes) -> bool:
-    return content[:1] == b"[" and any(parts(block).get("type") == kind for block in array(content))
+    return content[:1] == b"[" and any(sliced_members(block).get("type") == kind for block in array(content))
 
 
 def replay(body: bytes, rows: Iterable[GatewayDelta]) -> tuple[bytes, tuple[GatewayDelta, ...]]:
@@ -100,7 +100,7 @@ def replay(body: bytes, rows: Iterable[GatewayDelta]) -> tuple[bytes, tuple[Gate
     A body without messages is returned as it is.
     """
     listed = tuple(rows)
-    at = next(((m.value, m.end) for m in reversed(members(body)) if m.key == "messages"), (0, 0))
+    at = next(((m.value, m.end) for m in reversed(member_ranges(body)) if m.key == "messages"), (0, 0))
     raw = body[at[0] : at[1]]
     ranges = element_ranges(raw) if raw[:1] == b"[" else []
     if not ranges or not listed:
@@ -121,5 +121,5 @@ def replay(body: bytes, rows: Iterable[GatewayDelta]) -> tuple[bytes, tuple[Gate
 
 def messages_of(body: bytes) -> list[bytes]:
     """Return the messages of a request body; none if it has no list of them."""
-    raw = parts(body).get("messages", b"")
+    raw = sliced_members(body).get("messages", b"")
     return array(raw) if raw[:1] == b"[" else []

@@ -33,7 +33,7 @@ from lore.formats.lore_log import LoreLog
 from lore.model.canonical import encode as encode_json
 from lore.model.codes import Code, Problem
 from lore.model.events import Event, OpaqueEvent, SessionStarted, Usage, encode
-from lore.model.jsonslice import array, is_json, object_of, table
+from lore.model.jsonslice import array, is_json, object_of, raw_members
 from lore.model.mask import cut_masked
 from lore.model.turn import Exchange, Turn
 from lore.prompt.replay import GatewayDelta, messages_of, replay, row_of
@@ -183,7 +183,7 @@ def read_rows(name: str, problems: Problems) -> list[GatewayDelta]:
     for number, raw in enumerate(_records(path), 1):
         row = row_of(raw)
         if row is None:
-            seq = cut_masked((table(raw) or {}).get("seq", b"?").decode("utf-8", "replace"), 20)
+            seq = cut_masked((raw_members(raw) or {}).get("seq", b"?").decode("utf-8", "replace"), 20)
             problems.add(Problem(Code.UNREADABLE_DELTA, f"row {number} (seq {seq}) is corrupt; skipped"), shown)
         elif not session or row.session == session:
             found.append(row)

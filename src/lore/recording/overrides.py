@@ -22,7 +22,7 @@ from lore.model.canonical import decode, encode
 from lore.model.codes import Problem
 from lore.model.events import MAIN, OpaqueEvent, SessionChanged, SessionStarted
 from lore.model.items import NULL, is_absent
-from lore.model.jsonslice import array, is_json, table
+from lore.model.jsonslice import array, is_json, raw_members
 from lore.model.results.measured import Measurement
 from lore.model.turn import Exchange
 from lore.recording import corpus
@@ -116,7 +116,7 @@ def _system(path: str, data: bytes) -> bytes:
     start = data.lstrip(SPACE)[:1]
     if path.endswith(".json") or (start in (b'"', b"[", b"{") and is_json(data)):
         found = _value(path, data)
-        held = table(found)
+        held = raw_members(found)
         return _texts(path, held["system"] if held is not None and "system" in held else found)
     try:
         return encode(data.decode("utf-8"))
@@ -131,7 +131,7 @@ def _texts(path: str, raw: bytes) -> bytes:
         raise _fault(path, " holds no system prompt", HINT_SYSTEM)
     texts: list[bytes] = []
     for number, element in enumerate(array(raw)):
-        block = table(element) or {}
+        block = raw_members(element) or {}
         text = block.get("text", b"") if block.get("type") == b'"text"' else element
         if text[:1] != b'"':
             reason = f": element {number} of the system prompt is neither a string nor a text block"
@@ -143,7 +143,7 @@ def _texts(path: str, raw: bytes) -> bytes:
 def _tools(path: str, data: bytes) -> tuple[bytes, ...]:
     """Read tools in the order given; a set, each tool under its name, has none: it is ordered by name."""
     found = _value(path, data)
-    held = table(found)
+    held = raw_members(found)
     if (
         held
         and "tools" not in held

@@ -38,7 +38,7 @@ from lore.errors import reason_of
 from lore.formats.folders import API, CLINE_TASK, KIMI_SESSION, OPENHANDS, TASK_FILES, UI, PackHeader
 from lore.formats.http import links, session_in
 from lore.model.canonical import printable
-from lore.model.jsonslice import array, table
+from lore.model.jsonslice import array, raw_members
 from lore.model.limits import DIRECTORY_BYTES, INFLATION, MEMBER_BYTES, RECORD_BYTES
 from lore.model.times import decode_time
 from lore.recording import filesystem
@@ -208,7 +208,7 @@ def _table(path: str) -> dict[str, bytes]:
         if (filesystem.status(path).size or 0) > RECORD_BYTES:
             return {}
         with filesystem.opened(path) as file:
-            return table(file.read(RECORD_BYTES)) or {}
+            return raw_members(file.read(RECORD_BYTES)) or {}
     except (OSError, ValueError):
         return {}
 

@@ -24,7 +24,7 @@ from lore.formats.base import Read
 from lore.model import events as e
 from lore.model.canonical import printable
 from lore.model.items import AssistantMessage, Block, TextBlock, ToolCall, UserMessage
-from lore.model.jsonslice import array, object_of, table
+from lore.model.jsonslice import array, object_of, raw_members
 from lore.model.turn import Call, Exchange, Memo, Prompt, Segment, Turn
 from lore.model.vector import Vector
 from lore.prefix.purpose import is_summary
@@ -151,7 +151,7 @@ class _RequestChain:
         while same < len(before) and (start := min(message.start for message in before[same:])) < same:
             same = start
         new = group_messages(segments.since(before[same - 1].end if same else 0))
-        first = table(write_object(new[0], self._dialect.lists)) if new else None
+        first = raw_members(write_object(new[0], self._dialect.lists)) if new else None
         is_answered = not is_cut and self._reader.is_reply(first or {})
         if not is_answered:
             yield from self.read_response()  # the model said it, and this request does not hold it
@@ -171,7 +171,7 @@ class _RequestChain:
         """Read messages; `response` names the response that the first of them belong to, if they are of one."""
         for segments in messages:
             raw, at = write_object(segments, self._dialect.lists), len(self._messages)
-            own = table(raw) or {}
+            own = raw_members(raw) or {}
             end = len(segments) + (self._messages[-1].end if at else 0)
             self._messages.append(_SentMessage(len(segments), end, at))
             if is_reply := self._reader.is_reply(own):
@@ -200,7 +200,7 @@ class _RequestChain:
         """Yield the results of calls that a message holds, then what else it says."""
         blocks, message = list[Block](), self._messages[-1]
         for piece in self._reader.split_message(raw, own):
-            result = result_of(table(piece) or {})
+            result = result_of(raw_members(piece) or {})
             call_id = "" if result is None else printable(result.call_id) or next(iter(self._calls), "")
             if result is None or call_id not in self._calls:
                 blocks.append(self._reader.read_block(piece))
@@ -241,7 +241,7 @@ class _RequestChain:
 def _head_of(prompt: Prompt) -> dict[str, Any]:
     """Return the other parts of a request, as fields of `session_started`."""
     pieces = [segment for segment in prompt.head if segment.kind != "envelope"]
-    system = [text_in(table(part.data) or {}) or part.data for part in pieces if part.section == "system"]
+    system = [text_in(raw_members(part.data) or {}) or part.data for part in pieces if part.section == "system"]
     params = {name: value for name, value in prompt.params.items() if prompt.partial or name != "previous_response_id"}
     tools = tuple([Raw(part.data) for part in pieces if part.section == "tools"])
     texts, fields = Raw(b"[" + b",".join(system) + b"]"), Raw(object_of(params))

@@ -32,7 +32,7 @@ from lore.formats.registry import is_by_time, measures_cache
 from lore.model.canonical import string_in
 from lore.model.codes import Code, Problem
 from lore.model.events import TurnCompleted, TurnFailed
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.limits import HELD_BYTES, HELD_REQUESTS, RESPONSE_BYTES
 from lore.model.providers import model_in
 from lore.model.turn import Exchange, Memo, Output, Prompt, Segment, Turn
@@ -344,6 +344,6 @@ def _items(prompt: Prompt) -> int:
 
 def _conversation(prompt: Prompt) -> str:
     """Return the name of a conversation that the provider keeps; no response is named like that."""
-    given = table(prompt.params.get("conversation", b"")) or {}
+    given = raw_members(prompt.params.get("conversation", b"")) or {}
     name = string_in(prompt.params, "conversation") or string_in(given, "id")
     return f"conversation {name}" if name else ""

@@ -30,7 +30,7 @@ from lore.model.items import (
     UserMessage,
     is_absent,
 )  # fmt: skip
-from lore.model.jsonslice import array, parts, table
+from lore.model.jsonslice import array, raw_members, sliced_members
 from lore.model.mask import mask
 from lore.model.results.store import FoldResult, InjectedResult, KnowledgeResult, TurnResult
 from lore.model.times import parse_timestamp
@@ -188,8 +188,8 @@ def _compaction(divider: CompactDivider) -> str:
 
 
 def _kind(record: bytes) -> str:
-    members = table(record) or {}
-    kinds = (members.get("type", b""), (table(members.get("attachment", b"")) or {}).get("type", b""))
+    members = raw_members(record) or {}
+    kinds = (members.get("type", b""), (raw_members(members.get("attachment", b"")) or {}).get("type", b""))
     return " ".join(short(text_of(kind), 60) for kind in kinds if kind)
 
 
@@ -224,11 +224,13 @@ _SEALED = {
 
 def _sealed(raw: bytes) -> str:
     """Say what a block is whose text the provider encrypted, and its own summary; empty for any other."""
-    own = table(raw) or {}
+    own = raw_members(raw) or {}
     what = _SEALED.get(text_of(own.get("type", b"null")))
     if what is None:
         return ""
-    told = [parts(part).get("text", b"") for key in ("summary", "content") for part in array(own.get(key, b""))]
+    told = [
+        sliced_members(part).get("text", b"") for key in ("summary", "content") for part in array(own.get(key, b""))
+    ]
     words = [text_of(text) for text in told if text[:1] == b'"']
     if any(words):
         return f"[{what}: {short(' '.join(words), 60)}]"

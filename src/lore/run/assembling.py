@@ -19,7 +19,7 @@ from lore.fold import inserts
 from lore.model.canonical import encode
 from lore.model.events import Event, TurnStarted
 from lore.model.items import is_absent
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.results import assemble as results
 from lore.model.results import copy_fields
 from lore.model.state import FoldedSession
@@ -158,7 +158,7 @@ def _shown(segment: Segment, breakpoint: Raw | None) -> results.AssembledSegment
 def whole(turn: Turn, dialect: Dialect) -> bytes:
     """Write a turn with its whole body, verbatim; text that is no JSON as a JSON string."""
     body = dialect.write(turn.prompt)
-    is_text = turn.prompt.fidelity == "rendered" or table(body) is None
+    is_text = turn.prompt.fidelity == "rendered" or raw_members(body) is None
     shown = Raw(encode(body.decode("utf-8")) if is_text else body)
     return msgspec.json.encode(results.WholeTurn(turn.number, turn.chain, turn.prompt.dialect, shown)) + b"\n"
 

@@ -22,7 +22,7 @@ from lore.formats.outputs import items_of_events
 from lore.model.canonical import decode, encode, text_of
 from lore.model.events import Usage, Verdict
 from lore.model.items import Block, RawBlock, TextBlock, ThinkingBlock, ToolCall, is_blank
-from lore.model.jsonslice import array, is_json, table, without_member
+from lore.model.jsonslice import array, is_json, raw_members, without_member
 from lore.model.mask import cut_masked
 from lore.sdk.objects import chunks_of, final, plain
 
@@ -90,15 +90,15 @@ def reply_of(response: object, dialect: str, *, prefix: str = "call") -> Reply:
         events = [_unwrapped(encode(plain(chunk))) for chunk in chunks]
         if not events:
             raise LoreError("the stream has no chunks", hint="it was read before: give the list of its chunks")
-        found = next(filter(None, (_shape_of(table(event) or {}) for event in events)), "")
-        _check(found, dialect, response, table(events[0]) or {})
-        stopped = next(filter(None, (_stop_in(dialect, table(event) or {}) for event in reversed(events))), None)
+        found = next(filter(None, (_shape_of(raw_members(event) or {}) for event in events)), "")
+        _check(found, dialect, response, raw_members(events[0]) or {})
+        stopped = next(filter(None, (_stop_in(dialect, raw_members(event) or {}) for event in reversed(events))), None)
         reply = _made(dialect, items_of_events(events), answer_of_events(events), stopped, prefix)
         if reply.calls and stopped in _UNDER_WAY:  # a path that was cut is another path
             raise LoreError("the stream ended within a call", hint="`session.failed(error)`, and ask again")
         return reply
     raw = encode(plain(response))
-    members = table(raw) or {}
+    members = raw_members(raw) or {}
     if dialect == "anthropic" and [*members] == ["role", "content"] and members["content"][:1] == b'"':
         return reply_of(text_of(members["content"]), dialect)  # as a message of Chat Completions, which is text, too
     _check(_shape_of(members), dialect, response, members)
@@ -111,14 +111,16 @@ def reply_of(response: object, dialect: str, *, prefix: str = "call") -> Reply:
 
 def _made(dialect: str, items: bytes, answer: ParsedAnswer, stopped: str | None, prefix: str) -> Reply:
     reader = READERS[dialect](dialect, prefix)
-    parts = tuple(part for item in array(items or b"[]") if (own := table(item)) for part in reader.parts(item, own))
+    parts = tuple(
+        part for item in array(items or b"[]") if (own := raw_members(item)) for part in reader.parts(item, own)
+    )
     return Reply(parts, answer.usage, answer.verdict, answer.response_id, stopped)
 
 
 def _check(found: str, dialect: str, response: object, members: dict[str, bytes]) -> None:
     """Raise LoreError for what is no answer in this dialect."""
     if found == "error" or (not found and "error" in members):
-        told = table(members.get("error", b"")) or members
+        told = raw_members(members.get("error", b"")) or members
         text = cut_masked(text_of(told.get("message", b"null")), 200)
         message = "".join(char if char.isprintable() else " " for char in text)
         raise LoreError(f"the provider answered with an error: {message}",
@@ -139,7 +141,7 @@ _CONVERSE = ("messageStart", "contentBlockStart", "contentBlockDelta", "contentB
 
 def _unwrapped(event: bytes) -> bytes:
     """Return an event of ConverseStream that stands under its name where its usage is looked for."""
-    own = table(event) or {}
+    own = raw_members(event) or {}
     return own["metadata"] if [*own] == ["metadata"] else event
 
 
@@ -191,7 +193,7 @@ def _stop_in(dialect: str, members: dict[str, bytes]) -> str | None:
         for key in path:
             value = own.get(key, b"")
             value = next(iter(array(value)), b"") if value[:1] == b"[" else value
-            own = table(value) or {}
+            own = raw_members(value) or {}
         if value[:1] == b'"':
             return text_of(value)
     return None
@@ -215,7 +217,7 @@ class ItemReader:
         if content[:1] == b'"' and not is_blank(content):
             yield TextBlock(Raw(content))
         for block in array(content):
-            yield self.block(block, table(block) or {})
+            yield self.block(block, raw_members(block) or {})
 
     def split_message(self, item: bytes, own: dict[str, bytes]) -> list[bytes]:
         """Return the blocks of a message that is not the model's; the message itself if it has no list of blocks."""
@@ -224,7 +226,7 @@ class ItemReader:
 
     def read_block(self, raw: bytes) -> Block:
         """Read a piece of a message that is not the model's, or a block of a result."""
-        own = table(raw) or {}
+        own = raw_members(raw) or {}
         text = raw if raw[:1] == b'"' else own.get(self.key, b"") if own.get("type") in (None, b'"message"') else b""
         if text[:1] == b'"':
             return TextBlock(Raw(text))
@@ -302,14 +304,14 @@ class _ChatReply(ItemReader):
         if own.get("refusal", b"null") not in _NOTHING:
             yield RawBlock(Raw(b'{"type":"refusal","refusal":' + own["refusal"] + b"}"), self._dialect)
         for call in array(own.get("tool_calls", b"")):
-            yield self._called(call, table(call) or {})
+            yield self._called(call, raw_members(call) or {})
 
     def block(self, raw: bytes, own: dict[str, bytes]) -> Part:
         return self.text(raw, own, "type") if own.get("type") == b'"text"' and "text" in own else self.raw(raw)
 
     def _called(self, raw: bytes, own: dict[str, bytes]) -> ToolCall:
         raw = without_member(raw, "index") if "index" in own else raw
-        called = table(own.get("function", own.get("custom", b""))) or {}
+        called = raw_members(own.get("function", own.get("custom", b""))) or {}
         given, exact = _input_of(called.get("arguments", called.get("input", b'""')))
         exact = exact and "function" in own and not _more(own, "id", "type", "function", "index")
         if "function" in own and any(f'"{key}"'.encode() in own["function"] for key in _ADDED):
@@ -331,7 +333,7 @@ class _Responses(ItemReader):
         return super().split_message(item, own) if own.get("role") == b'"user"' else [item]
 
     def read_block(self, raw: bytes) -> Block:
-        own = table(raw) or {}
+        own = raw_members(raw) or {}
         is_item = "role" in own and own["role"] != b'"user"'  # instructions in mid-conversation stay an item
         return self.raw(raw) if is_item else super().read_block(raw)
 
@@ -346,7 +348,7 @@ class _Responses(ItemReader):
         if own.get("content", b"")[:1] == b'"':
             yield TextBlock(Raw(own["content"]))
             return
-        parts = [table(part) or {} for part in array(own.get("content", b""))]
+        parts = [raw_members(part) or {} for part in array(own.get("content", b""))]
         texts = [part["text"] for part in parts if part.get("type") == b'"output_text"' and "text" in part]
         more = _more(own, "type", "role", "content", "id", "status") or any(_more(part, *self._PART) for part in parts)
         cited = any(part.get("annotations", b"[]") not in _NOTHING for part in parts)
@@ -380,7 +382,7 @@ class _GeminiReply(ItemReader):
 
     def parts(self, item: bytes, own: dict[str, bytes]) -> Iterator[Part]:
         for part in array(own.get("parts", b"")):
-            own = {key: value for key, value in (table(part) or {}).items() if value != b"null"}
+            own = {key: value for key, value in (raw_members(part) or {}).items() if value != b"null"}
             yield self.block(b"{" + b",".join([encode(key) + b":" + value for key, value in own.items()]) + b"}", own)
 
     def block(self, raw: bytes, own: dict[str, bytes]) -> Part:
@@ -389,7 +391,7 @@ class _GeminiReply(ItemReader):
             return self.text(raw, own, "thought")
         if called is None:
             return self.raw(raw)
-        call = {key: value for key, value in (table(called) or {}).items() if value != b"null"}
+        call = {key: value for key, value in (raw_members(called) or {}).items() if value != b"null"}
         call_id = text_of(call["id"]) if call.get("id", b'""') != b'""' else ""
         exact = call_id and not _more(own, "functionCall", "function_call") and not _more(call, "id", "name", "args")
         name, given = text_of(call.get("name", b'""')), call.get("args", b"{}")
@@ -398,8 +400,8 @@ class _GeminiReply(ItemReader):
 
 class _ConverseReply(ItemReader):
     def block(self, raw: bytes, own: dict[str, bytes]) -> Part:
-        call, thought = table(own.get("toolUse", b"")), table(own.get("reasoningContent", b"")) or {}
-        reasoning = table(thought.get("reasoningText", b"")) or {}
+        call, thought = raw_members(own.get("toolUse", b"")), raw_members(own.get("reasoningContent", b"")) or {}
+        reasoning = raw_members(thought.get("reasoningText", b"")) or {}
         if "text" in own:
             return self.text(raw, own)
         if call is not None and "toolUseId" in call and len(own) == 1:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 from msgspec.structs import replace
 
 from lore.model.canonical import canonical, encode
-from lore.model.jsonslice import object_of, table
+from lore.model.jsonslice import object_of, raw_members
 from lore.store.base import (
     EMPTY,
     VERSION,
@@ -152,7 +152,7 @@ def merge_metadata(known: bytes, new: bytes) -> bytes:
     """Return a JSON object with the keys of `new` over those of `known`; raises StoreError for other JSON."""
     if new.strip(b" \t\r\n") == b"{}":
         return known
-    members, before = table(new), table(known)
+    members, before = raw_members(new), raw_members(known)
     if members is None:
         raise StoreError("metadata is not a JSON object", hint="give an object")
     return object_of({**(before or {}), **members})

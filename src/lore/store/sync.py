@@ -31,7 +31,7 @@ from lore.model.canonical import decode
 from lore.model.canonical import encode as encode_json
 from lore.model.codes import Code, Problem
 from lore.model.events import KINDS, MAIN, Append, OpaqueEvent, Remove, SessionStarted, encode
-from lore.model.jsonslice import members, without_member
+from lore.model.jsonslice import member_ranges, without_member
 from lore.model.results.store import StoreAppended
 from lore.model.times import format_timestamp
 from lore.store.base import EMPTY, ConflictError, DamagedError, Head, SessionData, SessionDelta, Store
@@ -114,7 +114,7 @@ def session_id_of(header: bytes) -> str:
 
 def rename_session(header: bytes, session_id: str) -> bytes:
     """Return a header with another session id; its other bytes stay."""
-    found = [member for member in members(header) if lenient.snake(member.key) == "session_id"]
+    found = [member for member in member_ranges(header) if lenient.snake(member.key) == "session_id"]
     for member in reversed(found):
         header = header[: member.value] + encode_json(session_id) + header[member.end :]
     return header
@@ -432,7 +432,7 @@ def parse_line(line: bytes) -> AppendedEvent:
     if kind == "saved":
         raise LoreError("a `saved` record is a store's own note, and not an event", hint="leave it out")
     key = "number" if kind == "knowledge" else "id"
-    values = [decode(line[span.value : span.end]) for span in members(line) if span.key == key]
+    values = [decode(line[span.value : span.end]) for span in member_ranges(line) if span.key == key]
     if not values or (kind not in KINDS and isinstance(values[-1], str)):  # a record of others has ids of its own
         return AppendedEvent(line, kind, None)
     number = values[-1]

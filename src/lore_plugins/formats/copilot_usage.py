@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from lore.model import table, text_of
+from lore.model import raw_members, text_of
 from lore.recording import databases
 
 MOST_ROWS = 30_000  # of a session: one for each request
@@ -54,8 +54,12 @@ def line_of(rows: list[UsageRow], problem: str) -> bytes:
 def session_in(first: bytes) -> str | None:
     """Return the session of a log with these first bytes, None if it is not Copilot's."""
     line = first[:_FIRST].lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0]
-    own = table(line) or {}
-    named = (table(own.get("data", b"")) or {}).get("sessionId", b"") if own.get("type") == b'"session.start"' else b""
+    own = raw_members(line) or {}
+    named = (
+        (raw_members(own.get("data", b"")) or {}).get("sessionId", b"")
+        if own.get("type") == b'"session.start"'
+        else b""
+    )
     return text_of(named) if named[:1] == b'"' else None
 
 

@@ -35,9 +35,9 @@ from lore.model import (
     array,
     cut_masked,
     element_ranges,
-    members,
+    member_ranges,
     printable,
-    table,
+    raw_members,
 )
 from lore.model import events as e
 from lore_plugins.formats import flue_messages as messages
@@ -113,8 +113,8 @@ class FluePath:
         waiting, state.waiting = state.waiting, []
         first = state.entries[waiting[0]] if waiting else None
         last = state.entries[waiting[-1]] if waiting else None
-        answer = messages.answer_of(table(last.raw) or {}) if last and last.kind == "assistant" else None
-        at = state.created or (messages.word(table(first.raw) or {}, "timestamp") if first else "") or None
+        answer = messages.answer_of(raw_members(last.raw) or {}) if last and last.kind == "assistant" else None
+        at = state.created or (messages.word(raw_members(first.raw) or {}, "timestamp") if first else "") or None
         state.model = answer.model if answer else None
         place = self.state.place
         self.state.place = (first.line, first.byte) if first else (1, 0)
@@ -245,7 +245,7 @@ class FluePath:
 
     def _begin_of(self, at: int) -> int:
         """Return the index of the first entry that the compaction at an index keeps; its own if it keeps none."""
-        own = table(self.state.entries[self.state.path[at]].raw) or {}
+        own = raw_members(self.state.entries[self.state.path[at]].raw) or {}
         return min(at, self._places.get(messages.word(own, "firstKeptEntryId"), at))
 
     def _kept(self, at: int) -> list[str]:
@@ -274,7 +274,7 @@ class FluePath:
 
     def _say(self, name: str) -> None:
         entry = self.state.entries[name]
-        own = table(entry.raw) or {}
+        own = raw_members(entry.raw) or {}
         at = messages.word(own, "timestamp") or None
         if entry.kind == _RESULT:
             self.emit(replace(messages.result_of(own), at=at), entry)
@@ -289,9 +289,9 @@ class FluePath:
     def _answer(self, name: str, entry: FlueEntry) -> None:
         """Emit an answer as a turn, sent at the time of the entry before it."""
         state = self.state
-        own = table(entry.raw) or {}
+        own = raw_members(entry.raw) or {}
         answer = messages.answer_of(own)
-        before = table(state.entries[state.path[-2]].raw) or {} if len(state.path) > 1 else own
+        before = raw_members(state.entries[state.path[-2]].raw) or {} if len(state.path) > 1 else own
         at = messages.word(own, "timestamp") or None
         if answer.model is not None and answer.model != state.model:
             state.model = answer.model
@@ -320,7 +320,7 @@ class FluePath:
 
     def _compact(self, name: str, kept: list[str]) -> None:
         entry = self.state.entries[name]
-        own = table(entry.raw) or {}
+        own = raw_members(entry.raw) or {}
         before = own.get("tokensBefore", b"")
         self.emit(
             e.CompactApplied(
@@ -338,7 +338,7 @@ class FluePath:
             if entry.kind == _COMPACTION:
                 yield name
             elif entry.kind == _RESULT:
-                call = self.state.calls.get(messages.call_of(table(entry.raw) or {}))
+                call = self.state.calls.get(messages.call_of(raw_members(entry.raw) or {}))
                 if call is not None:
                     yield call
             yield from (item.uuid for item in self._items(name))
@@ -379,7 +379,7 @@ class Flue(RecordReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        own = table(next(iter(first_records(head)), b"")) or {}
+        own = raw_members(next(iter(first_records(head)), b"")) or {}
         if own.keys() >= _ENTRY:
             return messages.kind_of(own) != ""
         if own:
@@ -389,7 +389,7 @@ class Flue(RecordReader):
         return at >= 0 and _OPENING.match(head, at) is not None and b'"parentId"' in head
 
     def _values(self, data: bytes, line: Line) -> Sequence[Read]:
-        own, path = table(data) or {}, self._path
+        own, path = raw_members(data) or {}, self._path
         path.state.place = line.number, line.byte
         if own.get("entries", b"")[:1] == b"[":
             self._session(data, own, line)
@@ -419,9 +419,9 @@ class Flue(RecordReader):
         """Read a whole session; each entry has its own place in the file."""
         self._header(own)
         listed, path = own["entries"], self._path
-        start = line.data.find(data[:1]) + next(m.value for m in reversed(members(data)) if m.key == "entries")
+        start = line.data.find(data[:1]) + next(m.value for m in reversed(member_ranges(data)) if m.key == "entries")
         ranges = element_ranges(listed)
-        names = {messages.word(table(listed[begin:end]) or {}, "id") for begin, end in ranges}
+        names = {messages.word(raw_members(listed[begin:end]) or {}, "id") for begin, end in ranges}
         path.remove([name for name in path.state.entries if name not in names])
         number, before = line.number + line.data.count(b"\n", 0, start), 0
         for begin, end in ranges:
@@ -433,7 +433,7 @@ class Flue(RecordReader):
 
     def _put(self, raw: bytes) -> None:
         """Add an entry; one with a known id changes nothing."""
-        own, path = table(raw) or {}, self._path
+        own, path = raw_members(raw) or {}, self._path
         name = messages.word(own, "id")
         if not name or "type" not in own:
             path.problem(Code.UNKNOWN_RECORD, "neither a header, an entry nor a delta; kept as opaque")

@@ -24,7 +24,7 @@ from lore.model import (
     TextBlock,
     ToolCall,
     UserMessage,
-    table,
+    raw_members,
     text_of,
 )
 from lore.model import events as e
@@ -53,7 +53,7 @@ def kind_of(own: Members) -> str:
     kind = word(own, "type")
     if kind != "message":
         return kind if kind in ENTRIES else ""
-    role = word(table(own.get("message", b"null")) or {}, "role")
+    role = word(raw_members(own.get("message", b"null")) or {}, "role")
     return role if role in ROLES else ""
 
 
@@ -65,9 +65,9 @@ def word(own: Members, key: str) -> str:
 
 def items_of(name: str, raw: bytes) -> tuple[Item, ...]:
     """Return the items of an entry; a tool's result or a compaction has none."""
-    own = table(raw) or {}
+    own = raw_members(raw) or {}
     kind = kind_of(own)
-    message = table(own.get("message", b"null")) or {}
+    message = raw_members(own.get("message", b"null")) or {}
     content = message.get("content", b"null")
     match kind:
         case "user":
@@ -122,12 +122,12 @@ def _blocks(content: bytes) -> tuple[Block, ...]:
 
 def call_of(own: Members) -> str:
     """Return the id of the call of a result entry, "" for any other entry."""
-    return word(table(own.get("message", b"null")) or {}, "toolCallId")
+    return word(raw_members(own.get("message", b"null")) or {}, "toolCallId")
 
 
 def result_of(own: Members) -> e.PatchToolCall:
     """Return a tool's result as the change of its call."""
-    message = table(own.get("message", b"null")) or {}
+    message = raw_members(own.get("message", b"null")) or {}
     status: Status = "failed" if message.get("isError") == b"true" else "completed"
     content = message.get("content", b'""')
     if content[:1] == b"[":
@@ -142,7 +142,7 @@ def result_of(own: Members) -> e.PatchToolCall:
 
 def answer_of(own: Members) -> FlueAnswer:
     """Return the request data of an assistant's entry."""
-    message = table(own.get("message", b"null")) or {}
+    message = raw_members(own.get("message", b"null")) or {}
     stop = word(message, "stopReason")
     bill = billed_of(message.get("usage", b"null"))
     counts = () if bill is None else (bill.uncached_tokens, bill.read_tokens, bill.write_tokens, bill.output_tokens)

@@ -23,7 +23,18 @@ from msgspec import Raw
 
 from lore.formats import Lines, PackMember, PackReader, Read, TranscriptLines, Yields, each, in_file
 from lore.formats import kimi_content as kimi
-from lore.model import NULL, AssistantMessage, Block, Item, TextBlock, UserMessage, encode, is_absent, table, text_of
+from lore.model import (
+    NULL,
+    AssistantMessage,
+    Block,
+    Item,
+    TextBlock,
+    UserMessage,
+    encode,
+    is_absent,
+    raw_members,
+    text_of,
+)
 from lore.model import events as e
 from lore_plugins.formats.kimi_wire import (
     CLIENT,
@@ -62,11 +73,11 @@ class KimiCli(TranscriptLines[KimiMemory], Wire):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        own = table(next(each(head), b"")) or {}
+        own = raw_members(next(each(head), b"")) or {}
         if own.get("type") == b'"metadata"':
             return own.keys() == {"type", "protocol_version"}
         if own.keys() == {"timestamp", "message"}:  # before the protocol had a version
-            return (table(own["message"]) or {}).keys() == {"type", "payload"}
+            return (raw_members(own["message"]) or {}).keys() == {"type", "payload"}
         return own.get("role") in _NOTES
 
     def _take(self, data: bytes) -> None:

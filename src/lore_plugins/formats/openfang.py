@@ -21,7 +21,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from lore.formats import Said, TranscriptLines, TranscriptTurns, each, said_in, text_in
-from lore.model import NULL, AssistantMessage, Code, TextBlock, UserMessage, array, cut_masked, printable, table
+from lore.model import NULL, AssistantMessage, Code, TextBlock, UserMessage, array, cut_masked, printable, raw_members
 from lore.model import events as e
 
 Members = dict[str, bytes]
@@ -52,7 +52,7 @@ class OpenFang(TranscriptLines[_OpenFangMemory]):
     def recognises(cls, head: bytes) -> bool:
         signs = False
         for number, line in enumerate(each(head)):
-            own = table(line)
+            own = raw_members(line)
             if own is None or number == _MOST_CHECKED:
                 break
             if not own.keys() <= _KEYS or "content" not in own or _text(own, "role") not in _ROLES:
@@ -62,7 +62,7 @@ class OpenFang(TranscriptLines[_OpenFangMemory]):
         return signs
 
     def _take(self, data: bytes) -> None:
-        own, memory = table(data), self._memory
+        own, memory = raw_members(data), self._memory
         if own is None:
             raise ValueError("not a JSON object")
         role, content = _text(own, "role"), own.get("content", b"null")
@@ -119,4 +119,6 @@ def _has_flat_image(content: bytes) -> bool:
     """Return whether content has an image with its data in the block itself, as only openfang writes."""
     if content[:1] != b"[" or b'"image"' not in content:
         return False
-    return any(_text(own, "type") == "image" and "data" in own for own in (table(raw) or {} for raw in array(content)))
+    return any(
+        _text(own, "type") == "image" and "data" in own for own in (raw_members(raw) or {} for raw in array(content))
+    )

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats import blocks_in, image_at, object_of, opens, result_of, text_in
-from lore.model import NULL, Block, RawBlock, TextBlock, ThinkingBlock, array, encode, lenient, table
+from lore.model import NULL, Block, RawBlock, TextBlock, ThinkingBlock, array, encode, lenient, raw_members
 
 _EMPTY = Raw(b'""')
 _ERROR = "[An error occurred during execution.]\n"
@@ -157,7 +157,7 @@ def blocks_of(content: Raw) -> tuple[Block, ...]:
     """Return the blocks of a text or a list of parts, without empty texts; raise ValueError for anything else."""
     blocks: list[Block] = []
     for block in blocks_in(content):
-        own = (table(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
+        own = (raw_members(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
         if own.get("type") == b'"image"':  # images by URL
             for url in array(own.get("image_urls", b"")):
                 shown = RawBlock(Raw(b'{"type":"image_url","image_url":{"url":%b}}' % url), "openai-chat")
@@ -170,7 +170,7 @@ def blocks_of(content: Raw) -> tuple[Block, ...]:
 def thoughts_of(thinking: tuple[Raw, ...], text: Raw, item: Reasoning | None) -> Iterator[Block]:
     """Yield a model's thinking: Anthropic's blocks, else a text; and an item of the Responses API."""
     for raw in thinking:
-        own = table(bytes(raw)) or {}
+        own = raw_members(bytes(raw)) or {}
         if own.get("type") == b'"thinking"' and own.get("thinking", b"")[:1] == b'"':
             yield ThinkingBlock(Raw(own["thinking"]), text_in(own.get("signature", b"")) or None)
         else:
@@ -205,8 +205,8 @@ def output_of(observation: Observation, extended: Raw) -> Raw:
 
 def tool_of(raw: Raw) -> Raw:
     """Return a tool as a function with name, description and, for MCP tools, schema."""
-    own = table(bytes(raw)) or {}
-    mcp = table(own.get("mcp_tool", b"null")) or {}
+    own = raw_members(bytes(raw)) or {}
+    mcp = raw_members(own.get("mcp_tool", b"null")) or {}
     name = mcp.get("name") or own.get("name") or own.get("title") or own.get("kind", b'""')
     description = own.get("description") or mcp.get("description") or b"null"
     every = {"name": name, "description": description, "parameters": mcp.get("inputSchema", b"null")}

@@ -50,7 +50,7 @@ from lore.model import (
     UserMessage,
     lenient,
     mask_credentials,
-    table,
+    raw_members,
 )
 from lore.model import events as e
 
@@ -281,9 +281,9 @@ class MiniSweAgent(TranscriptDocument[_MiniSweMemory]):
         return begin[:1] == b"{" and _SIGN.search(head) is not None and array_at(head, cls.paths) >= 0
 
     def _head(self, data: bytes) -> None:
-        info = table((table(data) or {}).get("info", b"")) or {}
+        info = raw_members((raw_members(data) or {}).get("info", b"")) or {}
         self._memory.client = f"mini-swe-agent {text_in(info.get('mini_version', b''))}".rstrip()
-        model = table((table(info.get("config", b"")) or {}).get("model", b"")) or {}
+        model = raw_members((raw_members(info.get("config", b"")) or {}).get("model", b"")) or {}
         self._memory.model = text_in(model.get("model_name", b"")) or None
 
     def _take(self, data: bytes) -> None:
@@ -335,7 +335,7 @@ class MiniSweAgent(TranscriptDocument[_MiniSweMemory]):
         """Read a response of the Responses API."""
         self._start_turn(self._memory.turns, None)
         for number, raw in enumerate(lenient.decoded(_ITEMS, message.output)):
-            own, name = table(bytes(raw)) or {}, f"{uuid}.{number}"
+            own, name = raw_members(bytes(raw)) or {}, f"{uuid}.{number}"
             kind = text_in(own.get("type", b""))
             if kind == "function_call":
                 call, function = text_in(own.get("call_id", b"")), text_in(own.get("name", b""))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from lore.errors import LoreError, Where, reason_of
 from lore.files import append, synchronise_folder, try_lock
-from lore.model import RECORD_BYTES, UTILITY, encode, parts, table, text_of
+from lore.model import RECORD_BYTES, UTILITY, encode, raw_members, sliced_members, text_of
 from lore.prefix import REPLAY
 from lore.recording import show
 
@@ -75,7 +75,7 @@ def read_salt(path: str) -> str:
             first = file.readline(RECORD_BYTES)
     except (OSError, ValueError):
         return ""
-    salt = text_of(parts((table(first) or {}).get("replay", b"")).get("salt", b'""'))
+    salt = text_of(sliced_members((raw_members(first) or {}).get("replay", b"")).get("salt", b'""'))
     return salt if re.fullmatch("[0-9a-f]{8}", salt) else ""
 
 
@@ -119,7 +119,7 @@ class CaptureFile:
         return end
 
     def _digest(self, line: bytes, number: int, at: int) -> str:
-        replayed = parts((table(line) or {}).get("replay", b""))
+        replayed = sliced_members((raw_members(line) or {}).get("replay", b""))
         if replayed.get("v") != str(VERSION).encode() or replayed.get("sha256", b"")[:1] != b'"':
             message, hint = f"{self.shown} was not written by lore replay", "name another --output"
             raise LoreError(message, hint=hint, where=Where(self.shown, number, at))

@@ -20,7 +20,19 @@ import msgspec
 
 from lore.errors import LoreError
 from lore.formats import FIELDS, LoreLog
-from lore.model import MAIN, Exchange, Prompt, Segment, Turn, Vector, array, encode, table, text_of, without_member
+from lore.model import (
+    MAIN,
+    Exchange,
+    Prompt,
+    Segment,
+    Turn,
+    Vector,
+    array,
+    encode,
+    raw_members,
+    text_of,
+    without_member,
+)
 from lore.prompt import DIALECTS, POLICIES, Body, Policy
 from lore.recording import Opened, Options, Problems, Recording, RequestRecording, converted, session_of, show
 from lore_plugins.replay.captured import digest_of
@@ -306,7 +318,7 @@ class VaryingSystem:
         for line in lines:
             if not line.startswith((*_SYSTEMS, _TURN)):
                 continue
-            members = table(line) or {}
+            members = raw_members(line) or {}
             chain = self._chains.setdefault(_chain_of(members), _Chain())
             if line.startswith(_TURN):
                 chain.turns += 1
@@ -321,7 +333,7 @@ class VaryingSystem:
         contexts: dict[str, str] = {}
         kept_before: dict[str, bytes] = {}
         for line in lines:
-            members = table(line) or {} if line.startswith((*_SYSTEMS, _TURN)) else {}
+            members = raw_members(line) or {} if line.startswith((*_SYSTEMS, _TURN)) else {}
             name = _chain_of(members)
             chain = self._chains.get(name) if members else None
             if chain is None or not chain.varies:
@@ -351,7 +363,7 @@ def _chain_of(members: dict[str, bytes]) -> str:
 def _texts(system: bytes) -> Iterator[str]:
     """Yield the texts of a system prompt: a text, or a list of texts and blocks."""
     for part in array(system) if system[:1] == b"[" else [system]:
-        raw = (table(part) or {}).get("text", b"") if part[:1] == b"{" else part
+        raw = (raw_members(part) or {}).get("text", b"") if part[:1] == b"{" else part
         if raw[:1] == b'"':
             yield text_of(raw)
 
@@ -360,7 +372,7 @@ def _split_system(system: bytes, stable: set[str]) -> tuple[bytes, list[str]]:
     """Return a system prompt without the lines that are not stable, and these lines; drop parts that become empty."""
     kept, removed = list[bytes](), list[str]()
     for part in array(system) if system[:1] == b"[" else [system]:
-        members = table(part) or {} if part[:1] == b"{" else {"text": part}
+        members = raw_members(part) or {} if part[:1] == b"{" else {"text": part}
         raw = members.get("text", b"")
         lines = text_of(raw).split("\n") if raw[:1] == b'"' else []
         varying = [line for line in lines if line not in stable]

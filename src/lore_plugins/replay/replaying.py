@@ -22,7 +22,7 @@ from lore.cache import BYTES_PER_TOKEN, MILLION, DatedRules, Predictor, configur
 from lore.endpoints import HttpAnswer
 from lore.errors import LoreError
 from lore.formats import ContentError, lacks_of, unpacked
-from lore.model import ENGINES, LLAMA_CPP, SimulatedTurn, SimulateResult, table
+from lore.model import ENGINES, LLAMA_CPP, SimulatedTurn, SimulateResult, raw_members
 from lore.recording import Opened, Options, Problems, is_same, show
 from lore.report import describe_missing
 from lore.run import PACKAGED, Dated, SimulateRequest, Simulation, simulate_recordings
@@ -300,7 +300,7 @@ def _readable(answer: HttpAnswer, server: Server) -> HttpAnswer:
         body = unpacked(answer.body, answer.headers.get("content-encoding", ""))
     except ContentError as error:
         raise ServerRefusedError(f"{server.shown}: its answer cannot be read: {error}") from None
-    if table(body.strip()) is None:
+    if raw_members(body.strip()) is None:
         raise ServerRefusedError(f"{server.shown} answers {answer.status} without a JSON object")
     return answer._replace(body=body.strip(), headers=headers)
 

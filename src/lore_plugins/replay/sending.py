@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import quote
 
-from lore.model import array, encode, parts, table, text_of
+from lore.model import array, encode, raw_members, sliced_members, text_of
 
 # Members that set the delivery and the number of answers: a replay requests one, not streamed.
 _DELIVERY = ("stream", "stream_options", "background", "n", "best_of")
@@ -65,7 +65,7 @@ class SentBody(NamedTuple):
 
 def sent_body(body: bytes, sending: Sending, *, model: str | None = None) -> SentBody:
     """Return a body to send; `model` is the recorded one, for bodies that do not name it."""
-    shape, members = _SHAPES[sending.dialect], dict(table(body) or {})
+    shape, members = _SHAPES[sending.dialect], dict(raw_members(body) or {})
     left_out = [key for key in ("background", "n", "best_of") if members.get(key, b"null") not in (b"null", b"1")]
     for key in _DELIVERY:
         members.pop(key, None)
@@ -98,7 +98,7 @@ def _limit(members: dict[str, bytes], shape: _RequestShape, sending: Sending) ->
     if not inner:
         members[outer] = encode(most)
         return
-    config = {**parts(members.get(outer, b"{}")), inner: encode(most)}
+    config = {**sliced_members(members.get(outer, b"{}")), inner: encode(most)}
     members[outer] = _object(config)
 
 
@@ -107,8 +107,8 @@ def _without_thinking(members: dict[str, bytes], sending: Sending) -> list[str]:
     left_out: list[str] = []
     holders = {"anthropic": "thinking", "bedrock": "additionalModelRequestFields"}
     key = holders.get(sending.dialect, "")
-    config = parts(members.get(key, b"{}"))
-    inner = config if key == "thinking" else parts(config.get("thinking", b"{}"))
+    config = sliced_members(members.get(key, b"{}"))
+    inner = config if key == "thinking" else sliced_members(config.get("thinking", b"{}"))
     budget = inner.get("budget_tokens", b"")
     if budget.isdigit() and len(budget) < 10 and int(budget) >= sending.max_tokens:
         config.pop("thinking", None)
@@ -130,17 +130,17 @@ def _salt(members: dict[str, bytes], shape: _RequestShape, sending: Sending) -> 
     _salt_system(members, sending.dialect, line)
     outer, _, inner = shape.tools.partition(".")
     raw = members.get(outer, b"")
-    listed = parts(raw).get(inner, b"") if inner else raw
+    listed = sliced_members(raw).get(inner, b"") if inner else raw
     if listed[:1] != b"[":
         return
     salted = b"[" + b",".join(_salt_first_description(array(listed), shape.wraps, line)) + b"]"
-    members[outer] = _object({**parts(raw), inner: salted}) if inner else salted
+    members[outer] = _object({**sliced_members(raw), inner: salted}) if inner else salted
 
 
 def _salt_first_description(tools: list[bytes], wraps: tuple[str, ...], line: str) -> list[bytes]:
     """Return the tools with the line before the first description."""
     for at, tool in enumerate(tools):
-        own = parts(tool)
+        own = sliced_members(tool)
         wrap = next((key for key in wraps if key in own), "")
         inner = own.get(wrap, b"") if wrap else tool
         if inner[:1] == b"[":
@@ -150,7 +150,7 @@ def _salt_first_description(tools: list[bytes], wraps: tuple[str, ...], line: st
                 continue
             made = b"[" + b",".join(changed) + b"]"
         else:
-            members = parts(inner)
+            members = sliced_members(inner)
             if members.get("description", b"")[:1] != b'"':
                 continue
             made = _object({**members, "description": _prepend(line, members["description"])})
@@ -169,14 +169,14 @@ def _salt_system(members: dict[str, bytes], dialect: str, line: str) -> None:
             members["system"] = b"[" + b",".join([block, *own]) + b"]"
         case "gemini":
             key = "system_instruction" if "system_instruction" in members else "systemInstruction"
-            own = parts(members.get(key, b"{}"))
+            own = sliced_members(members.get(key, b"{}"))
             texts = [b'{"text":' + text + b"}", *array(own.get("parts", b"[]"))]
             members[key] = _object({**own, "parts": b"[" + b",".join(texts) + b"]"})
         case "openai-responses":
             members["instructions"] = _prepend(line, members.get("instructions", b"null"))
         case _:
             messages = array(members.get("messages", b"[]"))
-            first = parts(messages[0]) if messages else {}
+            first = sliced_members(messages[0]) if messages else {}
             if first.get("role") in (b'"system"', b'"developer"'):
                 content = first.get("content", b'""')
                 block = b'{"type":"text","text":' + text + b"}"

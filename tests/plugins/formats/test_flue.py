@@ -26,7 +26,7 @@ from lore.model.items import (
     ToolCall,
     UserMessage,
 )  # fmt: skip
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.state import FoldedSession
 from lore.testing import ReaderContract, everything
 from lore_plugins.formats.flue import Flue
@@ -292,7 +292,7 @@ def test_images_are_kept():
     assert found.blocks is not None
     assert isinstance(found.blocks[0], ImageBlock)
     back = flue.result("b", "a", "c1", "", content=[image, {"type": "text", "text": "x"}], isError=True)
-    patch = result_of(table(dumps(back)) or {})
+    patch = result_of(raw_members(dumps(back)) or {})
     assert patch.status == "failed"
     assert [block["type"] for block in json.loads(bytes(patch.output))] == ["image", "text"]
 

@@ -40,7 +40,7 @@ from lore.model import lenient
 from lore.model.canonical import decode
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Block, TextBlock, ThinkingBlock, UserMessage, is_absent
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.limits import MEMBER_BYTES
 from lore.model.mask import cut_masked
 from lore.model.state import Sign
@@ -120,7 +120,7 @@ class Cline(TranscriptDocument[ClineMemory]):
             return False
         elements = Elements(("",))
         first = next(iter([*elements.feed(head), *elements.finish()]), Line(1, 0, b""))
-        own = table(first.data) or {}
+        own = raw_members(first.data) or {}
         shown = own.keys() >= {"ts", "type"} and not own.keys().isdisjoint(("say", "ask"))
         return shown or (own.keys() >= {"ts", "role", "content"} and text_in(own["role"]) in _ROLES)
 
@@ -134,7 +134,7 @@ class Cline(TranscriptDocument[ClineMemory]):
         return self._taken()
 
     def _head(self, data: bytes) -> None:
-        own = table(data) or {}
+        own = raw_members(data) or {}
         system = own.get("system_prompt", b"null")
         self._memory.system = Raw(system) if opens(system) in ('"', "[") else NULL
         self._memory.name = text_in(own.get("sessionId", b""))

@@ -31,7 +31,7 @@ from lore.model import lenient
 from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Block, Status, TextBlock, ToolCall, UserMessage, is_absent
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.mask import mask
 from lore.model.state import Sign
 
@@ -433,7 +433,7 @@ class GeminiCli(_Chats, TranscriptLines[GeminiMemory]):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        own = table(next(each(head), b"")) or {}
+        own = raw_members(next(each(head), b"")) or {}
         named = all(own.get(key, b"")[:1] == b'"' for key in ("sessionId", "projectHash"))
         return named and "messages" not in own
 

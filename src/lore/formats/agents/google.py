@@ -20,7 +20,7 @@ from lore.formats.values import opens, text_in
 from lore.model.canonical import encode
 from lore.model.events import PatchToolCall
 from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of, is_absent
-from lore.model.jsonslice import array, table
+from lore.model.jsonslice import array, raw_members
 
 DIALECT = "gemini"
 _EMPTY = Raw(b'""')
@@ -59,13 +59,13 @@ def content_of(raw: Raw) -> GoogleContent:
     calls: list[ToolCall] = []
     outcomes: list[PatchToolCall] = []
     for piece in pieces:
-        own = {"text": piece} if piece[:1] == b'"' else table(piece) or {}
-        text, data = own.get("text", b""), table(own.get("inlineData", b"")) or {}
-        if (call := table(own.get("functionCall", b""))) is not None:
+        own = {"text": piece} if piece[:1] == b'"' else raw_members(piece) or {}
+        text, data = own.get("text", b""), raw_members(own.get("inlineData", b"")) or {}
+        if (call := raw_members(own.get("functionCall", b""))) is not None:
             given = call.get("args", b"null")
             given = b"{}" if given == b"null" else given
             calls.append(ToolCall("", text_in(call.get("id", b"")), text_in(call.get("name", b"")), Raw(given)))
-        elif (response := table(own.get("functionResponse", b""))) is not None:
+        elif (response := raw_members(own.get("functionResponse", b""))) is not None:
             outcomes.append(outcome_of(response))
         elif text[:1] == b'"' and own.get("thought") == b"true":
             thoughts.append(ThinkingBlock(Raw(text), text_in(own.get("thoughtSignature", b"")) or None))
@@ -81,7 +81,7 @@ def content_of(raw: Raw) -> GoogleContent:
 def outcome_of(response: dict[str, bytes]) -> PatchToolCall:
     """Return what a result says."""
     answer, name = response.get("response", b"null"), text_in(response.get("id", b""))
-    own = table(answer) or {}
+    own = raw_members(answer) or {}
     text, error = own.get("output", b""), own.get("error", b"")
     if text[:1] != b'"' and error[:1] == b'"':
         return PatchToolCall(call_id=name, status="failed", output=Raw(error), error=Raw(error))

@@ -32,7 +32,7 @@ from lore.model import lenient
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Block, Item, TextBlock, UserMessage, is_absent
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.mask import mask
 from lore.model.state import Sign
 
@@ -167,12 +167,12 @@ class QwenCode(TranscriptLines[QwenMemory]):
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         for line in islice(each(head), _LOOKED_AT):
-            own = table(line) or {}
+            own = raw_members(line) or {}
             if not own.keys() >= {"uuid", "parentUuid", "sessionId", "type"}:
                 return False
             if own["type"].strip(b'"').decode("utf-8", "replace") not in TYPES:
                 return False
-            message = table(own.get("message", b"")) or {}
+            message = raw_members(own.get("message", b"")) or {}
             if "systemPayload" in own or message.keys() >= {"role", "parts"}:
                 return True
             if "message" in own:
@@ -392,7 +392,7 @@ def _instruction(raw: Raw) -> Raw:
     """Return a system prompt, which is a text or a `Content`, as one text."""
     if is_absent(raw) or bytes(memoryview(raw)[:1]) == b'"':
         return raw
-    parts = (table(bytes(raw)) or {}).get("parts", b"null")
+    parts = (raw_members(bytes(raw)) or {}).get("parts", b"null")
     texts = [block.text for block in google.content_of(Raw(parts)).blocks if isinstance(block, TextBlock)]
     return Raw(encode("\n".join([text_of(bytes(text)) for text in texts]))) if texts else NULL
 

@@ -29,7 +29,7 @@ from lore.formats.values import text_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import MAIN
-from lore.model.jsonslice import Sliced, parts, table
+from lore.model.jsonslice import Sliced, raw_members, sliced_members
 from lore.model.times import decode_time
 from lore.model.turn import ContentForm, Exchange
 
@@ -71,7 +71,7 @@ class Bodies(RecordReader):
             return _exchange(line.data, answer=False) is not None
         text = line.data.strip(SPACE)
         if self._known != text or not isinstance(self._known, Sliced):
-            members = table(text)
+            members = raw_members(text)
             self._known = None if members is None else Sliced.of(text, members)
         return self._known is not None or split_joined(text) is not None
 
@@ -115,7 +115,7 @@ class BodyPairs(PackReader):
         body = kept(data)
         if body is None:
             return [Problem(Code.REQUEST_NOT_JUDGED, f"{header.name}: no request body that lore knows")]
-        call = call_of({}, table(body.body) or {})
+        call = call_of({}, raw_members(body.body) or {})
         request = placed(Exchange(body.body, "wire", header.at, call=call), member.number, member.byte, header)
         if not header.awaits:
             return [request]
@@ -124,7 +124,7 @@ class BodyPairs(PackReader):
 
     def _answered(self, request: Read, header: PackHeader, data: bytes) -> list[Exchange | Problem | Read]:
         self._request = None
-        if table(data) is None:
+        if raw_members(data) is None:
             return [request, Problem(Code.UNREADABLE_LINE, f"{header.name}: a response that is no JSON object")]
         assert isinstance(request.value, Exchange)
         return [Read(answered(request.value, data, at=None), request.line, request.byte, request.file)]
@@ -147,7 +147,7 @@ def _exchange(data: bytes, *, answer: bool = True) -> Exchange | None:
     if len(data) < _SMALL and _NAMED.search(data) is None:  # nothing to slice it for: there may be a million
         return None
     data = data if isinstance(data, Sliced) else data.strip(SPACE)
-    record = table(data)
+    record = raw_members(data)
     if record is None:
         return None
     key = _key_in(record)
@@ -155,7 +155,7 @@ def _exchange(data: bytes, *, answer: bool = True) -> Exchange | None:
         return Exchange(Sliced.of(data, record), "wire", call=call_of({}, record))
     given = record.get(key, b"")
     body, fidelity = (body_text(given), "wire") if given[:1] == b'"' else (given, "parsed")
-    members = parts(body)
+    members = sliced_members(body)
     if not is_body(members):
         return None
     body = Sliced.of(body, members)

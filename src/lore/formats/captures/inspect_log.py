@@ -28,7 +28,7 @@ from lore.formats.lines import Line
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Usage
-from lore.model.jsonslice import array, table
+from lore.model.jsonslice import array, raw_members
 from lore.model.limits import RECORD_BYTES, SAMPLE_BYTES, SAMPLE_VALUES
 from lore.model.times import decode_time
 from lore.model.turn import Call, Exchange
@@ -127,14 +127,14 @@ def _plain(raw: Raw | UnsetType) -> str:
 
 def _called(data: bytes, pools: _Pools, attachments: Mapping[str, Raw], session: str) -> Exchange | Problem | None:
     """Read one event; None where it is no call, or one that a cache of Inspect's own answered."""
-    event = table(data) or {}
+    event = raw_members(data) or {}
     if event.get("event") != b'"model"' or event.get("cache") == b'"read"':
         return None
-    call = table(event.get("call", b"null")) or {}
+    call = raw_members(event.get("call", b"null")) or {}
     sent = _requested(call, pools) or _asked(event, pools)
     if sent is None:
         return Problem(Code.CONTENT_NOT_RECORDED, "a model event that says nothing of the messages that were sent")
-    response = table(call.get("response", b"null")) or {}
+    response = raw_members(call.get("response", b"null")) or {}
     counts = response.get("usage", response.get("usageMetadata", b"null"))
     usage = billed_of(counts, response.get("service_tier", b""))
     return Exchange(
@@ -146,7 +146,7 @@ def _called(data: bytes, pools: _Pools, attachments: Mapping[str, Raw], session:
 def _requested(call: dict[str, bytes], pools: _Pools) -> RecordedBody | None:
     """Return the provider's body, its messages from the pool where they are kept there."""
     request = call.get("request", b"")
-    own = table(request) or {}
+    own = raw_members(request) or {}
     key = text_of(call.get("call_key", b"null"))
     if call.get("call_refs", b"null") != b"null":
         key = key if key != "null" else "messages"
@@ -178,7 +178,9 @@ def _asked(event: dict[str, bytes], pools: _Pools) -> RecordedBody | None:
     messages = [_message(raw) for raw in listed]
     if not messages:
         return None
-    config = {key: value for key, value in (table(event.get("config", b"null")) or {}).items() if value != b"null"}
+    config = {
+        key: value for key, value in (raw_members(event.get("config", b"null")) or {}).items() if value != b"null"
+    }
     params = {key: value for key, value in config.items() if key in _PARAMS}
     if "tool_choice" in event:
         params["tool_choice"] = event["tool_choice"]
@@ -191,13 +193,13 @@ _PARAMS = ("max_tokens", "temperature", "top_p", "seed", "reasoning_effort", "re
 
 def _message(raw: bytes) -> bytes:
     """Write a message without the ids that Inspect gives it."""
-    own = table(raw) or {}
+    own = raw_members(raw) or {}
     role = text_of(own.get("role", b'"user"'))
     content = own.get("content", b'""')
     if role == "tool":
         return result_of(own.get("tool_call_id", b'""'), content)
     blocks = array(content) if content[:1] == b"[" else [text_block(content)]
-    calls = [table(call) or {} for call in array(own.get("tool_calls", b"[]"))]
+    calls = [raw_members(call) or {} for call in array(own.get("tool_calls", b"[]"))]
     written = [
         call_of(call.get("id", b'""'), call.get("function", b'""'), call.get("arguments", b"{}")) for call in calls
     ]
@@ -223,7 +225,7 @@ def _whole(body: bytes, attachments: Mapping[str, Raw]) -> bytes:
 
 def _usage(event: dict[str, bytes]) -> Usage | None:
     """Read Inspect's own counts: whether its input includes what was cached, their sum tells."""
-    own = table((table(event.get("output", b"null")) or {}).get("usage", b"null")) or {}
+    own = raw_members((raw_members(event.get("output", b"null")) or {}).get("usage", b"null")) or {}
     names = ("input_tokens", "input_tokens_cache_read", "input_tokens_cache_write", "output_tokens", "total_tokens")
     raws = [own.get(name, b"") for name in names]
     uncached, read, write, output, total = (int(raw) if raw.isdigit() and len(raw) < 17 else None for raw in raws)

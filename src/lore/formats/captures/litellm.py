@@ -20,7 +20,7 @@ from lore.formats.lines import Line, RecordReader, first_records
 from lore.model.canonical import decode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Usage
-from lore.model.jsonslice import array, is_json, table
+from lore.model.jsonslice import array, is_json, raw_members
 from lore.model.times import decode_time
 from lore.model.turn import Call, Exchange
 
@@ -38,11 +38,11 @@ class LiteLLM(RecordReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        return any(is_logged(table(record) or {}) for record in first_records(head))
+        return any(is_logged(raw_members(record) or {}) for record in first_records(head))
 
     def _values(self, data: bytes, line: Line) -> list[Exchange | Problem]:
-        record = table(data) or {}
-        record = table(record.get("standard_logging_object", b"null")) or record
+        record = raw_members(data) or {}
+        record = raw_members(record.get("standard_logging_object", b"null")) or record
         return [found for found in [exchange_of(record)] if found is not None]
 
 
@@ -55,7 +55,7 @@ class Completions(PackReader):
     name: ClassVar[str] = "completions"
 
     def _member(self, member: PackMember) -> list[Exchange | Problem]:
-        record = table(member.data.strip())
+        record = raw_members(member.data.strip())
         if record is None or not is_completion(record):
             return [Problem(Code.REQUEST_NOT_JUDGED, f"{member.header.name}: no completion that lore knows")]
         found = exchange_of(record)
@@ -83,8 +83,8 @@ def exchange_of(record: dict[str, bytes]) -> Exchange | Problem | None:
     sent = _sent(record)
     if sent is None:
         return Problem(Code.CONTENT_NOT_RECORDED, "a payload that says nothing of the messages that were sent")
-    response = table(record.get("response", b"null")) or {}
-    metadata = table(record.get("metadata", b"null")) or {}
+    response = raw_members(record.get("response", b"null")) or {}
+    metadata = raw_members(record.get("metadata", b"null")) or {}
     at = decode_time(record.get("startTime", record.get("timestamp", b"null")))
     began = decode_time(record.get("completionStartTime", b"null"))
     answer = answer_in(response)
@@ -99,9 +99,9 @@ _BODIES = ("raw_request_body", "complete_input_dict")
 
 
 def _sent(record: dict[str, bytes]) -> RecordedBody | None:
-    nested = [table(record.get(key, b"null")) or {} for key in ("additional_args", "hidden_params", "metadata")]
+    nested = [raw_members(record.get(key, b"null")) or {} for key in ("additional_args", "hidden_params", "metadata")]
     raws = [members[key] for members in (record, *nested) for key in _BODIES if key in members]
-    request = table(record.get("proxy_server_request", b"null")) or {}
+    request = raw_members(record.get("proxy_server_request", b"null")) or {}
     own = next((found for raw in raws if (found := kept(raw)) is not None), None)
     proxied = kept(request.get("body", b"null"))
     return own or (proxied and proxied._replace(fidelity="parsed")) or _normalised(record)
@@ -116,9 +116,11 @@ def _normalised(record: dict[str, bytes]) -> RecordedBody | None:
     listed = array(messages) if messages[:1] == b"[" else []
     if not listed or not any(message[:1] == b"{" for message in listed):
         return None
-    params = dict(table(record.get("model_parameters", b"null")) or table(record.get("kwargs", b"null")) or {})
+    params = dict(
+        raw_members(record.get("model_parameters", b"null")) or raw_members(record.get("kwargs", b"null")) or {}
+    )
     tools, model = params.pop("tools", b""), params.pop("model", b"null")
-    response = table(record.get("response", b"null")) or {}
+    response = raw_members(record.get("response", b"null")) or {}
     model = record.get("model", model if model != b"null" else response.get("model", b"null"))
     for key in ("messages", "api_key"):
         params.pop(key, None)
@@ -145,11 +147,11 @@ def _call(record: dict[str, bytes], metadata: dict[str, bytes]) -> Call:
     session = next((text_of(side[key]) for side in sides for key in _SESSION if side.get(key, b"")[:1] == b'"'), "")
     base = record.get("api_base", b"")
     endpoint = text_of(base).rpartition("://")[2].partition("?")[0].rstrip("/") if base[:1] == b'"' else ""
-    errors = [table(side.get("error_information", b"null")) or {} for side in sides]
+    errors = [raw_members(side.get("error_information", b"null")) or {} for side in sides]
     codes = (status_of(error.get("error_code", b"")) for error in errors)
     failed = record.get("status") == b'"failure"'
     status = next((code for code in codes if code is not None), None) if failed else None
-    hidden = table(record.get("hidden_params", b"null")) or {}
+    hidden = raw_members(record.get("hidden_params", b"null")) or {}
     names = (side.get("model_id", b"") for side in (record, hidden))
     deployment = next((text_of(name) for name in names if name[:1] == b'"'), "")
     return Call(endpoint, session, status=status, deployment=deployment)

@@ -29,7 +29,7 @@ from lore.formats.lines import Line, LineReader, each, placed, problem
 from lore.formats.values import text_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code
-from lore.model.jsonslice import array, table
+from lore.model.jsonslice import array, raw_members
 from lore.model.limits import BODY_BYTES, CAPTURED_BYTES, CAPTURED_CALLS
 from lore.model.mask import cut_masked
 from lore.model.times import decode_time
@@ -70,13 +70,13 @@ class LoreCapture(LineReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        opening = table(next(each(head), b"")) or {}
+        opening = raw_members(next(each(head), b"")) or {}
         return "lore_capture" in opening
 
     def _record(self, line: Line) -> list[Read] | None:
         if is_crowded(line.data):
             return [problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_many()}", line)]
-        members = table(line.data)
+        members = raw_members(line.data)
         if members is None:
             return None
         if (version := members.get("lore_capture")) is not None:

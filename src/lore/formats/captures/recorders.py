@@ -22,7 +22,7 @@ from lore.formats.lines import Line, LineReader, each, problem
 from lore.model.canonical import decode, text_of
 from lore.model.codes import Code
 from lore.model.deferred import pattern
-from lore.model.jsonslice import parts, table
+from lore.model.jsonslice import raw_members, sliced_members
 from lore.model.times import decode_time
 
 _URL = ("url", "uri", "path")
@@ -47,7 +47,9 @@ class _RecordedCall(NamedTuple):
 
 
 def _call_of(members: dict[str, bytes]) -> _RecordedCall:
-    return _RecordedCall(parts(members.get("request", b"")), parts(members.get("response", b"")), members)
+    return _RecordedCall(
+        sliced_members(members.get("request", b"")), sliced_members(members.get("response", b"")), members
+    )
 
 
 def call_in(members: dict[str, bytes]) -> Http:
@@ -56,7 +58,7 @@ def call_in(members: dict[str, bytes]) -> Http:
 
 
 def _http_at(data: bytes) -> Http | None:
-    members = table(data)
+    members = raw_members(data)
     if members is None:
         return None
     return _NOTHING if _says_nothing(data) else call_in(members)
@@ -88,7 +90,7 @@ def _read(call: _RecordedCall) -> Http:
         response=_content(response, _ANSWER),
         at=at,
         answered=answered,
-        ended=_after(at, parts(beside.get("replay", b"")).get("seconds", b"")) or logged,
+        ended=_after(at, sliced_members(beside.get("replay", b"")).get("seconds", b"")) or logged,
         served_by=_text(("served_by",), beside),
         purpose=_text(("purpose",), beside),
     )  # fmt: skip
@@ -160,7 +162,7 @@ class ProxyLines(LineReader):
         for number, line in enumerate(each(head)):
             if number == _LOOKED_AT:
                 break
-            if b'"request"' in line and _holds_call(table(line) or {}):
+            if b'"request"' in line and _holds_call(raw_members(line) or {}):
                 return True
         return False
 
@@ -173,7 +175,7 @@ class ProxyLines(LineReader):
 
 def _holds_call(members: dict[str, bytes]) -> bool:
     """Tell an object that holds a call: a request with a body and where it went, and room for a response."""
-    request = parts(members.get("request", b""))
+    request = sliced_members(members.get("request", b""))
     located = any(side.get(key, b"")[:1] == b'"' for side in (request, members) for key in _URL)
     return located and "response" in members and any(key in request for key in BODY)
 
@@ -190,7 +192,7 @@ class Har(Documents):
     words: ClassVar[tuple[bytes, ...]] = (b'"log"', b'"entries"')
 
     def call(self, data: bytes) -> Http | None:
-        members = table(data)
+        members = raw_members(data)
         if members is None:
             return None
         if _says_nothing(data):
@@ -212,7 +214,7 @@ class Har(Documents):
 
 
 def _har_content(raw: bytes) -> Content:
-    found = parts(raw)
+    found = sliced_members(raw)
     text = found.get("text", b"")
     if text[:1] != b'"' or text == b'""':
         return NO_CONTENT
@@ -230,7 +232,7 @@ def _after(at: float | None, raw: bytes, unit: float = 1.0) -> float | None:
 
 def _waited(raw: bytes) -> float | None:
     """Return the seconds from the start of a call to the first byte of its response."""
-    timings = parts(raw)
+    timings = sliced_members(raw)
     if "wait" not in timings:
         return None
     try:

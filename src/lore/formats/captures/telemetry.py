@@ -33,7 +33,7 @@ from lore.formats.lines import Line, RecordReader, first_records
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Usage
-from lore.model.jsonslice import array, is_json, table
+from lore.model.jsonslice import array, is_json, raw_members
 from lore.model.limits import TYPED_LEVELS
 from lore.model.times import decode_time
 from lore.model.turn import Call, Exchange
@@ -58,11 +58,11 @@ class SpanRecord(NamedTuple):
 
 def span_records(data: bytes) -> list[SpanRecord]:
     """Return the spans and log records that an object holds; one that is none of these has no attributes."""
-    record = table(data) or {}
+    record = raw_members(data) or {}
     found: list[SpanRecord] = []
     for outer, middle, inner in _NESTED:
         for resource in _tables(record.get(outer, b"")):
-            shared = _attributes((table(resource.get("resource", b"")) or {}).get("attributes", b""))
+            shared = _attributes((raw_members(resource.get("resource", b"")) or {}).get("attributes", b""))
             for scope in _tables(resource.get(middle, b"")):
                 found += [_span(span, shared) for span in _tables(scope.get(inner, b""))]
     return found or [_span(record, {})]
@@ -82,14 +82,14 @@ def _span(record: dict[str, bytes], shared: MutableMapping[str, bytes]) -> SpanR
 def _attributes(raw: bytes) -> dict[str, bytes]:
     """Read attributes, as an object or as a list of `{key, value}`."""
     if raw[:1] != b"[":
-        return {key: _plain(value) for key, value in (table(raw) or {}).items()}
+        return {key: _plain(value) for key, value in (raw_members(raw) or {}).items()}
     pairs = ((pair.get("key", b'""'), pair.get("value", b"null")) for pair in _tables(raw))
     return {text_of(key): _plain(value) for key, value in pairs}
 
 
 def _plain(raw: bytes, depth: int = 0) -> bytes:
     """Return a typed value as plain JSON; a value that is none of these as it stands."""
-    own = table(raw) if raw[:1] == b"{" else None
+    own = raw_members(raw) if raw[:1] == b"{" else None
     if own is None or len(own) != 1 or depth > TYPED_LEVELS:
         return raw
     kind, value = next(iter(own.items()))
@@ -99,10 +99,10 @@ def _plain(raw: bytes, depth: int = 0) -> bytes:
         case "intValue":
             return value.strip(b'"') if value.strip(b'"').lstrip(b"-").isdigit() else value
         case "arrayValue":
-            items = array((table(value) or {}).get("values", b"[]"))
+            items = array((raw_members(value) or {}).get("values", b"[]"))
             return array_of(_plain(item, depth + 1) for item in items)
         case "kvlistValue":
-            pairs = _tables((table(value) or {}).get("values", b"[]"))
+            pairs = _tables((raw_members(value) or {}).get("values", b"[]"))
             members = ((text_of(pair.get("key", b'""')), pair.get("value", b"null")) for pair in pairs)
             return b"{" + b",".join([encode(key) + b":" + _plain(value, depth + 1) for key, value in members]) + b"}"
         case _:
@@ -110,7 +110,7 @@ def _plain(raw: bytes, depth: int = 0) -> bytes:
 
 
 def _tables(raw: bytes) -> list[dict[str, bytes]]:
-    return [found for element in array(raw) if (found := table(element)) is not None] if raw[:1] == b"[" else []
+    return [found for element in array(raw) if (found := raw_members(element)) is not None] if raw[:1] == b"[" else []
 
 
 _INPUT = ("gen_ai.input.messages", "gen_ai.input_messages")
@@ -190,14 +190,14 @@ def _list(raw: bytes) -> bytes:
 
 def _messages(raw: bytes) -> list[bytes]:
     """Write a message: its text and calls as one, each result of a call as a message of its own."""
-    own = table(raw)
+    own = raw_members(raw)
     if own is None:
         return [message_of("user", [_part(raw)])]
     role = text_of(own.get("role", b'"user"'))
     parts = array(own["parts"]) if own.get("parts", b"")[:1] == b"[" else [own.get("content", b'""')]
     content, calls, results = list[bytes](), list[bytes](), list[bytes]()
     for part in parts:
-        inner = table(part) or {}
+        inner = raw_members(part) or {}
         kind = text_of(inner.get("type", b'""'))
         if kind == "tool_call":
             calls.append(call_of(_id(inner), inner.get("name", b'""'), inner.get("arguments", b"{}")))
@@ -218,7 +218,7 @@ def _part(raw: bytes) -> bytes:
     """Write a part as a block; those that are no text stand as they are."""
     if raw[:1] == b'"':
         return text_block(raw)
-    own = table(raw) or {}
+    own = raw_members(raw) or {}
     text = own.get("content", b"")
     return text_block(text) if own.get("type") == b'"text"' and text[:1] == b'"' else raw
 
@@ -288,7 +288,7 @@ def _numbered_messages(own: Mapping[str, bytes]) -> list[bytes]:
 def _event_messages(own: Mapping[str, bytes]) -> list[bytes]:
     """Write events: what one has is a text, a list of texts and parts, or something else, which is written as text."""
     found: list[bytes] = []
-    for event in filter(None, map(table, array(_list(own.get("events", b""))))):
+    for event in filter(None, map(raw_members, array(_list(own.get("events", b""))))):
         match = _EVENT.match(text_of(event.get("event.name", b'""')))
         if match is None:
             continue
@@ -298,8 +298,10 @@ def _event_messages(own: Mapping[str, bytes]) -> list[bytes]:
             continue
         pieces = array(content) if content[:1] == b"[" else [content] if content not in (b"", b"null") else []
         blocks = [text_block(piece) if piece[:1] == b'"' else piece for piece in pieces]
-        called = [table(call) or {} for call in array(event.get("tool_calls", b""))]
-        calls = [_call((table(call.get("function", b"")) or {}) | {"id": call.get("id", b'""')}) for call in called]
+        called = [raw_members(call) or {} for call in array(event.get("tool_calls", b""))]
+        calls = [
+            _call((raw_members(call.get("function", b"")) or {}) | {"id": call.get("id", b'""')}) for call in called
+        ]
         found.append(message_of(match[1], blocks, calls))
     return found
 
@@ -364,7 +366,7 @@ class ClaudeEvents(RecordReader):
         if body is None:
             problems = self._cut_once(span)
         else:
-            known = http.call_of({}, table(body) or {})
+            known = http.call_of({}, raw_members(body) or {})
             session, agent = span.text("session.id") or known.session, span.text("agent.id", "agent_id")
             call = msgspec.structs.replace(known, session=session, agent=agent, purpose=span.text("query_source"))
             request = Exchange(body, "wire", span.at, call=call)
@@ -407,4 +409,4 @@ def _body(span: SpanRecord) -> bytes | None:
     """Return the body, if it is whole: a text, or JSON that an exporter decoded."""
     text = span.text("body").encode("utf-8", "backslashreplace").strip()
     cut = span.attributes.get("body_truncated", b"false").strip(b'"') == b"true"
-    return text if not cut and table(text) is not None else None
+    return text if not cut and raw_members(text) is not None else None

@@ -25,7 +25,7 @@ from lore.formats.captures.recorders import Captures, call_in
 from lore.formats.http import exchanges_of
 from lore.model.canonical import encode
 from lore.model.codes import Code, Problem
-from lore.model.jsonslice import parts
+from lore.model.jsonslice import sliced_members
 from lore.model.limits import YAML_ANCHORS, YAML_BYTES, YAML_LEVELS, YAML_TEXT_BYTES, YAML_VALUES
 from lore.model.mask import cut_masked, mask
 
@@ -134,7 +134,7 @@ class _Yaml(Struct):
             else:
                 listed = cast("list[object]", items) if isinstance(items, list) else []
                 tables: list[object] = [item for item in listed if isinstance(item, dict)]
-                calls = [call_in(parts(encode(item))) for item in tables]
+                calls = [call_in(sliced_members(encode(item))) for item in tables]
                 found = [Read(judged, line, byte) for call in calls for judged in exchanges_of(call)]
         self.line += data.count(b"\n")
         self.byte += len(data)

@@ -28,7 +28,7 @@ from lore.formats.transcripts import TranscriptLines
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import NULL, OpaqueItem, is_absent
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.mask import cut_masked
 from lore.model.state import Sign, bounded
 from lore.model.turn import parse_verdict
@@ -219,7 +219,7 @@ class ClaudeCode(TranscriptLines[ClaudeMemory]):
             if type(part) is records.ClaudeToolUse:
                 chain.calls[part.id] = own
                 if part.name == "Skill":  # its input has either spelling
-                    call = table(bytes(part.input)) or {}
+                    call = raw_members(bytes(part.input)) or {}
                     names = timeline.names_in(call, "skill") or timeline.names_in(call, "command")
                     self._seen((Sign("skill", bounded(names)),), record)
             self._append(timeline.spoken(own, part, message.stop_reason, response))

@@ -24,7 +24,7 @@ from lore.formats.values import Other, Parts, opens
 from lore.model import lenient
 from lore.model.events import Usage
 from lore.model.items import NULL, TextBlock, is_absent
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.mask import cut_masked
 from lore.model.state import LONGEST
 
@@ -127,7 +127,7 @@ def source_of(record: ClaudeRecord) -> str:
     """Return whose a user's message is: put in by a harness beside others, sent by it by itself, or a person's."""
     if record.is_meta:
         return "context_injection"
-    kind = b"" if record.origin == NULL else (table(bytes(record.origin)) or {}).get("kind", b"")
+    kind = b"" if record.origin == NULL else (raw_members(bytes(record.origin)) or {}).get("kind", b"")
     return "tick" if kind[1:-1] in _MACHINES else "user"
 
 

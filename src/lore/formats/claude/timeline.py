@@ -22,7 +22,7 @@ from lore.formats.values import opens
 from lore.model import events as e
 from lore.model import items
 from lore.model.canonical import encode, text_of
-from lore.model.jsonslice import array, table
+from lore.model.jsonslice import array, raw_members
 from lore.model.limits import BRANCH_WALKS
 from lore.model.state import Sign, bounded
 
@@ -233,7 +233,7 @@ def signs_of_result(content: Raw) -> Sequence[Sign]:
     head = _head(content)
     found: list[Sign] = []
     if b'"tool_reference"' in head:  # the tools that a search found
-        blocks = [table(block) or {} for block in array(bytes(content))]
+        blocks = [raw_members(block) or {} for block in array(bytes(content))]
         odd = any(block.get("type", b"")[:1] != b'"' for block in blocks)
         tools = [block for block in blocks if block.get("type") == b'"tool_reference"' and not odd]
         found.append(Sign("tool-reference", bounded(name for tool in tools for name in names_in(tool, "tool_name"))))
@@ -274,7 +274,7 @@ def _signs_of_thinking(
     text = _head(first.text) if type(first) is records.Plain or type(first) is items.TextBlock else b""
     if record.is_meta or text.startswith(_CLIENTS):
         return ()
-    said = table(bytes(record.thinking_metadata)) or {}
+    said = raw_members(bytes(record.thinking_metadata)) or {}
     off = said.get("disabled") == b"true" or said.get("level") == b'"none"' or said.get("maxThinkingTokens") == b"0"
     missing = chain.spoke and not chain.thought and not off and (bool(said) or chain.thinks)
     chain.spoke = chain.thought = False
@@ -307,7 +307,7 @@ SYSTEM_SIGNS = {"api_error": (Sign("api-error"),), "microcompact_boundary": (Sig
 
 def signs_of_attachment(line: bytes) -> Sequence[Sign]:
     """Return the sign of a line that is an attachment."""
-    attached = table((table(line) or {}).get("attachment", b"")) or {}
+    attached = raw_members((raw_members(line) or {}).get("attachment", b"")) or {}
     name = _ATTACHED.get(attached.get("type", b"").strip(b'"').decode("utf-8", "replace"))
     hook = names_in(attached, "hookName")
     if name is None:

@@ -35,7 +35,7 @@ from lore.model.items import (
     is_absent,
     is_blank,
 )
-from lore.model.jsonslice import array, is_json, table
+from lore.model.jsonslice import array, is_json, raw_members
 from lore.model.state import Sign, bounded
 
 # Lines that no model sees: what the screen showed, what the client notes for itself. Realtime items are presentation.
@@ -248,7 +248,7 @@ def made_of(payload: CodexPayload, raw: bytes, uuid: str, response: str | None, 
     if kind == "agent_message":
         return UserMessage(uuid, blocks=blocks_in(payload.content), source="context_injection")
     if kind in _CLIENTS_OWN:
-        own = table((table(raw) or {}).get("payload", raw)) or {}
+        own = raw_members((raw_members(raw) or {}).get("payload", raw)) or {}
         sent = object_of({name: value for name, value in own.items() if name not in _UNSENT})
         return UserMessage(uuid, blocks=(RawBlock(Raw(sent), _DIALECT),), source="context_injection")
     return None
@@ -295,7 +295,7 @@ def _outcome(payload: CodexPayload, at: str | None) -> PatchToolCall:
     if raw == b"[":
         output = Raw(msgspec.json.encode(blocks_in(output)))
     elif raw == b"{":  # older: the text, and whether it went well
-        content = (table(bytes(output)) or {}).get("content", b"")
+        content = (raw_members(bytes(output)) or {}).get("content", b"")
         output = Raw(content if content[:1] == b'"' else encode(bytes(output).decode("utf-8", "replace")))
     elif raw != b'"':
         output = Raw(b'""')
@@ -311,7 +311,7 @@ def _itself(payload: CodexPayload) -> RawBlock:
 
 def is_deferred(tool: Raw | bytes) -> bool:
     """Tell whether a tool that the client was given is in no prompt until a search finds it: of a namespace all."""
-    own = table(bytes(tool)) or {}
+    own = raw_members(bytes(tool)) or {}
     inner = array(own["tools"]) if own.get("tools", b"")[:1] == b"[" else []
     if inner:
         return all(map(is_deferred, inner))
@@ -334,17 +334,22 @@ def sign_of_search(payload: CodexPayload) -> Sign:
     """Return the tools that a search found, each with the namespace that it stands in."""
     found: list[str] = []
     for tool in array(bytes(payload.tools)) if bytes(memoryview(payload.tools)[:1]) == b"[" else ():
-        own = table(tool) or {}
+        own = raw_members(tool) or {}
         name = text_in(own.get("name", b""))
         inner = array(own["tools"]) if own.get("tools", b"")[:1] == b"[" else []
-        names = filter(None, (text_in((table(held) or {}).get("name", b"")) for held in inner))
+        names = filter(None, (text_in((raw_members(held) or {}).get("name", b"")) for held in inner))
         found += [f"{name}__{each}" for each in names] or [name]
     return Sign("tool-reference", bounded(found))
 
 
 def parent_of(source: Raw) -> str | None:
     """Return the thread that spawned a subagent; None where the source says nothing of it."""
-    spawned = table((table((table(bytes(source)) or {}).get("subagent", b"")) or {}).get("thread_spawn", b"")) or {}
+    spawned = (
+        raw_members(
+            (raw_members((raw_members(bytes(source)) or {}).get("subagent", b"")) or {}).get("thread_spawn", b"")
+        )
+        or {}
+    )
     return text_in(spawned.get("parent_thread_id", b"")) or None
 
 

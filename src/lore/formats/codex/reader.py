@@ -40,7 +40,7 @@ from lore.formats.values import count_in, text_in
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import NULL, OpaqueItem, UserMessage
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.mask import mask
 from lore.model.providers import named_provider
 from lore.model.state import Sign
@@ -60,7 +60,7 @@ class Codex(CodexResponses):
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         for line in each(head):
-            own = table(line) or {}
+            own = raw_members(line) or {}
             if own.keys() >= {"type", "payload"} and own["payload"][:1] == b"{":
                 return own["type"].strip(b'"').decode("utf-8", "replace") in items.TYPES
             return False
@@ -86,7 +86,7 @@ class Codex(CodexResponses):
         if memory.thread is None:
             memory.thread, memory.version = meta.id, meta.cli_version
             memory.root, memory.start = meta.forked_from_id or meta.id, meta.subagent_history_start_ordinal or 0
-            before = text_in((table(bytes(meta.history_base)) or {}).get("thread_id", b"")) or None
+            before = text_in((raw_members(bytes(meta.history_base)) or {}).get("thread_id", b"")) or None
             served = meta.model_provider  # where its name tells: people give their own names to proxies
             parent = meta.forked_from_id or meta.parent_thread_id or items.parent_of(meta.source) or before
             tools = tuple([tool for tool in meta.dynamic_tools or () if not items.is_deferred(tool)])

@@ -30,7 +30,7 @@ from lore.formats.transcripts import TranscriptLines, TranscriptTurns
 from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.items import NULL, is_absent
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.limits import UNBILLED_BYTES, UNBILLED_EVENTS
 from lore.model.state import LONGEST, Sign
 
@@ -158,12 +158,12 @@ def signs_of_context(known: dict[str, CodexCount], now: dict[str, Raw]) -> list[
 
 def _noted(name: str, text: bytes) -> CodexCount:
     """Note a field: a short text as it is, an object by its name, a long text by nothing but its digest."""
-    counts, own = text, table(text) if text[:1] == b"{" else None
+    counts, own = text, raw_members(text) if text[:1] == b"{" else None
     if own is None:
         shown = text_of(text) if text[:1] == b'"' else text.decode("utf-8", "replace")
     else:
         named = next((own[key] for key in _NAMED if own.get(key, b"")[:1] == b'"'), b'""')
-        inner = table(own.get("settings", b"")) if name == "collaboration_mode" else None
+        inner = raw_members(own.get("settings", b"")) if name == "collaboration_mode" else None
         if inner is not None:  # what else these are stands beside it
             counts = named + inner.get("developer_instructions", b"")
         shown = text_of(named)

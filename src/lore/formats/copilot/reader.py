@@ -44,7 +44,7 @@ from lore.model.items import (
     is_absent,
     is_blank,
 )
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.state import Sign
 
 _QUOTE = b'"'
@@ -66,7 +66,7 @@ class Copilot(CopilotBills):
         for line in each(head):
             if line.startswith(OPENING):  # which lore alone writes
                 return True
-            own = table(line) or {}
+            own = raw_members(line) or {}
             kind = own.get("type", b"")
             known = text_of(kind) in cls._ROWS.keys() | records.SILENT if kind[:1] == _QUOTE else False
             return known and own.get("data", b"")[:1] == b"{" and own.keys() >= {"id", "timestamp", "parentId"}
@@ -154,7 +154,7 @@ class Copilot(CopilotBills):
         self._see(Sign("interrupt" if record.type == "abort" else "api-error"))
 
     def _skill(self, record: records.CopilotOther) -> None:
-        name = (table(bytes(record.data)) or {}).get("name", b"")
+        name = (raw_members(bytes(record.data)) or {}).get("name", b"")
         self._see(Sign("skill", (text_of(name),) if name[:1] == _QUOTE else ()))
 
     # messages

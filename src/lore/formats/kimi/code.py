@@ -27,7 +27,7 @@ from lore.formats.values import stamp_of
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.items import NULL, AssistantMessage, Item, ToolCall, UserMessage, is_absent
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.state import Sign
 
 
@@ -166,7 +166,7 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        own = table(next(each(head), b"")) or {}
+        own = raw_members(next(each(head), b"")) or {}
         return own.get("type") == b'"metadata"' and {"protocol_version", "created_at"} <= own.keys()
 
     def _take(self, data: bytes) -> None:
@@ -213,7 +213,7 @@ class KimiCode(TranscriptLines[KimiCodeMemory]):
         history, count = memory.history, record.kept_user_message_count
         summary = record.context_summary if is_absent(record.summary) else record.summary
         if not is_absent(summary) and bytes(memoryview(summary)[:1]) != b'"':  # older: a message
-            texts = kimi.blocks_of(Raw((table(bytes(summary)) or {}).get("content", b"null")))
+            texts = kimi.blocks_of(Raw((raw_members(bytes(summary)) or {}).get("content", b"null")))
             summary = kimi.output_of(Raw(msgspec.json.encode(list(texts))))
         if count is None:
             kept = history[max(0, record.compacted_count or record.count or 0) :]

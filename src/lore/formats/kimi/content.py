@@ -15,7 +15,7 @@ from lore.formats.bills import apart
 from lore.formats.values import CalledFunction, blocks_in, called, image_at, opens, result_of, text_in
 from lore.model import events as e
 from lore.model.items import NULL, Block, RawBlock, TextBlock, ThinkingBlock, ToolCall, is_absent
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 
 _EMPTY, _NO_INPUT = Raw(b'""'), Raw(b'"{}"')
 
@@ -55,11 +55,11 @@ def blocks_of(content: Raw) -> tuple[Block, ...]:
 
 def _known(block: Block) -> Block:
     """Return a thought or an image, of what is no text."""
-    own = (table(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
+    own = (raw_members(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
     kind, thought = own.get("type"), own.get("think", b"")
     if kind == b'"think"' and thought[:1] == b'"':
         return ThinkingBlock(Raw(thought), text_in(own.get("encrypted", b"")) or None)
-    url = (table(own.get("image_url", own.get("imageUrl", b"null"))) or {}).get("url", b"")
+    url = (raw_members(own.get("image_url", own.get("imageUrl", b"null"))) or {}).get("url", b"")
     return (image_at(url) if kind == b'"image_url"' else None) or block
 
 

@@ -31,7 +31,7 @@ from lore.formats.values import LATEST_MS, count_in, stamp_of, text_in
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import NULL, AssistantMessage, Item, UserMessage
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign, bounded
 
@@ -92,7 +92,7 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         return _SIGN.match(begin) is not None and array_at(head, _PATHS) >= 0
 
     def _head(self, data: bytes) -> None:
-        self._begin_session(records.session_of((table(data) or {}).get("info", b"{}")))
+        self._begin_session(records.session_of((raw_members(data) or {}).get("info", b"{}")))
 
     def _begin_session(self, session: records.OpenCodeSession) -> None:
         memory = self._memory
@@ -164,7 +164,9 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
     def _changes(self, info: OpenCodeInfo) -> None:
         """Say what a message of the user asks otherwise than the one before it."""
         asked = self._memory.asked
-        variant = text_in((table(bytes(info.model)) or {}).get("variant", b"")) or None  # of the model: its effort
+        variant = (
+            text_in((raw_members(bytes(info.model)) or {}).get("variant", b"")) or None
+        )  # of the model: its effort
         system = text_in(info.system)
         signs: list[Sign] = []
         if asked.agent is not None and info.agent not in (None, asked.agent):

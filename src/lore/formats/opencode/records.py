@@ -30,7 +30,7 @@ from lore.model.items import (
     ThinkingBlock,
     ToolCall,
 )
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 
 
 class Time(Struct, frozen=True, gc=False):
@@ -214,7 +214,7 @@ def said(part: OpenCodePart, name: str, response: str) -> AssistantMessage | Too
 
 def _reasoning(part: OpenCodePart) -> ThinkingBlock:
     """Return reasoning with what its provider signed it with, by whatever name."""
-    providers = (table(own) or {} for own in (table(bytes(part.metadata)) or {}).values())
+    providers = (raw_members(own) or {} for own in (raw_members(bytes(part.metadata)) or {}).values())
     signed = (text_in(value) for own in providers for name, value in own.items() if name in _SIGNATURES)
     return ThinkingBlock(part.text, next(filter(None, signed), None))
 

@@ -39,7 +39,7 @@ from lore.model.items import (
     UserMessage,
     is_absent,
 )
-from lore.model.jsonslice import is_json, members
+from lore.model.jsonslice import is_json, member_ranges
 
 # Entries that no model sees and that change nothing of a prompt.
 SILENT = frozenset((
@@ -257,7 +257,7 @@ def _thinking(part: PiThinking) -> Block:
         item = unescaped(signature)
         if is_json(item):  # a reasoning item, which says first what it is
             if _REASONING.search(item, 0, _NEAR) is None:
-                others = [b"," + item[own.start : own.end] for own in members(item) if own.key != "type"]
+                others = [b"," + item[own.start : own.end] for own in member_ranges(item) if own.key != "type"]
                 item = b'{"type":"reasoning"' + b"".join(others) + b"}"
             return RawBlock(Raw(item))
     if part.redacted and signature[:1] == b'"':

@@ -37,7 +37,7 @@ from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.items import OpaqueItem, is_absent
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.limits import REPLAYED_BYTES, REPLAYED_ENTRIES
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign
@@ -144,7 +144,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?=\.jsonl$|$)")
 def _is_known(own: dict[str, bytes]) -> bool:
     """Return whether a record is an entry of pi's, of a file whose header is missing."""
     kind = text_in(own["type"])
-    role = text_in((table(own.get("message", b"null")) or {}).get("role", b""))
+    role = text_in((raw_members(own.get("message", b"null")) or {}).get("role", b""))
     return role in messages.ROLES if kind == "message" else kind in _ENTRY_TYPES
 
 
@@ -187,7 +187,7 @@ class Pi(TranscriptLines[PiMemory]):
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         for line in each(head):
-            own = table(line) or {}
+            own = raw_members(line) or {}
             kind = own.get("type", b"")
             if kind == b'"session"':
                 return own.get("id", b"")[:1] == b'"' and not {"timestamp", "cwd"}.isdisjoint(own)

@@ -34,7 +34,7 @@ from lore.model.items import (
     ToolCall,
     blocks_of,
 )
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.times import decode_time
 
 SPOKEN = ("assistant", "call")
@@ -126,7 +126,7 @@ def pieces_of(content: Raw) -> list[Piece]:
 def _piece(raw: Raw) -> Piece:
     if opens(raw) == '"':
         return TextBlock(raw)
-    own = table(bytes(raw)) or {}
+    own = raw_members(bytes(raw)) or {}
     make = _PIECES.get(text_in(own.get("type", b"")))
     return (None if make is None else make(own)) or block_in(raw)
 
@@ -150,7 +150,7 @@ def _typed_result(own: Members) -> ChatResult:
     """Take a result of the AI SDK: its value alone is what the model is told."""
     output, failed = own.get("output", b"null"), False
     output = own.get("result", b"null") if output == b"null" else output
-    typed = table(output) or {}
+    typed = raw_members(output) or {}
     kind, value = text_in(typed.get("type", b"")), typed.get("value", b"null")
     if kind and value != b"null":
         output = bytes(_text_of(Raw(value))) if kind.endswith("json") else value  # sent as the text it is spelled with

@@ -34,7 +34,7 @@ from lore.formats.values import CalledFunction, text_in
 from lore.model.deferred import pattern
 from lore.model.events import Usage
 from lore.model.items import NULL
-from lore.model.jsonslice import array, table
+from lore.model.jsonslice import array, raw_members
 
 Role: TypeAlias = Literal["system", "user", "assistant", "call", "tool", ""]
 # What a role is: dumps of chats have their own words for it, and spell them as they like.
@@ -128,7 +128,7 @@ class ChatMessage(Struct, frozen=True, gc=False):
         """The model, where it says it."""
         if self.model or self.response_metadata is NULL:
             return self.model or None
-        beside = table(bytes(self.response_metadata)) or {}
+        beside = raw_members(bytes(self.response_metadata)) or {}
         return text_in(beside.get("model_name", beside.get("model", b""))) or None
 
 
@@ -160,7 +160,7 @@ def is_message(members: Mapping[str, bytes]) -> bool:
     What is unknown may stand beside it where it is a number, true, false or null.
     """
     if set(members) == {"type", "data"}:
-        members = {**(table(members["data"]) or {}), "type": members["type"]}
+        members = {**(raw_members(members["data"]) or {}), "type": members["type"]}
     role = role_of(members)
     if not role:
         return False
@@ -205,15 +205,15 @@ def is_document(head: bytes) -> bool:
     text = head.removeprefix(BOM).strip(SPACE)
     if text[:1] != b"{":
         return False
-    whole = table(text)
+    whole = raw_members(text)
     if whole is not None:
         return _is_conversation(whole)
     elements = Elements(PATHS[1:])
     found = [line.data for line in elements.feed(text)]
-    begun = table(text[: elements.start] + b"]}") if elements.start > 0 else None
+    begun = raw_members(text[: elements.start] + b"]}") if elements.start > 0 else None
     if elements.phase != "inside" or not found or begun is None or not list_in(begun):
         return False
-    names = {text_in((table(piece) or {}).get("role", b"")) for piece in found}
+    names = {text_in((raw_members(piece) or {}).get("role", b"")) for piece in found}
     shown = "messages" not in begun or bool(begun.keys() - FIELDS) or not names <= _API_ROLES
     return shown and _are_chats(found)
 
@@ -236,7 +236,7 @@ def _are_chats(pieces: Iterable[bytes]) -> bool:
     """Tell whether what is whole of a beginning are messages, one of which a model was told, or conversations."""
     told = False
     for piece in islice(pieces, _LOOKED_AT):
-        members = table(piece)
+        members = raw_members(piece)
         if members is None:
             continue
         if is_message(members):

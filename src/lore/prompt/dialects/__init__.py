@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lore.model.jsonslice import parts
+from lore.model.jsonslice import sliced_members
 from lore.prompt.base import Dialect
 from lore.prompt.dialects.anthropic import Anthropic
 from lore.prompt.dialects.bedrock import Bedrock
@@ -31,5 +31,5 @@ def dialect_names() -> list[str]:
 
 def dialect_of(body: bytes) -> Dialect | None:
     """Return the first dialect that recognises a request body; None if no dialect does."""
-    members = parts(body)
+    members = sliced_members(body)
     return next((dialect for dialect in DIALECTS.values() if dialect.recognises(members)), None)

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from lore.model.canonical import encode
 from lore.model.items import ThinkingBlock, ToolCall, blocks_of
-from lore.model.jsonslice import array, table
+from lore.model.jsonslice import array, raw_members
 from lore.model.turn import Segment
 from lore.prompt.base import IN_LOOPS, CacheMark, Rendered, Spot, Unit, can, with_usual
 from lore.prompt.dialects.content import NO_SCHEMA, BlockWriter, arguments, function_members, function_of, outcome_of
@@ -61,11 +61,11 @@ class Anthropic(Body):
         if b'"tool_calls"' in messages or b'"role":"tool"' in messages.replace(b": ", b":"):
             return False
         claude = b"claude" in body.get("model", b"") and b"/" not in body.get("model", b"")
-        first = (table(next(iter(array(messages)), b"")) or {}).get("role")
+        first = (raw_members(next(iter(array(messages)), b"")) or {}).get("role")
         return first not in (b'"system"', b'"developer"') and (claude or any(sign in messages for sign in _SIGNS))
 
     def tool(self, raw: bytes) -> bytes:
-        own, function = table(raw) or {}, function_of(raw)
+        own, function = raw_members(raw) or {}, function_of(raw)
         wrapped = "function" in own or "toolSpec" in own
         if function is None or (own.get("type", b'"function"') != b'"function"' and not wrapped):
             return raw
@@ -102,10 +102,10 @@ class Anthropic(Body):
     def takes_breakpoint(self, segment: Segment) -> bool:
         data = segment.data
         if segment.kind == "tool":
-            return b'"defer_loading"' not in data or (table(data) or {}).get("defer_loading") != b"true"
+            return b'"defer_loading"' not in data or (raw_members(data) or {}).get("defer_loading") != b"true"
         if segment.kind in ("envelope", "opaque") or data[:1] != b"{":
             return False
-        own = table(data) if b'thinking"' in data or b'""' in data else None
+        own = raw_members(data) if b'thinking"' in data or b'""' in data else None
         return own is None or (own.get("type") not in _THINKING and own.get("text") != b'""')
 
 

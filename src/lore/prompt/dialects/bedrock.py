@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from lore.model.canonical import encode
 from lore.model.items import Block, RawBlock, ThinkingBlock, ToolCall
-from lore.model.jsonslice import array, first_element, object_of, table
+from lore.model.jsonslice import array, first_element, object_of, raw_members
 from lore.model.turn import Fidelity, Memo, Prompt, Section, Segment
 from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, CacheMark, Rendered, Spot, Unit, can, cannot, with_usual
 from lore.prompt.dialects import content as c
@@ -84,13 +84,13 @@ class Bedrock(Body):
         if any(sign in body for sign in _SIGNS):
             return True
         for raw in _iterate_messages(body["messages"]):
-            blocks = array((table(raw) or {}).get("content", b""))
+            blocks = array((raw_members(raw) or {}).get("content", b""))
             if blocks:
-                return _is_block(table(blocks[0]) or {})
+                return _is_block(raw_members(blocks[0]) or {})
         return False
 
     def parse(self, body: bytes, fidelity: Fidelity, memo: Memo) -> Prompt:
-        members = table(body) or {}
+        members = raw_members(body) or {}
         head, rest = _tool_config(members.pop("toolConfig", None))
         if rest is not None:
             members["toolConfig"] = rest
@@ -124,7 +124,7 @@ class Bedrock(Body):
     def takes_breakpoint(self, segment: Segment) -> bool:
         if segment.kind in ("envelope", "opaque") or not segment.path.endswith("]"):
             return False
-        own = table(segment.data) or {}
+        own = raw_members(segment.data) or {}
         return "reasoningContent" not in own and own.get("text") != b'""'
 
     def _add_parts(self, new: Iterable[Block | ToolCall], parts: list[bytes], omitted: list[str]) -> list[bytes | None]:
@@ -165,7 +165,7 @@ class Bedrock(Body):
         for segment in (*_with_points(prompt), *prompt.tail):
             parts[segment.section].append(segment)
         if parts["tools"]:
-            config = {"tools": write_list(parts["tools"]), **(table(rest or b"") or {})}
+            config = {"tools": write_list(parts["tools"]), **(raw_members(rest or b"") or {})}
             members.append(("toolConfig", object_of(config)))
         elif rest is not None:
             members.append(("toolConfig", rest))
@@ -178,7 +178,7 @@ class Bedrock(Body):
 
 def _tool_config(raw: bytes | None) -> tuple[list[Segment], bytes | None]:
     """Return the tools of `toolConfig` as segments, and its other members, if it has any."""
-    own = table(raw or b"") or {}
+    own = raw_members(raw or b"") or {}
     found = _take_points(slice_list(own.get("tools", b"null"), "toolConfig.tools", "tools", "tool", keys=()), [])
     if not found or found[0].kind != "tool":
         return [], raw
@@ -188,7 +188,7 @@ def _tool_config(raw: bytes | None) -> tuple[list[Segment], bytes | None]:
 
 def _tool(raw: bytes) -> bytes:
     function = c.function_of(raw)
-    if function is None or "toolSpec" in (table(raw) or {}):
+    if function is None or "toolSpec" in (raw_members(raw) or {}):
         return raw
     schema = b'{"json":' + (function.schema or c.NO_SCHEMA) + b"}"
     return b'{"toolSpec":{' + c.function_members(function._replace(schema=schema), "inputSchema") + b"}}"
@@ -218,7 +218,7 @@ def _take_points(found: Iterable[Segment], taken: list[Segment]) -> list[Segment
 
 def _point_in(data: bytes) -> bytes | None:
     """Return the value of a block that is a cache point; None for content."""
-    own = table(data) or {} if b'"cachePoint"' in data else {}
+    own = raw_members(data) or {} if b'"cachePoint"' in data else {}
     value = own.get(_POINT, b"")
     return value if len(own) == 1 and value[:1] == b"{" else None
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from lore.model.canonical import encode, text_of
 from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.turn import Fidelity, Memo, Prompt, Segment
 from lore.model.vector import Vector
 from lore.prompt import base
@@ -81,7 +81,7 @@ def texts(blocks: tuple[Block, ...], omitted: list[str], *, image: str = "image"
             case ImageBlock():
                 omitted.append(image)
             case RawBlock(json=raw):
-                own = table(bytes(raw)) or {}
+                own = raw_members(bytes(raw)) or {}
                 if own.get("text", b"")[:1] == b'"':
                     found.append(decoded(own["text"]))
                 else:

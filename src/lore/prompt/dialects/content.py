@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from lore.model.canonical import encode, string_in, text_of
 from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of, is_absent
-from lore.model.jsonslice import array, table
+from lore.model.jsonslice import array, raw_members
 from lore.model.turn import NO_RESULT
 from lore.prompt.base import Unit
 
@@ -46,7 +46,7 @@ class BlockWriter:
             case RawBlock(json=raw, dialect=dialect):
                 if dialect == self.name or (dialect is None and self.is_own is None):
                     return bytes(raw)
-                own = table(bytes(raw)) or {}
+                own = raw_members(bytes(raw)) or {}
                 text = text_in(own)
                 is_own = dialect is None and self.is_own is not None and self.is_own(own)
                 made, what = bytes(raw) if is_own else text and self.text(text), kind_of(own)
@@ -89,13 +89,13 @@ class FunctionTool(NamedTuple):
 
 def function_of(raw: bytes) -> FunctionTool | None:
     """Read a tool of any provider's shape; None for one that is no function but the provider's own."""
-    outer = table(raw) or {}
-    own = table(outer.get("function", b"null")) or table(outer.get("toolSpec", b"null")) or outer
+    outer = raw_members(raw) or {}
+    own = raw_members(outer.get("function", b"null")) or raw_members(outer.get("toolSpec", b"null")) or outer
     schema = next((own[key] for key in _SCHEMAS if key in own), None)
     if "name" not in own or (schema is None and own is outer and own.get("type", _FUNCTION) != _FUNCTION):
         return None
     if schema is not None and "inputSchema" in own:
-        schema = (table(schema) or {}).get("json", schema)
+        schema = (raw_members(schema) or {}).get("json", schema)
     return FunctionTool(own["name"], own.get("description"), schema)
 
 
@@ -106,7 +106,7 @@ def single_tools(tools: tuple[Raw, ...]) -> list[bytes]:
     """Return tools one by one, also the functions that Gemini declares in a group."""
     found: list[bytes] = []
     for tool in tools:
-        own = table(bytes(tool)) or {}
+        own = raw_members(bytes(tool)) or {}
         group = next((own[key] for key in _GROUPS if [*own] == [key]), b"")
         found += array(group) if group[:1] == b"[" else [bytes(tool)]
     return found
@@ -155,11 +155,11 @@ def result_of(own: dict[str, bytes]) -> CallResult | None:
         name, output = "call_id", own.get("output", b'""')
     elif own.get("role") == b'"tool"':
         name, output = "tool_call_id", own.get("content", b'""')
-    elif (inner := table(own.get("toolResult", b""))) is not None:
+    elif (inner := raw_members(own.get("toolResult", b""))) is not None:
         own, name, output, failed = inner, "toolUseId", inner.get("content", b'""'), inner.get("status") == b'"error"'
-    elif (inner := table(own.get("functionResponse", own.get("function_response", b"")))) is not None:
+    elif (inner := raw_members(own.get("functionResponse", own.get("function_response", b"")))) is not None:
         own, name, output = inner, "id", inner.get("response", b'""')
-        members = table(output) or {}
+        members = raw_members(output) or {}
         if [*members] in (["result"], ["output"], ["error"]):  # as lore writes it, and as in the API's reference
             output, failed = next(iter(members.values())), "error" in members
     else:
@@ -198,6 +198,6 @@ def text_in(own: dict[str, bytes]) -> bytes | None:
 def as_function(raw: bytes) -> bytes:
     """Return a tool as a function in the shape of Chat Completions, its schema as it was spelled."""
     function = function_of(raw)
-    if function is None or "function" in (table(raw) or {}):
+    if function is None or "function" in (raw_members(raw) or {}):
         return raw
     return b'{"type":"function","function":{' + function_members(function, "parameters") + b"}}"

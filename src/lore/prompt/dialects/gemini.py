@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from lore.model.canonical import encode
 from lore.model.items import ToolCall
-from lore.model.jsonslice import array, object_of, table
+from lore.model.jsonslice import array, object_of, raw_members
 from lore.model.turn import Fidelity, Memo, Prompt, Segment
 from lore.prompt.base import IN_CONVERSATION, IN_LOOPS, Rendered, Spot, Unit, can, cannot, with_usual
 from lore.prompt.dialects import content as c
@@ -61,7 +61,7 @@ class Gemini(Body):
         return "contents" in body and "messages" not in body
 
     def parse(self, body: bytes, fidelity: Fidelity, memo: Memo) -> Prompt:
-        members = table(body) or {}
+        members = raw_members(body) or {}
         head = _tools(members.get("tools", b"null"))
         for key in _SYSTEM:
             head += self._instruction(members.get(key, b"null"), key)
@@ -142,7 +142,7 @@ def _drop_empty(segments: Iterable[Segment]) -> list[Segment]:
 
 def _tool(raw: bytes) -> tuple[bool, bytes]:
     """Return whether a tool is a function, and its declaration, or the entry of `tools` as it is."""
-    own, function = table(raw) or {}, c.function_of(raw)
+    own, function = raw_members(raw) or {}, c.function_of(raw)
     if function is None:
         return False, raw
     if "type" not in own and ("parameters" in own or "parametersJsonSchema" in own):
@@ -165,6 +165,6 @@ def _result(call: ToolCall, omitted: list[str]) -> bytes:
 def _identity(call: ToolCall) -> bytes:
     """Write a call's name and its id. Some servers give no id; then the result has none either."""
     named = b'"name":' + encode(call.name)
-    given = table(c.own_bytes(call.raw, Gemini.name) or b"") or {}
-    unnamed = bool(given) and all("id" not in (table(given[key]) or {}) for key in _CALLS if key in given)
+    given = raw_members(c.own_bytes(call.raw, Gemini.name) or b"") or {}
+    unnamed = bool(given) and all("id" not in (raw_members(given[key]) or {}) for key in _CALLS if key in given)
     return named if unnamed or not call.call_id else b'"id":' + encode(call.call_id) + b"," + named

@@ -15,7 +15,7 @@ from typing import ClassVar, TypeAlias
 from msgspec import Raw
 
 from lore.model.canonical import encode, printable, text_of
-from lore.model.jsonslice import array, element_ranges, members, object_of, table, without_member
+from lore.model.jsonslice import array, element_ranges, member_ranges, object_of, raw_members, without_member
 from lore.model.turn import Fidelity, Kind, Memo, Prompt, Section, Segment
 from lore.model.vector import Vector
 from lore.prompt.base import USUAL, CacheMark, Capability, Rendered, Spot
@@ -58,7 +58,7 @@ class Body:
         return slice_object(raw, path, section, self.lists, self.keys)
 
     def parse(self, body: bytes, fidelity: Fidelity, memo: Memo) -> Prompt:
-        members = table(body) or {}
+        members = raw_members(body) or {}
         head = [*slice_list(members.get("tools", b""), "tools", "tools", "tool", "opaque"), *self.system(members)]
         return self.prompt_of(fidelity, members, head, memo)
 
@@ -94,7 +94,7 @@ class Body:
         return system, messages
 
     def _is_system(self, raw: bytes) -> bool:
-        role = (table(raw) or {}).get("role", b'""')
+        role = (raw_members(raw) or {}).get("role", b'""')
         return role.strip(b'"').decode("utf-8", "replace") in self.system_roles
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
@@ -113,8 +113,8 @@ class Body:
 
     def verbatim(self, message: bytes, place: Spot) -> Rendered | None:
         """Render a recorded message: sliced if it would be written with the same bytes, else as one segment."""
-        content = (table(message) or {}).get("content", b"")
-        kinds = [c.kind_of(table(block) or {}) for block in array(content)] if content[:1] == b"[" else []
+        content = (raw_members(message) or {}).get("content", b"")
+        kinds = [c.kind_of(raw_members(block) or {}) for block in array(content)] if content[:1] == b"[" else []
         if not (kinds or content[:1] == b'"') or not self.recorded_kinds or not self.recorded_kinds.issuperset(kinds):
             return None
         path = f"{self.root}[{place.messages}]"
@@ -208,11 +208,11 @@ def strip_breakpoints(raw: bytes, keys: tuple[str, ...] = (CACHE_CONTROL,)) -> t
 
 
 def _strip(raw: bytes, key: str) -> tuple[bytes, bytes | None]:
-    breakpoints = [raw[m.value : m.end] for m in members(raw) if m.key == key]
+    breakpoints = [raw[m.value : m.end] for m in member_ranges(raw) if m.key == key]
     data = without_member(raw, key) if breakpoints else raw
     breakpoint = next((value for value in reversed(breakpoints) if value != b"null"), None)
     if key.encode() in data:
-        for member in members(data):
+        for member in member_ranges(data):
             value = data[member.value : member.end]
             if member.key in ("content", "output") and value[:1] == b"[" and key.encode() in value:
                 for start, end in reversed(element_ranges(value)):
@@ -237,7 +237,7 @@ def slice_elements(
 
 def slice_object(raw: bytes, path: str, section: Section, lists: Lists, keys: tuple[str, ...]) -> tuple[Segment, ...]:
     """Return the segments of an object: the envelope, then each element of its lists, in the order of `lists`."""
-    found = members(raw)
+    found = member_ranges(raw)
     if not found:
         return (Segment(section, path, raw, kind="opaque"),)
     inside = {m.key: raw[m.value : m.end] for m in found if m.key in lists}

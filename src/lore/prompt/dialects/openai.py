@@ -16,7 +16,7 @@ from typing import ClassVar, TypeGuard
 
 from lore.model.canonical import encode
 from lore.model.items import Block, RawBlock, TextBlock, ToolCall
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.model.providers import dialects_for, has_exact_breakpoints
 from lore.model.turn import Segment
 from lore.prompt import base
@@ -129,7 +129,7 @@ def _own_members(block: Block) -> bytes | None:
     """
     if not isinstance(block, RawBlock) or block.dialect != _CHAT:
         return None
-    own = table(bytes(block.json)) or {}
+    own = raw_members(bytes(block.json)) or {}
     own.pop("role", None) if "type" not in own else own.clear()
     return b",".join([encode(key) + b":" + value for key, value in own.items()]) or None
 
@@ -173,7 +173,7 @@ class OpenAIResponses(_OpenAI):
         return "input" in body and "messages" not in body and "contents" not in body
 
     def tool(self, raw: bytes) -> bytes:
-        own, function = table(raw) or {}, c.function_of(raw)
+        own, function = raw_members(raw) or {}, c.function_of(raw)
         if function is None or (own.get("type") == b'"function"' and "function" not in own):
             return raw
         function = function._replace(schema=function.schema or c.NO_SCHEMA)
@@ -189,7 +189,7 @@ class OpenAIResponses(_OpenAI):
             self._answer(unit, writing)
             return writing.done()
         for call in unit.calls if unit.role == "results" else ():
-            custom = c.kind_of(table(c.own_bytes(call.raw, self.name) or b"") or {}) == "custom_tool_call"
+            custom = c.kind_of(raw_members(c.own_bytes(call.raw, self.name) or b"") or {}) == "custom_tool_call"
             kind = b'"custom_tool_call_output"' if custom else b'"function_call_output"'
             envelope = b'"type":' + kind + b',"call_id":' + encode(call.call_id)
             parts = self.writer.write_all(c.output_blocks(c.outcome_of(call)[0]), writing.omitted)
@@ -230,7 +230,7 @@ class OpenAIResponses(_OpenAI):
         writing.place = Spot(count + 1, "assistant")
 
     def takes_breakpoint(self, segment: Segment) -> bool:
-        own = table(segment.data) or {} if segment.kind == "block" else {}
+        own = raw_members(segment.data) or {} if segment.kind == "block" else {}
         return own.get("type", b"").startswith(b'"input_') and own.get("text") != b'""'
 
 
@@ -238,7 +238,7 @@ def _is_item(block: Block) -> TypeGuard[RawBlock]:
     """Return whether a block that is not the model's is an item of its own, such as the output of a computer call."""
     if not isinstance(block, RawBlock) or block.dialect != _RESPONSES:
         return False
-    return not c.kind_of(table(bytes(block.json)) or {}).startswith("input_")
+    return not c.kind_of(raw_members(bytes(block.json)) or {}).startswith("input_")
 
 
 def _own_item(block: Block) -> bytes | None:
@@ -250,7 +250,7 @@ def _own_item(block: Block) -> bytes | None:
     raw = bytes(block.json)
     if block.dialect is not None:
         return raw
-    own = table(raw) or {}
+    own = raw_members(raw) or {}
     kind = c.kind_of(own)
     reasoning = kind == "reasoning" and ("summary" in own or "encrypted_content" in own)
     return raw if reasoning or kind.endswith(("_call", "_call_output")) else None

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lore.formats.beginning import array_at
 from lore.model.canonical import text_of
 from lore.model.events import SessionStarted
-from lore.model.jsonslice import table
+from lore.model.jsonslice import raw_members
 from lore.recording import corpus, filesystem, zstd
 from lore.recording.agents import session_folders
 
@@ -144,7 +144,12 @@ def _named_in(path: str, *_: object) -> str | None:
     with filesystem.opened(path) as file:
         for _number in range(SESSION_LINES):
             line = file.readline(SESSION_LIMIT)
-            if b'"sessionId"' in line and (own := table(line)) is not None and "type" in own and "sessionId" in own:
+            if (
+                b'"sessionId"' in line
+                and (own := raw_members(line)) is not None
+                and "type" in own
+                and "sessionId" in own
+            ):
                 return text_of(own["sessionId"])
             if not line.endswith(b"\n"):
                 break

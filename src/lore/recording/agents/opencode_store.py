@@ -259,7 +259,7 @@ def _info(row: dict[str, object]) -> bytes:
     own |= {name: own.get(name, "") for name in ("slug", "version")}
     created, revert = row.get("time_created"), row.get("revert")
     own["time"] = {"created": created if isinstance(created, int) else None}
-    if isinstance(revert, str) and jsonslice.table(revert.encode()) is not None:
+    if isinstance(revert, str) and jsonslice.raw_members(revert.encode()) is not None:
         own["revert"] = json.loads(revert)
     return encode(own)
 
@@ -267,7 +267,7 @@ def _info(row: dict[str, object]) -> bytes:
 def _named(name: str, data: object, kind: str) -> bytes:
     """Write a row's object with its id; what is none is of an unreadable kind."""
     text = data.encode() if isinstance(data, str) else data if isinstance(data, bytes) else b""
-    found = jsonslice.table(text)
+    found = jsonslice.raw_members(text)
     if found is None:
         return encode({"id": name, kind: _UNREADABLE})
     found.pop("id", None)
@@ -334,7 +334,7 @@ def storage_stream(path: str) -> Iterator[bytes]:
 
 def _head(path: str) -> bytes:
     """Return a session's own file, in the order of members that an export has."""
-    found = jsonslice.table(filesystem.small_file(path)) or {}
+    found = jsonslice.raw_members(filesystem.small_file(path)) or {}
     first = {key: found.pop(key) for key in ("id", "slug", "projectID", "directory", "version") if key in found}
     first.setdefault("slug", b'""')
     return jsonslice.object_of({**first, **found})

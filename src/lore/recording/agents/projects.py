@@ -18,7 +18,7 @@ from itertools import islice
 from lore.formats.beginning import SPACE
 from lore.formats.lines import each
 from lore.model.canonical import decode
-from lore.model.jsonslice import array, is_json, table
+from lore.model.jsonslice import array, is_json, raw_members
 from lore.recording import filesystem
 
 _LINES = 40
@@ -51,7 +51,7 @@ def project_of(head: bytes, path: str) -> str | None:
 def project_in(head: bytes) -> str | None:
     """Return the folder that the beginning of a log names."""
     for line in islice(each(head), _LINES):
-        own = table(line.strip(SPACE))
+        own = raw_members(line.strip(SPACE))
         if own is None:
             break
         for names in _MEMBERS:
@@ -70,21 +70,21 @@ def project_beside(path: str) -> str | None:
 def _by_digest(path: str) -> str | None:
     """Look in Kimi CLI's list of folders for the one whose digest names the folder of its sessions."""
     projects, name = os.path.split(os.path.dirname(os.path.abspath(path)))
-    listed = table(filesystem.small_file(os.path.join(os.path.dirname(projects), _FOLDERS))) or {}
+    listed = raw_members(filesystem.small_file(os.path.join(os.path.dirname(projects), _FOLDERS))) or {}
     digest = name.rpartition("_")[2]  # a remote folder's has the name of its kind before it
-    folders = (_text(table(row), ("path",)) for row in array(listed.get("work_dirs", b"")))
+    folders = (_text(raw_members(row), ("path",)) for row in array(listed.get("work_dirs", b"")))
     return next((folder for folder in folders if folder and md5_name(folder) == digest), None)
 
 
 def _of_task(path: str) -> str | None:
     """Look beside a task of Roo Code, or in Cline's list of all tasks."""
     folder = path if os.path.isdir(path) else os.path.dirname(path)
-    found = _text(table(filesystem.small_file(os.path.join(folder, "history_item.json"))), ("workspace",))
+    found = _text(raw_members(filesystem.small_file(os.path.join(folder, "history_item.json"))), ("workspace",))
     tasks, name = os.path.split(os.path.abspath(folder))
     if found is not None:
         return found
     listed = filesystem.small_file(os.path.join(os.path.dirname(tasks), "state", "taskHistory.json"))
-    rows = (table(row) for row in (array(listed) if is_json(listed) else ()))
+    rows = (raw_members(row) for row in (array(listed) if is_json(listed) else ()))
     return next((_text(row, ("cwdOnTaskInitialization",)) for row in rows if _text(row, ("id",)) == name), None)
 
 
@@ -95,14 +95,14 @@ def _by_session(path: str) -> str | None:
     if agents != "agents":
         return None
     listed = filesystem.small_file(os.path.join(os.path.dirname(os.path.dirname(sessions)), "session_index.jsonl"))
-    rows = (table(line) for line in each(listed))
+    rows = (raw_members(line) for line in each(listed))
     return next((_text(row, ("workDir",)) for row in rows if _text(row, ("sessionId",)) == name), None)
 
 
 def _text(own: dict[str, bytes] | None, names: tuple[str, ...]) -> str | None:
     for name in names[:-1]:
         value = (own or {}).get(name, b"")
-        own = table(value) if value[:1] == b"{" else None
+        own = raw_members(value) if value[:1] == b"{" else None
     value = (own or {}).get(names[-1], b"")
     return _decoded(value) if value[:1] == b'"' else None
 

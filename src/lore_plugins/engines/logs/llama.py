@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.formats import Line, Read, placed
-from lore.model import Measurement, table, text_of
+from lore.model import Measurement, raw_members, text_of
 from lore_plugins.engines.logs.lines import EngineLog, LogTime, count_in, remember, without_colours
 
 ENGINE = "llama.cpp"
@@ -91,7 +91,7 @@ class LlamaLog(EngineLog[_LlamaState]):
             return self._message(text, time, line)
         if _JSONL.match(text) is None:
             return []
-        message = text_of((table(text) or {}).get("msg", b'""')).encode("utf-8", "replace")
+        message = text_of((raw_members(text) or {}).get("msg", b'""')).encode("utf-8", "replace")
         return [read for piece in message.split(b"\n") for read in self._message(piece, time, line)]
 
     def _message(self, text: bytes, time: LogTime, line: Line) -> list[Read]:

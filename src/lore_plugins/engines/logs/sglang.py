@@ -20,7 +20,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from lore.formats import Line, Read, billed_of, call_of, is_body, object_of, placed, problem
-from lore.model import Code, Exchange, Measurement, Usage, table, text_of
+from lore.model import Code, Exchange, Measurement, Usage, raw_members, text_of
 from lore_plugins.engines.logs.lines import EngineLog, LogTime, count_in, remember, utc_seconds
 
 ENGINE = "sglang"
@@ -97,7 +97,7 @@ class SglangLog(EngineLog[_SglangState]):
         event = _EVENT.match(message)
         if event is None and not all(sign in message for sign in _EXPORTED):
             return []
-        record = table(message)
+        record = raw_members(message)
         if record is None:
             return [problem(Code.UNREADABLE_LINE, "unreadable line: a record that is not JSON", line)]
         if event is None:
@@ -111,14 +111,14 @@ class SglangLog(EngineLog[_SglangState]):
             if body and name:
                 remember(self._state.running, name, body[0])
             return []
-        meta = table((table(record.get("out", b"null")) or {}).get("meta_info", b"null")) or {}
+        meta = raw_members((raw_members(record.get("out", b"null")) or {}).get("meta_info", b"null")) or {}
         return _ended(meta, time, line, self._state.running.pop(name, None))
 
     def _received(self, body: bytes, time: LogTime, line: Line) -> list[Read]:
         """Keep a body for the next request; if two wait, return both without a request."""
         if b"..." in body and _CUT.search(body.decode("utf-8", "replace")) is not None:
             return [problem(Code.CONTENT_NOT_RECORDED, f"the body of a request was cut: {_WHOLE}", line)]
-        if not is_body(table(body) or {}, sent=True):
+        if not is_body(raw_members(body) or {}, sent=True):
             return [problem(Code.REQUEST_NOT_JUDGED, "the body of a request that is not a chat", line)]
         received = _SglangBody(body, time.at, line.number, line.byte)
         if not self._state.waiting:
@@ -153,7 +153,7 @@ def _ended(meta: dict[str, bytes], time: LogTime, line: Line, body: _SglangBody 
 
 
 def _exchange(body: _SglangBody, bill: Usage | None, name: str) -> Read:
-    call = call_of({}, table(body.body) or {})
+    call = call_of({}, raw_members(body.body) or {})
     exchange = Exchange(body.body, "structural", body.at, bill, response_id=name, call=call)
     return Read(exchange, body.line, body.byte)
 

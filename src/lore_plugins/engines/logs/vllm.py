@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.formats import Line, Read, call_of, is_body, placed, problem
-from lore.model import EXTERNAL, PROCESS, Code, Exchange, Measurement, Problem, is_json, table, text_of
+from lore.model import EXTERNAL, PROCESS, Code, Exchange, Measurement, Problem, is_json, raw_members, text_of
 from lore_plugins.engines.logs.lines import EngineLog, LogTime, count_in, remember, utc_seconds, without_colours
 
 ENGINE = "vllm"
@@ -139,7 +139,7 @@ def _body(text: bytes, time: LogTime) -> list[Exchange | Problem]:
     body = match[1].strip()
     if not is_json(body):
         return [Problem(Code.CONTENT_NOT_RECORDED, "the body of a request was cut: --max-log-len")]
-    members = table(body) or {}
+    members = raw_members(body) or {}
     if not is_body(members, sent=True):
         return [Problem(Code.REQUEST_NOT_JUDGED, "the body of a request that is not a chat")]
     at = None if time.clock == "year" else time.at
@@ -149,7 +149,7 @@ def _body(text: bytes, time: LogTime) -> list[Exchange | Problem]:
 def _message(text: bytes) -> bytes:
     """Return the message of a line, which is JSON or begins with its place in the code; else b""."""
     if text[:1] == b"{":
-        message = (table(text) or {}).get("message", b"")
+        message = (raw_members(text) or {}).get("message", b"")
         return text_of(message).encode("utf-8", "replace") if message[:1] == b'"' else b""
     place = _PLACE.search(text[:_BEGINNING])
     return b"" if place is None else text[place.end() :]
