@@ -34,7 +34,7 @@ class Talk:
         self.number = 0
         self.model = "claude-x"
         self.last: Turn | None = None
-        self.situation: TurnState | None = None
+        self.state: TurnState | None = None
         self.odd = ""
 
     def add(self, *items: Item) -> None:
@@ -81,7 +81,7 @@ class Talk:
             response_id=response, signs=tuple(Sign(one) if isinstance(one, str) else one for one in signs),
         )  # fmt: skip
         prediction = self.levels.predict(turn)
-        self.situation, self.last = self.levels.situation, turn
+        self.state, self.last = self.levels.state, turn
         self.odd = self.levels.learn(turn)
         return prediction
 

@@ -130,8 +130,8 @@ def test_hook_text_after_results_is_removed_at_next_prompt(names, moved):
     talk.ask()
     found = talk.turn(bill(12_300 if moved else 14_300, 1_900, hour=True))
     assert (found.read, found.probability > 0.9) == (12_300 if moved else 14_300, True)
-    assert talk.situation.without_hook == (12_300 if moved else None)
-    assert talk.situation.hooks == (names if moved else ())
+    assert talk.state.without_hook == (12_300 if moved else None)
+    assert talk.state.hooks == (names if moved else ())
 
 
 def version(name, number):
@@ -232,7 +232,7 @@ def test_turn_after_missing_usage_is_estimated():
     talk.turn(None)
     talk.use()
     found = talk.turn(bill(12_600, 100))
-    assert talk.situation.cached is None
+    assert talk.state.cached is None
     assert 12_300 < found.read < 12_800
     assert found.confidence == "ceiling"
 
@@ -326,7 +326,7 @@ def test_predictions_stay_within_the_prompt(seed):
     for turn in random_turns(seed):
         prediction = levels.predict(turn)
         if prediction.read is not None:
-            holds(prediction, levels.situation.expected_tokens)
+            holds(prediction, levels.state.expected_tokens)
             known += 1
         levels.learn(turn)
     assert known > 30
@@ -342,7 +342,7 @@ def test_shrunk_history_bounds_the_read(cut):
         talk.use(100)
         talk.turn(bill(60_000 + 100 * stood, 100))
     prediction = talk.turn(bill(0, 30_000), changes=(talk.rewind(len(talk.entries) - cut),))
-    holds(prediction, talk.situation.expected_tokens)
+    holds(prediction, talk.state.expected_tokens)
 
 
 @pytest.mark.corpus
@@ -353,9 +353,9 @@ def test_predictions_of_real_sessions_stay_within_prompts(corpus):
         predictor.begin()
         for turn in Options().open(str(path)).turns():
             predicted = predictor.turn(turn)
-            if predicted.situation is None or predicted.prediction.read is None:
+            if predicted.state is None or predicted.prediction.read is None:
                 continue
-            holds(predicted.prediction, predicted.situation.expected_tokens)
+            holds(predicted.prediction, predicted.state.expected_tokens)
             billed = None if turn.usage is None else total(turn.usage)
             turns += 1
             above += billed is not None and predicted.prediction.read > billed

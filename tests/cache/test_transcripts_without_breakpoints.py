@@ -79,7 +79,7 @@ def test_unknown_lifetime_never_expires():
         made.time += 3 * 3600
         made.use()
         prediction = made.turn(bill(38_000, 36_900))
-        assert (made.situation.lifetime, made.situation.first_expired) == (None, None)
+        assert (made.state.lifetime, made.state.first_expired) == (None, None)
         assert prediction.reason != "expiry"
 
 

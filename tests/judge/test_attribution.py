@@ -255,7 +255,7 @@ def test_a_compaction_comes_before_what_else_happened():
     one = dropped(talk, changes=(change,), after=900.0, signs=("slash-command",))
     assert (told(one), one.evidence) == (("LORE125", "strong", "expected"), RecordedChange("LORE125", change.detail))
     covered = Overlap(0, 0, 0, is_covered=True, is_covered_canonically=True)
-    context = PairContext(before, talk.last, covered, 2_300, 300.0, (), billed=True, situation=talk.situation)
+    context = PairContext(before, talk.last, covered, 2_300, 300.0, (), billed=True, state=talk.state)
     assert [one.code, *beside(attribute(context))] == ["LORE125", "LORE128", "LORE143", "LORE162"]
 
 
@@ -295,7 +295,7 @@ def test_another_key_is_named_where_two_are_known_to_differ(before, after, found
     left, right = (msgspec.structs.replace(talk.last, call=Call(endpoint=where, account=key))
                    for where, key in (before, after))  # fmt: skip
     covered = Overlap(0, 0, 0, is_covered=True, is_covered_canonically=True)
-    cause = rerouted(PairContext(left, right, covered, 2_300, 300.0, (), billed=True, situation=None))
+    cause = rerouted(PairContext(left, right, covered, 2_300, 300.0, (), billed=True, state=None))
     assert (None if cause is None else cause.evidence) == found
 
 

@@ -132,7 +132,7 @@ def test_the_bill_of_a_turn_is_not_known_to_what_foresees_it():
         for number, one in enumerate((bill(10_000, 2_000), bill(12_000, 300), last)):
             talk.turn(one, signs=("effort",) if number == 2 else ())
             levels.take(talk.last)
-            levels.situation()
+            levels.state()
             verdict = judge.turn(talk.last, levels.latest)
             talk.use()
         found.append((lead(verdict), verdict.foreseen.prediction.read, verdict.was_foreseen))

@@ -46,7 +46,7 @@ def test_the_last_breakpoint_of_the_turn_before_is_a_breakpoint_again(script, se
 def test_no_breakpoint_stands_on_the_tail_on_empty_text_or_on_thinking(script, setup, model):
     for turn in _played(script, setup, model).turns:
         for position in turn.prompt.breakpoints:
-            segment = turn.prompt.at(position)
+            segment = turn.prompt.segment_at(position)
             assert position < turn.prompt.stable
             assert segment.kind != "envelope"
             assert not shapes.is_thought(segment)
@@ -59,7 +59,7 @@ def test_the_end_of_what_was_said_has_a_breakpoint(script, setup, dialect_and_mo
     steps = [one for one in script if one[0] != "change" or "model" not in one[2]]
     for turn in Agent(dialect, setup[1], model=model).play(steps).turns:
         messages = range(len(turn.prompt.head), turn.prompt.stable)
-        said = [at for at in messages if _may_carry(dialect, turn.prompt.at(at))]
+        said = [at for at in messages if _may_carry(dialect, turn.prompt.segment_at(at))]
         held = [at for at in turn.prompt.breakpoints if at in messages]
         assert said[-1:] == held[-1:]
 

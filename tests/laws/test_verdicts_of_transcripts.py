@@ -108,6 +108,6 @@ def said_and_shown(talk, cause, reason, verdict):
         assert {code for said in told for code in said.contradicts} == {other.code for other in against}
         shown = [made for _, made in findings_of(verdict.pair, PLACE)]
         assert [also.code for made in shown for also in made.also if also.contradicted] == [o.code for o in against]
-    read, seen = talk.last.usage.read_tokens, talk.situation
+    read, seen = talk.last.usage.read_tokens, talk.state
     if cause.section in ("tools", "system") and not isinstance(cause.evidence, RecordedChange | ProviderSaid):
         assert seen.earlier_position is None or read < seen.earlier_position

@@ -19,7 +19,7 @@ def test_segments_are_equal_by_content_not_by_path_or_breakpoint():
 def test_a_position_counts_over_head_messages_and_tail():
     parts = [Segment("system", "s", b"1"), Segment("messages", "m", b"2"), Segment("messages", "t", b"3")]
     prompt = Prompt("anthropic", "wire", head=(parts[0],), messages=Vector([parts[1]]), tail=(parts[2],))
-    assert [prompt.at(n) for n in range(4)] == [*parts, None]
+    assert [prompt.segment_at(n) for n in range(4)] == [*parts, None]
     assert (list(prompt), len(prompt), prompt.stable) == (parts, 3, 2)
 
 

@@ -29,13 +29,16 @@ def assembled(*events, dialect="anthropic", rules=None, **fields):
 
 def places(made, dialect="anthropic"):
     """Paths of the segments with a breakpoint."""
-    return [made.prompt.at(place).path for place in made.prompt.breakpoints]
+    return [made.prompt.segment_at(place).path for place in made.prompt.breakpoints]
 
 
 def test_shared_part_session_and_both_ends_have_breakpoints():
     made = assembled(event("layer", name="style", when="once_at_start", text="Use few words."), *TURNS)
     assert places(made) == ["system[1]", "system[2]", "messages[0].content[0]", "messages[2].content[0]"]
-    assert [made.prompt.at(at).origin for at in made.prompt.breakpoints[:2]] == ["layers", "session and knowledge"]
+    assert [made.prompt.segment_at(at).origin for at in made.prompt.breakpoints[:2]] == [
+        "layers",
+        "session and knowledge",
+    ]
     body = json.loads(DIALECTS["anthropic"].write(made.prompt))
     assert body["system"][1]["cache_control"] == body["messages"][2]["content"][0]["cache_control"]
     assert "cache_control" not in json.dumps(body["messages"][-1])
@@ -112,7 +115,7 @@ def test_head_asks_for_a_longer_lifetime():
 @pytest.mark.parametrize("dialect", ["openai-chat", "openai-responses"])
 def test_exact_breakpoints_are_on_input_and_system_parts(dialect):
     made = assembled(*TURNS, dialect=dialect, model="gpt-6-sol")
-    parts = [made.prompt.at(place) for place in made.prompt.breakpoints]
+    parts = [made.prompt.segment_at(place) for place in made.prompt.breakpoints]
     assert [json.loads(one.data)["text"] for one in parts] == ["S", "ask", "more"]
     assert b'"prompt_cache_breakpoint":{"mode":"explicit"}' in DIALECTS[dialect].write(made.prompt)
 

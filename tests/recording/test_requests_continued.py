@@ -128,7 +128,7 @@ def test_breakpoints_stand_where_their_segments_do():
     cached = {"type": "message", "role": "user", "content": [part]}
     talk.ask([cached], "r1", output=[call(1)])
     made = talk.ask([result(1), cached], "r2", after="r1").prompt
-    assert [made.at(place).path for place in made.breakpoints] == ["input[0].content[0]", "input[3].content[0]"]
+    assert [made.segment_at(place).path for place in made.breakpoints] == ["input[0].content[0]", "input[3].content[0]"]
 
 
 @pytest.mark.parametrize("output", [b"null", b"{}", b"[1,null]", b'"x"', b"[[]]"])

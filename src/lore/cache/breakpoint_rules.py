@@ -43,9 +43,9 @@ class BreakpointRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     refuses: bool = True  # a misplaced breakpoint is an error; otherwise it counts for nothing
     refused: tuple[Field, ...] = ()  # members of other APIs that are an error here
     ignored: tuple[Field, ...] = ()  # members of other APIs that are accepted and count for nothing
-    source: str = ""
-    evidence: Literal["P", "M", "S", "?"] = "?"
-    note: str = ""
+    source: str = ""  # where it was published or measured: a link
+    evidence: Literal["P", "M", "S", "?"] = "?"  # the vendor's own page, measured, second-hand, inferred
+    note: str = ""  # what the page leaves open
     file: str = ""  # the file that holds the row
     own: bool = False  # the row is the user's
 

@@ -105,7 +105,7 @@ def lookback_gap(previous: Prompt, current: Prompt, at: float | None) -> Lookbac
     following = next((place for place in breakpoints if place >= written[-1]), None)
     if following is None:
         return LookbackGap(-1, rule.positions)
-    segments = [current.at(place) for place in range(written[-1] + 1, following + 1)]
+    segments = [current.segment_at(place) for place in range(written[-1] + 1, following + 1)]
     kinds = ("envelope" if segment is None else kind_of(segment) for segment in segments)
     return LookbackGap(max(positions(kinds, runs=rule.runs), default=0), rule.positions)
 

@@ -119,10 +119,10 @@ class _ProlongedTranscripts(TranscriptCache):
     def learn(self, turn: Turn) -> str:
         if self._seconds is None:
             return super().learn(turn)
-        before = self._recorded.situation
+        before = self._recorded.state
         self._recorded.learn(turn)
         continues = self._why in _CONTINUES
-        changed = with_lifetime(turn, self._seconds, self.situation.cached, before, continues=continues)
+        changed = with_lifetime(turn, self._seconds, self.state.cached, before, continues=continues)
         if turn.usage is not None and turn.usage.write_tokens:
             self._touched.count(changed=changed is not turn)
         return super().learn(changed)
@@ -182,7 +182,7 @@ class Predictor:
                 ) if by_usage else self._requests(key, turn)
             )  # fmt: skip
         prediction = turns.predict(turn).fitted()
-        state = turns.situation if isinstance(turns, _ProlongedTranscripts) else None
+        state = turns.state if isinstance(turns, _ProlongedTranscripts) else None
         return Predicted(name, prediction, turns.learn(turn), state)
 
     def _requests(self, key: tuple[str, str, str], turn: Turn) -> _Requests:

@@ -46,7 +46,7 @@ class ReadLevel(NamedTuple):
     """Up to where the log lets the cache be read."""
 
     tokens: int | None  # None: unknown
-    why: str
+    why: str  # what decides it, as predictions report it: `expiry`, `compaction`; `goes-on`: the history was extended
     is_sure: bool = True
     habit: str = ""  # the habit that says how likely it is
     otherwise: int = 0  # tokens that are read if it is not so
@@ -109,7 +109,7 @@ class Predicted(NamedTuple):
     cache: str  # the model of the cache; empty: none
     prediction: Prediction
     odd: str = ""  # why the turn's usage is not believed
-    situation: TurnState | None = None  # of a transcript's turn
+    state: TurnState | None = None  # of a transcript's turn
 
 
 class TranscriptCache:
@@ -125,7 +125,7 @@ class TranscriptCache:
         self._current: tuple[ChainHistory, ModelHistory, TurnState] | None = None
 
     @property
-    def situation(self) -> TurnState:
+    def state(self) -> TurnState:
         """The state that the latest prediction was made from."""
         assert self._current is not None, "nothing was predicted yet"
         return self._current[2]
@@ -277,11 +277,11 @@ class Transcripts:
             if len(self._waiting) > WAITING:
                 self._catch_up()
 
-    def situation(self) -> TurnState | None:
+    def state(self) -> TurnState | None:
         """Return the state of the latest turn before its usage; None if its cache is not predicted."""
         if self._waiting:
             self._catch_up()
-        return None if self.latest is None or self.latest.odd else self.latest.situation
+        return None if self.latest is None or self.latest.odd else self.latest.state
 
     def _catch_up(self) -> None:
         latest, waiting, self._waiting = self._waiting[-1], self._waiting, []
@@ -296,7 +296,7 @@ class Transcripts:
                 cache = self._caches[where] = TranscriptCache(self._rules, where, breakpoints=breakpoints)
             if turn is latest:
                 prediction = cache.predict(turn)
-                self.latest = Predicted(name, prediction, cache.learn(turn), cache.situation)
+                self.latest = Predicted(name, prediction, cache.learn(turn), cache.state)
             else:
                 cache.look(turn)
                 cache.learn(turn)

@@ -28,7 +28,7 @@ from lore.formats.beginning import BOM, SPACE
 from lore.formats.bounds import is_crowded, is_deep, too_deep, too_long, too_many, too_much
 from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
-from lore.model.jsonslice import array, is_json, may_hold_half
+from lore.model.jsonslice import array, has_surrogate_escape, is_json
 from lore.model.limits import RECORD_BYTES, RECORD_VALUES, SHORT_LINES, SHORT_OBJECTS
 from lore.model.results.measured import Measurement
 from lore.model.turn import Exchange
@@ -233,7 +233,7 @@ def _holds_more(line: bytes) -> bool:
     try:
         _VALUE.decode(line)
     except msgspec.DecodeError as error:
-        return "trailing" in str(error) or may_hold_half(line) or b"NaN" in line or b"Infinity" in line
+        return "trailing" in str(error) or has_surrogate_escape(line) or b"NaN" in line or b"Infinity" in line
     except RecursionError:
         return True
     return False

@@ -99,7 +99,7 @@ def limited(context: PairContext, why: tuple[Cause, ...]) -> tuple[Cause, ...]:
 
 def disputed(context: PairContext) -> Cause | None:
     """Return that the read contradicts a verdict: it found the tools and system prompt that are said to differ."""
-    verdict, seen, read = _provider(context), context.situation, context.read
+    verdict, seen, read = _provider(context), context.state, context.read
     if verdict is None or verdict.section not in ("tools", "system") or seen is None:
         return None
     found = None if read is None else head_was_read(seen, read, "")
@@ -116,7 +116,7 @@ def against_level(context: PairContext, cause: Cause) -> RuledOut | None:
     last, or one further in front, found both as they were. Other messages leave the head: a read below it missed more
     than them. What is read of a history that is older than it lives had not expired.
     """
-    read, seen = context.read, context.situation
+    read, seen = context.read, context.state
     if read is None or seen is None or isinstance(cause.evidence, e.RecordedChange):
         return None
     name = CODES[cause.code].name
@@ -174,7 +174,7 @@ def _model(context: PairContext) -> Cause | None:
 
 def _session(context: PairContext) -> Cause | None:
     found = _change(Code.SESSION_CHANGED)(context)
-    if found is not None or context.situation is None or not context.situation.head_changed:
+    if found is not None or context.state is None or not context.state.head_changed:
         return found
     return _strong(Code.SESSION_CHANGED, e.RecordedChange(Code.SESSION_CHANGED, "tools or system prompt differ"))
 
@@ -189,8 +189,8 @@ def _by_hash(section: str) -> _Look:
 
 def _lookback(context: PairContext) -> Cause | None:
     """Return that the last entry is out of reach of every breakpoint."""
-    if context.situation is not None:
-        reach = context.situation.new_positions
+    if context.state is not None:
+        reach = context.state.new_positions
         if reach <= POSITIONS or lookback(context.right.at).runs:
             return None
         found = e.LookbackExceeded(reach, POSITIONS, context.fell)
@@ -224,7 +224,7 @@ def too_far(context: PairContext) -> e.LookbackExceeded | None:
 
 
 def _idle(context: PairContext) -> Cause | None:
-    seen = context.situation
+    seen = context.state
     if seen is None or seen.implicit or seen.pause is None:  # nobody asks an implicit cache for an hour
         return None
     if seen.lifetime != counts.ONE_HOUR or not counts.FIVE_MINUTES < seen.pause <= counts.ONE_HOUR:
@@ -278,14 +278,14 @@ def unexplained(context: PairContext) -> Cause:
     if context.fell:
         fell = e.ReadFell(context.fell, counts.cached(usage) or 0, context.read or 0)
     reasons = tuple(_reasons(context))
-    implicit = context.situation is not None and context.situation.implicit
+    implicit = context.state is not None and context.state.implicit
     elsewhere = implicit and all(reason.out is not False for reason in reasons)
     code = Code.SERVER_SIDE_MISS if elsewhere else Code.BILLED_READ_FELL
     return Cause(code, None, fell or e.NothingRead(counts.prompt_tokens(usage)), strength="weak", ruled_out=reasons)
 
 
 def _reasons(context: PairContext) -> Iterator[RuledOut]:
-    left, right, situation, level = context.left, context.right, context.situation, _level(context)
+    left, right, state, level = context.left, context.right, context.state, _level(context)
     headed = level is not None and level.reason.startswith(_HEAD)
     yield _expiry(context)
     yield from _starts(context)
@@ -296,14 +296,14 @@ def _reasons(context: PairContext) -> Iterator[RuledOut]:
     shrank = was is not None and size is not None and was - size > SHRANK and dropped_reasoning(context) is None
     if shrank:
         yield RuledOut("the prompt shrank", out=False, count=size, limit=was)
-    if situation is not None:
-        grew = situation.unchanged == situation.entries and not shrank
+    if state is not None:
+        grew = state.unchanged == state.entries and not shrank
         yield RuledOut("compaction, cleared results, rewind", grew or None)
-        if not situation.implicit:
+        if not state.implicit:
             yield RuledOut(
                 "lookback",
-                situation.new_positions <= POSITIONS,
-                count=situation.new_positions,
+                state.new_positions <= POSITIONS,
+                count=state.new_positions,
                 limit=POSITIONS,
             )
         shown = [sign.name for sign in right.signs if sign.name in _OF_HEAD]
@@ -316,7 +316,7 @@ def _reasons(context: PairContext) -> Iterator[RuledOut]:
         yield from () if level is None else (level,)
         unseen = "the client's own tools, " if right.fidelity == "structural" else "system prompt, tools, "
         head = "" if headed else unseen
-        marks = "" if situation is not None and situation.implicit else "breakpoints, "
+        marks = "" if state is not None and state.implicit else "breakpoints, "
         yield RuledOut(f"{head}{marks}parameters and endpoint", None)
         return
     found = lookback_gap(left.prompt, right.prompt, right.at)
@@ -341,7 +341,7 @@ _HEAD = "tools and system prompt"
 
 def _level(context: PairContext) -> RuledOut | None:
     """Return what the read itself rules out: it found the head as it was, or missed more than messages."""
-    seen, read = context.situation, context.read
+    seen, read = context.state, context.read
     if seen is None or read is None:
         return None
     whole = head_was_read(seen, read, _HEAD)
@@ -373,7 +373,7 @@ def _expiry(context: PairContext) -> RuledOut:
     pause = witnesses.since(context.used or context.left, context.right)
     if pause is None or pause < 0:
         return RuledOut("expiry", None)
-    lives, seen = witnesses.lives_of(context), context.situation
+    lives, seen = witnesses.lives_of(context), context.state
     if lives is None and seen is not None and not seen.implicit and pause <= counts.FIVE_MINUTES:
         lives = counts.FIVE_MINUTES  # the shortest that a breakpoint can ask for
     return RuledOut("expiry", None if lives is None else True, seconds=pause, limit=lives)
@@ -404,7 +404,7 @@ _EDIT = re.compile(rb'"((?:clear_|compact)\w{0,60})"')
 
 def cause_of(context: PairContext) -> Cause | None:
     """Return why a turn read nothing; None where its cache may have breakpoints, or its history is another."""
-    seen = context.situation
+    seen = context.state
     if seen is None or not seen.implicit or seen.unchanged < seen.entries or seen.head_changed or seen.model_changed:
         return None
     return witnesses.expired(context) or witnesses.parallel(context) or unexplained(context)

@@ -108,9 +108,9 @@ class Judge:
         if is_transcript(turn):
             transcripts = self._transcripts = self._transcripts or Transcripts(self._dated)
             # a prediction for another cache than the one that served the turn says nothing here
-            own = foreseen is not None and foreseen.situation and foreseen.cache == cache_of(turn, served_by(turn))
+            own = foreseen is not None and foreseen.state and foreseen.cache == cache_of(turn, served_by(turn))
             transcripts.take(turn, foreseen if own else None)
-            look = transcripts.situation
+            look = transcripts.state
         extension = self._chained.extended(turn, look) if self._quick else None
         pair = self._chained.advance(turn, look) if extension is None else extension.pair
         if foreseen is None and transcripts is not None:

@@ -166,7 +166,7 @@ def is_append(verdict: TurnVerdict) -> bool:
     if any(cause.code not in _OWN and (not is_remark(cause) or cause.code == Code.TAIL_REPLACED)
            for cause in verdict.causes):  # fmt: skip
         return False
-    seen = None if verdict.foreseen is None else verdict.foreseen.situation
+    seen = None if verdict.foreseen is None else verdict.foreseen.state
     if seen is None:
         return True
     if seen.unchanged < seen.entries or seen.head_changed or seen.model_changed or seen.changes:

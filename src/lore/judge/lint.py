@@ -207,7 +207,7 @@ class Linter:
 
 def _defect(turn: Turn, broken: laws.Broken, stake: Stake) -> Defect:
     """Return a broken law with the text from where it is broken: how its place in the body is found."""
-    evidence, segment = broken.evidence, turn.prompt.at(broken.at) if broken.start and broken.at >= 0 else None
+    evidence, segment = broken.evidence, turn.prompt.segment_at(broken.at) if broken.start and broken.at >= 0 else None
     if isinstance(evidence, BelowMinimum):
         detail = "" if evidence.marked else "unmarked"
     else:
@@ -291,7 +291,7 @@ def _positions(prompt: Prompt, start: int, end: int, *, runs: bool) -> int:
     """Count the positions of the segments from `start` up to and with `end`."""
     envelope, kinds = b"", list[str]()
     for place in range(start, end + 1):
-        segment = prompt.at(place)
+        segment = prompt.segment_at(place)
         if segment is None:
             break
         kind = kind_of(segment, envelope)

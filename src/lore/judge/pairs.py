@@ -135,7 +135,7 @@ class Pairs:
         base = last if last is not None and _cache_of(last) == _cache_of(right) and right.extends(last) else left
         short = counts.shortfall(base, right)
         fell = counts.significant_fall(base, short)
-        context = self._context(base, right, _COVERED, fell, look, left)._replace(situation=look())
+        context = self._context(base, right, _COVERED, fell, look, left)._replace(state=look())
         cause = cause_of(context)
         if cause is None:
             return pair
@@ -221,11 +221,11 @@ class Pairs:
         self, left: Turn, right: Turn, found: Overlap, fell: int | None, look: Look, used: Turn | None = None
     ) -> PairContext:  # fmt: skip
         asked_for = fell and not any(change.cause == Code.COMPACTION for change in right.changes)  # that explains it
-        situation = look() if asked_for else None
+        state = look() if asked_for else None
         lives = self._lives if used is None else counts.lifetime(left, self._lives)
         positions = self._positions if used is None else ()
         return PairContext(
-            left, right, found, fell, lives, positions, self._billed, situation, used, self._shown, self._habits,
+            left, right, found, fell, lives, positions, self._billed, state, used, self._shown, self._habits,
             self._moved(right),
         )  # fmt: skip
 

@@ -89,7 +89,7 @@ def request_laws(turn: Turn, rules: Callable[[], DatedRules], first: int = 0) ->
 
 def path_at(prompt: Prompt, at: int) -> str:
     """Return the path of the segment at a position; empty where there is none."""
-    segment = prompt.at(at) if at >= 0 else None
+    segment = prompt.segment_at(at) if at >= 0 else None
     return "" if segment is None else segment.path
 
 
@@ -107,7 +107,7 @@ def _unmarkable(turn: Turn, rule: BreakpointRule) -> Iterator[Broken]:
     """Yield the breakpoints of a request that do not count; those that nothing refuses are noted by lint alone."""
     prompt = turn.prompt
     for at, value in zip(prompt.breakpoints, prompt.breakpoint_values, strict=False):
-        segment = prompt.at(at)
+        segment = prompt.segment_at(at)
         reason = None if segment is None else _reason(turn, rule, segment, at, value)
         if segment is None or reason is None:
             continue
@@ -168,7 +168,7 @@ def _foreign(turn: Turn, rules: Callable[[], DatedRules], first: int) -> Iterato
     prompt = turn.prompt
     hits = [(name, "", -1, "parameters") for name in _FIELDS_OF_ANY if prompt.params.get(name, b"null") != b"null"]
     for at in range(first, len(prompt)):
-        segment = prompt.at(at)
+        segment = prompt.segment_at(at)
         if segment is not None and (name := _field_in(segment)):
             hits.append((name, segment.path, at, segment.section))
     rule = allowed_breakpoints(rules(), turn) if hits else None
@@ -206,7 +206,7 @@ def _order(prompt: Prompt) -> Iterator[Broken]:
     marks = zip(prompt.breakpoints, prompt.breakpoint_values, strict=False)
     lives = [(at, lifetime_of(value) or FIVE_MINUTES) for at, value in marks]
     for (first, shorter), (at, longer) in pairwise(lives):
-        before, segment = prompt.at(first), prompt.at(at)
+        before, segment = prompt.segment_at(first), prompt.segment_at(at)
         if longer > shorter and before is not None and segment is not None:
             evidence = LifetimesOutOfOrder(longer, shorter, before.path)
             yield Broken(Code.LIFETIMES_OUT_OF_ORDER, segment.section, segment.path, evidence, at=at)
@@ -373,6 +373,6 @@ def ignored_breakpoints(turn: Turn) -> Iterator[Broken]:
     """Yield the first breakpoint of a request whose cache takes none: harmless, and no help."""
     cache, at = cache_of(turn, served_by(turn)), next(iter(turn.prompt.breakpoints), -1)
     takes = takes_breakpoints(cache) or takes_breakpoints(cache.removesuffix("-implicit"))
-    if cache and not takes and at >= 0 and (segment := turn.prompt.at(at)) is not None:
+    if cache and not takes and at >= 0 and (segment := turn.prompt.segment_at(at)) is not None:
         ignored = BreakpointNotTaken("automatic-cache")
         yield Broken(Code.BREAKPOINT_NOT_TAKEN, segment.section, segment.path, ignored, "expected", at)

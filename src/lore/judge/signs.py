@@ -85,7 +85,7 @@ def confirmed(cause: Cause) -> Cause:
 
 def _left_the_floor(context: PairContext) -> bool:
     """Tell whether exactly that was read which other tools or another system prompt leave."""
-    seen = context.situation
+    seen = context.state
     return seen is not None and seen.shared_head is not None and context.read == seen.shared_head
 
 
@@ -122,7 +122,7 @@ def _habit(name: str) -> _Look:
     """Look for a habit of this client's version and model; one that was counted and seldom fell is no cause."""
 
     def look(context: PairContext) -> Cause | None:
-        sign, seen = _found(context, name), context.situation
+        sign, seen = _found(context, name), context.state
         if sign is None or seen is None:
             return None
         row = context.habits().find(
@@ -140,7 +140,7 @@ def _habit(name: str) -> _Look:
 
 def _skill(context: PairContext) -> Cause | None:
     """Return that a skill was used since the last prompt of the user, in versions in whose habit a fall was then."""
-    seen = context.situation
+    seen = context.state
     waited = (
         None if seen is None else next((sign for sign in seen.signals if sign.sign == "skill" and sign.waited), None)
     )
@@ -156,7 +156,7 @@ def _skill(context: PairContext) -> Cause | None:
 
 def _hook_text(context: PairContext) -> Cause | None:
     """Return that a hook's text is taken out of the history when the user speaks again."""
-    seen = context.situation
+    seen = context.state
     if seen is None or seen.hook_entries is None or not seen.grown.prompted:
         return None
     exact = context.read == seen.without_hook
@@ -167,7 +167,7 @@ def _hook_text(context: PairContext) -> Cause | None:
 
 def dropped_reasoning(context: PairContext) -> Signal | None:
     """Return the reasoning that is left out from this prompt of the user on; None where there is none."""
-    seen = context.situation
+    seen = context.state
     return None if seen is None else next((sign for sign in seen.signals if sign.sign == "reasoning"), None)
 
 
@@ -187,7 +187,7 @@ def _taken_out(context: PairContext) -> Cause | None:
     Where the history holds no result of a tool, none was cleared, and a read below the head missed more than messages:
     what was taken out is not known then.
     """
-    left, right, seen = context.left, context.right, context.situation
+    left, right, seen = context.left, context.right, context.state
     if right.basis is None or right.changes or left.model != right.model or left.usage is None or right.usage is None:
         return None
     if seen is not None and (seen.unchanged < seen.entries or seen.head_changed):
@@ -222,7 +222,7 @@ def _seen(sign: Sign) -> SignSeen | ToolsAnnounced:
 
 def _shrunk(context: PairContext) -> Cause | None:
     """Return that the history is shorter than it was, or another from some place on."""
-    seen = context.situation
+    seen = context.state
     if seen is None or seen.unchanged >= seen.entries:
         return None
     about = CODES[Code.REWIND].section

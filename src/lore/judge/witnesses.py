@@ -66,7 +66,7 @@ class PairContext(NamedTuple):
 
     `fell` is the bill's fall in tokens (`counts.significant_fall`); `lives` the seconds that what the left wrote lives;
     `positions` the tokens at the breakpoints of the turns before the left, the latest last; `billed`: the two follow
-    one another, so that their bills compare. `situation` is what a transcript's level model knew before the bill;
+    one another, so that their bills compare. `state` is what a transcript's level model knew before the bill;
     `used` is the last request that had all of the left, where that is a later one: lifetimes count from there. `shown`
     counts the signs of earlier turns and the falls that came with them; `habits` gives what was counted of clients.
     `moved` is what a client's hashes say that differs from the request of which it noted some before.
@@ -79,7 +79,7 @@ class PairContext(NamedTuple):
     lives: float | None
     positions: tuple[int, ...]
     billed: bool
-    situation: TurnState | None = None
+    state: TurnState | None = None
     used: Turn | None = None
     shown: Mapping[str, Tally] = {}
     habits: Callable[[], Habits] = Habits
@@ -175,7 +175,7 @@ def other_api(context: PairContext) -> Cause | None:
 
 def lives_of(context: PairContext) -> float | None:
     """Return how many seconds what the left wrote lives: as billed, else by the rules of a cache that bills none."""
-    seen = context.situation
+    seen = context.state
     return seen.lifetime if context.lives is None and seen is not None and seen.implicit else context.lives
 
 
@@ -199,7 +199,7 @@ def perhaps_expired(context: PairContext) -> Cause | None:
 
 def _bills_no_lifetime(context: PairContext) -> bool:
     """Tell whether a log's entries stand at breakpoints, and no write of them was billed: a gateway leaves it out."""
-    seen, usage = context.situation, context.left.usage
+    seen, usage = context.state, context.left.usage
     return seen is not None and not seen.implicit and usage is not None and usage.write_tokens is None
 
 
@@ -226,7 +226,7 @@ def older_entry(context: PairContext) -> Cause | None:
     soon, read = since(context.left, context.right), context.read
     if soon is None or not 0 <= soon <= SOON or not read or not context.billed:
         return None
-    earlier = None if context.situation is None else context.situation.earlier_position
+    earlier = None if context.state is None else context.state.earlier_position
     if (read not in context.positions and read != earlier) or read == cached(context.left.usage):
         return None
     return Cause(Code.OLDER_ENTRY_SERVED, "time", e.OlderEntry(soon, read), strength="strong")

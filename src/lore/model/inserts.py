@@ -184,7 +184,7 @@ def signature(title: str, content: str) -> str:
 SHORTEST_ID, LONGEST_ID = 5, 64
 
 
-def token(name: str) -> str:
+def short_digest(name: str) -> str:
     """Return 8 hex digits of a name's SHA-256.
 
     The prompt announces that of the session's id, and the text of each delta begins with it, so that the model knows
@@ -212,9 +212,9 @@ def shown_ids(names: Iterable[str], shown: Mapping[str, str]) -> Mapping[str, st
         shared = [len(name) if name.startswith(other) else common_prefix(name, other) for other in beside]
         form = name[: max([SHORTEST_ID - 1, *shared]) + 1]
         if len(form) > LONGEST_ID:
-            form = f"{cut(form, 48)}…{token(form)}"
+            form = f"{cut(form, 48)}…{short_digest(form)}"
         while form in taken:
-            form = f"{cut(name, 48)}…{token(form)}"
+            form = f"{cut(name, 48)}…{short_digest(form)}"
         forms[name] = form
         taken.add(form)
     return forms

@@ -46,7 +46,7 @@ class Sliced(bytes):
 # Lone surrogates
 
 
-def may_hold_half(raw: bytes) -> bool:
+def has_surrogate_escape(raw: bytes) -> bool:
     """Return whether text that msgspec refuses may still be JSON: only escapes of surrogates are refused wrongly."""
     return b"\\ud" in raw or b"\\uD" in raw
 
@@ -101,7 +101,7 @@ def is_json(data: bytes) -> bool:
         check_text(data)  # msgspec skips strings without a look
         return True
     except (msgspec.DecodeError, UnicodeDecodeError):
-        if not may_hold_half(data):
+        if not has_surrogate_escape(data):
             return False
     except RecursionError:  # msgspec refuses less depth than other parsers, the less the deeper its caller is
         pass
@@ -123,7 +123,7 @@ def raw_members(raw: bytes) -> dict[str, bytes] | None:
         check_text(raw)
         return {key: bytes(value) for key, value in fast.items()}
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        if isinstance(error, msgspec.ValidationError) or not may_hold_half(raw):
+        if isinstance(error, msgspec.ValidationError) or not has_surrogate_escape(raw):
             return None
     except RecursionError:
         pass

@@ -88,7 +88,7 @@ class Prompt(Struct, frozen=True):
     def __iter__(self) -> Iterator[Segment]:
         return chained(self.head, self.messages, self.tail)
 
-    def at(self, position: int) -> Segment | None:
+    def segment_at(self, position: int) -> Segment | None:
         """Return the segment at a position over head, messages and tail; None past the end."""
         for part in (self.head, self.messages, self.tail):
             if position < len(part):

@@ -173,7 +173,7 @@ def _explain_content(
         causes += _explain_sections(previous, current, overlap, changes, has_template=has_template)
         if not any(cause.position < limit for cause in causes):
             section = first_section(previous, current, overlap.canonical) or "messages"
-            is_shorter = current.at(overlap.canonical) is None
+            is_shorter = current.segment_at(overlap.canonical) is None
             evidence = PromptParted(previous.stable - overlap.canonical if is_shorter else 0)
             causes.append(Cause(Code.PREFIX_MOVED, section, evidence, overlap.canonical))
     if previous.fidelity != current.fidelity:

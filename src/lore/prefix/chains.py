@@ -300,7 +300,7 @@ class Chains:
     def _find_rewritten(self, request: _ChainRequest) -> _KnownChain | None:
         """Return the latest chain that a request resembles, its first message aside."""
         candidates = self._recent(request)
-        return next((one for one in candidates if likeness.is_rewritten_successor(one.prompt, request.prompt)), None)
+        return next((one for one in candidates if likeness.continues_rewritten(one.prompt, request.prompt)), None)
 
     def _find_unwrapped(self, request: _ChainRequest) -> _KnownChain | None:
         """Return the conversation whose first message lost what a program had put around it, if its reply is unknown.

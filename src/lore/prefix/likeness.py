@@ -155,7 +155,7 @@ def is_another_run(previous: Prompt, current: Prompt, shared: int) -> bool:
     return 2 * (before & after).total() < before.total()  # at any place: a dropped block moves the others
 
 
-def is_rewritten_successor(previous: Prompt, current: Prompt) -> bool:
+def continues_rewritten(previous: Prompt, current: Prompt) -> bool:
     """Return whether a longer prompt continues the previous one although texts of it were rewritten.
 
     That is so if at least half of several blocks are equal at their places, if the blocks have the same content in
@@ -212,9 +212,10 @@ def has_same_system(previous: Prompt, current: Prompt) -> bool:
 
 
 def has_kept_system(previous: Prompt, current: Prompt) -> bool:
-    """Return whether the previous system prompt is in the current one or among its messages, with the same tools.
+    """Return whether the system prompt is the same, or texts of it only moved into the messages.
 
-    An agent that compacts may put the same instructions after the messages that it keeps.
+    An agent that compacts may put its instructions after the messages that it keeps. Then the tools are the same, every
+    text of the system prompt was in the previous one, and those that are missing are blocks of messages.
     """
     if has_same_system(previous, current):
         return True

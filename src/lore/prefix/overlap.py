@@ -44,7 +44,7 @@ def compare_prompts(previous: Prompt, current: Prompt) -> Overlap:
     common = count_shared_segments(previous, current)
     if common == previous.stable:
         return Overlap(common, 0, common, is_covered=True, is_covered_canonically=True)
-    common_bytes = _count_common_bytes(previous.at(common), current.at(common))
+    common_bytes = _count_common_bytes(previous.segment_at(common), current.segment_at(common))
     rest = zip(
         iterate_from(previous, common, tail=False), iterate_from(current, common, tail=True), strict=False
     )  # fmt: skip
@@ -182,7 +182,7 @@ def find_divergence(previous: Prompt, current: Prompt, overlap: Overlap, bytes_b
     place = None if overlap.is_covered else locate_difference(previous, current, overlap.common)
     if place is None:
         return None
-    shown = [excerpt(side.at(overlap.common), overlap.common_bytes) for side in (previous, current)]
+    shown = [excerpt(side.segment_at(overlap.common), overlap.common_bytes) for side in (previous, current)]
     return DivergenceResult(
         place.section, place.path, place.offset, bytes_before + overlap.common_bytes, *shown
     )  # fmt: skip
@@ -190,7 +190,7 @@ def find_divergence(previous: Prompt, current: Prompt, overlap: Overlap, bytes_b
 
 def locate_difference(previous: Prompt, current: Prompt, position: int) -> PromptPlace | None:
     """Return where the segments at a position begin to differ; None if neither prompt has one."""
-    sides = previous.at(position), current.at(position)
+    sides = previous.segment_at(position), current.segment_at(position)
     present = (side for side in sides if side is not None)
     segment = min(present, key=lambda side: _SECTIONS.index(side.section), default=None)
     if segment is None:
@@ -203,7 +203,7 @@ def locate_difference(previous: Prompt, current: Prompt, position: int) -> Promp
 
 def first_section(previous: Prompt, current: Prompt, position: int) -> Section | None:
     """Return the earlier section of the two segments at a position; None if neither prompt has one."""
-    sides = previous.at(position), current.at(position)
+    sides = previous.segment_at(position), current.segment_at(position)
     return next((name for name in _SECTIONS for side in sides if side is not None and side.section == name), None)
 
 
@@ -303,7 +303,7 @@ class CanonicalSums:
         for segment in islice(iterate_from(self._prompt, known, tail=True), max(0, position - known)):
             sums.append(sums[-1] + len(canonical_of(segment)))
         shared = sums[min(position, len(sums) - 1)]
-        before, after = previous.at(position), current.at(position)
+        before, after = previous.segment_at(position), current.segment_at(position)
         if position < previous.stable and before is not None and after is not None and _are_of_one_kind(before, after):
             shared += common_prefix(canonical_of(before), canonical_of(after))
         del sums[overlap.common + 1 :]

@@ -405,8 +405,8 @@ def _tool_name(tool: Raw) -> str:
     return text_of(inner["name"]) if "name" in inner else ""
 
 
-class UnsupportedRecords:
-    """The records of a growing timeline that no prompt can hold."""
+class OpaqueTypes:
+    """Lists the types of the opaque items of a growing timeline, which no prompt can hold."""
 
     def __init__(self) -> None:
         self._entries: Vector[Entry] = Vector()
@@ -428,11 +428,8 @@ class UnsupportedRecords:
         return self._types
 
 
-def with_fidelity(prompt: Prompt, *, whole: bool, left_out: int) -> Prompt:
-    """Return a `reconstructed` prompt as `structural` if the recording was whole and nothing was left out.
-
-    Every other prompt is returned as it is.
-    """
+def raise_to_structural(prompt: Prompt, *, whole: bool, left_out: int) -> Prompt:
+    """Return the prompt; a `reconstructed` one becomes `structural` if the recording is whole and nothing left out."""
     if not whole or left_out or prompt.fidelity != "reconstructed":
         return prompt
     return msgspec.structs.replace(prompt, fidelity="structural")

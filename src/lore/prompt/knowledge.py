@@ -21,7 +21,7 @@ from typing import NamedTuple
 from lore.model.canonical import text_of
 from lore.model.deferred import pattern
 from lore.model.events import Layer
-from lore.model.inserts import cut, token
+from lore.model.inserts import cut, short_digest
 from lore.model.labels import KNOWLEDGE_UPDATE
 from lore.model.state import Fact
 
@@ -80,7 +80,7 @@ def delta_text(session_id: str | None, news: News, ids: Mapping[str, str], budge
     room = budget - estimate(HEADING) - 1
     kept, rest = _pack(_in_order(news.changed), ids, room)
     rest.sort(key=lambda fact: fact.id)
-    parts = [UNANNOUNCED if session_id is None else f"{KNOWLEDGE_UPDATE} {token(session_id)}]"]
+    parts = [UNANNOUNCED if session_id is None else f"{KNOWLEDGE_UPDATE} {short_digest(session_id)}]"]
     parts += map(_layer_news, news.layers)
     if kept:
         parts.append("\n".join([HEADING, *_lines(kept, ids)]))

@@ -28,7 +28,7 @@ from lore.model import items as i
 from lore.model import labels
 from lore.model.canonical import decode, encode, printable, text_of
 from lore.model.codes import Code, Problem
-from lore.model.inserts import Insert, insert_texts, token
+from lore.model.inserts import Insert, insert_texts, short_digest
 from lore.model.jsonslice import array, raw_members
 from lore.model.mask import cut_masked
 from lore.model.state import Chain, Entry, FoldedSession
@@ -68,7 +68,7 @@ def system_texts(session: FoldedSession, chain: Chain, rules: Rules) -> tuple[Sy
         layers = [text_of(bytes(layer.text)).strip() for layer in session.start_layers]
         names = "\n".join(f"  - {_on_a_line(name)}" for name in session.attachments)
         attachments = f"[attachments]\n{names}" if names else ""
-        announced = f"[session]\nid: {_on_a_line(session.id)}\n{ANNOUNCED.format(token(session.id))}"
+        announced = f"[session]\nid: {_on_a_line(session.id)}\n{ANNOUNCED.format(short_digest(session.id))}"
         shown = [layer.name for layer in session.start_layers]
         known = pinned_text(chain.pinned or (), chain.shown, chain.pinned_layers, shown)
         own = [attachments, announced if is_announced(chain, rules) else "", known]

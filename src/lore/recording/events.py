@@ -28,7 +28,7 @@ from lore.model.state import Chain, FoldedSession
 from lore.model.turn import Call, Exchange, Fidelity, Prompt, PromptBasis, Turn, TurnPrompt
 from lore.model.vector import Vector
 from lore.prefix.likeness import drop_unrendered
-from lore.prompt.assemble import Assembler, UnsupportedRecords, with_fidelity
+from lore.prompt.assemble import Assembler, OpaqueTypes, raise_to_structural
 from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
 from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
 from lore.prompt.planning import SAVED_KINDS, Planner, SavedEvents
@@ -64,7 +64,7 @@ class EventRecording(Recording):
         self._saved: SavedEvents | None = None
         self._planners: dict[str, Planner] = {}
         self._folding = Folding(FoldedSession(format=self.reader.name, divider=rules.divider))
-        self._unsaid: dict[str, UnsupportedRecords] = {}
+        self._unsaid: dict[str, OpaqueTypes] = {}
         self._assemblers: dict[str, Assembler] = {}
         self._over: list[str] = []
 
@@ -242,9 +242,9 @@ class EventRecording(Recording):
         for problem in problems:
             self.problems.add(problem, self.reading, read.line, read.byte)
         if self.watchful or self.is_whole(chain):
-            turn.unexpressed = self._unsaid.setdefault(turn.chain, UnsupportedRecords()).types_in(chain.entries)
+            turn.unexpressed = self._unsaid.setdefault(turn.chain, OpaqueTypes()).types_in(chain.entries)
             left_out = len(turn.unexpressed) + len(turn.omitted)
-            prompt = with_fidelity(prompt, whole=self.is_whole(chain), left_out=left_out)
+            prompt = raise_to_structural(prompt, whole=self.is_whole(chain), left_out=left_out)
         if self._is_of_requests and not self.watchful:
             prompt = drop_unrendered(prompt, turn.call.endpoint)
         turn.source = partial(_finished, assembler, prompt, turn.omitted) if assembler.finishes else prompt
@@ -378,4 +378,4 @@ def _finished(assembler: Assembler, prompt: Prompt, omitted: Vector[str]) -> Tur
 
 def _made(assembler: Assembler, session: FoldedSession, chain: Chain, *, whole: bool = False) -> TurnPrompt:
     made = assembler.assemble(session, chain)
-    return TurnPrompt(with_fidelity(made.prompt, whole=whole, left_out=0), made.omitted)
+    return TurnPrompt(raise_to_structural(made.prompt, whole=whole, left_out=0), made.omitted)

@@ -109,7 +109,7 @@ class PairFigures:
         if self._tokens is None or self._counter is None:
             return None
         sums, place = self._tokens.advance(pair.right.prompt, pair.overlap.common), pair.overlap.common
-        left, right = pair.left.prompt.at(place), pair.right.prompt.at(place)
+        left, right = pair.left.prompt.segment_at(place), pair.right.prompt.segment_at(place)
         if not pair.overlap.common_bytes or left is None or right is None:
             return sums
         return sums._replace(common=sums.common + self._counter.common(left.data, right.data))

@@ -25,7 +25,7 @@ from lore.model.results import copy_fields
 from lore.model.state import FoldedSession
 from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix.overlap import ChainSums, byte_size, compare_prompts, iterate_from
-from lore.prompt.assemble import Assembler, UnsupportedRecords, with_fidelity
+from lore.prompt.assemble import Assembler, OpaqueTypes, raise_to_structural
 from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
 from lore.prompt.dialects import DIALECTS
 from lore.prompt.system_messages import placement, templates_for
@@ -80,8 +80,8 @@ def assemble(name: Name, options: Options) -> Assembly:
         state = recording.state
         chain = state.chain(begun)
         made = Assembler(dialect, rules=options.ruled).assemble(state, chain)
-        omitted, unsaid = made.omitted, UnsupportedRecords().types_in(chain.entries)
-        prompt = with_fidelity(made.prompt, whole=recording.is_whole(chain), left_out=len(omitted) + len(unsaid))
+        omitted, unsaid = made.omitted, OpaqueTypes().types_in(chain.entries)
+        prompt = raise_to_structural(made.prompt, whole=recording.is_whole(chain), left_out=len(omitted) + len(unsaid))
     notes = [] if turn is not None else [f"{NO_TURN}: the log is assembled as it stands"]
     notes += _notes(recording, chain.id, prompt, omitted, unsaid)
     return Assembly(
@@ -132,7 +132,7 @@ def _kept(before: Prompt, prompt: Prompt) -> int:
     kept = place = min(compare_prompts(before, prompt).common, prompt.stable)
     while place > 0:
         place -= 1
-        left, right = before.at(place), prompt.at(place)
+        left, right = before.segment_at(place), prompt.segment_at(place)
         if left is right or left is None or right is None:
             break
         if left.origin != right.origin or left.path != right.path:

@@ -158,7 +158,7 @@ class _Page:
         if where is not None:
             path = where.path
             texts = [
-                excerpt(side.prompt.at(pair.overlap.common), pair.overlap.common_bytes, BEFORE, AFTER)
+                excerpt(side.prompt.segment_at(pair.overlap.common), pair.overlap.common_bytes, BEFORE, AFTER)
                 for side in (left, right)
             ]
         return replace(

@@ -103,7 +103,7 @@ class Simulation:
             if turn.basis is not None and recording.state.format not in self._formats:
                 self._formats.add(recording.state.format)
                 self.lacks.setdefault(lacks_of(recording.state.format), []).append(recording.state.format)
-            stood = cache.billed if predicted.situation is None else predicted.situation.cached
+            stood = cache.billed if predicted.state is None else predicted.state.cached
             before, again = cache.position, played(verdict, predicted.prediction, cache.left)
             usage = None if predicted.odd else turn.usage
             cache.position = None if usage is None else position(usage)
@@ -174,7 +174,7 @@ def _transition(turn: Turn, predicted: Predicted, stood: int | None) -> Transiti
     read = first_pass_read(turn.usage)
     if predicted.odd or stood is None or read is None or not predicted.cache:
         return None
-    prompted = predicted.situation is not None and predicted.situation.grown.prompted
+    prompted = predicted.state is not None and predicted.state.grown.prompted
     prediction = predicted.prediction
     return Transition(read, prediction.read, stood, prediction.falls_below(stood), prompted)
 
