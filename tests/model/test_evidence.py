@@ -57,7 +57,7 @@ def test_sentence_of_redacted_evidence_has_no_content(struct):
 
 
 def test_plain_text_field_is_refused():
-    with pytest.raises(TypeError, match="states what it is"):
+    with pytest.raises(TypeError, match="states its kind"):
         text_kind(tuple[str, ...])
 
 

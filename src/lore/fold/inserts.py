@@ -1,8 +1,8 @@
 """Texts between the items in the fold: durable deltas, and context that was written into the history.
 
-An insert is never put before an item that a request has sent: a place in what was sent becomes the first place after
-it. What was sent keeps its place and its content. A derived event that comes again, because the log holds it now,
-changes nothing. A reset ends all deltas; an id keeps the short form under which a prompt showed it.
+An insert is never put before an item that a request has sent: its place becomes the first one after the items that
+were sent. Inserts that were sent keep their place and content. A derived event that comes again, because the log holds
+it now, changes nothing. A reset ends all deltas; an id keeps the short form under which a prompt showed it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _allowed_place(chain: Chain, wanted: int, what: str) -> tuple[int, Problems]
     if wanted > size:
         return size, _unreadable(f"{what}: insert_at {wanted} is outside a history of {size}; put at its end")
     if wanted < chain.sent:
-        return chain.sent, _unreadable(f"{what}: insert_at {wanted} is in what was sent already; put after it")
+        return chain.sent, _unreadable(f"{what}: insert_at {wanted} is before items that were sent; put after them")
     return wanted, ()
 
 

@@ -30,7 +30,7 @@ class FoldStep(NamedTuple):
     """The state after an event."""
 
     state: FoldedSession
-    problems: Problems = ()  # what was wrong with the event
+    problems: Problems = ()  # of the event
 
 
 def step(state: FoldedSession, event: e.Event) -> FoldStep:
@@ -91,7 +91,7 @@ class Folding:
         self._chains = {known: chain for known, chain in self._chains.items() if known != name}
 
     def apply(self, event: e.Event) -> Problems:
-        """Apply one event; return what was wrong with it."""
+        """Apply one event; return its problems."""
         kind = type(event)
         if kind in _KINDS_OF_LORE and not self._session.is_own:
             self._adopt()

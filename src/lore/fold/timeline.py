@@ -36,7 +36,7 @@ _OF_MODEL = (AssistantMessage, ToolCall)
 
 
 def problem(code: Code, message: str) -> Problems:
-    """Return one problem, as what was wrong with an event."""
+    """Return one problem as the result of applying an event."""
     return (Problem(code, message),)
 
 
@@ -186,7 +186,7 @@ def clear_results(chain: Chain, event: e.ToolResultCleared) -> Problems:
 
 
 def remove(chain: Chain, event: e.Remove) -> Problems:
-    """Take items out of the timeline. Costs a copy of the pointers from the first of them on."""
+    """Remove items from the timeline. Costs a copy of the pointers from the first of them on."""
     index = index_of(chain)
     found = [index.place(uuid) for uuid in event.uuids]
     removed = sorted({place for place in found if place is not None})
@@ -265,7 +265,7 @@ def _divider(chain: Chain, event: e.CompactApplied, pruned: int) -> Entry:
 
 
 def end_deltas(chain: Chain) -> None:
-    """End all deltas and what is pinned."""
+    """End all deltas and unpin all knowledge."""
     chain.pinned, chain.deltas = None, {}
 
 

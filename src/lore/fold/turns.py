@@ -19,7 +19,7 @@ from lore.model.state import Chain, ClosedTurn, OpenTurn, Totals, Waiting
 TurnEnd: TypeAlias = e.TurnCompleted | e.TurnFailed | e.TurnCanceled
 
 STATES = {e.TurnCompleted: "completed", e.TurnFailed: "failed", e.TurnCanceled: "canceled"}
-MOST_TOKENS = 10**9  # no request has as many tokens
+MOST_TOKENS = 10**9  # no request is longer
 
 
 def start_turn(chain: Chain, event: e.TurnStarted) -> Problems:

@@ -67,7 +67,7 @@ def canonical(raw: bytes) -> bytes:
         return raw
 
 
-# Letters that occur in no escape, number or literal (true, null): every spelling of a value has as many of them.
+# Letters that occur in no escape, number or literal (true, null): every spelling of a value has equally many.
 _COUNTED = frozenset(b"ghijklmopqsvwxyzGHIJKLMNOPQRSTUVWXYZ")
 _OTHERS = bytes(byte for byte in range(256) if byte not in _COUNTED)
 _ESCAPED_LETTERS = (b"\\u004", b"\\u005", b"\\u006", b"\\u007")

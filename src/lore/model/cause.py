@@ -16,7 +16,7 @@ from lore.model.fact import Content, Number, Own, format_duration
 from lore.model.turn import Turn
 
 Strength: TypeAlias = Literal["certain", "strong", "weak"]
-# Remarks on a cause besides its evidence.
+# Remarks on a cause that its evidence does not hold.
 Qualifier: TypeAlias = Literal[
     "read-all-the-same",  # everything that was sent before was read
     "nothing-lost",  # usage shows no loss
@@ -67,15 +67,13 @@ class Cause(Struct, frozen=True):
     code: Code
     section: str | None
     evidence: Evidence
-    position: int = 0  # the segment of the previous prompt where it begins
-    override: CauseKind | None = (
-        None  # the kind, if it is not the code's: what is waste at one provider is not at another
-    )
+    position: int = 0  # the segment of the previous prompt at which it begins
+    override: CauseKind | None = None  # the kind, if it is not the code's: providers charge differently
     path: str = ""  # the JSON path of the change, if it is not the segment at `position`
     more: int = 0  # further places with the same code
     qualifiers: tuple[Qualifier, ...] = ()
     strength: Strength = "certain"  # certain: bytes show it; else how well the evidence explains usage
-    also: tuple[Cause, ...] = ()  # what was found besides it
+    also: tuple[Cause, ...] = ()  # other causes of the same turn
     ruled_out: tuple[RuledOut, ...] = ()  # reasons that were examined
     skipped: int = 0  # differences of the same kind that were not examined one by one
     paused: float | None = None  # seconds of the pause, for `after-a-pause`
@@ -100,7 +98,7 @@ class Place(Struct, frozen=True):
 
     path: str  # the argument as given, joined with the path below it
     key: str = ""  # the same place on every machine: relative to the project, with `/`; empty: the path
-    reader: Reader = "author"  # whom fixes are addressed to
+    reader: Reader = "author"  # the audience for fixes
 
     def of(self, turn: Turn) -> Place:
         """Return the place of a turn's findings: its own file, if the recording is a folder of files."""

@@ -16,14 +16,14 @@ from msgspec import Struct
 CauseKind: TypeAlias = Literal["expected", "waste", "unattributable"]
 Severity: TypeAlias = Literal["error", "warning", "note"]
 Actor: TypeAlias = Literal["author", "user", "provider", "nobody"]
-Reader: TypeAlias = Literal["author", "user"]  # whom fixes are addressed to
+Reader: TypeAlias = Literal["author", "user"]  # the audience for fixes
 CauseSection: TypeAlias = Literal["tools", "system", "messages", "model", "parameters", "time", "outside"]
 
 SEVERITY: dict[CauseKind, Severity] = {"waste": "error", "unattributable": "warning", "expected": "note"}
 
 
 class CodeFacts(Struct, frozen=True, forbid_unknown_fields=True):
-    """What holds for every finding of a code.
+    """The facts that hold for every finding of a code.
 
     CODES["ACME1"] = CodeFacts("acme-header", "waste", "Send the Acme header first.")
     """
@@ -189,9 +189,9 @@ def __getattr__(name: str) -> Any:
 
 
 def actor_of(code: str, kind: CauseKind, reader: Reader = "author") -> Actor:
-    """Return who can act on a finding: nobody if it is expected or its code is unknown.
+    """Return who can act on a finding: "nobody" if it is expected or its code is unknown.
 
-    The user is named instead of the author if the user reads it and has a fix of their own.
+    For a user who has a fix of their own, this is "user" although the author could act, too.
     """
     facts = _rows().get(code)
     if kind == "expected" or facts is None:
@@ -201,7 +201,7 @@ def actor_of(code: str, kind: CauseKind, reader: Reader = "author") -> Actor:
 
 
 def fix_of(code: str, reader: Reader, kind: CauseKind | None = None) -> str:
-    """Return what a reader can do; the author's sentence if the code has none for users.
+    """Return the fix for this audience; the author's if the code has none for users.
 
     If a prompt shrank for an unknown reason (`kind` unattributable), advice about tool results may be wrong: request
     bodies will show what it was.

@@ -2,7 +2,7 @@
 
 `KINDS` are known by how they begin, `SHAPES` by a form, `NAMED` by the name before them (`api_key=…`). Least lengths
 are shorter than issued ones: recordings hold pieces. Sources: facts of gitleaks' `config/gitleaks.toml` (commit
-009e025a, MIT; NOTICE beside this file) and the formats that providers publish, read 2026-11-24 and 26.
+009e025a, MIT; see NOTICE in this folder) and the formats that providers publish, read 2026-11-24 and 26.
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ NAMED = {
         (r"""auth\\*["']?[ ]?[:=][ ]?\\*["']?(?P<value>[A-Za-z0-9+/]{8,}={0,2})""", "user and password"),
     ],
     "sig": [(r"(?<=[?&;-])(?:sig|signature)=(?P<value>[\w%+/-]{20,}={0,2})", "random")],
-    ":/": [  # two slashes, of which a path keeps one
+    ":/": [  # two slashes; a path keeps one of them
         (_STORE + r""":/{1,2}[^\s/:@"'\\<>]{0,100}:(?P<value>[^\s@"'\\<>]{3,1000})(?=@)""", ""),
         (r""":/{1,2}[^\s/:@"'\\<>]{0,100}:(?P<value>[^\s/@"'\\<>]{3,1000})(?=@)""", ""),
         (r"://(?P<value>[\w.~%+-]{16,1000})(?=@)", "random, no id"),

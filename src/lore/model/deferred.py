@@ -24,7 +24,7 @@ class Registry(UserDict[str, T]):
 
     def __init__(self, values: Mapping[str, T | str], make: Callable[[Any], T] | None = None) -> None:
         super().__init__(cast("Mapping[str, T]", values))
-        self._make = make  # makes the value of what is found at a place
+        self._make = make  # makes a value from the imported object
 
     def __getitem__(self, name: str) -> T:
         value: Any = self.data[name]

@@ -64,7 +64,7 @@ _MISSES: dict[CostsFrom, str] = {
     "system": "the tools are still read from the cache, system prompt and messages are not",
     "messages": "tools and system prompt are still read from the cache, the messages are not",
     "nothing": "nothing is lost",
-    "unknown": "the documentation does not say what is lost",
+    "unknown": "the documentation does not say which part is lost",
 }
 _ELSEWHERE: dict[Setting, str] = {
     "generation": "on Claude the messages are lost, on OpenAI's models the whole prompt",
@@ -209,7 +209,7 @@ class BlockMoved(EvidenceFact, frozen=True):
     block: BlockKind
     change: Literal["gone", "added", "moved"]
     excerpt: Content
-    topic: Varies = ""  # what it is about
+    topic: Varies = ""  # its subject
 
     def sentence(self) -> str:
         topic = f" ({_VARIES[self.topic]})" if self.topic else ""
@@ -221,7 +221,7 @@ class WrapperGone(EvidenceFact, frozen=True):
 
     path: JsonPath
     excerpt: Content
-    holds: tuple[Own, ...] = ()  # what it was, by its labels
+    holds: tuple[Own, ...] = ()  # the kinds of text, by their labels
 
     def sentence(self) -> str:
         holds = f" ({', '.join(self.holds)})" if self.holds else ""
@@ -326,7 +326,7 @@ class ResultSentEarly(EvidenceFact, frozen=True):
 
 
 class ParameterChanged(EvidenceFact, frozen=True):
-    """A field of the request beside its content has another value."""
+    """A field of the request outside tools, system and messages has another value."""
 
     field: Own
     before: Content | None  # None: it was absent
@@ -364,7 +364,7 @@ Difference: TypeAlias = (
 
 # What one request shows by itself, whatever was sent before or billed
 
-# Why a breakpoint has no effect: what it is set on, the lifetime it asks for, or that the cache has none.
+# Why a breakpoint has no effect: its place, the lifetime it asks for, or a cache without breakpoints.
 Unmarkable: TypeAlias = Literal[
     "empty-text", "thinking", "deferred-tool", "message", "not-input", "lifetime", "automatic-cache", "section",
     "model", "other-api", "inside-result",
@@ -518,7 +518,7 @@ class BreakpointsMissing(EvidenceFact, frozen=True):
 
     tokens: int  # of the prompt, estimated
     minimum: int  # of tokens that the model caches
-    behind: int | None = None  # tokens before the last breakpoint; None: there is none
+    behind: int | None = None  # tokens before the last breakpoint; None: no breakpoint
 
     def sentence(self) -> str:
         whole = f"about {self.tokens:,} tokens; this model caches from {self.minimum:,} tokens on"

@@ -49,7 +49,7 @@ class SessionStarted(Envelope, frozen=True, kw_only=True, tag="session_started")
 
 
 class SessionChanged(Envelope, frozen=True, kw_only=True, tag="session_changed"):
-    """The model, the system prompt, the tools or the parameters changed in mid-session; fields that are None stay."""
+    """The model, system prompt, tools or parameters changed in mid-session; a field of None leaves its value."""
 
     model: str | None = None
     dialect: str | None = None  # the shape of later requests, in logs of tools that use several APIs in one session
@@ -146,7 +146,7 @@ _OWN, _FALLBACK = ANSWERING = ("message", "fallback_message")  # kinds of passes
 
 
 class Usage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
-    """Token counts that a provider reports for one response, or for one pass of a model within it. Unknown is None.
+    """Token counts that a provider reports for one response, or for one pass of a model within it. None: unknown.
 
     The counts are those of the pass that the next request continues; the other passes are in `iterations`.
     """
@@ -164,8 +164,8 @@ class Usage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defa
     service_tier: str = ""
     inference_geo: str = ""
     server_tools: tuple[tuple[str, int], ...] = ()  # how often the provider ran each of its own tools
-    client: str = ""  # name and version of the program that noted the counts: some note less than what was billed
-    contradiction: str = ""  # why the provider's counts cannot be true; the count in question is None
+    client: str = ""  # name and version of the program that noted the counts: some note fewer than were billed
+    contradiction: str = ""  # why the provider's counts cannot be true; the wrong count becomes None
 
     @property
     def passes(self) -> tuple[Usage, ...]:
@@ -257,7 +257,7 @@ class TurnCanceled(Envelope, frozen=True, kw_only=True, tag="turn_canceled"):
 
 
 class Knowledge(Envelope, frozen=True, kw_only=True, tag="knowledge"):
-    """Add, update or remove an entry of what the session knows; fields that are None stay as they are."""
+    """Add, update or remove an entry of the session's knowledge; a field of None leaves its value."""
 
     op: str  # `add` (or `create`), `update` or `remove`
     id: str  # pyright: ignore[reportGeneralTypeIssues] - here it names the entry
@@ -289,7 +289,7 @@ class ContextPersisted(Envelope, frozen=True, kw_only=True, tag="context_persist
 
 
 class CacheReset(Envelope, frozen=True, kw_only=True, tag="cache_reset"):
-    """Give up the prefix on purpose: knowledge is pinned again, deltas end."""
+    """Abandon the cached prefix on purpose: knowledge is pinned again, deltas end."""
 
     reason: str
     turn: int | None = None  # the turn that lore itself gave it up for

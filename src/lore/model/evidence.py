@@ -237,7 +237,7 @@ class SummaryFound(EvidenceFact, frozen=True):
 _SUMMARIES = {
     "is-summary": "is a summary",
     "sums-up": "is new and sums up earlier messages",
-    "unclear": "is new: its words do not show whether it is a summary of what was removed or an unrelated text",
+    "unclear": "is new: its words do not show whether it is a summary of the removed messages or an unrelated text",
 }
 
 

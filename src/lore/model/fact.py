@@ -45,7 +45,7 @@ def text_kind(annotation: object) -> TextKind | None:
         if isinstance(note, Meta) and note.extra and note.extra.get("field") in _KINDS:
             return cast("TextKind", note.extra["field"])
     if annotation is str or annotation is bytes:
-        raise TypeError("a text in evidence states what it is: see lore.model.fact")
+        raise TypeError("a text in evidence states its kind: see lore.model.fact")
     if str(getattr(annotation, "__origin__", "")) == "typing.Literal":
         return None
     kinds: set[TextKind] = set()

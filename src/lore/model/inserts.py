@@ -51,7 +51,7 @@ class Insert(Struct, frozen=True, gc=False):
 
     @property
     def order(self) -> tuple[int, int, int, int]:
-        """A sort key for prompts: by place, then what was sent first, then deltas before context, then by number."""
+        """A sort key for prompts: by place, by the turn that sent it, deltas before context, by number."""
         return (self.place, self.age, *self.key)
 
 
@@ -156,7 +156,7 @@ def _signatures(raw: bytes, key: str) -> dict[str, str]:
 
 
 def selector(place: int, news: DeltaNews, *, behind: bool = False) -> Raw:
-    """Write the selector of a new delta; `behind`: it extends the message of tool results before its place."""
+    """Write the selector of a new delta; `behind`: the delta extends the message of tool results that precedes it."""
     mut: dict[str, object] = {"changed": [{"id": name, "h": sign} for name, sign in news.changed.items()]}
     if news.removed:
         mut["removed"] = list(news.removed)

@@ -25,7 +25,7 @@ _SPACE = re.compile(rb"[ \t\r\n]*")
 _MAY_OPEN = frozenset((b"{", b" ", b"\t", b"\r", b"\n"))  # first bytes of an object's text
 TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")  # msgspec: where something follows a whole value
 _PIECE = 1024 * 1024
-LARGEST = 4 * 1024 * 1024  # bytes of an object whose members are kept beside it
+LARGEST = 4 * 1024 * 1024  # bytes of an object whose members are kept with it
 
 
 class Sliced(bytes):
@@ -167,7 +167,7 @@ def array(raw: bytes) -> list[bytes]:
 
 
 def first_element(raw: bytes) -> bytes:
-    """Return the first element of a JSON array, empty if there is none; costs no more than that element."""
+    """Return the first element of a JSON array, b"" of an empty one; costs no more than that element."""
     begin = _skip_space(raw, 1) if raw[:1] == b"[" else len(raw)
     try:
         _RAW.decode(memoryview(raw)[begin:])

@@ -1,4 +1,4 @@
-"""A ledger: one row for each request of a recording, with its tokens, its cost and what it lost.
+"""A ledger: one row for each request of a recording, with its tokens, its cost and its loss.
 
 Sums over many recordings are made from ledgers (the overview, comparisons), and ledgers are kept between runs. They
 hold numbers and names (of models, projects, tools, servers, hooks), no text of a recording. Tokens are counts of the

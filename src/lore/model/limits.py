@@ -39,7 +39,7 @@ COMBINED_CAUSES = 8  # sets of causes whose savings are tried in combination: ea
 
 # Reading a record: the only bounds of its size and depth
 RECORD_BYTES = 12 * 1024 * 1024  # 6 times the longest record that was seen in a real recording
-RECORD_LEVELS = 1_000  # of nesting: parsers refuse what is deeper, each at another depth
+RECORD_LEVELS = 1_000  # of nesting: parsers refuse deeper values, each at another depth
 RECORD_VALUES = 300_000  # each becomes an object of some hundred bytes: 12 MiB of `{},{},` would take gigabytes
 ENTRY_BYTES = 24 * 1024 * 1024  # of a document: browsers record videos with requests
 BODY_BYTES = 24 * 1024 * 1024  # as text of any script it takes four times as much, for a moment

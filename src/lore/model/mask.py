@@ -150,7 +150,7 @@ _NAMED = [
 
 
 def _shaped(text: str, shapes: list[_Shape], runs: str) -> Iterator[Span]:
-    """Yield what has one of the shapes; a sign that is not in `runs` is not looked for in the whole text."""
+    """Yield where text has one of the shapes; a sign that is not in `runs` is not searched for in the whole text."""
     for sign, behind, shape in shapes:
         done = 0
         for place in _places(text, sign) if sign in runs else ():

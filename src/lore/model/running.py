@@ -1,7 +1,7 @@
 """The totals of a running session, which a status line shows and keeps between two calls.
 
 Only the standard library is imported, since a status line has no time for more. Holds numbers and names, no content.
-Money is in US dollars, times are seconds since the epoch; unknown values are None, never 0.
+Money is in US dollars, times are seconds since the epoch; None, never 0: unknown.
 """
 
 from __future__ import annotations

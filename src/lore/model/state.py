@@ -26,8 +26,8 @@ CHATS = "chat-"  # prefix of chain names: further conversations in one file
 MOST_NAMES = 64  # names in one sign: bounds the state of a session
 LONGEST = 80  # characters of a name or a value in a sign
 
-# Facts in a recording, other than the text of requests, that may move the prefix. A sign says what was seen, never
-# what follows from it. A reader reports it with an `observed` event, the fold keeps it for the chain's next turn.
+# Facts in a recording, other than the text of requests, that may move the prefix. A sign states an observation, never
+# its effect. A reader reports it with an `observed` event, the fold keeps it for the chain's next turn.
 SIGNS: dict[str, str] = {
     "client-version": "the client's version changed",
     "effort": "the reasoning effort changed",
@@ -124,7 +124,7 @@ class Waiting(Struct, frozen=True, gc=False):
 
 
 class Totals(Struct, frozen=True, gc=False):
-    """Usage summed over turns; a count that no turn has is None."""
+    """Usage summed over turns; None for a count that no turn has."""
 
     turns: int = 0
     uncached_tokens: int | None = None
@@ -197,7 +197,7 @@ class Index:
         self.owner = after
 
     def remove(self, items: Iterable[Item], after: Vector[Entry]) -> None:
-        """Follow items that were removed. Costs O(log n) for each; O(all) once as many were removed as are left."""
+        """Follow items that were removed. Costs O(log n) for each; O(all) once more were removed than remain."""
         if self.has_repeated_calls or len(self.removed) > len(after) + 1024:
             self.__init__(after)
             return

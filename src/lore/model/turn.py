@@ -199,7 +199,7 @@ class Turn(Struct):
     response_id: str | None = None  # the provider's name for the response; copies of a turn have the same
     unexpressed: Vector[str] = Vector()  # types of records in the timeline that no prompt can hold, if asked for
     basis: PromptBasis | None = None
-    call: Call = Call()  # what a recorded request says besides its body
+    call: Call = Call()  # facts about a recorded request apart from its body
     file: str = ""  # the file that holds the turn, if the recording has several
     given_up: str = ""  # the chain from which this one restarted
     signs: tuple[Sign, ...] = ()  # other signals in the log since the previous turn

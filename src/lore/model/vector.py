@@ -62,7 +62,7 @@ class Vector(Generic[T]):
         return self._chunk(number)[place]
 
     def last(self) -> T | None:
-        """Return the last item, or None if there is none."""
+        """Return the last item; None if the vector is empty."""
         return self[-1] if len(self) else None
 
     def append(self, item: T) -> Vector[T]:

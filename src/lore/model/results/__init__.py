@@ -52,7 +52,7 @@ class UsageResult(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def sum_of(cls, usages: Iterable[Usage | UsageResult | Totals], **fields: Any) -> Self:
-        """Return the sum of the known counts; a count that is unknown in all of them is None."""
+        """Return the sum of the known counts; None for a count that is unknown in all of them."""
         usages = list(usages)
         sums: dict[str, Any] = {}
         for name in SUMMED_COUNTS:
@@ -99,7 +99,7 @@ class CauseResult(Struct, frozen=True):
     message: str  # the evidence in words
     evidence: Evidence | None
     strength: str | None  # how well the evidence explains the cache break
-    actor: str  # who can fix it: author, user, provider or nobody
+    actor: str  # who can fix it: `author`, `user`, `provider` or `nobody`
     also: tuple[SecondaryCause, ...]
     ruled_out: tuple[RuledOut, ...]
     lost_bytes: int | None
@@ -235,7 +235,7 @@ class Finding(Struct, frozen=True):
     confidence: str | None = None
     fingerprint: str = ""
     strength: str | None = None  # how well the evidence explains the finding
-    actor: str = "nobody"  # who can fix it: author, user, provider or nobody
+    actor: str = "nobody"  # who can fix it: `author`, `user`, `provider` or `nobody`
     more: int = 0  # further places with the same code, after the first
     skipped: int = 0  # further places that were not examined one by one
     paused: float | None = None  # seconds without a request before this turn

@@ -48,7 +48,7 @@ class CapabilityResult(Struct, frozen=True):
 
     feature: str
     expressed: bool
-    answer: str  # what lore does with the feature in this dialect
+    answer: str  # how lore handles the feature in this dialect
 
 
 class PlacementResult(Struct, frozen=True):
@@ -86,7 +86,7 @@ class AssembleExplanation(CommandResult, frozen=True, kw_only=True):
     capabilities: list[CapabilityResult]
     system_messages: PlacementResult
     chat_templates: list[TemplateResult]  # those that servers use for the model; all known ones if it is unknown
-    max_loop_turns: int  # after so many turns of a tool loop, news follow the last result; 0: never
+    max_loop_turns: int  # turns of a tool loop after which news follow the last result; 0: never
     problems: list[Problem]
 
 

@@ -1,4 +1,4 @@
-"""Results of `lore compact`: when a policy compacts, what it keeps, and what that costs and saves.
+"""Results of `lore compact`: when a policy compacts, what it keeps, its cost and savings.
 
 Money is in US dollars, estimated; null is unknown.
 """

@@ -1,7 +1,7 @@
-"""What an HTML page shows of a session; made by `lore.run.pages`, drawn by `lore.report.html`.
+"""The contents of a session's HTML page; made by `lore.run.pages`, drawn by `lore.report.html`.
 
 Tokens are counts of the usage unless the field says otherwise, times are seconds since the epoch, money is in US
-dollars. Unknown values are None.
+dollars. None: unknown.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class PageSide(Struct, frozen=True):
 
 
 class PageTurn(Struct, frozen=True):
-    """A turn, and what stands out in it."""
+    """A turn with its remarkable facts."""
 
     played: SimulatedTurn
     pause: float | None = None  # seconds since the chain's previous request, if that is long
