@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from cli.running import lore, put
+from formats import gemini
 from formats.claude import answered, asked, joined, text
 
 READ, WRITE, UNCACHED, OUTPUT = 0.5e-6, 6.25e-6, 5e-6, 25e-6
@@ -104,6 +105,13 @@ def test_what_a_response_was_served_at_is_priced_in_check_and_simulate(made, ser
     found = [one for one in lore("check", path, "--json").json["findings"] if one["lost_dollars"]]
     assert [one["lost_tokens"] for one in found] == [40_000]
     assert found[0]["lost_dollars"] == pytest.approx(times * 40_000 * (WRITE - READ), abs=2e-6)
+
+
+def test_simulate_counts_gemini_thoughts_as_output():
+    path = put("gemini.jsonl", gemini.plain().data())
+    totals = lore("simulate", path, "--json").json["totals"]
+    assert totals["billed"]["output_tokens"] == lore("fold", path, "--json").json["usage"]["output_tokens"] == 60
+    assert "other_passes" not in totals
 
 
 def test_every_pass_of_a_response_is_billed_and_shown_apart_from_the_prompt_that_goes_on():

@@ -143,6 +143,7 @@ class TurnStarted(Envelope, frozen=True, kw_only=True, tag="turn_started"):
 
 
 _OWN, _FALLBACK = ANSWERING = ("message", "fallback_message")  # kinds of passes that answer; others summarise or advise
+THOUGHTS = "thoughts"  # kind of a pass: output of the response that no later prompt holds, counted apart by the client
 
 
 class Usage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):

@@ -94,8 +94,8 @@ def _tokens(result: results.SimulateResult, out: Console) -> None:
     totals, turns = result.totals, counted(result.totals.turns, "turn")
     out.print(line(f"{turns}; predicted: {_counts(totals.predicted)}{_predicted_turns(result)}"))
     out.print(line(f"{'':>{len(turns)}}  billed:    {_counts(totals.billed)}"))
-    if isinstance(totals.other_passes, UsageResult) and _has_input(totals.other_passes):
-        several = sum(_has_input(turn.other_passes) for turn in result.turns)
+    if isinstance(totals.other_passes, UsageResult):
+        several = sum(isinstance(turn.other_passes, UsageResult) for turn in result.turns)
         passes = f"other passes of {counted(several, 'response')}: {_counts(totals.other_passes)}"
         out.print(line(f"{'':>{len(turns)}}  besides:   {passes}"))
 
@@ -118,11 +118,6 @@ def _predicted(result: results.SimulateResult, of: str) -> str:
     return (
         f"{format_money(predicted)}{of}; in {turns}: billed {format_money(sums[0])}, predicted {format_money(sums[1])}"
     )
-
-
-def _has_input(passes: object) -> bool:
-    """Return whether passes had any input; thoughts that are billed separately have none."""
-    return isinstance(passes, UsageResult) and any((passes.read_tokens, passes.write_tokens, passes.uncached_tokens))
 
 
 def _counts(found: UsageResult) -> str:

@@ -193,7 +193,7 @@ def _result(
             outcomes=_outcomes(prediction),
         ),
         billed=None if usage is None else UsageResult.of(usage, partial=partial),
-        other_passes=UsageResult.sum_of(usage.iterations) if usage is not None and usage.iterations else UNSET,
+        other_passes=UsageResult.of_other_passes(usage),
         verdict=None if turn.verdict is None else VerdictResult.of(turn.verdict),
         causes=causes, cost=None if price is None else _cost(price, verdict, prediction),
         lost_tokens=verdict.lost_tokens, waste_tokens=verdict.wasted_tokens,

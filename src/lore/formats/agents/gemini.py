@@ -102,7 +102,7 @@ def billed(tokens: GeminiTokens | None) -> e.Usage | None:
         return None
     besides = tuple[e.Usage, ...]()
     if tokens.thoughts:
-        besides = (e.Usage(0, 0, 0, tokens.thoughts, kind="thoughts"),)
+        besides = (e.Usage(0, 0, 0, tokens.thoughts, kind=e.THOUGHTS),)
     if tokens.tool:
         besides = (*besides, e.Usage(tokens.tool, 0, 0, 0, kind="tool_use_prompt"))
     return split(tokens.input, tokens.cached, None, tokens.output, besides=besides, client=CLIENT)

@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from lore.model.cause import RuledOut
 from lore.model.codes import CauseKind, Problem, Severity
-from lore.model.events import SUMMED_COUNTS, Usage, Verdict
+from lore.model.events import SUMMED_COUNTS, THOUGHTS, Usage, Verdict
 from lore.model.evidence import Evidence
 from lore.model.state import Totals
 
@@ -47,8 +47,16 @@ class UsageResult(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, usage: Usage, *, partial: bool = False) -> Self:
-        """Return the counts of one pass."""
-        return copy_fields(cls, usage, partial_output=True if partial else UNSET)
+        """Return the counts of the pass that the next request continues; its thoughts are output."""
+        thoughts = [one for one in usage.iterations if one.kind == THOUGHTS]
+        output = cls.sum_of([usage, *thoughts]).output_tokens
+        return copy_fields(cls, usage, output_tokens=output, partial_output=True if partial else UNSET)
+
+    @classmethod
+    def of_other_passes(cls, usage: Usage | None) -> UsageResult | UnsetType:
+        """Return the sum over the passes that `of` leaves out; unset if there are none."""
+        others = [one for one in usage.iterations if one.kind != THOUGHTS] if usage is not None else []
+        return cls.sum_of(others) if others else UNSET
 
     @classmethod
     def sum_of(cls, usages: Iterable[Usage | UsageResult | Totals], **fields: Any) -> Self:
