@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from lore.cache.base import Prediction
