@@ -215,6 +215,20 @@ def test_records_without_any_name_are_no_copies():
     assert [summary("d")[name] for name in ("turns", "copied")] == [2, 0]
 
 
+def answered_call(question, response_id):
+    body = {"model": "claude-haiku-4-5", "max_tokens": 64, "messages": [{"role": "user", "content": question}]}
+    usage = {"input_tokens": 14, "output_tokens": 3, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
+    reply = [{"type": "text", "text": "done"}]
+    return {"request": body, "response": {"id": response_id, "content": reply, "usage": usage}}
+
+
+@pytest.mark.parametrize(("question", "turns", "copied"), [("weigh the pears", 2, 0), ("count the plums", 1, 1)])
+def test_placeholder_id_alone_makes_no_copy(question, turns, copied):
+    put("d/a.jsonl", answered_call("count the plums", "msg_HIDDEN"))
+    put("d/b.jsonl", answered_call(question, "msg_HIDDEN"))
+    assert [summary("d")[name] for name in ("turns", "copied")] == [turns, copied]
+
+
 def test_a_file_of_a_subagent_is_no_session_of_its_own():
     save("d/a.jsonl", "one", *PARENT)
     own = {"isSidechain": True, "agentId": "f00"}

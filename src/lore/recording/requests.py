@@ -20,8 +20,10 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from itertools import count
+from itertools import chain as chained
+from itertools import count, islice
 from typing import NamedTuple
+from zlib import crc32
 
 import msgspec
 
@@ -44,6 +46,7 @@ from lore.prompt.dialects import DIALECTS, dialect_of
 from lore.prompt.dialects.messages import Body
 from lore.recording.base import HINT_FORMATS, HINT_MEASURED, Problems, Recording, Template, UnrecognisedError
 
+_CHECKED = 8  # segments at each end of the messages that are compared to tell copies of a request
 FAILED = 400  # the lowest HTTP status of a request that was not answered
 
 # A file with one of these and no request is a damaged recording; with none of them it was no recording at all.
@@ -167,15 +170,21 @@ def _generated(prompt: Prompt, output: Output) -> Sequence[Segment]:
 
 
 def _named(prompt: Prompt, exchange: Exchange) -> str | None:
-    """Return what a copy of a request is known by, None where nothing tells it from others.
+    """Return a name that only copies of a request share; None if its response has no id or no usage.
 
-    Recorders put a name of their own for ids that they hide: so the bill and the length of the prompt count, too.
+    An id alone is not enough: mocked servers give all responses one, and recorders replace ids by placeholders. So the
+    name holds the usage and a checksum of the prompt: of all but the middle of its messages, which its length covers.
     """
-    bill = exchange.usage
-    if not exchange.response_id or bill is None:
+    usage = exchange.usage
+    if not exchange.response_id or usage is None:
         return None
-    counts = bill.uncached_tokens, bill.read_tokens, bill.write_tokens, bill.output_tokens
-    return f"{exchange.response_id} {len(prompt)} {' '.join(map(str, counts))}"
+    counts = usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens
+    sum_of_bytes = crc32((prompt.model or "").encode())
+    for segment in chained(
+        prompt.head, islice(prompt.messages, _CHECKED), prompt.messages.since(max(0, len(prompt.messages) - _CHECKED))
+    ):
+        sum_of_bytes = crc32(segment.data, sum_of_bytes)
+    return f"{exchange.response_id} {len(prompt)} {sum_of_bytes:08x} {' '.join(map(str, counts))}"
 
 
 def format_time(at: float | None) -> str | None:
