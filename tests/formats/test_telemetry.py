@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from formats.captures import codes, exchanges, fixture
 from lore.formats.captures.telemetry import GenAI
 from lore.formats.registry import recognise
@@ -55,6 +57,26 @@ def test_input_counts_include_what_was_cached_and_are_split():
     assert [one.usage for one in exchanges(GenAI, FLAT)][1] == Usage(
         uncached_tokens=3, read_tokens=2400, write_tokens=300, output_tokens=40
     )
+
+
+@pytest.mark.parametrize(
+    ("counts", "usage"),
+    [
+        ({"gen_ai.usage.details.cache_read_input_tokens": 0, "gen_ai.usage.cache_write_tokens": 900}, (100, 0, 900)),
+        ({"gen_ai.usage.cache_read_input_tokens": 700, "gen_ai.usage.cache_write_input_tokens": 0}, (300, 700, 0)),
+        ({"gen_ai.usage.input_tokens.cached": 700, "gen_ai.usage.input_tokens.cache_write": 200}, (100, 700, 200)),
+        ({"llm.token_count.prompt_details.cache_read": 700}, (300, 700, None)),
+        ({"ai.usage.cachedInputTokens": 700}, (300, 700, None)),
+        ({"gen_ai.usage.cache_read_tokens": 700, "gen_ai.usage.total_tokens": 1705}, (1000, 700, None)),
+    ],
+)  # fmt: skip
+def test_usage_attributes_of_every_convention_are_read(counts, usage):
+    read = only(span(**{"gen_ai.usage.input_tokens": 1000, "gen_ai.usage.output_tokens": 5}, **counts)).usage
+    assert read == Usage(*usage, 5)
+
+
+def test_local_server_is_not_the_endpoint():
+    assert only(span(**{"server.address": "127.0.0.1"})).call.endpoint == ""
 
 
 def test_a_call_says_its_conversation_its_host_and_its_times():

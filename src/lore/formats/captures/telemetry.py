@@ -27,9 +27,10 @@ from msgspec import Struct
 from lore.formats import http
 from lore.formats.answers import answered
 from lore.formats.base import Read
-from lore.formats.bills import billed_of
+from lore.formats.bills import billed_from
 from lore.formats.contents import array_of, body_of, call_of, message_of, object_of, result_of, text_block, unescaped
 from lore.formats.lines import Line, RecordReader, first_records
+from lore.formats.values import count_in
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import Usage
@@ -171,7 +172,7 @@ def _exchange(span: SpanRecord) -> Exchange | Problem:
     model = own.get("gen_ai.request.model", own.get("gen_ai.response.model", b"null"))
     tools = _list(own.get("gen_ai.tool.definitions", own.get("gen_ai.request.tools", b""))) or _numbered_tools(own)
     call = Call(
-        endpoint=span.text("server.address"),
+        endpoint=http.endpoint_of(span.text("server.address"), {}),
         session=span.text("gen_ai.conversation.id", "session.id"),
         agent=span.text("gen_ai.agent.id", "gen_ai.agent.name"),
     )
@@ -223,23 +224,50 @@ def _part(raw: bytes) -> bytes:
     return text_block(text) if own.get("type") == b'"text"' and text[:1] == b'"' else raw
 
 
+# Counters by their names in the conventions and in instrumentations that are older than these, or differ from them
+# (OpenInference, OpenLLMetry, Pydantic AI, Sentry, Strands, Vercel's AI SDK). The first name that is there holds.
 _COUNTS: dict[str, tuple[str, ...]] = {
-    "prompt_tokens": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
+    "prompt_tokens": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt",
+                      "llm.usage.input_tokens", "ai.usage.inputTokens", "ai.usage.promptTokens"),
     "cached_tokens": ("gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens",
-                      "gen_ai.usage.input_tokens.cached", "gen_ai.usage.details.cache_read_tokens"),
+                      "gen_ai.usage.input_tokens.cached", "gen_ai.usage.cached_input_tokens",
+                      "gen_ai.usage.cache_read_tokens", "gen_ai.usage.details.cache_read_tokens",
+                      "gen_ai.usage.details.cache_read_input_tokens", "gen_ai.usage.details.cached_tokens",
+                      "llm.token_count.prompt_details.cache_read", "ai.usage.cachedInputTokens",
+                      "ai.usage.inputTokenDetails.cacheReadTokens"),
     "cache_write_tokens": ("gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.cache_creation_input_tokens",
-                           "gen_ai.usage.details.cache_write_tokens"),
-    "completion_tokens": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+                           "gen_ai.usage.cache_write.input_tokens", "gen_ai.usage.cache_write_input_tokens",
+                           "gen_ai.usage.input_tokens.cache_write", "gen_ai.usage.cache_write_tokens",
+                           "gen_ai.usage.details.cache_write_tokens",
+                           "gen_ai.usage.details.cache_creation_input_tokens",
+                           "llm.token_count.prompt_details.cache_write",
+                           "ai.usage.inputTokenDetails.cacheWriteTokens"),
+    "completion_tokens": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion",
+                          "llm.usage.output_tokens", "ai.usage.outputTokens", "ai.usage.completionTokens"),
+    "total_tokens": ("gen_ai.usage.total_tokens", "llm.token_count.total", "llm.usage.total_tokens",
+                     "ai.usage.totalTokens"),
 }  # fmt: skip
 
 
 def _usage(own: Mapping[str, bytes]) -> Usage | None:
-    """Read the counts, whose input includes what was read from or written to a cache."""
-    found = {name: own[key] for name, keys in _COUNTS.items() for key in reversed(keys) if key in own}
-    if not found:
+    """Return the counts of a span.
+
+    By the conventions the input includes what was read from or written to a cache. Instrumentations that pass on
+    Anthropic's or Bedrock's counts leave it out: their total is then the sum of all four.
+    """
+    found = dict[str, int]()
+    for name, keys in _COUNTS.items():
+        counts = (count_in(own[key]) for key in keys if key in own)
+        count = next((count for count in counts if count is not None), None)
+        if count is not None:
+            found[name] = count
+    if not found.keys() - {"total_tokens"}:
         return None
-    found.setdefault("prompt_tokens", b"null")
-    return billed_of(object_of(found))
+    total = found.pop("total_tokens", None)
+    sent, cached = found.get("prompt_tokens"), found.get("cached_tokens", 0) + found.get("cache_write_tokens", 0)
+    if sent is not None and cached and total == sent + cached + found.get("completion_tokens", 0):
+        found["prompt_tokens"] = sent + cached
+    return billed_from({"prompt_tokens": None, **found})
 
 
 # What a key counts, and what it names of it.
