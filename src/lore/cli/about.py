@@ -82,11 +82,10 @@ def explain(
     page = resources.files("lore.judge").joinpath("pages", f"{found}.md").read_text("utf-8")
     text = page if reader is None else _page_for(reader, page)
     if sys.stdout.isatty():
-        from lore.report.guide import write_page
+        from lore.report.guide import lay_out_page
 
-        write_page(text, out(color))
-    else:
-        sys.stdout.write(text)
+        text = lay_out_page(text, out(color))
+    sys.stdout.write(text)
     return 0
 
 
@@ -195,16 +194,13 @@ def guide(
     with --no-pager, nor where PAGER is empty or `cat`); in a pipe it is Markdown.
     """
     from lore.cli.commands import commands
-    from lore.report.guide import page, write_page
+    from lore.report.guide import lay_out_page, page
 
     row = commands().get(topic or "")
     text = page(topic if row is None else row.page)
     terminal = sys.stdout.isatty()
     if terminal and not plain:
-        console = out(color)
-        with console.capture() as laid_out:
-            write_page(text, console)
-        text = laid_out.get()
+        text = lay_out_page(text, out(color))
     if pager and terminal and text.count("\n") >= shutil.get_terminal_size().lines:
         _paged(text)
     else:

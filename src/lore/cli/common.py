@@ -20,7 +20,6 @@ import typer
 
 if TYPE_CHECKING:
     from msgspec import Struct
-    from rich.console import Console
 
     from lore.compaction.settings import Compaction
     from lore.config import Loaded, Settings
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from lore.recording.agents.logs import Surroundings
     from lore.recording.base import Problems, Template
     from lore.recording.overrides import Completion
+    from lore.report.console import Console
     from lore.run.dated import Dated
     from lore.run.spending.ledgers import Ledgers
 

@@ -7,7 +7,7 @@ from lore.exports import public_names
 if TYPE_CHECKING:
     # isort: off
     from lore.report.commands import in_shell as in_shell
-    from lore.report.console import line as line
+    from lore.report.console import Console as Console, line as line
     from lore.report.forms.json_report import render as render
     from lore.report.html.blocks import PageBlock as PageBlock, count as count
     from lore.report.html.intros import Intro as Intro
@@ -29,7 +29,7 @@ __getattr__ = public_names(
     __name__,
     {
         "commands": "in_shell",
-        "console": "line",
+        "console": "Console line",
         "forms.json_report": "render",
         "html.blocks": "PageBlock count",
         "html.intros": "Intro",

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.cells import cell_len
-from rich.console import Console
 
 from lore.model.fact import format_money, join_names
 from lore.model.results.overview import ComparedCause, ComparedSide, Comparison, Measure, MeasureSide, Outcome
 from lore.report.commands import is_command
-from lore.report.console import columns_of, hang, line, whole
+from lore.report.console import Console, columns_of, hang, line, whole
 from lore.report.overview import tokens_of
 from lore.report.plain import day_of
 from lore.report.table import Cell, TableColumn, write_table

@@ -4,24 +4,34 @@ Rules: colour by flag, then NO_COLOR, then FORCE_COLOR, then whether it is one. 
 carries markup, and control characters, escapes, zero-width and direction marks are shown as what they are instead of
 being obeyed. Only a terminal has a width that lines keep to; in a pipe or a file a sentence is one line, whole, so that
 it can be searched. A word wider than the room (a path, a command) stays whole, so that it can be copied.
+
+rich is imported for Markdown, screens and progress bars only: importing its console takes 20 ms (measured 2026-11-27).
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, TextIO
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, TextIO
 
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console
-from rich.text import Text
 
 from lore.report.plain import uncommanded, visible
+
+if TYPE_CHECKING:
+    import rich.console
 
 WIDTH = 100  # columns where there is no terminal to ask: the same text on every machine
 _WORD = re.compile(r"\s*\S+\s*")
 _DEEPER = 4  # columns, of what follows the first line
 _NARROW = 24  # columns that text keeps however deep it is indented
+_STYLES = {
+    "bold": "1", "dim": "2", "italic": "3", "underline": "4", "red": "31", "green": "32", "yellow": "33", "blue": "34",
+    "magenta": "35", "cyan": "36",
+}  # fmt: skip
 
 
 def wants_colour(flag: bool | None, environment: Mapping[str, str], *, terminal: bool) -> bool:
@@ -33,66 +43,128 @@ def wants_colour(flag: bool | None, environment: Mapping[str, str], *, terminal:
     return bool(environment.get("FORCE_COLOR")) or terminal
 
 
-class _Console(Console):
-    wraps = False  # whether lines keep to its width
+class StyledLine:
+    """Text in parts, each with its style: names of `_STYLES`."""
 
-    def print(self, *objects: Any, **options: Any) -> None:
-        """Print; a line that a terminal has no room for is wrapped, what follows indented by four more columns."""
-        text = objects[0] if len(objects) == 1 and not options else None
-        if not isinstance(text, Text):
-            super().print(*objects, **options)
-        elif self.wraps and cell_len(text.plain) > self.width:
-            hang(self, text, len(text.plain) - len(text.plain.lstrip()) + _DEEPER)
+    def __init__(self, text: str = "", style: str = "") -> None:
+        self._parts = [(text, style)]
+
+    @property
+    def plain(self) -> str:
+        """The text alone."""
+        return "".join([text for text, _ in self._parts])
+
+    def append(self, text: str, style: str = "") -> StyledLine:
+        """Add text at the end; return the line."""
+        self._parts.append((text, style))
+        return self
+
+    def extend(self, other: StyledLine) -> StyledLine:
+        """Add the parts of another line at the end; return the line."""
+        self._parts += other._parts
+        return self
+
+    def between(self, start: int, end: int) -> StyledLine:
+        """Return the part from one character to another."""
+        found, at = StyledLine(), 0
+        for text, style in self._parts:
+            found.append(text[max(start - at, 0) : max(end - at, 0)], style)
+            at += len(text)
+        return found
+
+    def stripped(self) -> StyledLine:
+        """Return the line without spaces at its end."""
+        return self.between(0, len(self.plain.rstrip()))
+
+    def coloured(self) -> str:
+        """Return the text with the escapes of a terminal."""
+        return "".join([
+            f"\x1b[{';'.join([_STYLES[word] for word in style.split()])}m{text}\x1b[0m" if text and style else text
+            for text, style in self._parts
+        ])  # fmt: skip
+
+
+class Console:
+    """Writes lines to a stream. `wraps`: it is a terminal, and lines keep to its width."""
+
+    def __init__(self, file: TextIO, *, colour: bool, wraps: bool, width: int) -> None:
+        self.file, self.colour, self.wraps, self.width = file, colour, wraps, width
+
+    def print(self, text: StyledLine | str = "") -> None:
+        """Print a line; if it is too long for a terminal, wrap it, what follows indented by four more columns."""
+        shown = text if isinstance(text, StyledLine) else line(text)
+        if self.wraps and cell_len(shown.plain) > self.width:
+            hang(self, shown, len(shown.plain) - len(shown.plain.lstrip()) + _DEEPER)
         else:
-            whole(self, text)
+            whole(self, shown)
 
-    def on_broken_pipe(self) -> None:
-        """Leave a closed pipe to the command line, for which it is no error."""
-        raise BrokenPipeError
+    @cached_property
+    def rich(self) -> rich.console.Console:
+        """The same stream as a console of rich, for Markdown and whatever a plug-in's report draws with it."""
+        from rich.console import Console as RichConsole  # noqa: PLC0415
+
+        return RichConsole(
+            file=self.file, force_terminal=self.colour, color_system="standard" if self.colour else None,
+            no_color=not self.colour, width=self.width, highlight=False, markup=False, emoji=False,
+            legacy_windows=False,
+        )  # fmt: skip
 
 
 def console(file: TextIO, *, colour: bool, terminal: bool, width: int | None = None) -> Console:
-    """Make a console for a stream; without colour it writes plain text. `width`: of the terminal (None: as it says)."""
-    made = _Console(
-        file=file, force_terminal=colour, color_system="standard" if colour else None, no_color=not colour,
-        width=width if terminal else WIDTH, highlight=False, markup=False, emoji=False, soft_wrap=True,
-        legacy_windows=False,
-    )  # fmt: skip
-    made.wraps = terminal
-    return made
+    """Return a console for a stream; without colour it writes plain text. `width`: of the terminal (None: ask it)."""
+    return Console(file, colour=colour, wraps=terminal, width=(width or _terminal_width()) if terminal else WIDTH)
 
 
-def line(*parts: str | tuple[str, str]) -> Text:
+def _terminal_width() -> int:
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdigit() and int(columns):
+        return int(columns)
+    for descriptor in range(3):  # standard input, output or error: one of them may be a file
+        try:
+            return os.get_terminal_size(descriptor).columns or WIDTH
+        except OSError:
+            continue
+    return WIDTH
+
+
+def line(*parts: str | tuple[str, str]) -> StyledLine:
     """Join text and (text, style) pairs into one line of safe text."""
-    text = Text()
+    text = StyledLine()
     for part in parts:
         shown, style = (part, "") if isinstance(part, str) else part
         text.append(visible(shown), style)
     return text
 
 
-def whole(out: Console, text: Text) -> None:
-    """Print a line as it is, however long; without colour that costs a twentieth of laying it out."""
-    if out.no_color:
-        out.file.write(uncommanded(text.plain) + "\n")  # its parts were safe, each alone
-    else:
-        Console.print(out, text, soft_wrap=True)
+def joined(gap: str, lines: Iterable[StyledLine]) -> StyledLine:
+    """Join lines into one, a gap between each two."""
+    found = StyledLine()
+    for number, text in enumerate(lines):
+        found.append(gap if number else "").extend(text)
+    return found
 
 
-def hang(out: Console, text: Text, indent: int, *, width: int | None = None) -> None:
-    """Print a line; where it exceeds the terminal's width (or `width`), wrap it, what follows indented so many columns.
+def whole(out: Console, text: StyledLine) -> None:
+    """Print a line as it is, however long."""
+    # Each part was safe alone; joined they may form a command of a CI runner.
+    out.file.write((text.coloured() if out.colour else uncommanded(text.plain)) + "\n")
+
+
+def hang(out: Console, text: StyledLine, indent: int, *, width: int | None = None) -> None:
+    """Print a line; if it exceeds the terminal's width (or `width`), wrap it, what follows indented so many columns.
 
     Cost O(characters).
     """
     room = width if width is not None else columns_of(out)
-    if room is None or cell_len(text.plain) <= room:
+    plain = text.plain
+    if room is None or cell_len(plain) <= room:
         whole(out, text)
         return
-    head, body = text[:indent], text[indent:]
-    taken = max(indent, cell_len(head.plain))  # wide characters of the head take two columns
-    for number, part in enumerate(body.divide(_breaks(body.plain, max(room - taken, _NARROW)))):
-        part.rstrip()
-        whole(out, (head if number == 0 else Text(" " * indent)).append_text(part))
+    taken = max(indent, cell_len(plain[:indent]))  # wide characters of the head take two columns
+    cuts = [indent + cut for cut in _breaks(plain[indent:], max(room - taken, _NARROW))]
+    for number, (start, end) in enumerate(pairwise([0, *cuts, len(plain)])):
+        part = text.between(start, end)
+        whole(out, (part if number == 0 else StyledLine(" " * indent).extend(part)).stripped())
 
 
 def _breaks(text: str, columns: int) -> Iterator[int]:
@@ -107,7 +179,7 @@ def _breaks(text: str, columns: int) -> Iterator[int]:
 
 def columns_of(out: Console) -> int | None:
     """Return how wide lines may be; None where they are not for a terminal, and stay whole."""
-    return out.width if isinstance(out, _Console) and out.wraps else None
+    return out.width if out.wraps else None
 
 
 def cut(text: str, columns: int) -> str:

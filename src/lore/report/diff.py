@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
-from rich.console import Console
-from rich.text import Text
-
 from lore.model.codes import Code
 from lore.model.fact import format_money
 from lore.model.results import CachePrediction, CauseResult, DiffResult, DivergenceResult, PromptLengths
 from lore.model.vector import common_prefix
-from lore.report.console import hang, line
+from lore.report.console import Console, hang, line
 from lore.report.plain import file_line, no_prompt_line, visible
 from lore.report.sentences.findings import format_loss
 
@@ -59,7 +56,7 @@ def _loss(diff: DiffResult, out: Console) -> bool:
         return False
     paid = max((cause.lost_dollars or 0.0 for cause in diff.causes if cause.is_break), default=0.0)
     full = int(BAR * read / (read + lost))
-    text = Text("  bill      ")
+    text = line("  bill      ")
     text.append("█" * full, "green")
     text.append("░" * (BAR - full), "red")
     money = f", {format_money(paid)} more than reading them" if paid else ""
@@ -80,7 +77,7 @@ def _lengths(
     share = 0.0 if ratio is None else ratio
     full = min(BAR, int(BAR * share)) if share < 1 else BAR
     shown = "—" if ratio is None else f"{int(share * 1000) / 10:.1f} %"
-    text = Text("  reused    ")
+    text = line("  reused    ")
     text.append("█" * full, "green")
     text.append("░" * (BAR - full), "red")
     text.append(f"  {shown}", "bold")
@@ -107,7 +104,7 @@ def _divergence(where: DivergenceResult, out: Console) -> None:
     left, right = where.left.encode(), where.right.encode()
     shared = len(left[: common_prefix(left, right)].decode("utf-8", "ignore"))
     for sign, text, style in (("-", where.left, "red"), ("+", where.right, "green")):
-        shown = Text(f"    {sign} ")
+        shown = line(f"    {sign} ")
         shown.append("…" + visible(text[:shared]), "dim")
         shown.append(visible(text[shared:]), style)
         shown.append("…" if text else "(ends here)", "dim")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.console import Console
-
 from lore.model.results.assemble import AssembleExplanation, SegmentResult
-from lore.report.console import line
+from lore.report.console import Console, line
 from lore.report.plain import counted, turn_of
 from lore.report.table import aligned
 

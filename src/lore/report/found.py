@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from rich.console import Console
-
 from lore.model.fact import format_money
 from lore.model.results.found import FormatsResult, FoundSession, FoundSessions
-from lore.report.console import line
+from lore.report.console import Console, line
 from lore.report.plain import counted
 from lore.report.table import TableColumn, TextTable, write_table
 

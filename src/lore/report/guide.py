@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import re
 from importlib import resources
-
-from rich.console import Console, ConsoleOptions, RenderResult
+from typing import TYPE_CHECKING
 
 from lore.errors import LoreError, did_you_mean
+
+if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
+    from rich.console import ConsoleOptions, RenderResult
+
+    from lore.report.console import Console
 
 _PAGES = resources.files("lore").joinpath("guide")
 _INDEX = "README"
@@ -34,26 +39,28 @@ def page(topic: str | None) -> str:
     return _PAGES.joinpath(f"{name}.md").read_text("utf-8")
 
 
-def write_page(text: str, console: Console) -> None:
-    """Lay a page out for the console's width."""
+def lay_out_page(text: str, out: Console) -> str:
+    """Return a page laid out for the console's width."""
     from rich import markdown  # noqa: PLC0415 - 100 ms that a pipe does not need
     from rich.padding import Padding  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
     from rich.theme import Theme  # noqa: PLC0415
 
     class GuideCode(markdown.CodeBlock):  # indented instead of on a ground
-        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        def __rich_console__(self, console: RichConsole, options: ConsoleOptions) -> RenderResult:
             yield Padding(Text(str(self.text).rstrip(), style="cyan"), (0, 0, 0, 4))
 
     class Heading(markdown.Heading):
-        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        def __rich_console__(self, console: RichConsole, options: ConsoleOptions) -> RenderResult:
             yield Text(self.text.plain, style="bold underline" if self.tag == "h1" else "bold")
 
     class Page(markdown.Markdown):
         elements = {**markdown.Markdown.elements, "code_block": GuideCode, "fence": GuideCode, "heading_open": Heading}
 
-    with console.use_theme(Theme({"markdown.code": "cyan", "markdown.hr": "dim"})):
-        console.print(Page(_LINK.sub(_linked, text), hyperlinks=False, justify="left"), soft_wrap=False)
+    console = out.rich
+    with console.use_theme(Theme({"markdown.code": "cyan", "markdown.hr": "dim"})), console.capture() as captured:
+        console.print(Page(_LINK.sub(_linked, text), hyperlinks=False, justify="left"))
+    return captured.get()
 
 
 def _linked(link: re.Match[str]) -> str:

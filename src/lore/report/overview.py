@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from rich.cells import cell_len
-from rich.console import Console
 
 from lore.judge.spending import UNSURE
 from lore.model.fact import format_money, join_names
 from lore.model.results.overview import GroupBy, Overview, Spending, SpendingCause
 from lore.report.commands import OverviewSelection, is_command
-from lore.report.console import hang, line, whole
+from lore.report.console import Console, hang, line, whole
 from lore.report.plain import counted, day_of
 from lore.report.table import TableColumn, write_table
 
@@ -228,7 +227,7 @@ def _row(out: Console, label: str, text: str, advice: str = "", *, indent: int =
     """Write a row: its label, what is so, what to do about it; that on a line of its own where the row is too long."""
     row = line((f"{label:<{_LABEL}}", "bold"), text)
     if advice and cell_len(row.plain) + cell_len(advice) + len(_ARROW) <= out.width:
-        row.append_text(line((f"{_ARROW}{advice}", "cyan")))
+        row.extend(line((f"{_ARROW}{advice}", "cyan")))
         advice = ""
     hang(out, row, _LABEL + indent, width=out.width)
     if advice:

@@ -11,15 +11,13 @@ from collections.abc import Sequence
 from typing import IO, NamedTuple
 
 from rich.cells import cell_len
-from rich.console import Console
-from rich.text import Text
 
 from lore.cache.transcripts import SURE
 from lore.model.codes import UNEXPLAINED
 from lore.model.fact import format_money
 from lore.model.results.measured import MeasuredResult
 from lore.model.results.simulate import SimulatedTurn, SimulateResult
-from lore.report.console import columns_of, cut, hang, line
+from lore.report.console import Console, columns_of, cut, hang, line
 from lore.report.plain import cell, counted, when
 from lore.report.sentences.findings import describe_grounds
 
@@ -83,22 +81,22 @@ def _write_rows(
 
 def _write_row(turn: SimulatedTurn, cells: str, out: Console, *, warmed: bool, verbose: bool) -> None:
     cause, room = turn.cause, columns_of(out)
-    why = Text()
+    why = line()
     if cause is not None:
         lost = f": {turn.lost_tokens:,} tokens lost{_paid(turn)}" if turn.lost_tokens else ""
         why = line((f"{cause.code} {cause.name}{lost}", _STYLES[cause.kind]))
     elif warmed:
         why = line(("warmed elsewhere: more was read than this recording explains", "dim"))
     together = room is None or len(cells) + 2 + cell_len(why.plain) <= room
-    out.print(line(cells.rstrip() if not why else f"{cells}  ").append_text(why if together else Text()))
+    out.print(line(f"{cells}  " if why.plain else cells.rstrip()).extend(why if together else line()))
     if not together:
-        hang(out, Text(" " * _INDENT).append_text(why), _INDENT)
+        hang(out, line(" " * _INDENT).extend(why), _INDENT)
     if cause is None:
         return
     weak = "weak evidence: " if cause.strength == "weak" and cause.code not in UNEXPLAINED else ""
     text = line(" " * _INDENT, weak, describe_grounds(cause))
     if room is not None and not verbose:
-        text = Text(cut(text.plain, max(room, 2 * _INDENT)))
+        text = line(cut(text.plain, max(room, 2 * _INDENT)))
     hang(out, text, _INDENT)
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from rich.console import Console
-
 from lore.model.codes import CODES, Code
 from lore.model.fact import format_money
 from lore.model.results import UsageResult
 from lore.model.results import simulate as results
 from lore.model.results.measured import MeasuredResult
-from lore.report.console import line
+from lore.report.console import Console, line
 from lore.report.measured import measured_view
 from lore.report.plain import counted
 from lore.report.sentences.findings import describe_interruption, format_prices

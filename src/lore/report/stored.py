@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-
 from lore.model.results import store as results
-from lore.report.console import line
+from lore.report.console import Console, line
 from lore.report.plain import counted
 from lore.report.timeline import write_problems
 

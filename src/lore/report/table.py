@@ -12,10 +12,8 @@ from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from rich.cells import cell_len
-from rich.console import Console
-from rich.text import Text
 
-from lore.report.console import columns_of, hang, line
+from lore.report.console import Console, StyledLine, columns_of, hang, joined, line
 
 Cell: TypeAlias = str | tuple[str, str]
 _GAP = 2  # columns between two cells
@@ -62,29 +60,27 @@ class TextTable:
         """Write a row; a style of the row holds where a cell has none of its own."""
         if len(self._lines) > _LINES:
             words = [_styled(cell, style) for cell in cells]
-            hang(self._out, Text(" " * _GAP).join(word for word in words if word.plain), _DEEPER)
+            hang(self._out, joined(" " * _GAP, [word for word in words if word.plain]), _DEEPER)
             return
         rows = [self._line(number, cells, style) for number in range(len(self._lines))]
-        flowing = _styled(cells[-1], style) if self._flows else Text()
+        flowing = _styled(cells[-1], style) if self._flows else line()
         indent = _DEEPER
         if flowing.plain and self._beside:
             indent = cell_len(rows[-1].plain) + _GAP
-            rows[-1].append(" " * _GAP).append_text(flowing)
+            rows[-1].append(" " * _GAP).extend(flowing)
         elif flowing.plain:
-            rows.append(Text(" " * _DEEPER).append_text(flowing))
+            rows.append(line(" " * _DEEPER).extend(flowing))
         for row in rows[:-1]:
-            row.rstrip()
-            self._out.print(row)
-        rows[-1].rstrip()
-        hang(self._out, rows[-1], indent)
+            self._out.print(row.stripped())
+        hang(self._out, rows[-1].stripped(), indent)
 
-    def _line(self, number: int, cells: Sequence[Cell], style: str) -> Text:
-        row = Text(" " * _DEEPER if number else "")
+    def _line(self, number: int, cells: Sequence[Cell], style: str) -> StyledLine:
+        row = line(" " * _DEEPER if number else "")
         for place, column in enumerate(self._lines[number]):
             text = _styled(cells[column], style)
-            space = Text(" " * (self._widths[column] - cell_len(text.plain)))
+            space = line(" " * (self._widths[column] - cell_len(text.plain)))
             row.append(" " * _GAP if place else "")
-            row.append_text(space.append_text(text) if self._columns[column].right else text.append_text(space))
+            row.extend(space.extend(text) if self._columns[column].right else text.extend(space))
         return row
 
     def _beside_needs(self, cells: Sequence[str]) -> int:
@@ -105,7 +101,7 @@ class TextTable:
         return lines if room is None or self._wide(columns) > room else [list(columns)]
 
 
-def _styled(cell: Cell, style: str) -> Text:
+def _styled(cell: Cell, style: str) -> StyledLine:
     return line((cell, style) if isinstance(cell, str) else cell)
 
 

@@ -10,8 +10,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
-from rich.console import Console
-
 from lore.model.canonical import text_of
 from lore.model.codes import Problem
 from lore.model.fact import format_duration
@@ -34,7 +32,7 @@ from lore.model.jsonslice import array, raw_members, sliced_members
 from lore.model.mask import mask
 from lore.model.results.store import FoldResult, InjectedResult, KnowledgeResult, TurnResult
 from lore.model.times import parse_timestamp
-from lore.report.console import columns_of, hang, line
+from lore.report.console import Console, columns_of, hang, line
 from lore.report.plain import counted, place_of
 
 SHOWN = 100  # characters of a text, where no terminal says how wide it is

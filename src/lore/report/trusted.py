@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-
 from lore.model.results.trust import TrustResult
-from lore.report.console import line
+from lore.report.console import Console, line
 
 _STATES = {
     "approved": "", "changed": " (changed since: it has to be approved again)", "missing": " (it is gone)",

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rich.console import Console
-
-from lore.report import counted, line, named, short
+from lore.report import Console, counted, line, named, short
 from lore_plugins.memory import results
 from lore_plugins.memory.identities import SHARED
 

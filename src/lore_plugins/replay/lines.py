@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import Console
-
 from lore.model import LLAMA_CPP, format_money
-from lore.report import aligned, billed_reads, counted, draw, in_shell, line, write_simulated
+from lore.report import Console, aligned, billed_reads, counted, draw, in_shell, line, write_simulated
 from lore_plugins.replay.results import Replayed, ReplayedLayout, ReplayEstimate
 
 _HEADER = (

@@ -12,10 +12,9 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable
 
-from rich.console import Console
-
 from lore.model.mask import mask
 from lore.model.results import Finding
+from lore.report.console import Console
 from lore.report.forms.terminal import Reported, command_of, shown, who_can_act, worst_first
 from lore.report.plain import counted, visible
 from lore.report.sentences.findings import format_loss

@@ -14,7 +14,7 @@ from lore.model.results.lint import LintResult
 from lore.report.plain import escaped
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from lore.report.console import Console
 
 
 def render(result: msgspec.Struct | list[list[object]]) -> str:

@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from xml.sax.saxutils import escape, quoteattr
 
-from rich.console import Console
-
 from lore.model.results import Finding
+from lore.report.console import Console
 from lore.report.forms.terminal import Reported, command_of, shown, sums_lines, who_can_act
 from lore.report.plain import turn_of, visible
 from lore.report.sentences.findings import format_loss

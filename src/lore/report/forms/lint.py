@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 from msgspec import UNSET
 from msgspec.structs import replace
-from rich.console import Console
 
 from lore.cache.served import Served
 from lore.judge.lint import is_refused
@@ -20,7 +19,7 @@ from lore.model.differences import BreakpointNotTaken, BreakpointsApart, Breakpo
 from lore.model.fact import format_duration, format_money
 from lore.model.results import Finding
 from lore.model.results.lint import LintRequest, LintResult
-from lore.report.console import line
+from lore.report.console import Console, line
 from lore.report.forms.terminal import Reported, Terminal, sums_lines
 from lore.report.plain import counted, place_of
 from lore.report.redacted.findings import redacted_finding

@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from rich.console import Console
-
 from lore.model.results import CostlyCause, Finding
 from lore.model.results.measured import MeasuredResult
 from lore.model.results.simulate import SimulatedTurn, SimulateResult
+from lore.report.console import Console
 from lore.report.forms import terminal
 from lore.report.measured import measured_view
 from lore.report.plain import counted, place_of, turn_of, visible

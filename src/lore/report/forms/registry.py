@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from lore.model.deferred import Registry
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from lore.report.console import Console
     from lore.report.forms.terminal import Reported
 
 

@@ -17,12 +17,12 @@ from typing import Any
 from urllib.parse import quote
 
 import msgspec
-from rich.console import Console
 
 from lore import __version__
 from lore.model.codes import CODES, SEVERITY
 from lore.model.mask import mask
 from lore.model.results import Finding
+from lore.report.console import Console
 from lore.report.forms.json_report import safe
 from lore.report.forms.terminal import Reported, shown, worst_first
 from lore.report.plain import visible

@@ -9,7 +9,6 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 from rich.cells import cell_len
-from rich.console import Console
 
 from lore.model.codes import UNEXPLAINED, Code
 from lore.model.evidence import NothingRead
@@ -17,7 +16,7 @@ from lore.model.fact import format_money
 from lore.model.results import CheckResult, CostlyCause, Finding, Summary, UnrecordedParts
 from lore.model.results.lint import LintResult, LintSummary
 from lore.report.commands import in_shell
-from lore.report.console import columns_of, line, whole
+from lore.report.console import Console, columns_of, line, whole
 from lore.report.plain import counted, place_of, turn_of
 from lore.report.sentences.findings import describe_interruption, describe_missing, format_extra_cost, format_loss
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from msgspec import UNSET
-from rich.console import Console
 
 from lore.model.fact import format_money
 from lore.model.results import CheckResult, Finding
@@ -22,6 +21,7 @@ from lore.model.results.page import PageSession
 from lore.model.results.simulate import Saving, SimulateResult
 from lore.report.compacted import side_in_words, signed
 from lore.report.comparison import about_side, cause_in_cells, conclusions, measure_in_words
+from lore.report.console import Console
 from lore.report.forms import terminal
 from lore.report.forms.lint import answer_in_words
 from lore.report.html.blocks import Cell, PageBlock, PageLink, PageTable, Strip, Swatch, amount_of, count, strip

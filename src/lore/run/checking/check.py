@@ -46,8 +46,7 @@ from lore.run.checking.verdicts import CheckConfig
 from lore.run.dated import PACKAGED, Dated
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from lore.report.console import Console
     from lore.report.forms.terminal import Reported
 
 SUMMARY_LIMIT = 1024 * 1024  # bytes of a step summary: GitHub refuses one that is larger
