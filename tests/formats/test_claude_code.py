@@ -8,9 +8,12 @@ import pytest
 
 from formats.claude import answered, asked, counts, folded, joined, line, read, result, text, use
 from lore.formats.claude.reader import ClaudeCode
+from lore.judge.policy import Budgets
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import CompactDivider, OpaqueItem, RawBlock, TextBlock, ThinkingBlock, ToolCall, UserMessage
+from lore.recording.opening import Options
+from lore.run.checking.check import check
 from lore.testing import ReaderContract
 
 PLAIN = [
@@ -398,3 +401,44 @@ def test_a_sidechain_line_without_a_uuid_is_one_chain():
 def test_a_record_of_too_many_values_is_passed_over():
     (found,) = ClaudeCode().feed(b'{"type":"user","x":[' + b"{}," * 400_000 + b"{}]}\n")
     assert (found.value.code, found.line) == (Code.CAPTURE_TOO_LARGE, 1)
+
+
+def forked(*lines):
+    copies = [{**one, "sessionId": "f", "forkedFrom": {"sessionId": "s", "messageUuid": one["uuid"]}} for one in lines]
+    own = [asked("u8", "another way", "a4"), answered("a8", "r8", text("sure"), "u8", usage=counts(1, 170, 9, 5))]
+    return [*copies, *({**one, "sessionId": "f"} for one in own)]
+
+
+def test_claude_fork_without_its_parent_counts_no_inherited_request(tmp_path):
+    (tmp_path / "fork.jsonl").write_bytes(joined(*forked(*PLAIN)))
+    summary = check([str(tmp_path)], Budgets(), Options()).result.summary
+    assert (summary.turns, summary.copied) == (1, 2)
+    (tmp_path / "parent.jsonl").write_bytes(joined(*PLAIN))  # is read after its fork
+    summary = check([str(tmp_path)], Budgets(), Options()).result.summary
+    assert (summary.turns, summary.copied) == (3, 2)
+    assert read(*forked(*PLAIN))[0].parent_session_id == "s"
+
+
+def title(kind, name, **fields):
+    member = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}[kind]
+    return {"type": kind, member: name, "sessionId": "s", **fields}
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ((*PLAIN, title("ai-title", "List files"), title("ai-title", "Read files")), "Read files"),
+        ((*PLAIN, title("custom-title", "mine"), title("ai-title", "Read files")), "mine"),
+        ((title("ai-title", "List files"), *PLAIN), "List files"),
+        ((title("summary", "List files", leafUuid="a4"), title("summary", "x", leafUuid="x9"), *PLAIN), "List files"),
+        ((title("summary", "of another session", leafUuid="x9"), *PLAIN), None),
+        ((*PLAIN, title("ai-title", "List files"), title("summary", "Old", leafUuid="a4")), "List files"),
+    ],
+)  # fmt: skip
+def test_claude_title_is_the_user_s_else_the_model_s(lines, expected):
+    assert folded(*lines).state.title == expected
+
+
+def test_claude_title_that_comes_again_is_one_event():
+    made = read(*PLAIN, title("ai-title", "List files"), title("ai-title", "List files"))
+    assert sum(isinstance(value, e.SessionChanged) and value.title is not None for value in made) == 1

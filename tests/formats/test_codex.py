@@ -285,11 +285,37 @@ def test_a_fork_counts_its_own_requests_alone(tmp_path):
     assert fork.read()[0].parent_session_id == "t-1"
 
 
+def test_codex_fork_without_its_parent_counts_no_inherited_request(tmp_path):
+    parent, child = "019f6a10-0000-7000-8000-00000000000a", "019f6a20-0000-7000-8000-00000000000b"
+    copied = Rollout().meta(parent).context(turn_id="019f6a10-1000-7000-8000-000000000001").user("Reply with ok.")
+    copied.message("assistant", "ok").count(20_149, 9_984, 5)
+    fork = Rollout().meta(child, forked_from_id=parent)
+    fork.lines, fork.sums = fork.lines + copied.lines, dict(copied.sums)
+    (tmp_path / "a.jsonl").write_bytes(fork.data())
+    fork.context(turn_id="019f6a20-1000-7000-8000-000000000002").user("Again.").message("assistant", "ok")
+    (tmp_path / "b.jsonl").write_bytes(fork.count(20_300, 20_096).data())
+    assert requests_and_copies(tmp_path / "a.jsonl") == (0, 1, 0)
+    assert requests_and_copies(tmp_path / "b.jsonl") == (1, 1, 1)
+    (tmp_path / "c.jsonl").write_bytes(copied.data())  # the parent, after its forks
+    assert requests_and_copies(tmp_path) == (2, 2, 2)
+
+
+def requests_and_copies(path):
+    summary = check([str(path)], Budgets(), Options()).result.summary
+    return summary.turns, summary.copied, summary.chains
+
+
 def test_a_subagent_is_a_session_of_its_own_that_names_its_parent():
     spawned = {"subagent": {"thread_spawn": {"parent_thread_id": "t-1", "depth": 1, "agent_nickname": "x"}}}
     for fields in ({"source": spawned}, {"parent_thread_id": "t-1"}):
         header = Rollout().meta("t-9", **fields).read()[0]
         assert (header.session_id, header.parent_session_id) == ("t-9", "t-1")
+
+
+def test_codex_thread_name_is_the_title_and_changes_no_prompt():
+    made = plain().event("thread_name_updated", thread_id="t-1", thread_name="Look at files").user("more")
+    session = made.message("assistant", "ok").count(10_400, 10_112).folded().state
+    assert (session.title, session.main().since) == ("Look at files", ())
 
 
 HOSTILE = (

@@ -118,6 +118,11 @@ def test_a_count_that_no_pass_has_is_odd():
     assert found.contradiction
 
 
+def test_usage_unlike_its_iterations_shows_both_values():
+    found = billed_of(dumps(usage(passed(uncached=3, read=800, output=9), input_tokens=3, output_tokens=7)))
+    assert found.contradiction == "7 output_tokens in all, 9 in its iterations"
+
+
 def test_iterations_of_another_shape_say_nothing():
     for odd in (None, [], 5, "x", [5], {"type": "message"}):
         assert billed_of(dumps({"input_tokens": 3, "iterations": odd})) == Usage(3)

@@ -95,8 +95,10 @@ class Folding:
         kind = type(event)
         if kind in _KINDS_OF_LORE and not self._session.is_own:
             self._adopt()
-        if kind is e.SessionChanged:
-            event = self._with_tools_in_order(event)  # pyright: ignore[reportArgumentType]
+        if isinstance(event, e.SessionChanged):
+            event = self._with_tools_in_order(event)
+            if event.title is not None:
+                self._session = replace(self.session, title=event.title)
         on_chain = _ON_CHAIN.get(kind)
         if on_chain is not None:
             return on_chain(self._copies.get(event.chain) or self._copy(event.chain), event)
@@ -173,7 +175,7 @@ def _start_session(state: FoldedSession, event: e.SessionStarted) -> FoldStep:
     inherited = {name: getattr(event, name) for name in ("model", "system", "tools", "params")}
     state = replace(
         state, id=event.session_id, at=event.at, format=event.origin or state.format, dialect=event.dialect,
-        provider=event.provider, attachments=event.attachments, started=True, **inherited,
+        provider=event.provider, title=event.title, attachments=event.attachments, started=True, **inherited,
     )  # fmt: skip
     chain = replace(state.chain(event.chain), **inherited)  # events may have come before the header
     state = replace(state, chains={**state.chains, chain.id: chain})

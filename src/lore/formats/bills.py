@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, cast
 from msgspec.structs import replace
 
 from lore.model.canonical import decode
-from lore.model.events import ANSWERING, Usage
+from lore.model.events import ANSWERING, SUMMED_COUNTS, Usage
 from lore.model.mask import cut_masked
 
 MOST = 10**9  # tokens: no request is billed for as many
@@ -170,6 +170,10 @@ def with_terms(bill: Usage, usage: Mapping[str, Any]) -> Usage:
     passes = [_pass(cast("dict[str, Any]", entry)) for entry in entries if isinstance(entry, dict)]
     if len(passes) > 1 or any(found.kind != "message" for found in passes):
         bill = _with_passes(bill, passes)
+    if not bill.contradiction and (differing := _disagreement(usage, passes)):
+        bill = replace(bill, contradiction=differing)
+    if passes and not bill.contradiction and (doubt := _disagreement(usage, passes)):
+        bill = replace(bill, contradiction=doubt)
     used = _object(usage, "server_tool_use")
     counts = ((name, _count(used, name)) for name in used if name.endswith(_REQUESTS))
     tools = tuple((name.removesuffix(_REQUESTS), count) for name, count in counts if count)
@@ -211,6 +215,18 @@ def _with_passes(bill: Usage, passes: list[Usage]) -> Usage:
         bill = bill.with_counts(passes[last])
     model = passes[last].model if last >= 0 and last == fallback else None
     return replace(bill, iterations=tuple(others), model=model)
+
+
+def _disagreement(usage: Mapping[str, Any], passes: list[Usage]) -> str:
+    """Return the first count of a usage that is neither one of an answering pass nor a sum, with that of the passes."""
+    answering = [one for one in passes if one.kind in ANSWERING]
+    names = (*_ANTHROPIC.total, *_ANTHROPIC.read, *_ANTHROPIC.write, *_ANTHROPIC.output)
+    for name, count in zip(names, SUMMED_COUNTS, strict=True):
+        stated, listed = usage.get(name), [getattr(one, count) or 0 for one in answering]
+        whole = sum(getattr(one, count) or 0 for one in passes)
+        if listed and type(stated) is int and stated not in (*listed, sum(listed), whole):
+            return f"{stated:,} {name} in all, {sum(listed):,} in its iterations"
+    return ""
 
 
 def _odd(usage: dict[str, Any]) -> str:

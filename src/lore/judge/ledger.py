@@ -65,6 +65,7 @@ class LedgerRows:
             spent=None if price is None else _spent(verdict, price), loss=_loss(verdict),
             appended=append_read(verdict, stood),
             compacted=any(change.cause == Code.COMPACTION for change in turn.changes), answered=turn.answered_at,
+            is_inherited=bool(turn.call.inherited_from),
         )  # fmt: skip
 
 

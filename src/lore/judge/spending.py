@@ -52,8 +52,13 @@ class Copies:
         self.count = 0
 
     def has(self, row: LedgerRow, recording: str) -> bool:
-        """Tell whether an earlier recording had this row; what one holds twice itself is no copy."""
-        copied = bool(row.response_id) and self._first.setdefault(row.response_id, recording) != recording
+        """Return whether another recording has this row: its session inherited it, or an earlier one has its response.
+
+        A response that one recording holds twice is not a copy.
+        """
+        copied = row.is_inherited
+        if row.response_id and not copied:
+            copied = self._first.setdefault(row.response_id, recording) != recording
         self.count += copied
         return copied
 

@@ -179,6 +179,7 @@ class FileTotals:
         self._compared = compared
         self._settles = settles
         self._kept: Counter[str] = Counter()
+        self._inherited: set[str] = set()  # chains with requests of the session that this one was forked from
         self._prints: set[str] = set()  # of findings kept, where there is a baseline
 
     @property
@@ -189,6 +190,10 @@ class FileTotals:
     def turn(self, verdict: TurnVerdict, *, events: bool) -> list[Decided]:
         """Count a turn, of a session log or of requests, and decide about what was found."""
         summary, turn, pair = self.result.summary, verdict.turn, verdict.pair
+        if turn.call.inherited_from:  # it was billed, and is judged, in the session that sent it
+            summary.copied += 1
+            self._inherited.add(turn.chain)
+            return []
         summary.turns += 1
         summary.pairs += verdict.compared
         if events:
@@ -217,6 +222,7 @@ class FileTotals:
         result.session = session
         result.boundaries = [boundary for boundary in boundaries if not _STAND_IN.match(boundary[0])]
         result.summary.files += 1
+        result.summary.chains -= sum(not result.turns[chain] for chain in self._inherited)
         result.summary.compactions += len(boundaries)
         result.incomplete = any(map(is_unjudged, problems))
         result.whole = not any(code in UNREAD for code, _ in counts)

@@ -46,16 +46,18 @@ class SessionStarted(Envelope, frozen=True, kw_only=True, tag="session_started")
     project_id: str | None = None
     parent_session_id: str | None = None
     provider: str | None = None  # who serves the session, as its client names it
+    title: str | None = None  # the name that its agent or its user gave it
 
 
 class SessionChanged(Envelope, frozen=True, kw_only=True, tag="session_changed"):
-    """The model, system prompt, tools or parameters changed in mid-session; a field of None leaves its value."""
+    """The model, system prompt, tools, parameters or title changed in mid-session; a field of None leaves its value."""
 
     model: str | None = None
     dialect: str | None = None  # the shape of later requests, in logs of tools that use several APIs in one session
     system: Raw = NULL
     tools: tuple[Raw, ...] | None = None
     params: Raw = NULL
+    title: str | None = None  # no part of a prompt
     observed: bool = False  # only the recorded requests show the change: it is no reason for a prompt to differ
 
 
@@ -211,6 +213,7 @@ class Call(Struct, frozen=True, gc=False, omit_defaults=True):
     answered_by: str = ""  # who answered through a gateway: a provider's name or a host
     deployment: str = ""  # the gateway's own name for the model that it asked
     edits: tuple[ContextEdit, ...] | None = None  # what the provider removed from the prompt; None: not recorded
+    inherited_from: str = ""  # the session that sent the request, if the log of a fork begins with a copy of it
 
 
 class Verdict(Struct, frozen=True, gc=False, omit_defaults=True):

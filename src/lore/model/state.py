@@ -292,6 +292,7 @@ class FoldedSession(Struct, frozen=True):
     model: str | None = None
     dialect: str | None = None
     provider: str | None = None  # who serves it, as its client says
+    title: str | None = None  # the name that its agent or its user gave it
     system: Raw = NULL
     tools: tuple[Raw, ...] | None = None
     params: Raw = NULL

@@ -153,10 +153,10 @@ class Simulation:
         return causes_of((finding for _, finding in findings), redact=self._redact)
 
     def _is_copy(self, turn: Turn) -> bool:
-        if not turn.response_id:
-            return False
-        copied = turn.response_id in self._responses
-        self._responses.add(turn.response_id)
+        copied = bool(turn.call.inherited_from)
+        if turn.response_id and not copied:
+            copied = turn.response_id in self._responses
+            self._responses.add(turn.response_id)
         self.copied += copied
         return copied
 

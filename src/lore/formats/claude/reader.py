@@ -25,6 +25,7 @@ from lore.formats.claude.records import ClaudeMessage, ClaudeRecord, Part
 from lore.formats.claude.timeline import ClaudeChainMemory, ClaudeMemory
 from lore.formats.lines import Line, each, problem
 from lore.formats.transcripts import TranscriptLines
+from lore.formats.values import text_in
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import NULL, OpaqueItem, is_absent
@@ -50,6 +51,9 @@ class ClaudeCode(TranscriptLines[ClaudeMemory]):
         return any(record.type in known for record in map(records.decode_record, marked) if record is not None)
 
     def _last(self) -> None:
+        own = [title for leaf, title in self._memory.summaries.items() if leaf in self._memory.parents]
+        if own and not self._memory.title:
+            self._change_title(own[-1])
         for name, chain in self._memory.chains.items():
             self._chain = name
             self._flush_boundary(chain)
@@ -84,14 +88,21 @@ class ClaudeCode(TranscriptLines[ClaudeMemory]):
         self._at, self._agent = record.timestamp, record.agent_id
         handle = _HANDLERS.get(record.type)
         if handle is None:
+            if record.type in records.TITLES:
+                self._title(record.type)
             if record.type == "progress" and name in state.chains and timeline.RESUMED in self._line.data:
                 self._seen((Sign("resume"),), record)
             if record.type not in records.METADATA:
                 self._unknown("unknown record type", record.type)
             return
         if state.session is None:
-            state.session = record.session_id or ""
-            self._emit(e.SessionStarted(session_id=state.session, at=self._at, dialect="anthropic", chain=name))
+            state.session, parent = record.session_id or "", records.fork_source(record) or None
+            self._emit(
+                e.SessionStarted(
+                    session_id=state.session, at=self._at, dialect="anthropic", chain=name, parent_session_id=parent,
+                    title=state.title or None,
+                )
+            )  # fmt: skip
         chain = state.chains.get(name)
         if chain is None:
             chain = state.chains[name] = ClaudeChainMemory()
@@ -124,6 +135,24 @@ class ClaudeCode(TranscriptLines[ClaudeMemory]):
         if uuid:
             state.side[uuid] = known
         return known
+
+    def _title(self, kind: str) -> None:
+        """Read a title. One that the user gave holds against the model's; a summary may be another session's."""
+        state, own = self._memory, raw_members(self._line.data) or {}
+        if kind == "summary":
+            state.summaries[text_in(own.get("leafUuid", b""))] = text_in(own.get("summary", b""))
+            return
+        title = text_in(own.get("customTitle" if kind == "custom-title" else "aiTitle", b""))
+        if title and (kind == "custom-title" or not state.is_named):
+            state.is_named = kind == "custom-title"
+            self._change_title(title)
+
+    def _change_title(self, title: str) -> None:
+        state = self._memory
+        if title and title != state.title:
+            state.title = title
+            if state.session is not None:
+                self._emit(e.SessionChanged(title=title, at=self._at))
 
     # lines, by type
 
@@ -241,7 +270,9 @@ class ClaudeCode(TranscriptLines[ClaudeMemory]):
             if record.effort != chain.effort:
                 self._seen(timeline.signs_of_change(record, chain, "effort"), record)
             at = chain.asked_at or record.timestamp
-            self._emit(e.TurnStarted(turn=chain.turn, at=at, chain=name, agent_id=record.agent_id))
+            source = records.fork_source(record)
+            call = e.Call(inherited_from=source) if source else None
+            self._emit(e.TurnStarted(turn=chain.turn, at=at, chain=name, agent_id=record.agent_id, call=call))
         late = chain.turn - 1
         if chain.response != response and not is_absent(message.usage) and chain.seen[response] == late:
             usage = records.billed(message.usage, chain.version)  # its last line came after the next one began

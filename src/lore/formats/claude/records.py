@@ -20,7 +20,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from lore.formats.bills import billed_of
-from lore.formats.values import Other, Parts, opens
+from lore.formats.values import Other, Parts, opens, text_in
 from lore.model import lenient
 from lore.model.events import Usage
 from lore.model.items import NULL, TextBlock, is_absent
@@ -34,6 +34,7 @@ METADATA = frozenset((
     "permission-mode", "custom-title", "ai-title", "agent-name", "pr-link", "bridge-session", "summary", "frame-link",
     "tag",
 ))  # fmt: skip
+TITLES = frozenset(("custom-title", "ai-title", "summary"))
 MODELLED = frozenset(("user", "assistant", "system", "attachment"))
 MARKERS = (b'"sessionId"', b'"session_id"', b'"leafUuid"', b'"messageId"')
 
@@ -109,6 +110,7 @@ class ClaudeRecord(Struct, frozen=True, gc=False, rename="camel"):
     subtype: str | None = None
     is_meta: bool | None = None
     origin: Raw = NULL
+    forked_from: Raw = NULL
     is_compact_summary: bool | None = None
     is_visible_in_transcript_only: bool | None = None
     compact_metadata: Raw = NULL
@@ -129,6 +131,15 @@ def source_of(record: ClaudeRecord) -> str:
         return "context_injection"
     kind = b"" if record.origin == NULL else (raw_members(bytes(record.origin)) or {}).get("kind", b"")
     return "tick" if kind[1:-1] in _MACHINES else "user"
+
+
+def fork_source(record: ClaudeRecord) -> str:
+    """Return the session that a fork's line was copied from; empty if the line is the session's own."""
+    return (
+        ""
+        if is_absent(record.forked_from)
+        else text_in((raw_members(bytes(record.forked_from)) or {}).get("sessionId", b""))
+    )
 
 
 class Preserved(Struct, frozen=True, rename="camel"):

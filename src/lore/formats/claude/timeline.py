@@ -68,6 +68,9 @@ class ClaudeMemory(Struct):
     """
 
     session: str | None = None
+    title: str = ""
+    is_named: bool = False  # the user gave the title
+    summaries: dict[str, str] = {}  # titles in old logs, by the last line of the session that they name
     parents: dict[str, str | None] = {}
     items: dict[str, tuple[str, ...]] = {}
     missing: dict[str, list[tuple[int, int]]] = {}

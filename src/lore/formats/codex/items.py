@@ -127,6 +127,7 @@ class Happened(Struct, frozen=True, gc=False):
     type: str = ""
     info: CodexInfo | None = None
     num_turns: Raw = NULL
+    thread_name: Raw = NULL
 
 
 class Meta(Struct, frozen=True, gc=False):

@@ -87,8 +87,10 @@ class Codex(CodexResponses):
             memory.thread, memory.version = meta.id, meta.cli_version
             memory.root, memory.start = meta.forked_from_id or meta.id, meta.subagent_history_start_ordinal or 0
             before = text_in((raw_members(bytes(meta.history_base)) or {}).get("thread_id", b"")) or None
-            served = meta.model_provider  # where its name tells: people give their own names to proxies
+            served = meta.model_provider or ""
             parent = meta.forked_from_id or meta.parent_thread_id or items.parent_of(meta.source) or before
+            is_known = named_provider(served) or served in _LOCAL  # people give their own names to proxies
+            memory.provider = served if is_known else ""
             tools = tuple([tool for tool in meta.dynamic_tools or () if not items.is_deferred(tool)])
             self._emit(
                 e.SessionStarted(
@@ -98,7 +100,7 @@ class Codex(CodexResponses):
                     system=(meta.base_instructions or {}).get("text", NULL),
                     tools=tools or None,
                     parent_session_id=parent,
-                    provider=served if served and (named_provider(served) or served in _LOCAL) else None,
+                    provider=memory.provider or None,
                 )  # fmt: skip
             )
             if before is not None:
@@ -128,6 +130,7 @@ class Codex(CodexResponses):
         model = record.payload.get("model", NULL)
         if bytes(model)[:1] == b'"':
             memory.model = text_in(model)  # half of a character cannot be written again
+        memory.asked_in = text_in(record.payload.get("turn_id", b""))
         self._observe(*signs, version=memory.version)
 
     def _item(self, record: items.ItemLine) -> None:
@@ -212,6 +215,9 @@ class Codex(CodexResponses):
         self._settle()
         self._remove(self._memory.history.roll_back(count_in(record.payload.num_turns) or 0))
 
+    def _named(self, record: items.CodexLine[items.Happened]) -> None:
+        self._emit(e.SessionChanged(title=text_in(record.payload.thread_name), at=self._at))
+
     def _stopped(self, record: items.CodexLine[items.Happened]) -> None:
         """Note an interrupt or an error: what is not billed by then is given up."""
         memory = self._memory
@@ -283,6 +289,7 @@ _EVENTS: dict[str, Callable[[Codex, items.CodexLine[items.Happened]], None]] = {
     "turn_aborted": Codex._stopped,  # pyright: ignore[reportPrivateUsage]
     "error": Codex._stopped,  # pyright: ignore[reportPrivateUsage]
     "stream_error": Codex._stopped,  # pyright: ignore[reportPrivateUsage]
+    "thread_name_updated": Codex._named,  # pyright: ignore[reportPrivateUsage]
     "thread_rolled_back": Codex._rolled_back,  # pyright: ignore[reportPrivateUsage]
 }
 _HANDLERS: dict[str, Callable[[Codex, Any], None]] = {

@@ -18,6 +18,7 @@ beside it, of October 2026.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
 from typing import TypeAlias
 
@@ -202,6 +203,9 @@ class CodexResponse(Struct):
     turn: int = 0
 
 
+_TIMED_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7")
+
+
 class CodexMemory(Struct):
     """All that the reader remembers.
 
@@ -213,6 +217,8 @@ class CodexMemory(Struct):
 
     thread: str | None = None
     root: str = ""
+    provider: str = ""  # where its name tells who serves the thread
+    asked_in: str = ""  # the id of the user's turn
     version: str = ""
     turns: TranscriptTurns = field(default_factory=TranscriptTurns)
     waiting: list[CodexResponse] = []
@@ -225,6 +231,15 @@ class CodexMemory(Struct):
     context: dict[str, CodexCount] = {}
     history: History = field(default_factory=History)
     start: int = 0
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether another thread, of which this one is a fork, sent the current request.
+
+        Ids of threads and of turns begin with their time (UUID version 7), and a copy keeps those of its turns.
+        """
+        ids = self.asked_in, self.thread or ""
+        return self.root != self.thread and all(map(_TIMED_ID.match, ids)) and ids[0] < ids[1]
 
 
 class CodexResponses(TranscriptLines[CodexMemory]):
@@ -258,7 +273,10 @@ class CodexResponses(TranscriptLines[CodexMemory]):
         if response.model is not None and response.model != turns.model:
             turns.model = response.model
             self._found.append(Read(e.SessionChanged(model=response.model), *place))
-        self._found.append(Read(e.TurnStarted(turn=response.turn, at=response.asked or response.at), *place))
+        asked_at, call = response.asked or response.at, None
+        if self._memory.is_inherited:
+            call = e.Call(answered_by=self._memory.provider, inherited_from=self._memory.root)
+        self._found.append(Read(e.TurnStarted(turn=response.turn, at=asked_at, call=call), *place))
         self._release((response,))
 
     def _end(self, response: CodexResponse, usage: e.Usage | None, name: str | None = None) -> None:
