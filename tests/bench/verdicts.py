@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.recordings import ABSENT, CORPUS, Fields
 from cli.running import lore
 from oracle.recordings import read
-from oracle.verdicts import DROP, GRACE, PLACES, SHARE, Expected, expected, fits
+from oracle.verdicts import DROP, GRACE, PLACES, SHARE, Expected, can_lead, expected
 
 FOLDERS = ("claude-code", "capture", "vcr")
 
@@ -40,7 +40,7 @@ class Judged(NamedTuple):
     @property
     def transition(self) -> bool:
         """Whether it goes on from a turn that was billed, so that a prediction can be held against the naive rule."""
-        left, bill = self.must.left, self.must.request.bill
+        left, bill = self.must.previous, self.must.request.bill
         if left is None or left.bill is None or bill is None or self.must.request.failed:
             return False
         return self.must.extends or self.row["lost_tokens"] is not None  # else it begins a chain of its own
@@ -53,7 +53,7 @@ class Judged(NamedTuple):
     @property
     def stood(self) -> int:
         """What the turn before left, which is what the naive rule predicts."""
-        return self.must.left.bill.stood if self.must.left and self.must.left.bill else 0
+        return self.must.previous.bill.cached if self.must.previous and self.must.previous.bill else 0
 
     @property
     def predicted(self) -> int:
@@ -146,7 +146,7 @@ def reads() -> Iterator[Fields]:
 def extensions() -> list[Judged]:
     """Return the clean extensions in captures of Anthropic's cache: all of the prompt before, and all of it read."""
     turns = [turn for name in FOLDERS[1:] for turn in transitions(name)]
-    return [turn for turn in turns if turn.must.extends and turn.must.whole and "claude" in turn.must.request.model]
+    return [turn for turn in turns if turn.must.extends and turn.must.read_all and "claude" in turn.must.request.model]
 
 
 def clean() -> Fields:
@@ -184,7 +184,7 @@ def above() -> Fields:
     measure, bar = "predicted reads above the whole billed prompt", "0"
     if not turns:
         return measure, bar, ABSENT, None
-    wrong = sum(turn.predicted > turn.must.request.bill.asked for turn in turns if turn.must.request.bill)
+    wrong = sum(turn.predicted > turn.must.request.bill.prompt_tokens for turn in turns if turn.must.request.bill)
     return measure, bar, share(wrong, len(turns)), wrong == 0
 
 
@@ -232,7 +232,7 @@ def sections() -> Fields:
             lines = (CORPUS / "claude-code" / file).read_bytes().split(b"\n")
             (Path(name) / file).write_bytes(b"\n".join(map(blind, lines)))
         found = {(turn.file, turn.must.request.lines[0]): turn for turn in _judged(Path(name))}
-    right = sum((lead := found[place].lead) is not None and fits(lead, section) for place, section in told.items())
+    right = sum((lead := found[place].lead) is not None and can_lead(lead, section) for place, section in told.items())
     return measure, bar, share(right, len(told)), right / len(told) >= 56 / 72
 
 
@@ -257,7 +257,7 @@ def contradicted() -> Fields:
         return measure, bar, ABSENT if not every() else "n 0", None
     wrong = sum(
         (lead := turn.lead) is not None and lead["section"] in PLACES.values()
-        and not fits(lead, PLACES[turn.must.request.verdict])
+        and not can_lead(lead, PLACES[turn.must.request.verdict])
         for turn in told
     )  # fmt: skip
     return measure, bar, share(wrong, len(told)), wrong == 0

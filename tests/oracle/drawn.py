@@ -1,7 +1,7 @@
-"""Recordings with drawn bills: sessions and captures in which anything may happen, and any level be read.
+"""Random recordings: sessions and captures with random events and random usage.
 
-In: a seed. Out: the bytes of a file. What is billed follows no cause: every level is drawn beside every sign, so that
-what may not be said of a level is tried.
+Input: a seed. Output: the bytes of a file. Usage does not follow from the events: any read may come with any signal, so
+that verdicts are tried on combinations that no real cache produces.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from faults.sessions import HOUR, SHORT, Session
 
 VERSIONS = ("1.0.120", "2.0.76", "2.1.12", "2.1.56", "2.1.119", "2.1.150", "2.1.207", "2.1.217")
 MODELS = ("claude-opus-4-5-20251101", "claude-sonnet-4-5-20250929", "claude-opus-4-8", "claude-fable-5")
-LEAST = {"opus-4-5": 4_096, "sonnet-4-5": 1_024, "opus-4-8": 1_024}  # tokens that a cache holds
+LEAST = {"opus-4-5": 4_096, "sonnet-4-5": 1_024, "opus-4-8": 1_024}  # tokens of the shortest cached prompt
 VERDICTS = ("tools_changed", "system_changed", "messages_changed", "previous_message_not_found", "unavailable")
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
 PAUSES = (20.0, 20.0, 20.0, 20.0, 2.0, 200.0, 299.0, 320.0, 700.0, 3500.0, 3700.0, 9000.0)
@@ -30,7 +30,7 @@ def drawn_session(seed: int) -> bytes:
 
 
 class _Drawn:
-    """Draw what happens and what is billed, turn by turn."""
+    """Draws events and usage, turn by turn."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(f"drawn {seed}")
@@ -74,8 +74,8 @@ class _Drawn:
         if draw.random() < 0.1:
             log.version = draw.choice(VERSIONS)
         log.wait(draw.choice(PAUSES))
-        said = draw.choice(("Next.", "Next.", "Next.", "[Request interrupted by user]", [IMAGE]))
-        log.ask("<command-name>/model</command-name>" if draw.random() < 0.1 else said)
+        text = draw.choice(("Next.", "Next.", "Next.", "[Request interrupted by user]", [IMAGE]))
+        log.ask("<command-name>/model</command-name>" if draw.random() < 0.1 else text)
         self._answer()
 
     def _compact(self) -> None:
@@ -91,14 +91,14 @@ class _Drawn:
         self._answer()
 
     def _aside(self) -> None:
-        """Let a subagent work, whose cache is its own."""
+        """Add a request of a subagent, with its own cache."""
         name = self.chance.choice(("a1b2", "c3d4"))
         self.log.ask("Look at it.", name)
         read = self.chance.choice((0, 4_000, 4_000, 9_000))
         self.log.answer(read, self.chance.randrange(1, 5_000), chain=name)
 
     def _again(self) -> None:
-        """Repeat a response under its id, as a resumed session does: it was asked once."""
+        """Repeat a response under its id, as a resumed session does."""
         answers = [line for line in self.log.lines if line["type"] == "assistant" and not line["isSidechain"]]
         message = self.chance.choice(answers)["message"]
         self.log.line("assistant", message=message, requestId=f"req_{message['id']}")
@@ -108,7 +108,7 @@ class _Drawn:
         self._prompt()
 
     def _answer(self, *, levels: tuple[int, ...] = ()) -> None:
-        """Bill a request: its read is one of the levels, else mostly all that stood, and sometimes anything."""
+        """Add an answer: it reads one of the levels; without them mostly everything cached, sometimes anything."""
         draw, stood = self.chance, self.marks[-1]
         if not levels:
             self.total += draw.choice((40, 300, 900, 3_000, 12_000))
@@ -131,14 +131,14 @@ class _Drawn:
 
 
 def drawn_capture(seed: int) -> bytes:
-    """Return requests of one or two conversations with drawn bills, some repeated, some with other tools for once."""
+    """Return requests of one or two conversations with random usage, some repeated, one with other tools."""
     chance = random.Random(f"drawn capture {seed}")
     dialect = chance.choice(("anthropic", "anthropic", "bedrock", "openai-chat", "openai-responses"))
     capture = stable(dialect, chance.randrange(1, 40), billed=True)
     capture.chance, capture.name = chance, f"drawn {seed}"
     turns = capture.turns
     if chance.random() < 0.3:
-        _for_once(chance, turns)
+        _drop_tool_once(chance, turns)
     if chance.random() < 0.5:
         faults = [fault for fault in FAULTS if dialect in fault.dialects and not fault.setup]
         with contextlib.suppress(Nowhere):
@@ -162,8 +162,8 @@ def drawn_capture(seed: int) -> bytes:
     return written(capture)
 
 
-def _for_once(chance: random.Random, turns: list[Turn]) -> None:
-    """Send one request with fewer tools: the one behind it extends the one before it."""
+def _drop_tool_once(chance: random.Random, turns: list[Turn]) -> None:
+    """Send one request without its last tool: the following request extends the preceding one."""
     turn = turns[chance.randrange(1, len(turns))]
     turn.request.tools = turn.request.tools[:-1]
     last = ("tool", len(turn.request.tools) - 1)

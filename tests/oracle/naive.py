@@ -1,8 +1,8 @@
-"""A naive reading of what two request bodies share, over parsed JSON; written apart from lore's own.
+"""The common prefix of two request bodies, computed naively from parsed JSON.
 
-In: bodies as `json` reads them. Out: segments and the relation of two bodies. It knows the design's words
-alone: a segment is one tool, one system block, one message envelope or one content block; breakpoints are no
-content; a billing header is none where Anthropic serves. Nothing of lore is imported here.
+Input: bodies as `json` parses them. Output: segments, and the relation of two bodies. A segment is one tool, one system
+block, one message envelope or one content block; breakpoints are not content, and neither is a billing header that
+Anthropic removes. Nothing of lore is imported here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ written = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))
 
 
 class Seg(NamedTuple):
-    """One segment: where it stands, its text, and whether it has a breakpoint."""
+    """One segment."""
 
     section: str
     kind: str
@@ -28,17 +28,17 @@ class Seg(NamedTuple):
 
     @property
     def content(self) -> tuple[str, str, str]:
-        """What is compared: the path moves and breakpoints come and go."""
+        """The compared part: paths and breakpoints may differ in equal segments."""
         return self.section, self.kind, self.text
 
     @property
     def size(self) -> int:
-        """Count its bytes; an envelope's braces belong to no segment."""
+        """Its bytes; the braces of an envelope are not counted."""
         return len(self.text.encode("utf-8", "surrogatepass"))
 
 
 def dialect_of(body: dict[str, Any]) -> str:
-    """Name the shape of a body."""
+    """Return the dialect of a body."""
     if "contents" in body:
         return "gemini"
     if "messages" not in body:
@@ -46,8 +46,8 @@ def dialect_of(body: dict[str, Any]) -> str:
     if any(key in body for key in ("modelId", "toolConfig", "inferenceConfig")):
         return "bedrock"
     tools = body.get("tools") or []
-    said = written(body["messages"])
-    if "system" in body or any("input_schema" in one for one in tools) or '"tool_use"' in said:
+    messages = written(body["messages"])
+    if "system" in body or any("input_schema" in one for one in tools) or '"tool_use"' in messages:
         return "anthropic"
     return "openai-chat"
 
@@ -59,7 +59,7 @@ def flatten(body: dict[str, Any], dialect: str, *, drops_header: bool = False) -
 
 
 def at_anthropic(body: dict[str, Any], host: str) -> bool:
-    """Tell who serves: by the host, else by the model."""
+    """Return whether Anthropic itself serves the request, by the host, else by the model."""
     name = host.partition("/")[0]
     if name:
         return name.endswith("api.anthropic.com")
@@ -67,7 +67,7 @@ def at_anthropic(body: dict[str, Any], host: str) -> bool:
 
 
 def relation(left: list[Seg], right: list[Seg]) -> str:
-    """Name how the right body stands to the left one, of the same shape."""
+    """Return the relation of the right body to the left one, in the same dialect."""
     if not _shared(left, right):
         return "unrelated"
     common = common_segments(left, right)
@@ -77,7 +77,7 @@ def relation(left: list[Seg], right: list[Seg]) -> str:
 
 
 def without_end(body: list[Seg], size: int) -> list[Seg]:
-    """Return a body without so many bytes at its end: whole segments, all of them of its last message."""
+    """Return a body without the last `size` bytes, which are whole segments of its last message."""
     begin = len(body)
     while size > 0:
         begin -= 1
@@ -98,7 +98,7 @@ def common_segments(left: list[Seg], right: list[Seg]) -> int:
 
 
 def common_bytes(left: list[Seg], right: list[Seg]) -> int:
-    """Count the leading bytes that are equal, also inside the first segment that is not."""
+    """Count the leading bytes that are equal, also in the first segment that differs."""
     common = common_segments(left, right)
     total = sum(one.size for one in left[:common])
     if common < min(len(left), len(right)) and left[common].content[:2] == right[common].content[:2]:
@@ -108,16 +108,13 @@ def common_bytes(left: list[Seg], right: list[Seg]) -> int:
 
 
 def wanted_bytes(left: list[Seg]) -> int:
-    """Count the bytes that a body wants cached: up to its last breakpoint, or all of it."""
+    """Count the bytes up to the last breakpoint, or all bytes of a body without breakpoints."""
     ends = [number for number, one in enumerate(left) if one.has_breakpoint]
     return sum(one.size for one in left[: ends[-1] + 1 if ends else len(left)])
 
 
 def first_difference(left: list[Seg], right: list[Seg]) -> tuple[Seg, ...]:
-    """Return the segments where two bodies part, the earlier section first; empty where the left goes on.
-
-    Where something is missing the left's is what is gone, and the right's what stands in its place.
-    """
+    """Return the first segments of both bodies that differ, the earlier section first; empty if the right extends."""
     common = common_segments(left, right)
     if common == len(left):
         return ()
@@ -127,18 +124,18 @@ def first_difference(left: list[Seg], right: list[Seg]) -> tuple[Seg, ...]:
 
 
 def _shared(left: list[Seg], right: list[Seg]) -> bool:
-    mine, theirs = _said(left), _said(right)
+    mine, theirs = _contents(left), _contents(right)
     if not mine or not theirs:
         return bool(mine) == bool(theirs) and [one.content for one in left] == [one.content for one in right]
     return not mine.isdisjoint(theirs)
 
 
-def _said(segs: list[Seg]) -> set[str]:
+def _contents(segs: list[Seg]) -> set[str]:
     return {_plain(one.text) for one in segs if one.section == "messages" and one.kind != "envelope"}
 
 
 def _plain(text: str) -> str:
-    """Spell content so that order of keys and a string in place of one text block do not matter."""
+    """Return content in one spelling: keys sorted, a string as a text block."""
     value = json.loads(text)
     if isinstance(value, str):
         value = {"type": "text", "text": value}
@@ -149,12 +146,12 @@ def _plain(text: str) -> str:
 
 def _is_header(text: str) -> bool:
     value = json.loads(text)
-    said = value.get("text", "") if isinstance(value, dict) else value
-    return isinstance(said, str) and said.lstrip().startswith(HEADER)
+    text = value.get("text", "") if isinstance(value, dict) else value
+    return isinstance(text, str) and text.lstrip().startswith(HEADER)
 
 
 def _bare(value: Any) -> tuple[Any, bool]:
-    """Take the breakpoints out of a block, and of what it holds."""
+    """Return a block without its breakpoints and those of inner blocks, and whether it had one."""
     if not isinstance(value, dict):
         return value, False
     has_breakpoint = any(value.get(key) is not None for key in BREAKPOINT_KEYS)
@@ -227,10 +224,10 @@ def _chat(body: dict[str, Any]) -> list[Seg]:
 
 
 def _responses(body: dict[str, Any]) -> list[Seg]:
-    said = body.get("instructions")
+    system = body.get("instructions")
     return [
         *_listed(body.get("tools"), "tools", "tool", "tools"),
-        *([] if said is None else [Seg("system", "text", "instructions", written(said))]),
+        *([] if system is None else [Seg("system", "text", "instructions", written(system))]),
         *_messages(body["input"], "input", _ITEM),
     ]
 

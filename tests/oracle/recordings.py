@@ -1,8 +1,7 @@
-"""Recordings as they lie on disk, read by `json` alone: which request asks what, when, and what was billed for it.
+"""The requests of a recording with their prompts, times and usage, read with `json` alone.
 
-In: a file of Claude Code, or a capture of requests. Out: requests in the order of the file. Slow and obvious, and
-written apart from lore: nothing of it is imported here. Words: a request's `stood` is what it left in the cache,
-`asked` all that was billed for its prompt.
+Input: a log of Claude Code, or a capture of requests. Output: requests in the order of the file. The code is slow and
+obvious, and imports nothing of lore.
 """
 
 from __future__ import annotations
@@ -22,63 +21,59 @@ SERVER_TOOLS = ("web_search", "web_fetch", "code_execution", "tool_search", "mcp
 
 
 class Bill(NamedTuple):
-    """Tokens of one request; `writes` says whether what was written is billed at all."""
+    """Usage of one request, in tokens."""
 
     uncached: int
     read: int
     write: int
-    short: int = 0  # of the written ones, those that live for five minutes
-    hour: int = 0
-    writes: bool = True
+    short: int = 0  # written tokens that live for five minutes
+    hour: int = 0  # written tokens that live for an hour
+    writes: bool = True  # the provider reports writes
 
     @property
-    def stood(self) -> int:
-        """What the request left in the cache, as far as it was billed."""
+    def cached(self) -> int:
+        """Tokens that are in the cache after the request, as far as usage shows."""
         return self.read + self.write
 
     @property
-    def asked(self) -> int:
+    def prompt_tokens(self) -> int:
         """All tokens of the prompt."""
         return self.uncached + self.read + self.write
 
 
 class Request(NamedTuple):
-    """One request. `chain` is who asked, in transcripts; `segments` its prompt, in captures, None where it is partial.
+    """One request."""
 
-    `lines` are all lines that say something of it, the first one its place. `prompted`: a person spoke before it;
-    `compacted`: the history was summed up since the request before; `runs_tools`: the provider may bill several steps.
-    """
-
-    lines: tuple[int, ...]
+    lines: tuple[int, ...]  # the lines about it; reports name the first
     model: str
     at: float | None
-    answered: float | None
-    bill: Bill | None
-    chain: str = ""
-    segments: list[Seg] | None = None
+    answered: float | None  # when the response began
+    bill: Bill | None  # of the last pass
+    chain: str = ""  # in transcripts
+    segments: list[Seg] | None = None  # in captures: the prompt; None: it is not recorded whole
     dialect: str = "anthropic"
-    verdict: str = ""
-    prompted: bool = False
-    compacted: bool = False
-    runs_tools: bool = False
+    verdict: str = ""  # the provider's reason of a cache miss
+    prompted: bool = False  # it answers a message that the user typed
+    compacted: bool = False  # the history was compacted since the previous request
+    runs_tools: bool = False  # the provider runs tools, so usage may sum several steps
     failed: bool = False
-    first: Bill | None = None
+    first_pass: Bill | None = None  # of the first of several passes
 
     @property
-    def met(self) -> Bill | None:
-        """What the first of several passes was billed, which met what stood; `bill` is that of the last."""
-        return self.first or self.bill
+    def first_bill(self) -> Bill | None:
+        """Usage of the pass that read earlier cache entries."""
+        return self.first_pass or self.bill
 
     @property
     def lifetime(self) -> float | None:
-        """How long what it wrote last lives; None where the bill does not say."""
+        """Seconds that its last write lives; None if usage does not show it."""
         if self.bill is None or not (self.bill.short or self.bill.hour):
             return None
         return FIVE_MINUTES if self.bill.short else ONE_HOUR
 
 
 def read(path: Path) -> list[Request]:
-    """Read a recording of any form that is known here; nothing where it is of another."""
+    """Return the requests of a recording; none if its format is not known here."""
     text = path.read_bytes().decode("utf-8", "replace")
     if path.suffix == ".yaml":
         return [found for call in _cassette(text) if (found := _captured(call)) is not None]
@@ -89,7 +84,7 @@ def read(path: Path) -> list[Request]:
 
 
 def _values(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield each object with its line; several may stand on one line, and one may take many."""
+    """Yield each JSON object with its line; a line may hold several, and an object may span lines."""
     decoder, at, line = json.JSONDecoder(), 0, 1
     while True:
         while at < len(text) and text[at] in " \t\r\n\ufeff":
@@ -112,12 +107,12 @@ def _values(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _transcript(values: list[tuple[int, dict[str, Any]]]) -> list[Request]:
-    """One response is several lines of one id: the first says where it stands."""
+    """Read a log, in which one response is several lines of one id."""
     known = {value["uuid"]: value for _, value in values if value.get("uuid")}
     found: dict[str, Request] = {}
     compacted: dict[str, bool] = {}
     for line, value in values:
-        chain = _asker(value, known)
+        chain = _chain_of(value, known)
         if value.get("subtype") == "compact_boundary" or value.get("isCompactSummary"):
             compacted[chain] = True
         message = value.get("message") or {}
@@ -125,19 +120,19 @@ def _transcript(values: list[tuple[int, dict[str, Any]]]) -> list[Request]:
             continue
         number = message.get("id") or f"line {line}"
         if number in found:
-            found[number] = found[number]._replace(lines=(*found[number].lines, line), verdict=_said(message))
+            found[number] = found[number]._replace(lines=(*found[number].lines, line), verdict=_verdict(message))
             continue
-        before = list(_asked_before(value, known))
+        before = list(_user_lines_before(value, known))
         found[number] = Request(
             (line,), message["model"], _time(before[0] if before else value), _time(value), billed(message["usage"]),
-            chain, verdict=_said(message), prompted=any(map(_speaks, before)), compacted=compacted.pop(chain, False),
-            first=first_of(message["usage"]),
+            chain, verdict=_verdict(message), prompted=any(map(_is_typed, before)),
+            compacted=compacted.pop(chain, False), first_pass=first_of(message["usage"]),
         )  # fmt: skip
     return list(found.values())
 
 
-def _asker(value: dict[str, Any], known: dict[str, dict[str, Any]]) -> str:
-    """Name the chain of a line: the session's own, or the subagent by its id or by its first line."""
+def _chain_of(value: dict[str, Any], known: dict[str, dict[str, Any]]) -> str:
+    """Return the chain of a line: "main", or a subagent's id or first line."""
     if not value.get("isSidechain"):
         return "main"
     if value.get("agentId"):
@@ -149,16 +144,16 @@ def _asker(value: dict[str, Any], known: dict[str, dict[str, Any]]) -> str:
     return f"side {value.get('uuid')}"
 
 
-def _asked_before(value: dict[str, Any], known: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the user's lines between a response and the one before it, the latest first."""
+def _user_lines_before(value: dict[str, Any], known: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the user's lines between a response and the previous one, the latest first."""
     while (parent := known.get(value.get("parentUuid") or "")) is not None and parent.get("type") != "assistant":
         value = parent
         if value.get("type") == "user":
             yield value
 
 
-def _speaks(value: dict[str, Any]) -> bool:
-    """Tell whether a line of the user is what a person said, and not a result or what the client put in."""
+def _is_typed(value: dict[str, Any]) -> bool:
+    """Return whether a person typed a message of the user role; clients add others, and tool results."""
     if value.get("isMeta") or value.get("isCompactSummary"):
         return False
     content = (value.get("message") or {}).get("content")
@@ -167,7 +162,7 @@ def _speaks(value: dict[str, Any]) -> bool:
     return not any(isinstance(block, dict) and block.get("type") == "tool_result" for block in content or [])
 
 
-def _said(message: dict[str, Any]) -> str:
+def _verdict(message: dict[str, Any]) -> str:
     miss = (message.get("diagnostics") or {}).get("cache_miss_reason")
     return str(miss.get("type", "") if isinstance(miss, dict) else miss or "")
 
@@ -176,7 +171,7 @@ def _said(message: dict[str, Any]) -> str:
 
 
 class Call(NamedTuple):
-    """A request with its response, wherever a file keeps them."""
+    """A request with its response."""
 
     line: int
     body: Any
@@ -201,7 +196,7 @@ def _calls(text: str, line: int, value: dict[str, Any]) -> Iterator[Call]:
 
 
 def _generated(line: int, value: dict[str, Any]) -> Call:
-    """Read a call as the generators of these tests write it; where writes are not billed it has no lifetimes."""
+    """Read a call that the generators of these tests wrote; without lifetimes the provider reports no writes."""
     body = None if value["call"].get("previous") else json.loads(value["body"])
     answer: dict[str, Any] = {"miss": value["verdict"]}
     if (bill := value["usage"]) is not None and bill.get("read") is not None:
@@ -238,7 +233,7 @@ def _call(line: int, value: dict[str, Any]) -> Call:
 
 
 def _opened(body: Any) -> Any:
-    """Take a body out of what holds it: a value, text of JSON, or a stream of events."""
+    """Return the body in a value, in JSON text, or in a stream of events."""
     if isinstance(body, dict) and "kind" in body:
         body = body.get("value") if "value" in body else "".join(body.get("chunks") or [])
     if isinstance(body, str):
@@ -264,7 +259,7 @@ def _nodes(document: Any) -> list[Any]:
 
 
 def _captured(call: Call) -> Request | None:
-    """Read one call; None where it asks a model nothing."""
+    """Return the request of a call; None if it is not a request to a model."""
     body = call.body
     if body is not None and not (isinstance(body, dict) and {"messages", "input", "contents"} & body.keys()):
         return None
@@ -284,12 +279,12 @@ def _captured(call: Call) -> Request | None:
         (call.line,), str(body.get("model")), call.at, call.answered, billed(usage), segments=segments,
         dialect=dialect, verdict=(call.answer or {}).get("miss", "") if isinstance(call.answer, dict) else "",
         runs_tools=any(f'"{name}' in written for name in SERVER_TOOLS) or "mcp_servers" in body,
-        failed=call.status >= 400, first=first_of(usage),
+        failed=call.status >= 400, first_pass=first_of(usage),
     )  # fmt: skip
 
 
 def _usages(answer: Any) -> Iterator[dict[str, Any]]:
-    """Yield what is called usage, wherever an answer says it: a stream says it at its beginning and at its end."""
+    """Yield each usage in a response; a stream has one at its beginning and one at its end."""
     if isinstance(answer, list):
         for part in answer:
             yield from _usages(part)
@@ -302,7 +297,7 @@ def _usages(answer: Any) -> Iterator[dict[str, Any]]:
 
 
 def billed(usage: dict[str, Any]) -> Bill | None:
-    """Read a bill: Anthropic counts cached tokens beside its input, the others within it."""
+    """Return usage as a bill. Anthropic's input tokens exclude cached ones, those of others include them."""
     passes = _answering(usage)
     usage = passes[-1] if len(passes) > 1 else usage
     if not usage:
@@ -331,7 +326,7 @@ def billed(usage: dict[str, Any]) -> Bill | None:
 
 
 def first_of(usage: dict[str, Any]) -> Bill | None:
-    """Read what the first of several passes was billed; of a fallback's its first, for others ask another cache."""
+    """Return the bill of the first of several passes; of a fallback model its first, since caches are separate."""
     passes = _answering(usage)
     return billed(next(one for one in passes if one["type"] == passes[-1]["type"])) if len(passes) > 1 else None
 

@@ -1,4 +1,4 @@
-"""What the names of real recordings promise is what `lore check` says of them."""
+"""`lore check` agrees with the names of real recordings: they drop the prefix, or keep it."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ def checked(capsys, path):
     return code, json.loads(out)
 
 
-def test_the_cassette_that_is_said_to_drop_the_prefix_is_found(corpus, capsys):
+def test_cassette_named_drops_prefix_has_waste(corpus, capsys):
     files = sorted(corpus.glob(DROPS))
     assert files
     for path in files:
         code, result = checked(capsys, path)
         waste = [one for one in result["findings"] if one["kind"] == "waste" and one["code"].startswith("LORE1")]
         assert waste, path.name
-        short = all("under-minimum" in one["qualifiers"] for one in waste)  # what is so short lost nothing
+        short = all(
+            "under-minimum" in one["qualifiers"] for one in waste
+        )  # a prompt that is too short to be cached loses nothing
         assert code == (0 if short else 1), path.name
 
 
-def test_the_cassettes_that_are_said_to_be_stable_have_no_waste(corpus, capsys):
+def test_cassettes_named_stable_have_no_waste(corpus, capsys):
     files = sorted(path for pattern in STABLE for path in corpus.glob(pattern))
     assert len(files) >= 4
     for path in files:

@@ -1,4 +1,4 @@
-"""On every capture the relation of each pair is what a naive reading of the parsed bodies says."""
+"""The relation of each pair of requests in a capture equals that of the naive comparison."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from lore.run.diff import TurnComparison, diff_session
 from oracle.naive import at_anthropic, dialect_of, flatten, relation, without_end
 
 CAPTURES = ("capture/*", "vcr/*.yaml")
-PARTS = 12  # of all captures with a fault, and of those in which something expected happened
+PARTS = 12  # into which the generated captures are divided
 
 
 def pairs_of(path: Path, monkeypatch, options: Options) -> list[tuple[str, str, str]]:
-    """Return each pair's name, what lore calls its relation, and what the naive reading does."""
+    """Return each pair's name, its relation by lore, and by the naive comparison."""
     bodies: dict[tuple[str, int], tuple[dict[str, Any], str, bool]] = {}
     latest: dict[str, tuple[dict[str, Any], str, bool]] = {}
     add = Chains.add
 
-    def told(self, prompt, exchange=None):
+    def add_and_note(self, prompt, exchange=None):
         found = add(self, prompt, exchange)
-        if self.given_up:  # a chain that restarts another one is compared with it
+        if self.given_up:  # the first turn of a restarted chain is compared with the other chain's latest
             bodies[found.chain, 0] = latest[self.given_up]
         bodies[found.chain, found.turn] = (
             json.loads(exchange.body), exchange.call.endpoint, bool(exchange.call.previous or prompt.partial)
@@ -43,7 +43,7 @@ def pairs_of(path: Path, monkeypatch, options: Options) -> list[tuple[str, str, 
         latest[found.chain] = bodies[found.chain, found.turn]
         return found
 
-    monkeypatch.setattr(Chains, "add", told)
+    monkeypatch.setattr(Chains, "add", add_and_note)
     try:
         found = list(diff_session(str(path), TurnComparison(options)))
     except LoreError as error:
@@ -54,8 +54,8 @@ def pairs_of(path: Path, monkeypatch, options: Options) -> list[tuple[str, str, 
     for one in found:
         left, right = (bodies[_named(side.name)] for side in (one.left, one.right))
         if _named(one.left.name)[0] != one.chain and any(cause.code == "LORE129" for cause in one.causes):
-            continue  # of requests that were sent together the tools and the system prompt alone are compared
-        if left[2] or right[2] or one.prompt is None:  # a body that only continues is not the whole prompt
+            continue  # of parallel requests only tools and system prompt are compared
+        if left[2] or right[2] or one.prompt is None:  # the body is only a part of the prompt
             continue
         tail = next((cause.evidence.bytes for cause in one.causes if isinstance(cause.evidence, TailReplaced)), 0)
         rows.append((f"{one.chain}:{one.turn}", one.relation, naive(left, right, tail)))
@@ -63,13 +63,13 @@ def pairs_of(path: Path, monkeypatch, options: Options) -> list[tuple[str, str, 
 
 
 def _named(side: str) -> tuple[str, int]:
-    """Read which turn a side is: a pair may join two chains."""
+    """Return chain and turn of a side; the sides may be of two chains."""
     chain, _, number = side.rpartition("#")[2].rpartition(":")
     return chain, int(number)
 
 
 def naive(left, right, tail: int = 0) -> str:
-    """Name how the right stands to the left; to the left without the bytes of a tail that was replaced."""
+    """Return the relation of the right side to the left one, without the bytes of a replaced tail."""
     shapes = {dialect_of(left[0]), dialect_of(right[0])}
     if len(shapes) > 1:
         return "unrelated"
@@ -83,7 +83,7 @@ FILES = [file for pattern in CAPTURES for file in CORPUS.glob(pattern)]
 
 @pytest.mark.corpus
 @pytest.mark.parametrize("path", recordings(FILES))
-def test_each_pair_of_a_real_capture_is_what_the_naive_reading_says(path, monkeypatch):
+def test_relations_in_real_captures_equal_naive_ones(path, monkeypatch):
     rows = pairs_of(path, monkeypatch, Options())
     assert [row for row in rows if row[1] != row[2]] == []
 
@@ -108,20 +108,20 @@ def _compared(captures, folder, monkeypatch, options) -> int:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_each_pair_of_a_generated_capture_is_an_extension(dialect, tmp_path, monkeypatch, injected):
+def test_relations_in_stable_captures_equal_naive_ones(dialect, tmp_path, monkeypatch, injected):
     captures = [stable(dialect, seed) for seed in range(1, 7)]
     assert _compared(captures, tmp_path, monkeypatch, injected) >= 30
 
 
 @pytest.mark.parametrize("first", some(range(PARTS)))
-def test_each_pair_with_a_fault_is_what_the_naive_reading_says(first, tmp_path, monkeypatch, injected):
-    """Other spellings of the same values are left out: a reading of parsed bodies cannot see them."""
+def test_relations_after_faults_equal_naive_ones(first, tmp_path, monkeypatch, injected):
+    """Faults that only spell values otherwise are left out: parsed bodies do not show them."""
     seen = [number for number, one in enumerate(FAULTS) if one.content or one.code in ("LORE107", "LORE133")]
     captures = [case.capture for number in seen[first::PARTS] for case in alone(number)]
     assert _compared(captures, tmp_path, monkeypatch, injected) >= 50
 
 
 @pytest.mark.parametrize("first", some(range(PARTS)))
-def test_each_pair_of_what_is_expected_is_what_the_naive_reading_says(first, tmp_path, monkeypatch, injected):
+def test_relations_after_expected_events_equal_naive_ones(first, tmp_path, monkeypatch, injected):
     captures = [case.capture for number in range(first, len(EXPECTED), PARTS) for case in happening(number)]
     assert _compared(captures, tmp_path, monkeypatch, injected) >= 25

@@ -1,4 +1,4 @@
-"""What lore says of each turn is what an independent reading of the raw file says must hold: pairs, losses, levels."""
+"""lore's verdicts agree with an independent reading of the raw file: pairs of turns, lost tokens, causes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ from oracle.drawn import drawn_capture, drawn_session
 from oracle.recordings import read
 from oracle.verdicts import Answers, differences
 
-EACH = 10  # drawn sessions of a case
-PARTS = 36  # of all captures with a fault, and of those in which something expected happened
+EACH = 10  # random sessions of one test
+PARTS = 36  # into which the generated captures are divided
 FILES = [file for name in ("claude-code", "capture", "vcr") for file in CORPUS.glob(f"{name}/*")]
 
 
 def answers(path: Path, *options: str) -> Answers:
-    """Ask lore."""
     simulated = lore("simulate", "--json", *options, str(path))
     checked = lore("check", "-v", "--json", *options, str(path))
     pairs = lore("diff-prefix", "--json", "--no-tokens", *options, str(path))
@@ -41,13 +40,13 @@ def answers(path: Path, *options: str) -> Answers:
 
 @pytest.mark.corpus
 @pytest.mark.parametrize("path", recordings(FILES))
-def test_of_a_real_recording_is_said_what_must_hold(path):
+def test_verdicts_on_real_recordings_hold(path):
     assert read(path)
     assert differences(path, answers(path)) == []
 
 
 @pytest.mark.parametrize("first", some(range(0, 2_000, EACH)))
-def test_of_a_drawn_session_is_said_what_must_hold(first, tmp_path):
+def test_verdicts_on_random_sessions_hold(first, tmp_path):
     wrong: list[str] = []
     for seed in range(first, first + EACH):
         path = tmp_path / f"{seed}.jsonl"
@@ -57,7 +56,7 @@ def test_of_a_drawn_session_is_said_what_must_hold(first, tmp_path):
 
 
 @pytest.mark.parametrize("first", some(range(0, 1_000, EACH)))
-def test_of_a_drawn_capture_is_said_what_must_hold(first, tmp_path, monkeypatch):
+def test_verdicts_on_random_captures_hold(first, tmp_path, monkeypatch):
     monkeypatch.setitem(READERS, Injected.name, Injected)
     wrong: list[str] = []
     for seed in range(first, first + EACH):
@@ -68,7 +67,7 @@ def test_of_a_drawn_capture_is_said_what_must_hold(first, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("first", some(range(PARTS)))
-def test_of_a_generated_capture_is_said_what_must_hold(first, tmp_path, monkeypatch):
+def test_verdicts_on_captures_with_faults_hold(first, tmp_path, monkeypatch):
     monkeypatch.setitem(READERS, Injected.name, Injected)
     captures = [case.capture for number in range(first, len(FAULTS), PARTS) for case in alone(number)]
     captures += [case.capture for number in range(first, len(EXPECTED), PARTS) for case in happening(number)[:4]]
@@ -82,15 +81,15 @@ def test_of_a_generated_capture_is_said_what_must_hold(first, tmp_path, monkeypa
 
 
 @given(data=claude_logs())
-def test_of_a_log_with_odd_lines_is_said_what_must_hold(data, tmp_path_factory):
-    """Sidechains, rewinds, compactions, and lines that a crash left behind."""
+def test_verdicts_on_logs_with_odd_lines_hold(data, tmp_path_factory):
+    """Logs with sidechains, rewinds, compactions, and incomplete lines after a crash."""
     path = tmp_path_factory.mktemp("odd") / "session.jsonl"
     path.write_bytes(data)
     assert differences(path, answers(path, "--format", "claude-code")) == []
 
 
 def passes(*counts: tuple[int, int], kinds: tuple[str, ...] = ("message",), model: str = "claude-opus-4-8"):
-    """What a response's passes read and wrote, as a usage lists them."""
+    """Return `iterations` of a usage: tokens read and written by each pass of a response."""
     kinds = kinds if len(kinds) == len(counts) else kinds * len(counts)
     return [
         {"type": kind, "input_tokens": 3, "output_tokens": 50, "cache_read_input_tokens": read, "model": model,
@@ -99,13 +98,13 @@ def passes(*counts: tuple[int, int], kinds: tuple[str, ...] = ("message",), mode
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("met", "lost"), [(0, 31_000), (29_000, 2_000), (31_000, 0)])
-def test_a_response_of_several_passes_loses_what_its_first_one_did_not_find(met, lost, tmp_path):
+@pytest.mark.parametrize(("read", "lost"), [(0, 31_000), (29_000, 2_000), (31_000, 0)])
+def test_loss_is_measured_at_first_pass_of_response(read, lost, tmp_path):
     log = Session()
     log.ask("Do it.")
     log.answer(20_000, 11_000, calls=("Read",))
     log.results()
-    log.answer(31_500, 1_000, calls=("Read",), iterations=passes((met, 31_500 - met), (31_500, 1_000)))
+    log.answer(31_500, 1_000, calls=("Read",), iterations=passes((read, 31_500 - read), (31_500, 1_000)))
     log.results()
     log.answer(32_500, 500)
     path = tmp_path / "session.jsonl"
@@ -115,11 +114,11 @@ def test_a_response_of_several_passes_loses_what_its_first_one_did_not_find(met,
     assert differences(path, found) == []
 
 
-# the oracle itself: what is wrong in an answer is seen
+# the oracle finds wrong answers
 
 
 def session() -> Session:
-    """Six requests: the fourth reads the head alone after a search for tools, the last finds an expired cache."""
+    """Return a log of six requests: the fourth reads only the head after a tool search, the last comes after expiry."""
     log = Session()
     log.ask("Do it.")
     log.answer(20_000, 5_000, calls=("Read",))
@@ -138,8 +137,8 @@ def session() -> Session:
 
 
 @pytest.fixture
-def told(tmp_path) -> tuple[Path, Answers]:
-    """What lore says of that session, which is right."""
+def right_answers(tmp_path) -> tuple[Path, Answers]:
+    """lore's answers about that session, which are right."""
     path = tmp_path / "session.jsonl"
     path.write_bytes(session().written())
     found = answers(path)
@@ -152,28 +151,28 @@ def leading(answers: Answers, turn: int) -> dict[str, Any]:
     return answers.simulated["turns"][turn - 1]["causes"][0]
 
 
-def _loses_more(answers: Answers) -> None:
+def _reports_more_lost(answers: Answers) -> None:
     answers.simulated["turns"][3]["lost_tokens"] = 14_300
 
 
-def _is_fine(answers: Answers) -> None:
+def _reports_no_loss(answers: Answers) -> None:
     answers.simulated["turns"][3].update(causes=[], lost_tokens=0)
 
 
-def _reads_another_bill(answers: Answers) -> None:
+def _shows_another_read(answers: Answers) -> None:
     answers.simulated["turns"][1]["billed"]["read_tokens"] = 24_999
 
 
-def _predicts_chances_that_do_not_add_up(answers: Answers) -> None:
+def _predicts_impossible_probabilities(answers: Answers) -> None:
     outcome = {"read_tokens": 25_000, "probability": 0.6, "reason": "warm"}
     answers.simulated["turns"][1]["predicted"]["outcomes"] = [outcome, outcome]
 
 
-def _compares_another(answers: Answers) -> None:
+def _compares_another_turn(answers: Answers) -> None:
     answers.pairs[3]["left"]["name"] = answers.pairs[1]["left"]["name"]
 
 
-def _wastes_what_was_read(answers: Answers) -> None:
+def _reports_waste_without_loss(answers: Answers) -> None:
     answers.simulated["turns"][2]["causes"] = [{**leading(answers, 4), "kind": "waste"}]
 
 
@@ -189,25 +188,25 @@ def _forgets_a_turn(answers: Answers) -> None:
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (_loses_more, "lost 11,000 tokens and is said to have lost 14,300"),
-        (_is_fine, "lost 11,000 tokens and is called fine"),
-        (_reads_another_bill, "read_tokens is 25,000 and is shown as 24,999"),
-        (_predicts_chances_that_do_not_add_up, "whose chances are"),
-        (_compares_another, "is compared with line"),
-        (_wastes_what_was_read, "all that stood was read, and it is called waste"),
+        (_reports_more_lost, "lost 11,000 tokens, reported 14,300"),
+        (_reports_no_loss, "lost 11,000 tokens, reported none"),
+        (_shows_another_read, "read_tokens is 25,000 and shown as 24,999"),
+        (_predicts_impossible_probabilities, "with probabilities"),
+        (_compares_another_turn, "compared with line"),
+        (_reports_waste_without_loss, "everything cached was read, reported as waste"),
         (_expires_too_soon, "LORE128 cache-expired, though only"),
-        (_forgets_a_turn, "no turn of lore's stands here"),
+        (_forgets_a_turn, "lore has no turn here"),
     ],
 )
-def test_the_oracle_sees_what_is_wrong(spoil: Callable[[Answers], None], words, told):
-    path, right = told
+def test_oracle_finds_wrong_answer(spoil: Callable[[Answers], None], words, right_answers):
+    path, right = right_answers
     spoilt = copy.deepcopy(right)
     spoil(spoilt)
     found = differences(path, spoilt)
     assert [what for what in found if words in what], found
 
 
-def test_copies_of_a_response_are_one_request(tmp_path):
+def test_copies_of_response_are_one_request(tmp_path):
     log = session()
     copied = [line for line in log.lines if line["type"] == "assistant"][:6]
     for line in copied:
@@ -218,7 +217,7 @@ def test_copies_of_a_response_are_one_request(tmp_path):
     assert differences(path, answers(path)) == []
 
 
-def test_what_a_fork_copied_is_asked_once_over_all_files(tmp_path):
+def test_requests_copied_by_fork_count_once(tmp_path):
     log, fork = session(), session()
     for line in fork.lines:
         line["sessionId"] = "s-2"
@@ -234,7 +233,7 @@ def test_what_a_fork_copied_is_asked_once_over_all_files(tmp_path):
     assert (summary["lost_tokens"], summary["breaks"]) == (alone["lost_tokens"], alone["breaks"]) == (11_000, 2)
 
 
-def test_a_prompt_that_no_cache_holds_loses_nothing(tmp_path):
+def test_prompt_too_short_for_cache_loses_nothing(tmp_path):
     usage = {"input_tokens": 30, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0, "output_tokens": 5}
     path = tmp_path / "capture.jsonl"
     lines = []
@@ -243,9 +242,9 @@ def test_a_prompt_that_no_cache_holds_loses_nothing(tmp_path):
                 "messages": [{"role": "user", "content": "Hi."}]}  # fmt: skip
         lines.append(json.dumps({"ts": 1_779_000_000 + number, "request": body, "usage": usage}))
     path.write_text("\n".join(lines))
-    assert [request.bill and request.bill.asked for request in read(path)] == [30, 30]
+    assert [request.bill and request.bill.prompt_tokens for request in read(path)] == [30, 30]
     found = answers(path)
     assert differences(path, found) == []
     for row in found.simulated["turns"]:
         row["lost_tokens"] = 7
-    assert [what for what in differences(path, found) if "lost 0 tokens and is said to have lost 7" in what]
+    assert [what for what in differences(path, found) if "lost 0 tokens, reported 7" in what]

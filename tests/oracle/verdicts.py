@@ -1,10 +1,10 @@
-"""What must hold of each verdict, by the requests and their bills alone; a difference is a sentence with its place.
+"""What must hold of each verdict, derived from requests and usage alone. A difference is a sentence with its place.
 
-In: a file, and what `lore simulate --json` and `lore check -v --json` say of it. Slow and obvious, and written apart
-from lore's judge: nothing of lore is imported here. Rules (facts: verdicts.md, "What the judge must know"): a request
-is compared with the one in its file whose prompt is its longest prefix, in transcripts with the one before it on its
-chain; it loses what stood in the cache and was not read, never more than it asked for and did not read; a cause
-stands where the level of the read can have come from; a read of all that stood is no waste.
+Input: a file, and the answers of `lore simulate --json` and `lore check -v --json` about it. The code is slow and
+obvious, and imports nothing of lore. Rules: a request is compared with the earlier request of its file whose prompt is
+its longest prefix, in transcripts with the previous one of its chain. It loses the tokens that were cached and not
+read, at most those that it sent and did not read. A cause is at a place from which the read can have fallen to its
+level. If everything cached was read, nothing is waste.
 """
 
 from __future__ import annotations
@@ -16,100 +16,96 @@ from typing import Any, NamedTuple
 from oracle.naive import common_segments
 from oracle.recordings import Bill, Request, read
 
-DROP = 1_000  # tokens: what falls by less needs no cause
+DROP = 1_000  # tokens: a smaller fall needs no cause
 SHARE = 0.02
 GRACE = 1.02  # of a lifetime: entries that are a little older may still be read
 SOON = 3.0  # seconds in which an older entry may be served
-BYTES = 4.0  # a token, where no bill counts them
+BYTES = 4.0  # of a token, if no usage counts tokens
 # Tokens below which nothing is cached, by model; the smallest that any platform or date gives, so 0 is certain.
 MINIMUM = {
     "opus-5": 512, "fable-5": 512, "mythos-5": 512, "sonnet-5-5": 512, "opus-4-8": 1024, "sonnet-5": 1024,
     "sonnet-4-6": 1024, "sonnet-4-5": 1024, "opus-4-1": 1024, "sonnet-4-2": 1024, "opus-4-2": 1024, "opus-4-7": 2048,
     "haiku-3-5": 2048, "opus-4-6": 4096, "opus-4-5": 4096, "haiku-4-5": 4096, "gpt-": 1024,
 }  # fmt: skip
-# A cause in one of these sections is the client's, and in these places; a verdict names one of them.
+# The section of a cause that each verdict of the provider names.
 PLACES = {"tools_changed": "tools", "system_changed": "system", "messages_changed": "messages"}
 HEAD = ("tools", "system")
 
 
 class Expected(NamedTuple):
-    """What the oracle says of a request: with which one it is compared, what it lost, and what its read tells.
-
-    `shared` segments are common with the left; `extends` says that those are all of it; `continued`: another request
-    goes on from this one. `at_least` and `at_most`
-    bound the loss, None where no bill says it. `whole`: all that stood was read. `kept`: the read reaches the
-    breakpoint before the last one, or the first one exactly or by far, so tools and system prompt are as they were;
-    `first`: the tokens at the first breakpoint that each read before this one reached; `below`: it does not reach the
-    head.
-    `pause` bounds the seconds that passed, `lifetime` is that of what the left wrote.
-    """
+    """What the oracle derives about one request."""
 
     request: Request
-    left: Request | None
-    shared: int = 0
-    extends: bool = False
-    continued: bool = False
-    at_least: int | None = None
+    previous: Request | None  # the request that it is compared with
+    shared: int = 0  # leading segments that both have
+    extends: bool = False  # these are all segments of the previous request
+    is_continued: bool = False  # a later request extends this one
+    at_least: int | None = None  # tokens lost; None: usage does not show it
     at_most: int | None = None
-    whole: bool = False
-    kept: bool = False
-    first: int | None = None
-    below: bool = False
-    pause: tuple[float, float] | None = None
-    lifetime: float | None = None
+    read_all: bool = False  # everything that was cached was read
+    keeps_head: bool = False  # the read reaches so far that tools and system prompt cannot have changed
+    first_breakpoint: int | None = None  # tokens before the first breakpoint, which every earlier read reached
+    misses_head: bool = False  # the read ends before the system prompt does
+    pause: tuple[float, float] | None = None  # seconds since the entry was used, at least and at most
+    lifetime: float | None = None  # seconds that the entry of the previous request lives
 
     @property
-    def late(self) -> bool:
-        """Whether what the left wrote was older than it lives."""
+    def has_expired(self) -> bool:
+        """Whether the entry of the previous request was certainly older than its lifetime."""
         return self.pause is not None and self.lifetime is not None and self.pause[0] > self.lifetime * GRACE
 
     @property
     def read_nothing(self) -> bool:
-        """Whether the same model as before read nothing at all."""
-        left, bill = self.left, self.request.met
-        return left is not None and bill is not None and bill.read == 0 and left.model == self.request.model
+        """Whether the same model as before read nothing."""
+        previous, bill = self.previous, self.request.first_bill
+        return bill is not None and bill.read == 0 and previous is not None and previous.model == self.request.model
 
 
 def expected(requests: list[Request], compared: dict[int, int]) -> list[Expected]:
-    """Say of each request what must hold.
+    """Return what must hold of each request.
 
-    `compared` is what lore compares, by lines: where the longest prefix leaves a choice, it is lore's.
+    `compared` has lore's choice, by lines: it decides if several earlier requests are possible.
     """
     lefts: list[int | None] = []
     found: list[Expected] = []
     head: dict[tuple[str, str], int] = {}
     lives: dict[str, float | None] = {}
     for number, request in enumerate(requests):
-        place = _left(requests[:number], request, compared.get(request.lines[0]))
+        place = _previous_of(requests[:number], request, compared.get(request.lines[0]))
         lefts.append(place)
-        bill = request.met
-        if request.compacted and bill is not None:  # where nothing was read, tools and system prompt are others, too
+        bill = request.first_bill
+        if request.compacted and bill is not None:  # the read is the size of tools and system prompt
             head[request.chain, request.model] = bill.read
         if place is None:
             found.append(Expected(request, None))
         else:
             further = lefts[place]
             before = None if further is None else requests[further]
-            floor = head.get(lane := (request.chain, request.model))
-            if floor is not None and bill is not None:  # a read below it shows that it was another, or is no more
-                head[lane] = min(floor, bill.read)
-            must = _of(request, requests[place], before, floor, lives.get(request.chain), found[place].first)
-            continued = bool(request.chain) or any(_goes_on(later, request) for later in requests[number + 1 :])
-            found.append(must._replace(kept=must.kept and not found[place].late, continued=continued))
+            key = (request.chain, request.model)
+            floor = head.get(key)
+            if floor is not None and bill is not None:  # a shorter read shows that the head changed
+                head[key] = min(floor, bill.read)
+            must = _expected_of(
+                request, requests[place], before, floor, lives.get(request.chain), found[place].first_breakpoint
+            )
+            is_continued = bool(request.chain) or any(_extends(later, request) for later in requests[number + 1 :])
+            found.append(
+                must._replace(keeps_head=must.keeps_head and not found[place].has_expired, is_continued=is_continued)
+            )
         if request.chain:
             lives[request.chain] = request.lifetime or lives.get(request.chain)
     return found
 
 
-def _left(before: list[Request], request: Request, preferred: int | None) -> int | None:
-    """Return which request it is compared with: that of the longest common prefix, the latest of several.
+def _previous_of(before: list[Request], request: Request, preferred: int | None) -> int | None:
+    """Return the number of the request that it is compared with: the longest common prefix, the latest of several.
 
-    Where no earlier prompt is whole in it, or several share as much, the preferred one may be another of its
-    conversation. Where there are no prompts it is the one before on its chain, or of its model (`_of_its_cache`).
+    lore's choice (`preferred`) holds if the longest is not a whole earlier prompt, or if it shares as much. Without
+    prompts it is the previous request of its chain or its model (`_previous_of_model`).
     """
     places = [number for number, other in enumerate(before) if other.chain == request.chain and not other.failed]
     if request.segments is None:
-        return _of_its_cache(before, places, request) if places and request.chain else None
+        return _previous_of_model(before, places, request) if places and request.chain else None
     places = [number for number in places if before[number].dialect == request.dialect]
     best = max(places, key=lambda number: (_shared(before[number], request), number), default=None)
     other = next((number for number in places if before[number].lines[0] == preferred), None)
@@ -119,11 +115,11 @@ def _left(before: list[Request], request: Request, preferred: int | None) -> int
     return best if whole and _shared(before[other], request) < _shared(before[best], request) else other
 
 
-def _of_its_cache(before: list[Request], places: list[int], request: Request) -> int:
-    """Return the latest of a chain, or the latest of the request's own model where another's stands between.
+def _previous_of_model(before: list[Request], places: list[int], request: Request) -> int:
+    """Return the latest request of a chain, or the latest of the same model if another model was asked since.
 
-    Each model has a cache of its own: what is lost of that is told. Where nothing is, and more has come to the chain
-    since, the change of model lost it. After a compaction the model has nothing of the chain.
+    Each model has its own cache, so a loss is measured against its own last request. If that shows no loss, but the
+    last request of the chain does, the change of model is the cause. A compaction leaves nothing in any cache.
     """
     last = places[-1]
     own = next((place for place in reversed(places) if before[place].model == request.model), last)
@@ -133,14 +129,14 @@ def _of_its_cache(before: list[Request], places: list[int], request: Request) ->
     bill, here, there = request.bill, before[own].bill, before[last].bill
     if bill is None or here is None:
         return last
-    return own if _fell(here, bill) or there is None or not _fell(there, bill) else last
+    return own if _has_fallen(here, bill) or there is None or not _has_fallen(there, bill) else last
 
 
-def _fell(there: Bill, bill: Bill) -> bool:
-    return there.stood - bill.read > max(DROP, 0 if there.writes else SHARE * there.stood)
+def _has_fallen(there: Bill, bill: Bill) -> bool:
+    return there.cached - bill.read > max(DROP, 0 if there.writes else SHARE * there.cached)
 
 
-def _goes_on(request: Request, left: Request) -> bool:
+def _extends(request: Request, left: Request) -> bool:
     return bool(left.segments) and _shared(left, request) == len(left.segments or ())
 
 
@@ -148,51 +144,53 @@ def _shared(left: Request, right: Request) -> int:
     return common_segments(left.segments, right.segments) if left.segments and right.segments else 0
 
 
-def _of(
+def _expected_of(
     request: Request, left: Request, before: Request | None, head: int | None, lives: float | None, first: int | None
 ) -> Expected:  # fmt: skip
-    """Say what must hold of a request; `before` is what its left is compared with, `first` the left's own."""
+    """Return what must hold of a request; `before` is the one that the previous request is compared with."""
     shared = _shared(left, request)
     low, high = loss(left, request)
     extends, lifetime = shared == len(left.segments or ()), left.lifetime or lives
     found = Expected(request, left, shared, extends, at_least=low, at_most=high, lifetime=lifetime)
-    bill = request.met
+    bill = request.first_bill
     if bill is None or left.bill is None:
         return found
     same = request.model == left.model and not request.compacted
     known = before is not None and before.bill is not None and before.bill.writes and before.model == left.model
-    earlier = before.bill.stood if known else None  # where writes are not billed, what was read is no position
-    goes_on = earlier is not None and left.met.read >= earlier > DROP and not left.compacted
-    if not goes_on:  # the left found another beginning
+    earlier = before.bill.cached if known else None  # without billed writes a read is no breakpoint
+    goes_on = earlier is not None and left.first_bill.read >= earlier > DROP and not left.compacted
+    if not goes_on:  # the previous request read another beginning
         first = None
-    elif first is None or left.met.read < first:
+    elif first is None or left.first_bill.read < first:
         first = earlier
     reaches = first is not None and (bill.read == first or bill.read >= first + DROP)
     return found._replace(
-        whole=bill.read >= (left.bill.stood if left.bill.writes else left.bill.asked) > 0,
-        kept=same and goes_on and earlier is not None and (bill.read >= earlier or reaches),
-        first=first,
-        below=same and head is not None and bill.read < head - DROP,
+        read_all=bill.read >= (left.bill.cached if left.bill.writes else left.bill.prompt_tokens) > 0,
+        keeps_head=same and goes_on and earlier is not None and (bill.read >= earlier or reaches),
+        first_breakpoint=first,
+        misses_head=same and head is not None and bill.read < head - DROP,
         pause=_pause(left, request),
     )
 
 
 def loss(left: Request, right: Request) -> tuple[int | None, int | None]:
-    """Bound what was lost: read and written before, minus what is read now, of what is asked and not read.
+    """Return the least and the most tokens that were lost: cached before and not read now, of those sent now.
 
-    Where writes are not billed what stood is known to be at least what was read, at most what was asked. Nothing is
-    lost of a prompt that no cache holds. Both are None where the bills do not say it.
+    If a provider bills no writes, at least the earlier read and at most the whole earlier prompt was cached. Nothing is
+    lost of a prompt that is too short to be cached. (None, None) if usage does not show it.
     """
-    size = right.met.asked if right.met is not None else _estimate(right)
+    size = right.first_bill.prompt_tokens if right.first_bill is not None else _estimate(right)
     least = max((tokens for name, tokens in MINIMUM.items() if name in right.model), key=int, default=0)
-    cached = right.met is not None and right.met.stood > 0  # then it was long enough, whatever the table says
-    if size is not None and not cached and size < (least if right.met is not None else least / 2):
+    cached = (
+        right.first_bill is not None and right.first_bill.cached > 0
+    )  # then it was long enough, even if the table says otherwise
+    if size is not None and not cached and size < (least if right.first_bill is not None else least / 2):
         return 0, 0
-    if left.bill is None or right.met is None or left.runs_tools:
+    if left.bill is None or right.first_bill is None or left.runs_tools:
         return None, None
-    paid = right.met.asked - right.met.read
-    most = left.bill.stood if left.bill.writes else left.bill.asked
-    low, high = (max(0, min(stood - right.met.read, paid)) for stood in (left.bill.stood, most))
+    paid = right.first_bill.prompt_tokens - right.first_bill.read
+    most = left.bill.cached if left.bill.writes else left.bill.prompt_tokens
+    low, high = (max(0, min(stood - right.first_bill.read, paid)) for stood in (left.bill.cached, most))
     return low, high
 
 
@@ -201,24 +199,24 @@ def _estimate(request: Request) -> float | None:
 
 
 def _pause(left: Request, right: Request) -> tuple[float, float] | None:
-    """Bound the seconds for which an entry was not used: until the answer before or its request, as clocks go."""
+    """Return the least and the most seconds between two requests, from the times of requests and responses."""
     begins = [at for at in (left.answered, left.at) if at is not None]
     ends = [at for at in (right.at, right.answered) if at is not None]
     return (min(ends) - max(begins), max(ends) - min(begins)) if begins and ends else None
 
 
-# what lore says
+# lore's answers
 
 
 class Place(NamedTuple):
-    """A turn as lore names it."""
+    """A turn by its chain and number."""
 
     chain: str
     turn: int
 
 
 class Answers(NamedTuple):
-    """What lore says of one file: `simulate --json`, `check -v --json`, and the pairs of `diff-prefix --json`."""
+    """lore's answers about one file: `simulate --json`, `check -v --json`, and the pairs of `diff-prefix --json`."""
 
     simulated: dict[str, Any]
     checked: dict[str, Any]
@@ -226,7 +224,7 @@ class Answers(NamedTuple):
 
 
 def differences(path: Path, answers: Answers) -> list[str]:
-    """Compare lore's answers about one file with what must hold, turn by turn."""
+    """Return where lore's answers about one file contradict what must hold, turn by turn."""
     rows = {row["line"]: row for row in answers.simulated["turns"]}
     places = {_place(row): row["line"] for row in answers.simulated["turns"]}
     lefts = {places[_place(pair)]: places[_named_place(pair["left"]["name"])] for pair in answers.pairs}
@@ -240,7 +238,7 @@ def differences(path: Path, answers: Answers) -> list[str]:
     for must in musts:
         row = next((rows[line] for line in must.request.lines if line in rows), None)
         if row is None:
-            wrong += [f"{path.name}:{must.request.lines[0]}: no turn of lore's stands here"] * (not must.request.failed)
+            wrong += [f"{path.name}:{must.request.lines[0]}: lore has no turn here"] * (not must.request.failed)
             continue
         seen += 1
         own = findings.get(_place(row), [])
@@ -248,12 +246,12 @@ def differences(path: Path, answers: Answers) -> list[str]:
         found += _paired(must, lefts.get(row["line"]))
         wrong += [f"{path.name}:{row['line']} {row['chain']}:{row['turn']}: {what}" for what in found]
     if seen != len(answers.simulated["turns"]):
-        wrong.append(f"{path.name}: {len(answers.simulated['turns'])} turns, of which {seen} are requests of the file")
+        wrong.append(f"{path.name}: {len(answers.simulated['turns'])} turns, {seen} of them requests of the file")
     return wrong
 
 
-def _place(said: dict[str, Any]) -> Place:
-    return Place(said["chain"], said["turn"])
+def _place(row: dict[str, Any]) -> Place:
+    return Place(row["chain"], row["turn"])
 
 
 def _named_place(side: str) -> Place:
@@ -262,77 +260,74 @@ def _named_place(side: str) -> Place:
 
 
 def _billed(must: Expected, row: dict[str, Any]) -> Iterator[str]:
-    """A bill is read as it is written; a prediction is no less than nothing, and the chances of its outcomes add up.
-
-    How much is asked is not known before the bill: a prompt that shrank may be predicted to be longer.
-    """
+    """Yield usage that is shown with other counts, and predictions below 0 or with probabilities that do not add up."""
     bill, shown = must.request.bill, row["billed"]
     if bill is not None and shown is not None:
         names = ("uncached_tokens", "read_tokens", "write_tokens")
         known = [(name, value) for name, value in zip(names, bill, strict=False) if shown[name] is not None]
         for name, value in known:
             if shown[name] != value:
-                yield f"{name} is {value:,} and is shown as {shown[name]:,}"
+                yield f"{name} is {value:,} and shown as {shown[name]:,}"
     predicted = [row["predicted"][name] for name in ("read_tokens", "write_tokens", "uncached_tokens")]
     if any(value is not None and value < 0 for value in predicted):
         yield f"predicts {predicted}"
     chances = [outcome["probability"] for outcome in row["predicted"].get("outcomes", [])]
     if chances and (abs(sum(chances) - 1) > 0.01 or min(chances) < 0):
-        yield f"predicts outcomes whose chances are {chances}"
+        yield f"predicts outcomes with probabilities {chances}"
 
 
 def _paired(must: Expected, line: int | None) -> Iterator[str]:
-    """A request is compared with the one that it shares most with.
+    """Yield if a request is compared with another one than expected.
 
-    It is compared with nothing only where it extends no other, or where nothing goes on from it, beside a conversation.
+    It may be compared with none if it extends no earlier request, or if no later one extends it.
     """
-    if must.left is None or must.request.failed or (line is None and not (must.extends and must.continued)):
+    if must.previous is None or must.request.failed or (line is None and not (must.extends and must.is_continued)):
         return
-    if line not in must.left.lines:
-        yield f"is compared with {'nothing' if line is None else f'line {line}'}, not with line {must.left.lines[0]}"
+    if line not in must.previous.lines:
+        yield f"compared with {'nothing' if line is None else f'line {line}'}, not with line {must.previous.lines[0]}"
 
 
 def _lost(must: Expected, row: dict[str, Any], findings: list[dict[str, Any]]) -> Iterator[str]:
-    """Compare the tokens that were lost; a fall of so little that it needs no cause may be passed over."""
+    """Yield wrong numbers of lost tokens; a fall that is too small to need a cause may be left out."""
     low, high = must.at_least, must.at_most
     if low is None or high is None or row["lost_tokens"] is None:
         return
     shown, causes = row["lost_tokens"], [cause for cause in row["causes"] if cause["is_break"]]
     if not low * (1 - SHARE) - 1 <= shown <= high * (1 + SHARE) + 1 and not (low <= DROP and not causes and not shown):
-        said = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-        yield f"lost {said} tokens and is said to have lost {shown:,}: {_named(row['causes'])}"
+        lost = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+        yield f"lost {lost} tokens, reported {shown:,}: {_named(row['causes'])}"
     if low > DROP and not causes:
-        yield f"lost {low:,} tokens and is called fine"
+        yield f"lost {low:,} tokens, reported none"
     for finding in findings:
         if finding["lost_tokens"] is not None and finding["lost_tokens"] > high * (1 + SHARE) + 1:
-            yield f"{finding['code']} is said to have cost {finding['lost_tokens']:,} tokens of {high:,}"
+            yield f"{finding['code']} reports {finding['lost_tokens']:,} lost tokens, at most {high:,} were"
 
 
 def _caused(must: Expected, row: dict[str, Any], findings: list[dict[str, Any]]) -> Iterator[str]:
-    """The level of the read, the clock and the provider's verdict limit what may lead."""
+    """Yield leading causes that the level of the read, the clock or the provider's verdict rules out."""
     lead = next((cause for cause in row["causes"] if cause["is_break"]), None)
     every = [cause for cause in (*row["causes"], *findings) if cause.get("is_break", True)]
     wasted = [cause for cause in every if cause["kind"] == "waste"]
-    if must.whole and wasted:
-        yield f"all that stood was read, and it is called waste: {_named(wasted)}"
+    if must.read_all and wasted:
+        yield f"everything cached was read, reported as waste: {_named(wasted)}"
     if lead is None:
         return
     place = None if must.request.compacted else PLACES.get(must.request.verdict)
-    # What the log records or the provider says did happen, whatever else was missed.
+    # Records of the log and verdicts of the provider are true whatever the level of the read.
     guessed = lead["evidence"]["type"] not in ("provider-said", "recorded") and lead["section"] != place
-    if must.kept and lead["section"] in HEAD and guessed:
-        yield f"the read reaches the breakpoint before the last, and {_named([lead])} is in {lead['section']}"
-    if must.below and lead["section"] == "messages" and lead["kind"] != "expected" and guessed:
-        yield f"the read does not reach the head, and {_named([lead])} is in messages"
-    if place is not None and lead["section"] in PLACES.values() and not fits(lead, place):
-        yield f"the provider says {must.request.verdict}, and {_named([lead])} in {lead['section']} leads"
+    if must.keeps_head and lead["section"] in HEAD and guessed:
+        yield f"the read reaches the breakpoint before the last, but {_named([lead])} is in {lead['section']}"
+    if must.misses_head and lead["section"] == "messages" and lead["kind"] != "expected" and guessed:
+        yield f"the read ends before the messages, but {_named([lead])} is in messages"
+    if place is not None and lead["section"] in PLACES.values() and not can_lead(lead, place):
+        yield f"the provider reports {must.request.verdict}, but {_named([lead])} in {lead['section']} leads"
     if place is not None and lead["kind"] == "expected" and not must.request.compacted:
-        yield f"the provider says {must.request.verdict}, and {_named([lead])} is called expected"
+        yield f"the provider reports {must.request.verdict}, but {_named([lead])} is reported as expected"
     yield from _expired(must, lead)
 
 
-def fits(lead: dict[str, Any], place: str) -> bool:
-    """Tell whether a cause may lead beside a verdict: an update or a restart rewrites tools and system prompt alike."""
+def can_lead(lead: dict[str, Any], place: str) -> bool:
+    """Return whether a cause may lead although a verdict names `place`: updates rewrite tools and system prompt."""
     both = lead["name"] in ("client-updated", "client-restarted", "session-changed")
     return lead["section"] == place or (both and place in HEAD)
 
@@ -343,8 +338,8 @@ def _expired(must: Expected, lead: dict[str, Any]) -> Iterator[str]:
         return
     if lead["code"] == "LORE128" and pause[1] <= lives:
         yield f"{_named([lead])}, though only {pause[1]:.0f} of {lives:.0f} s passed"
-    if must.late and must.read_nothing and must.request.verdict not in PLACES and lead["kind"] == "waste":
-        yield f"{pause[0]:.0f} s passed of the {lives:.0f} that a cache lives, and {_named([lead])} is called waste"
+    if must.has_expired and must.read_nothing and must.request.verdict not in PLACES and lead["kind"] == "waste":
+        yield f"{pause[0]:.0f} s passed, the cache lives {lives:.0f} s, but {_named([lead])} is reported as waste"
 
 
 def _named(causes: Iterable[dict[str, Any]]) -> str:
