@@ -86,8 +86,9 @@ def is_transcript(turn: Turn) -> bool:
 
 _VENDOR = pattern(
     r"^(?:(?:us|us-gov|eu|apac|jp|au|ca|sa|global)\.)?"
-    r"(?:anthropic|openai|deepseek|qwen|moonshot|moonshotai|xai|google|amazon|meta|mistral)\."
+    r"(?:anthropic|openai|deepseek|qwen|moonshot|moonshotai|xai|google|amazon|meta|mistral)(?:\.|:|--)|^databricks-"
 )
+_VARIANT = pattern(r":(?:beta|thinking|extended|nitro|floor|online|exacto|1m)$")  # OpenRouter's, at the list price
 _DATE = pattern(r"(?:@(?:\d{8}|latest|default)|-\d{8}|-\d{4}-\d\d-\d\d|-latest)$")
 _PLATFORM_VERSION = pattern(r"-v\d+(?::\w+)*$")
 _WINDOW = pattern(r"\[\d+m\]$")  # Claude Code's mark of a long context window
@@ -98,17 +99,18 @@ _NUMBER_FIRST = pattern(r"^claude-(\d(?:-\d)?)-(opus|sonnet|haiku)(?=$|-)")
 def normal_name(model: str | None) -> str:
     """Return a model's name as the tables spell it: lower case, without vendor, region, date and platform version.
 
-    `claude-sonnet-4.6`, `us.anthropic.claude-sonnet-4-6-v1:0` and `claude-sonnet-4-6@20260217` all become
-    `claude-sonnet-4-6`.
+    `claude-sonnet-4.6`, `us.anthropic.claude-sonnet-4-6-v1:0`, `claude-sonnet-4-6@20260217` and
+    `openrouter/anthropic/claude-4.6-sonnet:beta` all become `claude-sonnet-4-6`.
     """
     if not model or len(model) > LONGEST:
         return ""
     name = _VENDOR.sub("", model.strip().lower().rsplit("/", 1)[-1])
-    name = _WINDOW.sub("", name)
+    name = _VARIANT.sub("", _WINDOW.sub("", name))
     if not name.startswith("claude"):
         return _DATE.sub("", name)
+    name = name.removesuffix("-thinking")
     name = _DATE.sub("", _PLATFORM_VERSION.sub("", _DATE.sub("", name)))
-    return _NUMBER_FIRST.sub(r"claude-\2-\1", name.replace(".", "-").removesuffix("-thinking"))
+    return _NUMBER_FIRST.sub(r"claude-\2-\1", name.replace(".", "-"))
 
 
 def model_pattern(text: str) -> str:
