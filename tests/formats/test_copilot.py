@@ -70,6 +70,19 @@ def test_a_log_is_recognised_by_its_lines():
     assert recognise(b'{"type":"message","data":{},"id":"a","timestamp":"","parentId":null}\n') is None
 
 
+def test_cost_that_the_client_states_is_recorded_once():
+    made = plain().line("session.usage_checkpoint", {"totalNanoAiu": 3 * 10**11, "totalPremiumRequests": 1})
+    made.user("go on").answer("yes").line("session.usage_checkpoint", {"totalNanoAiu": 5 * 10**11})
+    made.shutdown(claude_sonnet_5=(59, 900, 0, 0, 9)).lines[-1]["data"] |= {"totalNanoAiu": 5 * 10**11}
+    made.line("session.resume", {}).user("again").answer("ok").line(
+        "session.usage_checkpoint", {"totalNanoAiu": 10**11}
+    )
+    last = {end.turn: end.usage.recorded for end in ends(made)}
+    assert last[2] == e.RecordedCost(3.0, 0, 1.0)
+    assert [last[turn].dollars for turn in (3, 4)] == [2.0, 1.0]
+    assert last[1] is None
+
+
 def test_what_the_command_line_streams_is_a_log():
     assert recognise(streamed().data()) is Copilot
     assert [end.turn for end in ends(streamed())] == [1, 2]

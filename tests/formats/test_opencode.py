@@ -95,6 +95,14 @@ def test_each_step_of_an_older_message_is_a_request():
     assert turns(made) == [(100, 0, 5), (20, 96, 5)]
 
 
+def test_cost_of_step_or_message_is_recorded():
+    made = plain().answer("c", cost=0.25)
+    step = made.answer("d", cost=0.5).messages[-1]["parts"][-1]
+    step["cost"] = 0.125
+    bills = [value.usage for value in made.read() if isinstance(value, e.TurnCompleted)]
+    assert [bill.recorded_dollars for bill in bills] == [None, None, 0.25, 0.125]
+
+
 def test_a_message_without_a_step_is_no_request():
     made = plain().message("assistant", [], providerID="openai", modelID="gpt-5.4", tokens={"input": 0, "output": 0})
     assert len(turns(made)) == 2

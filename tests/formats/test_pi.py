@@ -78,6 +78,13 @@ def test_log_without_its_first_line_is_recognised():
     assert recognise(plain(1).data().split(b"\n", 1)[1]) is not Pi  # entries of version 1 have no ids
 
 
+def test_cost_of_response_is_recorded():
+    made = plain().answer("free", usage={"input": 5, "output": 1, "cost": {"total": 0}})
+    made.answer("odd", usage={"input": 5, "output": 1, "cost": "much"})
+    bills = [value.usage for value in made.read() if isinstance(value, e.TurnCompleted)]
+    assert [bill.recorded_dollars for bill in bills] == [0.1, 0.1, None, None]
+
+
 def test_a_message_of_the_assistant_is_a_request_and_its_own_time_is_when_it_went_out():
     made = plain()
     assert turns(made) == turns(plain(1)) == [(10, 0, 5_000), (12, 5_000, 100)]

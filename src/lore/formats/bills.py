@@ -22,11 +22,12 @@ from typing import Any, NamedTuple, cast
 from msgspec.structs import replace
 
 from lore.model.canonical import decode
-from lore.model.events import ANSWERING, SUMMED_COUNTS, Usage
+from lore.model.events import ANSWERING, SUMMED_COUNTS, RecordedCost, Usage
 from lore.model.mask import cut_masked
 
 MOST = 10**9  # tokens: no request is billed for as many
 _BILLS_WRITES = frozenset(("anthropic", "bedrock"))  # dialects: where another provider's count is 0, there is none
+_MOST_DOLLARS = 10**6  # no request costs as much
 _SHOWN = 10**17  # a longer number is not repeated
 
 
@@ -153,6 +154,15 @@ def apart(
         odd = f"{sent} tokens of input are more than all {total} of the request"
         return Usage(None, read, write, output, write_1h_tokens=hour, client=client, contradiction=odd)
     return Usage(uncached, read, write, output, write_1h_tokens=hour, client=client)
+
+
+def recorded_dollars(stated: bytes) -> RecordedCost | None:
+    """Return a cost that a log states as JSON; None if it is 0, which clients write when they know no price."""
+    try:
+        dollars = float(stated)
+    except ValueError:
+        return None
+    return RecordedCost(dollars) if 0 < dollars < _MOST_DOLLARS else None
 
 
 def name_of(at: object, bill: Usage | None) -> str | None:

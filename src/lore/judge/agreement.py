@@ -151,6 +151,8 @@ def _sum_costs(turns: Iterable[simulate.SimulatedTurn]) -> simulate.Cost:
         currency=CURRENCY, billed=summed(cost.billed for cost in costs),
         predicted=summed(cost.predicted for cost in costs), waste=summed(cost.waste for cost in costs),
         unexplained=summed(cost.unexplained for cost in costs),
+        at_least=True if any(cost.at_least for cost in costs) else UNSET,
+        recorded=summed(cost.recorded or None for cost in costs) or UNSET,
     )  # fmt: skip
 
 
@@ -195,6 +197,8 @@ class Unpriced:
             if usage is not None and usage.server_tools:
                 self._tools |= {name for name, _ in usage.server_tools} - dict(price.tools).keys()
             return
+        if usage is not None and usage.is_empty:
+            return  # it cost nothing, whatever the model
         asked, where = None if is_transcript(turn) else turn.prompt.params, billed_by(turn)
         factors = unknown_factors(self._rules, where, model or turn.model, turn.at, usage, asked)
         self._factors |= set(factors)

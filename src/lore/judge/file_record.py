@@ -23,7 +23,7 @@ from lore.judge.totals import CauseCost, FileResult, Judged
 from lore.model.codes import CauseKind, Problem, Reader
 from lore.model.results import Finding, Summary, UnrecordedParts, copy_fields
 
-VERSION = 1
+VERSION = 2
 
 
 class _FaultRecord(Struct, frozen=True, array_like=True):

@@ -3,7 +3,8 @@
 In: the verdicts of one recording in order, the dated rules. Out: a row each (`lore.model.ledger`); counts of pure
 appends; what all rows come to (`lore.model.running`). Rules: a bill is split into parts that add up to it; what was
 paid again is the difference between what was paid and the price of reading, for tokens of the leading cause, whatever
-its kind; a bill without a known price has no parts at all.
+its kind; usage without a known price has no parts, and of usage without a count that
+is charged the parts are a lower bound.
 
 An append is a turn of which only the provider can have moved the prefix: nothing that the client does, no pause longer
 than the cache lives, no compaction, and nothing that a provider leaves out of a prompt by rule; it was read where the
@@ -61,19 +62,23 @@ class LedgerRows:
             chain=turn.chain, number=turn.number, line=turn.line, at=turn.at, model=turn.answering_model,
             client="" if usage is None else usage.client, gateway=turn.call.endpoint.partition("/")[0],
             response_id=turn.response_id or "", prompt_tokens=None if usage is None else total(usage.first_pass),
-            **{name: getattr(counts, name) for name in SUMMED_COUNTS}, billed=usage is not None,
-            spent=None if price is None else _spent(verdict, price), loss=_loss(verdict),
+            **{name: getattr(counts, name) for name in SUMMED_COUNTS}, billed=usage is not None and usage.has_input,
+            spent=_spent(verdict, price), loss=_loss(verdict),
             appended=append_read(verdict, stood),
             compacted=any(change.cause == Code.COMPACTION for change in turn.changes), answered=turn.answered_at,
             is_inherited=bool(turn.call.inherited_from),
+            at_least=price is not None and usage is not None and price.of(usage) is None,
+            recorded=None if usage is None else usage.recorded,
         )  # fmt: skip
 
 
-def _spent(verdict: TurnVerdict, price: Price) -> CostParts | None:
-    """Split a bill; None where a count or a price of it is not known."""
+def _spent(verdict: TurnVerdict, price: Price | None) -> CostParts | None:
+    """Split a cost into its parts, as far as counts and prices are known; None if nothing says what the prompt cost."""
     usage = verdict.turn.usage
-    if usage is None or price.of(usage) is None:
+    if usage is None or not usage.has_input:
         return None
+    if price is None:
+        return CostParts(0.0, 0.0, 0.0, 0.0, 0.0) if usage.is_empty else None
     parts = price.parts(usage)
     lost = capped_by_usage(usage, verdict.lost_tokens or 0)
     again = exact(paid_again(price, usage, lost))

@@ -71,7 +71,8 @@ class Sums:
         self._sizes: list[int] = []
         self._tokens = dict.fromkeys(SUMMED_COUNTS, 0)
         self._parts: dict[str, list[float]] = {name: [] for name in (*_PARTS, "unexplained", "subagent")}
-        self.requests = self._unbilled = self._unpriced = self._breaks = self._compactions = 0
+        self._recorded: dict[str, list[float]] = {"dollars": [], "requests": [], "premium_requests": []}
+        self.requests = self._unbilled = self._unpriced = self._at_least = self._breaks = self._compactions = 0
         self._again = self._unexplained = self._subagents = self._appends = self._read = 0
 
     def add(self, request: LedgerRequest) -> None:
@@ -90,6 +91,13 @@ class Sums:
             self._unbilled += 1
         elif spent is None:
             self._unpriced += 1
+        else:
+            self._at_least += row.at_least
+        if row.recorded is not None:
+            for name, values in self._recorded.items():
+                value: float | None = getattr(row.recorded, name)
+                if value is not None or name == "requests":
+                    values.append(1 if value is None else value)
         for name in SUMMED_COUNTS:
             self._tokens[name] += getattr(row, name) or 0
         unsure = loss is not None and loss.kind == UNSURE
@@ -117,13 +125,16 @@ class Sums:
         parts = {name: _sum(found) if known else None for name, found in self._parts.items()}
         return Spending(
             name=name, sessions=len(self._sessions), requests=self.requests, unbilled=self._unbilled,
-            unpriced=self._unpriced, **self._tokens, paid_again_tokens=self._again,
+            unpriced=self._unpriced, at_least=self._at_least, **self._tokens, paid_again_tokens=self._again,
             unexplained_tokens=self._unexplained, dollars=self.dollars, reading=parts["reading"],
             context=parts["context"], output=parts["output"], tools=parts["tools"], paid_again=parts["again"],
             unexplained=parts["unexplained"], breaks=self._breaks, compactions=self._compactions,
             median_prompt_tokens=median_low(self._sizes) if self._sizes else None,
             largest_prompt_tokens=max(self._sizes, default=None), subagent_requests=self._subagents,
             subagent_dollars=parts["subagent"], appends=self._appends, appends_read=self._read,
+            recorded_dollars=_sum(self._recorded["dollars"]) if self._recorded["dollars"] else None,
+            recorded_requests=round(sum(self._recorded["requests"])),
+            premium_requests=_sum(self._recorded["premium_requests"]) if self._recorded["premium_requests"] else None,
         )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
 from lore.cache.counts import total
 from lore.errors import LoreError
@@ -61,6 +61,7 @@ class Judged(NamedTuple):
     chain: str
     paired: bool
     found: tuple[Decided, ...] = ()
+    recorded: float | None = None  # dollars that the log states
 
 
 class CauseCost(NamedTuple):
@@ -203,7 +204,10 @@ class FileTotals:
         decided = [] if pair is None else judge_pair(pair, self.place.of(turn), self._ruling)
         name = turn.response_id or ""
         found = self._keep(decided) if decided else ()
-        self._settle(Judged("" if _STAND_IN.match(name) else name, turn.chain, verdict.compared, found))
+        recorded = None if turn.usage is None else turn.usage.recorded_dollars
+        if recorded is not None:
+            summary.recorded_dollars = summed((summary.recorded_dollars or 0.0, recorded)) or UNSET
+        self._settle(Judged("" if _STAND_IN.match(name) else name, turn.chain, verdict.compared, found, recorded))
         return decided
 
     def ended(self, findings: Iterable[Finding]) -> list[Decided]:
@@ -343,7 +347,9 @@ class RunTotals:
             self._readers.add(result.reader)
         for name in Summary.__struct_fields__:
             known, more = getattr(self.summary, name), getattr(result.summary, name)
-            if name.endswith("_dollars"):
+            if name == "recorded_dollars":
+                self.summary.recorded_dollars = summed((known or None, more or None)) or UNSET
+            elif name.endswith("_dollars"):
                 setattr(self.summary, name, summed((known, more)))
             elif name != "ruled_out":
                 setattr(self.summary, name, known + more)
@@ -418,6 +424,8 @@ def _without_copies(result: FileResult, compared: Mapping[str, bool], dropped: s
         gone[turn.chain] += 1
         sums.turns -= 1
         sums.copied += 1
+        if turn.recorded:
+            sums.recorded_dollars = summed((sums.recorded_dollars or 0.0, -turn.recorded)) or UNSET
         if compared[turn.response_id]:
             sums.pairs -= turn.paired
             dropped.update(found.place for found in turn.found)

@@ -148,6 +148,14 @@ _OWN, _FALLBACK = ANSWERING = ("message", "fallback_message")  # kinds of passes
 THOUGHTS = "thoughts"  # kind of a pass: output of the response that no later prompt holds, counted apart by the client
 
 
+class RecordedCost(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """What a log itself says that requests cost. lore's own price is computed from token counts."""
+
+    dollars: float | None = None
+    requests: int | None = None  # how many requests this is the sum of; None: the one that it is recorded with
+    premium_requests: float | None = None  # GitHub Copilot's older unit, which no token count determines
+
+
 class Usage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
     """Token counts that a provider reports for one response, or for one pass of a model within it. None: unknown.
 
@@ -169,6 +177,7 @@ class Usage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defa
     server_tools: tuple[tuple[str, int], ...] = ()  # how often the provider ran each of its own tools
     client: str = ""  # name and version of the program that noted the counts: some note fewer than were billed
     contradiction: str = ""  # why the provider's counts cannot be true; the wrong count becomes None
+    recorded: RecordedCost | None = None  # the cost that the log states
 
     @property
     def passes(self) -> tuple[Usage, ...]:
@@ -186,6 +195,21 @@ class Usage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defa
     def with_counts(self, other: Usage) -> Usage:
         """Return this usage with the token counts of another one."""
         return replace(self, **{name: getattr(other, name) for name in COUNTS})
+
+    @property
+    def has_input(self) -> bool:
+        """Whether any count of the prompt is known: with output tokens alone nothing says what the prompt cost."""
+        return any(count is not None for count in (self.uncached_tokens, self.read_tokens, self.write_tokens))
+
+    @property
+    def recorded_dollars(self) -> float | None:
+        """The cost that the log states; None if it states none."""
+        return None if self.recorded is None else self.recorded.dollars
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no token was counted, so that the response cost nothing."""
+        return not self.server_tools and not any(getattr(one, name) for one in self.passes for name in SUMMED_COUNTS)
 
 
 COUNTS = Usage.__struct_fields__[:6]  # names of the token counts

@@ -11,6 +11,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from lore.model.codes import CauseKind
+from lore.model.events import RecordedCost
 from lore.model.results import UnrecordedParts
 
 
@@ -55,13 +56,15 @@ class LedgerRow(Struct, frozen=True, array_like=True, gc=False):
     read_tokens: int | None
     write_tokens: int | None
     output_tokens: int | None
-    billed: bool
-    spent: CostParts | None
+    billed: bool  # whether any count of the prompt is known
+    spent: CostParts | None  # by lore's prices
     loss: Loss | None
     appended: bool | None  # whether everything cached was read; None if more than the provider may have lost the prefix
     compacted: bool  # a compaction removed earlier messages
     answered: float | None = None  # when the response began
     is_inherited: bool = False  # another session sent it, of which this one is a fork
+    at_least: bool = False  # `spent` leaves out a count or price that is unknown
+    recorded: RecordedCost | None = None  # the cost that the log states
 
 
 class Ledger(Struct, frozen=True):

@@ -17,6 +17,7 @@ _SESSION = (
     TableColumn("project"),
 )  # fmt: skip
 _DEEPER = " " * 4
+_NEAR = 0.01  # costs that differ by less agree
 _COLUMNS = ("requests", "bills", "system_prompt", "tools", "compaction")
 
 
@@ -49,6 +50,10 @@ def _write_message(session: FoundSession, out: Console) -> None:
     if session.requests and session.billed_requests and session.billed_requests * 2 < session.requests:
         billed = f"{session.billed_requests:,} of {session.requests:,} requests have a bill"
         out.print(line((f"{_DEEPER}{billed}", "yellow")))
+    stated, priced = session.recorded_dollars, session.dollars
+    if stated is not None and (priced is None or abs(stated - priced) > _NEAR * stated):
+        known = "unknown" if priced is None else format_money(priced)
+        out.print(line((f"{_DEEPER}cost: {known} by lore's prices, {format_money(stated)} as recorded", "yellow")))
     if session.message is not None:
         more = f" ({counted(session.problems, 'problem')})" if session.problems > 1 else ""
         out.print(line((f"{_DEEPER}! {session.message}{more}", "yellow")))

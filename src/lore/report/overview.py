@@ -42,6 +42,8 @@ def write_overview(result: Overview, out: Console, chosen: OverviewSelection) ->
         _write_change(total, result.before, out, chosen)
     _write_parts(total, out, chosen.summing("--by model" if result.by == "session" else "--by session"))
     _write_missing(total, out, chosen)
+    if recorded := recorded_costs(result.agents):
+        _row(out, "as recorded", recorded)
     _write_size(total, out, chosen.summing("--by agent" if result.by == "project" else "--by project"))
     _write_causes("re-billed", result.causes, total, out, chosen)
     _write_causes("unexplained", result.unexplained, total, out, chosen)
@@ -65,9 +67,20 @@ def span_in_words(since: float | None, until: float | None) -> str:
 def cost_of(spending: Spending) -> str:
     """Return what requests cost; where no bill has a price, how many tokens were read and written."""
     if spending.dollars is not None:
-        return format_money(spending.dollars)
+        return f"{'at least ' if spending.at_least else ''}{format_money(spending.dollars)}"
     tokens = spending.uncached_tokens + spending.read_tokens + spending.write_tokens
     return f"{tokens_of(tokens)} tokens" if tokens else "no bills"
+
+
+def recorded_costs(agents: list[Spending]) -> str:
+    """Return the cost that logs state themselves, by agent; empty if none does."""
+    found: list[str] = []
+    for agent in agents:
+        requests = f" for {counted(agent.recorded_requests, 'request')}" if agent.recorded_requests else ""
+        parts = [] if agent.recorded_dollars is None else [f"{format_money(agent.recorded_dollars)}{requests}"]
+        parts += [f"premium requests: {agent.premium_requests:,.6g}"] if agent.premium_requests else []
+        found += [f"{agent.name} {', '.join(parts)}"] if parts else []
+    return "   ".join(found)
 
 
 def tokens_of(count: int | None) -> str:
@@ -128,6 +141,7 @@ def _write_missing(total: Spending, out: Console, chosen: OverviewSelection) -> 
     missing = (
         (total.unbilled, "without a bill", "which logs hold bills: lore formats"),
         (total.unpriced, "without a known price", f"which models: {chosen.summing('--by model')}"),
+        (total.at_least, "in part: a count or price is unknown", f"which models: {chosen.summing('--by model')}"),
     )
     there = [(f"{counted(count, 'request')} {what}", advice) for count, what, advice in missing if count]
     for number, (words, advice) in enumerate(there):

@@ -74,7 +74,10 @@ def _money(result: results.SimulateResult, out: Console) -> None:
         prices = format_prices(totals.by_price, totals.billed)
         left = f"; {counted(totals.unpriced, 'turn')} without a price or a bill" if totals.unpriced else ""
         prices = f" ({prices})" if prices else ""
-        out.print(line(f"cost: billed {format_money(cost.billed)}{prices}, predicted {_predicted(result, of)}{left}"))
+        billed = f"{'at least ' if cost.at_least else ''}{format_money(cost.billed)}"
+        out.print(line(f"cost: billed {billed}{prices}, predicted {_predicted(result, of)}{left}"))
+    if isinstance(cost.recorded, float):
+        out.print(line(f"cost as recorded: {format_money(cost.recorded)}"))
     again = f", {format_money(cost.waste)} more than reading them" if cost.waste else ""
     style = "bold red" if totals.waste_tokens else "bold green"
     out.print(line((f"re-billed without need: {totals.waste_tokens:,} tokens{again}", style)))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from lore.cache.base import Prediction
@@ -122,7 +123,7 @@ class Simulation:
         self._count(turn, predicted, price, partial=partial)
         result = _result(verdict, predicted, price, place, self._causes(verdict, place), partial=partial)
         self._turns[turn.chain, turn.number] = result
-        parts = price.parts(usage) if price and usage and price.of(usage) is not None else {}
+        parts = price.parts(usage) if price and usage and usage.has_input else {}
         contradicted = _contradicts_body(turn, predicted)
         paid = again._replace(price=price, reader=place.reader, contradicted=contradicted)
         return PlayedTurn(result, _transition(turn, predicted, stood), parts, paid, turn.byte, verdict)
@@ -194,7 +195,7 @@ def _result(
         billed=None if usage is None else UsageResult.of(usage, partial=partial),
         other_passes=UsageResult.of_other_passes(usage),
         verdict=None if turn.verdict is None else VerdictResult.of(turn.verdict),
-        causes=causes, cost=None if price is None else _cost(price, verdict, prediction),
+        causes=causes, cost=_cost(price, verdict, prediction),
         lost_tokens=verdict.lost_tokens, waste_tokens=verdict.wasted_tokens,
         unexplained_tokens=verdict.unexplained_tokens, foreseen=verdict.was_foreseen, line=turn.line,
         path=turn.file or place.path,
@@ -230,17 +231,28 @@ def _limit_to_usage(predicted: Predicted, usage: Usage | None) -> Prediction:
     return prediction._replace(read=size, write=0, uncached=0, write_1h=hour, outcomes=outcomes)
 
 
-def _cost(price: Price, verdict: TurnVerdict, prediction: Prediction) -> Cost:
+def _cost(price: Price | None, verdict: TurnVerdict, prediction: Prediction) -> Cost | None:
+    """Return the cost of a turn, as far as counts and prices are known; None if nothing is known of it."""
     usage = verdict.turn.usage
+    recorded = usage.recorded_dollars or UNSET if usage is not None else UNSET
+    if price is None:
+        billed = 0.0 if usage is not None and usage.has_input and usage.is_empty else None
+        if recorded is UNSET and billed is None:
+            return None
+        return Cost(currency=CURRENCY, billed=billed, predicted=None, waste=None, recorded=recorded)
     output = 0 if usage is None else usage.first_pass.output_tokens
     tokens = Usage(prediction.uncached, prediction.read, prediction.write, output, None, prediction.write_1h)
     predicted = price.of(tokens if usage is None else _with_first_pass(usage, tokens))
-    billed = None if usage is None else price.of(usage)
+    paid = None if usage is None else price.of(usage)
+    at_least = paid is None and usage is not None and usage.has_input
+    if at_least and usage is not None:
+        paid = sum(price.parts(usage).values(), Decimal(0))
     return Cost(
-        currency=CURRENCY, billed=None if billed is None else float(billed),
+        currency=CURRENCY, billed=None if paid is None else float(paid),
         predicted=None if predicted is None else float(predicted),
         waste=paid_again(price, usage, verdict.wasted_tokens),
         unexplained=paid_again(price, usage, verdict.unexplained_tokens),
+        at_least=True if at_least else UNSET, recorded=recorded,
     )  # fmt: skip
 
 

@@ -156,6 +156,8 @@ def _turn(path: str, tabled: TabledRequest) -> dict[str, object]:
     if row.spent is not None:
         cells |= {f"{name}_dollars": paid for name, paid in msgspec.structs.asdict(row.spent).items()}
         cells["dollars"] = row.spent.total
+    if row.recorded is not None:
+        cells["recorded_dollars"] = row.recorded.dollars
     if row.loss is not None:
         cells |= {f"loss_{name}": value for name, value in msgspec.structs.asdict(row.loss).items()}
         cells["loss_name"] = CODES[row.loss.code].name

@@ -35,6 +35,9 @@ from lore.model.items import is_absent
 from lore.model.jsonslice import array
 from lore.model.mask import mask
 
+_NANO_AIU_A_DOLLAR = 10**11  # an AI unit, of GitHub's AI credits, costs a cent
+_MOST = 10**15  # of a total; a larger one is not believed
+
 
 class _Tool(Struct, frozen=True, gc=False):
     name: str = ""
@@ -180,7 +183,8 @@ class CopilotSpent(Struct):
 class CopilotMemory(Struct):
     """All that the reader remembers; `header` waits for the session's first message, by when its model is known.
 
-    `lifetimes` are the seconds that what a model writes lives, as the client reckons.
+    `lifetimes` are the seconds that what a model writes lives, as the client reckons; `stated` is the cost that the
+    client stated last, by field of `RecordedCost`.
     """
 
     header: records.Start | None = None
@@ -192,6 +196,7 @@ class CopilotMemory(Struct):
     compactions: int = 0
     spent: dict[str, CopilotSpent] = {}
     stored: StoredUsage = field(default_factory=StoredUsage)
+    stated: dict[str, float] = {}
     lifetimes: dict[str, float] = {}
 
 
@@ -282,6 +287,7 @@ class CopilotBills(TranscriptLines[CopilotMemory]):
             for name, chain in memory.chains.items():
                 if chain.last is not None and not {chain.last.name, *chain.last.requests}.isdisjoint(noted.names):
                     self._note(name, chain.last, noted)
+        self._state_cost(record.data)
 
     def _note(self, name: str, last: CopilotAnswered, noted: CopilotNoted) -> None:
         """Complete a request again, with what a checkpoint notes of it."""
@@ -290,14 +296,15 @@ class CopilotBills(TranscriptLines[CopilotMemory]):
             detail = f"{bill.read_tokens} tokens read by the checkpoint, {known.read_tokens} by session-store.db"
             self._problem(Code.UNKNOWN_ID, f"the bill of {mask(noted.names[0])[:80]!r} is not clear: {detail}")
         if bill.read_tokens is not None:
-            last.usage = replace(bill, output_tokens=known.output_tokens)
+            last.usage = replace(bill, output_tokens=known.output_tokens, recorded=known.recorded)
         last.hashes = noted.hashes
         self._complete(name, last)
 
     def _shut_down(self, record: records.CopilotLine[records.Shutdown]) -> None:
         """Compare what a client sums up with the requests of the log; where a sum is of one request, it is its bill."""
         memory = self._memory
-        for model, metrics in (record.data.model_metrics or {}).items():
+        metrics_of = record.data.model_metrics or {}
+        for model, metrics in metrics_of.items():
             spent, count = memory.spent.get(model), metrics.requests.count if metrics.requests else None
             usage = metrics.usage
             if spent is None or count is None or usage is None:
@@ -305,12 +312,41 @@ class CopilotBills(TranscriptLines[CopilotMemory]):
             chain = memory.chains.get(spent.chain)
             last = None if chain is None or chain.last is None or chain.last.model != model else chain.last
             if count == spent.requests == 1 and last is not None and last.usage.read_tokens is None:
-                last.usage = self._billed(usage, model)
+                last.usage = replace(self._billed(usage, model), recorded=last.usage.recorded)
                 self._complete(spent.chain, last)
             elif spent.contradicts(count, usage):
                 detail = f"{_sums(count, usage)} by the sums at the end, {_sums(spent.requests, spent)} in the log"
                 self._problem(Code.UNKNOWN_ID, f"{model}: {detail}: one is incomplete")
         memory.spent = {}
+        requests = [metrics.requests.count for metrics in metrics_of.values() if metrics.requests is not None]
+        self._state_cost(record.data, sum(count or 0 for count in requests) or None)
+
+    def _state_cost(self, totals: records.CopilotCheckpoint | records.Shutdown, requests: int | None = None) -> None:
+        """Record what the client says that requests cost since it last said so, with the last request of the log.
+
+        Its totals are of the whole session; one that fell began again at 0.
+        """
+        stated = self._memory.stated
+        dollars = None if totals.total_nano_aiu is None else totals.total_nano_aiu / _NANO_AIU_A_DOLLAR
+        new: dict[str, float] = {}
+        named = {"dollars": dollars, "requests": requests, "premium_requests": totals.total_premium_requests}
+        for name, total in named.items():
+            if total is not None and 0 <= total < _MOST:
+                before = stated.get(name, 0)
+                new[name] = total - before if total >= before else total
+                stated[name] = total
+        chains = [(name, chain.last) for name, chain in self._memory.chains.items() if chain.last is not None]
+        name, last = next((found for found in chains if found[0] == e.MAIN), chains[-1] if chains else ("", None))
+        if last is None or not (new.get("dollars") or new.get("premium_requests")):
+            return
+        known = last.usage.recorded or e.RecordedCost(requests=0)
+        last.usage = replace(last.usage, recorded=_added(known, new))
+        self._complete(name, last)
+
+
+def _added(known: e.RecordedCost, new: dict[str, float]) -> e.RecordedCost:
+    parts = {name: (getattr(known, name) or 0) + value for name, value in new.items() if value}
+    return replace(known, **parts)
 
 
 def chain_of(agent: str | None) -> str:

@@ -184,6 +184,8 @@ class CacheState(Struct, frozen=True, gc=False, rename="camel"):
 class CopilotCheckpoint(Struct, frozen=True, gc=False, rename="camel"):
     """What the client notes when a session goes idle; what it knows of prompts by hash stays raw."""
 
+    total_nano_aiu: int | float | None = None
+    total_premium_requests: int | float | None = None
     model_cache_state: tuple[CacheState, ...] | None = None
     prompt_cache_break_state: Raw = NULL
 
@@ -204,4 +206,6 @@ class CopilotMetrics(Struct, frozen=True, gc=False):
 class Shutdown(Struct, frozen=True, gc=False, rename="camel"):
     """What a client sums up at its end."""
 
+    total_nano_aiu: int | float | None = None
+    total_premium_requests: int | float | None = None
     model_metrics: dict[str, CopilotMetrics] | None = None

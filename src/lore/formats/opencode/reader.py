@@ -23,14 +23,14 @@ from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
 from lore.formats.beginning import BOM, SPACE, array_at
-from lore.formats.bills import name_of
+from lore.formats.bills import name_of, recorded_dollars
 from lore.formats.opencode import records
 from lore.formats.opencode.records import OpenCodeInfo, OpenCodePart, OpenCodeRecord, OpenCodeTokens
 from lore.formats.transcripts import TranscriptDocument, TranscriptTurns
 from lore.formats.values import LATEST_MS, count_in, stamp_of, text_in
 from lore.model import events as e
 from lore.model.codes import Code
-from lore.model.items import NULL, AssistantMessage, Item, UserMessage
+from lore.model.items import NULL, AssistantMessage, Item, UserMessage, is_absent
 from lore.model.jsonslice import raw_members
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign, bounded
@@ -203,9 +203,10 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
             turn = self._start(info, asked)
             response = info.id if len(steps) == 1 else f"{info.id}:{number}"
             ended = self._say(info, step, response)
-            tokens = _tokens_of(step) or (info.tokens if last else None)
+            tokens, cost = _counted(step) or (info.tokens if last else None, NULL)
+            cost = info.cost if len(steps) == 1 and is_absent(cost) else cost
             answered = (stamp_of(info.time.completed) if last else None) or ended
-            self._end(turn, info, tokens, answered, failed=last)
+            self._end(turn, info, tokens, answered, cost, failed=last)
             asked = ended or asked
         if not steps:
             self._say(info, record.parts, info.id)
@@ -261,10 +262,11 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
         return self._at
 
     def _end(
-        self, turn: int, info: OpenCodeInfo, tokens: OpenCodeTokens | None, at: str | None, *, failed: bool
+        self, turn: int, info: OpenCodeInfo, tokens: OpenCodeTokens | None, at: str | None, cost: Raw, *, failed: bool
     ) -> None:
         memory, self._at, chain = self._memory, at, self._chain
         bill = records.billed(tokens, memory.client, records.dialect_of(info.provider, info.asked or ""))
+        bill = bill and replace(bill, recorded=recorded_dollars(bytes(cost)))
         error = info.error if failed else None
         if error is None:
             name = name_of(count_in(info.time.created, LATEST_MS), bill)
@@ -290,7 +292,8 @@ class OpenCode(TranscriptDocument[OpenCodeMemory]):
             made = records.said(part, part.id or f"{info.id}:{number}", info.id)
             if isinstance(made, AssistantMessage):
                 self._emit(e.Append(item=made, chain=self._chain))
-        self._end(turn, info, _tokens_of(record.parts) or info.tokens, at, failed=True)
+        tokens, _ = _counted(record.parts) or (info.tokens, NULL)
+        self._end(turn, info, tokens, at, info.cost, failed=True)
         self._chain = e.MAIN
         marker, memory.marker = memory.marker, None
         if info.error is not None or text == NULL:
@@ -328,9 +331,9 @@ def _steps(record: OpenCodeRecord) -> list[list[OpenCodePart]]:
     return [record.parts[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
-def _tokens_of(parts: list[OpenCodePart]) -> OpenCodeTokens | None:
-    """Return what a step counted when it was over."""
-    counted: Iterator[OpenCodeTokens] = (
-        part.tokens for part in reversed(parts) if part.type == "step-finish" and part.tokens is not None
+def _counted(parts: list[OpenCodePart]) -> tuple[OpenCodeTokens, Raw] | None:
+    """Return tokens and cost of a step, by its last `step-finish`."""
+    counted: Iterator[tuple[OpenCodeTokens, Raw]] = (
+        (part.tokens, part.cost) for part in reversed(parts) if part.type == "step-finish" and part.tokens is not None
     )
     return next(counted, None)

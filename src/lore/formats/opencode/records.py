@@ -76,6 +76,7 @@ class OpenCodeInfo(Struct, frozen=True, gc=False, rename={"provider": "providerI
     model: Raw = NULL
     time: Time = Time()
     tokens: OpenCodeTokens | None = None
+    cost: Raw = NULL  # of all steps, in US dollars, by the client's own prices
     error: OpenCodeFailure | None = None
     summary: Raw = NULL
     tools: dict[str, Raw] | None = None
@@ -108,6 +109,7 @@ class OpenCodePart(Struct, frozen=True, gc=False, rename={"call_id": "callID"}):
     url: Raw = NULL
     metadata: Raw = NULL
     tokens: OpenCodeTokens | None = None
+    cost: Raw = NULL  # of the step
     auto: bool | None = None
     tail_start_id: str | None = None
 

@@ -20,8 +20,9 @@ from typing import TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec.structs import replace
 
-from lore.formats.bills import apart
+from lore.formats.bills import apart, recorded_dollars
 from lore.formats.contents import unescaped
 from lore.formats.values import Other, Parts, result_of, spoken, text_in
 from lore.model import lenient
@@ -39,7 +40,7 @@ from lore.model.items import (
     UserMessage,
     is_absent,
 )
-from lore.model.jsonslice import is_json, member_ranges
+from lore.model.jsonslice import is_json, member_ranges, raw_members
 
 # Entries that no model sees and that change nothing of a prompt.
 SILENT = frozenset((
@@ -57,6 +58,7 @@ class PiUsage(Struct, frozen=True, gc=False, rename="camel"):
     cache_write: int | None = None
     cache_write_1h: int | None = msgspec.field(default=None, name="cacheWrite1h")
     total_tokens: int | None = None
+    cost: Raw = NULL  # in US dollars, by the client's own prices
 
 
 class PiMessage(Struct, frozen=True, gc=False, rename="camel"):
@@ -308,7 +310,8 @@ def billed(usage: PiUsage | None, dialect: str | None) -> Usage | None:
     counts = () if usage is None else (usage.input, usage.cache_read, usage.cache_write, usage.output)
     if usage is None or not any(counts):
         return None
-    return apart(*counts, client="pi", dialect=dialect, total=usage.total_tokens, hour=usage.cache_write_1h)
+    bill = apart(*counts, client="pi", dialect=dialect, total=usage.total_tokens, hour=usage.cache_write_1h)
+    return replace(bill, recorded=recorded_dollars((raw_members(bytes(usage.cost)) or {}).get("total", b"")))
 
 
 def dialect_of(wire: str) -> str | None:

@@ -29,6 +29,8 @@ class FoundSession(Struct, frozen=True):
     paid_again_tokens: int | None = None  # re-billed without need
     paid_again_dollars: float | None = None  # as far as prices are known
     unexplained_tokens: int | None = None  # re-billed without a certain cause
+    dollars: float | None = None  # by lore's prices, of the requests whose price is known
+    recorded_dollars: float | None = None  # as the log states it
     problems: int = 0
     message: str | None = None  # the first problem that makes it unreadable, or why it was not counted
 

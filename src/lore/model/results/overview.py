@@ -19,8 +19,9 @@ class Spending(Struct, frozen=True, kw_only=True):
     name: str  # a day, a model, an agent, a project, or the path of a session
     sessions: int
     requests: int
-    unbilled: int  # requests without usage
+    unbilled: int  # requests without usage, or with output tokens alone
     unpriced: int  # requests with usage and without a known price; neither is in the amounts
+    at_least: int  # requests of which a count or a price is unknown: the amounts hold the rest of their cost
     uncached_tokens: int  # tokens of all passes of all responses
     read_tokens: int
     write_tokens: int
@@ -42,6 +43,9 @@ class Spending(Struct, frozen=True, kw_only=True):
     subagent_dollars: float | None
     appends: int  # requests whose prefix only the provider could lose
     appends_read: int  # how many of them were read
+    recorded_dollars: float | None = None  # the cost that the logs themselves state, not lore's prices
+    recorded_requests: int = 0  # how many requests that is the cost of, as the logs count them
+    premium_requests: float | None = None  # GitHub Copilot's older unit, as the logs count them
 
 
 class SpendingCause(Struct, frozen=True, kw_only=True):

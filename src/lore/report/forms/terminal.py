@@ -132,6 +132,8 @@ class Terminal:
         if result.interrupted:
             out.print(line((describe_interruption(result.interrupted), "bold yellow")))
         _summary(result.summary, out, sum(finding.code.startswith(_PROBLEM) for finding in hidden))
+        if verbose and result.summary.recorded_dollars:
+            out.print(line(f"cost as recorded: {format_money(result.summary.recorded_dollars)}"))
         for sentence in unseen_lines(result):
             out.print(line(sentence))
         _top(top_shown(result.top, verbose=verbose), out)

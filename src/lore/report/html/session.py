@@ -157,6 +157,8 @@ def lead_of(spending: Spending) -> str:
         parts.append(f"{counted(spending.unbilled, 'request')} without a bill.")
     if spending.unpriced:
         parts.append(f"{counted(spending.unpriced, 'request')} without a known price.")
+    if spending.recorded_dollars:
+        parts.append(f"Cost as recorded: {format_money(spending.recorded_dollars)}.")
     return " ".join(parts)
 
 

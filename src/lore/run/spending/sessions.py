@@ -183,6 +183,8 @@ def _counted(row: FoundSession, own: Ledger, found: list[Ledger]) -> FoundSessio
         requests=len(requests), billed_requests=len(counts), read_tokens=sum(counts) if counts else None,
         paid_again_tokens=tokens["waste"] if counts else None, paid_again_dollars=summed(paid),
         unexplained_tokens=tokens["unattributable"] if counts else None,
+        dollars=summed(request.spent.total for request in requests if request.spent is not None),
+        recorded_dollars=summed(request.recorded.dollars for request in requests if request.recorded is not None),
     )  # fmt: skip
 
 

@@ -1,0 +1,76 @@
+"""Costs that logs state themselves, beside lore's own prices."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.running import lore, put
+from formats.copilot import plain
+from formats.pi import Pages
+
+ALL = ("--since", "2020-01-01")
+
+
+def pi_log():
+    """Requests of gpt-5.6-sol, of which pi logs no writes to the cache, at $0.10 each; one without any tokens."""
+    gpt = {"api": "openai-codex-responses", "model": "gpt-5.6-sol"}
+    made = Pages()
+    made.number = 20_000_000  # a time at which the model has a price
+    made.user("look").answer("a", bill=(10_000, 0, 0, 100), **gpt)
+    made.user("more").answer("b", bill=(1_000, 10_000, 0, 100), **gpt)
+    made.user("stop").answer("", bill=(0, 0, 0, 0), stopReason="aborted", **gpt)
+    return put("home/.pi/agent/sessions/--w--/2026-04-08T08-00-00-000Z_s-1.jsonl", made.data())
+
+
+def copilot_log():
+    """Two requests, of 59 that the client counts."""
+    made = plain().line("session.usage_checkpoint", {"totalNanoAiu": 500_000_000_000, "totalPremiumRequests": 1})
+    made.shutdown(claude_sonnet_5=(59, 900_000, 800_000, 0, 9_000))
+    made.lines[-1]["data"] |= {"totalNanoAiu": 1_565_000_000_000, "totalPremiumRequests": 3}
+    return put("home/.copilot/session-state/s-1/events.jsonl", made.data())
+
+
+def test_overview_shows_cost_as_recorded_by_agent():
+    pi_log(), copilot_log()
+    shown = " ".join(lore(*ALL).out.split())
+    assert "as recorded pi $0.20 for 2 requests" in shown
+    assert "$15.65 for 59 requests, premium requests: 3" in shown
+
+
+def test_overview_prices_missing_writes_as_lower_bound():
+    pi_log()
+    total = lore(*ALL, "--json").json["total"]
+    assert (total["requests"], total["at_least"], total["unpriced"], total["unbilled"]) == (3, 2, 0, 1)
+    assert total["dollars"] == pytest.approx((11_000 * 4 + 10_000 * 0.4 + 200 * 24) / 1e6, abs=0.01)
+    assert "at least $0.0" in lore(*ALL).out
+
+
+def test_overview_counts_output_alone_as_no_usage():
+    copilot_log()
+    total = lore(*ALL, "--json").json["total"]
+    assert (total["requests"], total["unbilled"], total["unpriced"], total["recorded_dollars"]) == (2, 2, 0, 15.65)
+
+
+def test_sessions_shows_recorded_cost_that_differs():
+    copilot_log()
+    assert lore("sessions", "--json").json["sessions"][0]["recorded_dollars"] == 15.65
+    assert "cost: unknown by lore's prices, $15.65 as recorded" in lore("sessions").out
+
+
+def test_check_and_simulate_show_recorded_cost():
+    path = pi_log()
+    assert "cost as recorded: $0.20" in lore("check", "-v", path).out
+    assert "cost as recorded" not in lore("check", path).out
+    assert lore("check", "--json", path).json["summary"]["recorded_dollars"] == 0.2
+    assert "cost: billed at least $0.0" in lore("simulate", path).out
+    cost = lore("simulate", "--json", path).json["totals"]["cost"]
+    assert (cost["recorded"], cost["at_least"]) == (0.2, True)
+
+
+def test_check_counts_recorded_cost_of_copies_once(tmp_path):
+    first, second = put("a/1.jsonl", pi_bytes()), put("a/2.jsonl", pi_bytes())
+    assert lore("check", "--json", first, second).json["summary"]["recorded_dollars"] == 0.1
+
+
+def pi_bytes():
+    return Pages().user("look").answer("a").data()
