@@ -48,6 +48,28 @@ def test_a_lone_surrogate_that_the_recorder_wrote_stays_an_escape():
     assert b'"content":"\\ud83d"' in exchange(request=Content(raw, "text")).body
 
 
+@pytest.mark.parametrize(
+    ("status", "answer", "quote"),
+    [
+        (400, {"error": {"message": "temperature is too high"}}, " (HTTP 400): temperature is too high"),
+        (403, {"error": "no such key: sk-ant-api03-" + "k" * 40}, " (HTTP 403): no such key: sk-a" + "*" * 49),
+        (404, {"Message": "x" * 400}, " (HTTP 404): " + "x" * 300 + "…"),
+        (422, [{"error": {"status": "INVALID", "message": "line\none"}}], " (HTTP 422): line one"),
+        (413, "Payload too large", " (HTTP 413): Payload too large"),
+    ],
+)
+def test_refusal_quotes_the_answer_masked_and_shortened(status, answer, quote):
+    response = text(answer) if isinstance(answer, str) else content_of(dumps(answer))
+    sent, refused = judged(status=status, response=response)
+    assert sent.call.status == status
+    assert (refused.code, refused.message) == ("LORE231", "api.anthropic.com/v1/messages refused a request" + quote)
+
+
+@pytest.mark.parametrize("status", [200, 408, 429, 529])
+def test_requests_sent_again_are_no_refusals(status):
+    assert len(judged(status=status, response=text("busy"))) == 1
+
+
 @pytest.mark.parametrize("method", ["GET", "OPTIONS", "DELETE"])
 def test_what_asks_nothing_is_passed_over(method):
     assert judged(method=method) == []

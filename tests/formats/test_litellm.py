@@ -9,8 +9,9 @@ import pytest
 from formats.captures import codes, exchanges, fixture
 from lore.formats.captures.litellm import LiteLLM
 from lore.formats.registry import recognise
+from lore.model.codes import Problem
 from lore.model.events import Usage
-from lore.testing import ReaderContract
+from lore.testing import ReaderContract, everything
 from model.making import body, dumps
 
 LINES, LIST = fixture("litellm/stable.jsonl"), fixture("litellm/breaks.json")
@@ -34,6 +35,15 @@ def only(**more):
     found = exchanges(LiteLLM, payload(**more))
     assert len(found) == 1
     return found[0]
+
+
+def test_failed_payload_quotes_its_error():
+    error = {"error_code": "404", "error_message": "model m does not exist"}
+    (found,) = (
+        one.value for one in everything(LiteLLM(), payload(status="failure", error_information=error))
+        if isinstance(one.value, Problem)
+    )  # fmt: skip
+    assert found.message == "the API refused a request (HTTP 404): model m does not exist"
 
 
 @pytest.mark.parametrize("sample", [LINES, LIST, ONE])

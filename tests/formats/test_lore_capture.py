@@ -12,6 +12,7 @@ import zstandard
 
 from formats.captures import codes, exchanges
 from formats.test_captures import fixtures
+from lore.cli.main import main
 from lore.formats.captures import lore_capture
 from lore.formats.captures.lore_capture import LoreCapture
 from lore.formats.registry import recognise
@@ -59,6 +60,16 @@ class TestContract(ReaderContract):
         OPENING + request() + OPENING + request()[:-20],
         OPENING,
     )
+
+
+def test_capture_of_unreachable_server_reports_failed_calls(tmp_path, capsys):
+    reason = "no answer from the upstream: name not known"
+    failed = request(body=b"", ended=reason) + line_of({"call": "a-1", "part": "response", "ended": reason})
+    (tmp_path / "calls.jsonl").write_bytes(OPENING + failed + failed)
+    assert main(["check", str(tmp_path / "calls.jsonl"), "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["findings"]
+    message = f"a request to api.anthropic.com/v1/messages failed: {reason} (and 1 more like it)"
+    assert (found["code"], found["line"], found["message"]) == ("LORE231", 2, message)
 
 
 def test_a_capture_is_recognised_and_a_call_is_read_to_the_byte():

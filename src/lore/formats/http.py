@@ -50,7 +50,7 @@ Headers: TypeAlias = dict[str, str]  # names in lower case
 
 _ASKING = ("POST", "WEBSOCKET", "")
 # Where models answer, and where their answer is only counted; the ends of paths, of all providers and gateways.
-_ENDPOINT = pattern(
+ENDPOINT = pattern(
     r"/(?:messages|chat/completions|responses|converse(?:-stream)?|invoke(?:-with-response-stream)?"
     r"|messages/count_tokens|responses/input_tokens)/?$"
     r"|:(?:generateContent|streamGenerateContent|countTokens|rawPredict|streamRawPredict)$"
@@ -95,7 +95,7 @@ def exchanges_of(http: Http) -> list[Judged]:
     if http.method.upper() not in _ASKING:
         return []
     endpoint = endpoint_of(http.url, http.headers)
-    sent = _ENDPOINT.search(endpoint) is not None
+    sent = ENDPOINT.search(endpoint) is not None
     if not sent and _OTHER.search(endpoint):
         return []
     try:
@@ -126,7 +126,41 @@ def exchanges_of(http: Http) -> list[Judged]:
         answer.verdict, began if http.at is None else http.answered, answer.response_id, answer.output, call,
         http.ended,
     )  # fmt: skip
+    if (failed := refusal(endpoint, http.status, http.response, call.purpose)) is not None:
+        found.append(failed)
     return [exchange, *found]
+
+
+_REFUSED = range(400, 500)
+_REPEATED = (408, 429)  # timeouts and rate limits: clients send these requests again, unchanged
+_QUOTED = 300  # characters of an answer
+
+
+def refusal(endpoint: str, status: int | None, response: Content, purpose: str = "") -> Problem | None:
+    """Return what an API said when it refused a request; None if it did not, or only would not count its tokens."""
+    if status not in _REFUSED or status in _REPEATED or purpose == "count_tokens":
+        return None
+    try:
+        body = opened(response)
+    except ContentError:
+        body = b""
+    said = " ".join(mask(_error_in(body)).split())
+    quote = said if len(said) <= _QUOTED else said[:_QUOTED] + "…"
+    asked = endpoint or "the API"
+    return Problem(Code.CALL_FAILED, f"{asked} refused a request (HTTP {status})" + (f": {quote}" if quote else ""))
+
+
+def _error_in(body: bytes) -> str:
+    """Return the message in the body of a refusal; the body itself if it is of an unknown shape."""
+    for _ in range(3):
+        members = raw_members(first_element(body) if body[:1] == b"[" else body) or {}
+        found = next((members[key] for key in ("error", "message", "Message", "detail") if key in members), b"")
+        if found[:1] == b'"':
+            return text_of(found)
+        if found[:1] not in (b"{", b"["):
+            break
+        body = found
+    return body[: 8 * _QUOTED].decode("utf-8", "replace")
 
 
 def _unread(http: Http, endpoint: str, reason: str, *, large: bool = False) -> Problem:

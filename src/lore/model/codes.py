@@ -150,6 +150,7 @@ class Code(StrEnum):
     CONTENT_NOT_RECORDED = "LORE228"
     FIELDS_FILLED_IN = "LORE229"
     ENGINES_MIXED = "LORE230"
+    CALL_FAILED = "LORE231"
     # LORE3xx, predictions against usage
     BILLED_READ_FELL = "LORE301"
     VERDICT_DISAGREES = "LORE302"

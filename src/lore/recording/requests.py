@@ -61,6 +61,7 @@ UNREADABLE = (
     Code.ARCHIVE_REFUSED,
     Code.BODY_CUT,
     Code.CONTENT_NOT_RECORDED,
+    Code.CALL_FAILED,
 )
 
 

@@ -22,8 +22,9 @@ from lore.formats.bills import billed_of
 from lore.formats.bounds import is_crowded, too_many
 from lore.formats.contents import Content, body_text, kept
 from lore.formats.folders import PackHeader, PackMember, PackReader, placed
-from lore.formats.http import ASKED, call_of, content_answer, endpoint_of, headers_of, is_body, status_of
+from lore.formats.http import ASKED, call_of, content_answer, endpoint_of, headers_of, is_body, refusal, status_of
 from lore.formats.lines import Line, Lines, RecordReader, ShortLines, fault, problem, split_joined
+from lore.formats.lines import placed as at_line
 from lore.formats.plain_chat import signs
 from lore.formats.values import text_in
 from lore.model.canonical import text_of
@@ -31,7 +32,7 @@ from lore.model.codes import Code, Problem
 from lore.model.events import MAIN
 from lore.model.jsonslice import Sliced, raw_members, sliced_members
 from lore.model.times import decode_time
-from lore.model.turn import ContentForm, Exchange
+from lore.model.turn import Exchange
 
 
 class Bodies(RecordReader):
@@ -82,7 +83,11 @@ class Bodies(RecordReader):
         if self._known is not None and self._known == text:
             text, self._known = self._known, None
         exchange = _exchange(text)
-        return None if exchange is None else [Read(exchange, line.number, line.byte)]
+        if exchange is None:
+            return None
+        call = exchange.call
+        failed = call.status and refusal(call.endpoint, call.status, _response(raw_members(text) or {}), call.purpose)
+        return [at_line(value, line) for value in (exchange, failed) if value]
 
     def _odd(self, line: Line) -> list[Read]:
         return [problem(Code.REQUEST_NOT_JUDGED, "a record without a request body that lore knows", line)]
@@ -181,15 +186,17 @@ def _key_in(record: dict[str, bytes]) -> str:
 
 
 def _answer(record: dict[str, bytes]) -> ParsedAnswer:
-    """Read what a record says of its response: the response, whole or streamed, and the usage beside it."""
+    """Return what a record says of its response; the usage next to a response outweighs the usage in it."""
+    found = content_answer(_response(record))
+    usage = billed_of(next((record[key] for key in _USAGE if record.get(key, b"null") != b"null"), b"null"))
+    return found if usage is None else replace(found, usage=usage)
+
+
+def _response(record: dict[str, bytes]) -> Content:
     response = record.get("response", record.get("response_body", b"null"))
     if response in _NONE:
         response = record.get("response_sse", b"null")
-    form: ContentForm = "text" if response[:1] == b'"' else "events" if response[:1] == b"[" else "json"
-    found = content_answer(Content(response, form))
-    beside = next((record[key] for key in _USAGE if record.get(key, b"null") != b"null"), b"null")
-    usage = billed_of(beside)
-    return found if usage is None else replace(found, usage=usage)
+    return Content(response, "text" if response[:1] == b'"' else "events" if response[:1] == b"[" else "json")
 
 
 _NONE = (b"null", b'""')

@@ -13,9 +13,9 @@ from typing import ClassVar
 
 from lore.formats.answers import answer_in, call_answered
 from lore.formats.bills import billed_of
-from lore.formats.contents import RecordedBody, body_of, kept, object_of, unescaped
+from lore.formats.contents import Content, RecordedBody, body_of, kept, object_of, unescaped
 from lore.formats.folders import PackMember, PackReader
-from lore.formats.http import status_of
+from lore.formats.http import refusal, status_of
 from lore.formats.lines import Line, RecordReader, first_records
 from lore.model.canonical import decode, text_of
 from lore.model.codes import Code, Problem
@@ -43,7 +43,13 @@ class LiteLLM(RecordReader):
     def _values(self, data: bytes, line: Line) -> list[Exchange | Problem]:
         record = raw_members(data) or {}
         record = raw_members(record.get("standard_logging_object", b"null")) or record
-        return [found for found in [exchange_of(record)] if found is not None]
+        found = exchange_of(record)
+        if not isinstance(found, Exchange) or found.call.status is None:
+            return [] if found is None else [found]
+        errors = (raw_members(side.get("error_information", b"null")) or {} for side in _sides(record))
+        said = next((error["error_message"] for error in errors if "error_message" in error), b"")
+        failed = refusal(found.call.endpoint, found.call.status, Content(said, "text"))
+        return [found] if failed is None else [found, failed]
 
 
 class Completions(PackReader):
@@ -91,7 +97,7 @@ def exchange_of(record: dict[str, bytes]) -> Exchange | Problem | None:
     return Exchange(
         sent.body, sent.fidelity, at, _usage(record, response, metadata), answered=began,
         response_id=answer.response_id, output=answer.output,
-        call=call_answered(_call(record, metadata), answer), ended=decode_time(record.get("endTime", b"null")),
+        call=call_answered(_call(record), answer), ended=decode_time(record.get("endTime", b"null")),
     )  # fmt: skip
 
 
@@ -141,9 +147,14 @@ _SUMS = ("prompt_tokens", "completion_tokens", "prompt_tokens_details", "cache_c
          "cache_read_input_tokens")  # fmt: skip
 
 
-def _call(record: dict[str, bytes], metadata: dict[str, bytes]) -> Call:
-    """Return the session, the endpoint and, of a call that failed, the status, where LiteLLM says them."""
-    sides = (record, metadata)
+def _sides(record: dict[str, bytes]) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """Return a payload and its metadata: either may hold session and error."""
+    return record, raw_members(record.get("metadata", b"null")) or {}
+
+
+def _call(record: dict[str, bytes]) -> Call:
+    """Return session, endpoint and deployment of a call, and the status of one that failed."""
+    sides = _sides(record)
     session = next((text_of(side[key]) for side in sides for key in _SESSION if side.get(key, b"")[:1] == b'"'), "")
     base = record.get("api_base", b"")
     endpoint = text_of(base).rpartition("://")[2].partition("?")[0].rstrip("/") if base[:1] == b'"' else ""

@@ -24,18 +24,19 @@ from msgspec import Struct
 from lore.formats.base import Read
 from lore.formats.bounds import is_crowded, too_many
 from lore.formats.contents import NO_CONTENT, Content, unescaped
-from lore.formats.http import Http, Judged, exchanges_of, headers_of, status_of
+from lore.formats.http import ENDPOINT, Http, Judged, endpoint_of, exchanges_of, headers_of, status_of
 from lore.formats.lines import Line, LineReader, each, placed, problem
 from lore.formats.values import text_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.jsonslice import array, raw_members
 from lore.model.limits import BODY_BYTES, CAPTURED_BYTES, CAPTURED_CALLS
-from lore.model.mask import cut_masked
+from lore.model.mask import cut_masked, mask
 from lore.model.times import decode_time
 
 NAME = "lore-capture"
 VERSION = 1
+_NOT_WRITTEN = "not written whole"  # how a side ends whose records could not be written, as on a full disk
 
 
 class _Side(Struct):
@@ -100,14 +101,14 @@ class LoreCapture(LineReader):
         if "ended" in members:
             del self._calls[name]
             self._held -= call.size
-            yield problem(Code.UNKNOWN_RECORD, "a request was not sent whole; it is passed over", line)
+            yield _failed_request(members, line)
         while self._held > CAPTURED_BYTES or len(self._calls) > CAPTURED_CALLS:
             yield from self._close(next(iter(self._calls)))
 
     def _answered(self, name: str, members: dict[str, bytes], line: Line) -> Iterator[Read]:
         call = self._calls.get(name)
         if call is None and "status" not in members:
-            return  # the end of a call whose request was passed over
+            return  # the end of a call that failed before its request was recorded whole
         if call is None:
             yield problem(Code.RESPONSE_WITHOUT_REQUEST, "the request of this response is not in the capture", line)
             return
@@ -141,6 +142,14 @@ class LoreCapture(LineReader):
 
     def _rest(self) -> list[Read]:
         return [read for name in list(self._calls) for read in self._close(name)]
+
+
+def _failed_request(members: dict[str, bytes], line: Line) -> Read:
+    """Return the problem of a request that ended before its body was recorded: usually its server was not reached."""
+    reason, endpoint = text_in(members["ended"]), endpoint_of(text_in(members.get("url", b"")), {})
+    if "body" in members or reason == _NOT_WRITTEN or ENDPOINT.search(endpoint) is None:
+        return problem(Code.UNKNOWN_RECORD, "a request was not recorded whole; it is skipped", line)
+    return problem(Code.CALL_FAILED, f"a request to {endpoint} failed: {cut_masked(mask(reason), 300)}", line)
 
 
 def _without_body(members: dict[str, bytes]) -> dict[str, bytes]:

@@ -18,7 +18,7 @@ from lore.formats.bounds import is_crowded, too_many
 from lore.formats.contents import NO_CONTENT, Content, content_of
 from lore.formats.documents import Documents
 from lore.formats.http import Http, exchanges_in, headers_of, status_of
-from lore.formats.lines import Line, LineReader, each, problem
+from lore.formats.lines import Line, LineReader, each, placed, problem
 from lore.model.canonical import decode, text_of
 from lore.model.codes import Code
 from lore.model.deferred import pattern
@@ -170,7 +170,7 @@ class ProxyLines(LineReader):
         if is_crowded(line.data):
             return [problem(Code.CAPTURE_TOO_LARGE, f"a call is passed over: {too_many()}", line)]
         found = exchanges_in(line.data, _http_at)
-        return None if found is None else [Read(value, line.number, line.byte) for value in found]
+        return None if found is None else [placed(value, line) for value in found]
 
 
 def _holds_call(members: dict[str, bytes]) -> bool:
