@@ -1,7 +1,6 @@
-"""What lore assembles, lint does not blame: no body of a generated session has an error or a warning about breakpoints.
+"""Lint finds no error in assembled bodies, and no warning about breakpoints.
 
-Sessions are too short to be cached, hold what their users said, and have tools in the order given: what is told of
-sizes, of text in the system prompt and of risks is no fault of an assembler.
+Findings about sizes, texts in the system prompt and risks are allowed: generated sessions are short and hold any text.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from lore.run.dated import PACKAGED
 MODELS = {"anthropic": "claude-opus-5", "bedrock": "anthropic.claude-opus-5-v1:0", "openai-chat": "gpt-5.6",
           "openai-responses": "gpt-5.6", "gemini": "gemini-2.5-pro"}  # fmt: skip
 TTLS = [("1h", "1h"), ("1h", "5m"), ("5m", "5m")]
-# About how much is said, and by whom: not about where an assembler put it.
+# Findings about sizes and texts, not about the assembler.
 OF_CONTENT = {"LORE114", "LORE151", "LORE153", "LORE182", "LORE306"}
 
 
@@ -37,7 +36,7 @@ def linter():
 @pytest.mark.parametrize("dialect", MODELS)
 @settings(max_examples=20)
 @given(script=scripts(max_size=8), ttls=st.sampled_from(TTLS))
-def test_no_assembled_body_breaks_a_law_of_requests(dialect, script, ttls):
+def test_assembled_bodies_pass_lint(dialect, script, ttls):
     rules = Rules(head_ttl=ttls[0], ttl=ttls[1])
     for played in Agent(dialect, rules, model=MODELS[dialect]).play(script).turns:
         prompt = DIALECTS[dialect].parse(played.body, "wire", Memo())
@@ -50,7 +49,7 @@ def test_no_assembled_body_breaks_a_law_of_requests(dialect, script, ttls):
 
 @settings(max_examples=60)
 @given(bodies(), st.sets(st.integers(0, 12), max_size=6))
-def test_any_body_gets_an_answer_and_every_finding_a_place(body, places):
+def test_lint_findings_of_any_body_have_places(body, places):
     body = with_breakpoints(body, {place for place in places if place < len(places_for_breakpoints(body))})
     raw = json.dumps(body).encode()
     dialect = dialect_of(raw)

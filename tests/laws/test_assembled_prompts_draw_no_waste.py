@@ -1,7 +1,7 @@
-"""What lore assembles, lore does not blame: its prompts as plain bodies, without a word of where they come from.
+"""`lore check` finds no waste in assembled bodies.
 
-The bodies of all turns of a session in one recording, as a provider was sent them: a tail is found to be replaced, a
-compaction by its summary. What the session itself did to its prefix stays what it is.
+All bodies of a session are one recording of plain requests. The replaced tail and the compaction have to be found in
+their bytes. Changes that the session itself asked for remain findings.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from lore.run.assembling import AssembledAll
 from lore.run.checking.check import check
 
 SESSIONS = sorted((ROOT / "fixtures" / "sessions").glob("*.jsonl"))
-# The user of this session gave it another tool when it had begun: the log says so, bodies show it as what it costs.
+# The user of this session added a tool: the log records it, in bodies it is waste.
 ASKED_FOR = {"changed_session": {"LORE103"}}
-# These sessions are so short that no cache holds their prompts.
+# These sessions are too short to be cached.
 SHORT = {"LORE306"}
 
 
 def written(path, dialect, tail):
-    """The bodies of a session, one a line, each as it would be sent."""
+    """Return the bodies of a session as they would be sent, one a line."""
     lines = AssembledAll(Name(str(path)), Options(dialect=dialect, policy=tail), full=True).lines()
     return b"".join(raw_members(line)["body"] + b"\n" for line in lines)
 
 
 def judged(log, dialect, tail, folder):
-    """What `lore check` says of the bodies of a session."""
+    """Return the result of `lore check` on the bodies of a session."""
     recording = folder / "bodies.jsonl"
     recording.write_bytes(written(log, dialect, tail))
     return check([str(recording)], Budgets(), Options()).result
@@ -54,15 +54,14 @@ def test_assembled_bodies_draw_no_waste(path, dialect, tail, tmp_path):
     assert result.summary.unattributable == 0
 
 
-def test_a_tail_behind_the_first_message_is_found(tmp_path):
-    """Each tail of a session is a remark of its own: none of them breaks a cache."""
+def test_tail_after_first_message_is_noted(tmp_path):
     result = judged(ROOT / "fixtures" / "sessions" / "plain.jsonl", "anthropic", "user", tmp_path)
     assert [one.turn for one in result.findings if one.code == "LORE156"] == list(range(2, result.summary.turns + 1))
     assert result.summary.breaks == 0
 
 
 @pytest.mark.parametrize("tail", POLICIES)
-def test_the_commands_themselves_do_it(tail, desk):
+def test_assembled_bodies_pass_check_command(tail, desk):
     log = str(ROOT / "fixtures" / "sessions" / "tool_loop.jsonl")
     made = lore("assemble", log, "--all", "--full", "--tail", tail).lines
     (desk / "bodies.jsonl").write_text("".join(json.dumps(one["body"]) + "\n" for one in made))

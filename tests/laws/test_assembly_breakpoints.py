@@ -1,5 +1,5 @@
-"""Assembly, law: at most four breakpoints; without a reset the last breakpoint of the turn before is a breakpoint
-again; never on the tail, on empty text or on thinking; the longer-lived ones first."""
+"""Laws of breakpoints in assembled prompts: at most four; the last one is set again in the next turn; none on the tail,
+on empty text or on thinking; longer lifetimes come first."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_at_most_four_breakpoints_in_order(script, setup, model):
 
 
 @given(scripts(), setups, models)
-def test_the_last_breakpoint_of_the_turn_before_is_a_breakpoint_again(script, setup, model):
+def test_last_breakpoint_of_previous_turn_is_set_again(script, setup, model):
     last = {}
     for turn in _played(script, setup, model).turns:
         before = last.get(turn.chain)
@@ -43,7 +43,7 @@ def test_the_last_breakpoint_of_the_turn_before_is_a_breakpoint_again(script, se
 
 
 @given(scripts(), setups, models)
-def test_no_breakpoint_stands_on_the_tail_on_empty_text_or_on_thinking(script, setup, model):
+def test_breakpoints_avoid_tail_empty_text_and_thinking(script, setup, model):
     for turn in _played(script, setup, model).turns:
         for position in turn.prompt.breakpoints:
             segment = turn.prompt.segment_at(position)
@@ -54,7 +54,7 @@ def test_no_breakpoint_stands_on_the_tail_on_empty_text_or_on_thinking(script, s
 
 
 @given(scripts(), setups, st.sampled_from(WITH_BREAKPOINTS))
-def test_the_end_of_what_was_said_has_a_breakpoint(script, setup, dialect_and_model):
+def test_last_message_has_breakpoint(script, setup, dialect_and_model):
     dialect, model = dialect_and_model
     steps = [one for one in script if one[0] != "change" or "model" not in one[2]]
     for turn in Agent(dialect, setup[1], model=model).play(steps).turns:
@@ -65,7 +65,7 @@ def test_the_end_of_what_was_said_has_a_breakpoint(script, setup, dialect_and_mo
 
 
 def _may_carry(dialect, segment):
-    """Anything but thinking and empty text; at OpenAI's only what is said to the model, results apart in Chat."""
+    """Return whether a segment may carry a breakpoint in this dialect."""
     if segment.kind == "envelope" or (dialect in shapes.ITEMS and segment.origin == "assistant"):
         return False
     if dialect == "openai-chat" and segment.origin == "tool":

@@ -1,4 +1,4 @@
-"""Assembly, law: budgets hold, counted with a real vocabulary; cuts split no code point, escape or grapheme."""
+"""Laws of budgets in assembled prompts, counted with a real vocabulary; cuts split no code point or grapheme."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def tokens(text: str) -> int:
 
 
 @pytest.mark.parametrize("name", PROSE)
-def test_the_estimate_errs_high_on_ordinary_text(name):
+def test_estimate_is_at_least_real_count(name):
     text = (PROSE[name] * 20).strip()
     assert estimate(text) >= tokens(text)
 
 
 @given(facts, st.sampled_from([20, 60, 400]))
-def test_the_entries_of_a_delta_keep_to_the_budget(found, budget):
+def test_delta_entries_keep_to_budget(found, budget):
     text = delta_text("s", News(changed=tuple(found)), shown_ids([fact.id for fact in found], {}), budget).text
     kept = [part for part in text.split("\n\n## ") if part.startswith(HEADING[3:])]
     assert all(tokens("## " + part) <= budget for part in kept)
@@ -79,7 +79,7 @@ def test_later_deltas_deliver_what_did_not_fit(found, budget):
 
 
 @given(facts)
-def test_a_delta_is_bounded_whatever_it_tells(found):
+def test_delta_is_bounded(found):
     grown = tuple(Fact(one.id, one.category, one.title * 50, one.content * 50) for one in found)
     text = delta_text("s", News(changed=grown), shown_ids([one.id for one in grown], {}), 400).text
     assert len(text) <= 400 * 8 + 3 * (500 + 500 + 60) * 3 + 12 * 50 + 300
@@ -87,7 +87,7 @@ def test_a_delta_is_bounded_whatever_it_tells(found):
 
 @given(st.text(alphabet=st.sampled_from([*"ab \u0301\u200d\ud83d", "\U0001f469", "\U0001f1e9", "\r", "\n", "\uac00"])),
        st.integers(0, 12))  # fmt: skip
-def test_a_cut_falls_between_graphemes_and_takes_as_many_as_fit(text, limit):
+def test_cut_keeps_as_many_graphemes_as_fit(text, limit):
     clusters, size = regex.findall(r"\X", text), 0
     for cluster in clusters:
         if size + len(cluster) > limit:
@@ -97,8 +97,8 @@ def test_a_cut_falls_between_graphemes_and_takes_as_many_as_fit(text, limit):
 
 
 @pytest.mark.parametrize("size", range(895, 905))
-def test_the_first_entry_is_cut_at_a_whole_grapheme(size):
-    """The 900-character cut of the system that did this before could split an emoji."""
+def test_first_entry_is_cut_at_grapheme(size):
+    """Entries are cut at 900 characters, which may fall inside an emoji."""
     agent = Agent(rules=Rules(knowledge_tokens=2000))
     agent.user()
     agent.turn()

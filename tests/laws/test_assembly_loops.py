@@ -1,6 +1,6 @@
-"""Assembly, law: a long tool loop hears of what is new, and nothing that was sent moves for it.
+"""Laws of news in long tool loops: they are sent during the loop, and nothing that was sent moves.
 
-What is told stands behind the last results, in their message; the log may hold it, hold it further on, or have lost it.
+News are in the message of the last results. The log may hold their delta, hold it at a later place, or have lost it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _shapes = st.tuples(
 
 
 def looped(rounds, shape, *, restarts=True):
-    """An agent after a loop: calls, news, now and then something else, a turn; once more for each round."""
+    """Return an agent after a loop; each round is calls, news, perhaps another action, and a turn."""
     agent = Agent(*shape)
     agent.know("abcdef1", "zero")
     agent.user()
@@ -48,7 +48,7 @@ def looped(rounds, shape, *, restarts=True):
             if restarts:
                 agent.restart(besides)
         elif besides == "peek":
-            agent.session.assembled()  # what came since is rendered before anybody knows of what is told behind it
+            agent.session.assembled()  # renders the results before news follow them
         elif besides:
             getattr(agent, besides)()
         agent.turn({"current_time": str(len(agent.turns))})
@@ -56,7 +56,7 @@ def looped(rounds, shape, *, restarts=True):
 
 
 @given(st.lists(_rounds, min_size=3, max_size=12), _shapes)
-def test_a_turn_of_a_loop_up_to_its_tail_is_a_prefix_of_the_next(rounds, shape):
+def test_turn_of_loop_is_prefix_of_next(rounds, shape):
     turns = looped(rounds, shape).turns
     for before, turn in zip(turns, turns[1:], strict=False):
         if not turn.entitled:  # the ninth delta is a reset
@@ -64,35 +64,35 @@ def test_a_turn_of_a_loop_up_to_its_tail_is_a_prefix_of_the_next(rounds, shape):
 
 
 @given(st.lists(_rounds, min_size=3, max_size=12), _shapes)
-def test_a_loop_is_the_same_whatever_its_log_holds(rounds, shape):
-    """Restarted from a dump, from its log, from a log that lost what was derived, or never."""
+def test_restarted_loop_sends_same_bytes(rounds, shape):
+    """The session continues from a dump, its log, a log without derived events, or in one process."""
     agent = looped(rounds, shape)
     assert [turn.body for turn in looped(rounds, shape, restarts=False).turns] == [turn.body for turn in agent.turns]
     kept = [one for one in agent.events if not is_derived(one)]
     late = [one for one in agent.events if is_derived(one) and getattr(one, "turn", None) is not None]
-    for events in (kept, [*kept, *late]):  # saved further on in the log, as `lore assemble --persist` does
+    for events in (kept, [*kept, *late]):  # derived events at the end, as `lore assemble --persist` writes them
         session = Session.restore(events, dialect=shape[0], rules=shape[1])
         again = Session.restore(agent.events, dialect=shape[0], rules=shape[1])
         assert session.write(session.assembled().prompt) == again.write(again.assembled().prompt)
 
 
 @given(st.lists(_rounds, min_size=3, max_size=12), _shapes)
-def test_a_loop_hears_of_news_no_later_and_no_more_often_than_the_setting_says(rounds, shape):
-    heard, most = expresses(dialect_named(shape[0]), IN_LOOPS), shape[1].max_loop_turns
+def test_news_enter_loop_at_configured_intervals(rounds, shape):
+    has_place, most = expresses(dialect_named(shape[0]), IN_LOOPS), shape[1].max_loop_turns
     quiet = [(calls, news, "") for calls, news, _ in rounds] + [(1, [], "")] * most
-    agent, told = looped(quiet, shape), 0
+    agent, latest = looped(quiet, shape), 0
     for number, turn in enumerate(agent.turns):
         if any(isinstance(one, e.PromptDelta) for one in turn.events):
-            assert heard
-            assert number - told >= most
-            told = number
+            assert has_place
+            assert number - latest >= most
+            latest = number
     state = agent.session.state
     signs = {name: signature(fact.title, fact.content) for name, fact in state.knowledge.items()}
-    if heard:
+    if has_place:
         assert Planner(shape[1]).stated(state.main()).changed == signs
 
 
-def test_what_was_rendered_before_news_came_is_followed_by_them():
+def test_news_follow_results_rendered_before():
     agent, plain = (news_after(20, ("anthropic", Rules(max_loop_turns=21))) for _ in range(2))
     for one in (agent, plain):
         one.calls()
@@ -103,7 +103,7 @@ def test_what_was_rendered_before_news_came_is_followed_by_them():
 
 
 def news_after(count, shape):
-    """An agent in a loop of so many turns since its user spoke, to which something new is known."""
+    """Return an agent after a loop of `count` turns, with new knowledge before the last one."""
     agent = Agent(*shape)
     agent.know("aaaaa1", "one")
     agent.user()
@@ -117,17 +117,17 @@ def news_after(count, shape):
 
 
 @pytest.mark.parametrize("dialect", dialect_names())
-def test_news_come_after_twenty_turns_and_not_before(dialect):
-    heard = expresses(dialect_named(dialect), IN_LOOPS)
+def test_news_enter_loop_after_twenty_turns(dialect):
+    has_place = expresses(dialect_named(dialect), IN_LOOPS)
     for count, after in ((19, False), (20, True)):
         turn = news_after(count, (dialect, Rules())).turns[-1]
-        assert bool(turn.deltas) is (after and heard)
+        assert bool(turn.deltas) is (after and has_place)
         assert all(segment.origin.endswith(AFTER_RESULTS) for segment in turn.deltas)
     assert not news_after(30, (dialect, Rules(max_loop_turns=0))).turns[-1].deltas
 
 
 @pytest.mark.parametrize("dialect", dialect_names())
-def test_what_waits_in_a_dialect_without_a_place_is_told_before_the_users_next_message(dialect):
+def test_news_without_place_precede_next_user_message(dialect):
     agent = news_after(30, (dialect, Rules()))
     agent.user("the next")
     turn = agent.turn()
@@ -136,7 +136,7 @@ def test_what_waits_in_a_dialect_without_a_place_is_told_before_the_users_next_m
         assert [origin for origin, _ in turn.texts][-2:] == ["context_injection: delta 0", "user"]
 
 
-def test_a_delta_behind_results_that_was_sent_is_moved_by_no_later_record():
+def test_later_record_cannot_move_sent_delta():
     agent = news_after(20, ("anthropic", Rules()))
     before = agent.turns[-1]
     for place in (0, 3, 10_000):
@@ -148,7 +148,7 @@ def test_a_delta_behind_results_that_was_sent_is_moved_by_no_later_record():
     assert agent.problems == [Code.UNREADABLE_DELTA] * 3
 
 
-def test_a_log_that_was_sent_to_one_dialect_is_read_in_another_without_a_place_for_it():
+def test_delta_in_loop_waits_in_other_dialect():
     agent = news_after(20, ("anthropic", Rules()))
     session = Session.restore(agent.events, dialect="template")
     assert b"two" not in session.write(session.assembled().prompt)
@@ -159,11 +159,10 @@ def test_a_log_that_was_sent_to_one_dialect_is_read_in_another_without_a_place_f
 
 
 @pytest.mark.parametrize("content", [[{"role": "assistant", "text": "hm"}], "text", [{"role": "user", "text": "a"}]])
-def test_only_the_users_role_joins_the_results(content):
+def test_only_user_role_joins_results(content):
     agent = news_after(2, ("anthropic", Rules()))
     agent.calls()
     size = len(agent.session.state.main().entries)
     selector = {"target": "messages", "insert_at": size, "behind": "results"}
     agent.do("prompt_delta", seq=7, selector=selector, content=content)
-    told = agent.turn().deltas
-    assert bool(told) is ("assistant" not in str(content))
+    assert bool(agent.turn().deltas) is ("assistant" not in str(content))

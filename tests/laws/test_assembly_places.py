@@ -1,5 +1,5 @@
-"""Assembly, law: nothing stands between a call and its result, no delta is last, and what lore adds is never read
-as a user's turn: behind a tool's result only in the message that carries it, or directly before a real user message."""
+"""Laws of places in assembled prompts: a result directly follows its call, no delta is last, and added text never reads
+as a user's turn: after a result it is in the message of the result, or directly before a real user message."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ADDED = ("context_injection: ", TAIL)
 
 @in_every_shape
 @given(scripts(), setups)
-def test_nothing_stands_between_a_call_and_its_result(script, setup):
+def test_result_directly_follows_its_call(script, setup):
     for turn in Agent(*setup).play(script).turns:
         said = [one for one in shapes.parts(setup[0], turn.body) if one.kind != "output"]
         while said:
@@ -34,7 +34,7 @@ def test_nothing_stands_between_a_call_and_its_result(script, setup):
 
 @in_every_shape
 @given(scripts(), setups)
-def test_every_call_of_the_history_is_written_once(script, setup):
+def test_every_call_is_written_once(script, setup):
     for turn in Agent(*setup).play(script).turns:
         held = [one.item for one in turn.state.chain(turn.chain).entries]
         known = [one.call_id for one in held if isinstance(one, ToolCall)]
@@ -44,7 +44,7 @@ def test_every_call_of_the_history_is_written_once(script, setup):
 
 @in_every_shape
 @given(scripts(), setups)
-def test_no_delta_and_no_persisted_context_is_last(script, setup):
+def test_delta_and_persisted_context_are_never_last(script, setup):
     for turn in Agent(*setup).play(script).turns:
         stable = [one for one in turn.prompt.messages if one.kind != "envelope"]
         origin = stable[-1].origin if stable else ""
@@ -53,8 +53,8 @@ def test_no_delta_and_no_persisted_context_is_last(script, setup):
 
 @in_every_shape
 @given(scripts(), setups)
-def test_what_lore_adds_behind_a_result_is_in_its_message_or_directly_before_the_users_own(script, setup):
-    """Where roles alternate, a delta, the user's words behind it and the results before it may be one message."""
+def test_text_added_after_result_is_no_user_turn(script, setup):
+    """If roles alternate, results, a delta and the user's words after it may be one message."""
     for turn in Agent(*setup).play(script).turns:
         said = _placed(turn)
         for at, (message, origin) in enumerate(said):
@@ -69,7 +69,7 @@ def test_what_lore_adds_behind_a_result_is_in_its_message_or_directly_before_the
 
 
 def _placed(turn):
-    """Return of each block the number of its message and its origin; a tail that speaks as the system is no user's."""
+    """Return message number and origin of each block; a tail in the system role is left out."""
     number, found = 0, []
     for one in [*turn.prompt.messages, *turn.prompt.tail]:
         if one.kind == "envelope":
@@ -81,7 +81,7 @@ def _placed(turn):
 
 @in_every_shape
 @given(scripts(), setups)
-def test_the_tail_is_last_and_nothing_else_is(script, setup):
+def test_tail_is_last(script, setup):
     for turn in Agent(*setup).play(script).turns:
         origins = [origin for origin, _ in turn.texts]
         tails = [at for at, one in enumerate(origins) if one == TAIL]

@@ -1,10 +1,11 @@
-"""Assembly, law: the same session gives the same bytes in another process, under any hash seed, locale and time zone.
+"""Law 9 for assembled sessions: the same bytes in another process, under any hash seed, locale and time zone.
 
-One process for each world plays whole sessions, and goes on with dumps and logs that this process made.
+One process for each world plays whole sessions, and continues sessions from logs that this process wrote.
 """
 
 from __future__ import annotations
 
+import base64
 import functools
 import hashlib
 import os
@@ -31,16 +32,16 @@ SCRIPT = [
 ]  # fmt: skip
 CHILD = """
 import base64, sys
-from laws.test_assembly_worlds import played, going_on
+from laws.test_assembly_worlds import played, continued
 for line in sys.stdin.read().split():
     dialect, policy, way, data = line.split(":")
-    print(dialect, policy, way, going_on(dialect, policy, way, base64.b64decode(data)))
+    print(dialect, policy, way, continued(dialect, policy, base64.b64decode(data)))
 print(played())
 """
 
 
 def played() -> str:
-    """Digest the bodies of a whole session in every dialect, under every policy."""
+    """Return the digest of all bodies of a session in every dialect, under every policy."""
     found = hashlib.sha256()
     for dialect in dialect_names():
         for policy in POLICIES:
@@ -49,8 +50,8 @@ def played() -> str:
     return found.hexdigest()
 
 
-def going_on(dialect: str, policy: str, way: str, data: bytes) -> str:
-    """Digest the next turns of a session that is given as a log."""
+def continued(dialect: str, policy: str, data: bytes) -> str:
+    """Return the digest of the next turns of a session, restored from its log."""
     agent = Agent(dialect, Rules(tail=policy))
     agent.count = 1000
     agent.turns = []
@@ -62,7 +63,7 @@ def going_on(dialect: str, policy: str, way: str, data: bytes) -> str:
 
 
 def _states():
-    """Yield sessions as an agent leaves them: its log, and a log that lost what lore had derived."""
+    """Yield logs of sessions, with and without the events that lore derived."""
     for dialect in dialect_names():
         for policy in POLICIES:
             agent = Agent(dialect, Rules(tail=policy)).play(SCRIPT)
@@ -73,8 +74,6 @@ def _states():
 
 @pytest.fixture(scope="module")
 def answers():
-    import base64  # noqa: PLC0415 - only for the way to the other process
-
     lines = "\n".join(":".join((d, p, w, base64.b64encode(data).decode())) for d, p, w, data in _states())
 
     @functools.cache
@@ -95,8 +94,8 @@ class TestWorlds:
     def test_a_whole_session_sends_the_same_bytes(self, answers, world):
         assert answers(world)[-2] == played()
 
-    def test_a_session_goes_on_with_the_same_bytes_in_another_process(self, answers, world):
-        here = {f"{d} {p}": going_on(d, p, w, data) for d, p, w, data in _states()}
+    def test_session_continues_equally_in_other_process(self, answers, world):
+        here = {f"{d} {p}": continued(d, p, data) for d, p, _, data in _states()}
         lines = [line.split() for line in answers(world)[:-2]]
         assert len(lines) == 2 * len(here)
         assert all(digest == here[f"{dialect} {policy}"] for dialect, policy, _, digest in lines)

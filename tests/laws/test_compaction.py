@@ -1,6 +1,8 @@
-"""Compaction, laws: outside its own reset history only grows; after it knowledge is pinned anew, once; a session that
-is restarted behind it sends the same bytes; nothing is lost from the log; the same gives the same; a cut keeps
-responses whole; an overflow's plan is what happens; and nothing is due without being asked for."""
+"""Laws of compaction: history only grows except for its own reset, and knowledge is pinned again after it.
+
+A restarted session sends the same bytes, the log keeps everything, a cut keeps responses whole, an overflow has the
+planned result, and nothing is due without settings.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,7 @@ def pairs(agent):
 @example(BUSY, ("anthropic", Rules(tail="persist")))
 @example(BUSY, ("openai-chat", Rules(tail="user")))
 @given(plots(), setups)
-def test_outside_a_reset_a_turn_up_to_its_tail_is_a_prefix_of_the_next(plot, setup):
+def test_turn_without_tail_is_prefix_of_next(plot, setup):
     for before, turn in pairs(Compacted(*setup).live(plot)):
         if not turn.entitled:
             assert turn.stable[: len(before.stable)] == before.stable
@@ -67,7 +69,7 @@ def test_outside_a_reset_a_turn_up_to_its_tail_is_a_prefix_of_the_next(plot, set
 
 @example(BUSY, ("anthropic", Rules(tail="persist")))
 @given(plots(), setups)
-def test_a_session_that_is_restarted_behind_a_compaction_sends_the_same_bytes(plot, setup):
+def test_restart_after_compaction_sends_same_bytes(plot, setup):
     whole, broken = Compacted(*setup).live(plot, ways=False), Compacted(*setup).live(plot)
     assert [one.body for one in broken.turns] == [one.body for one in whole.turns]
     assert [events for events, _, _ in broken.made] == [events for events, _, _ in whole.made]
@@ -75,7 +77,7 @@ def test_a_session_that_is_restarted_behind_a_compaction_sends_the_same_bytes(pl
 
 @example(BUSY, ("anthropic", Rules(tail="system")))
 @given(plots(resets=False), setups)
-def test_after_a_compaction_knowledge_is_pinned_anew_and_only_then(plot, setup):
+def test_knowledge_is_pinned_again_only_after_compaction(plot, setup):
     for before, turn in pairs(Compacted(*setup).live(plot)):
         chain, had = turn.state.chain(turn.chain), before.state.chain(turn.chain)
         if not turn.entitled:
@@ -87,13 +89,13 @@ def test_after_a_compaction_knowledge_is_pinned_anew_and_only_then(plot, setup):
 
 @example(BUSY, ("anthropic", Rules(tail="persist")))
 @given(plots(), setups)
-def test_nothing_is_lost_from_the_log(plot, setup):
+def test_compaction_only_appends_to_log(plot, setup):
     for events, before, after in Compacted(*setup).live(plot, ways=False).made:
         assert after == before + b"".join(e.encode(one) + b"\n" for one in events)
 
 
 @given(plots(max_size=2), st.integers(0, 4))
-def test_the_same_session_and_texts_give_the_same_bytes(plot, keep):
+def test_same_session_gives_same_compaction(plot, keep):
     agents = [Compacted().live(plot, ways=ways) for ways in (True, False)]
     for agent in agents:
         agent.squeeze(keep, 99)
@@ -106,7 +108,7 @@ def test_the_same_session_and_texts_give_the_same_bytes(plot, keep):
 @example(BUSY, ("anthropic", Rules(tail="persist")))
 @example(BUSY, ("openai-responses", Rules(tail="system")))
 @given(plots(resets=False), setups)
-def test_outside_context_stands_once_directly_before_a_real_user_message(plot, setup):
+def test_outside_context_directly_precedes_user_message_once(plot, setup):
     for turn in Compacted(*setup).live(plot).turns:
         texts = turn.texts
         for at, (origin, _) in enumerate(texts):
@@ -116,8 +118,8 @@ def test_outside_context_stands_once_directly_before_a_real_user_message(plot, s
             assert sum(OUTSIDE.format(number).encode() in data for _, data in texts) <= 1
 
 
-def test_outside_context_and_a_turns_own_are_both_written_into_history():
-    """They shared the number of their turn, and the second one to come was dropped."""
+def test_outside_and_own_context_are_both_persisted():
+    """Both have the number of their turn; the later one was dropped."""
     agent = Compacted("anthropic", Rules(tail="persist"))
     agent.play([("exchange", "main", {"current_time": "9:00"})] * 4)
     agent.user("back again")
@@ -139,7 +141,7 @@ keeps = st.integers(0, 8)
 
 
 @given(scripts(), keeps)
-def test_a_cut_keeps_the_last_messages_and_whole_responses(script, keep):
+def test_cut_keeps_last_messages_and_whole_responses(script, keep):
     entries = timeline(script)
     made = find_cut(entries, keep)
     if made is None:
@@ -154,7 +156,7 @@ def test_a_cut_keeps_the_last_messages_and_whole_responses(script, keep):
 
 
 @given(scripts(), keeps)
-def test_a_cut_inside_an_exchange_says_where_that_begins(script, keep):
+def test_cut_in_exchange_names_its_beginning(script, keep):
     entries = timeline(script)
     made = find_cut(entries, keep)
     if made is None or made.exchange is None:
@@ -169,9 +171,9 @@ def test_a_cut_inside_an_exchange_says_where_that_begins(script, keep):
 ODD = [("exchange", "main", None), ("compact", "main", 3), *[("exchange", "main", None)] * 3]
 
 
-@example([("loop", "main", [4], [None], []), *ODD], 20, 0)  # the parts were rounded apart, a token more than the whole
+@example([("loop", "main", [4], [None], []), *ODD], 20, 0)  # parts rounded one by one gave a token more
 @given(scripts(), st.sampled_from([20, 60, 120, 300, 900]), st.integers(0, 40))
-def test_an_overflows_plan_is_what_happens(script, window, overhead):
+def test_overflow_plan_equals_its_result(script, window, overhead):
     agent = Compacted().play(script)
     for number in range(3):
         agent.calls(2, output="result " * 400 * (number % 2))
@@ -191,7 +193,7 @@ def test_an_overflows_plan_is_what_happens(script, window, overhead):
 
 
 @given(scripts(), st.floats(0, 1e10))
-def test_nothing_is_due_without_being_asked_for(script, now):
+def test_no_trigger_is_due_without_settings(script, now):
     agent = Compacted().play(script)
     tracked = SessionActivity(agent.events).chain()
     assert find_due(tracked, agent.entries(), None, now=now, triggers=tuple(TRIGGERS)) is None
@@ -199,7 +201,7 @@ def test_nothing_is_due_without_being_asked_for(script, now):
 
 
 @given(st.lists(scripts(max_size=4), max_size=4))
-def test_an_estimate_that_is_carried_on_is_the_same_as_one_made_anew(parts):
+def test_incremental_estimate_equals_full_estimate(parts):
     agent, sizes = Compacted(), TimelineSizes()
     for script in parts:
         entries = agent.play(script).entries()
@@ -207,8 +209,8 @@ def test_an_estimate_that_is_carried_on_is_the_same_as_one_made_anew(parts):
     assert sizes.tokens_of(Vector()) == 0
 
 
-def test_a_real_recording_is_compacted_wherever_it_is_due(recording):
-    """Asked before and after every turn; what fires is applied, and the session goes on."""
+def test_due_compactions_apply_to_real_recording(recording):
+    """Before and after every turn, each due compaction is applied, and the session continues."""
     settings = Compaction(continuous_interval=2, gap_secs=600, window=60_000, summary_tokens=100)
     read, tracker, fired, applied = Options().open(str(recording)), SessionActivity(), 0, 0
     if not read.events:

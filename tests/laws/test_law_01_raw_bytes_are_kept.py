@@ -1,4 +1,4 @@
-"""Law 1. Raw bytes are kept: a segment read from a body is a slice of it; what can be sliced is not rewritten."""
+"""Law 1: raw bytes are kept. A segment of a body is a slice of it, and content is never encoded again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lore.prompt.dialects import DIALECTS, dialect_of
 
 
 def _pieces(segment):
-    """What must be a slice: all of a segment; of an envelope, or of what a breakpoint was cut out of, each member."""
+    """Return what must be a slice: a segment, or each member of an envelope or of a block with a breakpoint."""
     if segment.kind != "envelope" and segment.breakpoint is None:
         return [segment.data]
     data = b"{" + segment.data + b"}" if segment.kind == "envelope" else segment.data
@@ -34,7 +34,7 @@ def _assert_sliced(body: bytes, fidelity: str = "wire") -> None:
 
 
 @given(bodies(), styles)
-def test_every_segment_of_a_body_is_a_slice_of_it(body, style):
+def test_segments_are_slices_of_body(body, style):
     _assert_sliced(write(body, style))
 
 
@@ -47,7 +47,7 @@ def test_a_body_parsed_and_written_keeps_every_segment(body, style):
 
 
 @given(body_files())
-def test_a_body_read_from_a_file_is_a_slice_of_the_file(data):
+def test_body_is_slice_of_its_file(data):
     for read in read_all(Bodies(), data):
         if isinstance(read.value, Exchange) and b'"request"' not in data:
             assert read.value.body in data
@@ -60,7 +60,7 @@ def test_blank_lines_inside_a_body_are_kept():
 
 
 @given(lore_logs())
-def test_a_record_that_nothing_models_is_kept_to_the_byte(log):
+def test_unknown_record_is_kept_verbatim(log):
     for event in events_of(log.data):
         if isinstance(event, OpaqueEvent):
             assert bytes(event.record) in log.data
@@ -68,8 +68,8 @@ def test_a_record_that_nothing_models_is_kept_to_the_byte(log):
 
 @pytest.mark.parametrize("dialect", DIALECTS.values(), ids=list(DIALECTS))
 @given(text=texts, style=styles)
-def test_text_is_assembled_as_the_log_spells_it(dialect, text, style):
-    spelled = write(text if text.strip() else "x", style)  # what is blank is not said
+def test_text_is_assembled_as_spelled(dialect, text, style):
+    spelled = write(text if text.strip() else "x", style)  # blank text is not sent
     item = b'{"type":"user_message","uuid":"u","text":' + spelled + b"}"
     log = b'{"kind":"session_started","session_id":"s"}\n{"kind":"append","item":' + item + b"}\n"
     state = FoldedSession()
@@ -80,7 +80,7 @@ def test_text_is_assembled_as_the_log_spells_it(dialect, text, style):
 
 
 @pytest.mark.parametrize("spelled", [b"1.0", b"1e16", b"3E-05", b"18446744073709551616", b"-0.0", b'"\\ud83d"', b"{ }"])
-def test_a_calls_input_is_assembled_as_the_log_spells_it(spelled):
+def test_call_input_is_assembled_as_spelled(spelled):
     call = b'{"type":"tool_call","uuid":"t","call_id":"c","name":"n","input":{"v" :' + spelled + b"}}"
     log = b'{"kind":"session_started","session_id":"s"}\n{"kind":"append","item":' + call + b"}\n"
     state = FoldedSession()
@@ -90,7 +90,7 @@ def test_a_calls_input_is_assembled_as_the_log_spells_it(spelled):
     assert b'"input":{"v" :' + spelled + b"}" in dialect.write(Assembler(dialect).assemble(state, state.main()).prompt)
 
 
-def test_a_media_type_with_an_escaped_slash_is_written_as_it_means():
+def test_escaped_slash_in_media_type_is_decoded():
     source = b'{"type":"base64","media_type":"image\\/png","data":"aGk="}'
     content = b'[{"type":"image","source":' + source + b"}]"
     line = b'{"type":"user","uuid":"u","sessionId":"s","message":{"role":"user","content":' + content + b"}}\n"
@@ -99,7 +99,7 @@ def test_a_media_type_with_an_escaped_slash_is_written_as_it_means():
 
 
 @pytest.mark.parametrize("text", AWKWARD)
-def test_the_generator_spells_every_awkward_text_so_that_it_reads_back(text):
+def test_generated_spellings_decode_to_their_text(text):
     from lore.model.canonical import text_of  # noqa: PLC0415
 
     for escapes in ("few", "ascii", "all"):

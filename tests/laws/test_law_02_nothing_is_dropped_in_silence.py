@@ -1,4 +1,4 @@
-"""Law 2. Nothing is dropped in silence: every line of a recording becomes an event, an exchange or a problem."""
+"""Law 2: nothing is dropped silently. Every line of a recording becomes an event, an exchange or a problem."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from lore.model.codes import Problem
 from lore.model.events import Append, OpaqueEvent
 from lore.model.turn import Exchange
 
-SILENT = METADATA | {"system"}  # known lines that say nothing to the model
+SILENT = METADATA | {"system"}  # known lines that the model never sees
 
 
 def _numbers(data: bytes) -> dict[int, bytes]:
-    """The lines of a file that are not blank, by number."""
+    """Return the lines of a file that are not blank, by number."""
     lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     return {number: line for number, line in enumerate(lines, 1) if line.strip(b" \t\r")}
 
 
-def _says_something(line: bytes) -> bool:
-    """Tell whether a line of Claude Code's is one that the model could have seen."""
+def _is_content(line: bytes) -> bool:
+    """Return whether the model could have seen a line of a Claude Code log."""
     try:
         record = json.loads(line)
     except ValueError:
@@ -39,26 +39,26 @@ def _says_something(line: bytes) -> bool:
 
 
 @given(lore_logs())
-def test_every_line_of_a_lore_log_is_accounted_for(log):
+def test_every_line_of_lore_log_is_reported(log):
     assert {read.line for read in read_all(LoreLog(), log.data)} == set(_numbers(log.data))
 
 
 @given(claude_logs())
-def test_every_line_of_a_claude_code_log_that_says_something_is_accounted_for(data):
-    spoken = {number for number, line in _numbers(data).items() if _says_something(line)}
-    assert spoken - {read.line for read in read_all(ClaudeCode(), data)} == set()
+def test_every_line_of_claude_log_is_reported(data):
+    numbers = {number for number, line in _numbers(data).items() if _is_content(line)}
+    assert numbers - {read.line for read in read_all(ClaudeCode(), data)} == set()
 
 
 @pytest.mark.parametrize("content", ["5", "true", '{"a":1}', '{"type":"text","text":"hello"}'])
 @pytest.mark.parametrize("kind", ["user", "assistant"])
-def test_claude_content_of_an_unknown_shape_is_kept_and_said(kind, content):
+def test_unknown_claude_content_is_kept_and_reported(kind, content):
     line = f'{{"type":"{kind}","uuid":"u","sessionId":"s","message":{{"id":"m","content":{content}}}}}\n'.encode()
     found = [read.value for read in read_all(ClaudeCode(), line)]
     assert any(isinstance(one, Problem) for one in found)
     assert any(isinstance(one, OpaqueEvent) and bytes(one.record) == line.strip() for one in found)
 
 
-def test_an_attachment_between_a_boundary_and_its_summary_is_accounted_for():
+def test_attachment_between_boundary_and_summary_is_reported():
     lines = [
         b'{"type":"user","uuid":"u","sessionId":"s","message":{"role":"user","content":"hi"}}',
         b'{"type":"system","uuid":"b","parentUuid":null,"sessionId":"s","subtype":"compact_boundary"}',
@@ -69,14 +69,14 @@ def test_an_attachment_between_a_boundary_and_its_summary_is_accounted_for():
 
 
 @given(body_files())
-def test_every_line_of_a_body_file_is_accounted_for_or_part_of_one_body(data):
+def test_every_line_of_body_file_is_reported(data):
     found = read_all(Bodies(), data)
     whole = len(found) == 1 and isinstance(found[0].value, Exchange)
     assert whole or {read.line for read in found} == set(_numbers(data))
 
 
 @given(conversations())
-def test_a_damaged_first_line_hides_no_body_after_it(made):
+def test_damaged_first_line_hides_no_later_body(made):
     lines = [write(body) for body in made]
     data = b"\n".join([lines[0][: len(lines[0]) // 2], *lines]) + b"\n"
     found = read_all(Bodies(), data)
@@ -98,16 +98,16 @@ def test_problems_are_counted_in_reports(desk, capsys):
     assert json.loads(capsys.readouterr().out)["summary"]["problems"] == 30
 
 
-def test_every_line_of_a_recording_is_accounted_for(recording):
+def test_every_line_of_recording_is_reported(recording):
     data = recording.read_bytes()
     reader = recognise(data[: 1 << 18])()
-    spoken = {
-        number for number, line in _numbers(data).items() if not isinstance(reader, ClaudeCode) or _says_something(line)
+    numbers = {
+        number for number, line in _numbers(data).items() if not isinstance(reader, ClaudeCode) or _is_content(line)
     }
-    assert spoken - {read.line for read in read_all(reader, data)} == set()
+    assert numbers - {read.line for read in read_all(reader, data)} == set()
 
 
-def test_a_kind_spelled_with_escapes_is_known_beside_a_lone_surrogate():
+def test_escaped_kind_is_read_despite_lone_surrogate():
     item = b'{"type":"user_message","uuid":"u","text":"cut \\ud83d"}'
     header = b'{"kind":"session_started","session_id":"s"}\n'
     (read,) = read_all(LoreLog(), header + b'{"kind":"\\u0061ppend","item":' + item + b"}")[1:]

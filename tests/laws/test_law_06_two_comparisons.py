@@ -1,4 +1,4 @@
-"""Law 6. Two comparisons, wire bytes and canonical form: where only the first differs, the cause is serialisation."""
+"""Law 6: prompts are compared by bytes and by canonical form; if only bytes differ, the cause is serialisation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SPOKEN = ("anthropic", "openai-chat")  # the shapes whose messages hold text blo
 
 
 def _as_texts(body: dict) -> dict:
-    """The same body with contents of one text block written as plain strings."""
+    """Return the body with single text blocks written as plain strings."""
 
     def short(content):
         alone = isinstance(content, list) and len(content) == 1 and content[0].keys() == {"type", "text"}
@@ -55,7 +55,7 @@ def test_the_cause_of_another_spelling_is_serialisation(body, one, other):
 
 
 @given(bodies(), styles)
-def test_another_spelling_that_shows_on_the_wire_has_a_cause(body, style):
+def test_other_spelling_on_wire_has_cause(body, style):
     left, right = write(body), write(body, style)
     assume([one.data for one in _parsed(left)] != [one.data for one in _parsed(right)])
     assert _codes(left, right)
@@ -74,7 +74,7 @@ def test_another_spelling_in_the_same_order_is_lore106(style, body):
 
 
 @given(bodies(SPOKEN), styles)
-def test_a_text_and_one_block_of_it_are_lore112(body, style):
+def test_text_instead_of_one_block_is_lore112(body, style):
     short = _as_texts(body)
     assume(short != body)
     assert _codes(write(body, style), write(short, style)) == {"LORE112"}
@@ -96,7 +96,7 @@ def test_another_content_differs_in_both(body, style, data):
 
 
 @given(values, styles, styles)
-def test_all_spellings_of_a_value_have_one_canonical_form(value, one, other):
+def test_spellings_of_value_have_one_canonical_form(value, one, other):
     assert canonical(write(value, one)) == canonical(write(value, other))
 
 
@@ -110,7 +110,7 @@ def test_different_values_have_different_canonical_forms(left):
 
 
 @pytest.mark.parametrize("around", [b"%s", b'[%s,"\\ud83d"]', b"[%s,18446744073709551616]"], ids=str)
-def test_a_number_past_the_range_of_floats_is_not_null(around):
+def test_number_beyond_floats_is_not_null(around):
     assert canonical(around % b"1e999") != canonical(around % b"null")
 
 
@@ -124,11 +124,11 @@ def test_diff_prefix_shows_both_figures(desk, capsys):
     assert prompt["canonical_common_prefix_bytes"] >= prompt["common_prefix_bytes"]
 
 
-def test_the_pool_of_numbers_is_written_in_more_than_one_way():
+def test_generated_numbers_have_several_spellings():
     assert any(write(number, PLAIN) != write(number, Style(floats=1)) for number in NUMBERS)
 
 
-def test_a_recorded_body_respelled_differs_on_the_wire_only(recording):
+def test_respelled_recorded_body_differs_only_on_wire(recording):
     from helpers.strategies import read_all  # noqa: PLC0415
     from lore.formats.captures.bodies import Bodies  # noqa: PLC0415
     from lore.formats.registry import recognise  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Law 7. Breakpoints are not content: a `cache_control` that moves never changes the comparison."""
+"""Law 7: breakpoints are not content. A `cache_control` that moves never changes the comparison."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _some(draw, body) -> set[int]:
 
 
 @given(bodies(WITH_BREAKPOINTS), styles, st.booleans(), st.data())
-def test_a_body_with_breakpoints_has_the_segments_of_the_bare_one(body, style, first, data):
+def test_breakpoints_do_not_change_segments(body, style, first, data):
     bare, other = (
         _parsed(write(body, style)),
         _parsed(write(with_breakpoints(body, _some(data.draw, body), first=first), style)),
@@ -57,7 +57,7 @@ def test_moving_breakpoints_changes_no_comparison(body, style, data):
 
 
 @given(conversations(WITH_BREAKPOINTS), styles, st.data())
-def test_a_conversation_whose_breakpoint_follows_its_end_stays_one_chain(made, style, data):
+def test_moving_breakpoint_keeps_one_chain(made, style, data):
     chains, memo = Chains(), Memo()
     for body in made:
         raw = write(with_breakpoints(body, _some(data.draw, body)), style)
@@ -65,13 +65,13 @@ def test_a_conversation_whose_breakpoint_follows_its_end_stays_one_chain(made, s
 
 
 @given(bodies(WITH_BREAKPOINTS), st.data())
-def test_breakpoints_are_remembered_beside_the_bytes(body, data):
+def test_breakpoints_are_kept_apart_from_bytes(body, data):
     places = _some(data.draw, body)
     assert bool(_parsed(write(with_breakpoints(body, places))).breakpoints) == bool(places)
 
 
 @given(bodies(("anthropic", "openai-chat")), st.data())
-def test_a_breakpoint_on_a_message_is_a_breakpoint_on_its_last_segment(body, data):
+def test_message_breakpoint_is_on_last_segment(body, data):
     number = data.draw(st.integers(0, len(body["messages"]) - 1))
     messages = [
         {**one, "cache_control": CACHE_CONTROL} if n == number else one for n, one in enumerate(body["messages"])
@@ -79,7 +79,7 @@ def test_a_breakpoint_on_a_message_is_a_breakpoint_on_its_last_segment(body, dat
     assert list(_parsed(write({**body, "messages": messages}))) == list(_parsed(write(body)))
 
 
-def test_a_breakpoint_is_cut_out_of_its_own_block_not_out_of_a_copy_inside_another():
+def test_breakpoint_of_inner_copy_stays():
     block = b'{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}'
     bare = b'{"type":"text","text":"x"}'
     other = b'{"type":"custom","holds":' + block + b"}"
@@ -109,7 +109,7 @@ def test_moving_breakpoints_is_no_cache_break(desk, capsys):
     law()
 
 
-def test_diff_prefix_of_bodies_that_differ_in_breakpoints_is_identical(desk, capsys):
+def test_diff_prefix_ignores_breakpoints(desk, capsys):
     body = {
         "model": "claude-x",
         "system": [{"type": "text", "text": "s"}],
@@ -122,7 +122,7 @@ def test_diff_prefix_of_bodies_that_differ_in_breakpoints_is_identical(desk, cap
     assert (answer["relation"], answer["divergence"], answer["causes"]) == ("identical", None, [])
 
 
-def test_setting_breakpoints_anew_on_a_recorded_body_changes_no_comparison(recording):
+def test_breakpoints_on_recorded_body_change_no_comparison(recording):
     data = recording.read_bytes()
     if recognise(data[: 1 << 18]) is not Bodies:
         pytest.skip("holds events, not bodies")

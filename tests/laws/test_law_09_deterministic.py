@@ -1,4 +1,4 @@
-"""Law 9. Deterministic: the same input gives the same output bytes under any hash seed, locale and time zone."""
+"""Law 9: deterministic. The same input gives the same output under any hash seed, locale and time zone."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _fill(folder) -> None:
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory):
-    """Return what runs every command in a world, once."""
+    """Return a function that runs all commands in a world, once."""
     folder = tmp_path_factory.mktemp("worlds")
     _fill(folder / "sessions")
 
@@ -103,7 +103,7 @@ class TestWorlds:
         assert answers(world)[1] == answers("seed 0")[1]
 
 
-def test_a_recording_is_judged_the_same_twice(recording, capsys):
+def test_recording_is_judged_equally_twice(recording, capsys):
     from lore.cli.main import main  # noqa: PLC0415
 
     answers = []

@@ -1,7 +1,4 @@
-"""Law 9. Deterministic: every fixture is judged to the same bytes under any hash seed, locale and time zone.
-
-One process for each world runs all commands; a real recording is among them where there is one.
-"""
+"""Law 9 for all fixtures, and for a real recording if there is one: the same answers in two different worlds."""
 
 from __future__ import annotations
 
@@ -17,7 +14,6 @@ from laws.test_law_09_deterministic import SCRIPT
 FIXTURES = ROOT / "fixtures"
 ASCII = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
 UTF8 = {"LC_ALL": "C.UTF-8"}
-# They differ in all: seed, locale and zone; one process runs all commands.
 WORLDS = {
     f"seed {seed}, {locale['LC_ALL']}, {zone}": {"PYTHONHASHSEED": seed, "TZ": zone, **locale}
     for seed, locale, zone in (
@@ -32,7 +28,7 @@ def _names(pattern: str) -> list[str]:
 
 
 def commands() -> list[tuple[str, ...]]:
-    """Judge everything, fold every session, compare every pair."""
+    """Return commands that check, fold and compare every fixture."""
     sessions = [*_names("sessions/*.jsonl"), *_names("claude-code/*.jsonl")]
     pairs = [f"{name}/turn" for name in _names("bodies/*/*")]
     recordings = [str(path) for path in sorted((CORPUS / "claude-code").glob("*_compact1.jsonl"))[:1]]
@@ -47,7 +43,7 @@ def commands() -> list[tuple[str, ...]]:
 
 
 def judged(world: dict[str, str]) -> tuple[bytes, bytes]:
-    """Run all commands in one world."""
+    """Return standard output and error of all commands in one world."""
     ours = ("LC_", "LANG", "PYTHONHASHSEED", "TZ")
     env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     done = subprocess.run(
@@ -59,7 +55,7 @@ def judged(world: dict[str, str]) -> tuple[bytes, bytes]:
 
 @pytest.fixture(scope="module")
 def first():
-    """What the first world answers."""
+    """Output of the commands in the first world."""
     return judged(WORLDS[FIRST])
 
 

@@ -1,4 +1,4 @@
-"""Law 9, for many files: the same bytes whatever the number of processes that judge them."""
+"""Law 9 for many files: the same answer with any number of processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ JOBS = ("1", "3")
 
 @pytest.fixture
 def folder(desk):
-    """Sessions, forks, bodies, waste, damage, things that are no recordings."""
+    """A folder of sessions, forks, bodies, damaged files and other files."""
     put_logs()
     return desk
 
@@ -33,14 +33,14 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", some([" ".join(one) for one in COMMANDS], 2))
-def test_the_answer_is_the_same_for_any_number_of_jobs(folder, command):
+def test_jobs_do_not_change_answer(folder, command):
     words, stdin = command.split(), session(session_id="piped")
     alone = lore(*words, "--jobs", "1", stdin=stdin)
     assert alone.code != 70, alone.err
     assert pooled(*words, "--jobs", "3", stdin=stdin) == alone
 
 
-def test_the_answer_is_the_same_where_more_is_found_than_is_kept(folder, monkeypatch):
+def test_jobs_do_not_change_truncated_findings(folder, monkeypatch):
     monkeypatch.setattr("lore.judge.totals.FINDINGS_KEPT", 2)
     alone = lore("check", "--json", "logs", "--jobs", "1")
     patch = "import lore.judge.totals\nlore.judge.totals.FINDINGS_KEPT = 2"
@@ -51,7 +51,7 @@ def test_the_answer_is_the_same_where_more_is_found_than_is_kept(folder, monkeyp
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="everything is readable here")
-def test_a_file_that_cannot_be_read_is_the_same_error_for_any_number_of_jobs(folder):
+def test_unreadable_file_is_same_error_with_any_jobs(folder):
     os.chmod("logs/c/3.jsonl", 0)
     answers = [pooled("check", "logs/c/0.jsonl", "logs/c/3.jsonl", "logs/f.txt", "-j", jobs) for jobs in JOBS]
     assert answers[0].code == 2
@@ -59,12 +59,12 @@ def test_a_file_that_cannot_be_read_is_the_same_error_for_any_number_of_jobs(fol
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes start another way there")
-def test_processes_that_start_anew_give_the_same_answer(folder):
+def test_spawned_processes_give_same_answer(folder):
     patch = "lore.run.checking.pool._method = lambda: 'spawn'"
     assert pooled("check", "--json", "logs", "-j", "2", patch=patch) == lore("check", "--json", "logs", "-j", "1")
 
 
-def test_large_files_are_begun_first_and_come_in_their_place(folder):
+def test_large_files_start_first_and_keep_place(folder):
     patch = "lore.run.checking.pool.LARGE, lore.run.checking.pool.AHEAD = 1000, 1"
     assert pooled("check", "--json", "logs", "-j", "2", patch=patch) == lore("check", "--json", "logs", "-j", "1")
     patch += DIES.format(name="half.jsonl", when="True")

@@ -1,4 +1,4 @@
-"""Law 10. Honest: unknown is null and never 0; fidelity travels with every figure; what is not known is not guessed."""
+"""Law 10: honest. Unknown is null, never 0; every figure has its fidelity; nothing is guessed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OTHER = {**BODY, "system": "t"}
 
 @pytest.fixture
 def answer(desk, capsys):
-    """Write files, run lore, return the JSON lines that it answers with."""
+    """A function that writes files, runs lore, and returns its JSON lines."""
 
     def run(*arguments: str, **files: bytes):
         for name, data in files.items():
@@ -43,19 +43,19 @@ def _log(*usages) -> bytes:
 
 
 @pytest.mark.parametrize("usage", [None, {}], ids=["no usage", "empty usage"])
-def test_a_fold_without_usage_says_null(answer, usage):
+def test_fold_without_usage_has_null_counts(answer, usage):
     (folded,) = answer("fold", "a.jsonl", a_jsonl=_log(usage, usage))
     assert [folded["usage"][name] for name in COUNTS] == [None] * 4
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_a_fold_knows_only_the_counts_that_were_recorded(answer, name):
+def test_fold_has_only_recorded_counts(answer, name):
     (folded,) = answer("fold", "a.jsonl", a_jsonl=_log({name: 7}, None))
     assert {one: folded["usage"][one] for one in COUNTS} == {**dict.fromkeys(COUNTS), name: 7}
 
 
 @given(any_events())
-def test_a_count_that_no_turn_recorded_is_never_summed(events):
+def test_unrecorded_count_stays_null(events):
     state = FoldedSession()
     recorded = set()
     for event in events:
@@ -67,7 +67,7 @@ def test_a_count_that_no_turn_recorded_is_never_summed(events):
             assert getattr(chain.totals, name) is None
 
 
-def test_a_closing_that_takes_its_usage_back_leaves_null():
+def test_replaced_end_without_usage_leaves_null():
     state = FoldedSession()
     for event in (
         e.TurnStarted(turn=1),
@@ -78,19 +78,19 @@ def test_a_closing_that_takes_its_usage_back_leaves_null():
     assert state.main().totals.uncached_tokens is None
 
 
-def test_a_diff_without_usage_says_null(answer):
+def test_diff_without_usage_has_null_bill(answer):
     (diff,) = answer("diff-prefix", "a.json", "b.json", a_json=write(BODY), b_json=write(OTHER))
     assert (diff["billed"], diff["verdict"]) == (None, None)
-    assert [one["confidence"] for one in diff["caches"]] == ["ceiling"]  # no time, no bill: the best case
+    assert [one["confidence"] for one in diff["caches"]] == ["ceiling"]  # without times and usage: the best case
 
 
-def test_a_diff_shows_only_the_counts_that_were_recorded(answer):
+def test_diff_shows_only_recorded_counts(answer):
     records = [write({"request": body, "usage": {"input_tokens": 5}}) for body in (BODY, OTHER)]
     (diff,) = answer("diff-prefix", "a.jsonl", a_jsonl=b"\n".join(records))
     assert diff["billed"] == {"uncached_tokens": 5, "read_tokens": None, "write_tokens": None, "output_tokens": None}
 
 
-def test_a_diff_without_tokens_says_null(answer):
+def test_diff_without_tokens_has_null_counts(answer):
     (diff,) = answer("diff-prefix", "a.json", "b.json", "--no-tokens", a_json=write(BODY), b_json=write(OTHER))
     tokens = [diff["prompt"][name] for name in ("left_tokens", "right_tokens", "common_prefix_tokens", "tokenizer")]
     assert tokens == [None] * 4
@@ -98,11 +98,11 @@ def test_a_diff_without_tokens_says_null(answer):
 
 @pytest.mark.parametrize("raw", [b"null", b"{}", b"[]", b'"x"', b'{"input_tokens":null}', b'{"input_tokens":-1}',
                                  b'{"input_tokens":true}', b'{"input_tokens":"5"}', b"{"])  # fmt: skip
-def test_usage_that_says_nothing_is_none(raw):
+def test_usage_without_counts_is_none(raw):
     assert billed_of(raw) is None
 
 
-def test_files_that_hold_no_prompt_have_no_figures(answer):
+def test_diff_of_texts_has_no_prompt_figures(answer):
     (diff,) = answer("diff-prefix", "a.txt", "b.txt", a_txt=b"one", b_txt=b"only")
     assert [diff[name] for name in ("prompt", "divergence", "billed", "reuse_ratio", "relation")] == [None] * 5
     assert diff["file"] == {"left_bytes": 3, "right_bytes": 4, "common_prefix_bytes": 2}
@@ -116,18 +116,18 @@ def test_fidelity_is_on_both_sides_of_a_diff(answer, command):
     assert (diff["left"]["fidelity"], diff["right"]["fidelity"]) == ("wire", "wire")
 
 
-def test_a_body_that_was_stored_parsed_is_not_called_wire(answer):
+def test_body_stored_as_object_is_parsed_fidelity(answer):
     records = [write({"request": body}) for body in (BODY, OTHER)]
     (diff,) = answer("diff-prefix", "a.jsonl", a_jsonl=b"\n".join(records))
     assert diff["right"]["fidelity"] == "parsed"
 
 
-def test_a_fold_says_that_it_is_reconstructed(answer):
+def test_fold_has_fidelity_reconstructed(answer):
     (folded,) = answer("fold", "a.jsonl", a_jsonl=_log(None))
     assert folded["session"]["fidelity"] == "reconstructed"
 
 
-def test_every_finding_about_a_turn_says_its_fidelity(answer):
+def test_findings_of_turn_have_fidelity(answer):
     (checked,) = answer("check", "a.jsonl", "--min-reuse", "0.99", a_jsonl=write(BODY) + b"\n" + write(OTHER))
     assert {finding["code"]: finding["fidelity"] for finding in checked["findings"]} == {
         "LORE100": "wire",
@@ -135,12 +135,12 @@ def test_every_finding_about_a_turn_says_its_fidelity(answer):
     }
 
 
-def test_every_lost_token_says_how_it_was_counted(answer):
+def test_lost_tokens_have_a_source(answer):
     (checked,) = answer("check", "a.jsonl", a_jsonl=write(BODY) + b"\n" + write(OTHER))
     assert {finding["tokens"] for finding in checked["findings"]} == {"estimated"}
 
 
-def test_a_bill_that_fell_without_a_reason_is_unattributable(answer):
+def test_fallen_read_without_cause_is_unattributable(answer):
     usage = {"read_tokens": 0, "write_tokens": 50_000}
     (checked,) = answer("check", "a.jsonl", a_jsonl=_log(usage, usage))
     assert [(one["code"], one["kind"], one["tokens"]) for one in checked["findings"]] == [
@@ -148,12 +148,12 @@ def test_a_bill_that_fell_without_a_reason_is_unattributable(answer):
     ]
 
 
-def test_a_bill_that_was_not_recorded_is_no_fall(answer):
+def test_missing_usage_is_no_finding(answer):
     (checked,) = answer("check", "a.jsonl", a_jsonl=_log({"read_tokens": 0, "write_tokens": 50_000}, None))
     assert checked["findings"] == []
 
 
-def test_findings_about_a_recording_say_their_fidelity(recording, answer):
+def test_findings_of_recording_have_fidelity(recording, answer):
     (checked,) = answer("check", str(recording))
     about_turns = [one for one in checked["findings"] if one["turn"] is not None]
     assert {one["fidelity"] for one in about_turns} <= FIDELITIES

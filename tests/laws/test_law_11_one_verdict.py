@@ -1,8 +1,8 @@
-"""Law 11. One verdict: every command, report and plugin shows the same causes of a turn, with the same cost.
+"""Law 11: one verdict. Every command, report and plugin shows the same causes of a turn, with the same cost.
 
-What `check` finds of a turn is what `simulate`, `diff-prefix`, `check --follow` and the pytest plugin say of it: code,
-kind, section, tokens lost, whether those are recorded or estimated, evidence, words. Every recording of the project is
-asked, and the real ones; small files pair by pair; and every generated fault, one of each cause in `make test`.
+`check`, `simulate`, `diff-prefix`, `check --follow` and the pytest plugin agree in code, kind, section, lost tokens and
+their source, evidence and words. Tried on every fixture, on real recordings, and on every generated fault (in
+`make test` one of each cause); of small files every pair of turns.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from lore.run.simulate import SimulateRequest, simulate
 FIXTURES = ROOT / "fixtures"
 FOLDERS = ("causes", "recordings", "sessions", "claude-code", "captures")
 OF_TURNS = ("LORE1", "LORE3")  # LORE2xx is about files, LORE4xx about runs
-LOOK_ALIKE = ("negative", "negative.jsonl")  # of a code: what `tests/test_catalogue.py` holds apart from it
-SMALL, SAMPLE = 40, 8  # turns of a file of which every pair is asked for; pairs of a longer one
+LOOK_ALIKE = ("negative", "negative.jsonl")  # of a code: recordings without it, for `tests/test_catalogue.py`
+SMALL, SAMPLE = 40, 8  # turns of a file whose pairs are all compared; pairs of a longer one
 READ = Options()
 
 
 def listed(*folders: Path) -> list[str]:
-    """The recordings below folders, each file or packed folder once."""
+    """Return the recordings in folders, each file or packed folder once."""
     every = inputs([str(folder) for folder in folders if folder.is_dir()])
     return [one.path for one in every if reader_of(one.path) is not None]
 
 
 def reader_of(path: str) -> str | None:
-    """Name the format of a file; None where it is no recording."""
+    """Return the format of a file; None if it is not a recording."""
     try:
         return READ.open(path).reader.name
     except LoreError:
@@ -60,7 +60,7 @@ def reader_of(path: str) -> str | None:
 
 
 def short(path: str) -> str:
-    """Name a case."""
+    """Return the path of a recording below its folder."""
     below = CORPUS if Path(path).is_relative_to(CORPUS) else FIXTURES
     return Path(path).relative_to(below).as_posix()
 
@@ -69,8 +69,8 @@ OWN = listed(*(FIXTURES / name for name in FOLDERS))
 REAL_CASES = recordings(map(Path, listed(CORPUS)))
 
 
-class Said(NamedTuple):
-    """What a view says of one cause."""
+class Shown(NamedTuple):
+    """A cause as a command shows it."""
 
     code: str
     kind: str
@@ -84,16 +84,16 @@ class Said(NamedTuple):
     message: str
 
 
-Verdicts = dict[tuple[str, int], Counter[Said]]
+Verdicts = dict[tuple[str, int], Counter[Shown]]
 
 
-def said(causes) -> Counter[Said]:
-    """What a view says of one turn, in any order: a command may show the leading cause first."""
-    return Counter(Said(*(getattr(one, field) for field in Said._fields)) for one in causes)
+def said(causes) -> Counter[Shown]:
+    """Count the causes of one turn, without their order: some commands show the leading cause first."""
+    return Counter(Shown(*(getattr(one, field) for field in Shown._fields)) for one in causes)
 
 
 def by_turn(findings: list[Finding]) -> Verdicts:
-    """Put findings about turns by their turns."""
+    """Return findings about turns, by turn."""
     found = defaultdict(list)
     for one in findings:
         if one.turn is not None and one.code.startswith(OF_TURNS):
@@ -102,41 +102,41 @@ def by_turn(findings: list[Finding]) -> Verdicts:
 
 
 def checked(path: str, options: Options = READ) -> Verdicts:
-    """What `lore check` says."""
+    """Return the verdicts of `lore check`."""
     return by_turn(check([path], Budgets(), options).result.findings)
 
 
 def simulated(path: str, *caches: str, options: Options = READ) -> Verdicts:
-    """What `lore simulate` says; `caches` are asked for, whoever served."""
+    """Return the verdicts of `lore simulate`, with predictions by these `caches`."""
     (result,) = simulate(SimulateRequest([path], caches), options, packaged())
     return {(one.chain, one.turn): said(one.causes) for one in result.turns if one.causes}
 
 
 def followed(path: str, options: Options = READ) -> Verdicts:
-    """What `lore check --follow` says of a log that grows no more."""
+    """Return the verdicts of `lore check --follow` on a finished log."""
     every = list(follow_check(path, Budgets(), options, [].append, wait=lambda: False))
     return by_turn([one for one in every if isinstance(one, Finding)])
 
 
-def grows(path: str, options: Options = READ) -> bool:
-    """Tell whether a recording is one that is written on: no folder or archive, in the order in which it was asked."""
+def can_grow(path: str, options: Options = READ) -> bool:
+    """Return whether `check --follow` reads a recording: a file with requests in their order, not an archive."""
     return Path(path).is_file() and not path.endswith(".eval") and not is_by_time(options.format or reader_of(path))
 
 
 def of_session(path: str, options: Options = READ) -> Verdicts:
-    """What `lore diff-prefix SESSION` says."""
+    """Return the verdicts of `lore diff-prefix SESSION`."""
     return {(one.chain, one.turn): said(one.causes) for one in compared(path, None, TurnComparison(options))}
 
 
 class Two(NamedTuple):
-    """Two turns that follow one another, as names."""
+    """Two turns that are compared."""
 
-    right: tuple[str, int]
-    names: tuple[str, str]
+    right: tuple[str, int]  # chain and number of the later one
+    names: tuple[str, str]  # of both, as `lore diff-prefix` takes them
 
 
 def pairs(path: str, options: Options = READ) -> list[Two]:
-    """Every two turns that are compared; a turn that failed is no side of a pair."""
+    """Return all pairs of turns that are compared; failed turns are in none."""
     recording = options.open(path, Problems())
     found = []
     for verdict, _ in verdicts(recording, PACKAGED.judge(), Place(path)):
@@ -148,23 +148,23 @@ def pairs(path: str, options: Options = READ) -> list[Two]:
 
 
 def sampled(every: list[Two], expected: Verdicts) -> list[Two]:
-    """All pairs of a small file; of a longer one those with causes first, then those at equal distances."""
+    """Return all pairs of a small file; of a longer one some with causes, and others at equal distances."""
     if len(every) <= SMALL:
         return every
-    told = [one for one in every if one.right in expected]
+    broken = [one for one in every if one.right in expected]
     plain = [one for one in every if one.right not in expected]
-    return [*told[:SAMPLE], *plain[:: max(1, len(plain) // SAMPLE)]][:SAMPLE]
+    return [*broken[:SAMPLE], *plain[:: max(1, len(plain) // SAMPLE)]][:SAMPLE]
 
 
-def alike(path: str, options: Options = READ) -> Verdicts:
-    """Hold the law over one recording; return what every command says."""
+def assert_agrees(path: str, options: Options = READ) -> Verdicts:
+    """Assert the law on one recording; return its verdicts."""
     try:
         every = pairs(path, options)
     except UnrecognisedError:
         pytest.skip("no recording")
     expected = checked(path, options)
     assert simulated(path, options=options) == expected
-    if grows(path, options):
+    if can_grow(path, options):
         assert followed(path, options) == expected
     rights = {one.right for one in every}
     of_pairs = {turn: causes for turn, causes in expected.items() if turn in rights}
@@ -180,21 +180,20 @@ def alike(path: str, options: Options = READ) -> Verdicts:
 @pytest.mark.parametrize("path", [
     pytest.param(path, id=short(path), marks=[pytest.mark.soak] if path.endswith(LOOK_ALIKE) else []) for path in OWN
 ])  # fmt: skip
-def test_every_command_says_the_same_of_each_turn(path):
-    alike(path)
+def test_commands_agree_on_each_turn(path):
+    assert_agrees(path)
 
 
 @pytest.mark.parametrize("path", REAL_CASES)
-def test_every_command_says_the_same_of_each_real_turn(path):
-    alike(str(path))
+def test_commands_agree_on_real_turns(path):
+    assert_agrees(str(path))
 
 
 @pytest.mark.parametrize("cache", ["anthropic", "openai"])
-def test_a_cache_that_is_asked_for_changes_no_verdict(cache, tmp_path):
-    """A prediction by another cache knows other things of a turn than the verdict rests on."""
+def test_chosen_cache_changes_no_verdict(cache, tmp_path):
     for path in [one for one in OWN if reader_of(one) in ("lore", "claude-code")]:
         assert simulated(path, cache) == checked(path), path
-    log = tmp_path / "unserved.jsonl"  # nobody knows the cache of its model
+    log = tmp_path / "unserved.jsonl"  # the cache of its model is unknown
     log.write_bytes(
         (FIXTURES / "causes/LORE158/positive.jsonl").read_bytes().replace(b"claude-sonnet-4-5", b"own-model")
     )
@@ -202,17 +201,17 @@ def test_a_cache_that_is_asked_for_changes_no_verdict(cache, tmp_path):
 
 
 def bodies(path: str) -> list[RequestEntry]:
-    """The requests of a file of bodies, as a test hands them to the plugin."""
+    """Return the requests of a file of bodies, as the pytest plugin records them."""
     return [RequestEntry(line, must=False) for line in Path(path).read_bytes().split(b"\n")]
 
 
 def is_bodies(path: str) -> bool:
-    """Tell whether a file holds request bodies, one a line."""
+    """Return whether a file holds request bodies, one a line."""
     return Path(path).is_file() and path.endswith(".jsonl") and reader_of(path) == "bodies"
 
 
-def alike_in_a_test(path: str) -> None:
-    """Hold the law between `lore check` and the plugin's judge over a file of bodies."""
+def assert_plugin_agrees(path: str) -> None:
+    """Assert that `lore check` and the pytest plugin agree on a file of bodies."""
     found = [
         one for one in check([path], Budgets(), READ).result.findings
         if one.turn is not None and one.code.startswith(OF_TURNS)
@@ -226,8 +225,8 @@ def alike_in_a_test(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [path for path in OWN if is_bodies(path)], ids=short)
-def test_the_plugin_counts_what_check_fails_by(path):
-    alike_in_a_test(path)
+def test_pytest_plugin_agrees_with_check(path):
+    assert_plugin_agrees(path)
 
 
 # generated faults
@@ -238,68 +237,67 @@ HAPPENS = {one.name: number for number, one in enumerate(EXPECTED)}
 
 @pytest.fixture
 def injected(monkeypatch) -> Options:
-    """Options that read what the catalogue of faults writes."""
+    """Options that read generated captures."""
     monkeypatch.setitem(READERS, Injected.name, Injected)
     return Options(format=Injected.name)
 
 
-def alike_with(case: Case | Happened, folder: Path, options: Options) -> set[str]:
-    """Hold the law over a capture, and over its bodies alone; return the codes that are found in the capture."""
+def assert_case_agrees(case: Case | Happened, folder: Path, options: Options) -> set[str]:
+    """Assert the law on a capture and on its bodies alone; return the codes found in the capture."""
     path, alone = folder / "capture.jsonl", folder / "bodies.jsonl"
     path.write_bytes(written(case.capture))
-    verdicts = alike(str(path), options)
+    verdicts = assert_agrees(str(path), options)
     alone.write_bytes(b"".join(spelled(case.capture, turn).encode() + b"\n" for turn in case.capture.turns))
-    alike_in_a_test(str(alone))
+    assert_plugin_agrees(str(alone))
     return {one.code for causes in verdicts.values() for one in causes}
 
 
 def first(code: str) -> Case:
-    """One case of a cause: of its first form that has a place; the causes take turns in the dialects."""
+    """Return one case of a cause, of its first form that can be injected; causes use different dialects."""
     forms = (alone(number) for number, one in enumerate(FAULTS) if one.code == code)
     cases = next(filter(None, forms))
     return cases[CODES.index(code) % len(cases)]
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_every_command_says_the_same_of_a_fault(code, injected, tmp_path):
-    assert code in alike_with(first(code), tmp_path, injected)
+def test_commands_agree_on_fault(code, injected, tmp_path):
+    assert code in assert_case_agrees(first(code), tmp_path, injected)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("code", CODES)
-def test_every_command_says_the_same_of_every_fault(code, injected, tmp_path):
+def test_commands_agree_on_every_fault(code, injected, tmp_path):
     for number, one in enumerate(FAULTS):
         for case in alone(number) if one.code == code else ():
-            assert alike_with(case, tmp_path, injected), case.name
+            assert assert_case_agrees(case, tmp_path, injected), case.name
 
 
 @pytest.mark.parametrize("name", HAPPENS)
-def test_every_command_says_the_same_of_what_is_expected(name, injected, tmp_path):
+def test_commands_agree_on_expected_event(name, injected, tmp_path):
     cases = happening(HAPPENS[name])
-    alike_with(cases[HAPPENS[name] % len(cases)], tmp_path, injected)
+    assert_case_agrees(cases[HAPPENS[name] % len(cases)], tmp_path, injected)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", HAPPENS)
-def test_every_command_says_the_same_of_all_that_is_expected(name, injected, tmp_path):
+def test_commands_agree_on_all_expected_events(name, injected, tmp_path):
     for case in happening(HAPPENS[name]):
-        alike_with(case, tmp_path, injected)
+        assert_case_agrees(case, tmp_path, injected)
 
 
 @pytest.mark.soak
-def test_every_command_says_the_same_of_two_faults_in_one_turn(injected, tmp_path):
+def test_commands_agree_on_two_faults_in_turn(injected, tmp_path):
     for case in of_two():
-        assert alike_with(case, tmp_path, injected), case.name
+        assert assert_case_agrees(case, tmp_path, injected), case.name
 
 
 @pytest.mark.parametrize("path", [
     "causes/LORE157/positive.jsonl", "causes/LORE152/positive.jsonl", "recordings/clock_in_system.jsonl",
 ])  # fmt: skip
-def test_the_command_line_says_it(path):
-    """The same through JSON, once for each command."""
+def test_json_of_commands_agrees(path):
     name = str(FIXTURES / path)
     rows = [one for one in lore("check", "-v", name, "--json").json["findings"] if one["turn"] is not None]
-    fields = Said._fields[:-2]
+    fields = Shown._fields[:-2]
     expected = Counter((one["chain"], one["turn"], *(one[field] for field in fields)) for one in rows)
     turns = lore("simulate", name, "--json").json["turns"]
     assert expected == Counter(
@@ -312,8 +310,8 @@ def test_the_command_line_says_it(path):
     )
 
 
-def test_the_rules_of_the_settings_hold_for_every_command(desk):
-    """`simulate` judged by the packaged rules where `check` took those that the settings name."""
+def test_configured_rules_hold_for_every_command(desk):
+    """`simulate` used the packaged rules, `check` those of the settings."""
     name = str(FIXTURES / "causes" / "LORE306" / "positive.jsonl")
     row = 'rule = "minimum_tokens"\nprovider = "anthropic"\nvalue = 1\nvalid_from = 2020-01-01\n'
     (desk / "own.toml").write_text(f'[[rules]]\n{row}source = "measured"\nevidence = "M"\n')

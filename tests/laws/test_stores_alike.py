@@ -1,6 +1,6 @@
-"""Laws of stores: every store answers as the one in memory does, with the same values and the same errors.
+"""Law of stores: every store answers like the one in memory, with the same values and errors.
 
-Two stores are led side by side through any calls, good and bad; one of them is closed and opened again meanwhile.
+Two stores get the same calls, valid and invalid; one of them is closed and opened again in between.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _times = st.sampled_from([None, "2026-01-01T00:00:00Z", "1999-01-01T00:00:00Z"])
 
 
 def answer(call: Callable[[], Any]) -> Any:
-    """What a call says: a value, or an error with the heads that it names."""
+    """Return the value of a call, or its error with the heads that it names."""
     try:
         found = call()
     except StoreError as error:
@@ -47,7 +47,7 @@ def answer(call: Callable[[], Any]) -> Any:
 
 
 class Alike(RuleBasedStateMachine):
-    """Memory beside another store."""
+    """Compares a store with the one in memory."""
 
     kind: ClassVar[str] = WITHOUT
 
@@ -64,7 +64,7 @@ class Alike(RuleBasedStateMachine):
         self._folder.cleanup()
 
     def both(self, call: Callable[[Store], Any]) -> Any:
-        """Ask both, and hold that they say the same."""
+        """Call both stores, and assert that they answer equally."""
         expected = answer(lambda: call(self.model))
         assert answer(lambda: call(self.subject)) == expected
         return expected
@@ -88,7 +88,7 @@ class Alike(RuleBasedStateMachine):
         removed=st.lists(st.sampled_from(["u1", "u2"]), max_size=2), at=_times, twice=st.booleans(),
     )  # fmt: skip
     def add(self, name, back, new, leaf, metadata, removed, at, twice):
-        """Add a delta behind what is stored, or behind a head of any session that was stored once."""
+        """Save a delta on the stored head, or on a head that any session once had."""
         data = answer(lambda: self.model.load(name))
         base = self.heads[-min(back, len(self.heads))] if back or isinstance(data, tuple) else data.head
         delta = SessionDelta(
@@ -107,7 +107,7 @@ class Alike(RuleBasedStateMachine):
 
     @rule(back=st.integers(1, 3), new=st.lists(_lines, max_size=2), metadata=_metadata, drop=st.booleans())
     def save(self, back, new, metadata, drop):
-        """Save what was loaded once, as it was or with more behind."""
+        """Save an earlier load, unchanged or with other events at its end."""
         if self.loaded:
             data = self.loaded[-min(back, len(self.loaded))]
             events = (*(data.events[:-1] if drop else data.events), *new)
@@ -155,7 +155,7 @@ class AlikeSqlite(Alike):
 
 
 def case_of(machine: type[Alike], examples: int) -> Any:
-    """Return the test case of a machine; files cost more than memory does."""
+    """Return the test case of a machine."""
     case = machine.TestCase
     case.settings = settings(max_examples=examples, stateful_step_count=20)
     return case

@@ -1,11 +1,10 @@
-"""What holds for every verdict about a transcript, whatever its signs, bills, clocks and the provider's verdicts are.
+"""Laws of verdicts about transcripts, for any signals, usage, times and verdicts of the provider.
 
-1. A loss is never more than what was asked for and not read, nor than what stood there and was not read.
-2. No cause leads that is about another section than the provider's verdict, and what such a verdict is about is never
-   expected unless the log records it.
-3. What is contradicted stands beside, marked so, and in the verdict's evidence.
-4. No read that reaches the breakpoint before the last is laid on tools or system prompt.
-5. Waste is strong, and what is weak is never waste.
+1. Lost tokens are at most those sent and not read, and at most those cached and not read.
+2. The leading cause is in the section that the provider's verdict names, and expected only if the log records it.
+3. Contradicted causes are listed after it, marked, and named in the verdict's evidence.
+4. If the read reaches the breakpoint before the last, the cause is not in tools or system prompt.
+5. A weak cause is never waste.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ steps = st.fixed_dictionaries(
 )
 
 
-def took(talk, step):
-    """Take one step of a conversation, and return the verdict about it."""
+def judged(talk, step):
+    """Return the verdict about one more turn of a conversation."""
     changes = ()
     match step["kind"]:
         case "use":
@@ -73,11 +72,11 @@ def test_laws_of_verdicts(model, plan):
     talk.open()
     for step in plan:
         before = talk.last.usage
-        verdict = took(talk, step)
+        verdict = judged(talk, step)
         asked = talk.last.usage.write_tokens + talk.last.usage.uncached_tokens
         missed = max(0, before.read_tokens + before.write_tokens - talk.last.usage.read_tokens)
         assert verdict.lost_tokens <= min(asked, missed)
-        if verdict.pair.uncacheable:  # so short a prompt is not cached
+        if verdict.pair.uncacheable:  # the prompt is too short to be cached
             assert verdict.lost_tokens == 0
         elif verdict.pair.fell and verdict.causes:
             assert verdict.lost_tokens == min(asked, missed)
@@ -85,11 +84,11 @@ def test_laws_of_verdicts(model, plan):
             if cause.code == Code.VERDICT_DISAGREES:
                 assert verdict.causes[0].section not in ("tools", "system") or verdict.causes[0].code in WHOLE_HEAD
                 continue
-            said_and_shown(talk, cause, step["verdict"], verdict)
+            assert_consistent(talk, cause, step["verdict"], verdict)
 
 
-def said_and_shown(talk, cause, reason, verdict):
-    """Hold a leading cause against the provider's verdict and the read."""
+def assert_consistent(talk, cause, reason, verdict):
+    """Assert that a leading cause fits the provider's verdict and the read."""
     assert cause.kind != "waste" or cause.strength != "weak"
     if not verdict.pair.fell:
         return
@@ -98,14 +97,10 @@ def said_and_shown(talk, cause, reason, verdict):
         whole = cause.code in WHOLE_HEAD and section in ("tools", "system")
         assert cause.section in (None, section) or whole
         if cause.kind == "expected":
-            assert isinstance(cause.evidence, RecordedChange) or cause.code in (
-                Code.REWIND,
-                Code.MODEL_CHANGED,
-                Code.COMPACTION,
-            )
+            assert isinstance(cause.evidence, RecordedChange) or cause.code in OF_THE_LOG
         against = [other for other in cause.also if "contradicted" in other.qualifiers]
-        told = [other.evidence for other in (cause, *cause.also) if isinstance(other.evidence, ProviderSaid)]
-        assert {code for said in told for code in said.contradicts} == {other.code for other in against}
+        reported = [other.evidence for other in (cause, *cause.also) if isinstance(other.evidence, ProviderSaid)]
+        assert {code for evidence in reported for code in evidence.contradicts} == {other.code for other in against}
         shown = [made for _, made in findings_of(verdict.pair, PLACE)]
         assert [also.code for made in shown for also in made.also if also.contradicted] == [o.code for o in against]
     read, seen = talk.last.usage.read_tokens, talk.state
