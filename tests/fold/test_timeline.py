@@ -172,7 +172,7 @@ def test_cleared_result_becomes_the_placeholder(fields, text):
     fold = Fold(started(), append(call("t", "c", output="long", status="completed")))
     fold.take(event("tool_result_cleared", call_ids=["c", "x", "y"], **fields))
     assert (bytes(fold.item(0).output), causes(fold)) == (text, ["LORE117"])
-    assert [problem.message for problem in fold.problems] == ["tool_result_cleared names 2 unknown calls"]
+    assert [problem.message for problem in fold.problems] == ["results of 2 unknown tool calls were cleared"]
 
 
 def test_clearing_unknown_calls_is_not_noted():

@@ -142,7 +142,7 @@ def patch_text(chain: Chain, event: e.PatchText) -> Problems:
     """Add text at the end of the assistant message of this uuid."""
     place = index_of(chain).place(event.uuid)
     if place is None or not isinstance(chain.entries[place].item, AssistantMessage):
-        return problem(Code.UNKNOWN_ID, f"patch_text names unknown message {event.uuid!r}")
+        return problem(Code.UNKNOWN_ID, f"text was added to the unknown message {event.uuid!r}")
     if chain.stream is not None and chain.stream.place != place:
         join_stream(chain)
     deltas = chain.stream.deltas if chain.stream is not None else Vector[Raw]()
@@ -156,7 +156,7 @@ def patch_tool_call(chain: Chain, event: e.PatchToolCall) -> Problems:
     place = index.call(event.call_id)
     item = chain.entries[place].item if place is not None else None
     if place is None or not isinstance(item, ToolCall):
-        return problem(Code.UNKNOWN_ID, f"patch_tool_call names unknown call {event.call_id!r}")
+        return problem(Code.UNKNOWN_ID, f"a result came for the unknown tool call {event.call_id!r}")
     call = ToolCall(
         item.uuid, item.call_id, item.name, item.input, event.status,
         item.output if event.output == NULL else event.output,
@@ -182,7 +182,7 @@ def clear_results(chain: Chain, event: e.ToolResultCleared) -> Problems:
     cleared = len(event.call_ids) - unknown
     if cleared:
         note_change(chain, Code.TOOL_RESULT_REWRITTEN, f"{cleared} tool results cleared")
-    return problem(Code.UNKNOWN_ID, f"tool_result_cleared names {unknown} unknown calls") if unknown else ()
+    return problem(Code.UNKNOWN_ID, f"results of {unknown} unknown tool calls were cleared") if unknown else ()
 
 
 def remove(chain: Chain, event: e.Remove) -> Problems:
@@ -207,7 +207,7 @@ def remove(chain: Chain, event: e.Remove) -> Problems:
         was_sent = any(before[place].turn != turn for place in removed)  # items of this turn were never sent
         if was_sent and not event.observed:
             note_change(chain, Code.REWIND, f"{len(removed)} items taken back")
-    return problem(Code.UNKNOWN_ID, f"remove names {unknown} unknown items") if unknown else ()
+    return problem(Code.UNKNOWN_ID, f"{unknown} unknown items were removed") if unknown else ()
 
 
 def compact(chain: Chain, event: e.CompactApplied) -> Problems:
