@@ -1,0 +1,209 @@
+"""Session events of Anthropic's Managed Agents: JSON Lines of events, or the list that the API returns.
+
+`GET /v1/sessions/SESSION/events` lists events in the order in which they were processed. A model request begins with
+`span.model_request_start` and ends with `span.model_request_end`, whose `model_usage` counts its tokens as the Messages
+API does. The events do not name the model: it is known if the file also holds the session object
+(`GET /v1/sessions/SESSION`) or a `session.updated` event with the agent. The harness adds to the agent's system prompt,
+and thinking is only announced. Events with a `session_thread_id` are copies from a subagent's thread, which has a list
+of its own.
+
+Source: https://platform.claude.com/docs/en/managed-agents/events-and-streaming and the types of Anthropic's Python SDK
+2.14 (November 2026); no public recording was found.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from lore.formats.beginning import SPACE, array_at
+from lore.formats.bills import billed_of
+from lore.formats.lines import each
+from lore.formats.transcripts import Emitting, TranscriptDocument, TranscriptLines, TranscriptTurns
+from lore.formats.values import blocks_in, result_of, said_in, text_in
+from lore.model import events as e
+from lore.model import lenient
+from lore.model.items import NULL, AssistantMessage, ToolCall, UserMessage, is_absent
+from lore.model.jsonslice import array, raw_members
+from lore.model.state import Sign
+
+MESSAGES = {"user.message": "user", "system.message": "context_injection"} | dict.fromkeys(
+    ("user.define_outcome", "agent.thread_message_received"), "context_injection"
+)
+CALLS = frozenset(("agent.tool_use", "agent.mcp_tool_use", "agent.custom_tool_use"))
+RESULTS = frozenset(("agent.tool_result", "agent.mcp_tool_result", "user.custom_tool_result", "user.tool_result"))
+SIGNALS = {"user.interrupt": "interrupt", "session.error": "api-error"}
+# Events that are no part of a prompt. The last two preview a message that follows whole.
+IGNORED = (
+    "session.", "span.", "workflow_run.", "agent.thinking", "agent.thread_message_sent", "user.tool_confirmation",
+    "event_start", "event_delta",
+)  # fmt: skip
+GRADER = "utility-outcome"  # chain of the requests that grade an outcome
+
+
+class ManagedAgent(Struct, frozen=True, gc=False):
+    """The agent of a session."""
+
+    model: Raw = NULL  # an object with an `id`
+    system: Raw = NULL
+
+
+class ManagedEvent(Struct, frozen=True, gc=False):
+    """An event, the session object, or a page of events. Which fields there are depends on `type`."""
+
+    type: str = ""
+    id: str = ""
+    processed_at: str | None = None  # null while a user's event is queued
+    created_at: str | None = None  # of a session object
+    agent: ManagedAgent | None = None
+    content: Raw = NULL
+    description: Raw = NULL  # of an outcome
+    name: str = ""
+    input: Raw = NULL
+    tool_use_id: str = ""
+    mcp_tool_use_id: str = ""
+    custom_tool_use_id: str = ""
+    is_error: bool | None = None
+    model_request_start_id: str = ""
+    model_usage: Raw = NULL
+    usage: Raw = NULL  # of an evaluation
+    session_thread_id: str | None = None  # the subagent's thread that the event was copied from or sent to
+    data: tuple[Raw, ...] | None = None  # of a page
+
+
+class ManagedMemory(Struct):
+    """All that the reader remembers."""
+
+    is_started: bool = False
+    model: str | None = None
+    turns: TranscriptTurns = field(default_factory=TranscriptTurns)
+    grader: TranscriptTurns = field(default_factory=TranscriptTurns)
+    open: dict[str, int] = {}  # turns without an end, by the id of their start
+    request: str = ""  # id of the latest start: what the model makes belongs to it
+    queued: dict[str, UserMessage] = {}  # messages that wait for the next request
+
+
+_EVENT = re.compile(rb'"type"\s*:\s*"(?:user|system|agent|session|span)\.[a-z_.]+"')
+decode = lenient.decoding(ManagedEvent)
+
+
+class _ManagedEvents(Emitting[ManagedMemory]):
+    """Events, one after another."""
+
+    memory = ManagedMemory
+    unseen: ClassVar[str] = "the schemas of tools, and what the harness adds to the system prompt"
+
+    def _take(self, data: bytes) -> None:
+        event = decode(data)
+        if event.data is not None and not event.type:
+            for piece in event.data:
+                self._event(decode(bytes(piece)))
+        else:
+            self._event(event)
+
+    def _event(self, event: ManagedEvent) -> None:
+        memory, kind = self._memory, event.type
+        self._at, self._chain = event.processed_at or event.created_at, e.MAIN
+        if not memory.is_started:
+            memory.is_started = True
+            session = event.id if kind == "session" else ""
+            self._emit(e.SessionStarted(session_id=session, at=self._at, dialect="anthropic"))
+        if event.agent is not None:
+            self._read_agent(event.agent)
+        if event.session_thread_id is not None or kind == "session":
+            return
+        if kind in MESSAGES:
+            self._add_message(event)
+        elif kind == "agent.message":
+            if blocks := blocks_in(event.content):
+                self._append(AssistantMessage(event.id, blocks=blocks, response_id=memory.request or None))
+        elif kind in CALLS:
+            given = Raw(b"{}") if is_absent(event.input) else event.input
+            self._append(ToolCall(event.id, event.id, event.name, given, response_id=memory.request or None))
+        elif kind in RESULTS:
+            call = event.tool_use_id or event.mcp_tool_use_id or event.custom_tool_use_id
+            self._patch(call, result_of(said_in(event.content).blocks), failed=bool(event.is_error))
+        elif kind == "span.model_request_start":
+            self._start_request(event.id)
+        elif kind in ("span.model_request_end", "model_request_end"):
+            self._end_request(event)
+        elif kind == "span.outcome_evaluation_end":
+            self._chain = GRADER
+            self._start_turn(memory.grader, None)
+            self._end_turn(memory.grader, billed_of(bytes(event.usage)), event.id)
+        elif kind == "agent.thread_context_compacted":
+            self._prune(event.id, None)
+        elif kind in SIGNALS:
+            self._observe(Sign(SIGNALS[kind]))
+        elif not kind.startswith(IGNORED):
+            self._unknown("unknown event type", kind)
+
+    def _read_agent(self, agent: ManagedAgent) -> None:
+        model = text_in((raw_members(bytes(agent.model)) or {}).get("id", bytes(agent.model)))
+        self._memory.model = model or self._memory.model
+        if not is_absent(agent.system):
+            self._emit(e.SessionChanged(system=agent.system, at=self._at))
+
+    def _add_message(self, event: ManagedEvent) -> None:
+        """Append a message to the next request; one that is queued comes again when it is processed."""
+        content = event.content if is_absent(event.description) else event.description
+        if not (blocks := tuple(said_in(content).blocks)):
+            return
+        message = UserMessage(event.id, blocks=blocks, source=MESSAGES[event.type])
+        if event.processed_at is None:
+            self._memory.queued[event.id] = message
+        else:
+            self._memory.queued.pop(event.id, None)
+            self._append(message)
+
+    def _start_request(self, name: str) -> None:
+        memory = self._memory
+        for message in memory.queued.values():
+            self._append(message)
+        memory.queued.clear()
+        self._start_turn(memory.turns, memory.model)
+        memory.open[name], memory.request = memory.turns.turn, name
+
+    def _end_request(self, event: ManagedEvent) -> None:
+        """End a turn; the list may be filtered by type, and then has ends without their starts."""
+        memory, start = self._memory, event.model_request_start_id or event.id
+        if start not in memory.open:
+            self._start_request(start)
+        usage = billed_of(bytes(event.model_usage))
+        if event.is_error:
+            self._observe(Sign("api-error"))
+            usage = None if usage is not None and not any(msgspec.structs.astuple(usage)[:4]) else usage
+        turn, at = memory.open.pop(start), self._at
+        self._emit(e.TurnCompleted(turn=turn, at=at, usage=usage, response_id=start))
+
+
+class ManagedAgents(_ManagedEvents, TranscriptLines[ManagedMemory]):
+    """Reader of session events, one a line; a line may also be a page of the list."""
+
+    name: ClassVar[str] = "managed-agents"
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        lines = each(head)
+        first = raw_members(next(lines, b"")) or {}
+        if first.get("type") == b'"session"':
+            first = raw_members(next(lines, b"")) or {}
+        if first.keys() & {"type", "data"} == {"data"}:
+            first = raw_members(next(iter(array(first["data"])), b"")) or {}
+        return "processed_at" in first and _EVENT.match(b'"type":' + first.get("type", b"")) is not None
+
+
+class ManagedAgentsList(_ManagedEvents, TranscriptDocument[ManagedMemory]):
+    """Reader of the list that the API returns, or of an array of events."""
+
+    name: ClassVar[str] = "managed-agents-list"
+    paths: ClassVar[tuple[str, ...]] = ("", ".data")
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        text = head.lstrip(SPACE)
+        begin = 1 if text[:1] == b"[" else array_at(head, (".data",))
+        return begin > 0 and b'"processed_at"' in head and _EVENT.search(head, begin) is not None
