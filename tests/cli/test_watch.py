@@ -85,10 +85,11 @@ def test_screen_shows_the_latest_requests_that_fit(log):
 
 
 def test_markup_of_a_recording_is_shown_as_text(tmp_path):
-    path = tmp_path / "[red]log[@click=app.quit].jsonl"
-    path.write_bytes(lines(*BILLS).replace(b"claude-opus-4-5", b"[bold]m[/]\\u001b[2J"))
+    path = tmp_path / "log.jsonl"
+    title = json.dumps({"type": "custom-title", "customTitle": "[red]log[@click=app.quit]", "sessionId": "s"}).encode()
+    path.write_bytes(lines(*BILLS).replace(b"claude-opus-4-5", b"[bold]m[/]\\u001b[2J") + title + b"\n")
     session = Screen(path, width=300).drawn()[0]
-    assert "[red]log[@click=app.quit].jsonl" in session
+    assert "[red]log[@click=app.quit]" in session
     assert "[bold]m[/]" in session
     assert "\x1b" not in session
 

@@ -76,7 +76,8 @@ def test_a_folder_has_an_index_and_a_page_for_each_session():
     assert len(links) == 3
     assert sorted(Path("out/sessions").iterdir()) == sorted(Path("out", link) for link in links)
     first = page(f"out/{links[0]}")  # the session that lost most
-    assert "<h1>b.jsonl</h1>" in first
+    assert "<h1>question 0</h1>" in first
+    assert "logs/b.jsonl" in first
     assert '<a href="../index.html">' in first
     assert {link for link in index.links if not link.startswith(("sessions/", "#"))} == {"lore.css"}
     assert "../lore.css" in Read(first).links

@@ -144,7 +144,7 @@ def test_an_index_of_a_thousand_sessions_is_small_enough_to_open_in_a_second_and
 def test_a_session_opens_from_the_index_and_leads_back(browser, made):
     with opened(browser, (made / "out/index.html").as_uri()) as tab:
         tab.page.locator("tbody a").first.click()
-        tab.page.get_by_role("heading", name="a.jsonl").wait_for()
+        tab.page.get_by_role("heading", name="question 0").wait_for()
         assert Path(tab.page.url).parent.name == "sessions"
         tab.page.locator("nav a").click()
         tab.page.get_by_role("heading", name="lore check").wait_for()

@@ -62,9 +62,10 @@ class WatchScreen:
 
     def _lines(self, found: WatchLook, log_running: RunningTotals) -> list[Text]:
         now, running = self._clock(), redacted(log_running) if self._redact else log_running
+        name = found.shown if self._redact else found.title or found.shown
         left = None if running.expires_at is None else running.expires_at - now
         return [
-            Text(words.session_line(running, found.shown, found.note), "bold"),
+            Text(words.session_line(running, name, found.note), "bold"),
             Text(),
             Text(words.figures_line(running)),
             Text(words.expiry_line(running, now), "" if left is None or left > words.SOON else "bold yellow"),

@@ -119,8 +119,8 @@ class Sums:
         priced = self.requests - self._unbilled - self._unpriced
         return _sum(part for name in (*_PARTS, "unexplained") for part in self._parts[name]) if priced else None
 
-    def result(self, name: str) -> Spending:
-        """Return the sums."""
+    def result(self, name: str, title: str | None = None) -> Spending:
+        """Return the sums; `title` is that of the session which is called `name`."""
         known = self.dollars is not None
         parts = {name: _sum(found) if known else None for name, found in self._parts.items()}
         return Spending(
@@ -135,6 +135,7 @@ class Sums:
             recorded_dollars=_sum(self._recorded["dollars"]) if self._recorded["dollars"] else None,
             recorded_requests=round(sum(self._recorded["requests"])),
             premium_requests=_sum(self._recorded["premium_requests"]) if self._recorded["premium_requests"] else None,
+            title=title,
         )  # fmt: skip
 
 

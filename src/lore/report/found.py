@@ -22,7 +22,7 @@ _COLUMNS = ("requests", "bills", "system_prompt", "tools", "compaction")
 
 
 def write_sessions(result: FoundSessions, out: Console, *, now: float) -> None:
-    """Write two lines a session: what it is and cost, where it is; then what was looked at, and what is not read.
+    """Write three lines a session: its figures, title and path; then what was read, and what lore cannot read.
 
     Tokens are wasted that were re-billed without need: bare `lore` counts what was expected as re-billed, too.
     """
@@ -32,6 +32,8 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float) -> None:
         table.write_head()
     for session, row in zip(result.sessions, rows, strict=True):
         table.write(row)
+        if session.title:
+            out.print(line(f"{_DEEPER}{session.title}"))
         out.print(line((f"{_DEEPER}{session.path}", "dim")))
         _write_message(session, out)
     for failure in result.failed:

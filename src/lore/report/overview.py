@@ -195,7 +195,7 @@ def _write_biggest(result: Overview, out: Console) -> None:
         return
     project = (biggest.project or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
     size = tokens_of(biggest.largest_prompt_tokens)
-    parts = [project, day_of(biggest.at), format_money(biggest.dollars), f"prompt {size}"]
+    parts = [biggest.title or "", project, day_of(biggest.at), format_money(biggest.dollars), f"prompt {size}"]
     if biggest.saving:
         parts.append(
             f"about {format_money(biggest.saving)} less with {counted(biggest.compactions or 0, 'compaction')}"
@@ -208,7 +208,7 @@ def write_groups(groups: list[Spending], by: GroupBy, out: Console) -> None:
     shown = groups if by == "day" else groups[:_GROUPS]
     rows = [
         (cost_of(group), f"{group.requests:,}", share_read(group), _lost(group.paid_again, group.paid_again_tokens),
-         _lost(group.unexplained, group.unexplained_tokens), group.name)
+         _lost(group.unexplained, group.unexplained_tokens), group.title or group.name)
         for group in shown
     ]  # fmt: skip
     write_table((*_COLUMNS, TableColumn(by)), rows, out)

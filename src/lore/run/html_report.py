@@ -169,7 +169,9 @@ def _summed(rows: Sequence[ListedSession], site: HtmlReportRequest) -> list[List
         return list(rows)
     known = {row.path: row for row in rows}
     return [
-        known[path]._replace(spending=sums) if path in known else ListedSession(path, spending=sums)
+        known[path]._replace(spending=sums)
+        if path in known
+        else ListedSession(path, spending=sums, title=sums.title or "")
         for path, sums in site.sums.items()
     ]
 

@@ -37,6 +37,7 @@ from lore.recording.agents.projects import project_of
 from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom
 from lore.recording.inputs import Input
 from lore.recording.opening import Options
+from lore.recording.titles import title_of
 from lore.report.redacted.findings import REDACTED, redacted_error
 from lore.report.redacted.results import redacted
 from lore.report.sentences.findings import columns_result
@@ -90,6 +91,7 @@ def page_of(file: Input, request: PageRequest) -> PageSession | None:
         problems = Problems()
         recording = request.options.open(file.path, problems, subagents=not file.stream)
         made = _Page(shown, project, recording, request)
+        made.title = None if request.redact else title_of(file.path)
         with collected_seldom():
             made.read()
         return redacted(made.result(problems.kept)) if request.redact else made.result(problems.kept)
@@ -113,6 +115,7 @@ class _Page:
         self._looked = 0
         self._missing: dict[str, int] = {}  # tokens of a chain's first bill that the log does not hold
         self._lacks = ""
+        self.title: str | None = None
 
     def read(self) -> None:
         """Read every turn. Raises LoreError where the recording cannot be read on."""
@@ -180,7 +183,7 @@ class _Page:
         )
         return PageSession(
             self._shown, self._recording.reader.name, self._project, chains, self._sums.result(self._shown),
-            causes, unexplained, self._lacks, list(problems),
+            causes, unexplained, self._lacks, list(problems), title=self.title,
         )  # fmt: skip
 
     def _is_subagent(self, chain: str) -> bool:

@@ -21,6 +21,7 @@ class FoundSession(Struct, frozen=True):
     project: str | None = None
     format: str | None = None
     session_id: str | None = None
+    title: str | None = None  # the name that its agent gave it, else its first prompt; masked, at most 70 characters
     model: str | None = None
     counted: bool = False  # whether it was read for this answer
     requests: int | None = None

@@ -46,6 +46,7 @@ class Spending(Struct, frozen=True, kw_only=True):
     recorded_dollars: float | None = None  # the cost that the logs themselves state, not lore's prices
     recorded_requests: int = 0  # how many requests that is the cost of, as the logs count them
     premium_requests: float | None = None  # GitHub Copilot's older unit, as the logs count them
+    title: str | None = None  # of a session: the name that its agent gave it, else its first prompt
 
 
 class SpendingCause(Struct, frozen=True, kw_only=True):
@@ -80,6 +81,7 @@ class SpendingSession(Struct, frozen=True, kw_only=True):
     command: str  # the command that shows its compactions, else its turns
     saving: float | None = None  # what earlier compactions would have saved in a trial, an estimate
     compactions: int | None = None  # how many these are
+    title: str | None = None  # the name that its agent gave it, else its first prompt
 
 
 class Overview(CommandResult, frozen=True, kw_only=True):

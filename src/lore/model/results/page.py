@@ -82,6 +82,7 @@ class PageSession(Struct, frozen=True):
     problems: list[Problem] = []
     earlier: EarlierCompaction | None = None  # if a trial of compacting sooner would have saved money
     message: str | None = None  # why it could not be read to its end
+    title: str | None = None  # the name that its agent gave it, else its first prompt
 
     @property
     def turns(self) -> list[PageTurn]:

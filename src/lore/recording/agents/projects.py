@@ -55,7 +55,7 @@ def project_in(head: bytes) -> str | None:
         if own is None:
             break
         for names in _MEMBERS:
-            found = _text(own, names)
+            found = text_at(own, names)
             if found:
                 return found
     named = _NAMED.search(head[:_BEGINNING]) if head[:1] in (b"{", b"[") else None
@@ -72,20 +72,20 @@ def _by_digest(path: str) -> str | None:
     projects, name = os.path.split(os.path.dirname(os.path.abspath(path)))
     listed = raw_members(filesystem.small_file(os.path.join(os.path.dirname(projects), _FOLDERS))) or {}
     digest = name.rpartition("_")[2]  # a remote folder's has the name of its kind before it
-    folders = (_text(raw_members(row), ("path",)) for row in array(listed.get("work_dirs", b"")))
+    folders = (text_at(raw_members(row), ("path",)) for row in array(listed.get("work_dirs", b"")))
     return next((folder for folder in folders if folder and md5_name(folder) == digest), None)
 
 
 def _of_task(path: str) -> str | None:
     """Look beside a task of Roo Code, or in Cline's list of all tasks."""
     folder = path if os.path.isdir(path) else os.path.dirname(path)
-    found = _text(raw_members(filesystem.small_file(os.path.join(folder, "history_item.json"))), ("workspace",))
+    found = text_at(raw_members(filesystem.small_file(os.path.join(folder, "history_item.json"))), ("workspace",))
     tasks, name = os.path.split(os.path.abspath(folder))
     if found is not None:
         return found
     listed = filesystem.small_file(os.path.join(os.path.dirname(tasks), "state", "taskHistory.json"))
     rows = (raw_members(row) for row in (array(listed) if is_json(listed) else ()))
-    return next((_text(row, ("cwdOnTaskInitialization",)) for row in rows if _text(row, ("id",)) == name), None)
+    return next((text_at(row, ("cwdOnTaskInitialization",)) for row in rows if text_at(row, ("id",)) == name), None)
 
 
 def _by_session(path: str) -> str | None:
@@ -96,10 +96,11 @@ def _by_session(path: str) -> str | None:
         return None
     listed = filesystem.small_file(os.path.join(os.path.dirname(os.path.dirname(sessions)), "session_index.jsonl"))
     rows = (raw_members(line) for line in each(listed))
-    return next((_text(row, ("workDir",)) for row in rows if _text(row, ("sessionId",)) == name), None)
+    return next((text_at(row, ("workDir",)) for row in rows if text_at(row, ("sessionId",)) == name), None)
 
 
-def _text(own: dict[str, bytes] | None, names: tuple[str, ...]) -> str | None:
+def text_at(own: dict[str, bytes] | None, names: tuple[str, ...]) -> str | None:
+    """Return the text at a path of members of a record; None if there is none."""
     for name in names[:-1]:
         value = (own or {}).get(name, b"")
         own = raw_members(value) if value[:1] == b"{" else None

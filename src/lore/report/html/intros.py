@@ -49,6 +49,7 @@ class ListedSession(NamedTuple):
     spending: Spending | None = None
     href: str = ""
     message: str = ""
+    title: str = ""
 
     @property
     def weight(self) -> Weight:
@@ -64,13 +65,14 @@ class ListedSession(NamedTuple):
 
 def row_of(session: PageSession) -> ListedSession:
     """Return a session's row."""
-    return ListedSession(session.path, session.project, session.began, session.spending, message=session.message or "")
+    return ListedSession(session.path, session.project, session.began, session.spending, message=session.message or "",
+                         title=session.title or "")  # fmt: skip
 
 
 def list_block(rows: Sequence[ListedSession]) -> PageBlock:
     """Show sessions, those that lost most first."""
     ordered = sorted(rows, key=lambda row: row.weight, reverse=True)
-    names = [name_of(row.path) for row in ordered]
+    names = [row.title or name_of(row.path) for row in ordered]
     shown = [name if names.count(name) == 1 else row.path for name, row in zip(names, ordered, strict=True)]
     table = PageTable(
         _HEADS, [_row(row, name) for row, name in zip(ordered, shown, strict=True)], _NUMBERS, sortable=True

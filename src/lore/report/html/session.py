@@ -107,7 +107,8 @@ def view_of(session: PageSession, trials: Sequence[tuple[int, str]] = (), *, key
     breaks.sort(key=lambda found: _weight(found[2]), reverse=True)
     several = len(session.chains) > 1
     return SessionView(
-        name_of(session.path), " · ".join(_about(session)), lead_of(session.spending), money_block(session.spending),
+        session.title or name_of(session.path), " · ".join(_about(session)),
+        lead_of(session.spending), money_block(session.spending),
         causes_block(session.causes, session.unexplained), context_block(session),
         [_lane(session, number, trials if number == 0 else (), key) for number in range(len(session.chains))],
         [_break(turn, f"b{key}{lane}-{place}", several=several) for lane, place, turn in breaks[:SHOWN]],

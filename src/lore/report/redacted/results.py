@@ -68,12 +68,13 @@ class FieldTreatment(NamedTuple):
 
 SHOWN = {
     "content": FieldTreatment(
-        "text of messages, system prompts, tools and results; reasons and errors of providers, sources; projects; "
-        "hosts of gateways",
+        "text of messages, system prompts, tools and results; titles of sessions; reasons and errors of providers, "
+        "sources; projects; hosts of gateways",
         "length and 8 digits of the SHA-256",
         ("message", "left", "right", "reason", "source", "project", "gateway", "server", "section", "failed", "text",
          "signature", "media_type", "stop_reason", "CompactDivider.trigger",
-         "Comparison.notes", "says", "tokens", "GroupResult.name", "ReliabilityResult.name"),
+         "Comparison.notes", "says", "tokens", "GroupResult.name", "ReliabilityResult.name", "FoundSession.title",
+         "PageSession.title", "Spending.title", "SpendingSession.title"),
     ),
     "name": FieldTreatment(
         "names of tools, servers, hooks, skills, commands and files; members of bodies and schemas that are a "
@@ -234,7 +235,9 @@ def _grouped(row: GroupResult | ReliabilityResult) -> GroupResult | ReliabilityR
 
 def _overview(result: Overview) -> Overview:
     name = _NAMES.get(result.by or "", str)
-    return replace(_by_field(result), groups=[replace(group, name=name(group.name)) for group in result.groups])
+    return replace(
+        _by_field(result), groups=[replace(_by_field(group), name=name(group.name)) for group in result.groups]
+    )
 
 
 def _simulated(result: SimulateResult) -> SimulateResult:

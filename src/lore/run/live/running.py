@@ -155,6 +155,7 @@ class WatchLook(NamedTuple):
     path: str
     log: RunningLog | None
     note: str = ""
+    title: str = ""  # of the session, if it has one
 
     @property
     def shown(self) -> str:
@@ -218,7 +219,9 @@ class SessionWatch:
             return WatchLook(self._path, before, error.message)
         finally:
             self._rests_until = self._clock() + PACE * (self._clock() - began)
-        return WatchLook(self._path, log, note)
+        from lore.recording.titles import title_of  # noqa: PLC0415 - a status line needs none of it
+
+        return WatchLook(self._path, log, note, title_of(self._path) or "")
 
 
 def _files(path: str) -> tuple[_File, ...]:

@@ -26,6 +26,7 @@ from lore.recording.agents.companions import session_of
 from lore.recording.agents.logs import AGENTS, Agent, Surroundings
 from lore.recording.inputs import Input, inputs
 from lore.recording.recent import written
+from lore.recording.titles import title_of
 from lore.report.commands import in_shell
 from lore.report.plain import day_of
 from lore.report.sentences.spending import cause_in_words
@@ -181,10 +182,10 @@ class Period:
 
     def by(self, name: Literal["day", "session"]) -> list[Spending]:
         """Return the sums of each day, in time, or of each session, those that cost most first."""
-        return _ordered(self._days, in_time=True) if name == "day" else _ordered(self._sessions)
+        return _ordered(self._days, in_time=True) if name == "day" else _ordered(self._sessions, titled=True)
 
     def groups(self) -> list[Spending]:
-        return _ordered(self._groups, in_time=self._by == "day")
+        return _ordered(self._groups, in_time=self._by == "day", titled=self._by == "session")
 
     def causes(self, *, unsure: bool) -> list[SpendingCause]:
         return [cause_in_words(cause) for cause in self._causes.results("user", unsure=unsure)]
@@ -198,7 +199,7 @@ class Period:
         return SpendingSession(
             path=best, agent=first.agent, project=first.project or None, at=first.at, requests=sums.requests,
             dollars=sums.dollars, largest_prompt_tokens=sums.largest_prompt_tokens, paid_again=sums.paid_again,
-            command="",
+            command="", title=title_of(best),
         )  # fmt: skip
 
 
@@ -220,8 +221,8 @@ def _tried(biggest: SpendingSession | None, ledgers: Ledgers, home: str) -> Spen
     return replace(biggest, command=command, saving=found.saved, compactions=found.compactions)
 
 
-def _ordered(groups: dict[str, Sums], *, in_time: bool = False) -> list[Spending]:
-    found = [sums.result(name) for name, sums in groups.items()]
+def _ordered(groups: dict[str, Sums], *, in_time: bool = False, titled: bool = False) -> list[Spending]:
+    found = [sums.result(name, title_of(name) if titled else None) for name, sums in groups.items()]
     if in_time:
         return sorted(found, key=lambda group: group.name)
     return sorted(found, key=lambda group: (-(group.dollars or 0.0), -group.requests, group.name))

@@ -29,6 +29,7 @@ from lore.recording.agents.logs import Agent, LogPlace, Surroundings, existing, 
 from lore.recording.base import load_plugins
 from lore.recording.inputs import Input, inputs, without_taken_over
 from lore.recording.recent import written
+from lore.recording.titles import title_of
 from lore.run.spending.ledgers import Ledgers
 
 MOST_BYTES = 256 * 1024 * 1024  # bytes read for one answer: some seconds
@@ -158,7 +159,8 @@ def _row(logs: list[AgentLog], made: dict[str, Ledger], left_out: Collection[str
     own = logs[0]
     at = None if own.written is None else datetime.fromtimestamp(own.written, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     agent = "" if own.agent is None else own.agent.name
-    row = FoundSession(agent, corpus.show(own.file.path), at, sum(log.file.size for log in logs) or None)
+    row = FoundSession(agent, corpus.show(own.file.path), at, sum(log.file.size for log in logs) or None,
+                       title=title_of(own.file.path))  # fmt: skip
     if own.file.path in left_out:
         return replace(row, message=NOT_COUNTED)
     found = [made[log.file.path] for log in logs if log.file.path in made]
