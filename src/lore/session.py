@@ -268,7 +268,7 @@ class Session(Conversation):
 
 def _read(data: bytes) -> tuple[list[Event], list[Problem]]:
     reader, events, problems = LoreLog(), list[Event](), list[Problem]()
-    for read in (*reader.feed(data), *reader.finish()):
+    for read in reader.read([data]):
         (problems if isinstance(read.value, Problem) else events).append(read.value)  # pyright: ignore[reportArgumentType]
     return events, problems
 

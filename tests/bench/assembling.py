@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 
 from bench import clock, generate
+from helpers.fed import fed
 from lore.formats.lore_log import LoreLog
 from lore.model.canonical import decode
 from lore.model.events import Append, CacheReset, Event, PromptDelta, TurnStarted
@@ -22,7 +23,7 @@ def events(turns: int) -> tuple[Event, ...]:
     """Return the events of a session: messages, results and knowledge; its turns are to be begun."""
     reader, made = LoreLog(), list[Event]()
     for number, line in enumerate(generate.lines(turns)):
-        for read in reader.feed(line):
+        for read in fed(reader, line):
             one: Event = read.value  # type: ignore[assignment]
             spoken = isinstance(one, Append) and isinstance(one.item, UserMessage)
             if not spoken or int(one.item.uuid[1:]) % 3 == 1:  # type: ignore[union-attr]

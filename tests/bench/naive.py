@@ -26,7 +26,7 @@ def judge(path: Path) -> int:
     state, reader, extended = FoldedSession(), LoreLog(), 0
     dialect = DIALECTS["anthropic"]
     before: tuple[bytes, Prompt] | None = None
-    for read in [*reader.feed(path.read_bytes()), *reader.finish()]:
+    for read in list(reader.read([path.read_bytes()])):
         if isinstance(read.value, Problem):
             raise TypeError(f"the generated log has a problem: {read.value}")
         state = step(state, read.value).state

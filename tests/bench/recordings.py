@@ -5,7 +5,10 @@ Figures are (measure, bar, measured, met), the fields of a row. Without a corpus
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import orjson
@@ -72,10 +75,7 @@ def _read(paths: list[Path]) -> None:
             reader = reader_of(data)
             if reader is None:
                 raise RuntimeError(f"{path.name} is not recognised")
-            while data:
-                list(reader.feed(data))
-                data = file.read(PIECE)
-            list(reader.finish())
+            deque(reader.read(chain([data], iter(partial(file.read, PIECE), b""))), maxlen=0)
 
 
 def _parse_lines(paths: list[Path]) -> None:

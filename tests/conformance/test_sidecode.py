@@ -5,6 +5,7 @@ Its other promises of a fold are golden scripts (`tests/golden/scripts/sidecode.
 
 from __future__ import annotations
 
+from helpers.fed import fed_in_two
 from helpers.states import dump_state
 from helpers.strategies import events_of, write
 from lore.fold.step import step
@@ -76,9 +77,8 @@ ACROSS = (
 def test_cold_equals_live_across_a_compaction_for_a_cut_at_every_byte():
     live = Folded(*ACROSS)
     for at in range(len(live.log) + 1):
-        reader = LoreLog()
-        state = _fold(FoldedSession(), reader.feed(live.log[:at]))
-        state = _fold(state, [*reader.feed(live.log[at:]), *reader.finish()])
+        before, after = fed_in_two(LoreLog(), live.log, at)
+        state = _fold(_fold(FoldedSession(), before), after)
         assert dump_state(state) == dump_state(live.state), at
 
 

@@ -170,9 +170,7 @@ def test_real_captures_are_read_with_their_bills(corpus):
         kind = recognise(opened.head)
         assert kind is not None, file
         reader = kind()
-        found = [read.value for data in opened.data for read in reader.feed(data)] + [
-            one.value for one in reader.finish()
-        ]
+        found = [read.value for read in reader.read(opened.data)]
         exchanges = [one for one in found if isinstance(one, Exchange)]
         kept = "claude-agent-sdk" in file.name
         assert {one.code for one in found if isinstance(one, Problem)} <= ({"LORE223"} if kept else {"LORE224"})

@@ -394,12 +394,12 @@ def test_a_sidechain_line_without_a_uuid_is_one_chain():
     """The first line of a file was given two names."""
     line = b'{"type":"user","isSidechain":true,"sessionId":"s","message":{"role":"user","content":"x"}}\n'
     reader = ClaudeCode()
-    chains = {one.value.chain for one in [*reader.feed(line), *reader.finish()]}
+    chains = {one.value.chain for one in list(reader.read([line]))}
     assert chains == {"sidechain-1"}
 
 
 def test_a_record_of_too_many_values_is_passed_over():
-    (found,) = ClaudeCode().feed(b'{"type":"user","x":[' + b"{}," * 400_000 + b"{}]}\n")
+    (found,) = ClaudeCode().read([b'{"type":"user","x":[' + b"{}," * 400_000 + b"{}]}\n"])
     assert (found.value.code, found.line) == (Code.CAPTURE_TOO_LARGE, 1)
 
 

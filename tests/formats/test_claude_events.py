@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from formats.captures import codes, exchanges, fixture
+from helpers.fed import fed
 from lore.formats.captures.telemetry import WAITING, ClaudeEvents
 from lore.formats.registry import recognise
 from lore.testing import ReaderContract, everything
@@ -68,8 +69,8 @@ def test_responses_go_to_requests_of_their_own_purpose():
 def test_a_request_that_waits_too_long_goes_without_its_response():
     data = b"".join(asked(str(n), query_source=str(n)) for n in range(WAITING + 2))
     reader = ClaudeEvents()
-    assert len([*reader.feed(data)]) == 2
-    assert len([*reader.finish()]) == WAITING
+    assert len(fed(reader, data)) == 2
+    assert len([*reader.end()]) == WAITING
 
 
 def test_an_exchange_stands_where_its_request_does():

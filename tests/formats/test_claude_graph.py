@@ -7,6 +7,7 @@ import json
 import pytest
 
 from formats.claude import answered, asked, counts, folded, joined, line, read, result, text, use
+from helpers.fed import fed
 from lore.formats.claude.reader import ClaudeCode
 from lore.model import events as e
 from lore.model.codes import Problem
@@ -426,5 +427,5 @@ def test_many_compactions_that_name_one_long_path_cost_what_the_file_does(head):
     meta = {"trigger": "auto", "preservedSegment": {"headUuid": head, "anchorUuid": "x", "tailUuid": "a299"}}
     bounds = [line("system", f"c{n}", subtype="compact_boundary", compactMetadata=meta) for n in range(300)]
     reader = ClaudeCode()
-    reader.feed(joined(*lines, *bounds))
+    fed(reader, joined(*lines, *bounds))
     assert reader._memory.walked < 20 * 600

@@ -14,7 +14,7 @@ from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import AssistantMessage, CompactDivider, ThinkingBlock, ToolCall, UserMessage
-from lore.testing import ReaderContract
+from lore.testing import ReaderContract, everything
 
 CLI = json.dumps({
     "version": 1, "sessionId": "s-7", "system_prompt": "You are Cline.", "messages": [
@@ -318,5 +318,5 @@ def test_a_file_that_ends_early_says_so():
 
 def test_items_of_a_folder_stand_in_the_file_that_holds_them():
     """Events said which file of a task they stand in, the items that messages made did not."""
-    reads = [*ClineTask().feed(simple().pack())]
+    reads = everything(ClineTask(), simple().pack())
     assert {read.file for read in reads if isinstance(read.value, e.Append)} == {API}

@@ -6,6 +6,7 @@ import pytest
 
 from formats.codex import BASE, Rollout, plain
 from formats.recorded import folded, items
+from helpers.fed import fed
 from lore.cache.served import served_by
 from lore.formats.codex.reader import Codex
 from lore.formats.registry import reader_of, recognise
@@ -357,7 +358,7 @@ def test_a_response_that_never_ends_is_held_no_longer_than_it_may_be():
     for number in range(3_000):
         made.call(f"c{number}")
     reader = Codex()
-    reads = list(reader.feed(made.data()))
+    reads = fed(reader, made.data())
     assert len(reads) > 2_900
     assert len(made.count(5, 0).read()) == len(reads) + 1
 

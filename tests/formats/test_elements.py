@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from itertools import chain, repeat
 
 import pytest
 
 from lore.formats.agents.cline import Cline
 from lore.formats.beginning import array_at, is_document
-from lore.formats.documents import Elements
+from lore.formats.documents import ElementCutter
 from lore.formats.plain_chat.reader import ChatDocument
 from lore.formats.registry import recognise
 from lore.model.codes import Problem
@@ -23,9 +24,8 @@ PATHS = (".log.entries",)
 
 
 def cut(data, paths=PATHS, size=10**9, limit=ENTRY_BYTES):
-    elements = Elements(paths, limit)
-    found = [line for at in range(0, len(data), size) for line in elements.feed(data[at : at + size])]
-    return [*found, *elements.finish()], elements
+    elements = ElementCutter((data[at : at + size] for at in range(0, len(data), size)), paths, limit)
+    return list(elements), elements
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 10**6])
@@ -35,7 +35,7 @@ def test_elements_come_as_they_stand_with_their_places(size):
     for line in found:
         assert DOCUMENT[line.byte : line.byte + len(line.data)] == line.data
         assert DOCUMENT.count(b"\n", 0, line.byte) + 1 == line.number
-    assert elements.phase == "over"
+    assert elements.is_whole
 
 
 def test_a_list_of_the_same_name_elsewhere_is_not_it():
@@ -72,21 +72,23 @@ def test_an_element_that_is_too_long_is_given_without_its_bytes(size):
     found, elements = cut(data, (".entries",), size, limit=40)
     assert [line.data for line in found] == [b'{"n":1}', b"", b'{"n":2}']
     assert [(line.number, line.byte) for line in found] == [(1, 12), (1, 20), (2, data.index(b'{"n":2}'))]
-    assert elements.phase == "over"
+    assert elements.is_whole
 
 
 def test_no_more_is_held_than_one_element_needs():
-    elements = Elements((".entries",), limit=1000)
-    elements.feed(b'{"entries":[{"a":"')
-    for _ in range(1000):
-        elements.feed(b"x" * 100)
-        assert len(elements.rest) <= 1200
+    begin, piece = [b'{"entries":[{"a":"'], b"x" * 100
+    tracemalloc.start()
+    try:
+        assert [line.data for line in ElementCutter(chain(begin, repeat(piece, 20_000)), (".entries",), 1_000)] == [b""]
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_document_that_ends_too_early_is_not_over():
     for end in range(DOCUMENT.index(b'"n"'), DOCUMENT.index(b'"x"') - 4):
         found, elements = cut(DOCUMENT[:end])
-        assert elements.phase == "inside"
+        assert not elements.is_whole
         assert all(json.loads(line.data) for line in found)
 
 
@@ -126,7 +128,7 @@ def test_lone_surrogates_lose_no_record_of_a_document(reader, data):
     assert recognise(data) is reader
     for at in range(0, len(data), 5):
         reading = reader()
-        assert len([*reading.feed(data[:at]), *reading.feed(data[at:]), *reading.finish()]) == len(whole)
+        assert len(list(reading.read([data[:at], data[at:]]))) == len(whole)
 
 
 @pytest.mark.parametrize("size", [1, 6, 10**6])
@@ -137,7 +139,7 @@ def test_numbers_and_brackets_that_close_nothing_are_one_damaged_element(size, b
     found, elements = cut(data, (".entries",), size)
     assert [line.data for line in found] == [b'{"n":1}', bare.rstrip(), b'{"n":2}']
     assert [line.number for line in found] == [1, 1, 2 + bare.count(b"\n")]
-    assert elements.phase == "over"
+    assert elements.is_whole
 
 
 @pytest.mark.parametrize("nested", [b"[" * 200_000, b'{"a":' * 50_000, b'[{"a":' * 50_000], ids=["[", "{", "[{"])

@@ -17,7 +17,7 @@ from lore.formats.claude.reader import ClaudeCode
 from lore.formats.codex.reader import Codex
 from lore.formats.copilot.reader import Copilot
 from lore.formats.kimi.code import KimiCode
-from lore.formats.lines import LineReader, Lines
+from lore.formats.lines import LineCutter, LineReader
 from lore.formats.lore_log import AssembledLog, LoreLog
 from lore.formats.pi.reader import Pi
 from lore.formats.plain_chat.reader import Chat
@@ -51,7 +51,7 @@ def test_every_reader_of_lines_is_one():
 def test_a_line_that_is_no_record_is_the_same_problem_for_every_reader(
     reader: type[Reader], data: bytes, code: str, line: int, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(Lines, "limit", 48 if code == "LORE217" else 4096)
+    monkeypatch.setattr(LineCutter, "limit", 48 if code == "LORE217" else 4096)
     problems = {(read.value.code, read.line) for read in everything(reader(), data) if isinstance(read.value, Problem)}
     assert (code, line) in problems
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from lore.formats.bounds import is_crowded
-from lore.formats.lines import Line, Lines, fault, split_joined
+from lore.formats.lines import Line, LineCutter, fault, split_joined
 from lore.model.limits import RECORD_BYTES
 
 
 def cut(*pieces):
-    lines = Lines()
+    lines = LineCutter()
     return [*(line for piece in pieces for line in lines.feed(piece)), *lines.finish()]
 
 
@@ -23,34 +23,18 @@ def test_blank_lines_are_counted_and_left_out():
     assert cut(b"\n \r\n{}\n") == [Line(3, 4, b"{}")]
 
 
-def test_empty_lines_side_by_side_are_passed_over_at_once(monkeypatch):
-    """Ten million of them took four seconds, one by one."""
-    looked = []
-    monkeypatch.setattr(Lines, "_add", lambda _, piece, __: looked.append(piece))
-    lines = Lines()
-    assert lines.feed(b"{}\n" + b"\n" * 100_000 + b"{}\n") == [Line(1, 0, b"{}"), Line(100_002, 100_003, b"{}")]
-    assert looked == []
-
-
 def test_a_byte_order_mark_at_the_start_is_white_space():
-    assert cut(b"\xef\xbb\xbf{}\n{}") == [Line(1, 3, b"{}"), Line(2, 6, b"{}")]
+    assert cut(b"\xef\xbb\xbf{}\n{}") == [Line(1, 3, b"{}"), Line(2, 6, b"{}", is_torn=True)]
 
 
-def test_the_last_line_needs_no_end():
-    assert cut(b"a\nb") == [Line(1, 0, b"a"), Line(2, 2, b"b")]
+def test_last_line_without_line_feed_is_torn():
+    assert cut(b"a\nb") == [Line(1, 0, b"a"), Line(2, 2, b"b", is_torn=True)]
 
 
 def test_any_cut_gives_the_same_lines():
     data = b"\xef\xbb\xbfone\r\n\ntwo\nthree"
     for place in range(len(data) + 1):
         assert cut(data[:place], data[place:]) == cut(data)
-
-
-def test_what_is_pending_is_one_piece():
-    lines = Lines()
-    for piece in (b"a", b"", b"b", b"c"):
-        lines.feed(piece)
-    assert lines.pending == b"abc"
 
 
 @pytest.mark.parametrize(
@@ -89,7 +73,7 @@ def test_the_fault_of_broken_json_is_one_short_line():
 @pytest.fixture
 def short(monkeypatch):
     """Lines of more than 5 bytes are too long."""
-    monkeypatch.setattr(Lines, "limit", 5)
+    monkeypatch.setattr(LineCutter, "limit", 5)
 
 
 LONG = b"12345\n123456\n\xef\xbb\xbf{}\n1234567890123\n\nabc\n" + b"z" * 20
@@ -112,16 +96,9 @@ def test_any_cut_passes_over_the_same_lines(short):
             assert cut(LONG[:first], LONG[first:second], LONG[second:]) == cut(LONG), (first, second)
 
 
-def test_nothing_is_kept_of_a_line_that_is_too_long(short):
-    lines = Lines()
-    for _ in range(1000):
-        lines.feed(b"more")
-        assert len(lines.pending) <= 5
-
-
 def test_a_line_of_the_greatest_length_is_kept():
     data = b"x" * RECORD_BYTES + b"\n" + b"y" * (RECORD_BYTES + 1) + b"\n"
-    assert [len(line.data) for line in Lines().feed(data)] == [RECORD_BYTES, 0]
+    assert [len(line.data) for line in LineCutter().feed(data)] == [RECORD_BYTES, 0]
 
 
 def test_the_fault_of_a_line_without_bytes_is_its_length():

@@ -12,6 +12,7 @@ import zstandard
 
 from formats.captures import codes, exchanges
 from formats.test_captures import fixtures
+from helpers.fed import fed
 from lore.cli.main import main
 from lore.formats.captures import lore_capture
 from lore.formats.captures.lore_capture import LoreCapture
@@ -140,9 +141,9 @@ def test_calls_that_overlap_are_read_as_they_end():
 
 def test_a_call_without_an_end_is_read_at_the_next_run_and_at_the_end_of_the_file():
     reader = LoreCapture()
-    assert reader.feed(OPENING + request()) == []
-    assert [read.line for read in reader.feed(OPENING + request("b-1"))] == [2]
-    assert [read.line for read in reader.finish()] == [4]
+    assert fed(reader, OPENING + request()) == []
+    assert [read.line for read in fed(reader, OPENING + request("b-1"))] == [2]
+    assert [read.line for read in reader.end()] == [2]
 
 
 def test_a_stream_that_was_cut_by_a_crash_is_billed_as_far_as_it_came():
@@ -181,11 +182,11 @@ def test_what_is_held_is_bounded(monkeypatch):
     monkeypatch.setattr(lore_capture, "CAPTURED_CALLS", 4)
     reader = LoreCapture()
     for number in range(50):
-        reader.feed(request(f"a-{number}"))
+        fed(reader, request(f"a-{number}"))
         assert len(reader._calls) <= 4
     monkeypatch.setattr(lore_capture, "CAPTURED_CALLS", 1000)
     for number in range(50):
-        reader.feed(request(f"b-{number}"))
+        fed(reader, request(f"b-{number}"))
         assert reader._held <= 10 * len(BODY)
 
 
@@ -194,9 +195,9 @@ def test_a_body_that_is_too_large_is_passed_over_and_takes_no_more(monkeypatch):
     monkeypatch.setattr("lore.formats.contents.BODY_BYTES", 1000)
     piece = line_of({"call": "a-1", "part": "request", "more": True}, b"x" * 400)
     reader = LoreCapture()
-    reader.feed(request(more=True) + piece * 100)
+    fed(reader, request(more=True) + piece * 100)
     assert reader._held < 3000
-    assert [read.value.code for read in reader.feed(response())] == ["LORE220"]
+    assert [read.value.code for read in fed(reader, response())] == ["LORE220"]
 
 
 def test_a_small_body_that_unpacks_to_much_is_refused():

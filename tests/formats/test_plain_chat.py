@@ -341,7 +341,7 @@ def test_lone_surrogates_stop_nothing_wherever_they_stand_and_wherever_the_file_
     assert [type(read.value) for read in whole].count(e.TurnCompleted) == 2
     for cut in range(0, len(data), 7):
         reader = Chat()
-        assert len([*reader.feed(data[:cut]), *reader.feed(data[cut:]), *reader.finish()]) == len(whole)
+        assert len(list(reader.read([data[:cut], data[cut:]]))) == len(whole)
     assert bytes(folded(data).system) == rb'"\ud83d"'
 
 

@@ -161,7 +161,7 @@ def test_claude_code_notes_the_same_and_its_version():
         "message": {"id": "m1", "role": "assistant", "model": "claude-opus-4-8", "content": [], "usage": own},
     }  # fmt: skip
     reader = ClaudeCode()
-    reads = [*reader.feed(dumps(line) + b"\n"), *reader.finish()]
+    reads = list(reader.read([dumps(line) + b"\n"]))
     (bill,) = [read.value.usage for read in reads if isinstance(read.value, TurnCompleted)]
     assert (bill.speed, bill.server_tools, bill.client) == ("fast", (("web_search", 1),), "claude-code 2.1.58")
     assert [one.uncached_tokens for one in bill.passes] == [9, 50]

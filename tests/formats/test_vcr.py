@@ -11,6 +11,7 @@ import yaml
 
 from formats.calls import ASKED, SAID, URL
 from formats.test_captures import fixtures
+from helpers.fed import pieces
 from lore.formats.captures import vcr
 from lore.formats.captures.vcr import Vcr
 from lore.model.codes import Problem
@@ -138,7 +139,7 @@ def test_an_interaction_that_is_too_long_is_passed_over(monkeypatch):
     data = cassette(TEXT, call({"body": "x" * 9000}, {}), PARSED)
     for size in (1, 700, 10**6):
         reader = Vcr()
-        found = [one for at in range(0, len(data), size) for one in reader.feed(data[at : at + size])] + reader.finish()
+        found = list(reader.read(pieces(data, size)))
         assert [getattr(one.value, "code", "exchange") for one in found] == ["exchange", "LORE220", "exchange"]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from fuzz import mutate, properties, run, samples
 from helpers.each import each
-from lore.formats.lines import Lines
+from lore.formats.lines import LineCutter
 from lore.formats.registry import READERS
 
 SEEDS = sorted(samples.SEEDS.glob("*.bin"))
@@ -23,7 +23,7 @@ def test_a_seed_keeps_the_laws(seed, tmp_path):
 @pytest.mark.parametrize("seed", SEEDS, ids=[path.stem for path in SEEDS])
 @each(READERS)
 def test_a_seed_keeps_the_laws_where_lines_are_soon_too_long(reader, seed, monkeypatch):
-    monkeypatch.setattr(Lines, "limit", 30)
+    monkeypatch.setattr(LineCutter, "limit", 30)
     assert properties.examine_reader(reader, seed.read_bytes()) is None
 
 

@@ -35,7 +35,7 @@ def rows_of(name: str, folder: Path) -> list[Row]:
             recording = Options().open(name)
         except LoreError:
             return [{"kind": "unrecognised"}]
-        return [_row(read) for reads in recording.lists() for read in reads]
+        return [_row(read) for read in recording.every_read()]
 
 
 def _row(read: Any) -> Row:

@@ -1,6 +1,6 @@
 """A line that is too long, cut anywhere: every reader passes over it and reads what follows.
 
-`Lines.limit` is lowered, so that a short line is too long.
+`LineCutter.limit` is lowered, so that a short line is too long.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from helpers.fed import pieces
 from hostile.formats import FORMATS, recording
-from lore.formats.lines import Lines
+from lore.formats.lines import LineCutter
 from lore.formats.registry import READERS
 from lore.testing import everything
 
@@ -19,7 +20,7 @@ LONG = b'{"kind":"' + b"x" * 600 + b'"}'
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
     """Lines of more than 400 bytes are too long."""
-    monkeypatch.setattr(Lines, "limit", 400)
+    monkeypatch.setattr(LineCutter, "limit", 400)
 
 
 def shown(reads):
@@ -39,27 +40,19 @@ def test_a_long_line_cut_anywhere_is_passed_over(format):
     data = with_long_lines(format)
     whole = shown(everything(READERS[format](), data))
     for cut in range(0, len(data) + 1, 7):
-        reader = READERS[format]()
-        first = reader.feed(data[:cut])
-        assert shown([*first, *everything(reader, data[cut:])]) == whole, cut
+        assert shown(READERS[format]().read([data[:cut], data[cut:]])) == whole, cut
 
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("size", [1, 13, 64, 399, 401, 1000])
 def test_pieces_of_any_size_give_the_same(format, size):
     data = with_long_lines(format)
-    reader, found = READERS[format](), []
-    for start in range(0, len(data), size):
-        found.extend(reader.feed(data[start : start + size]))
-    assert shown([*found, *reader.finish()]) == shown(everything(READERS[format](), data))
+    assert shown(READERS[format]().read(pieces(data, size))) == shown(everything(READERS[format](), data))
 
 
 @pytest.mark.parametrize("size", [1, 50, 401, 5000])
 def test_a_body_over_lines_that_grows_too_long_is_read_by_lines(size):
     data = b'{"model":"m",\n"messages":[\n' + b'{"role":"user","content":"x"},\n' * 50 + b"]}\n"
-    reader, found = READERS["bodies"](), []
-    for start in range(0, len(data), size):
-        found.extend(reader.feed(data[start : start + size]))
-    found.extend(reader.finish())
+    found = list(READERS["bodies"]().read(pieces(data, size)))
     assert shown(found) == shown(everything(READERS["bodies"](), data))
     assert len(found) == 53

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.fed import fed_in_two, pieces
 from helpers.states import dump_state
 from helpers.strategies import body_files, claude_logs, lore_logs, read_all
 from lore.fold.step import step
@@ -39,10 +40,8 @@ class _Warm:
 
     def assert_same_when_cut(self, at: int) -> None:
         """Read to the cut, then the rest; compare what was read, folded and said."""
-        reader = self.reader()
-        reads = reader.feed(self.data[:at])
+        reads, rest = fed_in_two(self.reader(), self.data, at)
         state, problems = _fold(FoldedSession(format=self.reader.name), reads)
-        rest = [*reader.feed(self.data[at:]), *reader.finish()]
         state, more = _fold(state, rest)
         assert [*reads, *rest] == self.reads, f"cut at byte {at}: other reads"
         assert dump_state(state) == self.saved, f"cut at byte {at}: another state"
@@ -69,9 +68,9 @@ def test_a_claude_code_log_may_be_cut_anywhere(data, shares):
 
 @given(body_files(), cuts)
 def test_a_file_of_bodies_may_be_cut_anywhere(data, shares):
-    warm = _Warm(Bodies, data)
     for share in shares:
-        warm.assert_same_when_cut(_at(data, share))
+        at = _at(data, share)
+        assert list(Bodies().read([data[:at], data[at:]])) == read_all(Bodies(), data)
 
 
 RICH = (
@@ -96,15 +95,13 @@ def test_a_log_may_be_cut_at_every_single_byte():
 @given(lore_logs(max_size=6), st.integers(1, 40))
 def test_bytes_may_arrive_in_pieces_of_any_size(log, size):
     reader = LoreLog()
-    reads = [read for at in range(0, len(log.data), size) for read in reader.feed(log.data[at : at + size])]
-    assert [*reads, *reader.finish()] == read_all(LoreLog(), log.data)
+    assert list(reader.read(pieces(log.data, size))) == read_all(LoreLog(), log.data)
 
 
 def test_a_pretty_body_with_blank_lines_reads_the_same_in_pieces():
     data = b'{"model":"claude-x",\n\n"messages":[],\n\n\n"system":"s"}\n'
-    warm = _Warm(Bodies, data)
     for at in range(len(data) + 1):
-        warm.assert_same_when_cut(at)
+        assert list(Bodies().read([data[:at], data[at:]])) == read_all(Bodies(), data)
 
 
 def test_a_recording_may_be_cut_anywhere(recording):

@@ -13,6 +13,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.fed import fed
 from helpers.states import dump_state
 from helpers.strategies import claude_logs, lore_logs
 from helpers.waiting import Script, add
@@ -34,7 +35,7 @@ shares = st.lists(st.floats(0, 1), min_size=1, max_size=4)
 
 def _read(line: bytes) -> Event:
     """An event as lore's own log would be read."""
-    return LoreLog().feed(line + b"\n")[-1].value
+    return fed(LoreLog(), line)[-1].value
 
 
 def _cuts(data: bytes, made: list[float]) -> list[int]:
@@ -44,7 +45,7 @@ def _cuts(data: bytes, made: list[float]) -> list[int]:
 def _whole(reader, data: bytes) -> tuple[list[Event], FoldedSession]:
     """All events of what was read, and the state that they give; nothing is closed."""
     made, state = [], FoldedSession(format=reader.name)
-    for read in reader().feed(data):
+    for read in fed(reader(), data):
         if not isinstance(read.value, Problem):
             made.append(read.value)
             state = step(state, read.value).state

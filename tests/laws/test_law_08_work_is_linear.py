@@ -4,6 +4,7 @@ segment tokenised at most once and put into canonical form only where it differs
 from __future__ import annotations
 
 from collections import Counter as Tally
+from collections import deque
 
 import pytest
 
@@ -129,7 +130,7 @@ def test_a_body_is_sliced_a_fixed_number_of_times_whatever_came_before(judge, mo
     seen: Tally[int] = Tally()
     for module in (bodies, anthropic, openai, gemini, bedrock, messages):
         original = module.table
-        monkeypatch.setattr(module, "table", lambda raw, f=original: seen.update([len(raw)]) or f(raw))
+        monkeypatch.setattr(module, "raw_members", lambda raw, f=original: seen.update([len(raw)]) or f(raw))
     lines = MAKERS[dialect](120)
     judge(lines)
     behind_the_head = [len(line) for line in lines[-50:]]
@@ -274,9 +275,7 @@ def test_each_line_of_a_recording_is_decoded_once(recording, monkeypatch):
         pytest.skip("counted for event logs")
     counting = _Counting(claude_records._RECORD)
     monkeypatch.setattr(claude_records, "_RECORD", counting)
-    made = reader()
-    made.feed(data)
-    made.finish()
+    deque(reader().read([data]), maxlen=0)
     lines = [line for line in data.split(b"\n") if line.strip()]
     again = sum(len(split_joined(line) or ()) for line in lines)  # pieces of lines that hold several records
     assert sum(counting.seen.values()) == len(lines) + again

@@ -57,7 +57,7 @@ def exchanges(recorded) -> list:
     """Return what lore reads of a recording."""
     reader = Bodies()
     lines = b"".join(json.dumps(request.record()).encode() + b"\n" for request in recorded)
-    return [read.value for read in (*reader.feed(lines), *reader.finish())]
+    return [read.value for read in reader.read([lines])]
 
 
 @pytest.fixture(scope="module")

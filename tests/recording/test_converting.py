@@ -174,11 +174,8 @@ class Late:
     def recognises(cls, head):
         return False
 
-    def feed(self, data):
-        return []
-
-    def finish(self):
-        return [Read(event, 1, 0) for event in self.events]
+    def read(self, data):
+        return iter([Read(event, 1, 0) for event in self.events])
 
 
 @pytest.mark.parametrize("started", [(), (e.SessionStarted(session_id="x", model="m"),)])

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
-from unittest import mock
 
 from bench import costly
 from cli.running import Ran, lore
@@ -27,7 +26,6 @@ from hostile import test_templates as templates
 from hostile.captured import WRITERS, capture, named
 from hostile.formats import FORMATS, recording
 from lore.errors import LoreError
-from lore.formats import lines as short_lines
 from lore.model.limits import RENDERED_CHARACTERS
 from lore.prompt.sandbox import Sandbox
 from store.killing import kills
@@ -305,16 +303,10 @@ def _between(data: bytes, seed: float, short: list[bytes]) -> bytes:
 
 
 def _counted(data: bytes, most: int = 0) -> None:
-    """Read a file; the functions that are called are at most a byte's worth each, YAML's so many times its parser's.
-
-    Of short lines as many are read as of a file of 10 MB, in proportion.
-    """
-    share = len(data) / 10_000_000
-    caps = {name: int(getattr(short_lines, name) * share) for name in ("SHORT_LINES", "SHORT_OBJECTS")}
-    with mock.patch.multiple(short_lines, **caps):
-        costly.reading(data)()  # what is imported and compiled at its first use
-        found = calls(costly.reading(data))
-    allowed = most * calls(costly.parsing(data)) if most else len(data)
+    """Read a file; the functions that are called are at most a byte's worth each, YAML's so many times its parser's."""
+    costly.reading(data)()  # what is imported and compiled at its first use
+    found = calls(costly.reading(data))
+    allowed = most * calls(costly.parsing(data)) if most else 30 * len(data)
     assert found <= allowed + FIRST, f"{found:,} calls for {len(data):,} bytes"
 
 

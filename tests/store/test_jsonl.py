@@ -58,7 +58,7 @@ def test_log_is_the_events_with_saved_records(tmp_path):
     lines = raw(tmp_path).split(b"\n")[:-1]
     assert [line for line in lines if not is_record(line)] == [header(), said("a"), said("b")]
     assert [is_record(line) for line in lines] == [False, True, True, False, True, False]
-    found = [one.value for one in LoreLog().feed(raw(tmp_path))]
+    found = [one.value for one in LoreLog().read([raw(tmp_path)])]
     assert [type(one).__name__ for one in found if not isinstance(one, Saved)] == ["SessionStarted", "Append", "Append"]
 
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from lore.formats.folders import PackMember as PackMember, PackReader as PackReader, in_file as in_file
     from lore.formats.http import FIELDS as FIELDS, account_of as account_of, call_of as call_of, is_body as is_body
     from lore.formats.kimi import content as kimi_content  # noqa: F401 # pyright: ignore[reportUnusedImport]
-    from lore.formats.lines import Line as Line, Lines as Lines, RecordReader as RecordReader, TextReader as TextReader
+    from lore.formats.lines import Line as Line, LineCutter as LineCutter, RecordReader as RecordReader
+    from lore.formats.lines import TextReader as TextReader
     from lore.formats.lines import each as each, fault as fault, first_records as first_records, placed as placed
     from lore.formats.lines import problem as problem
     from lore.formats.lore_log import LoreLog as LoreLog
@@ -38,7 +39,7 @@ __getattr__ = public_names(
         "contents": "ContentError object_of unpacked",
         "folders": "PackMember PackReader in_file",
         "http": "FIELDS account_of call_of is_body",
-        "lines": "Line Lines RecordReader TextReader each fault first_records placed problem",
+        "lines": "Line LineCutter RecordReader TextReader each fault first_records placed problem",
         "lore_log": "LoreLog",
         "registry": "Format lacks_of",
         "transcripts": "Emitting TranscriptDocument TranscriptLines TranscriptTurns",

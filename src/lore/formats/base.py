@@ -1,17 +1,17 @@
 """What a reader is.
 
-A reader is fed bytes, cut anywhere, and gives back what each whole line held: events (a session log),
-exchanges (recorded requests; an engine's log also what it measured of its cache) or turns (prompts that stand ready),
-and problems. Rules: no reader raises on any input; what it cannot model becomes an opaque event with a problem; what it
-cannot read, a problem with line and byte.
+A reader gets the bytes of a file and yields what each record held: events (a session log), exchanges (recorded
+requests; an engine's log also what it measured of its cache) or turns (prompts that are complete), and problems. Rules:
+no reader raises on any input; what it cannot model becomes an opaque event with a problem; what it cannot read, a
+problem with line and byte.
 
-How to add one: write a class with the members of `Reader` in its own file, add a row to `FORMATS` (or
-publish it under the entry-point group `lore.formats`), and run `lore.testing.ReaderContract` on it.
+How to add one: write a class with the members of `Reader` in its own file, add a row to `FORMATS` (or publish it under
+the entry-point group `lore.formats`), and run `lore.testing.ReaderContract` on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import ClassVar, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -31,17 +31,13 @@ HOLDS: dict[Yields, str] = {
 
 
 class Read(Struct, frozen=True, gc=False):
-    """One thing read, with its place: `line` from 1, `byte` from 0 (where its line starts).
-
-    `file` names the file below a folder that is read as one recording; empty: there is only one. A problem may have
-    been met `times` over, its place is that of the first.
-    """
+    """One thing that was read, with its place."""
 
     value: Event | Exchange | Turn | Measurement | Problem
-    line: int
-    byte: int
-    file: str = ""
-    times: int = 1
+    line: int  # from 1
+    byte: int  # from 0: where the line starts
+    file: str = ""  # the file in a folder that is read as one recording; empty if there is only one
+    times: int = 1  # how often a problem occurred; its place is that of the first
 
 
 class Reader(Protocol):
@@ -53,13 +49,9 @@ class Reader(Protocol):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        """Tell from the first bytes of a file (whole lines, or all there is) whether it is this format."""
+        """Return whether a file that begins like this (whole lines, or all of it) is this format."""
         ...
 
-    def feed(self, data: bytes) -> Iterable[Read]:
-        """Take the next bytes; cost O(bytes). What is read may be made as it is asked for, once."""
-        ...
-
-    def finish(self) -> Iterable[Read]:
-        """Take what is left after the last byte."""
+    def read(self, data: Iterable[bytes]) -> Iterator[Read]:
+        """Yield what a file holds, in its order; `data` are its bytes in pieces of any size. Cost is O(bytes)."""
         ...

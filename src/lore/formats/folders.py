@@ -7,8 +7,7 @@ member longer than a line may be is passed over. Places are those of the file it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import chain as chained
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 import msgspec
@@ -63,6 +62,45 @@ class PackMember(Struct, frozen=True):
     data: bytes
 
 
+def read_members(data: Iterable[bytes]) -> Iterator[PackMember | Problem]:
+    """Yield the members of a pack, and problems: bytes that are not a header, a pack that ends inside a member."""
+    pieces, pending, number, byte = filter(None, data), b"", 0, 0
+    while True:
+        while (end := pending.find(b"\n")) < 0 and len(pending) <= _LONGEST_HEADER:
+            if not (piece := next(pieces, b"")):
+                break
+            pending += piece
+        if end < 0 and not pending.strip():
+            return
+        line = pending[: end if end >= 0 else None]
+        pending, byte = pending[len(line) + 1 :], byte + len(line) + 1
+        if not line.strip():
+            continue
+        number += 1
+        header = _header(line)
+        if header is None:
+            yield Problem(Code.UNREADABLE_LINE, "a file of a pack without its header", line=number, byte=byte)
+            continue
+        parts, size = [pending], len(pending)
+        while size < header.size and (piece := next(pieces, b"")):
+            parts.append(piece)
+            size += len(piece)
+        joined = b"".join(parts)
+        if size < header.size:
+            yield Problem(Code.TORN_LAST_LINE, "the pack ends inside a file", line=number, byte=byte)
+            return
+        yield PackMember(header, number, byte, joined[: header.size])
+        pending, byte = joined[header.size :], byte + header.size
+
+
+def _header(line: bytes) -> PackHeader | None:
+    try:
+        header = msgspec.json.decode(line, type=PackHeader)
+    except (ValueError, RecursionError):
+        return None
+    return header if 0 <= header.size <= MEMBER_BYTES else None
+
+
 class PackReader:
     """A reader of packs of one kind; a format says in `_member` what one holds."""
 
@@ -71,78 +109,30 @@ class PackReader:
     clock: ClassVar[Clock] = "end"
     most: ClassVar[int] = RECORD_VALUES  # of one member
 
-    def __init__(self) -> None:
-        self._number = 0
-        self._byte = 0
-        self._header: PackHeader | None = None
-        self._pending: list[bytes] = []
-        self._size = 0
-
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         return head.startswith(OPENING + cls.name.encode() + b'"')
 
-    def feed(self, data: bytes) -> Iterable[Read]:
-        self._pending.append(data)
-        self._size += len(data)
-        found: list[Iterable[Read]] = []
-        ended = b"\n" in data
-        while self._size >= self._header.size if self._header is not None else ended or self._size > _LONGEST_HEADER:
-            inside, pending = self._header is not None, b"".join(self._pending)
-            self._pending, self._size = [], 0  # let go of the pieces: what is joined may be large
-            taken = self._cut(pending, found)
-            rest = pending[taken:]
-            self._pending, self._size = ([rest] if rest else []), len(rest)
-            self._byte += taken
-            ended = b"\n" in rest
-            if not taken and not inside:
-                break
-        return chained.from_iterable(found)
-
-    def _cut(self, pending: bytes, found: list[Iterable[Read]]) -> int:
-        """Read a header or a member; return how many bytes it has."""
-        header = self._header
-        if header is not None:
-            self._header = None
-            found.append(self._read(PackMember(header, self._number, self._byte, pending[: header.size])))
-            return header.size
-        end = pending.find(b"\n")
-        line = pending[: end if end >= 0 else None]
-        if end < 0 and len(pending) <= _LONGEST_HEADER:
-            return 0
-        if line.strip():
-            self._number += 1
-            try:
-                header = msgspec.json.decode(line if end >= 0 else b"", type=PackHeader)
-                self._header = header if 0 <= header.size <= MEMBER_BYTES else None
-            except (ValueError, RecursionError):
-                self._header = None
-            if self._header is None:
-                found.append([self._fault(Code.UNREADABLE_LINE, "a file of a pack without its header", self._number)])
-        return len(line) + (end >= 0)
-
-    def finish(self) -> Iterable[Read]:
-        rest = b"".join(self._pending)
-        self._pending, self._size = [], 0
-        header, self._header = self._header, None
-        found: Iterable[Read] = ()
-        if header is not None or rest.strip():
-            found = [self._fault(Code.TORN_LAST_LINE, "the pack ends inside a file", max(1, self._number))]
-        return chained(found, self._rest())
+    def read(self, data: Iterable[bytes]) -> Iterator[Read]:
+        """Yield what the files of a pack hold."""
+        for member in read_members(data):
+            if isinstance(member, Problem):
+                yield Read(member, member.line or 1, member.byte or 0)
+            else:
+                yield from self._read(member)
+        yield from self._rest()
 
     def _read(self, member: PackMember) -> Iterable[Read]:
-        header, number, byte = member.header, member.number, self._byte
+        header, number, byte = member.header, member.number, member.byte
         if header.fault:
-            return [self._fault(Code.ARCHIVE_REFUSED, f"{header.name}: {header.fault}", number)]
-        if is_crowded(member.data, self.most):
-            reason = f"{header.name} is passed over: {too_many(self.most)}"
-            return [self._fault(Code.CAPTURE_TOO_LARGE, reason, number)]
-        if is_deep(member.data):
-            return [self._fault(Code.UNREADABLE_LINE, f"{header.name}: unreadable: {too_deep()}", number)]
-        return (placed(value, number, byte, header) for value in self._member(member))
-
-    def _fault(self, code: Code, message: str, number: int) -> Read:
-        return placed(Problem(code, message), number, self._byte)
+            fault = Problem(Code.ARCHIVE_REFUSED, f"{header.name}: {header.fault}")
+        elif is_crowded(member.data, self.most):
+            fault = Problem(Code.CAPTURE_TOO_LARGE, f"{header.name} is passed over: {too_many(self.most)}")
+        elif is_deep(member.data):
+            fault = Problem(Code.UNREADABLE_LINE, f"{header.name}: unreadable: {too_deep()}")
+        else:
+            return (placed(value, number, byte, header) for value in self._member(member))
+        return [placed(fault, number, byte)]
 
     def _member(self, member: PackMember) -> Iterable[Exchange | Problem | Read]:
         """Return what one file holds; where it is made as it is asked for, it must leave the reader as it is."""

@@ -1,16 +1,12 @@
-"""Lines of a JSON Lines file, cut at LF, from bytes that arrive in any pieces, and what their readers share.
+"""Records of JSON Lines files, and the base classes of readers of lines.
 
-Rules: only LF ends a line (never U+2028, U+0085 or CR); a BOM at the very start and a CR at a line's
-end are white space; offsets are those of the file. Cost is O(bytes): what is pending is joined once.
-A line longer than 12 MiB is given without its bytes, as soon as it has grown so long; the rest of it is
-passed over as it arrives, so memory stays bounded whatever a file holds. Of short lines that are
-no objects the first ones are given, the others counted: a million of `{` cost a look in all.
+A record is usually one line. A file whose first line is not a whole JSON value may hold records that are printed over
+several lines, one after another; they are read as records too. Only LF ends a line (never U+2028, U+0085 or CR). A
+line longer than 12 MiB is passed over without being held.
 
-A line that is no record is kept as odd where a format says how; several JSON values on one line are read one after
-another; else the line is unreadable, and torn where it is the last and has no end. Of a file whose records may also be
-one value that spans lines (`RecordReader`) the first line decides: a value by itself means JSON Lines; else the file is
-held, up to the length that a line may have, and read as one value at its end, or by lines after all where it is none.
-The elements of an array at the top are records of their own.
+A line that is not a record is searched for records that it hides, in this order: several values side by side, a whole
+record after the stub of a torn one (or after NUL bytes, which a crash leaves), and a record that raw line feeds inside
+a string cut into several lines. Each of these is read, with a problem; what remains is an unreadable line.
 """
 
 from __future__ import annotations
@@ -28,176 +24,166 @@ from lore.formats.beginning import BOM, SPACE
 from lore.formats.bounds import is_crowded, is_deep, too_deep, too_long, too_many, too_much
 from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
-from lore.model.jsonslice import array, has_surrogate_escape, is_json
-from lore.model.limits import RECORD_BYTES, RECORD_VALUES, SHORT_LINES, SHORT_OBJECTS
+from lore.model.jsonslice import array, has_surrogate_escape, is_json, raw_members
+from lore.model.limits import RECORD_BYTES, RECORD_VALUES
 from lore.model.results.measured import Measurement
 from lore.model.turn import Exchange
 
-_BLANK = re.compile(rb"(?:[ \t\r]{0,1024}+\n)++")  # a longer line may be too long
-SHORTEST = 20  # bytes: a line that is shorter and no object with a member holds nothing that a reader takes
-# An object that may have a member; runs of short lines: of those, of others, of any.
-_OBJECT = rb"[ \t\r]{0,19}+\{[^\n]{0,19}\"[^\n]{0,19}\}[ \t\r]{0,19}+"
-_IS_OBJECT = re.compile(_OBJECT)
-_RUN = rb"(?:%s[^\n]{0,19}+\n)++"
-_OBJECTS = re.compile(_RUN % (rb"(?=%s\n)" % _OBJECT))
-_OTHERS = re.compile(_RUN % (rb"(?!%s\n)" % _OBJECT))
-_ANY = re.compile(_RUN % b"")
-_WRITTEN = bytes(byte if byte == 0x0A else 0x78 for byte in range(256))  # each byte but a line feed becomes an `x`
 _VALUES = json.JSONDecoder()
 _VALUE = msgspec.json.Decoder(msgspec.Raw)
+_BLANK_LINES = re.compile(rb"(?:[ \t\r]{0,1024}+\n)++")
+_STUBS = 32  # beginnings of objects in a damaged line that are tried as a whole record
+_BROKEN_LINES = 100  # lines that one record may be cut into by raw line feeds
+_BROKEN_BYTES = 1024 * 1024  # of such a record
+_PRINTED_TRIES = 1_000  # times that lines are tried as a whole value: another layout is read line by line
 
 
 class Line(Struct, frozen=True, gc=False):
-    """One line without its end: its number from 1, the offset of its first byte, its bytes.
+    """One line without its end, or one record printed over several lines."""
 
-    A line that was too long to be kept has no bytes; blank lines are never given, so no other is empty.
-    """
-
-    number: int
-    byte: int
-    data: bytes
+    number: int  # from 1: the first line of the record
+    byte: int  # offset of its first byte in the file
+    data: bytes  # empty: the line was too long to be held
+    is_torn: bool = False  # the file ends here, without a line feed
 
 
-class ShortLines(Struct):
-    """How many lines of a file were too short for a record and given; how many were not, and the first of those."""
-
-    most: int
-    given: int = 0
-    passed: int = 0
-    number: int = 0
-    byte: int = 0
-    objects: int = 0  # that were given
-
-    def run(self) -> re.Pattern[bytes] | None:
-        """Return what finds the lines that are not given any more; None while all are."""
-        if self.given < self.most:
-            return None if self.objects < SHORT_OBJECTS else _OBJECTS
-        return _OTHERS if self.objects < SHORT_OBJECTS else _ANY
-
-    def takes(self, piece: bytes) -> bool:
-        """Tell whether a line is given; a short one is counted."""
-        if len(piece) >= SHORTEST:
-            return True
-        if _IS_OBJECT.fullmatch(piece) is not None:
-            taken = self.objects < SHORT_OBJECTS
-            self.objects += taken
-        else:
-            taken = self.given < self.most
-            self.given += taken
-        return taken
-
-    def pass_over(self, lines: int, number: int, byte: int) -> None:
-        """Count lines that are not given, of which the first stands here."""
-        if lines and not self.passed:
-            self.number, self.byte = number, byte
-        self.passed += lines
-
-
-class Lines:
-    """Cut bytes into lines.
-
-    A line may have `times` as many bytes as usual. `short` counts the short lines among lines of records; None: any
-    line may be of any length.
-    """
+class LineCutter:
+    """Cut bytes that arrive in pieces into lines; blank lines are counted and left out."""
 
     limit: ClassVar[int] = RECORD_BYTES
 
-    def __init__(self, *, times: int = 1, short: ShortLines | None = None) -> None:
-        self.most = self.limit * times
-        self.short = short
-        self._shortest = 0 if short is None else SHORTEST
-        self.number = 0  # of lines that begin before `byte`
+    def __init__(self, *, times: int = 1) -> None:
+        """Make a cutter for lines that may have `times` as many bytes as usual."""
+        self.longest = self.limit * times
+        self.number = 0  # lines that begin before `byte`
         self.byte = 0
-        self.skipping = False  # whether the next bytes still belong to a line that was too long
+        self._is_skipping = False  # the next bytes belong to a line that was too long
         self._pending: list[bytes] = []
         self._size = 0
 
-    @property
-    def pending(self) -> bytes:
-        """The beginning of a line whose end has not come."""
-        if len(self._pending) > 1:
-            self._pending = [b"".join(self._pending)]
-        return self._pending[0] if self._pending else b""
-
     def feed(self, data: bytes) -> list[Line]:
-        """Return the lines that these bytes complete; blank ones are counted and left out."""
-        if self.skipping:
+        """Return the lines that these bytes complete."""
+        if self._is_skipping:
             end = data.find(b"\n") + 1
-            self.skipping = not end
+            self._is_skipping = not end
             self.byte += end or len(data)
             data = data[end:] if end else b""
-        found: list[Line] = []
+        cut: list[Line] = []
         at = 0
         end = data.find(b"\n")
         if end >= 0 and self._pending:
-            self._add(b"".join([*self._pending, data[:end]]), found)
+            self._add(b"".join([*self._pending, data[:end]]), cut)
             self._pending, self._size, at = [], 0, end + 1
             end = data.find(b"\n", at)
         while end >= 0:  # not `split`, which looks at each byte: this is five times as fast
-            if data[at] == 0x7B and self._shortest <= end - at <= self.most:  # nearly all begin with a brace
-                self.number = number = self.number + 1
-                found.append(Line(number, self.byte, data[at:end]))
+            if data[at] == 0x7B and end - at <= self.longest:  # most lines begin with a brace
+                self.number += 1
+                cut.append(Line(self.number, self.byte, data[at:end]))
                 self.byte += end + 1 - at
-            elif (several := self._passed(data, at, end)) > 0:
-                end = at + several - 1
+            elif data[at] in SPACE and (blank := _BLANK_LINES.match(data, at)) is not None:
+                self.number += blank.group().count(b"\n")
+                self.byte += len(blank.group())
+                end = blank.end() - 1
             else:
-                self._add(data[at:end], found)
+                self._add(data[at:end], cut)
             at = end + 1
             end = data.find(b"\n", at)
         if at < len(data):
             self._pending.append(data[at:] if at else data)
             self._size += len(data) - at
-        if self._size > self.most:  # what comes of it is passed over
+        if self._size > self.longest:
             self.number += 1
-            found.append(Line(self.number, self.byte, b""))
+            cut.append(Line(self.number, self.byte, b""))
             self.byte += self._size
-            self._pending, self._size, self.skipping = [], 0, True
-        return found
+            self._pending, self._size, self._is_skipping = [], 0, True
+        return cut
 
     def finish(self) -> list[Line]:
-        """Return the last line where it has no end."""
-        rest = self.pending
-        self._pending, self._size, self.skipping = [], 0, False
-        line = self._line(rest, 0) if rest else None
-        return [] if line is None else [line]
+        """Return the last line if it has no line feed."""
+        rest = b"".join(self._pending)
+        self._pending, self._size, self._is_skipping = [], 0, False
+        cut: list[Line] = []
+        if rest:
+            self._add(rest, cut, is_torn=True)
+        return cut
 
-    def _passed(self, data: bytes, at: int, end: int) -> int:
-        """Return how many bytes hold lines from here on that nobody is given, and count them."""
-        match = _BLANK.match(data, at) if data[at] in SPACE else None
-        if match is None and self.short is not None and end - at < SHORTEST and (run := self.short.run()) is not None:
-            match = run.match(data, at)
-        if match is None:
-            return 0
-        run = match.group()
-        if self.short is not None:
-            self.short.pass_over(run.translate(_WRITTEN, b" \t\r").count(b"x\n"), self.number + 1, self.byte)
-        self.number += run.count(b"\n")
-        self.byte += len(run)
-        return len(run)
-
-    def _add(self, piece: bytes, found: list[Line]) -> None:
-        """Add the line that this is, if it is none of the blank ones."""
-        if (line := self._line(piece, 1)) is not None:
-            found.append(line)
-
-    def _line(self, piece: bytes, end: int) -> Line | None:
+    def _add(self, data: bytes, cut: list[Line], *, is_torn: bool = False) -> None:
         start = self.byte
         self.number += 1
-        self.byte += len(piece) + end
-        if len(piece) > self.most:
-            return Line(self.number, start, b"")
-        if start == 0 and piece.startswith(BOM):
-            piece, start = piece[3:], 3
-        if not piece.strip(SPACE):
-            return None
-        if self.short is not None and not self.short.takes(piece):
-            self.short.pass_over(1, self.number, start)
-            return None
-        return Line(self.number, start, piece)
+        self.byte += len(data) + (not is_torn)
+        if len(data) > self.longest:
+            cut.append(Line(self.number, start, b""))
+            return
+        if start == 0 and data.startswith(BOM):
+            data, start = data[len(BOM) :], len(BOM)
+        if data.strip(SPACE):
+            cut.append(Line(self.number, start, data, is_torn))
+
+
+def read_lines(data: Iterable[bytes], *, times: int = 1) -> Iterator[Line]:
+    """Yield the lines of a file that are not blank; `data` are its bytes in pieces of any size."""
+    cutter = LineCutter(times=times)
+    for piece in data:
+        yield from cutter.feed(piece)
+    yield from cutter.finish()
+
+
+def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[Line]:
+    """Yield the records of a file: its lines, or the values that are printed over several lines.
+
+    The first line decides: if it is not the beginning of a longer value, every line is a record.
+    """
+    lines = read_lines(data, times=times)
+    for line in lines:
+        if _is_alone(line):
+            yield line
+            yield from lines
+        else:
+            yield from _read_printed(line, lines, LineCutter.limit * times)
+
+
+def _is_alone(line: Line) -> bool:
+    """Return whether a line is not the beginning of a longer value, as far as its ends show."""
+    text = line.data.strip(SPACE)
+    return text[:1] not in (b"{", b"[") or (len(text) > 1 and text[-1:] in (b"}", b"]"))
+
+
+def _read_printed(first: Line, lines: Iterator[Line], longest: int) -> Iterator[Line]:
+    """Yield values that span lines, from the first line on; the single lines once that fails."""
+    held, size, tries = [first], len(first.data), 0
+    for line in lines:
+        if not held and _is_alone(line):
+            yield line
+            continue
+        held.append(line)
+        size += len(line.data)
+        if not line.data or size > longest or tries > _PRINTED_TRIES:
+            break
+        if line.data[:1] in (b"}", b"]"):  # printers write the end of a value at the start of a line
+            tries += 1
+            if (values := _split_printed(held)) is not None:
+                yield from values
+                held, size, tries = [], 0, 0
+    if held and (values := _split_printed(held)) is not None:
+        held = values
+    elif held and not any(line.data[:1] == b"{" and is_json(line.data) for line in held[1:]):
+        text = b"\n".join(line.data for line in held)
+        held = [Line(first.number, first.byte, text, held[-1].is_torn)]
+    yield from held
+    yield from lines
+
+
+def _split_printed(held: list[Line]) -> list[Line] | None:
+    """Return the values that lines hold together; None if they are not whole values."""
+    text = b"\n".join(line.data for line in held).strip(SPACE)
+    if is_json(text):
+        return [Line(held[0].number, held[0].byte, text)]
+    values = None if is_deep(text) else split_joined(text)
+    return None if values is None else [Line(held[0].number, held[0].byte, value) for value in values]
 
 
 def each(head: bytes) -> Iterator[bytes]:
-    """Yield the lines of a file's beginning that are not blank, as far as they are asked for."""
+    """Yield the lines of a file's beginning that are not blank."""
     at = len(BOM) if head.startswith(BOM) else 0
     while at < len(head):
         end = head.find(b"\n", at)
@@ -208,28 +194,47 @@ def each(head: bytes) -> Iterator[bytes]:
         at = end + 1
 
 
+def on_single_lines(head: bytes) -> bytes:
+    """Return the beginning of a file with each record on one line; empty if its first line is a whole value."""
+    first = next(read_lines([head]), None)
+    if first is None or _is_alone(first):
+        return b""
+    text = head.removeprefix(BOM).decode("utf-8", "replace").strip(" \t\r\n")
+    records, at = list[str](), 0
+    while at < len(text):
+        try:
+            _, end = _VALUES.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            break
+        records.append(text[at:end].translate({10: None, 13: None}))
+        at = end
+        while at < len(text) and text[at] in " \t\r\n":
+            at += 1
+    return "".join(f"{record}\n" for record in records).encode("utf-8", "surrogatepass")
+
+
 def split_joined(line: bytes) -> list[bytes] | None:
-    """Cut a line that holds several JSON values side by side; None where it is anything else."""
+    """Return the JSON values that are side by side in a line; None if it is anything else."""
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError:
         return None
-    found, at = list[bytes](), 0
+    values, at = list[bytes](), 0
     text = text.strip(" \t\r\n")
     while at < len(text):
         try:
             _, end = _VALUES.raw_decode(text, at)
         except (ValueError, RecursionError):
             return None
-        found.append(text[at:end].encode("utf-8"))
+        values.append(text[at:end].encode("utf-8"))
         at = end
         while at < len(text) and text[at] in " \t\r\n":
             at += 1
-    return found if len(found) > 1 else None
+    return values if len(values) > 1 else None
 
 
-def _holds_more(line: bytes) -> bool:
-    """Tell whether something stands behind the first value of a line, as far as a parser can tell at once."""
+def _may_hold_more(line: bytes) -> bool:
+    """Return whether something may follow the first value of a line."""
     try:
         _VALUE.decode(line)
     except msgspec.DecodeError as error:
@@ -239,8 +244,26 @@ def _holds_more(line: bytes) -> bool:
     return False
 
 
+def find_whole_record(line: bytes, keys: Iterable[str]) -> bytes | None:
+    """Return the whole record that ends a damaged line, after the stub of a torn one or NUL bytes.
+
+    It must have two of the `keys` of the file's other records, so that a part of the torn one is not taken for it.
+    """
+    known = set(keys)
+    at = line.find(b"{", 1)
+    for _ in range(_STUBS):
+        if at < 0:
+            return None
+        rest = line[at:].strip(SPACE + b"\0")
+        members = raw_members(rest) if rest[1:].lstrip(SPACE)[:1] == b'"' else None
+        if members is not None and len(known & members.keys()) >= min(2, len(known) or 1):
+            return rest
+        at = line.find(b'{"', at + 1)
+    return None
+
+
 def fault(line: bytes) -> str:
-    """Say in a few words why a line is no JSON object; empty where it is one."""
+    """Return in a few words why a line is not a JSON object; empty if it is one."""
     if not line:
         return too_long()
     if is_deep(line):
@@ -257,89 +280,8 @@ def fault(line: bytes) -> str:
     return "" if isinstance(value, dict) else "not a JSON object"
 
 
-class TextReader:
-    """A reader of lines of any text.
-
-    A format says in `_read` what lines hold, and in `_rest` what is left at the end.
-    """
-
-    yields: ClassVar[Yields] = "exchanges"
-    clock: ClassVar[Clock] = "end"
-    times: ClassVar[int] = 1  # how much longer than usual a line may be
-    records: ClassVar[bool] = False  # whether lines are records of JSON, of which none is very short
-
-    def __init__(self) -> None:
-        self._lines = Lines(times=self.times, short=ShortLines(SHORT_LINES) if self.records else None)
-
-    def feed(self, data: bytes) -> list[Read]:
-        return self._read(self._lines.feed(data))
-
-    def finish(self) -> list[Read]:
-        return [*self._read(self._lines.finish(), torn=True), *self._unread(), *self._rest()]
-
-    def _unread(self) -> Sequence[Read]:
-        """Say how many lines were passed over for being short."""
-        short = self._lines.short
-        if short is None or not short.passed:
-            return ()
-        text = f"lines shorter than {SHORTEST} bytes passed over: there are too many"
-        place = Problem(Code.UNREADABLE_LINE, text, line=short.number, byte=short.byte)
-        return (Read(place, short.number, short.byte, times=short.passed),)
-
-    def _read(self, lines: Iterable[Line], *, torn: bool = False) -> list[Read]:
-        """Return what lines hold; `torn` says that they end where the file does, without a line feed."""
-        raise NotImplementedError
-
-    def _rest(self) -> Sequence[Read]:
-        """Return what was held back for records that did not come."""
-        return ()
-
-
-class LineReader(TextReader):
-    """A reader of lines of JSON.
-
-    A format says in `_record` what a line holds, in `_odd` what becomes of an object that is no record of its, and in
-    `_lose` what an unreadable line changes.
-    """
-
-    records: ClassVar[bool] = True
-
-    def _read(self, lines: Iterable[Line], *, torn: bool = False) -> list[Read]:
-        found: list[Read] = []
-        for line in lines:
-            reads = None if is_deep(line.data) else self._record(line)
-            found += self._damaged(line, torn=torn) if reads is None else reads
-        return found
-
-    def _damaged(self, line: Line, *, torn: bool) -> Sequence[Read]:
-        """Return what there is to read in a line that is no record."""
-        if not line.data:
-            self._lose()
-            return (problem(Code.LINE_TOO_LONG, f"line passed over: {too_much(self._lines.most)}", line),)
-        reason = fault(line.data)
-        if not reason and (odd := self._odd(line)) is not None:
-            return odd
-        joined = split_joined(line.data) if _holds_more(line.data) else None
-        if joined is None:
-            self._lose()
-            return (problem(Code.TORN_LAST_LINE if torn else Code.UNREADABLE_LINE, f"unreadable line: {reason}", line),)
-        several = problem(Code.JOINED_LINES, f"{len(joined)} records on one line; all were read", line)
-        return [several, *self._read([Line(line.number, line.byte, piece) for piece in joined])]
-
-    def _record(self, line: Line) -> Sequence[Read] | None:
-        """Return what a line holds; None where it is no record, as a line without bytes never is."""
-        raise NotImplementedError
-
-    def _odd(self, line: Line) -> Sequence[Read] | None:
-        """Return what an object that is no record is read as; None where that is as good as unreadable."""
-        del line
-
-    def _lose(self) -> None:
-        """Take notice that a line could not be read."""
-
-
 def placed(value: Exchange | Measurement | Problem | Read, line: Line) -> Read:
-    """Give a value the place of its line, if it has none."""
+    """Return a value with the place of its line; one that has a place keeps it."""
     if isinstance(value, Read):
         return value
     if isinstance(value, Problem) and value.line is None:
@@ -352,52 +294,122 @@ def problem(code: str, message: str, line: Line) -> Read:
     return Read(Problem(code, message, line=line.number, byte=line.byte), line.number, line.byte)
 
 
-class RecordReader(LineReader):
-    """A reader of records; a format says in `_values` what one holds."""
+class TextReader:
+    """A reader of lines of any text. A format implements `read_line`, and `_rest` if it holds anything back."""
 
-    largest: ClassVar[int] = RECORD_BYTES  # bytes of a record
-    most: ClassVar[int] = RECORD_VALUES  # of a record
+    yields: ClassVar[Yields] = "exchanges"
+    clock: ClassVar[Clock] = "end"
+    times: ClassVar[int] = 1  # how many times as long as usual a line may be
+
+    def read(self, data: Iterable[bytes]) -> Iterator[Read]:
+        """Yield what a file holds; `data` are its bytes in pieces of any size."""
+        for line in read_lines(data, times=self.times):
+            yield from self.read_line(line)
+        yield from self.end()
+
+    def read_line(self, line: Line) -> Sequence[Read]:
+        """Return what the next line holds, together with what waited for it."""
+        raise NotImplementedError
+
+    def end(self) -> Sequence[Read]:
+        """Return what waited for lines that did not come."""
+        return self._rest()
+
+    def _rest(self) -> Sequence[Read]:
+        return ()
+
+
+class LineReader(TextReader):
+    """A reader of JSON records.
+
+    A format implements `_record` (what a record holds), `_odd` (what becomes of an object that is not one of its
+    records), and `_lose` (what an unreadable line changes).
+    """
 
     def __init__(self) -> None:
-        super().__init__()
-        self._held: list[bytes] | None = []  # None: it is read by lines
-        self._size = 0
-        self._probe = Lines(times=self.times, short=ShortLines(SHORT_LINES))  # the lines of what is held
-        self._whole = False  # the first line was seen, and is no value by itself
+        self._latest = b""  # the latest whole record
+        self._broken: list[Line] = []  # lines that may be one record, cut by raw line feeds
 
-    def feed(self, data: bytes) -> list[Read]:
-        if self._held is None:
-            return super().feed(data)
-        self._held.append(data)
-        self._size += len(data)
-        if any(self._stands_alone(line) for line in self._probe.feed(data)) or self._size > self._probe.most:
-            return self._by_lines()
-        return []
+    def read(self, data: Iterable[bytes]) -> Iterator[Read]:
+        for record in read_records(data, times=self.times):
+            yield from self.read_line(record)
+        yield from self.end()
 
-    def finish(self) -> list[Read]:
-        if self._held is None:
-            return super().finish()
-        whole = b"".join(self._held)
-        text = whole.removeprefix(BOM)
-        if self._has_lines(text):
-            return [*self._by_lines(), *super().finish()]
-        self._held = None
-        return [*self._read([Line(1, len(whole) - len(text), text)]), *self._rest()] if text.strip(SPACE) else []
+    def read_line(self, line: Line) -> Sequence[Read]:
+        reads = None if is_deep(line.data) else self._record(line)
+        if reads is None:
+            return self._join_broken(line) if self._broken else self._read_damaged(line)
+        self._latest = line.data
+        return [*self._give_up_broken(), *reads] if self._broken else reads
 
-    def _by_lines(self) -> list[Read]:
-        held, self._held, self._probe = self._held or [], None, Lines()
-        return self._read(self._lines.feed(b"".join(held)))
+    def end(self) -> Sequence[Read]:
+        return [*self._give_up_broken(), *self._rest()]
 
-    def _stands_alone(self, line: Line) -> bool:
-        """Tell whether a line that is whole shows that the file is read line by line: here the first one decides."""
-        piece = line.data.strip(SPACE)
-        alone = not self._whole and (not piece or is_json(piece) or split_joined(piece) is not None)
-        self._whole = not alone
-        return alone
+    def _read_damaged(self, line: Line) -> Sequence[Read]:
+        """Return what there is to read in a line that is not a record."""
+        if not line.data:
+            return self._unreadable(line)
+        reason = fault(line.data)
+        if not reason and (odd := self._odd(line)) is not None:
+            return odd
+        if _may_hold_more(line.data) and (joined := split_joined(line.data)) is not None:
+            several = problem(Code.JOINED_LINES, f"{len(joined)} records on one line; all were read", line)
+            return [several, *(read for value in joined for read in self.read_line(_replaced(line, value)))]
+        if (whole := find_whole_record(line.data, raw_members(self._latest) or ())) is not None:
+            lost = len(line.data) - len(whole)
+            text = f"{lost:,} bytes that are not a record before a whole one: {reason}"
+            return [problem(Code.UNREADABLE_LINE, text, line), *self.read_line(_replaced(line, whole))]
+        if line.data[:2] == b'{"' and not line.is_torn:
+            self._broken = [line]
+            return ()
+        return self._unreadable(line)
 
-    def _has_lines(self, text: bytes) -> bool:
-        """Tell whether a file that was held to its end is read line by line after all."""
-        return self._whole and not is_json(text)
+    def _join_broken(self, line: Line) -> Sequence[Read]:
+        """Try a line as the end of a record that raw line feeds cut into several lines."""
+        lines = [*self._broken, line]
+        whole = b"\\n".join([part.data.removesuffix(b"\r") for part in lines])
+        is_end = line.data.rstrip(SPACE).endswith(b"}")
+        if is_end and is_json(whole) and (reads := self._record(_replaced(lines[0], whole))) is not None:
+            self._broken, self._latest = [], whole
+            text = f"a record cut into {len(lines)} lines by line feeds inside a text; it was read whole"
+            return [problem(Code.JOINED_LINES, text, lines[0]), *reads]
+        if len(lines) < _BROKEN_LINES and len(whole) < _BROKEN_BYTES and line.data[:1] != b"{" and not line.is_torn:
+            self._broken = lines
+            return ()
+        return [*self._give_up_broken(), *self._read_damaged(line)]
+
+    def _give_up_broken(self) -> list[Read]:
+        lines, self._broken = self._broken, []
+        return [read for line in lines for read in self._unreadable(line)]
+
+    def _unreadable(self, line: Line) -> Sequence[Read]:
+        self._lose()
+        if not line.data:
+            return (problem(Code.LINE_TOO_LONG, f"line passed over: {too_much(LineCutter.limit * self.times)}", line),)
+        code = Code.TORN_LAST_LINE if line.is_torn else Code.UNREADABLE_LINE
+        return (problem(code, f"unreadable line: {fault(line.data)}", line),)
+
+    def _record(self, line: Line) -> Sequence[Read] | None:
+        """Return what a line holds; None if it is not a record, as a line without bytes never is."""
+        raise NotImplementedError
+
+    def _odd(self, line: Line) -> Sequence[Read] | None:
+        """Return what an object that is not a record is read as; None if that is as good as unreadable."""
+        del line
+
+    def _lose(self) -> None:
+        """Note that a line could not be read."""
+
+
+def _replaced(line: Line, data: bytes) -> Line:
+    return Line(line.number, line.byte, data, line.is_torn)
+
+
+class RecordReader(LineReader):
+    """A reader of captures: records of JSON, or arrays of them. A format implements `_values`."""
+
+    largest: ClassVar[int] = RECORD_BYTES  # bytes of a record
+    most: ClassVar[int] = RECORD_VALUES  # values of a record
 
     def _record(self, line: Line) -> list[Read] | None:
         data = line.data.strip(SPACE)
@@ -413,20 +425,20 @@ class RecordReader(LineReader):
         return [problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {reason}", line)]
 
     def _values(self, data: bytes, line: Line) -> Sequence[Exchange | Problem | Read]:
-        """Return what one JSON object holds; what is no read is placed at its line."""
+        """Return what one JSON object holds; a value without a place gets that of its line."""
         raise NotImplementedError
 
 
 def first_records(head: bytes) -> list[bytes]:
-    """Return the records that a file begins with, whole ones of its first lines; for recognising it."""
+    """Return the first whole records of a file, at most eight, to recognise it by."""
     text = head.removeprefix(BOM).strip(SPACE)
     if is_json(text):
         return array(text)[:8] if text[:1] == b"[" else [text]
-    found: list[bytes] = []
+    records: list[bytes] = []
     for line in each(head):
         piece = line.strip(SPACE)
-        if len(piece) >= SHORTEST and piece[:1] in (b"{", b"[") and is_json(piece):
-            found += array(piece)[:8] if piece[:1] == b"[" else [piece]
-        if len(found) >= 8:
+        if piece[:1] in (b"{", b"[") and is_json(piece):
+            records += array(piece)[:8] if piece[:1] == b"[" else [piece]
+        if len(records) >= 8:
             break
-    return found
+    return records

@@ -22,7 +22,7 @@ from lore.formats.bounds import is_crowded
 from lore.formats.captures.bodies import Bodies
 from lore.formats.folders import OPENING
 from lore.formats.http import is_plain_request
-from lore.formats.lines import each
+from lore.formats.lines import each, on_single_lines
 from lore.formats.unrecognised import members
 from lore.model.codes import Problem
 from lore.model.deferred import Registry
@@ -247,12 +247,14 @@ def reader_of(head: bytes) -> Reader | None:
     opening = raw_members(line) or {}
     if len(line) == len(head.strip(SPACE)) and is_plain_request(opening):
         return Bodies(Sliced.of(line, opening))  # by far the most in folders of bodies: the others need not look
+    printed = on_single_lines(head)  # records over several lines are recognised as if they were on one
+    keys = opening.keys() | (raw_members(next(each(printed), b"")) or {}).keys()
     for name, row in FORMATS.items():
         if (
-            opening.keys() >= row.members
+            keys >= row.members
             and (not row.packed or head.startswith(OPENING))
             and (not row.signs or any(sign in head for sign in row.signs))
-            and READERS[name].recognises(head)
+            and (READERS[name].recognises(head) or (name not in GENERIC and READERS[name].recognises(printed)))
         ):
             return READERS[rank_alike(head, name)[0]]()
     return None
@@ -266,8 +268,7 @@ def rank_alike(head: bytes, name: str) -> list[str]:
     whole = head[: head.rfind(b"\n") + 1] or head
     problems: dict[str, int] = {}
     for candidate in (name, *alike):
-        reader = READERS[candidate]()
-        reads = [*reader.feed(whole), *reader.finish()]
+        reads = READERS[candidate]().read([whole])
         problems[candidate] = len({read.line for read in reads if isinstance(read.value, Problem)})
     return sorted(problems, key=problems.__getitem__)
 

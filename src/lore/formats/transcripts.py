@@ -11,7 +11,7 @@ reader remembers from record to record) and `_take`, which notes whose the recor
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import ClassVar, Generic, TypeVar
 
 import msgspec
@@ -20,13 +20,13 @@ from msgspec import Raw, Struct
 from lore.formats.base import Clock, Read, Yields
 from lore.formats.beginning import BOM, SPACE
 from lore.formats.bounds import is_crowded, is_deep, too_many, too_much
-from lore.formats.documents import Elements
+from lore.formats.documents import ElementCutter
 from lore.formats.lines import Line, LineReader, fault, problem
 from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import NULL, Item
 from lore.model.jsonslice import is_json
-from lore.model.limits import BEGINNING_BYTES, ENTRY_BYTES
+from lore.model.limits import ENTRY_BYTES
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign
 
@@ -175,15 +175,10 @@ class TranscriptLines(Emitting[M], LineReader):
         LineReader.__init__(self)
         self._begin()
 
-    def _read(self, lines: Iterable[Line], *, torn: bool = False) -> list[Read]:
-        for line in lines:
-            if is_crowded(line.data):
-                self._found.append(problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_many()}", line))
-            elif not line.data or is_deep(line.data) or not self._modelled(line):
-                found = self._taken()
-                found += self._damaged(line, torn=torn)
-                self._found = found
-        return self._taken()
+    def _record(self, line: Line) -> list[Read] | None:
+        if is_crowded(line.data):
+            return [problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_many()}", line)]
+        return self._taken() if line.data and self._modelled(line) else None
 
     def _rest(self) -> list[Read]:
         self._at_record(self._line)
@@ -194,7 +189,7 @@ class TranscriptLines(Emitting[M], LineReader):
 class TranscriptDocument(Emitting[M]):
     """A reader of one JSON document whose records are the elements of an array at one of `paths`.
 
-    What stands in the document before the array (up to 4 MiB) goes to `_head` first; what stands behind it is not read.
+    What precedes the array in the document (up to 4 MiB) goes to `_head` first; what follows it is not read.
     """
 
     name: ClassVar[str]
@@ -202,53 +197,41 @@ class TranscriptDocument(Emitting[M]):
     longest: ClassVar[int] = ENTRY_BYTES  # bytes of a record
 
     def __init__(self) -> None:
-        self._elements = Elements(self.paths, self.longest)
-        self._before = b""
         self._begin()
 
-    def feed(self, data: bytes) -> list[Read]:
-        waited = self._elements.phase == "before"
-        if waited:
-            self._before += data[: max(0, BEGINNING_BYTES + 1 - len(self._before))]
-        records = self._elements.feed(data)
-        return [*self._headed(), *self._every(records)] if waited else self._every(records)
-
-    def finish(self) -> list[Read]:
-        waited = self._elements.phase == "before"
-        records = self._elements.finish()
-        found = [*self._headed(), *self._every(records)] if waited else self._every(records)
-        elements = self._elements
-        if elements.phase == "inside":
-            message, place = "the document ends before its list does", Line(elements.line, elements.byte, b"")
-            found.append(problem(Code.TORN_LAST_LINE, message, place))
-        elif elements.start < 0 and (elements.phase == "over" or elements.rest.strip()):
-            found.append(problem(Code.UNREADABLE_LINE, "a document without its list of messages", Line(1, 0, b"")))
+    def read(self, data: Iterable[bytes]) -> Iterator[Read]:
+        """Yield what a document holds."""
+        self._elements = records = ElementCutter(data, self.paths, self.longest)
+        if records.find_array():
+            self._headed(records.begin or b"")
+            yield from self._taken()
+            for record in records:
+                yield from self._every(record)
+            if not records.is_whole:
+                place = Line(records.line, records.byte, b"")
+                yield problem(Code.TORN_LAST_LINE, "the document ends before its list does", place)
+        elif not records.is_empty:
+            yield problem(Code.UNREADABLE_LINE, "a document without its list of messages", Line(1, 0, b""))
         self._at_record(self._line)
         self._last()
-        return [*found, *self._taken()]
+        yield from self._taken()
 
-    def _headed(self) -> list[Read]:
-        if self._elements.phase == "before":
-            return []
-        begun, self._before = self._before[: max(0, self._elements.start)].removeprefix(BOM).lstrip(SPACE), b""
-        begun = begun if begun[:1] == b"{" else b""
-        closed = (begun + b"]" + b"}" * depth for depth in (1, 2, 3))
+    def _headed(self, begin: bytes) -> None:
+        begun = begin.removeprefix(BOM).lstrip(SPACE)
+        closed = (begun + b"]" + b"}" * depth for depth in (1, 2, 3)) if begun[:1] == b"{" else ()
         self._at_record(Line(1, 0, next(filter(is_json, closed), b"{}")))
         try:
             self._head(self._line.data)
         except (ValueError, RecursionError) as error:
             self._malformed(error)
-        return self._taken()
 
     def _head(self, data: bytes) -> None:
-        """Emit what stands before the records: a JSON object, whose list is empty; ValueError where it is malformed."""
+        """Emit what precedes the records: a JSON object, whose list is empty; ValueError if it is malformed."""
 
-    def _every(self, records: list[Line]) -> list[Read]:
-        for record in records:
-            large = too_many() if is_crowded(record.data) else "" if record.data else too_much(self.longest)
-            if large:
-                self._found.append(problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {large}", record))
-            elif is_deep(record.data) or not self._modelled(record):
-                unreadable = f"unreadable record: {fault(record.data)}"
-                self._found.append(problem(Code.UNREADABLE_LINE, unreadable, record))
+    def _every(self, record: Line) -> list[Read]:
+        large = too_many() if is_crowded(record.data) else "" if record.data else too_much(self.longest)
+        if large:
+            return [problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {large}", record)]
+        if is_deep(record.data) or not self._modelled(record):
+            return [problem(Code.UNREADABLE_LINE, f"unreadable record: {fault(record.data)}", record)]
         return self._taken()

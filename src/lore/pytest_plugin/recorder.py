@@ -131,8 +131,7 @@ def _is_prompt(line: bytes) -> bool:
     from lore.formats.captures.bodies import Bodies  # noqa: PLC0415 - a recorder alone needs no reader
     from lore.model.turn import Exchange  # noqa: PLC0415
 
-    reader = Bodies()
-    return any(isinstance(read.value, Exchange) for read in (*reader.feed(line), *reader.finish()))
+    return any(isinstance(read.value, Exchange) for read in Bodies().read([line]))
 
 
 def _unpacked(data: bytes, encoding: str) -> bytes:

@@ -21,6 +21,7 @@ import msgspec
 
 from lore.errors import LoreError
 from lore.formats.base import Read, Reader
+from lore.formats.lines import LineCutter, TextReader
 from lore.formats.registry import add_format
 from lore.model.codes import Problem
 from lore.model.deferred import Registry
@@ -97,6 +98,7 @@ class Recording:
         self.boundaries: list[tuple[str, str | None]] = []
         self.measures: list[Measurement] = []
         self._data = data
+        self._cutter = LineCutter()  # of a log that grows
 
     @property
     def events(self) -> bool:
@@ -125,22 +127,18 @@ class Recording:
 
     def reads(self) -> Iterator[Read]:
         """Yield what the reader finds; problems are collected and left out."""
-        for found in self.lists():
-            yield from self._without_problems(found)
+        return self._without_problems(self.every_read())
 
-    def lists(self) -> Iterator[Iterable[Read]]:
-        """Yield what the reader finds in each piece of the input, problems among it."""
-        for data in self._data:
-            yield self.reader.feed(data)
-        yield self.reader.finish()
+    def every_read(self) -> Iterator[Read]:
+        """Yield what the reader finds, problems included."""
+        return self.reader.read(self._data)
 
     def take(self, data: bytes) -> Iterator[Read]:
-        """Yield what the next bytes complete, where a caller reads them itself; then `finish`."""
-        return self._without_problems(self.reader.feed(data))
-
-    def finish(self) -> Iterator[Read]:
-        """Yield what is left when no bytes come any more; the reader has closed what was open."""
-        return self._without_problems(self.reader.finish())
+        """Yield what the next bytes of a growing log complete; its reader must be a reader of lines."""
+        reader = self.reader
+        assert isinstance(reader, TextReader)
+        for line in self._cutter.feed(data):
+            yield from self._without_problems(reader.read_line(line))
 
     def take_problem(self, read: Read) -> None:
         """Collect a problem that was read."""

@@ -16,7 +16,7 @@ that has a message behind its place. A row that is corrupt is a problem, and nev
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -28,7 +28,7 @@ from lore.files import database_uri
 from lore.formats.base import HOLDS, Read
 from lore.formats.beginning import BOM, SPACE, SQLITE
 from lore.formats.bounds import is_crowded
-from lore.formats.lines import Lines, each, fault
+from lore.formats.lines import Line, each, fault
 from lore.formats.lore_log import LoreLog
 from lore.model.canonical import encode as encode_json
 from lore.model.codes import Code, Problem
@@ -74,20 +74,15 @@ def converted(recording: Recording) -> Conversion:
 
 
 class _Verbatim(LoreLog):
-    """lore's own reader, which remembers the lines of the latest piece by their number."""
+    """lore's own reader, which remembers the latest line by its number."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._cut = Lines()
         self.lines: dict[int, bytes] = {}
 
-    def feed(self, data: bytes) -> list[Read]:
-        self.lines = {line.number: line.data for line in self._cut.feed(data)}
-        return super().feed(data)
-
-    def finish(self) -> list[Read]:
-        self.lines = {line.number: line.data for line in self._cut.finish()}
-        return super().finish()
+    def read_line(self, line: Line) -> Sequence[Read]:
+        self.lines = {line.number: line.data}
+        return super().read_line(line)
 
 
 class _Converter:
@@ -166,7 +161,7 @@ def _on_one_line(line: bytes) -> bytes:
 
 
 def _reads_back(line: bytes, event: object) -> bool:
-    return any(read.value == event for read in LoreLog().feed(_on_one_line(line) + b"\n"))
+    return any(read.value == event for read in LoreLog().read_line(Line(1, 0, _on_one_line(line))))
 
 
 # requests as lines of bodies

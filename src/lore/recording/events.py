@@ -10,14 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain as chained
 
 import msgspec
 
 from lore.errors import LoreError
 from lore.fold.step import Folding
 from lore.formats.base import HOLDS, Clock, Read, Reader
-from lore.formats.lines import Lines
+from lore.formats.lines import read_lines
 from lore.formats.lore_log import LoreLog
 from lore.formats.registry import READERS, recognise
 from lore.model import events as e
@@ -79,7 +78,7 @@ class EventRecording(Recording):
         """Yield what `reads` does; problems may be left in, for a caller who looks at each read anyway."""
         if self.companions or self._completes is not None:
             return self.reads()
-        return chained.from_iterable(self.lists())
+        return self.every_read()
 
     def _with_companions(self, reads: Iterator[Read]) -> Iterator[Read]:
         chains = SessionChains(self.companions, self.problems)
@@ -302,9 +301,7 @@ class SessionChains:
         stored = corpus.is_in_database(path)
         stem = shown.rpartition("#")[2] if stored else os.path.splitext(os.path.basename(shown))[0]
         names: dict[str, str] = {}
-        for data in opened.data:
-            yield from self._renamed(reader.feed(data), names, stem, shown)
-        yield from self._renamed(reader.finish(), names, stem, shown)
+        yield from self._renamed(reader.read(opened.data), names, stem, shown)
 
     def _renamed(self, found: Iterable[Read], names: dict[str, str], stem: str, shown: str) -> Iterator[Read]:
         for read in found:
@@ -352,12 +349,12 @@ def look_ahead(path: str) -> SavedEvents:
     try:
         if corpus.is_stream(path) or not holds_any(corpus.pieces(path), SAVED_KINDS):
             return SavedEvents()
-        lines, reader = Lines(), LoreLog()
-        every = chained((line for piece in corpus.pieces(path) for line in lines.feed(piece)), lines.finish())
-        saved = [line.data for line in every if any(kind in line.data for kind in SAVED_KINDS)]
+        lines = read_lines(corpus.pieces(path))
+        saved = [line for line in lines if any(kind in line.data for kind in SAVED_KINDS)]
     except (LoreError, OSError):  # it is gone, or changes while it is read: what was opened is read all the same
         return SavedEvents()
-    reads = reader.feed(b"".join(line + b"\n" for line in saved))
+    reader = LoreLog()
+    reads = (read for line in saved for read in reader.read_line(line))
     return SavedEvents(read.value for read in reads if not isinstance(read.value, Problem))  # pyright: ignore[reportArgumentType]
 
 

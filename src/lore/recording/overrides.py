@@ -47,7 +47,7 @@ class Completion(NamedTuple):
     def chain(self, kind: type[Reader], head: bytes) -> str | None:
         """Return the chain to complete, as the beginning of a log shows it; None where there is none."""
         first: str | None = None
-        for read in kind().feed(head if head.endswith(b"\n") else head + b"\n"):
+        for read in kind().read([head]):
             event = read.value
             if isinstance(event, Problem | Exchange | Measurement | OpaqueEvent):
                 continue

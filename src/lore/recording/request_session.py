@@ -56,10 +56,10 @@ class RequestSession(EventRecording):
     def events(self) -> bool:
         return True
 
-    def lists(self) -> Iterator[Iterable[Read]]:
+    def every_read(self) -> Iterator[Read]:
         for exchange, turn in self._requests.exchanges():
-            yield self._events(exchange, turn)
-        yield self.finish()
+            yield from self._events(exchange, turn)
+        yield from self._last_responses()
 
     def take(self, data: bytes) -> Iterator[Read]:
         """Yield the events that the next bytes complete; a response comes with the request that follows it."""
@@ -67,8 +67,7 @@ class RequestSession(EventRecording):
             if isinstance(read.value, Exchange):
                 yield from self._events(read.value, self._requests.turn(read, read.value))
 
-    def finish(self) -> Iterator[Read]:
-        """Yield the last response of every chain."""
+    def _last_responses(self) -> Iterator[Read]:
         return (Read(event, 1, 0) for chain in self._chains.values() for event in chain.read_response())
 
     def _events(self, exchange: Exchange, turn: Turn | None) -> Iterator[Read]:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import msgspec
 
 from lore.formats.bounds import is_crowded, too_long, too_many
-from lore.formats.lines import fault
+from lore.formats.lines import Line, fault
 from lore.formats.lore_log import LoreLog, event_of
 from lore.model.canonical import canonical, printable
 from lore.model.events import PromptDelta, SessionStarted, TurnStarted
@@ -106,7 +106,7 @@ class SessionHeader(NamedTuple):
 def read_header(line: bytes) -> SessionHeader:
     """Parse a header; raises StoreError if it is another event, or names no session."""
     line = check_line(line)
-    event = next((read.value for read in LoreLog().feed(line + b"\n")), None)
+    event = next((read.value for read in LoreLog().read_line(Line(1, 0, line))), None)
     if not isinstance(event, SessionStarted):
         hint = "the first event of a session is session_started, with its session_id"
         raise StoreError("a session does not begin with session_started", hint=hint)
@@ -176,7 +176,7 @@ def rows_of(lines: Iterable[bytes]) -> list[Row]:
     rows: list[Row] = []
     for line in lines:
         if may_contain(line, _DELTA_WORDS):
-            events = (read.value for read in LoreLog().feed(line + b"\n"))
+            events = (read.value for read in LoreLog().read_line(Line(1, 0, line)))
             rows += (
                 Row(event.seq, bytes(event.selector), None if is_absent(event.content) else bytes(event.content))
                 for event in events

@@ -24,7 +24,7 @@ import msgspec
 
 from lore.errors import LoreError, Where
 from lore.formats.base import Read
-from lore.formats.lines import Line, Lines, fault, problem, split_joined
+from lore.formats.lines import Line, fault, problem, read_lines, split_joined
 from lore.formats.lore_log import LoreLog, event_of, kind_of
 from lore.model import lenient
 from lore.model.canonical import decode
@@ -63,19 +63,15 @@ def read_storable_lines(data: Iterable[bytes], tell: Callable[[Read], None]) -> 
     `tell` receives a problem for each line that readers of logs refuse. Several records on one line become several
     lines. `saved` records of a store are left out.
     """
-    lines = Lines()
-    for piece in data:
-        for line in lines.feed(piece):
-            yield from _split(line, tell, is_last=False)
-    for line in lines.finish():
-        yield from _split(line, tell, is_last=True)
+    for line in read_lines(data):
+        yield from _split(line, tell)
 
 
-def _split(line: Line, tell: Callable[[Read], None], *, is_last: bool) -> Iterator[bytes]:
+def _split(line: Line, tell: Callable[[Read], None]) -> Iterator[bytes]:
     reason = refusal(line.data)
     records = split_joined(line.data) if reason and line.data else [line.data]
     if reason and (not line.data or records is None or any(map(fault, records))):
-        code = Code.LINE_TOO_LONG if not line.data else Code.TORN_LAST_LINE if is_last else Code.UNREADABLE_LINE
+        code = Code.LINE_TOO_LONG if not line.data else Code.TORN_LAST_LINE if line.is_torn else Code.UNREADABLE_LINE
         tell(problem(code, f"unreadable line: {reason}", line))
         return
     if reason and records is not None:
@@ -347,7 +343,7 @@ class SessionAppender:
                 error.where = Where("<stdin>", line.number, line.byte)
             error.hint = error.hint or HINT_REPAIR
             raise
-        for read in LoreLog().feed(event.data + b"\n"):
+        for read in LoreLog().read_line(Line(1, 0, event.data)):
             # BAD_HEADER: an event that is read alone does not begin a log
             if isinstance(read.value, Problem) and read.value.code != Code.BAD_HEADER:
                 say(f"note: line {line.number}: {read.value.message}")

@@ -21,7 +21,7 @@ from zlib import crc32
 
 from msgspec import Raw
 
-from lore.formats import Lines, PackMember, PackReader, Read, TranscriptLines, Yields, each, in_file
+from lore.formats import LineCutter, PackMember, PackReader, Read, TranscriptLines, Yields, each, in_file
 from lore.formats import kimi_content as kimi
 from lore.model import (
     NULL,
@@ -93,8 +93,7 @@ class KimiCli(TranscriptLines[KimiMemory], Wire):
 
     def begin_file(self, name: str) -> list[Read]:
         """Start the next file of a folder; return the remaining reads of the previous one."""
-        found = self._read(self._lines.finish(), torn=True)
-        self._lines = Lines(short=self._lines.short)
+        found = [*self._give_up_broken()]
         self._memory.joined = True
         if self._memory.context.file:
             self._end_context()
@@ -311,13 +310,19 @@ class KimiCliSession(PackReader):
         super().__init__()
         self._file = ""
         self._reader = KimiCli()
+        self._cutter = LineCutter()
 
     def _member(self, member: PackMember) -> list[Read]:
         name, found = member.header.name, list[Read]()
         if name != self._file:
-            found = in_file(self._file, self._reader.begin_file(name))
+            found = in_file(self._file, [*self._last_line(), *self._reader.begin_file(name)])
             self._file = name
-        return [*found, *in_file(name, self._reader.feed(member.data))]
+        reads = [read for line in self._cutter.feed(member.data) for read in self._reader.read_line(line)]
+        return [*found, *in_file(name, reads)]
+
+    def _last_line(self) -> list[Read]:
+        cutter, self._cutter = self._cutter, LineCutter()
+        return [read for line in cutter.finish() for read in self._reader.read_line(line)]
 
     def _rest(self) -> list[Read]:
-        return in_file(self._file, self._reader.finish())
+        return in_file(self._file, [*self._last_line(), *self._reader.end()])

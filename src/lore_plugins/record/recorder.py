@@ -150,15 +150,14 @@ class CaptureProxy:
 
 def _readable(path: str, begin: int) -> tuple[int, int] | None:
     """Return the numbers of requests and problems in a capture from a byte on; None if it cannot be read."""
-    reader, reads = LoreCapture(), Counter[bool]()
+    reads = Counter[bool]()
     try:
         with open(path, "rb") as file:
             file.seek(begin)
-            for piece in iter(partial(file.read, PIECE), b""):
-                reads.update(isinstance(read.value, Exchange) for read in reader.feed(piece))
+            pieces = iter(partial(file.read, PIECE), b"")
+            reads.update(isinstance(read.value, Exchange) for read in LoreCapture().read(pieces))
     except OSError:
         return None
-    reads.update(isinstance(read.value, Exchange) for read in reader.finish())
     return reads[True], reads[False]
 
 

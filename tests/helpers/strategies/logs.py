@@ -24,7 +24,7 @@ class Log(NamedTuple):
 
 def read_all(reader: Reader, data: bytes) -> list[Read]:
     """Feed everything at once."""
-    return [*reader.feed(data), *reader.finish()]
+    return list(reader.read([data]))
 
 
 def events_of(data: bytes, reader: type[Reader] = LoreLog) -> tuple[e.Event, ...]:

@@ -16,7 +16,7 @@ def entries_of(path):
     if path.parent.name != "claude-code":
         return ()
     reader, folding = ClaudeCode(), Folding(FoldedSession())
-    for one in (*reader.feed(path.read_bytes()), *reader.finish()):
+    for one in reader.read([path.read_bytes()]):
         if not isinstance(one.value, Problem):
             folding.apply(one.value)
     return tuple(folding.state().main().entries)

@@ -189,7 +189,7 @@ class Agent:
 
     @property
     def events(self) -> tuple[e.Event, ...]:
-        return tuple(one.value for one in LoreLog().feed(self.log))  # type: ignore[misc]
+        return tuple(one.value for one in LoreLog().read([self.log]))  # type: ignore[misc]
 
     def play(self, script: list[Step], *, restarts: bool = True) -> Agent:
         for name, *arguments in script:

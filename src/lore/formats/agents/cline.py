@@ -30,7 +30,7 @@ from lore.formats.agents import cline_records as records
 from lore.formats.agents.cline_records import ClineRecord
 from lore.formats.base import Read, Yields
 from lore.formats.beginning import BOM, SPACE, array_at
-from lore.formats.documents import Elements
+from lore.formats.documents import ElementCutter
 from lore.formats.folders import API, CLINE_TASK, HISTORY, METADATA, UI, PackMember, PackReader, in_file
 from lore.formats.lines import Line, fault, problem
 from lore.formats.transcripts import TranscriptDocument, TranscriptTurns
@@ -118,8 +118,7 @@ class Cline(TranscriptDocument[ClineMemory]):
             return named and (b'"metrics"' in head or b'"modelInfo"' in head) and array_at(head, (".messages",)) >= 0
         if begin[:1] != b"[":
             return False
-        elements = Elements(("",))
-        first = next(iter([*elements.feed(head), *elements.finish()]), Line(1, 0, b""))
+        first = next(iter(ElementCutter([head], ("",))), Line(1, 0, b""))
         own = raw_members(first.data) or {}
         shown = own.keys() >= {"ts", "type"} and not own.keys().isdisjoint(("say", "ask"))
         return shown or (own.keys() >= {"ts", "role", "content"} and text_in(own["role"]) in _ROLES)
@@ -433,14 +432,14 @@ def _part(files: dict[str, bytes], name: str, kind: type[S]) -> S:
 
 def _records(data: bytes, name: str, found: list[Read]) -> Iterator[Placed]:
     """Yield the records of a file in its order; what is no record is a problem."""
-    elements = Elements(("",), MEMBER_BYTES)
-    for line in [*elements.feed(data), *elements.finish()]:
+    elements = ElementCutter([data], ("",), MEMBER_BYTES)
+    for line in elements:
         try:
             yield Placed(name, records.RECORD.decode(line.data), line)
         except (ValueError, RecursionError) as error:
             reason = fault(line.data) or f"{cut_masked(str(error).partition(chr(10))[0], 120)}; passed over"
             found += in_file(name, [problem(Code.MALFORMED_RECORD, reason, line)])
-    if data and elements.phase == "inside":
+    if elements.begin is not None and not elements.is_whole:
         ended = Line(elements.line, elements.byte, b"")
         found += in_file(name, [problem(Code.TORN_LAST_LINE, "the document ends before its list does", ended)])
 

@@ -23,7 +23,7 @@ from lore.formats.bounds import is_crowded, too_many
 from lore.formats.contents import Content, body_text, kept
 from lore.formats.folders import PackHeader, PackMember, PackReader, placed
 from lore.formats.http import ASKED, call_of, content_answer, endpoint_of, headers_of, is_body, refusal, status_of
-from lore.formats.lines import Line, Lines, RecordReader, ShortLines, fault, problem, split_joined
+from lore.formats.lines import Line, RecordReader, fault, problem, read_lines
 from lore.formats.lines import placed as at_line
 from lore.formats.plain_chat import signs
 from lore.formats.values import text_in
@@ -34,14 +34,11 @@ from lore.model.jsonslice import Sliced, raw_members, sliced_members
 from lore.model.times import decode_time
 from lore.model.turn import Exchange
 
+_NO_BODY = "a record without a request body that lore knows"
+
 
 class Bodies(RecordReader):
-    """Reader of request bodies.
-
-    Until a line is met that is a record by itself, the file may be one JSON value over several lines, and
-    what was read is held; a line that is a record ends that, so a damaged first line hides nothing, and so
-    does a value that grows longer than a line may be.
-    """
+    """Reader of request bodies."""
 
     name: ClassVar[str] = "bodies"
 
@@ -52,7 +49,7 @@ class Bodies(RecordReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        lines = Lines(short=ShortLines(1)).feed(head.rstrip(b"\n") + b"\n")
+        lines = list(read_lines([head]))
         if not lines:
             return False
         if any(_exchange(line.data, answer=False) is not None for line in lines):
@@ -61,36 +58,23 @@ class Bodies(RecordReader):
             return False
         return not (signs.are_lines(head) or signs.is_document(head))
 
-    def _has_lines(self, text: bytes) -> bool:
-        last = self._probe.finish()
-        return bool(last) and last[0].number > 1 and self._stands_alone(last[0])
-
-    def _stands_alone(self, line: Line) -> bool:
-        if line.data[:1] != b"{":
-            return False
-        if line.number > 1:
-            return _exchange(line.data, answer=False) is not None
-        text = line.data.strip(SPACE)
-        if self._known != text or not isinstance(self._known, Sliced):
-            members = raw_members(text)
-            self._known = None if members is None else Sliced.of(text, members)
-        return self._known is not None or split_joined(text) is not None
-
     def _record(self, line: Line) -> list[Read] | None:
+        if line.data[:1] == b"[":
+            return super()._record(line)
         if is_crowded(line.data):
             return [problem(Code.CAPTURE_TOO_LARGE, f"a request is passed over: {too_many()}", line)]
         text = line.data.strip(SPACE)
         if self._known is not None and self._known == text:
             text, self._known = self._known, None
-        exchange = _exchange(text)
-        if exchange is None:
-            return None
-        call = exchange.call
-        failed = call.status and refusal(call.endpoint, call.status, _response(raw_members(text) or {}), call.purpose)
-        return [at_line(value, line) for value in (exchange, failed) if value]
+        values = _request_and_refusal(text)
+        return [at_line(value, line) for value in values] if values else None
+
+    def _values(self, data: bytes, line: Line) -> list[Exchange | Problem]:
+        del line
+        return _request_and_refusal(data) or [Problem(Code.REQUEST_NOT_JUDGED, _NO_BODY)]
 
     def _odd(self, line: Line) -> list[Read]:
-        return [problem(Code.REQUEST_NOT_JUDGED, "a record without a request body that lore knows", line)]
+        return [problem(Code.REQUEST_NOT_JUDGED, _NO_BODY, line)]
 
 
 class BodyPairs(PackReader):
@@ -145,6 +129,16 @@ def _looks_like_body(head: bytes) -> bool:
     gemini = b'"contents"' in text and b'"parts"' in text
     responses = b'"model"' in text and b'"input"' in text and any(b'"' + name.encode() + b'"' in text for name in ASKED)
     return text[:1] == b"{" and (named or gemini or responses)
+
+
+def _request_and_refusal(data: bytes) -> list[Exchange | Problem]:
+    """Return the request of a record, and a problem if the API refused it; nothing if it has no body."""
+    exchange = _exchange(data)
+    if exchange is None:
+        return []
+    call = exchange.call
+    refused = call.status and refusal(call.endpoint, call.status, _response(raw_members(data) or {}), call.purpose)
+    return [exchange, refused] if refused else [exchange]
 
 
 def _exchange(data: bytes, *, answer: bool = True) -> Exchange | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain as chained
 from typing import ClassVar
 
 import msgspec
@@ -22,8 +21,9 @@ from lore.formats.beginning import BOM
 from lore.formats.bills import billed_of
 from lore.formats.bounds import is_crowded, is_deep, too_deep, too_many, too_much
 from lore.formats.contents import RecordedBody, array_of, body_of, call_of, message_of, object_of, result_of, text_block
-from lore.formats.documents import Documents
+from lore.formats.documents import Documents, ElementCutter
 from lore.formats.folders import PackMember, PackReader
+from lore.formats.http import Judged
 from lore.formats.lines import Line
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
@@ -70,25 +70,15 @@ class InspectLog(Documents):
     def recognises(cls, head: bytes) -> bool:
         return _OPENING.match(head.removeprefix(BOM).lstrip(b" \t\r\n")) is not None or super().recognises(head)
 
-    def feed(self, data: bytes) -> Iterable[Read]:
-        return self._of(self._cut(self._elements.cut(data)))
+    def without_array(self, elements: ElementCutter) -> Iterator[Read]:
+        return super().without_array(elements) if elements.is_cut else iter(())
 
-    def finish(self) -> Iterable[Read]:
-        return chained(self._of(self._cut(self._elements.cut(last=True))), self._ending())
-
-    def _ending(self) -> list[Read]:
-        return super()._ending() if self._elements.phase != "before" else []
-
-    def _of(self, samples: list[Line]) -> Iterator[Read]:
-        """Read samples as they are asked for: what one refers to again and again is put in its places each time."""
-        for sample in samples:
-            if not sample.data or is_crowded(sample.data, SAMPLE_VALUES):
-                reason = too_many(SAMPLE_VALUES) if sample.data else too_much(SAMPLE_BYTES)
-                skipped = Problem(Code.CAPTURE_TOO_LARGE, f"a sample is passed over: {reason}")
-                yield Read(skipped, sample.number, sample.byte)
-                continue
-            for found in _sampled(sample.data):
-                yield Read(found, sample.number, sample.byte)
+    def values(self, element: Line) -> Iterable[Judged]:
+        """Yield the calls of a sample one by one: what they refer to again and again is copied into each."""
+        if element.data and not is_crowded(element.data, SAMPLE_VALUES):
+            return _sampled(element.data)
+        reason = too_many(SAMPLE_VALUES) if element.data else too_much(SAMPLE_BYTES)
+        return [Problem(Code.CAPTURE_TOO_LARGE, f"a sample is passed over: {reason}")]
 
 
 class InspectArchive(PackReader):

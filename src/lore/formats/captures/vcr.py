@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain as chained
 from typing import Any, ClassVar, cast
 
 from msgspec import Struct
@@ -151,26 +152,23 @@ class Vcr:
     yields: ClassVar[Yields] = "exchanges"
     clock: ClassVar[Clock] = "end"
 
-    def __init__(self) -> None:
-        self._reader: _Json | _Yaml | None = None
-        self._begin = b""
-
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         return is_yaml_cassette(head) or _Json.recognises(head)
 
-    def feed(self, data: bytes) -> Iterable[Read]:
-        if self._reader is None:
-            self._begin += data
-            start = self._begin.removeprefix(BOM).lstrip(SPACE)[:1]
-            if not start or self._begin == BOM[: len(self._begin)]:
-                return []
-            data, self._begin = self._begin, b""
-            self._reader = _Json() if start == b"{" else _Yaml()
-        return self._reader.feed(data)
-
-    def finish(self) -> Iterable[Read]:
-        return [] if self._reader is None else self._reader.finish()
+    def read(self, data: Iterable[bytes]) -> Iterator[Read]:
+        """Yield the calls of a cassette."""
+        pieces, begin, start = filter(None, data), b"", b""
+        while (not start or begin == BOM[: len(begin)]) and (piece := next(pieces, b"")):
+            begin += piece
+            start = begin.removeprefix(BOM).lstrip(SPACE)[:1]
+        if start == b"{":
+            yield from _Json().read(chained((begin,), pieces))
+        elif start:
+            cassette = _Yaml()
+            for piece in chained((begin,), pieces):
+                yield from cassette.feed(piece)
+            yield from cassette.finish()
 
 
 _TAG = "tag:yaml.org,2002:"

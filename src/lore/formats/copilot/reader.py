@@ -17,7 +17,7 @@ Sources: counts over 17 public sessions, versions 0.0.354 to 1.0.74; public read
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 from msgspec import Raw
@@ -27,7 +27,7 @@ from lore.formats.base import Read
 from lore.formats.copilot import records
 from lore.formats.copilot.bills import CopilotAnswered, CopilotBills, chain_of
 from lore.formats.copilot.usage import OPENING
-from lore.formats.lines import Lines, each
+from lore.formats.lines import Line, each
 from lore.formats.values import Kinds, opens
 from lore.model import events as e
 from lore.model.canonical import text_of
@@ -57,6 +57,7 @@ class Copilot(CopilotBills):
 
     name: ClassVar[str] = "copilot"
     own_tools: ClassVar[bool] = False  # their schemas are not in the file
+    _usage_bytes: int = 0  # of the line before the log that holds what session-store.db says
     unseen: ClassVar[str] = (
         "the schemas of tools, the system prompts of subagents, without session-store.db what prompts were billed"
     )
@@ -72,15 +73,13 @@ class Copilot(CopilotBills):
             return known and own.get("data", b"")[:1] == b"{" and own.keys() >= {"id", "timestamp", "parentId"}
         return False
 
-    def feed(self, data: bytes) -> list[Read]:
-        lines = self._lines
-        if lines.number == 0 and lines.byte == 0:  # the first line is not whole, and may be the one before the log
-            begun = lines.pending + data
-            end = begun.find(b"\n") if begun.startswith(OPENING) else -1
-            if end >= 0:
-                self._lines = Lines(times=self.times, short=lines.short)
-                return [*self._store(begun[:end]), *super().feed(begun[end + 1 :])]
-        return super().feed(data)
+    def read_line(self, line: Line) -> Sequence[Read]:
+        if line.number == 1 and line.data.startswith(OPENING):
+            self._usage_bytes = len(line.data) + 1
+            return self._store(line.data)
+        if self._usage_bytes:  # places are those of the log itself
+            line = Line(line.number - 1, line.byte - self._usage_bytes, line.data, line.is_torn)
+        return super().read_line(line)
 
     def _take(self, data: bytes) -> None:
         record = _LINES.decode(data)

@@ -255,7 +255,7 @@ class ChatDocument(_ChatEvents, TranscriptDocument[ChatMemory]):
         self._describe(messages.whole(data))
 
     def _last(self) -> None:
-        if self._elements.phase == "over":
+        if self._elements.is_whole:
             self._close()
         elif self._memory.talk.system:
             self._open_chain()

@@ -27,7 +27,7 @@ from msgspec import Raw, Struct, field
 
 from lore.formats.beginning import BOM, SPACE
 from lore.formats.bills import billed_of
-from lore.formats.documents import Elements
+from lore.formats.documents import ElementCutter
 from lore.formats.http import FIELDS, KEPT
 from lore.formats.lines import each
 from lore.formats.values import CalledFunction, text_in
@@ -195,8 +195,7 @@ def is_list(head: bytes) -> bool:
     """Tell whether a file begins as an array of messages, or of conversations."""
     if head.removeprefix(BOM).lstrip(SPACE)[:1] != b"[":
         return False
-    elements = Elements(("",))
-    whole = [line.data for line in (*elements.feed(head), *elements.finish())]
+    whole = [line.data for line in ElementCutter([head], ("",))]
     return _are_chats(whole) if whole else _LONG.match(head) is not None
 
 
@@ -208,10 +207,10 @@ def is_document(head: bytes) -> bool:
     whole = raw_members(text)
     if whole is not None:
         return _is_conversation(whole)
-    elements = Elements(PATHS[1:])
-    found = [line.data for line in elements.feed(text)]
-    begun = raw_members(text[: elements.start] + b"]}") if elements.start > 0 else None
-    if elements.phase != "inside" or not found or begun is None or not list_in(begun):
+    elements = ElementCutter([text], PATHS[1:])
+    found = [line.data for line in elements]
+    begun = raw_members(elements.begin + b"]}") if elements.begin is not None else None
+    if elements.is_whole or not found or begun is None or not list_in(begun):
         return False
     names = {text_in((raw_members(piece) or {}).get("role", b"")) for piece in found}
     shown = "messages" not in begun or bool(begun.keys() - FIELDS) or not names <= _API_ROLES

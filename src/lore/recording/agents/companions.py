@@ -296,7 +296,7 @@ def _read(path: str, *_: int) -> FamilyMember | None:
         head = file.read(_EXPORT)
     if not OpenCode.recognises(head):
         return None
-    begun = OpenCode().feed(head[: array_at(head, OpenCode.paths)])
+    begun = OpenCode().read([head[: array_at(head, OpenCode.paths)]])
     started = next((read.value for read in begun if isinstance(read.value, SessionStarted)), None)
     if started is None or not started.session_id:
         return None

@@ -9,7 +9,7 @@ from msgspec import Raw
 from msgspec.structs import astuple
 
 from lore.errors import LoreError
-from lore.formats.lines import Lines
+from lore.formats.lines import read_lines
 from lore.model.events import MAIN
 from lore.model.results import copy_fields
 from lore.model.results import store as results
@@ -148,9 +148,6 @@ def append_lines(
     that is refused; ConflictError where it expects another number than it can have.
     """
     refuse_reserved(session_id)
-    appender, lines = SessionAppender(store, session_id, clock, refuse_header), Lines()
-    for piece in data:
-        for line in lines.feed(piece):
-            yield appender.append(line, say)
-    for line in lines.finish():
+    appender = SessionAppender(store, session_id, clock, refuse_header)
+    for line in read_lines(data):
         yield appender.append(line, say)

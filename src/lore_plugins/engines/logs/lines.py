@@ -12,13 +12,13 @@ Sources for the collectors' prefixes: the references of `docker compose logs` (`
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from msgspec import Struct
 
-from lore.formats import Line, Read, TextReader, problem, too_much
+from lore.formats import Line, LineCutter, Read, TextReader, problem, too_much
 from lore.model import Code, LogClock, parse_timestamp
 
 LARGEST_COUNT = 10**15  # tokens: a larger counter is damaged
@@ -52,18 +52,16 @@ class EngineLog(TextReader, Generic[S]):
     state_type: ClassVar[type[Struct]]  # the type of `_state`
 
     def __init__(self) -> None:
-        super().__init__()
         self._state: S = self.state_type()  # pyright: ignore[reportAttributeAccessIssue]
         self._server = ""  # whose line is read, as the collector names it
         self._skipped: dict[str, int] = {}  # lines of other engines, by format
         self._first: Line = Line(1, 0, b"")  # the first skipped line
+        self._last: Line = Line(1, 0, b"")  # the latest line
 
-    def _read(self, lines: Iterable[Line], *, torn: bool = False) -> list[Read]:
-        return [read for line in lines for read in self._reads(line)]
-
-    def _reads(self, line: Line) -> list[Read]:
+    def read_line(self, line: Line) -> list[Read]:
+        self._last = line
         if not line.data:
-            return [problem(Code.LINE_TOO_LONG, f"line skipped: {too_much(self._lines.most)}", line)]
+            return [problem(Code.LINE_TOO_LONG, f"line skipped: {too_much(LineCutter.limit * self.times)}", line)]
         text = without_colours(line.data).rstrip(b"\r")
         self._server, text = split_name(text)
         if found := self._line(text, line):

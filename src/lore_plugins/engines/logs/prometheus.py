@@ -157,7 +157,7 @@ class EngineMetrics(EngineLog[_ScrapeState]):
         found: list[Read] = []
         for server in list(self._state.servers):
             self._server = server
-            found += self._end_scrape(Line(max(1, self._lines.number), self._lines.byte, b""))
+            found += self._end_scrape(self._last)
         return found + super()._rest()
 
 

@@ -1,0 +1,298 @@
+"""Build the events of one session from the records of an agent's log.
+
+Every agent logs the same few things: messages, tool results, requests with their usage, compactions, rewinds, settings.
+A reader decodes a record and reports these to its `SessionBuilder`; the builder numbers the turns of each chain,
+remembers which items each message made (so that compactions and rewinds can name them) and emits the events.
+
+How to write a reader: a subclass of `LogReader` (a record a line) or `DocumentReader` (the records are the elements
+of one array) with `handle(data)`, which decodes one record, sets `session.at` (and `chain`, `agent`), and calls the
+builder. A record that `handle` refuses with ValueError is kept as an opaque event with a problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec import Raw
+
+from lore.formats.base import Clock, Read, Yields
+from lore.formats.beginning import BOM, SPACE
+from lore.formats.bounds import is_crowded, is_deep, too_many, too_much
+from lore.formats.documents import ElementCutter
+from lore.formats.lines import Line, LineReader, fault, problem
+from lore.model import events as e
+from lore.model.codes import Code, Problem
+from lore.model.items import NULL, Item
+from lore.model.jsonslice import is_json
+from lore.model.limits import ENTRY_BYTES
+from lore.model.mask import cut_masked, mask
+from lore.model.state import Sign
+
+
+@dataclass(slots=True)
+class Message:
+    """One message of the history."""
+
+    items: list[str] = field(default_factory=list[str])  # uuids of the items that it made
+    is_prompt: bool = False  # the user wrote it: a rewind counts these
+
+
+@dataclass(slots=True)
+class TurnCounter:
+    """The turns of one chain."""
+
+    number: int = 0  # of the latest turn
+    model: str | None = None  # of the latest turn
+    asked_at: str | None = None  # when the next request was asked for; None: when its first record was written
+
+
+class SessionBuilder:
+    """Emits the events of one session in the order of its records."""
+
+    def __init__(self) -> None:
+        self.history: list[Message] = []  # the messages of the main chain
+        self.turns: dict[str, TurnCounter] = {}  # by chain
+        self.settings: dict[str, str] = {}  # by name: the latest value
+        self.version = ""  # of the agent, for signals
+        self.line = Line(0, 0, b"")  # the record that is read
+        self.file = ""  # its file, if a folder is read as one recording
+        self.at: str | None = None  # when the record was written
+        self.chain = e.MAIN  # the chain that it belongs to
+        self.agent: str | None = None  # the subagent that wrote it
+        self.is_started = False
+        self._reads: list[Read] = []
+
+    # records
+
+    def start_record(self, line: Line) -> None:
+        """Begin a record: nothing is known of it yet."""
+        self.line = line
+        self.at, self.chain, self.agent = None, e.MAIN, None
+
+    def read_record(self, line: Line, handle: Callable[[bytes], None]) -> bool:
+        """Emit what a record makes; False if it is not a JSON object. A record that `handle` refuses stays opaque."""
+        self.start_record(line)
+        data, before = line.data, len(self._reads)
+        try:
+            if not data.isascii():
+                data.decode("utf-8")  # msgspec's Raw does not look inside strings
+            handle(data)
+        except (ValueError, RecursionError) as error:
+            if fault(data):
+                del self._reads[before:]
+                return False
+            self.keep_malformed(error)
+        return True
+
+    def take(self) -> list[Read]:
+        """Return what was emitted since the last call."""
+        reads, self._reads = self._reads, []
+        return reads
+
+    def emit(self, event: e.Event) -> None:
+        self._reads.append(Read(event, self.line.number, self.line.byte, self.file))
+
+    def problem(self, code: str, message: str) -> None:
+        """Report a problem at the record."""
+        line, byte = self.line.number, self.line.byte
+        self._reads.append(Read(Problem(code, message, line=line, byte=byte), line, byte, self.file))
+
+    def keep_opaque(self, code: str, reason: str) -> None:
+        """Keep a record that cannot be modelled as it is, and report why."""
+        self.problem(code, f"{reason}; kept as opaque")
+        self.emit(e.OpaqueEvent(record=Raw(self.line.data)))
+
+    def keep_unknown(self, what: str, name: str) -> None:
+        """Keep a record of an unknown kind; `what` says of what the name is, as in "unknown record type"."""
+        self.keep_opaque(Code.UNKNOWN_RECORD, f"{what} {mask(name)[:60]!r}")
+
+    def keep_malformed(self, error: Exception) -> None:
+        """Keep a record that a reader refused with this error."""
+        self.keep_opaque(Code.MALFORMED_RECORD, cut_masked(str(error).partition("\n")[0], 120))
+
+    @property
+    def line_id(self) -> str:
+        """An item id for a record that has none of its own."""
+        return f"line-{self.line.number}"
+
+    def start_session(self, session_id: str = "", **header: Any) -> None:
+        """Emit the session's header, once; `header` are fields of `SessionStarted`."""
+        if not self.is_started:
+            self.is_started = True
+            self.emit(e.SessionStarted(session_id=session_id, **header))
+
+    # history
+
+    def append(self, item: Item) -> None:
+        """Emit an item of the timeline."""
+        self.emit(e.Append(item=item, chain=self.chain, at=self.at, agent_id=self.agent))
+
+    def add_message(self, *items: Item, is_prompt: bool = False) -> Message:
+        """Append a message; its items may also come later, with `add_item`."""
+        message = Message(is_prompt=is_prompt)
+        self.history.append(message)
+        for item in items:
+            self.add_item(message, item)
+        return message
+
+    def add_item(self, message: Message, item: Item) -> None:
+        message.items.append(item.uuid)
+        self.append(item)
+
+    def add_result(self, call_id: str, output: Raw, *, failed: bool, error: Raw = NULL) -> None:
+        """Give a call its result."""
+        status = "failed" if failed else "completed"
+        chain, at = self.chain, self.at
+        self.emit(e.PatchToolCall(call_id=call_id, status=status, output=output, error=error, chain=chain, at=at))
+
+    def remove(self, uuids: Iterable[str]) -> None:
+        """Take items back, if there are any."""
+        removed = tuple(uuids)
+        if removed:
+            self.emit(e.Remove(uuids=removed, chain=self.chain, at=self.at))
+
+    def rewind_to(self, index: int) -> None:
+        """Remove the message at `index` of the history and all that follow."""
+        removed = [uuid for message in self.history[index:] for uuid in message.items]
+        del self.history[index:]
+        self.remove(removed)
+
+    def compact(self, uuid: str, kept: Sequence[Message], **details: Any) -> None:
+        """Replace the history by `kept` messages; `details` are fields of `CompactApplied`."""
+        self.history = list(kept)
+        self.prune(uuid, [item for message in kept for item in message.items], **details)
+
+    def prune(self, uuid: str, kept: Iterable[str] | None, *, trigger: str = "auto", **details: Any) -> None:
+        """Emit a compaction that kept these items; None if the log does not say which. `details` as in `compact`."""
+        preserved = None if kept is None else tuple(kept)
+        chain, at = self.chain, self.at
+        self.emit(
+            e.CompactApplied(uuid=uuid, trigger=trigger, preserved_uuids=preserved, chain=chain, at=at, **details)
+        )
+
+    # turns, signals and settings
+
+    @property
+    def counter(self) -> TurnCounter:
+        """The turns of the record's chain."""
+        return self.turns.setdefault(self.chain, TurnCounter())
+
+    def start_turn(self, model: str | None) -> int:
+        """Open the chain's next turn and return its number; a model that changed is a change of the session."""
+        counter = self.counter
+        counter.number += 1
+        if model is not None and model != counter.model:
+            counter.model = model
+            self.emit(e.SessionChanged(model=model, chain=self.chain))
+        at = counter.asked_at or self.at
+        self.emit(e.TurnStarted(turn=counter.number, at=at, chain=self.chain, agent_id=self.agent))
+        return counter.number
+
+    def end_turn(self, usage: e.Usage | None, response_id: str | None = None, *, number: int | None = None) -> None:
+        """End a turn of the chain, usually the latest."""
+        turn = number or self.counter.number
+        chain, at, agent = self.chain, self.at, self.agent
+        self.emit(e.TurnCompleted(turn=turn, at=at, usage=usage, response_id=response_id, chain=chain, agent_id=agent))
+
+    def signal(self, *signs: Sign) -> None:
+        """Emit what happened beside the messages and may change a prompt or a cache."""
+        for sign in signs:
+            fields = msgspec.structs.asdict(sign)
+            fields["version"] = self.version
+            self.emit(e.Observed(**fields, chain=self.chain, at=self.at))
+
+    def setting(self, name: str, value: str | None) -> None:
+        """Remember a setting; a change of a known value is a signal."""
+        before = self.settings.get(name)
+        if value:
+            self.settings[name] = value
+        if before and before != value:
+            self.signal(Sign(name, before=before, after=value or ""))
+
+
+class LogReader(LineReader):
+    """A reader of an agent's log with a record a line."""
+
+    yields: ClassVar[Yields] = "events"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.session = SessionBuilder()
+
+    def _record(self, line: Line) -> list[Read] | None:
+        if is_crowded(line.data):
+            return [problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_many()}", line)]
+        is_object = bool(line.data) and self.session.read_record(line, self.handle)
+        return self.session.take() if is_object else None
+
+    def _rest(self) -> list[Read]:
+        self.session.start_record(self.session.line)
+        self.finish()
+        return self.session.take()
+
+    def handle(self, data: bytes) -> None:
+        """Report what a record holds, a JSON object; ValueError (msgspec's errors are some) if it is malformed."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """Report what waited for records that did not come."""
+
+
+class DocumentReader:
+    """A reader of one JSON document whose records are the elements of an array at one of `paths`."""
+
+    name: ClassVar[str]
+    yields: ClassVar[Yields] = "events"
+    clock: ClassVar[Clock] = "end"
+    paths: ClassVar[tuple[str, ...]]
+    longest: ClassVar[int] = ENTRY_BYTES  # bytes of a record
+
+    def __init__(self) -> None:
+        self.session = SessionBuilder()
+
+    def read(self, data: Iterable[bytes]) -> Iterator[Read]:
+        """Yield what a document holds."""
+        records = ElementCutter(data, self.paths, self.longest)
+        if records.find_array():
+            self._read_head(records.begin or b"")
+            yield from self.session.take()
+            for record in records:
+                yield from self._read_record(record)
+            if not records.is_whole:
+                place = Line(records.line, records.byte, b"")
+                yield problem(Code.TORN_LAST_LINE, "the document ends before its list does", place)
+        elif not records.is_empty:
+            yield problem(Code.UNREADABLE_LINE, "a document without its list of messages", Line(1, 0, b""))
+        self.session.start_record(self.session.line)
+        self.finish()
+        yield from self.session.take()
+
+    def _read_head(self, begin: bytes) -> None:
+        begin = begin.removeprefix(BOM).lstrip(SPACE)
+        closed = (begin + b"]" + b"}" * depth for depth in (1, 2, 3)) if begin[:1] == b"{" else ()
+        self.session.start_record(Line(1, 0, next(filter(is_json, closed), b"{}")))
+        try:
+            self.handle_head(self.session.line.data)
+        except (ValueError, RecursionError) as error:
+            self.session.keep_malformed(error)
+
+    def _read_record(self, record: Line) -> list[Read]:
+        reason = too_many() if is_crowded(record.data) else "" if record.data else too_much(self.longest)
+        if reason:
+            return [problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {reason}", record)]
+        if is_deep(record.data) or not self.session.read_record(record, self.handle):
+            return [problem(Code.UNREADABLE_LINE, f"unreadable record: {fault(record.data)}", record)]
+        return self.session.take()
+
+    def handle_head(self, data: bytes) -> None:
+        """Report what precedes the records: a JSON object whose list is empty; ValueError if it is malformed."""
+
+    def handle(self, data: bytes) -> None:
+        """Report what a record holds, a JSON object; ValueError (msgspec's errors are some) if it is malformed."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """Report what waited for records that did not come."""
