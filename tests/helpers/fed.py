@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from lore.formats.base import Read
-from lore.formats.lines import LineCutter, TextReader, read_lines
+from lore.formats.lines import LineCutter, TextReader
 
 
 def fed(reader: TextReader, data: bytes) -> list[Read]:
     """Return what the lines of `data` hold, without ending the file."""
-    return [read for line in read_lines([data]) for read in reader.read_line(line)]
+    return [read for line in LineCutter().feed(data) for read in reader.read_line(line)]
 
 
 def fed_in_two(reader: TextReader, data: bytes, cut: int) -> tuple[list[Read], list[Read]]:

@@ -35,7 +35,7 @@ shares = st.lists(st.floats(0, 1), min_size=1, max_size=4)
 
 def _read(line: bytes) -> Event:
     """An event as lore's own log would be read."""
-    return fed(LoreLog(), line)[-1].value
+    return fed(LoreLog(), line + b"\n")[-1].value
 
 
 def _cuts(data: bytes, made: list[float]) -> list[int]:

@@ -164,13 +164,20 @@ def _read_printed(first: Line, lines: Iterator[Line], longest: int) -> Iterator[
             if (values := _split_printed(held)) is not None:
                 yield from values
                 held, size, tries = [], 0, 0
-    if held and (values := _split_printed(held)) is not None:
-        held = values
-    elif held and not any(line.data[:1] == b"{" and is_json(line.data) for line in held[1:]):
-        text = b"\n".join(line.data for line in held)
-        held = [Line(first.number, first.byte, text, held[-1].is_torn)]
+    else:
+        if held:
+            yield from _split_printed(held) or _as_one_damaged_value(held)
+        return
     yield from held
     yield from lines
+
+
+def _as_one_damaged_value(held: list[Line]) -> list[Line]:
+    """Return lines as one value, so that it is one problem; as they are if one of them is a record."""
+    if any(line.data[:1] == b"{" and is_json(line.data) for line in held[1:]):
+        return held
+    text = b"\n".join(line.data for line in held)
+    return [Line(held[0].number, held[0].byte, text, held[-1].is_torn)]
 
 
 def _split_printed(held: list[Line]) -> list[Line] | None:
