@@ -129,7 +129,7 @@ def test_each_line_of_a_claude_code_log_is_decoded_once_beside_its_recognition(j
 def test_a_body_is_sliced_a_fixed_number_of_times_whatever_came_before(judge, monkeypatch, dialect):
     seen: Tally[int] = Tally()
     for module in (bodies, anthropic, openai, gemini, bedrock, messages):
-        original = module.table
+        original = module.raw_members
         monkeypatch.setattr(module, "raw_members", lambda raw, f=original: seen.update([len(raw)]) or f(raw))
     lines = MAKERS[dialect](120)
     judge(lines)

@@ -78,15 +78,15 @@ def read_members(data: Iterable[bytes]) -> Iterator[PackMember | Problem]:
             continue
         number += 1
         header = _header(line)
-        if header is None:
+        if header is None and end >= 0:
             yield Problem(Code.UNREADABLE_LINE, "a file of a pack without its header", line=number, byte=byte)
             continue
         parts, size = [pending], len(pending)
-        while size < header.size and (piece := next(pieces, b"")):
+        while header is not None and size < header.size and (piece := next(pieces, b"")):
             parts.append(piece)
             size += len(piece)
         joined = b"".join(parts)
-        if size < header.size:
+        if header is None or size < header.size:
             yield Problem(Code.TORN_LAST_LINE, "the pack ends inside a file", line=number, byte=byte)
             return
         yield PackMember(header, number, byte, joined[: header.size])
