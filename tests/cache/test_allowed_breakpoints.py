@@ -43,7 +43,7 @@ def messages(model="claude-sonnet-5", *, system=MARK, **block):
 
 
 def refused(made):
-    """Code and reason of each finding that says that the provider refuses the request."""
+    """Return code and reason of each finding that the provider refuses the request for."""
     laws = ("LORE152", "LORE180", "LORE181")
     defects = [one for one in Linter(packaged()).defects(made) if one.broken.code in laws]
     return [f"{one.broken.code} {one.detail}".strip() for one in defects if one.broken.kind is None]
@@ -98,7 +98,7 @@ def test_message_names_the_provider_that_refuses(tmp_path):
 
 
 def grown(number):
-    """A conversation of so many tool steps whose only breakpoint is on the system prompt."""
+    """Return a conversation of `number` tool steps with one breakpoint, on the system prompt."""
     steps = [text("user" if n % 2 == 0 else "assistant", f"Step {n}. " * 900) for n in range(2 * number + 1)]
     return {"model": "claude-opus-5", "max_tokens": 9, "messages": steps,
             "system": [{"type": "text", "text": SYSTEM, **MARK}]}  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a bill costs at what it was served at: by exact arithmetic of its own over the prices that the vendors print."""
+"""The cost of usage by model, speed, tier, region, passes and tools, compared with prices that the vendors publish."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def tokens(uncached=0, read=0, write_5m=0, write_1h=0, output=0):
 
 
 def dollars(table, counts, times=1):
-    """Add up, kind by kind, what a table of prices says."""
+    """Return the cost of token counts by a table of prices."""
     return sum(Decimal(count) * Decimal(table[kind]) * Decimal(times) / 10**6 for kind, count in counts.items())
 
 
@@ -158,7 +158,7 @@ def test_each_pass_has_its_own_models_price(own, first, speed):
     passed = Usage(*tokens(**first), kind="message", model="claude-fable-5")
     bill = Usage(*tokens(**own), iterations=(passed,), model="claude-opus-4-8", speed=speed)
     times = 2 if speed else 1
-    # The recorded model is who was asked in a capture, and who answered in a log.
+    # A capture records the model that was asked, a log the one that answered.
     for asked in ("claude-fable-5", "claude-opus-4-8"):
         assert cost(bill, asked) == dollars(OPUS, own, times) + dollars(FABLE, first, times)
 

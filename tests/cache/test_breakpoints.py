@@ -1,4 +1,4 @@
-"""Caches with an entry at each breakpoint: where they look, how long they keep, who pays."""
+"""Caches with an entry at each breakpoint: look-back, lifetimes, writes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SOL = {"compared_breakpoints": 80, "minimum_tokens": 1024, "lifetime": 1800}
 
 
 def after(new: int, kind: str = "") -> list[Request]:
-    """A request, and one that goes on by so many pieces; each with one breakpoint at its end."""
+    """Return a request, and one that extends it by `count` pieces, each with a breakpoint at its end."""
     begin = pieces("ab")
     more = [piece(f"{number}", 16, kind=kind) for number in range(new)]
     return [request(begin, breakpoints=[1]), request([*begin, *more], breakpoints=[new + 1], same=2)]
@@ -79,7 +79,6 @@ def test_entry_lives_with_grace_and_reads_renew_it():
 
 
 def test_breakpoints_beyond_the_pieces_are_ignored():
-    """They raised an IndexError."""
     assert reads("anthropic", [request("ab", breakpoints=[-1, 1, 7]), request("ab", breakpoints=[1])], rules(NOW)) == [
         0,
         32,
@@ -119,7 +118,7 @@ def test_qwen_and_bedrock_go_by_their_own_rows():
 
 
 def test_usage_belongs_to_the_recorded_breakpoints():
-    """A what-if moved the breakpoint to the end, and the bill of the recorded one was learned as the end's."""
+    """A what-if moved the breakpoint to the end; usage was learned for the end, not for the recorded breakpoint."""
     asked = [
         request("ab", breakpoints=[1])._replace(recorded=(Breakpoint(0),)),
         request("abc", breakpoints=[2], same=2)._replace(recorded=(Breakpoint(0),)),
@@ -127,7 +126,7 @@ def test_usage_belongs_to_the_recorded_breakpoints():
     model = make("anthropic", rules(NOW))
     model.predict(asked[0])
     assert not model.learn(Usage(16, 0, 20))
-    assert model.predict(asked[1]).read == 36  # 20 before the recorded one, and the 16 behind it
+    assert model.predict(asked[1]).read == 36  # 20 up to the recorded breakpoint, and 16 after it
 
 
 def test_write_without_breakpoint_is_reported():
@@ -153,7 +152,7 @@ def test_older_entry_is_an_outcome_directly_after_a_write():
     assert (alone.read, alone.outcomes, later.outcomes) == (32, (), ())
     assert [(found.read, found.probability) for found in soon.outcomes] == [(48, 0.8), (32, 0.2)]
     assert (soon.read, soon.write, soon.uncached) == (48, 16, 0)
-    assert predicted("anthropic", asked, rules(NOW, ready_after=3))[2].outcomes == ()  # where nobody counted it
+    assert predicted("anthropic", asked, rules(NOW, ready_after=3))[2].outcomes == ()  # without a count
 
 
 def test_expiry_outcome_has_the_counted_chance():

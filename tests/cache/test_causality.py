@@ -1,4 +1,4 @@
-"""No prediction looks at its own turn's bill: blank it or change it, and what was predicted stays."""
+"""A prediction does not depend on the usage of its own turn."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def with_bill(turn, usage):
 
 
 def check(turns, places, usages):
-    """Change the bill of each of these turns alone: its prediction and all before it stay."""
+    """Assert that predictions up to each of these turns stay the same if its usage changes."""
     whole = predictions(turns)
     for place in places:
         for usage in usages:
@@ -46,7 +46,7 @@ def check(turns, places, usages):
 
 
 @pytest.mark.corpus
-@pytest.mark.skipif(not SESSIONS, reason="no real recordings beside the project (LORE_CORPUS)")
+@pytest.mark.skipif(not SESSIONS, reason="no real recordings (LORE_CORPUS)")
 @pytest.mark.parametrize("path", SESSIONS, ids=lambda path: path.name[:30])
 def test_real_prediction_ignores_its_own_usage(path):
     turns = list(Options().open(str(path)).turns())

@@ -84,7 +84,7 @@ def test_provider_side_content_is_no_contradiction(fields):
 
 
 def test_summed_tool_steps_show_no_shortfall():
-    """A recording whose prefix is stable was told that reads fell: its bill was the sum of five requests."""
+    """A stable recording got a finding about a fallen read: its usage was the sum of five requests."""
     search = [{"type": "web_search_20250305", "name": "web_search"}]
     left, right = asked(SHORT, usage=Usage(3, 9000, 9000), tools=search), asked(SHORT, usage=Usage(3, 9000, 40))
     assert shortfall(left, right) is None
@@ -105,7 +105,12 @@ def test_partial_recording_is_no_contradiction():
         ("anthropic", Usage(5, 9000, 1000), Usage(5, 10_000, 50), True),
         ("anthropic", Usage(5, 9000, 1000), Usage(5, 9000, 1050), False),  # the last breakpoint was not read
         ("openai-chat", Usage(7000, 2000), Usage(500, 8960), True),  # whole blocks of 128
-        ("openai-chat", Usage(7000, 2000), Usage(7500, 2000), False),  # what was cached before was read, no more
+        (
+            "openai-chat",
+            Usage(7000, 2000),
+            Usage(7500, 2000),
+            False,
+        ),  # only what was cached before the previous request
         ("openai-chat", Usage(500, 2000, 6500), Usage(500, 8500), True),
         ("anthropic", Usage(5, 9000, 1000), Usage(5), False),
         ("anthropic", Usage(5, 0, 0), Usage(5, 0), False),

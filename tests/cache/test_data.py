@@ -1,4 +1,4 @@
-"""The packaged tables: every row says what it is, since when, from where; and what belongs together agrees."""
+"""The packaged tables: every row is complete and sourced, and related rows agree."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_row_is_complete(row):
 
 
 def test_second_hand_prices_are_labelled():
-    """Claude Sonnet 3.5 had left the page before the table was made, and its price was said to be read there."""
+    """Claude Sonnet 3.5 was no longer on the price page when the table was made, but the row named that page."""
     rows = [row for row in ROWS if row.model == "claude-sonnet-3-5" and row.rule.startswith("price_")]
     assert {row.evidence for row in rows} == {"S"}
 
@@ -95,8 +95,8 @@ def test_priced_model_has_all_prices_and_a_minimum(priced):
         assert packaged().find(rule, provider, name, at=seconds(since)) is not None, rule
 
 
-def test_a_rule_says_whether_a_prediction_uses_it():
-    """A row that could be overridden and changed nothing was printed like all others."""
+def test_rule_is_marked_as_used_by_predictions():
+    """Rows that no prediction uses were printed like the others."""
     source = Path(__file__).parents[2] / "src"
     tables = ("rules.py", "rule_file.py", "lint.py")  # lint reads rows, and predicts nothing
     files = [path for path in source.rglob("*.py") if path.name not in tables and path.parent.name != "store"]

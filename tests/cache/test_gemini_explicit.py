@@ -1,4 +1,4 @@
-"""Gemini's cached objects: their size is known once a bill has told it."""
+"""Gemini's cached objects: their size is known after the first usage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Caches of everything that was asked: rounding, minimum, lifetime, what is charged."""
+"""Caches without breakpoints: rounding, minimum, lifetime, writes."""
 
 from __future__ import annotations
 

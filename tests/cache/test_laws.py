@@ -1,9 +1,8 @@
-"""Laws of every cache model: what is read was there, the parts make the whole, more memory never reads less.
+"""Laws of every cache model, on generated sequences of requests with exact sizes.
 
-Held over generated sequences of requests with exact sizes: a read is never longer than the best common beginning
-with anything earlier; block models read whole blocks; read + write + uncached = total; on one append-only chain a
-longer lifetime never reads less; a larger memory never reads less; with room for all the order of independent chains
-does not matter; nothing that a request holds raises; no bill changes nothing.
+A read is at most the longest common beginning with an earlier request; block models read whole blocks; read, write and
+uncached tokens sum to the total; a longer lifetime never reads less; the order of independent chains does not matter;
+any request and usage is accepted; a missing usage changes nothing.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ LIVING = ("anthropic", "bedrock", "qwen", "openai-breakpoint", "openai", "gemini
 
 
 def known(name: str, **more: float) -> Look:
-    """Rules under which a model does all that it can do."""
+    """Return rules that use every feature of a model."""
     return rules({**HOSTED, **({"compared_breakpoints": 80} if name == "openai-breakpoint" else {}), **more})
 
 
 def common(one: Request, other: Request) -> int:
-    """The tokens of the pieces that two requests begin with, and of the bytes that the next two begin with."""
+    """Return the tokens of the common pieces of two requests, and of the common bytes of the next two pieces."""
     found = 0
     for left, right in zip(one.pieces, other.pieces, strict=False):
         if left != right:
@@ -84,10 +83,7 @@ def test_longer_lifetime_never_reads_less(name, asked, short, more):
 
 @given(asked=sequences(), seed=st.randoms(use_true_random=False))
 def test_independent_chains_can_be_reordered(asked, seed):
-    """Each chain begins sooner or later than it did; the clock of all runs forwards still.
-
-    Not of copies that llama.cpp keeps in main memory: it makes them of idle slots when any request comes.
-    """
+    """Each chain is shifted in time. Without copies in main memory, which llama.cpp makes when any request comes."""
     for name in NAMES:
         apart = [one._replace(space=one.chain.encode()) for one in asked]
         shift = {one.chain: seed.choice((0.0, 2.0, 50.0, 1_000.0)) for one in apart}
@@ -139,12 +135,12 @@ def test_any_request_and_usage_is_accepted(asked):
             said = model.predict(one)
             assert said.confidence in ("exact", "rule", "ceiling")
             assert isinstance(model.learn(bill), str)
-            assert isinstance(model.learn(bill), str)  # a bill for nothing that was asked
+            assert isinstance(model.learn(bill), str)  # usage without a request
 
 
 @given(asked=sequences(), bills=st.lists(st.tuples(st.integers(0, 900), st.integers(0, 900)), min_size=14, max_size=14))
-def test_no_bill_changes_nothing(asked, bills):
-    """A turn without usage stands between turns with it: the others are predicted as if nobody had asked after it."""
+def test_missing_usage_changes_nothing(asked, bills):
+    """`learn(None)` after a turn equals no call of `learn`."""
     for name in NAMES:
         models = [make(name, known(name)) for _ in range(2)]
         for number, (one, (uncached, read)) in enumerate(zip(asked, bills, strict=False)):
@@ -175,7 +171,7 @@ def test_work_is_linear(name):
 
 
 def walked(name: str, turns: int) -> int:
-    """Return how often a sequence that counts is asked for a piece over so many turns."""
+    """Return how often pieces are looked up in a conversation of this many turns."""
 
     class Counting(list):
         asked = 0

@@ -1,4 +1,4 @@
-"""How long a write lives, and how many new positions stand between two breakpoints, by the rule of the day."""
+"""Lifetimes of writes, and new positions between two breakpoints, by the rule of the day."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def text(said, *, breakpoint=False):
 
 
 def loop(calls, *, keep=False, thinking=0):
-    """A question, its breakpoint on the left; then calls and results, a breakpoint on the last of them on the right."""
+    """Return a question with a breakpoint, and the same with calls and results, the last one with a breakpoint."""
     thought = [{"type": "thinking", "thinking": "…", "signature": "s"}] * thinking
     uses = [{"type": "tool_use", "id": f"t{n}", "name": "ls", "input": {}} for n in range(calls)]
     results = [{"type": "tool_result", "tool_use_id": f"t{n}", "content": "ok"} for n in range(calls)]

@@ -1,4 +1,4 @@
-"""Predictions of requests add up, whatever was billed; and a copy of a capture changes nothing."""
+"""Parts of predictions sum to the total after any usage; a copy of a capture changes nothing."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ REAL = sorted(path for kind in ("capture", "vcr") for path in (CORPUS / kind).gl
 
 
 @pytest.mark.corpus
-@pytest.mark.skipif(not REAL, reason="no real recordings beside the project (LORE_CORPUS)")
+@pytest.mark.skipif(not REAL, reason="no real recordings (LORE_CORPUS)")
 @pytest.mark.parametrize("path", REAL, ids=lambda path: path.name[:40])
 def test_predictions_of_real_captures_add_up(path):
     first, copy = predicted(path, path)

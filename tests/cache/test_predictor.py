@@ -1,4 +1,4 @@
-"""Which model predicts a turn, and what a change makes of its bill."""
+"""Usage as it would be with another lifetime."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def billed(usage):
                                (4000.0, "goes-on", 0), (3400.0, "compaction", 0)],
 )  # fmt: skip
 def test_loss_that_the_lifetime_outlives_counts_as_read(pause, why, read):
-    """Learned from as it was billed, such a drop became the level of a head, and a compaction fell to it later."""
+    """Otherwise the read after an expiry was learned as the size of the head."""
     found = with_lifetime(billed(BILL), 3600.0, 22_000, seen(pause), continues=why == "goes-on").usage
     assert (found.read_tokens, found.write_tokens) == (read, 22_500 - read)
     assert (found.write_1h_tokens, found.write_5m_tokens) == (found.write_tokens, 0)
@@ -34,7 +34,7 @@ def test_loss_that_the_lifetime_outlives_counts_as_read(pause, why, read):
 
 @pytest.mark.parametrize("pause", [60.0, 3400.0])
 def test_usage_with_this_lifetime_is_unchanged(pause):
-    """A drop for another reason counted as read: of sessions whose every write lives an hour, 5 of 29 gained by it."""
+    """Otherwise a drop with another cause counted as read: 5 of 29 sessions with one-hour writes gained by it."""
     turn = billed(Usage(3, 0, 22_500, 10, 0, 22_500))
     assert with_lifetime(turn, 3600.0, 22_000, seen(pause, lifetime=3600.0), continues=True) is turn
 

@@ -1,4 +1,4 @@
-"""The table of cache models: found by name, made with options, extended by others."""
+"""Cache models by name, with options, and of plug-ins."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_unknown_option_lists_the_known_ones():
      ("flag", 7, "true or false"), ("word", "x", "one of here, there")],
 )  # fmt: skip
 def test_impossible_option_value_names_the_possible_ones(option, value, wanted, monkeypatch):
-    """`--what-if block=2.5` and `slots=nan` were a TypeError and "a bug in lore"; an endless capacity passed."""
+    """`--what-if block=2.5` and `slots=nan` ended as internal errors; an infinite capacity was accepted."""
     row = CacheRow("own", "nobody", Nothing, ("blocks", "share", "flag", "word"), ("flag",), ("share",),
                    {"word": ("here", "there")})  # fmt: skip
     monkeypatch.setitem(CACHES, "own", row)

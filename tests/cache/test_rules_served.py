@@ -1,4 +1,4 @@
-"""Whose rules a request falls under, and one spelling of a model's name."""
+"""Provider and platform of a request, and normal names of models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Positions in tokens: what was billed is known, what lies between is stretched, what lies behind is learned."""
+"""Positions in tokens: known from usage, interpolated between known ones, and estimated after them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_impossible_usage_changes_no_rate():
 
 
 def test_rates_stay_within_bounds():
-    """A few bytes that were billed as 2,000 tokens, again and again, made 2.4 million tokens of 3,600 bytes."""
+    """Few bytes billed as 2,000 tokens, 400 times, made 3,600 bytes 2.4 million tokens."""
     laid = Laid()
     for turn in range(400):
         laid.lay([Piece(b"%d" % turn, "messages")], str(turn)).learn(0, 2000)

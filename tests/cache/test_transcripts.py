@@ -143,7 +143,7 @@ def version(name, number):
     ("2.1.208", [12_300, 12_500]), ("2.1.209", [12_300, 12_500]), ("", [12_300, 12_500]),
 ])  # fmt: skip
 def test_first_tool_search_changes_head_in_some_versions(number, reads):
-    """What the first does is not foreseen of the next: they are counted apart."""
+    """First and later tool searches are counted separately."""
     talk, found = opened(), []
     for stood in (12_300, 12_500):
         found.append(talk.turn(bill(stood, 200), signs=(version("tool-reference", number),)).read)
@@ -203,7 +203,7 @@ def test_one_hour_entry_survives_within_lookback(uses, read):
     talk.turn(bill(11_000, 1_000))
     talk.use()
     talk.use()
-    talk.turn(Usage(2, 12_000, 2_000, 50, 1_000, 1_000))  # an hour up to 13,000, five minutes behind
+    talk.turn(Usage(2, 12_000, 2_000, 50, 1_000, 1_000))  # an hour up to 13,000, then five minutes
     for _ in range(uses):
         talk.use()
     found = talk.turn(bill(read, 9_000), after=400)
@@ -286,7 +286,7 @@ def test_long_session_measures_each_entry_few_times(monkeypatch):
 
 
 def random_turns(seed):
-    """The turns of a session in which much happens, drawn by a seed."""
+    """Yield the turns of a random session."""
     draw, talk, stood = random.Random(seed), Talk(), 0
     talk.ask()
     for _ in range(60):
@@ -310,7 +310,7 @@ def random_turns(seed):
 
 
 def holds(prediction, whole):
-    """Assert what holds of every prediction: nothing below zero, nothing above what is asked, chances that sum to 1."""
+    """Assert that a prediction is possible: parts sum to the prompt, probabilities to 1."""
     read, write, uncached = prediction.read, prediction.write, prediction.uncached
     assert min(read, write, uncached) >= 0
     assert read + write + uncached == prediction.total == whole
@@ -334,7 +334,7 @@ def test_predictions_stay_within_the_prompt(seed):
 
 @pytest.mark.parametrize("cut", [1, 2, 5, 10])
 def test_shrunk_history_bounds_the_read(cut):
-    """A head that was guessed too high from a long opening was read of a prompt that could not hold it."""
+    """A head that was estimated too large was predicted as the read of a shorter prompt."""
     talk = Talk()
     talk.ask(200)
     talk.turn(bill(0, 60_000))
@@ -360,4 +360,4 @@ def test_predictions_of_real_sessions_stay_within_prompts(corpus):
             turns += 1
             above += billed is not None and predicted.prediction.read > billed
     assert turns > 1_000
-    assert above <= turns // 100  # what the client took out without a word of it cannot be known before the bill
+    assert above <= turns // 100  # text that the client removed without a record is unknown before usage

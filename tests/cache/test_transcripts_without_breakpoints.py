@@ -53,11 +53,11 @@ def test_reasoning_is_dropped_at_the_next_prompt():
     assert (prediction.read, prediction.reason) == (19_968, "reasoning")
     assert 0.5 < prediction.outcomes[0].probability < 0.7  # 352 of 573 new prompts fell
     made.use()
-    assert made.turn(bill(23_600, 22_912)).read == 22_912  # nothing behind the dropped reasoning is believed
+    assert made.turn(bill(23_600, 22_912)).read == 22_912  # positions after the dropped reasoning are not used
 
 
 def test_session_that_keeps_falling_reads_its_latest_read():
-    """Reads through a router stood at 31,600 tokens for ten requests, and the first read was predicted each time."""
+    """Through a router ten requests read 31,600 tokens each, and the first read was predicted each time."""
     made = talk("gemini", "gemini-3-pro")
     made.ask()
     made.turn(bill(36_000, 16_000))
@@ -69,7 +69,7 @@ def test_session_that_keeps_falling_reads_its_latest_read():
 
 
 def test_unknown_lifetime_never_expires():
-    """The 60 minutes of Gemini's explicit caches, and the five of Qwen's, were taken for the life of implicit ones."""
+    """Lifetimes of explicit caches (Gemini 60 minutes, Qwen five) were applied to implicit ones."""
     for provider, model in (("gemini", "gemini-3-pro"), ("qwen", "qwen3-coder-plus")):
         made = talk(provider, model)
         made.ask()
@@ -84,7 +84,7 @@ def test_unknown_lifetime_never_expires():
 
 
 def test_unread_tokens_are_uncached_unless_writes_are_charged():
-    """A tenth of each prompt was predicted as written, which has no price there: whole turns cost nothing."""
+    """A tenth of each prompt was predicted as written, which has no price there, so turns had no cost."""
     made = talk()
     made.ask()
     made.turn(bill(20_000, 9_600))

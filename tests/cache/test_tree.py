@@ -1,4 +1,4 @@
-"""Prefixes in a tree: equal prefixes are equal nodes, whatever chain they come by."""
+"""Prefixes in a tree: equal prefixes are equal nodes in every chain."""
 
 from __future__ import annotations
 
@@ -55,7 +55,6 @@ def test_path_reports_removed_nodes():
 
 
 def test_a_negative_count_of_kept_pieces_keeps_none():
-    """It cut the path from its end, as a slice does."""
     tree = PrefixTree()
     one = nodes(tree, request("abcd"))
     assert nodes(tree, request("abcd", same=-2)) == one
@@ -70,7 +69,7 @@ def test_output_leads_to_nodes_of_the_next_request():
 
 
 def test_longest_common_beginning_is_found_among_many():
-    """Only the latest 256 that stood in a place were compared: an older one was a beginning that nobody had seen."""
+    """Only the latest 256 pieces of a position were compared, so an older common beginning was missed."""
     tree, seen = PrefixTree(), []
     for number in range(700):
         data = (b"%d" % (number * 7919 % 1_009)) * 40

@@ -1,4 +1,4 @@
-"""Turns as requests: where breakpoints stand that a body leaves to the provider."""
+"""Turns as requests to caches: the places of automatic breakpoints."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def texts(data):
 
 
 def test_automatic_breakpoint_is_on_the_last_markable_block():
-    """It was taken for a request without breakpoints, which reads and writes nothing."""
+    """Without it the request would read and write nothing."""
     blocks = [{"type": "text", "text": "a" * 400}, {"type": "thinking", "thinking": "…", "signature": "s"}]
     text, model = {"role": "assistant", "content": blocks}, make("anthropic", rules(lifetime=300, lookback=20))
     views = Views(VIEWS["anthropic"])

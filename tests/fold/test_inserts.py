@@ -76,7 +76,7 @@ def test_outside_context_leaves_waiting_context_alone(fold):
 
 
 @pytest.mark.parametrize(("second", "numbers"), [("x", [2]), ("y", [2, 3])])
-def test_second_outside_context_of_a_turn_has_the_next_number(fold, second, numbers):
+def test_second_outside_context_gets_next_number(fold, second, numbers):
     fold.take(outside(2, 2, "x"), outside(2, 2, second))
     assert ([number for _, number, _ in contexts(fold)], fold.codes) == (numbers, [])
 

@@ -1,4 +1,4 @@
-"""What events change in a session besides its timeline; what does not fit changes nothing and is a problem."""
+"""Events that change a session outside its timeline; an event that does not fit is a problem without effect."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_layer_after_the_first_turn_is_late():
     assert [bytes(one.text) for one in fold.state.late_layers] == [b'"2"', b'"3"']
 
 
-def test_layer_of_a_known_name_is_replaced_in_its_place():
+def test_layer_of_known_name_is_replaced():
     texts = (("a", "1"), ("b", "2"), ("a", "3"))
     fold = Fold(started(), *[layer(name, text, "every_turn") for name, text in texts])
     assert [(one.name, bytes(one.text)) for one in fold.state.turn_layers] == [("a", b'"3"'), ("b", b'"2"')]

@@ -36,7 +36,7 @@ def stream(uuid, text):
 # append
 
 
-def test_repeated_uuid_keeps_the_first_place_and_the_last_content():
+def test_repeated_uuid_keeps_place_and_new_content():
     fold = Fold(started(), append(user("u", "1")), append(user("v")), append(user("u", "2")))
     assert (fold.uuids, bytes(fold.item(0).text), fold.codes) == (["u", "v"], b'"2"', ["LORE205"])
 
@@ -57,7 +57,7 @@ def test_repeated_call_keeps_its_outcome():
 
 
 @pytest.mark.parametrize("again", [call("t", "d"), call("t", "c", output="p"), call("t", "c", status="failed")])
-def test_repeated_call_with_an_outcome_or_another_id_replaces_it(again):
+def test_repeated_call_with_outcome_or_other_id_replaces(again):
     fold = Fold(started(), append(call("t", "c")), patch("c", output="o"), append(again))
     assert b"o" not in bytes(fold.item(0).output)
 
@@ -192,7 +192,7 @@ def test_items_after_removed_ones_can_be_patched():
 
 
 def test_only_removal_of_sent_items_is_a_rewind():
-    """A prompt that nobody sent was removed, and was taken for the cause of the next cache break."""
+    """The removal of an unsent prompt was reported as the cause of the next cache break."""
     fold = Fold(started(), append(user("u")), event("turn_started", turn=1), append(user("v")))
     assert causes(fold.take(event("remove", uuids=["v"]))) == []
     assert causes(fold.take(event("remove", uuids=["u"]))) == ["LORE143"]

@@ -38,7 +38,7 @@ def test_turn_ends_in_one_of_three_ways(state):
 
 
 @pytest.mark.parametrize("events", [[], [start(2)]], ids=["no turn", "another turn"])
-def test_end_of_a_turn_that_is_not_under_way_is_a_problem(events):
+def test_end_of_other_turn_is_problem(events):
     fold = Fold(started(), *events, end(1, read=5))
     assert (fold.codes, fold.state.main().last) == (["LORE213"], None)
 

@@ -10,6 +10,7 @@ import pytest
 
 from conftest import CORPUS, ROOT
 from laws.test_law_09_deterministic import SCRIPT
+from lore.prompt.dialects import dialect_names
 
 FIXTURES = ROOT / "fixtures"
 ASCII = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
@@ -28,12 +29,17 @@ def _names(pattern: str) -> list[str]:
 
 
 def commands() -> list[tuple[str, ...]]:
-    """Return commands that check, fold and compare every fixture."""
+    """Return commands that check, fold, assemble and compare every fixture."""
     sessions = [*_names("sessions/*.jsonl"), *_names("claude-code/*.jsonl")]
     pairs = [f"{name}/turn" for name in _names("bodies/*/*")]
     recordings = [str(path) for path in sorted((CORPUS / "claude-code").glob("*_compact1.jsonl"))[:1]]
     return [
         ("check", "--json", "fixtures"),
+        *(
+            ("assemble", name, "--all", "--full", "--dialect", dialect)
+            for name in sessions
+            for dialect in dialect_names()
+        ),
         *(("fold", "--json", name) for name in [*sessions, *recordings]),
         *(("diff-prefix", "--json", name) for name in [*sessions, *_names("recordings/*.jsonl")]),
         *(("diff-prefix", "--json", "--no-tokens", name) for name in recordings),

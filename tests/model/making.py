@@ -46,7 +46,7 @@ def said(uuid: str, text: str = "hi", **fields: Any) -> dict[str, Any]:
     return {"type": "assistant_message", "uuid": uuid, "text": text, **fields}
 
 
-ANSWER = "The reader takes each line as it comes, and the writer keeps what was read. " * 5
+ANSWER = "The reader takes each line as it comes, and the writer keeps it. " * 5
 """An answer that is longer than a summary of a few has to be."""
 
 
@@ -62,7 +62,7 @@ def append(item: dict[str, Any], **fields: Any) -> Event:
 
 
 class Fold:
-    """Fold events one by one and keep what was wrong."""
+    """Folds events one by one and keeps their problems."""
 
     def __init__(self, *events: Event) -> None:
         self.state = FoldedSession(format="lore")

@@ -28,7 +28,7 @@ def _made(length: int, alphabet: str = _ALNUM) -> str:
 
 
 def _shown(secret: str, text: str) -> bool:
-    """Whether six characters of a secret that follow each other stand in a text, its first four aside."""
+    """Return whether a text holds six successive characters of a secret, except its first four."""
     hidden = secret[4:] if len(secret) >= 16 else secret
     return any(hidden[at : at + 6] in text for at in range(len(hidden) - 5))
 
@@ -40,7 +40,7 @@ def test_each_beginning_with_the_least_length_is_masked(kind, beginning):
 
 
 _UUID = "3f2b8c1e-9a4d-4e6f-8b7a-0c1d2e3f4a5b"
-FORMS = {  # what has more to it than a beginning, in the lengths that providers issue
+FORMS = {  # forms of more than a beginning, with issued lengths
     "airtable": f"pat{_made(14)}.{_made(64, _LETTERS['hex'])}",
     "sentry, in two parts": f"sntrys_eyJpYXQiOjE2ODczMzY1NDMuNjk4NTksIm9yZyI6ImEifQ==_{_made(43)}",
     "1password": "A3-7XKQ2M-R3NTQ8ZB4WP-5HVGT-2XKQJ-9MZPR",
@@ -108,7 +108,7 @@ VALUES = {
 def test_value_after_a_name_is_masked(name, value, spelled):
     text = spelled.format(name, value)
     if "|" in spelled[:2] and name == "PARTED_TOKEN":
-        text = f"| {name} | `aB3kZ9mPw2LtR8vNc5Yh` |"  # in a table what is parted may be a name
+        text = f"| {name} | `aB3kZ9mPw2LtR8vNc5Yh` |"  # in a table a value of several parts may be a name
     for whole in (text, json.dumps({"said": text}), json.dumps(json.dumps({"said": text}))):
         hidden = mask(whole)
         assert not _shown(value, hidden)
@@ -192,7 +192,7 @@ _SEEN_AS = [
 
 @pytest.mark.parametrize("unseen", _SEEN_AS, ids=ascii)
 def test_credential_with_invisible_characters_is_masked(unseen):
-    """Half of a key was shown before a zero-width space, and half behind it."""
+    """A zero-width space inside a key left both halves unmasked."""
     token = "sk-ant-api03-" + _made(60)
     for at in (2, 5, 30):
         text = f"{token[:at]}{unseen}{token[at:]}"

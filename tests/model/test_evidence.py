@@ -37,7 +37,7 @@ def values(name, annotation):
 
 
 def filled(struct):
-    """Return the struct with each value of each field beside the first value of the others."""
+    """Return structs with each value of each field, and first values for the other fields."""
     hints = get_type_hints(struct, include_extras=True)
     choices = [values(name, hints[name]) for name in struct.__struct_fields__]
     if len(list(product(*choices))) <= 200:

@@ -23,8 +23,8 @@ from lore.model.jsonslice import (
     without_member,
 )
 
-# `\ud83d` is half of an emoji, `\\ud83d` a backslash and five letters; `\ue83d` and its like are characters that stand
-# for surrogates while msgspec slices.
+# `\ud83d` is half of an emoji, `\\ud83d` a backslash and five letters; `\ue83d` and its like are characters that
+# replace surrogates while msgspec slices.
 PIECES = (
     "a", "d83d", '\\"', "\\\\", "\\ud83d", "\\uD83D", "\\ude00", "\\ue83d", "\\uEabc", "\\u0041", "\\n", "{", "]", ",",
     "é", "😀", "\ue83d",

@@ -1,4 +1,4 @@
-"""Masking: each family of credentials, lengths kept, JSON stays JSON, nothing innocent touched."""
+"""Masking: each kind of credential in each spelling; lengths and JSON stay, other text is not changed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECRETS = {name: sample.text for name, sample in SAMPLES.items()}
 
 
 def _shown(sample: Sample, text: str) -> bool:
-    """Whether six characters of a secret that follow each other stand in a text, its first four aside."""
+    """Return whether a text holds six successive characters of a secret, except its first four."""
     hidden = sample.secret[4:] if len(sample.secret) > 12 else sample.secret
     return any(hidden[at : at + 6] in text for at in range(len(hidden) - 5))
 
@@ -51,7 +51,7 @@ def test_masked_json_is_json(sample):
 
 @each(SAMPLES)
 def test_credential_spelled_by_escapes_is_masked(sample):
-    """`\\u0041KIA…` and `\\/` in a recording were shown: nothing known stood there."""
+    """Credentials with `\\u0041` or `\\/` in a recording were not masked."""
     spelled = "".join(f"\\u{ord(char):04x}" if place % 2 else char for place, char in enumerate(sample.text))
     spelled = spelled.replace("/", "\\/").replace("\n", "\\n").replace('"', "\\u0022")
     hidden = mask(f'["{spelled}"]')
@@ -60,18 +60,11 @@ def test_credential_spelled_by_escapes_is_masked(sample):
 
 
 @each(SAMPLES)
-def test_credential_in_base64_after_a_path_is_masked(sample):
-    """A slash is a character of base64: what was read with the folder before it said nothing."""
-    encoded = base64.b64encode(sample.text.encode()).decode()
-    hidden = mask(f"/home/ann/{encoded}").removeprefix("/home/ann/")
-    assert not _shown(sample, base64.b64decode(hidden.replace("*", "A")).decode("latin-1"))
-
-
-@each(SAMPLES)
 def test_credential_in_base64_is_masked(sample):
-    for before in ("", "x", "xy"):
-        encoded = base64.b64encode(f"{before} {sample.text}".encode()).decode()
-        hidden = mask(f"see {encoded} there").split()[1]
+    """A path may precede it: a slash is a character of base64 as well."""
+    for path, before in (("", ""), ("", "x "), ("", "xy "), ("/home/ann/", "")):
+        encoded = base64.b64encode(f"{before}{sample.text}".encode()).decode()
+        hidden = mask(f"see {path}{encoded} there").split()[1].removeprefix(path)
         assert not _shown(sample, base64.b64decode(hidden.replace("*", "A")).decode("latin-1")), before
 
 
@@ -121,7 +114,6 @@ _KEY = (
 
 @pytest.mark.parametrize("spelled", [_KEY, _KEY.replace("\\n", "\n")])
 def test_encrypted_key_is_masked_whole(spelled):
-    """Only its first line was."""
     hidden = mask(f'{{"a":"{spelled}","b":1}}' if "\n" not in spelled else spelled)
     assert "c2Vj" not in hidden
     assert len(hidden) == len(spelled) + (0 if "\n" in spelled else len('{"a":"","b":1}'))
@@ -156,7 +148,7 @@ PATTERNS = [
 
 @each(PATTERNS)
 def test_no_pattern_has_nested_repeats(text):
-    """Nested repeats are what takes exponential time; only a key's block repeats a choice of single characters."""
+    """Nested repeats take exponential time."""
 
     def depth(parsed: Any) -> int:
         deepest = 0
@@ -194,7 +186,7 @@ HOSTILE = {
 
 
 class _Counting:
-    """A pattern that counts how many characters its matches went through, those aside that are thrown away for it."""
+    """A pattern that counts the characters of its matches."""
 
     gone = 0
 
@@ -209,7 +201,7 @@ class _Counting:
 
 @pytest.fixture
 def work(monkeypatch):
-    """Count the characters that the patterns of kinds and names go through, from here on."""
+    """Count the characters that patterns of kinds and names match."""
     for name in ("_BLOCKS", "_SHAPES"):
         counted = [(sign, behind, _Counting(shape)) for sign, behind, shape in getattr(masking, name)]
         monkeypatch.setattr(masking, name, counted)
@@ -222,13 +214,13 @@ def work(monkeypatch):
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_text_is_searched_in_linear_time(text, work):
-    """Work is what the patterns went through: a run that was tried is not tried again from its middle."""
+    """A run that was tried is not tried again from its middle."""
     assert len(mask(text)) == len(text)
     assert work.gone <= 5 * len(text)
 
 
 def test_ordinary_text_tries_few_patterns(work):
-    """Each of a hundred kinds was looked for in the whole text, and where it stood inside of words, too."""
+    """Each of a hundred kinds was searched for in the whole text, also inside words."""
     text = json.dumps(
         {
             "path": "/home/ann/src/patterns/tests/test_task-risk_SKIP.py",
@@ -243,12 +235,12 @@ def test_ordinary_text_tries_few_patterns(work):
 @pytest.mark.parametrize("colour", ["\x1b[31m", "\x1b[m", "\x1b[1;32m", "\x1b"])
 @pytest.mark.parametrize("secret", [SECRETS["github"], SECRETS["anthropic"]])
 def test_credential_after_a_terminal_colour_is_masked(secret, colour):
-    """The `m` that ends a colour, or the digits of an escape, passed for the beginning of the word."""
+    """The `m` that ends a colour, or the digits of an escape, were read as part of the word."""
     for spelled in (colour + secret, json.dumps(colour + secret), repr(colour + secret)):
         assert secret[-10:] not in mask(spelled)
 
 
-# A key of letters alone was shown once `sk-` asked for a digit, to leave names such as these alone.
+# `sk-` needs a digit or a long run of letters, so that names stay.
 def test_key_of_letters_is_masked_a_name_is_not():
     assert mask("sk-abcdefghijklmnopqrstuvwxyz") == "sk-a" + "*" * 25
     assert mask("sk-fading-circle-container") == "sk-fading-circle-container"
@@ -256,7 +248,7 @@ def test_key_of_letters_is_masked_a_name_is_not():
 
 @each(SAMPLES)
 def test_credential_at_the_start_of_a_line_is_masked(sample):
-    """`\\nkey-…` was shown: the `n` of the escape passed for a letter before it."""
+    """`\\nkey-…` was not masked: the `n` of the escape was read as a letter before it."""
     for space in "\n\t\r\x1f\xa0":
         for spelled in (json.dumps(space + sample.text), json.dumps(json.dumps(space + sample.text))):
             assert not _shown(sample, mask(spelled))
@@ -264,12 +256,12 @@ def test_credential_at_the_start_of_a_line_is_masked(sample):
 
 @each(SAMPLES)
 def test_credential_is_masked_before_it_is_cut(sample):
-    """Of what was cut first, too little stood there to be known by its form."""
+    """A credential that is cut first has no known form."""
     for before in range(60):
         assert not _shown(sample, mask(cut_masked("x" * before + " " + sample.text + " and more", 60)))
 
 
-# What is cut in a message is masked before it, but here.
+# Modules that cut text in messages without masking it, with the reason.
 CUT_AS_IT_IS = {
     "compaction/executor.py": "a digest",
     "files.py": "a name of a file that lore makes",
@@ -285,7 +277,7 @@ CUT_AS_IT_IS = {
 
 
 def test_messages_mask_before_they_cut():
-    """Of seventy cuts of names and errors in messages half were: the law is `mask(text)[:60]` or `cut_masked`."""
+    """Messages cut text with `mask(text)[:60]` or `cut_masked`."""
     cut = {
         name: [ast.unparse(one) for one in _cuts(tree) if not _is_call(one.value, "mask", "visible")]
         for name, tree in trees().items() if name not in CUT_AS_IT_IS
@@ -294,7 +286,7 @@ def test_messages_mask_before_they_cut():
 
 
 def _cuts(tree: ast.AST) -> Iterator[ast.Subscript]:
-    """Yield where the beginning of a value is put into a text: `f"{name[:60]!r}"`, `printable(name[:60])`."""
+    """Yield cuts in messages: `f"{name[:60]!r}"`, `printable(name[:60])`."""
     for node in ast.walk(tree):
         inside = ast.walk(node) if isinstance(node, ast.JoinedStr) or _is_call(node, "printable", "visible") else ()
         for part in inside:

@@ -1,13 +1,26 @@
-"""Turns whose prompts are not made yet."""
+"""Segments, prompts and turns as values, and messages that are parsed once."""
 
 from __future__ import annotations
 
 import pytest
 
 from lore.model.state import Entry
-from lore.model.turn import Prompt, PromptBasis, Turn, TurnPrompt
+from lore.model.turn import Memo, Prompt, PromptBasis, Segment, Turn, TurnPrompt
 from lore.model.vector import Vector
 from model.making import append, user
+
+
+def test_segments_are_equal_by_content():
+    one = Segment("messages", "messages[0].content[0]", b"x", breakpoint=b"{}")
+    assert one == Segment("messages", "messages[7].content[0]", b"x")
+    assert hash(one) == hash(Segment("messages", "messages[7].content[0]", b"x"))
+
+
+def test_position_counts_over_head_messages_and_tail():
+    parts = [Segment("system", "s", b"1"), Segment("messages", "m", b"2"), Segment("messages", "t", b"3")]
+    prompt = Prompt("anthropic", "wire", head=(parts[0],), messages=Vector([parts[1]]), tail=(parts[2],))
+    assert [prompt.segment_at(n) for n in range(4)] == [*parts, None]
+    assert (list(prompt), len(prompt), prompt.stable) == (parts, 3, 2)
 
 
 def entries(*groups):
@@ -30,5 +43,30 @@ def turn(timeline):
         (entries(1, 2), entries(1, 3, 4), False),
     ],
 )
-def test_turn_extends_another_that_ends_with_a_whole_response(left, right, extends):
+def test_turn_extends_another_that_ends_with_whole_response(left, right, extends):
     assert turn(right).extends(turn(left)) is extends
+
+
+def count_sliced(texts: list[bytes]) -> int:
+    """Return how many of these messages at one position had to be sliced."""
+    memo, sliced = Memo(), 0
+
+    def segments(text: bytes) -> tuple[Segment, ...]:
+        nonlocal sliced
+        sliced += 1
+        return (Segment("messages", "messages[0]", text),)
+
+    for text in texts:
+        assert memo.get(0, text, lambda text=text: segments(text))[0].data == text
+    return sliced
+
+
+def test_messages_of_alternating_conversations_are_sliced_once():
+    assert count_sliced([b"a", b"b", b"c", b"d"] * 3) == 4
+
+
+# Four messages of five megabytes, with their segments, took too much memory.
+def test_memo_keeps_only_latest_long_message():
+    long, other = (letter * (Memo.LONG + 1) for letter in (b"x", b"y"))
+    assert count_sliced([long, long, long]) == 1
+    assert count_sliced([long, other, long]) == 3
